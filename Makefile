@@ -1,0 +1,54 @@
+# Each target sets up what it needs: .venv comes from the lock files, by hash.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test test-fast test-real check bench testbed lock image clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "sunk-sync needs Python 3.11 or later; $$($(PYTHON) --version) is on the path. Set PYTHON=/path/to/python3.11."; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "python3 has no venv module: apt-get install python3-venv (Debian, Ubuntu)."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## the main job on your laptop, no cluster needed
+	$(BIN)/sunk-sync demo
+
+test: $(READY) check test-fast test-real ## everything CI runs
+
+test-fast: $(READY) ## the tests that need no servers
+	$(BIN)/python -m pytest -m "not real" --cov --cov-report=term-missing:skip-covered
+
+test-real: $(READY) testbed ## the tests against real Kubernetes and Slurm servers
+	@# Real daemons on a busy machine: what failed is run once more, alone; both runs are shown.
+	$(BIN)/python -m pytest -m real || $(BIN)/python -m pytest -m real --last-failed --last-failed-no-failures none
+
+check: $(READY) ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+testbed: $(READY) ## build the real servers once (about ten minutes) into the cache
+	$(BIN)/python -m tests.real build
+
+bench: $(READY) testbed ## speed and memory, as ratios measured in one run
+	$(BIN)/python -m tests.bench
+
+lock: ## renew the lock files from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements.lock
+	uv pip compile pyproject.toml --extra dev -c requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-dev.lock
+
+image: ## the container image
+	docker build -f Containerfile -t sunk-sync .
+
+clean: ## remove what make made here
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .import_linter_cache

@@ -1,0 +1,1 @@
+"""Keeps Slurm and Kubernetes true to each other on one set of machines."""

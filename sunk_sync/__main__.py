@@ -1,0 +1,232 @@
+"""The command line: run, demo, diff, explain, doctor.
+
+Exit code 0: fine. 1: found something. 2: could not look, or bad usage. Everything costly is
+imported where it is used, so that help and mistakes answer at once.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from sunk_sync.settings import Settings
+
+CANNOT = 2
+INTERRUPTED = 128 + 2
+
+COMMANDS = {
+    "run": "keep Slurm and Kubernetes true to each other, until stopped",
+    "doctor": "look at both sides and say what is wrong and what cures it; writes nothing",
+    "explain": "one sentence for a host, Pod or job: what was decided and why",
+    "diff": "what this service believes, beside what both sides say now",
+    "demo": "the main job on this machine, no cluster needed",
+}
+NOT_YET = {
+    "explain": "explain comes with a later release; the log line of each write has its cause",
+    "diff": "diff comes with a later release; doctor compares the names of both sides today",
+    "demo": "demo comes with a later release; `python -m tests.real up` starts real servers today",
+}
+EPILOG = "Exit code: 0 fine, 1 found something, 2 could not look or bad usage."
+_NO_VALUE = "\0"
+
+
+class UsageError(Exception):
+    """The command line cannot be read; the text is for the user."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = next((word for word in given if word in COMMANDS), "")
+    try:
+        return _command(given, command)
+    except UsageError as error:
+        return _complain([str(error)], command)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _stdout_is_gone()
+    except Exception:  # noqa: BLE001 (a bug of ours must not read as 1, "found something")
+        traceback.print_exc()
+        return CANNOT
+
+
+def _command(given: list[str], command: str) -> int:
+    parser, switches = _parser(command)
+    parsed, unknown = parser.parse_known_args(_spelled_out(given, switches))
+    if parsed.command in NOT_YET and not unknown:
+        print(f"sunk-sync {parsed.command}: not yet: {NOT_YET[parsed.command]}", file=sys.stderr)
+        return CANNOT
+    return _with_settings(parsed, _misread(unknown))
+
+
+def _with_settings(parsed: argparse.Namespace, mistakes: list[str]) -> int:
+    from sunk_sync import configure
+
+    flags = {key: value for key, value in vars(parsed).items() if key in _keys()}
+    mistakes += [f"--{key}: needs a value" for key, value in flags.items() if value == _NO_VALUE]
+    flags = {key: value for key, value in flags.items() if value != _NO_VALUE}
+    try:
+        settings = configure.load(flags, os.environ, configure.own_namespace())
+    except configure.SettingsError as error:
+        mistakes += error.mistakes
+    if mistakes:
+        return _complain(mistakes, parsed.command)
+    return _doctor(settings) if parsed.command == "doctor" else _run(settings)
+
+
+def _run(settings: "Settings") -> int:
+    from sunk_sync import service
+    from sunk_sync.http import CannotListenError
+
+    try:
+        return service.run(settings)
+    except CannotListenError as error:
+        return _complain([str(error)], "")
+
+
+def _doctor(settings: "Settings") -> int:
+    import asyncio
+
+    from sunk_sync.doctor import doctor
+
+    return asyncio.run(doctor(settings))
+
+
+def _keys() -> frozenset[str]:
+    from sunk_sync.settings import ABOUT, key_of
+
+    return frozenset(key_of(about.field) for about in ABOUT) | {"config"}
+
+
+def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
+    """The parser, and the flags of this command: whether each is a switch."""
+    parser = _Parser(
+        prog="sunk-sync",
+        description="Keeps Slurm and Kubernetes true to each other on one set of machines.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    flags: Mapping[str, bool] = {}
+    for name, text in COMMANDS.items():
+        sub = _add_command(commands, name, text)
+        if name == command:
+            flags = _add_flags(sub)
+    return parser, flags
+
+
+def _add_command(
+    commands: "argparse._SubParsersAction[_Parser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    what = " (host|pod|job) NAME" if name == "explain" else ""
+    sub = commands.add_parser(
+        name,
+        help=text,
+        description=text,
+        epilog=EPILOG,
+        allow_abbrev=False,
+        usage=f"sunk-sync {name}{what} [FLAGS]",
+        formatter_class=_wide,
+    )
+    if what:
+        sub.add_argument("kind", choices=("host", "pod", "job"))
+        sub.add_argument("name", metavar="NAME", help="of a Pod: NAMESPACE/NAME")
+    return sub
+
+
+def _wide(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, max_help_position=40)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    """Every setting as a flag, in groups; all values are text here, `configure` checks them."""
+    from sunk_sync.settings import ABOUT, flag_of, key_of
+
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    parser.add_argument(
+        "--config",
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="YAML file of settings; flags and SUNK_SYNC_… variables win over it",
+    )
+    for about in ABOUT:
+        if about.group not in groups:
+            groups[about.group] = parser.add_argument_group(about.group)
+        groups[about.group].add_argument(
+            flag_of(about.field),
+            default=argparse.SUPPRESS,
+            dest=key_of(about.field),
+            metavar=about.form,
+            help=f"{about.text} (default: {about.default})".replace("%", "%%"),
+        )
+    return {flag_of(about.field): about.switch for about in ABOUT} | {"--config": False}
+
+
+def _spelled_out(given: Sequence[str], flags: Mapping[str, bool]) -> list[str]:
+    """`--flag value` → `--flag=value`, a switch alone → `=true`, a flag without value marked."""
+    words: list[str] = []
+    waiting = ""
+    for word in given:
+        if waiting:
+            value = _NO_VALUE if word.startswith("--") else word
+            words.append(f"{waiting}={value}")
+            waiting = ""
+            if value == word:
+                continue
+        if flags.get(word) is False:
+            waiting = word
+        else:
+            words.append(f"{word}=true" if flags.get(word) else word)
+    return [*words, f"{waiting}={_NO_VALUE}"] if waiting else words
+
+
+def _misread(words: Sequence[str]) -> list[str]:
+    """One sentence for each word that argparse had no use for."""
+    if not words:
+        return []
+    from sunk_sync.configure import clean, unknown_flag
+
+    mistakes = []
+    before = ""
+    for word in words:
+        before, value_of = word, before
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and flag.removeprefix("--") in _keys():
+            mistakes.append(f"{flag}: flags stand after the command")
+        elif flag.startswith("-"):
+            mistakes.append(unknown_flag(flag))
+        elif not value_of.startswith("-"):
+            mistakes.append(f"{clean(word)!r}: belongs to no flag; a switch takes =true or =false")
+    return mistakes
+
+
+def _complain(mistakes: Sequence[str], command: str) -> int:
+    for mistake in mistakes:
+        print(f"sunk-sync: {mistake}", file=sys.stderr)
+    print(f"sunk-sync: `sunk-sync {command or 'COMMAND'} --help` tells more", file=sys.stderr)
+    return CANNOT
+
+
+def _version() -> str:
+    return f"sunk-sync {metadata.version('sunk-sync')}"
+
+
+def _stdout_is_gone() -> int:
+    """Whoever read us has left; keep the interpreter's own flush from complaining."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CANNOT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

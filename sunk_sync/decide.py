@@ -1,0 +1,102 @@
+"""Facts in, verdict out: which rules speak for which key, and the function that runs them."""
+
+from collections.abc import Callable, Sequence
+
+from sunk_sync.actions import Action, Target, target_of
+from sunk_sync.facts import Configuration
+from sunk_sync.graph import CLUSTER, Graph, Key
+from sunk_sync.rules.conflict import conflict
+from sunk_sync.rules.cordon import cordon
+from sunk_sync.rules.drain import drain
+from sunk_sync.rules.hold import hold
+from sunk_sync.rules.mark import mark
+from sunk_sync.rules.mirror import mirror
+from sunk_sync.rules.retire import retire
+from sunk_sync.rules.selector import selector
+from sunk_sync.verdict import QUIET, Ruling, Verdict
+from sunk_sync.views import Cluster, Host
+
+HostRule = Callable[[Host, Configuration, float], Ruling]
+ClusterRule = Callable[[Cluster, Configuration], Ruling]
+
+HOST_RULES: dict[str, HostRule] = {
+    "drain": drain,
+    "mark": lambda host, configuration, _: mark(host, configuration),
+    "mirror": lambda host, configuration, _: mirror(host, configuration),
+    "cordon": lambda host, configuration, _: cordon(host, configuration),
+    "retire": lambda host, *_: retire(host),
+}
+RIVAL_RULES: dict[str, HostRule] = {"conflict": lambda host, *_: conflict(host)}
+CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold}
+
+NOTHING = Verdict(because="in step")
+
+
+class RuleError(Exception):
+    """A bug in one rule: its key goes out of service, the others go on (F7)."""
+
+    def __init__(self, key: Key, rule: str, cause: Exception) -> None:
+        super().__init__(f"rule {rule} failed for {key[0]} {key[1]}: {cause!r}")
+        self.key = key
+        self.rule = rule
+
+
+class ConflictError(Exception):
+    """Two rules want different things of one field: a bug in the rules, never last wins."""
+
+
+def decide(graph: Graph, key: Key, now: float) -> Verdict:
+    """Everything wanted for this key as the graph stands.
+
+    Pure. `now` is the loop's monotonic second. Raises RuleError where a rule breaks or two
+    rules conflict.
+    """
+    rulings = _rule_cluster(graph) if key == CLUSTER else _rule_host(graph, key, now)
+    return _merge(key, rulings) if rulings else NOTHING
+
+
+def _rule_host(graph: Graph, key: Key, now: float) -> list[Ruling]:
+    host = graph.host(key[1])
+    configuration = graph.configuration
+    rulings = []
+    for name, rule in (RIVAL_RULES if host.rivals else HOST_RULES).items():
+        try:
+            ruling = rule(host, configuration, now)
+        except Exception as error:
+            raise RuleError(key, name, error) from error
+        if ruling is not QUIET:
+            rulings.append(ruling)
+    return rulings
+
+
+def _rule_cluster(graph: Graph) -> list[Ruling]:
+    cluster = graph.cluster()
+    rulings = []
+    for name, rule in CLUSTER_RULES.items():
+        try:
+            rulings.append(rule(cluster, graph.configuration))
+        except Exception as error:
+            raise RuleError(CLUSTER, name, error) from error
+    return [ruling for ruling in rulings if ruling is not QUIET]
+
+
+def _merge(key: Key, rulings: Sequence[Ruling]) -> Verdict:
+    if len(rulings) == 1:
+        only = rulings[0]
+        wants, because = only.wants, only.because
+    else:
+        wants = tuple(action for ruling in rulings for action in ruling.wants)
+        because = "; ".join(ruling.because for ruling in rulings if ruling.because)
+    if len(wants) > 1:
+        _reject_conflicts(key, wants)
+    times = [one.look_again_s for one in rulings if one.look_again_s is not None]
+    return Verdict(wants, because or NOTHING.because, min(times) if times else None)
+
+
+def _reject_conflicts(key: Key, wants: tuple[Action, ...]) -> None:
+    taken: dict[Target, Action] = {}
+    for action in wants:
+        other = taken.setdefault(target_of(action), action)
+        if other is not action:
+            error = ConflictError(f"{other} and {action}")
+            raise RuleError(key, "merge", error) from error

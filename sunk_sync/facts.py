@@ -1,0 +1,233 @@
+"""What was seen: frozen structs that hold only what some rule reads, and the news of sources.
+
+A reader in `kube/` or `slurm/` makes them from wire bytes; nothing below `loop` makes any.
+Times named `_s` are seconds of the monotonic clock.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes"]
+SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "pods", "slurm_nodes")
+NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
+"""What must have been listed before anything is written."""
+
+Kind = Literal["Node", "Pod", "Namespace"]
+
+
+class Configuration(Struct, frozen=True, kw_only=True, gc=False):
+    """What the operator chose, as far as rules and policy read it."""
+
+    cluster_uid: str = ""
+    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
+    namespace: str = "default"
+    """Our own namespace: Events about the service as a whole stand there."""
+    cluster_name: str = "slurm"
+    not_ready_grace_s: float = 5.0
+    node_not_ready_grace_s: float = 40.0
+    cordon_on_slurm_drain: bool = False
+    max_drains_per_minute: int | None = None
+    """None: the greater of 20 and 10 % of the hosts."""
+    dry_run: bool = False
+
+
+class Reference(Struct, frozen=True, gc=False):
+    """One Kubernetes object, of this very UID."""
+
+    kind: Kind
+    namespace: str
+    """Empty for a Node."""
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Human spelling: `Node n1`, `Pod ns/name`."""
+        prefix = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {prefix}{self.name}"
+
+
+class Condition(Struct, frozen=True, gc=False):
+    """One condition of ours on a Pod or Node."""
+
+    type: str
+    status: str
+    """True, False or Unknown."""
+    reason: str
+    message: str
+    changed_at: str = ""
+    """lastTransitionTime as served; empty in a wish: the moment of the write."""
+
+
+class Node(Struct, frozen=True, kw_only=True, gc=False):
+    """A Kubernetes Node. Source: watch of Nodes."""
+
+    name: str
+    uid: str
+    unschedulable: bool = False
+    ready: str = "Unknown"
+    """Status of condition Ready: True, False or Unknown."""
+    cordon_reason: str = ""
+    slurm_node: str = ""
+    """Annotation slurm-node, or empty."""
+    cordoned_for_drain: bool = False
+    """Carries the mark of our own cordon (behaviour M7)."""
+    keep_cordon: bool = False
+    drain: str | None = None
+    """Our annotation drain, as it stands there."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Our labels (names.NODE_LABELS) as they stand there, sorted."""
+    conditions: tuple[Condition, ...] = ()
+    """Our conditions (names.NODE_CONDITIONS) as they stand there, sorted by type."""
+
+
+class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
+    """A Pod that runs slurmd. Source: watch of Pods by --slurmd-selector."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str = ""
+    slurm_node: str
+    """Claimed: annotation slurm-node, else hostname, else (hostNetwork) the Node, else Pod name."""
+    nodeset: str = ""
+    finished: bool = False
+    """Phase Succeeded or Failed."""
+    ready: bool = False
+    terminating: bool = False
+    cordon: str = ""
+    """Annotation cordon where it asks for one: non-empty and not `false`."""
+    pending_deletion: str | None = None
+    drained: bool = False
+    """Our annotation drained=true stands there."""
+    drain: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    """Ours (names.POD_STATE_CONDITION*, names.POD_CONFLICT_CONDITION), sorted by type."""
+
+
+class Pod(Struct, frozen=True, kw_only=True, gc=False):
+    """A workload Pod of ours. Source: watch of Pods by spec.schedulerName."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str = ""
+    phase: str = "Pending"
+    terminating: bool = False
+
+
+class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
+    """A Slurm node. Source: GET /nodes/ and GET /node/{name}."""
+
+    name: str
+    state: frozenset[str]
+    """Base state and flags in Slurm's spelling: {"IDLE", "DRAIN"}."""
+    reason: str = ""
+    comment: str = ""
+    assumed: bool = False
+    """Not read as it stands: what an answered write of ours made of an earlier read. Jobs may
+    have started between the two."""
+
+
+Row = Node | SlurmdPod | Pod | SlurmNode
+
+
+class Observed(Struct, frozen=True, gc=False):
+    """A row as some answer showed it.
+
+    `order` grows with the age of knowledge; an older answer never overrules a newer one. For a
+    Kubernetes object it is the resourceVersion, for a Slurm node the monotonic second in which
+    the question was asked.
+    """
+
+    row: Row
+    order: float
+
+
+class Answered(Struct, frozen=True, gc=False):
+    """A row as the answer to a write of ours showed it: it freshens what is known, never adds.
+
+    Such an answer may be older than a listing under way or a deletion already told.
+    """
+
+    row: Row
+    order: float
+
+
+class Deleted(Struct, frozen=True, gc=False):
+    """The source told that this object is gone (watch event DELETED)."""
+
+    source: Source
+    namespace: str
+    name: str
+    uid: str
+    order: float
+
+
+class ListingStarted(Struct, frozen=True, gc=False):
+    """A complete listing began; its rows follow as Observed."""
+
+    source: Source
+    begun_s: float
+    order: float
+    """Order of the listing as a whole: rows newer than it survive their absence from it."""
+
+
+class ListingEnded(Struct, frozen=True, gc=False):
+    """The listing was complete: what it did not name is gone."""
+
+    source: Source
+
+
+class Confirmed(Struct, frozen=True, gc=False):
+    """The source answered that nothing changed, or its watch stands again without a gap."""
+
+    source: Source
+    begun_s: float
+
+
+class Lost(Struct, frozen=True, gc=False):
+    """The source cannot be read now; rows stay as last seen, absences prove nothing."""
+
+    source: Source
+    why: str
+    blind: bool = False
+    """Unreadable for so long (60 s) that what was seen must no longer be shown as true."""
+
+
+class Sighting(Struct, frozen=True, gc=False):
+    """Answer to one read by name (the action Look)."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    found: Literal["yes", "no", "unknown"]
+    """no: 404. unknown: 403, time-out or any other error."""
+    uid: str
+    """UID of the object found; empty unless found is yes."""
+    asked_s: float
+
+
+class Holding(Struct, frozen=True, gc=False):
+    """The breaker holds this many drains that rest on an absence or on NotReady (S19)."""
+
+    count: int
+    since_s: float
+
+
+News = (
+    Observed
+    | Answered
+    | Deleted
+    | ListingStarted
+    | ListingEnded
+    | Confirmed
+    | Lost
+    | Sighting
+    | Holding
+)
+
+Tell = Callable[[Sequence[News]], Awaitable[None]]
+"""How a reader hands over its news; waits while the loop is behind (the inbox is bounded)."""

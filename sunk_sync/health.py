@@ -1,0 +1,84 @@
+"""What this process says of its own health: each check one sentence, from the core's present state.
+
+An outage of Slurm or Kubernetes never fails /livez, and /readyz only until both were listed once.
+"""
+
+from collections.abc import Callable, Sequence
+
+from sunk_sync.facts import NEEDED, SOURCES, Source
+from sunk_sync.http import Check, heartbeat
+from sunk_sync.loop import Loop
+from sunk_sync.reconciler import Reconciler
+from sunk_sync.rules.selector import selects_too_little
+
+BEAT_LIMIT_S = 30.0
+WORLD_OF: dict[Source, str] = {
+    "nodes": "kubernetes: nodes",
+    "slurmd_pods": "kubernetes: slurmd pods",
+    "pods": "kubernetes: workload pods",
+    "slurm_nodes": "slurm",
+}
+
+
+class Health:
+    """Answers /livez and /readyz."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.starting = "starting"
+        """What start-up waits for."""
+        self.stopping = False
+        self.loop: Loop | None = None
+        self.reconciler: Reconciler | None = None
+
+    def live(self) -> Sequence[Check]:
+        """The loop comes round; nothing else counts."""
+        if self.loop is None:
+            return [Check("loop", "ok", self.starting)]
+        return [heartbeat("loop", self._clock() - self.loop.beat_s, BEAT_LIMIT_S)]
+
+    def ready(self) -> tuple[bool, Sequence[Check]]:
+        """Both sides were listed once, and we are not on our way out."""
+        if self.reconciler is None:
+            return False, [Check("start", "failed", self.starting)]
+        tables = self.reconciler.graph.tables
+        listed = all(tables[source].listed for source in NEEDED)
+        checks = [self._source(source) for source in SOURCES]
+        checks += [self._selector(), self._holding(), self._service()]
+        if self.stopping:
+            checks.append(Check("shutdown", "failed", "stopping"))
+        return listed and not self.stopping, checks
+
+    def _source(self, source: Source) -> Check:
+        assert self.reconciler is not None
+        table = self.reconciler.graph.tables[source]
+        name = WORLD_OF[source]
+        if not table.listed:
+            needed = source in NEEDED
+            return Check(name, "failed" if needed else "degraded", f"not listed yet: {table.why}")
+        rows = len(table.entries)
+        if table.live:
+            age_s = self._clock() - table.agreed_s
+            return Check(name, "ok", f"{rows} rows, last proved whole {age_s:.0f} s ago")
+        return Check(name, "degraded", f"cannot be read: {table.why}; {rows} rows as last seen")
+
+    def _selector(self) -> Check:
+        assert self.reconciler is not None
+        if selects_too_little(self.reconciler.graph.cluster()):
+            return Check("selector", "degraded", "selector: most marked Pods match no listing")
+        return Check("selector", "ok", "slurmd Pods are found where our marks say")
+
+    def _holding(self) -> Check:
+        assert self.reconciler is not None
+        holding = self.reconciler.graph.holding
+        if holding is None:
+            return Check("drains", "ok", "none held")
+        return Check("drains", "degraded", f"{holding.count} held until a second listing agrees")
+
+    def _service(self) -> Check:
+        assert self.reconciler is not None
+        failures = self.reconciler.failures
+        if not failures:
+            return Check("rules", "ok", "every key is served")
+        named = ", ".join(key[1] or key[0] for key in list(failures)[:5])
+        return Check("rules", "degraded", f"{len(failures)} keys out of service: {named}")

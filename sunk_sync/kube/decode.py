@@ -1,0 +1,325 @@
+"""Bytes of the API server to facts: msgspec structs of the few fields that some rule reads.
+
+Unknown fields are skipped unread. Whatever others can write (annotations above all) is cut.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync import names
+from sunk_sync.facts import Condition, Node, Observed, Pod, SlurmdPod, Source
+from sunk_sync.kube import shapes
+from sunk_sync.kube.answers import BAD_BYTES
+
+VALUE_LENGTH_MAX = 1024
+VERSION_LENGTH_MAX = 16
+NAME_LENGTH_MAX = 253
+
+RowT = TypeVar("RowT", Node, SlurmdPod, Pod)
+ShapeT = TypeVar("ShapeT")
+
+_NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
+_FINISHED = ("Succeeded", "Failed")
+_intern = sys.intern
+
+
+class Unreadable(Struct, frozen=True):
+    """One object that does not fit; the others are not concerned."""
+
+    name: str
+    """`namespace/name`, as far as it could be read."""
+    why: str
+    order: float = 0.0
+    """Its resourceVersion, 0 if even that could not be read."""
+
+
+# From wire to fact.
+
+_NO_NODE_ANNOTATIONS = shapes.NodeAnnotations()
+_NO_NODE_LABELS = shapes.NodeLabels()
+_NO_POD_ANNOTATIONS = shapes.PodAnnotations()
+
+
+def _node_row(wire: shapes.Node) -> Node:
+    meta = wire.metadata
+    annotations = meta.annotations or _NO_NODE_ANNOTATIONS
+    ready = "Unknown"
+    ours: tuple[Condition, ...] = ()
+    if wire.status.conditions:
+        ready, ours = _node_conditions(wire.status.conditions)
+    return Node(
+        name=_intern(meta.name),
+        uid=meta.uid,
+        unschedulable=wire.spec.unschedulable,
+        ready=ready,
+        cordon_reason=_cut(annotations.cloud_cordon_reason or annotations.cordon_reason),
+        slurm_node=_intern(_cut(annotations.slurm_node)),
+        cordoned_for_drain=_asked(annotations.cordoned_for_drain),
+        keep_cordon=_asked(annotations.keep_cordon),
+        drain=_cut_or_none(annotations.drain),
+        labels=() if meta.labels is None else _node_labels(meta.labels),
+        conditions=ours,
+    )
+
+
+def _node_conditions(conditions: list[shapes.Condition]) -> tuple[str, tuple[Condition, ...]]:
+    """Status of Ready, and ours."""
+    ready = "Unknown"
+    ours = []
+    for one in conditions:
+        if one.type == "Ready":
+            ready = _intern(one.status)
+        elif one.type in _NODE_CONDITIONS:
+            ours.append(_condition(one))
+    return ready, _sorted(ours)
+
+
+def _pod_conditions(conditions: list[shapes.Condition]) -> tuple[str, tuple[Condition, ...]]:
+    """Status of Ready, and ours."""
+    ready = "Unknown"
+    ours = []
+    for one in conditions:
+        kind = one.type
+        if kind == "Ready":
+            ready = one.status
+        elif kind.startswith(names.POD_STATE_CONDITION) or kind == names.POD_CONFLICT_CONDITION:
+            ours.append(_condition(one))
+    return ready, _sorted(ours)
+
+
+def _condition(wire: shapes.Condition) -> Condition:
+    shared = _shared(wire.type, wire.status, wire.reason, wire.message)
+    return Condition(*shared, wire.last_transition_time or "")
+
+
+@lru_cache(maxsize=8192)
+def _shared(kind: str, status: str, reason: str, message: str) -> tuple[str, str, str, str]:
+    """The same few texts stand on thousands of objects: each is kept once."""
+    return (_intern(_cut(kind)), _intern(status), _intern(_cut(reason)), _intern(_cut(message)))
+
+
+def _sorted(conditions: list[Condition]) -> tuple[Condition, ...]:
+    if len(conditions) > 1:
+        conditions.sort(key=_type_of)
+    return tuple(conditions)
+
+
+def _type_of(condition: Condition) -> str:
+    return condition.type
+
+
+def _node_labels(labels: shapes.NodeLabels) -> tuple[tuple[str, str], ...]:
+    """In the order of names.NODE_LABELS, which is sorted."""
+    if labels == _NO_NODE_LABELS:
+        return ()
+    values = (labels.cluster, labels.namespace, labels.nodeset, labels.pod)
+    return tuple(
+        (name, _intern(value))
+        for name, value in zip(names.NODE_LABELS, values, strict=True)
+        if value is not None
+    )
+
+
+def _slurmd_pod_row(wire: shapes.Pod) -> SlurmdPod:
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    annotations = meta.annotations or _NO_POD_ANNOTATIONS
+    ready = "Unknown"
+    ours: tuple[Condition, ...] = ()
+    if status.conditions:
+        ready, ours = _pod_conditions(status.conditions)
+    return SlurmdPod(
+        namespace=_intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        node_name=_intern(spec.node_name),
+        slurm_node=_intern(_cut(annotations.slurm_node) or _slurm_node(meta.name, spec)),
+        nodeset=_intern(_nodeset(meta)),
+        finished=status.phase in _FINISHED,
+        ready=ready == "True",
+        terminating=meta.deletion_timestamp is not None,
+        cordon=_cut(annotations.cordon) if _asked(annotations.cordon) else "",
+        pending_deletion=_cut_or_none(annotations.pending_deletion),
+        drained=annotations.drained == "true",
+        drain=_cut_or_none(annotations.drain),
+        conditions=ours,
+    )
+
+
+def _slurm_node(pod_name: str, spec: shapes.PodSpec) -> str:
+    """The claim without an annotation; empty while a hostNetwork Pod has no Node yet."""
+    return spec.hostname or (spec.node_name if spec.host_network else pod_name)
+
+
+def _nodeset(meta: shapes.PodMeta) -> str:
+    for owner in meta.owner_references or ():
+        if owner.kind == "NodeSet":
+            return owner.name
+    return _cut(meta.labels.nodeset) if meta.labels else ""
+
+
+def _pod_row(wire: shapes.Work) -> Pod:
+    meta = wire.metadata
+    return Pod(
+        namespace=_intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        node_name=_intern(wire.spec.node_name),
+        phase=_intern(wire.status.phase),
+        terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def _asked(value: str) -> bool:
+    """Whether an annotation that is a switch is on: any value but the empty one and `false`."""
+    return bool(value) and value.strip().lower() not in ("", "false")
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= VALUE_LENGTH_MAX else value[:VALUE_LENGTH_MAX]
+
+
+def _cut_or_none(value: str | None) -> str | None:
+    return None if value is None else _cut(value)
+
+
+# Whole answers.
+
+
+class Mark(Struct, frozen=True):
+    """A bookmark: everything up to this resourceVersion was sent."""
+
+    version: str
+    ends_listing: bool
+    """It closes the initial events of a WatchList."""
+
+
+class Gone(Struct, frozen=True):
+    """An event DELETED, with the object as it last was."""
+
+    observed: Observed
+
+
+class Failed(Struct, frozen=True):
+    """An event ERROR, with its Status as bytes."""
+
+    status: bytes
+
+
+class Page(Struct, frozen=True):
+    """One page of a list; its items are decoded later, a slice at a time."""
+
+    version: str
+    items: list[msgspec.Raw]
+    next: str
+    """Continue token; empty on the last page."""
+
+
+Event = Observed | Gone | Mark | Failed | Unreadable
+
+_decode_list = msgspec.json.Decoder(shapes.List).decode
+_decode_any_event = msgspec.json.Decoder(shapes.Event[msgspec.Raw]).decode
+_decode_any_object = msgspec.json.Decoder(shapes.AnyObject).decode
+
+
+class Wire(Generic[RowT]):
+    """How the objects of one source stand on the wire: NODES, SLURMD_PODS and PODS."""
+
+    def __init__(
+        self, source: Source, kind: str, shape: type[ShapeT], row_of: Callable[[ShapeT], RowT]
+    ) -> None:
+        self.source: Source = source
+        self.kind = kind
+        self._row_of: Callable[[Any], RowT] = row_of
+        self._decode_object = msgspec.json.Decoder(shape).decode
+        event: Any = shapes.Event
+        self._decode_event = msgspec.json.Decoder(event[shape]).decode
+
+    def page(self, body: bytes) -> Page:
+        """One page of a list. Raises one of BAD_BYTES where it is none."""
+        answer = _decode_list(body)
+        if answer.kind != f"{self.kind}List":
+            raise ValueError(f"a {self.kind}List was asked for, not kind {answer.kind[:40]!r}")
+        version = answer.metadata.resource_version
+        order_of(version)
+        return Page(version, answer.items, answer.metadata.continue_ or "")
+
+    def object(self, body: bytes | msgspec.Raw) -> Observed | Unreadable:
+        """One object: an item of a list, or the answer to a write."""
+        try:
+            return self._observed(self._decode_object(body))
+        except BAD_BYTES as error:
+            return _unreadable(body, error)
+
+    def event(self, line: bytes) -> Event | None:
+        """One line of a watch; None where it is not even an event."""
+        try:
+            event = self._decode_event(line)
+            kind = event.type
+            if kind in ("MODIFIED", "ADDED"):
+                return self._observed(event.object)
+            if kind == "DELETED":
+                return Gone(self._observed(event.object))
+            if kind == "BOOKMARK":
+                return _mark(event.object.metadata)
+        except BAD_BYTES:
+            return self._odd_event(line)
+        return self._odd_event(line)
+
+    def _observed(self, wire: Any) -> Observed:
+        meta = wire.metadata
+        if not (meta.name and meta.uid and wire.kind == self.kind):
+            raise ValueError(f"a {self.kind} without name or uid")
+        return Observed(self._row_of(wire), order_of(meta.resource_version))
+
+    def _odd_event(self, line: bytes) -> Event | None:
+        """What does not decode as events usually do: an ERROR, or an object that is bad."""
+        try:
+            event = _decode_any_event(line)
+        except BAD_BYTES:
+            return None
+        if event.type == "ERROR":
+            return Failed(bytes(event.object))
+        if event.type not in ("ADDED", "MODIFIED", "DELETED"):
+            return None
+        seen = self.object(event.object)
+        return seen if isinstance(seen, Unreadable) else None
+
+
+def order_of(version: str) -> float:
+    """A resourceVersion as a number: etcd's revision, exact in a float up to 2**53.
+
+    Raises ValueError where it is none.
+    """
+    if not (version.isascii() and version.isdecimal()) or len(version) > VERSION_LENGTH_MAX:
+        raise ValueError(f"resourceVersion {version[:40]!r} is not a number")
+    return float(version)
+
+
+def _mark(meta: shapes.NodeMeta | shapes.PodMeta | shapes.WorkMeta) -> Mark:
+    order_of(meta.resource_version)
+    annotations = meta.annotations
+    ends = annotations is not None and annotations.initial_events_end == "true"
+    return Mark(meta.resource_version, ends)
+
+
+def _unreadable(body: bytes | msgspec.Raw, error: Exception) -> Unreadable:
+    why = str(error)[:VALUE_LENGTH_MAX]
+    try:
+        meta = _decode_any_object(body).metadata
+    except BAD_BYTES:
+        return Unreadable("", why)
+    name = "/".join(str(part)[:NAME_LENGTH_MAX] for part in (meta.namespace, meta.name) if part)
+    try:
+        return Unreadable(name, why, order_of(str(meta.resource_version)))
+    except ValueError:
+        return Unreadable(name, why)
+
+
+NODES: Wire[Node] = Wire("nodes", "Node", shapes.Node, _node_row)
+SLURMD_PODS: Wire[SlurmdPod] = Wire("slurmd_pods", "Pod", shapes.Pod, _slurmd_pod_row)
+PODS: Wire[Pod] = Wire("pods", "Pod", shapes.Work, _pod_row)

@@ -1,0 +1,183 @@
+"""The writer of the Kubernetes side: actions to requests, answers to outcomes. Never raises."""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.actions import (
+    Action,
+    Announce,
+    Cordon,
+    Done,
+    Look,
+    Outcome,
+    Refused,
+    Relist,
+    SetConditions,
+    SetMetadata,
+    Uncordon,
+    Unsure,
+)
+from sunk_sync.facts import Kind, Observed, Reference, Sighting, Source
+from sunk_sync.kube import apply, events
+from sunk_sync.kube.answers import Decode, T, Trouble
+from sunk_sync.kube.client import Request
+from sunk_sync.kube.decode import NODES, SLURMD_PODS, Unreadable
+
+WallClock = Callable[[], datetime]
+"""The time of day in UTC: for texts only."""
+
+RelistOne = Callable[[], Awaitable[Trouble | None]]
+
+
+class Caller(Protocol):
+    """The part of KubeClient that a writer needs."""
+
+    async def call(self, request: Request, decode: Decode[T], /) -> T | Trouble:
+        """Send the request, decode the answer."""
+        ...
+
+
+class _Meta(Struct, frozen=True):
+    name: str
+    uid: str
+
+
+class _Named(Struct, frozen=True):
+    metadata: _Meta
+
+
+_KINDS: dict[str, Kind] = {"Node": "Node", "Pod": "Pod", "Namespace": "Namespace"}
+# Names in marks on Slurm nodes are foreign text: none may lead elsewhere on the API server.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAMESPACE = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
+class KubePush:
+    """Carries out actions on one Kubernetes. `relist` holds one function for each source."""
+
+    def __init__(
+        self,
+        client: Caller,
+        *,
+        relist: Mapping[Source, RelistOne],
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: WallClock = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._relist = relist
+        self._clock = clock
+        self._wall_clock = wall_clock
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """Carry out all of them side by side; the outcomes stand in the order of the actions."""
+        if len(actions) == 1:
+            return [await self._one(actions[0])]
+        outcomes: dict[int, Outcome] = {}
+
+        async def carry_out(place: int, action: Action) -> None:
+            outcomes[place] = await self._one(action)
+
+        async with anyio.create_task_group() as group:
+            for place, action in enumerate(actions):
+                group.start_soon(carry_out, place, action)
+        return [outcomes[place] for place in range(len(actions))]
+
+    async def _one(self, action: Action) -> Outcome:
+        match action:
+            case SetConditions() | SetMetadata() | Cordon() | Uncordon():
+                return await self._apply(action)
+            case Announce():
+                return await self._announce(action)
+            case Look():
+                return await self._look(action)
+            case Relist():
+                return await self._list_again(action)
+            case _:
+                return Refused(action, f"{type(action).__name__} is not for Kubernetes")
+
+    async def _apply(self, action: apply.Apply) -> Outcome:
+        try:
+            request = apply.request_of(action, at=self._now())
+        except UnicodeEncodeError as error:
+            return Refused(action, f"its text cannot be sent: {error.reason}")
+        answer = await self._client.call(request, _decoder(action.reference))
+        if isinstance(answer, Trouble):
+            return _failed(action, request, answer)
+        return Done(action, (answer,) if isinstance(answer, Observed) else ())
+
+    async def _announce(self, action: Announce) -> Outcome:
+        try:
+            body = msgspec.json.encode(events.event_of(action, at=self._now()))
+        except UnicodeEncodeError as error:
+            return Refused(action, f"its text cannot be sent: {error.reason}")
+        request = Request(method="POST", path=events.path_of(action), body=body)
+        answer = await self._client.call(request, _decode_named)
+        if not isinstance(answer, Trouble) or answer.reason == "AlreadyExists":
+            return Done(action)
+        return _failed(action, request, answer)
+
+    async def _look(self, action: Look) -> Outcome:
+        kind = _KINDS.get(action.kind)
+        named = _NAME.fullmatch(action.name) and _NAMESPACE.fullmatch(action.namespace)
+        if kind is None or not named:
+            return Refused(action, "there can be no such object")
+        asked_s = self._clock()
+        path = apply.object_path(action.kind, action.namespace, action.name)
+        answer = await self._client.call(Request(path=path), _decode_named)
+        return Done(action, (_sighting(kind, action, answer, asked_s),))
+
+    async def _list_again(self, action: Relist) -> Outcome:
+        relist = self._relist.get(action.source)
+        if relist is None:
+            return Refused(action, f"{action.source} is not read from Kubernetes")
+        trouble = await relist()
+        if trouble is None:
+            return Done(action)
+        return Unsure(action, trouble.why, trouble.retry_after_s)
+
+    def _now(self) -> str:
+        return self._wall_clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _decoder(reference: Reference) -> Decode[Observed | Unreadable]:
+    return NODES.object if reference.kind == "Node" else SLURMD_PODS.object
+
+
+def _sighting(kind: Kind, look: Look, answer: _Named | Trouble, asked_s: float) -> Sighting:
+    """Yes and no only from the API server's own word about this very name.
+
+    A page of some proxy with status 404, or a 404 for the path itself, is no evidence.
+    """
+    found: Literal["yes", "no", "unknown"] = "unknown"
+    uid = ""
+    if not isinstance(answer, Trouble):
+        if answer.metadata.name == look.name:
+            found, uid = "yes", answer.metadata.uid
+    elif answer.status == 404 and answer.reason == "NotFound" and answer.subject == look.name:
+        found = "no"
+    return Sighting(
+        kind=kind,
+        namespace=look.namespace,
+        name=look.name,
+        found=found,
+        uid=uid,
+        asked_s=asked_s,
+    )
+
+
+def _failed(action: Action, request: Request, trouble: Trouble) -> Refused | Unsure:
+    """What a write that brought no object means."""
+    why = f"{request.method} {request.path}: {trouble.why}"
+    foreign_uid = trouble.status == 409 and "uid" in trouble.why.lower()
+    if trouble.passing or (trouble.status == 409 and not foreign_uid):
+        return Unsure(action, why, trouble.retry_after_s)
+    return Refused(action, why)

@@ -1,0 +1,226 @@
+"""Wishes on their way out: per target one in flight, the latest wins, back-off with jitter.
+
+The loop hands over what each key wants now; lanes (one per authority) push it with bounded
+concurrency and report every outcome back to the loop, where it is news like any other.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from sunk_sync.actions import (
+    Action,
+    Announce,
+    Outcome,
+    Push,
+    Refused,
+    Relist,
+    SetConditions,
+    SetMetadata,
+    SlurmAction,
+    Target,
+    Unsure,
+    target_of,
+)
+from sunk_sync.lane import Lane, Limits, Slot, only_unknown
+
+BACKOFF_FIRST_S = 0.2
+BACKOFF_MAX_S = 30.0
+REFUSED_AGAIN_S = 300.0
+"""A refusal stands until a fact changes; permissions change without one, so it is tried anew."""
+PACE_S = 1.0
+"""Between two writes of conditions or metadata to one object (M1)."""
+UNKNOWN_PACE_S = 0.01
+"""Between any two writes that only say Unknown (M2: 100 a second)."""
+PUSH_LIMIT_S = 60.0
+"""A push that has not answered by then counts as unsure: a bug in its own deadlines."""
+
+
+class Report(Struct, frozen=True):
+    """One outcome, with what the loop knows it by."""
+
+    outcome: Outcome
+    key: tuple[str, str]
+    because: str
+    wished_s: float
+    """When the wish was first made."""
+    answered_s: float
+
+
+class Outbox:
+    """Standing wishes of every key, and the lanes that carry them."""
+
+    def __init__(
+        self,
+        *,
+        slurm: tuple[Push, Limits],
+        kube: tuple[Push, Limits],
+        clock: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        self.clock = clock
+        self._random = random
+        self.slurm = Lane(push=slurm[0], limits=slurm[1], carry=self._carry, clock=clock)
+        self.kube = Lane(push=kube[0], limits=kube[1], carry=self._carry, clock=clock)
+        self._slots: dict[Target, Slot] = {}
+        self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
+        """Targets that each key wishes something of."""
+        self._unknown_next_s = 0.0
+        self.flying = 0
+        """Actions under way."""
+        self._landed = asyncio.Event()
+        self.report: Callable[[Sequence[Report]], Awaitable[None]]
+        """Set by the loop: where outcomes go."""
+
+    async def run(self) -> None:
+        """Carry wishes until cancelled."""
+        async with asyncio.TaskGroup() as lanes:
+            lanes.create_task(self.slurm.run())
+            lanes.create_task(self.kube.run())
+
+    async def finish(self, grace_s: float) -> None:
+        """Take up nothing more; wait for what is under way, at most so long."""
+        self.slurm.closing = self.kube.closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                while self.flying:
+                    self._landed.clear()
+                    await self._landed.wait()
+
+    def wish(self, key: tuple[str, str], wants: Sequence[Action], *, because: str) -> None:
+        """Make these the standing wishes of the key; earlier ones that are not among them end."""
+        before = self._targets.get(key, ())
+        if not wants and not before:
+            return
+        now = self.clock()
+        targets = tuple(target_of(action) for action in wants)
+        for target in before:
+            if target not in targets:
+                self._drop(target, key=key)
+        for target, action in zip(targets, wants, strict=True):
+            self._set(target, action, key=key, because=because, now=now)
+        if targets:
+            self._targets[key] = targets
+        else:
+            del self._targets[key]
+
+    def stir(self, key: tuple[str, str]) -> None:
+        """A fact of this key changed: what was answered before may be asked again."""
+        for target in self._targets.get(key, ()):
+            slot = self._slots.get(target)
+            if slot is not None and not isinstance(slot.settled, Announce | Relist):
+                slot.settled = None
+
+    def _set(
+        self, target: Target, action: Action, *, key: tuple[str, str], because: str, now: float
+    ) -> None:
+        slot = self._slots.get(target)
+        if slot is None:
+            slot = self._slots[target] = Slot(target)
+        slot.key, slot.because = key, because
+        changed = slot.wish != action
+        if changed:
+            slot.wish, slot.wished_s, slot.attempts = action, now, 0
+            slot.not_before_s = self._earliest(slot, action)
+        if slot.open() and (changed or not slot.queued):
+            self._lane(action).add(slot, now=now)
+
+    def _drop(self, target: Target, *, key: tuple[str, str]) -> None:
+        """The key wishes nothing of it any more; another key may have taken the target over."""
+        slot = self._slots.get(target)
+        if slot is None or slot.key != key:
+            return
+        slot.wish = slot.settled = slot.settled_s = None
+        if slot.in_flight is None and not slot.queued and not _is_paced(target):
+            del self._slots[target]
+
+    def sweep(self) -> None:
+        """Forget targets that nobody wishes anything of; ask again where a refusal is old.
+
+        Called now and then.
+        """
+        now = self.clock()
+        old_s = now - PACE_S
+        for target, slot in list(self._slots.items()):
+            self._retry_refused(slot, now=now)
+            if slot.wish or slot.in_flight or slot.queued or slot.sent_s > old_s:
+                continue
+            del self._slots[target]
+
+    def _retry_refused(self, slot: Slot, *, now: float) -> None:
+        if slot.settled_s is None or now < slot.settled_s + REFUSED_AGAIN_S:
+            return
+        slot.settled = slot.settled_s = None
+        if slot.open() and not slot.queued:
+            assert slot.wish is not None
+            self._lane(slot.wish).add(slot, now=now)
+
+    def _earliest(self, slot: Slot, action: Action) -> float:
+        if only_unknown(action):
+            self._unknown_next_s = max(self._unknown_next_s + UNKNOWN_PACE_S, self.clock())
+            return self._unknown_next_s
+        return slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0
+
+    def _lane(self, action: Action) -> Lane:
+        return self.slurm if isinstance(action, SlurmAction) else self.kube
+
+    async def _carry(self, push: Push, slots: Sequence[Slot]) -> None:
+        """Push one batch and report what came of it."""
+        actions = [slot.in_flight for slot in slots if slot.in_flight is not None]
+        causes = [(slot.key, slot.because, slot.wished_s) for slot in slots]
+        self.flying += len(slots)
+        try:
+            outcomes = await self._push(push, actions)
+        finally:
+            self.flying -= len(slots)
+            self._landed.set()
+        now = self.clock()
+        for slot, outcome in zip(slots, outcomes, strict=True):
+            self._settle(slot, outcome, now=now)
+        await self.report(
+            [
+                Report(outcome, key, because, wished_s, now)
+                for outcome, (key, because, wished_s) in zip(outcomes, causes, strict=True)
+            ]
+        )
+        for slot in slots:
+            if slot.open() and slot.wish is not None:
+                self._lane(slot.wish).add(slot, now=now)
+
+    async def _push(self, push: Push, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """One outcome for each action, whatever the push does."""
+        try:
+            async with asyncio.timeout(PUSH_LIMIT_S):
+                outcomes = await push(actions)
+        except Exception as error:  # noqa: BLE001 - a bug there must not end the lane
+            why = f"{type(error).__name__}: {error}"[:200]
+            return [Unsure(action, why) for action in actions]
+        if len(outcomes) != len(actions):
+            return [Unsure(action, "push lost count of its answers") for action in actions]
+        return outcomes
+
+    def _settle(self, slot: Slot, outcome: Outcome, *, now: float) -> None:
+        action, slot.in_flight = slot.in_flight, None
+        slot.sent_s = now
+        if isinstance(outcome, Unsure):
+            slot.attempts += 1
+            slot.told_to_wait = outcome.retry_after_s is not None
+            slot.not_before_s = now + self._backoff_s(slot.attempts, outcome.retry_after_s)
+            return
+        slot.attempts = 0
+        slot.settled = action
+        slot.settled_s = now if isinstance(outcome, Refused) else None
+        if slot.wish is not None and slot.wish != action:
+            slot.not_before_s = self._earliest(slot, slot.wish)
+
+    def _backoff_s(self, attempts: int, retry_after_s: float | None) -> float:
+        if retry_after_s is not None:
+            return min(retry_after_s, BACKOFF_MAX_S) * (1.0 + 0.1 * self._random())
+        longest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempts - 1, 10))
+        return longest_s * (0.5 + 0.5 * self._random())
+
+
+def _is_paced(target: Target) -> bool:
+    return target[0] in ("Node", "Pod")

@@ -1,0 +1,87 @@
+"""What this service asks of Kubernetes: one table for the manifests, doctor and the docs."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Where = Literal["cluster", "slurmd", "work", "own", "default"]
+"""The whole cluster, the namespaces of slurmd Pods, those of workload Pods, our own, `default`."""
+
+
+class Permission(Struct, frozen=True, kw_only=True):
+    """Verbs on one resource, each with its reason."""
+
+    where: Where
+    resource: str
+    """`pods`, or with a subresource `pods/status`."""
+    names: tuple[str, ...] = ()
+    """Only objects of these names; empty: any."""
+    verbs: tuple[tuple[str, str], ...]
+    """Verb and why."""
+    group: str = ""
+
+    @property
+    def spelled(self) -> str:
+        """`namespaces kube-system`, `pods/status`"""
+        return " ".join((self.resource, *self.names))
+
+
+_EVENT = "says on the object what was decided and why"
+
+PERMISSIONS: tuple[Permission, ...] = (
+    Permission(
+        where="cluster",
+        resource="nodes",
+        verbs=(
+            ("get", "a Node counts as gone only when a read by name says so (S8)"),
+            ("list", "the picture begins with a complete listing"),
+            ("watch", "news within milliseconds"),
+            ("patch", "labels and the drain annotation (M3, M4); the cordon of M7"),
+        ),
+    ),
+    Permission(
+        where="cluster",
+        resource="nodes/status",
+        verbs=(("patch", "conditions SlurmDrain, SlurmRunning and their like (M2)"),),
+    ),
+    Permission(
+        where="cluster",
+        resource="namespaces",
+        names=("kube-system",),
+        verbs=(("get", "its UID is the name of this cluster in our marks on Slurm nodes (M8)"),),
+    ),
+    Permission(
+        where="slurmd",
+        resource="pods",
+        verbs=(
+            ("get", "a slurmd Pod counts as gone only when a read by name says so (S7)"),
+            ("list", "the picture begins with a complete listing"),
+            ("watch", "news within milliseconds"),
+            ("patch", "annotations drain and drained (M3, S6)"),
+        ),
+    ),
+    Permission(
+        where="slurmd",
+        resource="pods/status",
+        verbs=(("patch", "conditions SlurmNodeState… (M1)"),),
+    ),
+    Permission(where="slurmd", resource="events", verbs=(("create", _EVENT),)),
+    Permission(
+        where="work",
+        resource="pods",
+        verbs=(
+            ("list", "the picture begins with a complete listing"),
+            ("watch", "news within milliseconds"),
+        ),
+    ),
+    Permission(
+        where="own",
+        resource="events",
+        verbs=(("create", "says what concerns the service as a whole (S19, S20)"),),
+    ),
+    Permission(
+        where="default",
+        resource="events",
+        verbs=(("create", "says on a Node what was decided and why: its Events stand here"),),
+    ),
+)

@@ -1,0 +1,155 @@
+"""The last word before a push: may only take wants away.
+
+Pure but for its own memory: which drains were let through, and which are held.
+"""
+
+from collections import deque
+
+from msgspec import Struct
+
+from sunk_sync.actions import (
+    Action,
+    Drain,
+    Look,
+    Relist,
+    RewriteReason,
+    Uncordon,
+    Undrain,
+)
+from sunk_sync.facts import Holding
+from sunk_sync.graph import Graph, Key
+from sunk_sync.verdict import Verdict
+
+NONE_HELD = Holding(0, 0.0)
+MINUTE_S = 60.0
+HELD_AGAIN_S = 2.0
+"""Between two looks at a drain that is held: a second listing may have come."""
+DRAINS_PER_MINUTE_MIN = 20
+DRAINS_SHARE = 0.1
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """A want that policy took away."""
+
+    action: Action
+    why: str
+    again_s: float | None = None
+    """When time alone may let it through."""
+
+
+class Screened(Struct, frozen=True, gc=False):
+    """What may be pushed now, and what may not."""
+
+    allowed: tuple[Action, ...]
+    kept: tuple[Kept, ...] = ()
+
+
+NOTHING_WANTED = Screened(())
+
+
+class Breaker:
+    """Lets through so many drains a minute that rest on an absence or NotReady (S19)."""
+
+    def __init__(self) -> None:
+        self._passed: deque[tuple[float, str]] = deque()
+        """Drains let through in the last minute, oldest first."""
+        self._passing: set[str] = set()
+        """Slurm nodes whose drain was let through and is still wanted."""
+        self.held: dict[str, float] = {}
+        """Slurm node -> second since when its drain is held."""
+
+    def admit(self, slurm_node: str, *, limit: int, listed_s: float, now: float) -> bool:
+        """Whether this drain may go; one that must wait also needs a later listing to agree."""
+        if slurm_node in self._passing:
+            return True
+        self._forget(now)
+        held_s = self.held.get(slurm_node)
+        waits = held_s is not None and listed_s < held_s
+        jumps = held_s is None and bool(self.held)
+        if waits or jumps or len(self._passed) >= limit:
+            self.held.setdefault(slurm_node, now)
+            return False
+        self.held.pop(slurm_node, None)
+        self._passing.add(slurm_node)
+        self._passed.append((now, slurm_node))
+        return True
+
+    def withdraw(self, slurm_node: str) -> None:
+        """The drain is no longer wanted: done, or its cause went away."""
+        self._passing.discard(slurm_node)
+        self.held.pop(slurm_node, None)
+
+    def again_s(self, now: float) -> float:
+        """When a held drain is worth another try."""
+        freed = self._passed[0][0] + MINUTE_S if self._passed else now
+        return max(freed, now + HELD_AGAIN_S)
+
+    def _forget(self, now: float) -> None:
+        while self._passed and self._passed[0][0] <= now - MINUTE_S:
+            self._passed.popleft()
+
+
+class Policy:
+    """Screens each verdict of the loop."""
+
+    def __init__(self) -> None:
+        self.breaker = Breaker()
+
+    def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
+        """Divide a verdict's wants into what may be pushed now and what is kept back."""
+        wants = verdict.wants
+        if not wants:
+            self.breaker.withdraw(key[1])
+            return NOTHING_WANTED
+        if not any(isinstance(action, Drain) and action.absence for action in wants):
+            self.breaker.withdraw(key[1])
+        kept = [self._keep(graph, action, now) for action in wants]
+        if not any(kept):
+            return Screened(wants)
+        return Screened(
+            tuple(action for action, keep in zip(wants, kept, strict=True) if keep is None),
+            tuple(keep for keep in kept if keep is not None),
+        )
+
+    def holding(self) -> Holding:
+        """How many drains the breaker holds, as a fact for the graph."""
+        held = self.breaker.held
+        return Holding(len(held), min(held.values())) if held else NONE_HELD
+
+    def _keep(self, graph: Graph, action: Action, now: float) -> Kept | None:
+        if isinstance(action, Look | Relist):
+            return None
+        why = _why_not(graph, action)
+        if why:
+            return Kept(action, why)
+        if isinstance(action, Drain) and action.absence:
+            return self._break(graph, action, now)
+        return None
+
+    def _break(self, graph: Graph, action: Drain, now: float) -> Kept | None:
+        listed_s = min(graph.nodes.listed_s, graph.slurmd_pods.listed_s)
+        limit = drain_limit(graph)
+        if self.breaker.admit(action.slurm_node, limit=limit, listed_s=listed_s, now=now):
+            return None
+        why = f"more than {limit} such drains a minute: held until a second listing agrees"
+        return Kept(action, why, self.breaker.again_s(now))
+
+
+def drain_limit(graph: Graph) -> int:
+    """Drains a minute that may rest on absences: as set, or the greater of 20 and 10 %."""
+    chosen = graph.configuration.max_drains_per_minute
+    if chosen is not None:
+        return chosen
+    return max(DRAINS_PER_MINUTE_MIN, int(graph.host_count() * DRAINS_SHARE))
+
+
+def _why_not(graph: Graph, action: Action) -> str:
+    """Nothing is written before every source was listed once, nor in a dry run.
+
+    Lifting rests on causes being gone: only while every source can be read.
+    """
+    if graph.unlisted:
+        return f"not listed yet: {', '.join(graph.unlisted)}"
+    if graph.stale and isinstance(action, Undrain | Uncordon | RewriteReason):
+        return f"cannot be read now: {', '.join(graph.stale)}"
+    return "dry run" if graph.configuration.dry_run else ""

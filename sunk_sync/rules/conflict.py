@@ -1,0 +1,45 @@
+"""Two claims on one host: neither acts, and everybody is told (S16)."""
+
+from sunk_sync.actions import Action, Announce, SetConditions
+from sunk_sync.facts import Condition, SlurmdPod
+from sunk_sync.graph import reference_of
+from sunk_sync.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
+from sunk_sync.verdict import QUIET, Ruling
+from sunk_sync.views import Host
+
+NAMED_MAX = 8
+"""Rivals named in a message; there may be any number."""
+
+
+def conflict(host: Host) -> Ruling:
+    """One Event on each that claims this Slurm node; nothing is written to it or shown of it.
+
+    A rival that claims another Slurm node (two Pods on one Node) is told by that host's key.
+    """
+    rivals = host.rivals
+    if not rivals:
+        return QUIET
+    names = ", ".join(rival.path for rival in rivals[:NAMED_MAX])
+    more = f" and {len(rivals) - NAMED_MAX} more" if len(rivals) > NAMED_MAX else ""
+    message = f"Slurm node {host.name} is claimed more than once: {names}{more}; none is acted on"
+    told = [reference_of(pod) for pod in host.rival_pods]
+    told += [rival for rival in rivals if rival.kind == "Node"]
+    events = tuple(Announce(one, "Warning", EVENT_CONFLICT, message) for one in told)
+    return Ruling((*events, *_conditions(host.rival_pods, message)), message)
+
+
+def _conditions(pods: tuple[SlurmdPod, ...], message: str) -> tuple[Action, ...]:
+    """The conflict beside whatever conditions of ours stand on each rival Pod."""
+    return tuple(
+        SetConditions(reference_of(pod), wanted)
+        for pod in pods
+        if (wanted := _with_conflict(pod.conditions, message)) != pod.conditions
+    )
+
+
+def _with_conflict(standing: tuple[Condition, ...], message: str) -> tuple[Condition, ...]:
+    told = next((one for one in standing if one.type == POD_CONFLICT_CONDITION), None)
+    since = told.changed_at if told else ""
+    condition = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", message, since)
+    others = [one for one in standing if one.type != POD_CONFLICT_CONDITION]
+    return tuple(sorted([*others, condition], key=lambda one: one.type))

@@ -1,0 +1,33 @@
+"""Our mark on the Slurm node: which Node and Pod it stands for (M8, and F11 by itself)."""
+
+from sunk_sync.actions import SetComment
+from sunk_sync.facts import Configuration
+from sunk_sync.mark import Mark, mark_text
+from sunk_sync.slurm_state import is_frozen
+from sunk_sync.verdict import QUIET, Ruling
+from sunk_sync.views import Host
+
+
+def mark(host: Host, configuration: Configuration) -> Ruling:
+    """Put the mark where the comment is empty or ours; a foreign comment stays."""
+    slurm_node, wanted = host.slurm_node, _wanted(host, configuration.cluster_uid)
+    if slurm_node is None or wanted is None or is_frozen(slurm_node.state):
+        return QUIET
+    if host.mark == wanted:
+        return QUIET
+    if slurm_node.comment and host.mark is None:
+        return Ruling(because="not marked: the Slurm node has a comment that is not ours")
+    return Ruling((SetComment(slurm_node.name, mark_text(wanted)),), "marked as seen here")
+
+
+def _wanted(host: Host, cluster: str) -> Mark | None:
+    """The mark for what stands there now; of a Pod that is ending the old one stays."""
+    pod = host.pod
+    if pod is None:
+        known_by_pod = host.finished is not None or (host.last is not None and host.last.pod)
+        if host.node is None or not host.owns_node or known_by_pod:
+            return None
+        return Mark(cluster, host.node.name)
+    if pod.terminating or not pod.node_name:
+        return None
+    return Mark(cluster, pod.node_name, pod.namespace, pod.name, pod.uid)

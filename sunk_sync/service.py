@@ -1,0 +1,297 @@
+"""Builds the parts and runs them in one task group; the only place where parts meet."""
+
+import asyncio
+import gc
+import random
+import signal
+import sys
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sunk_sync.facts import Configuration
+from sunk_sync.graph import Graph
+from sunk_sync.health import Health
+from sunk_sync.http import Sources, serve
+from sunk_sync.kube.answers import Trouble
+from sunk_sync.kube.client import KubeClient
+from sunk_sync.kube.pace import Ambient, Backoff
+from sunk_sync.kube.push import KubePush
+from sunk_sync.kube.subject import Subject, nodes, pods, slurmd_pods
+from sunk_sync.kube.watch import Watch
+from sunk_sync.lane import Limits
+from sunk_sync.logs import Logs
+from sunk_sync.loop import Loop
+from sunk_sync.metrics import count_slurm_nodes
+from sunk_sync.outbox import Outbox
+from sunk_sync.policy import Policy
+from sunk_sync.reconciler import Reconciler
+from sunk_sync.settings import Settings
+from sunk_sync.slurm.client import Access, SlurmClient
+from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.push import SlurmPush
+from sunk_sync.slurm.token import Token
+from sunk_sync.slurm.wire import open_transport
+from sunk_sync.telemetry import Telemetry
+
+SLURM_LIMITS = Limits(concurrency=6, batch=500, leisurely=2, leisurely_batch=16)
+KUBE_LIMITS = Limits(concurrency=16, batch=1, leisurely=12)
+FINISH_S = 8.0
+"""For what is in flight at SIGTERM; less than Kubernetes' usual grace of 30 s."""
+GAUGES_EVERY_S = 5.0
+
+
+def run(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT: 0. Where it could not start: 2."""
+    logs = Logs(settings.log_level, settings.log_format, sys.stderr)
+    gc.collect()
+    gc.freeze()  # what was imported never goes: a full collection need not stop the loop for it
+    try:
+        return asyncio.run(Service(settings, logs).run())
+    finally:
+        logs.close()
+
+
+class Service:
+    """One process: readers, loop, outbox, doors."""
+
+    def __init__(self, settings: Settings, logs: Logs) -> None:
+        self.settings = settings
+        self.log = logs.log
+        self.telemetry = Telemetry(
+            logs.log,
+            cluster_name=settings.cluster_name,
+            dropped_lines=lambda: logs.writer.dropped,
+        )
+        self.clock = time.monotonic
+        self.health = Health(clock=self.clock)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        """Open the doors, then work until told to stop."""
+        for name in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(name, self._stop.set)
+        async with AsyncExitStack() as stack:
+            doors = await stack.enter_async_context(self._doors())
+            self.log.info("doors open", **doors.addresses)
+            self._tell_settings()
+            kube = await self._connect()
+            if kube is None:
+                return 2
+            stack.push_async_callback(kube.aclose)
+            slurm = self._slurm_client()
+            stack.push_async_callback(slurm.aclose)
+            return await self._work(kube, slurm)
+
+    def _doors(self) -> Any:
+        return serve(
+            Sources(
+                live=self.health.live,
+                ready=self.health.ready,
+                registry=self.telemetry.registry,
+                title=f"sunk-sync {self.settings.cluster_name}",
+            ),
+            metrics=self.settings.metrics_bind_address,
+            health=self.settings.health_probe_bind_address,
+        )
+
+    def _tell_settings(self) -> None:
+        if self.settings.without_effect:
+            names = list(self.settings.without_effect)
+            self.log.warning("settings without effect yet", settings=names)
+        if self.settings.dry_run:
+            self.log.warning("dry run: nothing will be written")
+
+    async def _connect(self) -> KubeClient | None:
+        kubeconfig = self.settings.kubeconfig
+        client = await KubeClient.connect(
+            kubeconfig=str(kubeconfig) if kubeconfig else None,
+            context=self.settings.context,
+            on_exchange=self.telemetry.exchange,
+            clock=self.clock,
+        )
+        if isinstance(client, Trouble):
+            self.log.error("cannot reach Kubernetes", why=client.why)
+            return None
+        self.log.info("kubernetes", address=client.address)
+        return client
+
+    def _slurm_client(self) -> SlurmClient:
+        chosen = self.settings
+        secret, path = chosen.slurm_auth_token, chosen.slurm_auth_token_file
+        return SlurmClient(
+            Access(
+                addresses=chosen.slurm_api_base,
+                version=chosen.slurm_api_version,
+                user_name=chosen.slurm_user_name or "",
+            ),
+            Token(
+                text=secret.get_secret_value() if secret else "",
+                path=str(Path(path)) if path else "",
+            ),
+            transport=open_transport(),
+            clock=self.clock,
+            on_exchange=self.telemetry.exchange,
+        )
+
+    async def _work(self, kube: KubeClient, slurm: SlurmClient) -> int:
+        """Learn which cluster this is, then read, decide and push until stopped."""
+        uid = await self._unless_stopped(self._cluster_uid(kube))
+        if uid is None:
+            return 0
+        parts = Parts(self, kube, slurm, cluster_uid=uid)
+        self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
+        await self._unless_stopped(parts.run())
+        self.health.stopping = True
+        self.log.info("stopping", in_flight=parts.outbox.flying)
+        await parts.finish()
+        self.log.info("stopped")
+        return 0
+
+    async def _cluster_uid(self, kube: KubeClient) -> str:
+        """UID of kube-system; asked for until it is known: every identity of ours rests on it."""
+        backoff = Backoff(Ambient())
+        told = ""
+        while isinstance(uid := await kube.cluster_uid(), Trouble):
+            self.health.starting = f"waiting for Kubernetes: {uid.why}"
+            if uid.why != told:
+                told = uid.why
+                self.log.warning("waiting for Kubernetes", address=kube.address, why=uid.why)
+            await backoff.wait(uid.retry_after_s)
+        return uid
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, str | None]) -> str | None:
+        """The work's result, or None when told to stop first; failures of it are raised."""
+        task = asyncio.create_task(work)
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait((task,))
+        return None
+
+
+class Parts:
+    """Everything that exists once the cluster is known."""
+
+    def __init__(
+        self, service: Service, kube: KubeClient, slurm: SlurmClient, *, cluster_uid: str
+    ) -> None:
+        self._service = service
+        self._settings = service.settings
+        self._telemetry = service.telemetry
+        self._slurm = slurm
+        configuration = configuration_of(service.settings, cluster_uid=cluster_uid)
+        self.reconciler = Reconciler(graph=Graph(configuration), policy=Policy())
+        self._watches = {
+            subject.source: Watch(
+                kube, subject, tell=self._tell, on_bad=self._on_bad, ambient=Ambient()
+            )
+            for subject in subjects_of(service.settings)
+        }
+        self._poll = NodePoll(
+            slurm,
+            self._tell,
+            pace=Pace(interval_s=service.settings.slurm_poll_interval_s),
+            time=Time(clock=service.clock, sleep=asyncio.sleep, random=random.random),
+        )
+        relist = {source: watch.relist for source, watch in self._watches.items()}
+        self.outbox = Outbox(
+            slurm=(SlurmPush(slurm, clock=service.clock).push, SLURM_LIMITS),
+            kube=(
+                KubePush(kube, relist=relist, clock=service.clock, wall_clock=_now).push,
+                KUBE_LIMITS,
+            ),
+            clock=service.clock,
+            random=random.random,
+        )
+        self.loop = Loop(
+            reconciler=self.reconciler,
+            outbox=self.outbox,
+            journal=service.telemetry,
+            clock=service.clock,
+        )
+        self._pushing: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Until cancelled; only a bug of ours ends it otherwise."""
+        self._pushing = asyncio.create_task(self.outbox.run())
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.loop.run())
+            tasks.create_task(self._poll.run())
+            tasks.create_task(self._tell_gauges())
+            tasks.create_task(self._watch_pushing(self._pushing))
+            for watch in self._watches.values():
+                tasks.create_task(watch.run())
+
+    async def finish(self) -> None:
+        """Let what is in flight be answered, within the grace; then end the lanes."""
+        await self.outbox.finish(FINISH_S)
+        self.loop.flush()
+        if self._pushing is not None:
+            self._pushing.cancel()
+            await asyncio.wait((self._pushing,))
+
+    async def _watch_pushing(self, pushing: asyncio.Task[None]) -> None:
+        """Lanes outlive the readers at SIGTERM, but their failure is a failure of all."""
+        await asyncio.shield(pushing)
+
+    async def _tell(self, news: Sequence[Any]) -> None:
+        await self.loop.tell(news)
+
+    def _on_bad(self, kind: str, name: str, why: str) -> None:
+        self._service.log.warning("unreadable object left out", kind=kind, name=name, why=why)
+
+    async def _tell_gauges(self) -> None:
+        """Figures that are cheaper to count now and then than at every change."""
+        telemetry, reconciler, graph = self._telemetry, self.reconciler, self.reconciler.graph
+        told = {"kubernetes": 0, "slurm": 0}
+        frozen = False
+        while True:
+            for authority, lane in (("kubernetes", self.outbox.kube), ("slurm", self.outbox.slurm)):
+                telemetry.depth(authority, lane.depth())
+                telemetry.added(authority, lane.added - told[authority])
+                told[authority] = lane.added
+            telemetry.out_of_service(len(reconciler.failures))
+            telemetry.held(graph.holding.count if graph.holding else 0)
+            telemetry.conflicts(reconciler.contested())
+            telemetry.token_expires(self._slurm.token.expires_at_s)
+            if not frozen and not graph.unlisted:
+                gc.freeze()  # the picture stays: full collections need not walk it again
+                frozen = True
+            if graph.slurm_nodes.listed:
+                states = [row.state for row in graph.slurm_nodes.rows()]
+                telemetry.slurm_nodes(count_slurm_nodes(states))
+            await asyncio.sleep(GAUGES_EVERY_S)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def configuration_of(settings: Settings, *, cluster_uid: str) -> Configuration:
+    """The part of the settings that rules and policy read."""
+    return Configuration(
+        cluster_uid=cluster_uid,
+        namespace=settings.own_namespace,
+        cluster_name=settings.cluster_name,
+        not_ready_grace_s=settings.not_ready_grace_s,
+        node_not_ready_grace_s=settings.node_not_ready_grace_s,
+        cordon_on_slurm_drain=settings.cordon_on_slurm_drain,
+        max_drains_per_minute=settings.max_drains_per_minute,
+        dry_run=settings.dry_run,
+    )
+
+
+def subjects_of(settings: Settings) -> Sequence[Subject]:
+    """What is watched in Kubernetes."""
+    return (
+        nodes(),
+        slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector),
+        pods(settings.watch_namespace, scheduler_name=settings.scheduler_name),
+    )

@@ -1,0 +1,1 @@
+"""The Slurm side: everything that speaks to slurmrestd."""

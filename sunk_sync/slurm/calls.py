@@ -1,0 +1,106 @@
+"""What can be asked of slurmrestd: one request, and where a listing's elements go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from sunk_sync.slurm.answers import Failure, read_envelope
+from sunk_sync.slurm.records import Cutter
+
+CALL_S: Final = 15.0
+"""That slurmctld is down is told after 9-10 s; a deadline below that would hide it."""
+LISTING_S: Final = 20.0
+"""Ten times what 10,000 nodes take; a server that hangs must be noticed well within a minute."""
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One request below /slurm/{version}/."""
+
+    method: str = "GET"
+    path: str
+    kind: str
+    """The path with names replaced, for metrics: `node/{name}`."""
+    query: Mapping[str, str] = {}
+    body: bytes = b""
+    bulk: bool = False
+    """One of many: leaves connections free for what is urgent."""
+    deadline_s: float = CALL_S
+
+    @property
+    def repeatable(self) -> bool:
+        """Asking twice is asking once."""
+        return self.method == "GET"
+
+
+PING: Final = Call(path="ping/", kind="ping/")
+
+
+def get_node(name: str, *, bulk: bool = False) -> Call:
+    """Read one Slurm node."""
+    return Call(path=f"node/{quote(name, safe='')}", kind="node/{name}", bulk=bulk)
+
+
+def post_node(name: str, body: bytes, *, bulk: bool = False) -> Call:
+    """Change one Slurm node."""
+    path = f"node/{quote(name, safe='')}"
+    return Call(method="POST", path=path, kind="node/{name}", body=body, bulk=bulk)
+
+
+def post_nodes(body: bytes) -> Call:
+    """Change the Slurm nodes that the body names."""
+    return Call(method="POST", path="nodes/", kind="nodes/", body=body)
+
+
+def list_nodes(*, changed_since_s: int | None = None) -> Call:
+    """List all Slurm nodes, or none if nothing changed since that second of slurmctld's clock."""
+    query = {} if changed_since_s is None else {"update_time": str(changed_since_s)}
+    return Call(path="nodes/", kind="nodes/", query=query, bulk=True, deadline_s=LISTING_S)
+
+
+Take = Callable[[Sequence[bytes], float], Awaitable[Failure | None]]
+"""Takes records of a listing and the second in which it was asked for; a failure stops it."""
+
+
+class Listing:
+    """Where the elements of the array `key` of an answer go."""
+
+    def __init__(self, key: str, take: Take) -> None:
+        self.begun = False
+        """Something was handed over: asking again would hand it over twice."""
+        self._key = key
+        self._take = take
+        self._cutter = Cutter(key)
+
+    def restart(self) -> None:
+        """A new answer begins."""
+        self._cutter = Cutter(self._key)
+
+    async def feed(self, piece: bytes, asked_s: float) -> Failure | None:
+        """The next piece of the body. Raises CutError."""
+        return await self._hand_over(self._cutter.feed(piece), asked_s)
+
+    async def finish(self, asked_s: float) -> bytes | Failure:
+        """The envelope. Raises CutError."""
+        records, envelope = self._cutter.finish()
+        failure = await self._hand_over(records, asked_s)
+        if failure is None and not self._cutter.found:
+            failure = self._why_missing(envelope)
+        return failure or envelope
+
+    async def _hand_over(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        if not records:
+            return None
+        self.begun = True
+        failure = await self._take(records, asked_s)
+        await asyncio.sleep(0)
+        return failure
+
+    def _why_missing(self, envelope: bytes) -> Failure:
+        """An absent array proves nothing about its elements: never an empty listing."""
+        read = read_envelope(envelope)
+        if isinstance(read, Failure):
+            return read
+        return Failure("garbage", f"an answer without {self._key}")

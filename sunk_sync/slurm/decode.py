@@ -1,0 +1,103 @@
+"""Bytes of slurmrestd to facts, tolerant of versions: unknown fields and missing ones are fine.
+
+What differs between the API versions stands in DIALECTS, nowhere else. A state may be a list of
+words or, in the oldest versions, one word.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.facts import SlurmNode
+from sunk_sync.slurm.answers import UNREADABLE, Failure, decoded, printable
+
+REASON_KEPT: Final = 1024
+COMMENT_KEPT: Final = 4096
+_STATES_KEPT: Final = 1024
+
+
+class Dialect(Struct, frozen=True):
+    """What one version of slurmrestd's data parser can do."""
+
+    conditional_nodes: bool = False
+    """`update_time` of GET /nodes/ answers 304; before, a server bug makes it useless."""
+    conf: bool = False
+    """GET /conf is served."""
+    undrain_clears_reason: bool = False
+    """UNDRAIN empties the reason, even one sent in the same call."""
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    "v0.0.45": Dialect(conditional_nodes=True, conf=True, undrain_clears_reason=True),
+    "v0.0.44": Dialect(),
+    "v0.0.43": Dialect(),
+    "v0.0.42": Dialect(),
+    "v0.0.41": Dialect(),
+    "v0.0.40": Dialect(),
+}
+"""Newest first: the order of negotiation."""
+
+
+def dialect_of(version: str) -> Dialect:
+    """What this version can do; of an unknown one nothing special is expected."""
+    return DIALECTS.get(version, Dialect())
+
+
+class _WireNode(Struct, frozen=True):
+    name: str
+    state: list[str] | str | None = None
+    reason: str | None = None
+    comment: str | None = None
+
+
+class _WireNodes(Struct, frozen=True):
+    nodes: list[_WireNode]
+
+
+_node = msgspec.json.Decoder(_WireNode).decode
+_nodes = msgspec.json.Decoder(_WireNodes).decode
+_States = frozenset[str]
+_states: dict[tuple[str, ...], _States] = {}
+
+
+def read_node(record: bytes) -> SlurmNode | Failure:
+    """One element of a listing of nodes."""
+    try:
+        return _fact(decoded(_node, record))
+    except UNREADABLE as error:
+        return Failure("garbage", printable(f"a node that cannot be read: {error}"))
+
+
+def read_nodes(body: bytes) -> Sequence[SlurmNode] | Failure:
+    """The nodes of a small answer whose envelope has been read."""
+    try:
+        return [_fact(node) for node in decoded(_nodes, body).nodes]
+    except UNREADABLE as error:
+        return Failure("garbage", printable(f"nodes that cannot be read: {error}"))
+
+
+def _fact(node: _WireNode) -> SlurmNode:
+    return SlurmNode(
+        name=node.name,
+        state=_state_of(node.state),
+        reason=(node.reason or "")[:REASON_KEPT],
+        comment=(node.comment or "")[:COMMENT_KEPT],
+    )
+
+
+def _state_of(words: list[str] | str | None) -> _States:
+    """Equal states are one object: ten thousand nodes share a handful."""
+    key = tuple(words) if isinstance(words, list) else (words or "",)
+    state = _states.get(key)
+    if state is None:
+        state = frozenset(word.strip().upper() for word in _split(key))
+        if len(_states) < _STATES_KEPT:
+            _states[key] = state
+    return state
+
+
+def _split(words: Sequence[str]) -> list[str]:
+    """`IDLE+DRAIN` of the oldest versions is two words; an empty one is none."""
+    return [part for word in words for part in word.split("+") if part.strip()]

@@ -1,0 +1,171 @@
+"""Lists the Slurm nodes for ever and tells what it saw; also the proof that slurmctld lives.
+
+/ping goes on answering while slurmctld hangs, so only this listing counts as life. Where the
+server answers 304 to an unchanged listing it is asked so, but once a minute for all: a controller
+that took over with a slower clock would hide changes behind 304.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed, Tell
+from sunk_sync.slurm.answers import Answer, Failure, number_of, read_envelope
+from sunk_sync.slurm.calls import list_nodes
+from sunk_sync.slurm.client import Slurm
+from sunk_sync.slurm.decode import dialect_of, read_node
+
+_SOURCE: Final = "slurm_nodes"
+_SHARE: Final = 5
+"""One fifth of the time, at most, is spent waiting for slurmrestd."""
+_REST_MIN_S: Final = 0.05
+_RETRY_MIN_S: Final = 0.5
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How often to look."""
+
+    interval_s: float = 1.0
+    """From the start of one listing to the next; longer where listings take long."""
+    full_every_s: float = 60.0
+    """At least so often the whole listing, where an unchanged one is not sent."""
+    blind_after_s: float = 60.0
+    """Unreadable for so long: what was seen must no longer be shown as true."""
+    retry_max_s: float = 5.0
+
+
+class Time(Struct, frozen=True, kw_only=True):
+    """Monotonic seconds, waiting, and a number in [0, 1) for jitter."""
+
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    random: Callable[[], float]
+
+
+class NodePoll:
+    """The reader of Slurm nodes."""
+
+    def __init__(self, client: Slurm, tell: Tell, *, pace: Pace, time: Time) -> None:
+        self._client = client
+        self._tell = tell
+        self._pace = pace
+        self._time = time
+        self._wanted = asyncio.Event()
+        self._read_s = time.clock()
+        self._lost: Lost | None = None
+        self._failures = 0
+        self._since_s: int | None = None
+        self._full_s = 0.0
+
+    def poll_now(self) -> None:
+        """Begin another listing as soon as the share of time allows; what runs now is too old."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """List for ever; ends only by cancellation."""
+        while True:
+            began_s = self._time.clock()
+            self._wanted.clear()
+            failed = await self.poll() is not None
+            took_s = self._time.clock() - began_s
+            await (self._rest_after_failure() if failed else self._rest(took_s))
+
+    async def poll(self) -> Failure | None:
+        """One listing, told; a failure is told as Lost, once per change of why."""
+        answer = await self._list()
+        if isinstance(answer, Failure):
+            await self._lose(answer)
+            return answer
+        self._read_s = answer.answered_s
+        self._lost = None
+        self._failures = 0
+        return None
+
+    async def _list(self) -> Answer | Failure:
+        since_s = self._since()
+        telling = _Telling(self._tell)
+        call = list_nodes(changed_since_s=since_s)
+        answer = await self._client.read_records(call, "nodes", telling.take)
+        if isinstance(answer, Failure):
+            return answer
+        if not answer.unchanged:
+            await telling.end(answer.asked_s)
+            self._remember(answer)
+        elif since_s is None:
+            return Failure("garbage", "304 to an unconditional listing")
+        else:
+            await self._tell([Confirmed(_SOURCE, answer.asked_s)])
+        return answer
+
+    def _since(self) -> int | None:
+        due = self._time.clock() - self._full_s >= self._pace.full_every_s
+        return None if due else self._since_s
+
+    def _remember(self, answer: Answer) -> None:
+        """From when on to ask for changes: slurmctld's own clock, as its answer says."""
+        envelope = read_envelope(answer.body)
+        conditional = dialect_of(answer.version).conditional_nodes
+        updated = None if isinstance(envelope, Failure) else number_of(envelope.last_update)
+        self._since_s = int(updated) if conditional and updated else None
+        self._full_s = answer.asked_s
+
+    async def _lose(self, failure: Failure) -> None:
+        self._failures += 1
+        self._since_s = None
+        unread_s = self._time.clock() - self._read_s
+        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.blind_after_s)
+        if lost != self._lost:
+            self._lost = lost
+            await self._tell([lost])
+
+    async def _rest(self, took_s: float) -> None:
+        """Until the next listing; at least so long that the share is kept."""
+        floor_s = max((_SHARE - 1) * took_s, _REST_MIN_S)
+        await self._time.sleep(floor_s)
+        await self._sleep_unless_wanted(self._pace.interval_s - took_s - floor_s)
+
+    async def _rest_after_failure(self) -> None:
+        longest_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._pace.retry_max_s)
+        await self._time.sleep(longest_s * (1 + self._time.random()) / 2)
+
+    async def _sleep_unless_wanted(self, seconds: float) -> None:
+        if seconds <= 0 or self._wanted.is_set():
+            return
+        waits = [
+            asyncio.ensure_future(self._time.sleep(seconds)),
+            asyncio.ensure_future(self._wanted.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+
+class _Telling:
+    """One listing as news: the rows as they arrive; its end only when no error came."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._started = False
+
+    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        news = self._start(asked_s)
+        for record in records:
+            node = read_node(record)
+            if isinstance(node, Failure):
+                return node
+            news.append(Observed(node, asked_s))
+        await self._tell(news)
+        return None
+
+    async def end(self, asked_s: float) -> None:
+        await self._tell([*self._start(asked_s), ListingEnded(_SOURCE)])
+
+    def _start(self, asked_s: float) -> list[News]:
+        if self._started:
+            return []
+        self._started = True
+        return [ListingStarted(_SOURCE, begun_s=asked_s, order=asked_s)]

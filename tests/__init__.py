@@ -1,0 +1,1 @@
+"""Tests: claims about sunk-sync, each named by what it shows."""

@@ -1,0 +1,74 @@
+"""`python -m tests.bench [--write] [NAME …]`: exit 1 if any limit is missed."""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from tests.bench import page
+from tests.bench.burst import burst
+from tests.bench.cordon import cordon
+from tests.bench.event import event
+from tests.bench.everything import everything
+from tests.bench.figures import Bench, Figure
+from tests.bench.mirror import mirror
+from tests.bench.quiet import quiet
+from tests.bench.running import BenchError
+from tests.bench.scale import scale
+from tests.real.testbed import BedError, RestError
+
+BENCHES: Mapping[str, Bench] = {
+    "event": event,
+    "everything": everything,
+    "scale": scale,
+    "cordon": cordon,
+    "mirror": mirror,
+    "burst": burst,
+    "quiet": quiet,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHES))
+    parser.add_argument("--write", action="store_true", help="renew docs/benchmarks.md")
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.names if name not in BENCHES]
+    if unknown:
+        parser.error(f"no such bench: {', '.join(unknown)}; there are {', '.join(BENCHES)}")
+    figures = {name: _run(name) for name in chosen.names or BENCHES}
+    if chosen.write:
+        page.write(figures, {name: _title(name) for name in BENCHES})
+    return _sum_up(figures)
+
+
+def _run(name: str) -> list[Figure]:
+    """All figures of one bench, printed as they come; one that breaks off counts as missed."""
+    begun_s = time.monotonic()
+    print(f"\n{name}: {_title(name)}", flush=True)
+    figures = []
+    try:
+        for one in BENCHES[name]():
+            figures.append(one)
+            print(f"  {one.what:58}{one.told:>11}{one.limit_told:>12}  {one.verdict}", flush=True)
+    except (BenchError, BedError, RestError) as error:
+        print(f"  broke off: {error}", flush=True)
+        figures.append(Figure("broke off", 1, "", 0))
+    print(f"  ({time.monotonic() - begun_s:.0f} s)", flush=True)
+    return figures
+
+
+def _title(name: str) -> str:
+    return (BENCHES[name].__doc__ or "").partition("\n")[0]
+
+
+def _sum_up(figures: Mapping[str, Sequence[Figure]]) -> int:
+    missed = [f"{name}: {one.what}" for name, some in figures.items() for one in some if one.missed]
+    print("\nall within their limits" if not missed else f"\n{len(missed)} missed:")
+    for line in missed:
+        print(f"  {line}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""1,000 hosts cordoned at once on the real Slurm, beside the bare requests at our concurrency."""
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from sunk_sync.service import SLURM_LIMITS
+from tests.bench.figures import Figure
+from tests.bench.proxy import Exchanged
+from tests.bench.real import Site, site
+from tests.real.testbed.kube_api import MERGE_PATCH
+
+HOSTS = 1000
+ROUNDS = 2
+RATIO_MAX = 1.5
+CORDONERS = 16
+DEADLINE_S = 60.0
+
+
+def burst() -> Iterator[Figure]:
+    """The service learns of all cordons in one moment; the bare requests are measured before."""
+    with site(HOSTS, pods=False) as here:
+        here.service.pause()
+        bare_s = min(_bare_s(here, here.hosts) for _ in range(ROUNDS))
+        here.service.resume()
+        here.service.wait_for_rest()
+        drained_s, requests = _ours_s(here, here.hosts)
+    yield Figure(f"{HOSTS:,} Nodes cordoned at once, all drained", drained_s, "s")
+    yield Figure("requests to slurmrestd meanwhile", requests, "")
+    yield Figure(f"bare GET and POST of each, {SLURM_LIMITS.concurrency} at once", bare_s, "s")
+    yield Figure("all drained, of the bare requests", drained_s / bare_s, "x", RATIO_MAX)
+
+
+def _ours_s(here: Site, names: Sequence[str]) -> tuple[float, int]:
+    """(all drained after, requests until then).
+
+    The API server takes seconds for 1,000 cordons: time stands still for the service meanwhile.
+    """
+    here.service.pause()
+    _cordon_all(here, names)
+    here.proxy.clear()
+    begun_s = time.monotonic()
+    here.service.resume()
+    wanted = set(names)
+    seen = here.proxy.wait(
+        lambda all_: wanted <= _drained(all_), "all drained", deadline_s=DEADLINE_S
+    )
+    return max(one.answered_s for one in seen if one.drains) - begun_s, len(seen)
+
+
+def _drained(seen: Sequence[Exchanged]) -> set[str]:
+    """Nodes whose DRAIN was answered."""
+    return set().union(*(one.names for one in seen if one.drains))
+
+
+def _bare_s(here: Site, names: Sequence[str]) -> float:
+    """GET and POST of each node by as many threads as we have pushes, one connection each."""
+    token = here.bed.slurm.token()
+    headers = {"Content-Type": "application/json", "X-SLURM-USER-TOKEN": token}
+    body = json.dumps({"state": ["DRAIN"], "reason": "bench: bare"})
+
+    def drain(some: Sequence[str]) -> None:
+        rest = http.client.HTTPConnection(here.proxy.url.removeprefix("http://"))
+        for name in some:
+            path = here.bed.slurm.path(f"node/{name}")
+            rest.request("GET", path, headers=headers)
+            json.loads(rest.getresponse().read())
+            rest.request("POST", path, body, headers)
+            json.loads(rest.getresponse().read())
+        rest.close()
+
+    took_s = _side_by_side(drain, names, SLURM_LIMITS.concurrency)
+    here.bed.slurm.update_slurm_node(f"x[1-{HOSTS}]", state=["UNDRAIN"], reason="bench: bare")
+    return took_s
+
+
+def _cordon_all(here: Site, names: Sequence[str]) -> None:
+    patch = {"spec": {"unschedulable": True}}
+
+    def cordon(some: Sequence[str]) -> None:
+        rest = here.bed.kube.rest
+        connection = rest.connect()
+        for name in some:
+            path = f"/api/v1/nodes/{name}"
+            rest.call("PATCH", path, patch, content_type=MERGE_PATCH, over=connection)
+        connection.close()
+
+    _side_by_side(cordon, names, CORDONERS)
+
+
+def _side_by_side(work: Callable[[Sequence[str]], None], names: Sequence[str], lanes: int) -> float:
+    begun_s = time.monotonic()
+    with ThreadPoolExecutor(lanes) as threads:
+        list(threads.map(work, [names[lane::lanes] for lane in range(lanes)]))
+    return time.monotonic() - begun_s

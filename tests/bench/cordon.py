@@ -1,0 +1,60 @@
+"""A Node is cordoned → slurmctld's answer to DRAIN, beside the bare floor on the same servers."""
+
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+
+from tests.bench.figures import Figure, percentile
+from tests.bench.real import Site, floor, only, site
+from tests.real.testbed.kube_api import MERGE_PATCH
+
+HOSTS = 20
+CYCLES = 200
+BLOCK = 20
+SETTLE_S = 1.0
+"""After a stop: what happened meanwhile is seen and written down before anything is measured."""
+PAUSE_S = (0.12, 0.25)
+"""Between two cordons, at random: no beat with the poll."""
+P50_MAX, P95_MAX = 1.5, 2.0
+
+
+def cordon() -> Iterator[Figure]:
+    """200 cycles each, in turns of 20."""
+    with site(HOSTS) as here, floor(here.bed, here.proxy) as bare:
+        names = itertools.cycle(here.hosts)
+        kubectl = here.bed.kube.rest.connect()
+        here.service.pause()
+        bare.pause()
+        took: dict[str, list[float]] = {"service": [], "floor": []}
+        for _ in range(CYCLES // BLOCK):
+            for who, process in (("floor", bare), ("service", here.service)):
+                with only(process, after_s=SETTLE_S):
+                    took[who] += [_cycle_ms(here, kubectl, next(names)) for _ in range(BLOCK)]
+    for percent, most in ((50, P50_MAX), (95, P95_MAX)):
+        own, floors = (percentile(took[who], percent) for who in ("service", "floor"))
+        yield Figure(f"cordon → DRAIN answered, p{percent}", own, "ms")
+        yield Figure(f"the bare floor beside it, p{percent}", floors, "ms")
+        yield Figure(f"cordon → DRAIN answered, p{percent}, of the floor", own / floors, "x", most)
+    yield Figure("cordons measured", len(took["service"]), "")
+
+
+def _cycle_ms(here: Site, kubectl: HTTPConnection, name: str) -> float:
+    """From before the PATCH to the answer; then everything back."""
+    here.proxy.clear()
+    begun_s = time.monotonic()
+    _cordon(here, kubectl, name, unschedulable=True)
+    seen = here.proxy.wait(lambda all_: any(one.drains for one in all_), f"{name} drained")
+    took_s = next(one.answered_s for one in seen if one.drains) - begun_s
+    _cordon(here, kubectl, name, unschedulable=False)
+    here.proxy.wait(lambda all_: any(one.undrains for one in all_), f"{name} undrained")
+    time.sleep(random.uniform(*PAUSE_S))
+    return took_s * 1e3
+
+
+def _cordon(here: Site, kubectl: HTTPConnection, name: str, *, unschedulable: bool) -> None:
+    """Over one connection that stays open: a new one would add its handshake to both."""
+    patch = {"spec": {"unschedulable": unschedulable or None}}
+    path = f"/api/v1/nodes/{name}"
+    here.bed.kube.rest.call("PATCH", path, patch, content_type=MERGE_PATCH, over=kubectl)

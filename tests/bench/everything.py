@@ -1,0 +1,120 @@
+"""Every host changes at once: CPU time from facts to verdicts, and how long the loop is blocked."""
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sunk_sync.actions import Action, Outcome
+from sunk_sync.facts import News
+from sunk_sync.logs import Logs
+from sunk_sync.loop import Loop
+from sunk_sync.outbox import Outbox
+from sunk_sync.service import KUBE_LIMITS, SLURM_LIMITS
+from sunk_sync.telemetry import Log, Telemetry
+from tests.bench.figures import Figure
+from tests.bench.picture import Picture
+
+HOSTS = 10_000
+ROUNDS = 6
+LIMIT_MS = 150.0
+STRETCH_LIMIT_MS = 10.0
+READ_AT_ONCE = 100
+"""As the readers do: so many facts, then a breath."""
+
+
+def everything() -> Iterator[Figure]:
+    """Every Slurm node changes its state: facts to verdicts, then the same through the loop."""
+    picture = Picture(HOSTS)
+    spent_ms = min(_change_all(picture, turn) for turn in range(ROUNDS))
+    yield Figure(f"{HOSTS:,} hosts change at once, facts to verdicts", spent_ms, "ms", LIMIT_MS)
+    runs = [asyncio.run(_through_the_loop(picture, turn)) for turn in range(ROUNDS)]
+    yield Figure("the same with outbox and loop", min(spent for spent, _ in runs), "ms")
+    worst = max(longest for _, longest in runs)
+    what = f"longest stretch of the loop, worst of {ROUNDS} runs"
+    yield Figure(what, worst, "ms", STRETCH_LIMIT_MS)
+
+
+def _news(picture: Picture, turn: int) -> Sequence[News]:
+    return picture.slurm_news(b"ALLOCATED" if turn % 2 == 0 else b"IDLE", 10.0 + turn)
+
+
+def _change_all(picture: Picture, turn: int) -> float:
+    news = _news(picture, turn)
+    gc.collect()
+    begun_s = time.process_time()
+    picture.take(news)
+    picture.settle()
+    return (time.process_time() - begun_s) * 1e3
+
+
+async def _through_the_loop(picture: Picture, turn: int) -> tuple[float, float]:
+    """(CPU until every key is decided, longest stretch), in milliseconds."""
+    outbox = Outbox(
+        slurm=(_never, SLURM_LIMITS), kube=(_never, KUBE_LIMITS), clock=time.monotonic,
+        random=lambda: 0.5,
+    )  # fmt: skip
+    logs = Logs("warning", "json", sys.stderr)
+    counting = _Counting(logs.log)
+    loop = Loop(
+        reconciler=picture.reconciler, outbox=outbox, journal=counting, clock=time.monotonic
+    )
+    news = _news(picture, ROUNDS + turn)
+    gc.collect()
+    tasks = [asyncio.create_task(loop.run()), asyncio.create_task(outbox.run())]
+    await asyncio.sleep(0.01)
+    with _stretches() as stretches:
+        counting.keys, begun_s = 0, time.process_time()
+        counting.decided.clear()
+        for start in range(0, len(news), READ_AT_ONCE):
+            await loop.tell(news[start : start + READ_AT_ONCE])
+            await asyncio.sleep(0)
+        await counting.decided.wait()
+        spent_s = time.process_time() - begun_s
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    logs.close()
+    return spent_s * 1e3, max(stretches) * 1e3
+
+
+class _Counting(Telemetry):
+    """The service's own journal, and how many keys were decided."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self.keys = 0
+        self.decided = asyncio.Event()
+
+    def stepped(self, seconds: float, keys: int, news: int) -> None:
+        super().stepped(seconds, keys, news)
+        self.keys += keys
+        if self.keys >= HOSTS:
+            self.decided.set()
+
+
+async def _never(actions: Sequence[Action]) -> Sequence[Outcome]:
+    del actions
+    await asyncio.Event().wait()
+    return []
+
+
+@contextmanager
+def _stretches() -> Iterator[list[float]]:
+    """CPU seconds of every single turn of any task or callback, while this is open."""
+    run: Any = asyncio.events.Handle._run
+    spent: list[float] = [0.0]
+
+    def timed(handle: asyncio.Handle) -> None:
+        begun_s = time.thread_time()
+        run(handle)
+        spent.append(time.thread_time() - begun_s)
+
+    asyncio.events.Handle._run = timed  # type: ignore[assignment, method-assign]
+    try:
+        yield spent
+    finally:
+        asyncio.events.Handle._run = run  # type: ignore[method-assign]

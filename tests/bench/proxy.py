@@ -1,0 +1,146 @@
+"""A TCP proxy before slurmrestd that notes when each request was answered; it delays all alike."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from tests.bench.running import BenchError
+
+PIECE_BYTES = 256 << 10
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """One request and the moment at which the first bytes of its answer were passed on."""
+
+    request: bytes
+    asked_s: float
+    answered_s: float
+
+    @property
+    def writes(self) -> bool:
+        return self.request.startswith(b"POST ")
+
+    @property
+    def drains(self) -> bool:
+        return self.writes and b'"DRAIN"' in self.request
+
+    @property
+    def undrains(self) -> bool:
+        return self.writes and b'"UNDRAIN"' in self.request
+
+    @property
+    def names(self) -> set[str]:
+        """The Slurm nodes that a write is about: one in the path, or a list in the body."""
+        head, _, body = self.request.partition(b"\r\n\r\n")
+        path = head.split(b" ", 2)[1].decode()
+        if "/node/" in path:
+            return {path.rpartition("/")[2]}
+        return set(json.loads(body)["name"])
+
+
+class Proxy:
+    """Runs in a thread of its own; `url` is where the proxied server is to be found."""
+
+    def __init__(self, server_url: str) -> None:
+        self._host, _, port = server_url.rpartition("/")[2].partition(":")
+        self._port = int(port)
+        self._seen: list[Exchanged] = []
+        self._came = threading.Condition()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        made = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
+        self.url = f"http://127.0.0.1:{made.result()}"
+
+    async def _listen(self) -> int:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            theirs = await asyncio.open_connection(self._host, self._port)
+        except OSError:
+            writer.close()
+            return
+        link = _Link(self._note)
+        up = self._pass_on(reader, theirs[1], link.asked)
+        down = self._pass_on(theirs[0], writer, link.answered)
+        await asyncio.gather(up, down)
+
+    async def _pass_on(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        note: Callable[[bytes], None],
+    ) -> None:
+        """A request must be noted before it is passed on, an answer as it is passed on."""
+        try:
+            while piece := await reader.read(PIECE_BYTES):
+                note(piece)
+                writer.write(piece)
+                await writer.drain()
+        except OSError:
+            pass
+        writer.close()
+
+    def _note(self, exchanged: Exchanged) -> None:
+        with self._came:
+            self._seen.append(exchanged)
+            self._came.notify_all()
+
+    def seen(self) -> list[Exchanged]:
+        with self._came:
+            return list(self._seen)
+
+    def clear(self) -> None:
+        with self._came:
+            self._seen.clear()
+
+    def wait(
+        self, enough: Callable[[list[Exchanged]], bool], what: str, *, deadline_s: float = 30
+    ) -> list[Exchanged]:
+        """All that was seen since `clear`, once it is enough."""
+        with self._came:
+            if not self._came.wait_for(lambda: enough(self._seen), deadline_s):
+                raise BenchError(f"not within {deadline_s:.0f} s: {what}")
+            return list(self._seen)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Link:
+    """One connection: HTTP/1.1 without pipelining, so bytes of an answer end the request."""
+
+    def __init__(self, note: Callable[[Exchanged], None]) -> None:
+        self._note = note
+        self._request = b""
+        self._asked_s = 0.0
+
+    def asked(self, piece: bytes) -> None:
+        self._asked_s = self._asked_s if self._request else time.monotonic()
+        self._request += piece
+
+    def answered(self, _: bytes) -> None:
+        if self._request:
+            self._note(Exchanged(self._request, self._asked_s, time.monotonic()))
+            self._request = b""

@@ -1,0 +1,63 @@
+"""A cluster where nothing happens: what the service asks and writes all the same."""
+
+import time
+from collections.abc import Iterator
+
+from tests.bench.figures import Figure
+from tests.bench.proxy import Exchanged
+from tests.bench.real import Site, site
+from tests.bench.running import Running
+
+HOSTS = 99
+WATCHED_S = 60.0
+REQUESTS_PER_S_MAX = 1.0
+POLL_SHARE_MAX = 0.2
+
+
+def quiet() -> Iterator[Figure]:
+    """100 hosts on the real servers, nothing changes for a minute."""
+    with site(HOSTS) as here:
+        versions = _versions(here)
+        here.proxy.clear()
+        yield from watch_quiet(here.service)
+        seen = here.proxy.seen()
+        now = _versions(here)
+    posts = sum(one.writes for one in seen)
+    yield Figure("requests as the proxy saw them", _per_s(seen), "1/s", REQUESTS_PER_S_MAX)
+    yield Figure("writes to Slurm as the proxy saw them", posts, "", 0)
+    yield Figure("Nodes and slurmd Pods rewritten", _changed(versions, now), "", 0)
+
+
+def watch_quiet(service: Running) -> Iterator[Figure]:
+    """What the service itself counted meanwhile."""
+    before, begun_s, cpu_s = service.metrics(), time.monotonic(), service.cpu_s()
+    time.sleep(WATCHED_S)
+    after, spent_s = service.metrics(), time.monotonic() - begun_s
+
+    def grown(name: str, **labels: str) -> float:
+        return after.total(name, **labels) - before.total(name, **labels)
+
+    asked = (grown("rest_client_requests_total", host="slurm") - 1) / spent_s  # fence posts
+    waited = grown("rest_client_request_duration_seconds_sum", host="slurm") / spent_s
+    yield Figure("requests to slurmrestd", asked, "1/s", REQUESTS_PER_S_MAX)
+    yield Figure("share of the time waiting on a poll", waited, "", POLL_SHARE_MAX)
+    yield Figure("writes to either side", grown("sunk_sync_writes_total"), "", 0)
+    yield Figure("our CPU", (service.cpu_s() - cpu_s) / spent_s * 100, "%")
+
+
+def _per_s(seen: list[Exchanged]) -> float:
+    """From the first to the last: a window's edges would count one too many."""
+    return (len(seen) - 1) / (seen[-1].asked_s - seen[0].asked_s)
+
+
+def _changed(before: dict[str, str], after: dict[str, str]) -> int:
+    return sum(after.get(name) != version for name, version in before.items())
+
+
+def _versions(here: Site) -> dict[str, str]:
+    """resourceVersion of every Node and slurmd Pod."""
+    found = {}
+    for path in ("/api/v1/nodes", "/api/v1/namespaces/slurm/pods"):
+        for item in here.bed.kube.rest.call("GET", path)["items"]:
+            found[f"{path}/{item['metadata']['name']}"] = item["metadata"]["resourceVersion"]
+    return found

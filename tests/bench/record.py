@@ -1,0 +1,164 @@
+"""Records one host as real servers show it: `python -m tests.bench.record` writes shapes/*.json.
+
+The objects are made up, in the size that GPU clusters have; every byte recorded is the servers'
+own. Only the host's name is replaced, so that shapes.py can put any other there. `cold` is the
+host before the service ever wrote to it, `warm` afterwards.
+"""
+
+import json
+import re
+import ssl
+import urllib.request
+from typing import Any
+
+from tests.bench.running import Running
+from tests.bench.shapes import FOLDER, HOST
+from tests.real.testbed import Bed, SlurmConf
+from tests.real.testbed.kube_objects import pod, slurmd_pod
+
+SLURM_NODE = "x1"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+STRATEGIC = "application/strategic-merge-patch+json"
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "KernelDeadlock", "GpuUnhealthy")
+
+
+def node() -> dict[str, Any]:
+    features = {f"feature.node.kubernetes.io/cpu-cpuid.AVX512-{i}": "true" for i in range(12)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": SLURM_NODE,
+            "labels": {
+                "kubernetes.io/hostname": SLURM_NODE,
+                "kubernetes.io/os": "linux",
+                "topology.kubernetes.io/region": "us-east-02",
+                "gpu.nvidia.com/model": "H100_NVLINK_80GB",
+                **features,
+            },
+            "annotations": {
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+                "csi.volume.kubernetes.io/nodeid": json.dumps({"csi.example": SLURM_NODE}),
+                "projectcalico.org/IPv4Address": "10.0.0.1/24",
+            },
+        },
+        "spec": {"podCIDR": "10.1.2.0/24", "providerID": "metal://" + SLURM_NODE},
+    }
+
+
+def node_status() -> dict[str, Any]:
+    room = {"cpu": "128", "memory": "2113Gi", "nvidia.com/gpu": "8", "pods": "110"}
+    return {
+        "capacity": room,
+        "allocatable": room,
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+        "conditions": [
+            *(_condition(kind, "False", "kubelet has sufficient of it") for kind in PRESSURES),
+            _condition("Ready", "True", "kubelet is posting ready status"),
+        ],
+        "nodeInfo": {"kubeletVersion": "v1.35.4", "osImage": "Debian GNU/Linux 13 (trixie)"},
+        "images": [
+            {"names": [f"registry.invalid/team/image-{i}@{DIGEST}"], "sizeBytes": 10**9 + i}
+            for i in range(12)
+        ],
+    }
+
+
+def _condition(kind: str, status: str, message: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": f"Because{kind}",
+        "message": message,
+        "lastHeartbeatTime": "2026-11-21T09:00:00Z",
+        "lastTransitionTime": "2026-11-21T08:00:00Z",
+    }
+
+
+def _containers(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"c{i}",
+            "image": f"registry.invalid/team/image-{i}@{DIGEST}",
+            "env": [{"name": f"VARIABLE_{j}", "value": "y" * 30} for j in range(6)],
+            "resources": {"requests": {"cpu": "4", "memory": "16Gi"}},
+            "volumeMounts": [{"name": "etc", "mountPath": f"/etc/{j}"} for j in range(2)],
+        }
+        for i in range(count)
+    ]
+
+
+def pods() -> list[dict[str, Any]]:
+    """The slurmd Pod, and one workload Pod of ours."""
+    spec = {"volumes": [{"name": "etc", "emptyDir": {}}]}
+    daemon = slurmd_pod(SLURM_NODE, annotations={"example.com/other": "x" * 80})
+    daemon["spec"] |= {**spec, "containers": _containers(2)}
+    work = pod("work", node=SLURM_NODE, labels={"app": "training", "job-name": "pretrain-7"})
+    work["spec"] |= {
+        **spec,
+        "containers": _containers(1),
+        "schedulerName": "default-slurm",
+        "nodeSelector": {"gpu.nvidia.com/model": "H100_NVLINK_80GB"},
+    }
+    return [daemon, work]
+
+
+class Recorder:
+    """Reads raw bytes of the bed and keeps them."""
+
+    def __init__(self, bed: Bed) -> None:
+        self._bed = bed
+        self._context = ssl.create_default_context(cafile=bed.kube.ca_file)
+
+    def record(self, age: str) -> None:
+        kube = f"{self._bed.kube.url}/api/v1"
+        own = {"Authorization": f"Bearer {self._bed.kube.admin_token}"}
+        self._keep(f"node-{age}", f"{kube}/nodes/{SLURM_NODE}", own)
+        slurmd = f"{kube}/namespaces/slurm/pods/slurmd-{SLURM_NODE}"
+        self._keep(f"slurmd-pod-{age}", slurmd, own)
+        self._keep(f"pod-{age}", f"{kube}/namespaces/default/pods/work", own)
+        slurm = {"X-SLURM-USER-TOKEN": self._bed.slurm.token()}
+        path = self._bed.slurm.path(f"node/{SLURM_NODE}")
+        self._keep(f"slurm-node-{age}", self._bed.slurm.url + path, slurm)
+
+    def _keep(self, name: str, url: str, headers: dict[str, str]) -> None:
+        context = self._context if url.startswith("https") else None
+        request = urllib.request.Request(url, headers=headers)
+        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+            content = re.sub(rb"\b" + SLURM_NODE.encode() + rb"\b", HOST, answer.read())
+        (FOLDER / f"{name}.json").write_bytes(content)
+        print(f"{name}: {len(content)} bytes")
+
+
+def main() -> None:
+    with Bed.start(conf=SlurmConf(slurmds=1, external_nodes=1), hosts=False) as bed:
+        bed.kube.ensure_namespace("slurm")
+        bed.kube.create(node())
+        status = {"status": node_status()}
+        path = f"/api/v1/nodes/{SLURM_NODE}/status?fieldManager=kubelet"
+        bed.kube.rest.call("PATCH", path, status, content_type=STRATEGIC)
+        bed.kube.create(*pods())
+        _record(bed, Recorder(bed))
+
+
+def _record(bed: Bed, recorder: Recorder) -> None:
+    token = bed.slurm.token()
+    with Running(
+        kubeconfig=bed.kube.admin_kubeconfig,
+        slurm_url=bed.slurm.url,
+        token=token,
+        flags=["--dry-run"],
+    ) as service:
+        service.wait_ready()
+        service.wait_for_rest()
+        recorder.record("cold")
+    with Running(
+        kubeconfig=bed.kube.admin_kubeconfig, slurm_url=bed.slurm.url, token=token
+    ) as service:
+        service.wait_ready()
+        service.wait_for_rest()
+        recorder.record("warm")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The real service as a process of its own, and what can be seen of it from outside."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from prometheus_client.parser import text_string_to_metric_families
+
+DEADLINE_S = 180.0
+REST_S = 3.0
+"""So long without a write is rest: conditions of one object are written a second apart."""
+T = TypeVar("T")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class BenchError(Exception):
+    """It could not be measured."""
+
+
+class Measured:
+    """Any process of ours: its CPU, its memory, and the power to stop time for it."""
+
+    def __init__(self, argv: Sequence[str], *, stderr: int | None = None) -> None:
+        self.process = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=stderr, preexec_fn=_die_with_us
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def cpu_s(self) -> float:
+        """User and system time so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def peak_mib(self) -> float:
+        """Most memory that was ever resident."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+        raise BenchError("no VmHWM in /proc")
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.resume()
+            self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class Running(Measured):
+    """`python -m sunk_sync run` against these two worlds; slurmd Pods in namespace slurm."""
+
+    def __init__(self, *, kubeconfig: Path, slurm_url: str, token: str, flags: Sequence[str] = ()):
+        self._folder = tempfile.TemporaryDirectory(prefix="sunk-sync-bench-")
+        folder = Path(self._folder.name)
+        token_file = folder / "token"
+        token_file.write_text(token)
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            super().__init__(
+                [
+                    *(sys.executable, "-m", "sunk_sync", "run"),
+                    *("--kubeconfig", str(kubeconfig), "--log-format", "json"),
+                    *("--slurm-api-base", slurm_url, "--slurm-auth-token-file", str(token_file)),
+                    *("--slurmd-namespace", "slurm", "--watch-namespace", "default"),
+                    *("--metrics-bind-address", "127.0.0.1:0"),
+                    *("--health-probe-bind-address", "127.0.0.1:0"),
+                    *flags,
+                ],
+                stderr=log.fileno(),
+            )
+        try:
+            self._doors = self._until(self._open_doors, "its doors open")
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        super().stop()
+        self._folder.cleanup()
+
+    def _open_doors(self) -> dict[str, str] | None:
+        for line in self.log.read_text().splitlines():
+            if '"doors open"' in line:
+                told: dict[str, str] = json.loads(line)
+                return told
+        return None
+
+    def ready(self) -> bool:
+        try:
+            return self._get("health", "/readyz").startswith("ok")
+        except urllib.error.HTTPError:
+            return False
+
+    def metrics(self) -> "Metrics":
+        return Metrics(self._get("metrics", "/metrics"))
+
+    def _get(self, door: str, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self._doors[door]}{path}", timeout=30) as answer:
+            body: bytes = answer.read()
+            return body.decode()
+
+    def wait_ready(self) -> None:
+        self._until(self.ready, "it is ready")
+
+    def wait_for_rest(self, *, rest_s: float = REST_S, deadline_s: float = DEADLINE_S) -> float:
+        """Until nothing was written for so long: the CPU seconds used up to the last write."""
+        last = (-1.0, self.cpu_s(), time.monotonic())
+        by = time.monotonic() + deadline_s
+        while time.monotonic() < by:
+            metrics, cpu_s, now = self.metrics(), self.cpu_s(), time.monotonic()
+            writes = metrics.total("sunk_sync_writes_total")
+            if writes != last[0] or metrics.total("workqueue_depth"):
+                last = (writes, cpu_s, now)
+            elif now - last[2] >= rest_s:
+                return last[1]
+            time.sleep(0.25)
+        raise BenchError(f"no rest within {deadline_s:.0f} s; see the log:\n{self.tail()}")
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text().splitlines()[-10:])
+
+    def _until(self, ask: Callable[[], T | None], what: str) -> T:
+        by = time.monotonic() + DEADLINE_S
+        while time.monotonic() < by:
+            if self.process.poll() is not None:
+                raise BenchError(f"the service ended by itself:\n{self.tail()}")
+            if answer := ask():
+                return answer
+            time.sleep(0.05)
+        raise BenchError(f"not within {DEADLINE_S:.0f} s: {what}:\n{self.tail()}")
+
+
+class Metrics:
+    """One scrape."""
+
+    def __init__(self, text: str) -> None:
+        self._samples = [
+            sample for family in text_string_to_metric_families(text) for sample in family.samples
+        ]
+
+    def total(self, name: str, **labels: str) -> float:
+        """The sum over all series of this name with these labels."""
+        return sum(
+            sample.value
+            for sample in self._samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+
+def _die_with_us() -> None:
+    """Ask the kernel to end this child when we die, however we die."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

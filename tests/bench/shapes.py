@@ -1,0 +1,87 @@
+"""Recorded objects (record.py) as any number of hosts: bytes as the real servers send them."""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+FOLDER = Path(__file__).parent / "shapes"
+HOST = b"host-00000"
+"""The recorded host's name; every other is as long."""
+PODS_PER_HOST = 9
+"""Workload Pods: 90,000 on 10,000 hosts."""
+
+_VERSION = re.compile(rb'(?<="resourceVersion":")\d+(?=")')
+_UID = re.compile(rb'(?<="uid":")[-0-9a-f]{36}(?=")')
+
+
+def recorded(name: str) -> bytes:
+    return (FOLDER / f"{name}.json").read_bytes().strip()
+
+
+def host_name(number: int) -> bytes:
+    return b"host-%05d" % number
+
+
+class Shape:
+    """One recorded object, cut at the places where others of its kind differ."""
+
+    def __init__(self, content: bytes) -> None:
+        version = _VERSION.search(content)
+        uid = _UID.search(content)
+        if version is None or uid is None:
+            raise ValueError("no resourceVersion or no uid in a recorded object")
+        content = _VERSION.sub(b"%(version)d", content.replace(b"%", b"%%"), count=1)
+        self._uid_prefix = uid.group()[:24]
+        self._format = content.replace(uid.group(), b"%(uid)b").replace(HOST, b"%(host)b")
+
+    def made(self, host: bytes, *, version: int, uid: int = 0, name: bytes = b"") -> bytes:
+        """The object of this host; `name` replaces the recorded name `work` of a workload Pod."""
+        content = self._format % {
+            b"host": host,
+            b"version": version,
+            b"uid": self._uid_prefix + b"%012x" % (uid or int(host[-5:])),
+        }
+        return content.replace(b'"name":"work"', b'"name":"' + name + b'"', 1) if name else content
+
+
+class SlurmShape:
+    """The recorded Slurm node as one element of a listing, as slurmrestd wrote it."""
+
+    def __init__(self, age: str) -> None:
+        record = bytes(msgspec.json.decode(recorded(f"slurm-node-{age}"), type=_Nodes).nodes[0])
+        pod_uid = _UID.search(recorded(f"slurmd-pod-{age}"))
+        assert pod_uid is not None
+        self._pod_uid = pod_uid.group()
+        self.record = record
+
+    def made(self, host: bytes, *, state: bytes = b"IDLE") -> bytes:
+        """Of this host; our mark in it names the Pod that `Shape` makes for it."""
+        record = self.record.replace(HOST, host).replace(self._pod_uid, uid_of(self._pod_uid, host))
+        return record.replace(b'"IDLE"', b'"' + state + b'"', 1)
+
+
+class _Nodes(msgspec.Struct):
+    nodes: list[msgspec.Raw]
+
+
+def uid_of(recorded_uid: bytes, host: bytes) -> bytes:
+    """The same UID but for its last part: the host's number."""
+    return recorded_uid[:24] + b"%012x" % int(host[-5:])
+
+
+def work_uid(host: bytes, place: int) -> int:
+    """Of a workload Pod; far from those of the hosts."""
+    return 10**6 + int(host[-5:]) * PODS_PER_HOST + place
+
+
+def cluster_uid() -> str:
+    """UID of the cluster in which the warm shapes were recorded, as our mark there says."""
+    match = re.search(rb'\\"cluster\\":\\"([-0-9a-f]{36})', recorded("slurm-node-warm"))
+    assert match is not None
+    return match.group(1).decode()
+
+
+def event(kind: bytes, content: bytes) -> bytes:
+    """One line of a watch."""
+    return b'{"type":"' + kind + b'","object":' + content + b"}"

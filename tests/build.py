@@ -1,0 +1,161 @@
+"""One-line makers of facts, and a small world that plays reader and outbox for the core."""
+
+import itertools
+from collections.abc import Sequence
+
+from sunk_sync.facts import (
+    Condition,
+    Configuration,
+    Confirmed,
+    Deleted,
+    ListingEnded,
+    ListingStarted,
+    News,
+    Node,
+    Observed,
+    Row,
+    Sighting,
+    SlurmdPod,
+    SlurmNode,
+    Source,
+)
+from sunk_sync.graph import Graph, host_key
+from sunk_sync.mark import Mark, mark_text
+from sunk_sync.policy import Policy
+from sunk_sync.reconciler import Decision, Reconciler
+from sunk_sync.verdict import Verdict
+
+CLUSTER_UID = "c1"
+_orders = itertools.count(1)
+
+
+def node(name: str = "kn1", **fields: object) -> Node:
+    """A ready, schedulable Node."""
+    return Node(**{"name": name, "uid": f"uid-{name}", "ready": "True", **fields})  # type: ignore[arg-type]
+
+
+def slurmd_pod(slurm_node: str = "n1", **fields: object) -> SlurmdPod:
+    """A ready slurmd Pod `slurm/slurmd-n1` on Node kn1 that claims Slurm node n1."""
+    name = f"slurmd-{slurm_node}"
+    standard = {
+        "namespace": "slurm",
+        "name": name,
+        "uid": f"uid-{name}",
+        "node_name": f"k{slurm_node}",
+        "slurm_node": slurm_node,
+        "ready": True,
+    }
+    return SlurmdPod(**{**standard, **fields})  # type: ignore[arg-type]
+
+
+def slurm_node(name: str = "n1", state: str = "IDLE", **fields: object) -> SlurmNode:
+    """A Slurm node; `state` is written IDLE+DRAIN."""
+    return SlurmNode(**{"name": name, "state": frozenset(state.split("+")), **fields})  # type: ignore[arg-type]
+
+
+def marked(name: str = "n1", **fields: str) -> str:
+    """The comment that our mark makes on Slurm node `name` with its usual Pod."""
+    standard = {
+        "cluster": CLUSTER_UID,
+        "node": f"k{name}",
+        "namespace": "slurm",
+        "pod": f"slurmd-{name}",
+        "uid": f"uid-slurmd-{name}",
+    }
+    return mark_text(Mark(**{**standard, **fields}))
+
+
+def condition(kind: str, status: str = "True", **fields: str) -> Condition:
+    """A condition of ours."""
+    return Condition(type=kind, status=status, **{"reason": "R", "message": "", **fields})
+
+
+def sighting(row: Node | SlurmdPod, found: str, *, asked_s: float = 0.0, uid: str = "") -> Sighting:
+    """The answer to a read by name of this row's place."""
+    kind = "Node" if isinstance(row, Node) else "Pod"
+    namespace = getattr(row, "namespace", "")
+    uid = uid or (row.uid if found == "yes" else "")
+    return Sighting(kind, namespace, row.name, found, uid, asked_s)  # type: ignore[arg-type]
+
+
+def observed(row: Row, order: float | None = None) -> Observed:
+    """The row, newer than everything observed before."""
+    return Observed(row, next(_orders) if order is None else order)
+
+
+def deleted(source: Source, row: Row) -> Deleted:
+    """The source's word that the row is gone."""
+    return Deleted(
+        source, getattr(row, "namespace", ""), row.name, getattr(row, "uid", ""), next(_orders)
+    )
+
+
+def listing(source: Source, *rows: Row, begun_s: float = 0.0) -> list[News]:
+    """A complete listing of these rows."""
+    order = next(_orders)
+    return [
+        ListingStarted(source, begun_s, order),
+        *(Observed(row, order) for row in rows),
+        ListingEnded(source),
+    ]
+
+
+def source_of(row: Row) -> Source:
+    """The source that shows rows of this kind."""
+    return {Node: "nodes", SlurmdPod: "slurmd_pods", SlurmNode: "slurm_nodes"}.get(  # type: ignore[return-value]
+        type(row), "pods"
+    )
+
+
+class Core:
+    """Graph, rules and policy with a clock that only the test moves."""
+
+    def __init__(self, *rows: Row, now: float = 1000.0, listed: bool = True, **chosen: object):
+        configuration = Configuration(**{"cluster_uid": CLUSTER_UID, **chosen})  # type: ignore[arg-type]
+        self.now = now
+        self.graph = Graph(configuration)
+        self.reconciler = Reconciler(graph=self.graph, policy=Policy())
+        if listed:
+            for source in ("nodes", "slurmd_pods", "slurm_nodes"):
+                self.see(*listing(source, *(r for r in rows if source_of(r) == source)))
+        else:
+            self.see(*map(observed, rows))
+
+    def see(self, *news: News | Row) -> list[Decision]:
+        """Observe and decide all that became dirty."""
+        told = [one if not isinstance(one, Row) else observed(one) for one in news]
+        self.reconciler.observe(told, now=self.now)
+        return self.settle()
+
+    def settle(self) -> list[Decision]:
+        """Decide until nothing is pending."""
+        decisions: list[Decision] = []
+        while fresh := self.reconciler.step(now=self.now, limit=1000):
+            decisions += fresh
+            assert len(decisions) < 200_000, "decisions do not come to rest"
+        return decisions
+
+    def wait(self, seconds: float) -> list[Decision]:
+        """Let time pass."""
+        self.now += seconds
+        return self.settle()
+
+    def confirm(self, source: Source) -> list[Decision]:
+        """The source answers that nothing changed."""
+        return self.see(Confirmed(source, self.now))
+
+    def verdict(self, name: str = "n1") -> Verdict:
+        """The standing verdict of a host."""
+        standing = self.reconciler.standing.get(host_key(name))
+        return standing.verdict if standing else Verdict()
+
+    def wants(self, name: str = "n1", *kinds: type) -> Sequence[object]:
+        """What is wanted for a host, of these kinds of action (all where none is named)."""
+        wants = self.verdict(name).wants
+        return [want for want in wants if not kinds or isinstance(want, kinds)]
+
+    def allowed(self, name: str = "n1", *kinds: type) -> Sequence[object]:
+        """The same, less what policy keeps back."""
+        standing = self.reconciler.standing.get(host_key(name))
+        kept = {kept.action for kept in standing.kept} if standing else set()
+        return [want for want in self.wants(name, *kinds) if want not in kept]

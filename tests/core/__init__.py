@@ -1,0 +1,1 @@
+"""The core as a whole: graph, decide, policy, outbox and loop."""

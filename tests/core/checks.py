@@ -1,0 +1,250 @@
+"""What must hold after every step of a history, whatever happened."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sunk_sync.actions import (
+    Action,
+    Announce,
+    Drain,
+    Look,
+    Relist,
+    RewriteReason,
+    Undrain,
+)
+from sunk_sync.decide import decide
+from sunk_sync.facts import NEEDED, Sighting
+from sunk_sync.graph import Graph, Key
+from sunk_sync.reconciler import Decision, Reconciler
+from sunk_sync.slurm_state import is_drained, is_foreign_drain, is_frozen
+from tests.core.world import World
+
+Read = tuple[str, str]
+ALL_ROWS = "*"
+
+
+class HistoryError(AssertionError):
+    """A check failed; the first word of the message names it."""
+
+
+class Log:
+    """Reads of one decision; nothing is noted while `reads` is None."""
+
+    def __init__(self) -> None:
+        self.reads: set[Read] | None = None
+
+
+class Recorded(dict[Any, Any]):
+    """A table that notes which rows were asked for, also those that are not there."""
+
+    def __init__(self, log: Log, name: str, rows: Mapping[Any, Any]) -> None:
+        super().__init__(rows)
+        self._log = log
+        self._name = name
+
+    def _note(self, key: object) -> None:
+        if self._log.reads is not None:
+            self._log.reads.add((self._name, str(key)))
+
+    def __getitem__(self, key: str) -> Any:
+        self._note(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self._note(key)
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._note(key)
+        return super().get(key, default)
+
+    def values(self) -> Any:
+        self._note(ALL_ROWS)
+        return super().values()
+
+
+class ReadSet:
+    """Remembers what each standing decision read, and that a change of it marks the key."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._log = Log()
+        self._reads: dict[Key, set[Read]] = {}
+        places = graph._places
+        for name, table in graph.tables.items():
+            table.entries = Recorded(self._log, name, table.entries)
+        places.seen = Recorded(self._log, "seen", places.seen)
+        places.marks = Recorded(self._log, "marks", places.marks)
+        places._sightings = Recorded(self._log, "sightings", places._sightings)
+
+    def rows(self) -> dict[Read, object]:
+        """Every row as it stands."""
+        rows: dict[Read, object] = {}
+        for source, table in self._graph.tables.items():
+            rows |= {(source, key): entry.row for key, entry in table.entries.items()}
+        places = self._graph._places
+        for name, marks in (("seen", places.seen), ("marks", places.marks)):
+            rows |= {(name, key): mark for key, mark in marks.items()}
+        return rows | {("sightings", str(key)): one for key, one in places._sightings.items()}
+
+    def decided(self, key: Key, now: float) -> None:
+        """Note what deciding this key reads now."""
+        self._log.reads = set()
+        decide(self._graph, key, now)
+        self._reads[key] = self._log.reads
+        self._log.reads = None
+
+    def check(self, before: dict[Read, object], pending: Mapping[Key, None]) -> None:
+        """Each row that changed was read by marked keys only."""
+        after = self.rows()
+        changed = {read for read in before | after if before.get(read) is not after.get(read)}
+        changed = {read for read in changed if before.get(read) != after.get(read)}
+        whole = {(name, ALL_ROWS) for name, _ in changed}
+        for key, reads in self._reads.items():
+            missed = reads & (changed | whole)
+            if missed and key not in pending and self._graph.knows(key):
+                raise HistoryError(f"read-set: {key} read {missed}, which changed unmarked")
+
+
+def check_oracle(reconciler: Reconciler, now: float) -> None:
+    """Standing verdicts are those of a full pass."""
+    graph = reconciler.graph
+    keys = set(graph.keys())
+    ghosts = set(reconciler.standing) - keys
+    if ghosts:
+        raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
+    for key in keys:
+        standing = reconciler.standing.get(key)
+        fresh = decide(graph, key, now)
+        if standing is None or standing.verdict != fresh:
+            told = standing and standing.verdict
+            raise HistoryError(f"oracle: {key}\n  stands {told}\n  right  {fresh}")
+
+
+class Evidence:
+    """What this process was shown of absences."""
+
+    def __init__(self) -> None:
+        self.missing: set[tuple[str, str]] = set()
+        """Kind and name of what a read by name did not find as it was."""
+        self.node_uids: dict[str, str] = {}
+        """Last seen by this process."""
+
+    def shown(self, sighting: Sighting) -> None:
+        """A read by name was answered."""
+        if sighting.found != "unknown":
+            self.missing.add((sighting.kind, sighting.name))
+
+    def look(self, graph: Graph) -> None:
+        """Remember the Nodes in the picture."""
+        self.node_uids |= {row.name: row.uid for row in graph.nodes.rows()}
+
+
+def check_safety(
+    decision: Decision, reconciler: Reconciler, world: World, evidence: Evidence
+) -> None:
+    """What may be pushed harms nobody's drain, no frozen node, and rests on no guess."""
+    graph = reconciler.graph
+    for action in decision.allowed:
+        if not isinstance(action, Look | Relist):
+            unlisted = [source for source in NEEDED if not graph.tables[source].listed]
+            if unlisted:
+                raise HistoryError(f"unlisted: {action} before {unlisted}")
+        if isinstance(action, Drain | Undrain | RewriteReason):
+            _check_ownership(action, graph)
+        if isinstance(action, Drain):
+            _check_evidence(action, graph, world, evidence)
+
+
+def _check_ownership(action: Drain | Undrain | RewriteReason, graph: Graph) -> None:
+    row = graph.slurm_nodes.get(action.slurm_node)
+    if row is None or is_foreign_drain(row):
+        raise HistoryError(f"ownership: {action} over {row}")
+    if is_frozen(row.state):
+        raise HistoryError(f"frozen: {action} over {row}")
+
+
+def _check_evidence(drain: Drain, graph: Graph, world: World, evidence: Evidence) -> None:
+    host = graph.host(drain.slurm_node)
+    last = host.last
+    if drain.reason == "k8s: pod terminated":
+        there = world.pods.get(last.pod) if last else None
+        if last is None or ("Pod", last.pod) not in evidence.missing:
+            raise HistoryError(f"evidence: {drain} though nobody asked for {last}")
+        if there is not None and there.uid == last.uid:
+            raise HistoryError(f"evidence: {drain} though {there} exists")
+    if drain.reason == "k8s: node gone":
+        node = world.nodes.get(host.node_name)
+        if ("Node", host.node_name) not in evidence.missing:
+            raise HistoryError(f"evidence: {drain} though nobody asked for {host.node_name}")
+        if node is not None and node.uid == evidence.node_uids.get(node.name):
+            raise HistoryError(f"evidence: {drain} though {node} exists")
+
+
+def is_write(action: Action) -> bool:
+    """The action changes an object; Events and reads do not."""
+    return not isinstance(action, Announce | Look | Relist)
+
+
+def check_rest(reconciler: Reconciler, world: World) -> None:
+    """At rest the truth is what the rows of behaviour.md ask for."""
+    for key, one in reconciler.standing.items():
+        asks = [want for want in one.verdict.wants if isinstance(want, Look) and not want.after_s]
+        if asks:
+            raise HistoryError(f"unanswered: {key} still asks {asks}")
+    wants = {
+        key: [want for want in one.verdict.wants if is_write(want)]
+        for key, one in reconciler.standing.items()
+    }
+    restless = {key: want for key, want in wants.items() if want}
+    if restless:
+        raise HistoryError(f"rest: still wanted {restless}")
+    for row in world.slurm_nodes.values():
+        ours = row.reason.startswith("k8s:")
+        known = reconciler.graph.host(row.name)
+        told = known.pod or known.node or known.last
+        if ours and not is_drained(row.state) and not is_frozen(row.state) and told:
+            if known.rivals:
+                continue
+            raise HistoryError(f"text: ours stands on an undrained node: {row}")
+        _check_drained(row.name, world)
+    _check_strays(reconciler.graph, world)
+
+
+def _check_strays(graph: Graph, world: World) -> None:
+    """M6: what we show of Slurm stands only on Nodes that stand for a Slurm node."""
+    hosts = [graph.host(key[1]) for key in list(graph.keys()) if key[1]]
+    if any(host.rivals for host in hosts):
+        return
+    used = {host.node.name for host in hosts if host.node and host.owns_node and host.slurm_node}
+    for node in world.nodes.values():
+        pods = [pod for pod in world.pods.values() if pod.node_name == node.name]
+        if len(pods) > 1 or any(pod.terminating for pod in pods):
+            continue
+        if (node.conditions or node.labels) and node.name not in used:
+            raise HistoryError(f"stray: {node} shows what is not its own")
+
+
+def _check_drained(name: str, world: World) -> None:
+    """A plain host (one Pod, its Node, nobody else near) is drained exactly where a cause is."""
+    row = world.slurm_nodes[name]
+    claims = [pod for pod in world.pods.values() if pod.slurm_node == name]
+    if len(claims) != 1 or is_frozen(row.state) or is_foreign_drain(row) or claims[0].finished:
+        return
+    pod = claims[0]
+    neighbours = [one for one in world.pods.values() if one.node_name == pod.node_name]
+    node = world.nodes.get(pod.node_name)
+    if len(neighbours) != 1 or node is None:
+        return
+    if any(one.slurm_node == name and one is not node for one in world.nodes.values()):
+        return
+    cause = (
+        node.ready != "True"
+        or (node.unschedulable and not node.cordoned_for_drain)
+        or pod.terminating
+        or pod.pending_deletion is not None
+        or bool(pod.cordon)
+        or not pod.ready
+    )
+    if cause != is_drained(row.state):
+        raise HistoryError(f"wrong: {row} though {pod} on {node}")

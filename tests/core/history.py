@@ -1,0 +1,390 @@
+"""One random history: what happens to the world, what we are told of it, and what we write back.
+
+A seed replays it exactly. After every step the checks of `checks` run; at the end the faults stop
+and everything must come to rest.
+"""
+
+import random
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from sunk_sync.actions import Action, Announce, Done, Outcome, Refused, Relist, shown_by, target_of
+from sunk_sync.facts import Configuration, News, Node, Sighting, SlurmdPod, SlurmNode
+from sunk_sync.graph import Graph, Key
+from sunk_sync.policy import Policy
+from sunk_sync.reconciler import Reconciler
+from tests.build import CLUSTER_UID, marked, node, slurm_node, slurmd_pod
+from tests.core.checks import (
+    Evidence,
+    HistoryError,
+    ReadSet,
+    check_oracle,
+    check_rest,
+    check_safety,
+    is_write,
+)
+from tests.core.world import SEEN, World
+
+NODES = ("k1", "k2", "k3", "n1")
+PODS = ("p1", "p2", "p3")
+SLURM_NODES = ("n1", "n2", "n3", "k1")
+STATES = ("IDLE", "ALLOCATED", "MIXED", "IDLE+COMPLETING", "DOWN", "UNKNOWN", "IDLE+NOT_RESPONDING")
+REASONS = ("maintenance", "", "Kill task failed", "k8s: node cordoned", "lifted, was k8s: x")
+COMMENTS = ("", "bought in 2019", marked(cluster="another"), marked(pod="p1", node="k1"))
+STEPS = 150
+REST_ROUNDS = 60
+STILL_ROUNDS = 4
+
+
+class History:
+    """Runs one seed. Raises HistoryError with the last steps in its notes."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.world = World(self.rng)
+        self.tidy = self.rng.random() < 0.5
+        """Few claims collide, few drains are not ours: what is ours gets its turn."""
+        self.hides = self.rng.random() < 0.2
+        """The selector and the Slurm nodes come and go."""
+        self.uid = 0
+        self.steps: deque[str] = deque(maxlen=25)
+        self.answers: deque[tuple[Key, Outcome]] = deque()
+        self.configuration = Configuration(
+            cluster_uid=CLUSTER_UID,
+            cordon_on_slurm_drain=self.rng.random() < 0.4,
+            max_drains_per_minute=self.rng.choice((None, None, 1)),
+        )
+        kinds = (self._change_kubernetes, self._change_slurm, self._hear, self._push, self._break)
+        self.weights = {kind: self.rng.choice((1, 2, 4)) for kind in kinds}
+        self.weights[self._hear] = self.weights[self._push] = self.rng.choice((2, 4, 6))
+        self.weights[self._break] = 3 if self.hides else self.rng.choice((0, 0, 1))
+        self._start()
+        for change in (self._change_kubernetes, self._change_slurm) * 6:
+            change()
+        if self.rng.random() < 0.7:
+            self._relist()
+
+    def run(self) -> None:
+        """The faulty time, then the time of rest."""
+        try:
+            for _ in range(STEPS):
+                kinds = list(self.weights)
+                self.world.tick(self.rng.choice((0.01, 0.01, 0.5, 6.0)))
+                self.rng.choices(kinds, list(self.weights.values()))[0]()
+                self._settle()
+            self._heal()
+            self._come_to_rest()
+        except HistoryError as error:
+            error.add_note("\n".join(self.steps))
+            raise
+
+    def _start(self) -> None:
+        """A fresh process: it knows nothing, and nothing of the old one is under way."""
+        self.world.following.clear()
+        for stream in self.world.streams.values():
+            stream.clear()
+        self.answers.clear()
+        self.wishes: dict[Key, tuple[Action, ...]] = {}
+        self.settled: set[tuple[Key, Action]] = set()
+        self.graph = Graph(self.configuration)
+        self.reconciler = Reconciler(graph=self.graph, policy=Policy())
+        self.reads = ReadSet(self.graph)
+        self.evidence = Evidence()
+
+    def _note(self, *what: object) -> None:
+        self.steps.append(f"{self.world.now:.2f} " + " ".join(map(str, what)))
+
+    # The loop around the reconciler
+
+    def _observe(self, news: Sequence[News]) -> None:
+        if not news:
+            return
+        for one in news:
+            self._note("told", one)
+            if isinstance(one, Sighting):
+                self.evidence.shown(one)
+        before = self.reads.rows()
+        for key in self.reconciler.observe(news, now=self.world.now):
+            self.settled = {
+                (other, action)
+                for other, action in self.settled
+                if other != key or isinstance(action, Announce | Relist)
+            }
+        self.reads.check(before, self.reconciler.pending)
+
+    def _settle(self) -> None:
+        """Decide everything that is dirty, as the loop does, and check it."""
+        for _ in range(50):
+            decisions = self.reconciler.step(now=self.world.now, limit=100)
+            if not decisions:
+                break
+            for decision in decisions:
+                check_safety(decision, self.reconciler, self.world, self.evidence)
+                self.wishes[decision.key] = decision.allowed
+                self.reads.decided(decision.key, self.world.now)
+        else:
+            raise HistoryError("rest: deciding never ends")
+        if self.reconciler.failures:
+            raise HistoryError(f"rule: {self.reconciler.failures}")
+        self.evidence.look(self.graph)
+        check_oracle(self.reconciler, self.world.now)
+
+    # What happens
+
+    def _change_kubernetes(self) -> None:
+        (self._change_node if self.rng.random() < 0.45 else self._change_pod)()
+
+    def _change_node(self) -> None:
+        name, world = self.rng.choice(NODES), self.world
+        row = world.nodes.get(name)
+        if row is None:
+            annotated = "" if self.tidy else self.rng.choice(("", "", "n1", "n3"))
+            row = node(name, uid=self._uid(), slurm_node=annotated)
+        elif self.rng.random() < 0.15:
+            self._note("drop", row)
+            world.drop_node(name)
+            return
+        else:
+            row = self._changed_node(row)
+        self._note("put", row)
+        world.put_node(row)
+
+    def _changed_node(self, row: Node) -> Node:
+        match self.rng.randrange(6):
+            case 0 | 1:
+                return self._cordoned_by_human(row)
+            case 2:
+                return replace(row, ready=self.rng.choice(("True", "True", "False", "Unknown")))
+            case 3:
+                return replace(row, cordon_reason=self.rng.choice(("", "disk")))
+            case 4 if not self.tidy:
+                return replace(row, slurm_node=self.rng.choice(("", "n1", "n2")))
+            case _:
+                return replace(row, keep_cordon=not row.keep_cordon)
+
+    def _cordoned_by_human(self, row: Node) -> Node:
+        if row.unschedulable:
+            self.world.human_cordons.discard(row.name)
+            return replace(row, unschedulable=False)
+        self.world.human_cordons.add(row.name)
+        return replace(row, unschedulable=True)
+
+    def _change_pod(self) -> None:
+        name, world = self.rng.choice(PODS), self.world
+        row = world.pods.get(name)
+        if row is not None and self.rng.random() < 0.2:
+            self._note("drop", row)
+            world.drop_pod(name)
+            if self.rng.random() < 0.5:
+                return
+            row = None
+        row = self._new_pod(name) if row is None else self._changed_pod(row)
+        self._note("put", row)
+        world.put_pod(row)
+
+    def _new_pod(self, name: str) -> SlurmdPod:
+        claimed, place = f"n{name[1:]}", f"k{name[1:]}"
+        if not self.tidy:
+            claimed = self.rng.choice((claimed, *SLURM_NODES))
+            place = self.rng.choice((place, *NODES, ""))
+        ready = self.rng.random() < 0.7
+        return slurmd_pod(claimed, name=name, uid=self._uid(), node_name=place, ready=ready)
+
+    def _changed_pod(self, row: SlurmdPod) -> SlurmdPod:
+        match self.rng.randrange(8):
+            case 0 | 1:
+                return replace(row, ready=not row.ready)
+            case 2:
+                return replace(row, terminating=True)
+            case 3:
+                return replace(row, cordon=self.rng.choice(("", "true")))
+            case 4:
+                return replace(row, pending_deletion=self.rng.choice((None, "update", "")))
+            case 5:
+                return replace(row, node_name=row.node_name or self.rng.choice(NODES))
+            case 6 if not self.tidy:
+                return replace(row, slurm_node=self.rng.choice(SLURM_NODES))
+            case 6 | 7 if self.tidy:
+                return replace(row, ready=True, cordon="", pending_deletion=None)
+            case _:
+                return replace(row, finished=self.rng.random() < 0.5, ready=False)
+
+    def _uid(self) -> str:
+        self.uid += 1
+        return f"u{self.uid}"
+
+    def _change_slurm(self) -> None:
+        name, world = self.rng.choice(SLURM_NODES), self.world
+        row = world.slurm_nodes.get(name)
+        if row is not None and self.rng.random() < (0.3 if self.hides else 0.07):
+            self._note("drop", row)
+            del world.slurm_nodes[name]
+            return
+        row = slurm_node(name) if row is None else self._changed_slurm_node(row)
+        self._note("put", row)
+        world.put_slurm_node(row)
+
+    def _changed_slurm_node(self, row: SlurmNode) -> SlurmNode:
+        drained = row.state & {"DRAIN"}
+        if self.tidy and self.rng.random() < 0.8:
+            return replace(row, state=frozenset({"IDLE"}) | drained)
+        match self.rng.randrange(8):
+            case 0 | 1:
+                return replace(row, state=row.state | {"DRAIN"}, reason=self.rng.choice(REASONS))
+            case 2:
+                return replace(row, state=row.state - {"DRAIN"})
+            case 3 | 4:
+                state = frozenset(self.rng.choice(STATES).split("+"))
+                return replace(row, state=state | drained)
+            case 5:
+                return replace(row, state=row.state ^ {"INVALID_REG"})
+            case 6:
+                return replace(row, comment=self.rng.choice(COMMENTS))
+            case _:
+                return replace(row, reason=self.rng.choice(REASONS))
+
+    def _break(self) -> None:
+        """The rarer faults."""
+        world = self.world
+        match self.rng.randrange(5):
+            case 0 | 3 if self.hides:
+                self._note("selector")
+                world.hide_pods(not world.hidden)
+            case 0:
+                self._note("restart")
+                self._start()
+            case 1:
+                self._note("selector")
+                world.hide_pods(not world.hidden)
+            case 2:
+                world.unreadable = self.rng.choice((0.0, 0.5, 1.0))
+            case 3:
+                world.lose("slurm_nodes", blind=True)
+            case _:
+                world.tick(self.rng.choice((41.0, 61.0)))
+
+    def _hear(self) -> None:
+        """A reader gets on with its work."""
+        source = self.rng.choice(SEEN)
+        world = self.world
+        broken = not world.streams[source] and source not in world.following
+        match self.rng.randrange(10):
+            case 0:
+                world.lose(source)
+            case 1:
+                world.start_listing(source, whole=False)
+            case 2 | 3:
+                world.start_listing(source)
+            case 4:
+                world.confirm(source)
+            case 5:
+                self._observe(world.repeat())
+            case 6:
+                self._observe(world.deliver(source, 1))
+            case _ if broken:
+                world.start_listing(source)
+            case _:
+                self._observe(world.deliver(source, self.rng.choice((1, 3, 100))))
+
+    def _push(self) -> None:
+        """The outbox carries some wishes, and some answers come back."""
+        for _ in range(self.rng.choice((1, 3, 10))):
+            ready = self._ready()
+            if ready and self.rng.random() < 0.7:
+                self._send(*self.rng.choice(ready))
+            elif self.answers:
+                self._answer(lost=self.rng.random() < 0.15)
+            self._settle()
+
+    def _ready(self) -> list[tuple[Key, Action]]:
+        """Wishes that are neither under way nor answered."""
+        under_way = {target_of(outcome.action) for _, outcome in self.answers}
+        return [
+            (key, action)
+            for key, wants in self.wishes.items()
+            for action in wants
+            if (key, action) not in self.settled and target_of(action) not in under_way
+        ]
+
+    def _send(self, key: Key, action: Action) -> None:
+        outcome = self.world.perform(action)
+        self._note("wrote", outcome)
+        self.answers.append((key, outcome))
+
+    def _answer(self, *, lost: bool = False) -> None:
+        key, outcome = self.answers.popleft()
+        if lost:
+            return
+        assert isinstance(outcome, Done | Refused)
+        self.settled.add((key, outcome.action))
+        self._observe(shown_by(outcome))
+
+    # Rest
+
+    def _heal(self) -> None:
+        """No fault any more: everything under way arrives, every source is listed anew."""
+        self._note("heal")
+        self.world.unreadable = 0.0
+        self.world.hide_pods(False)  # noqa: FBT003
+        while self.answers:
+            self._answer()
+            self._settle()
+        self._relist()
+
+    def _relist(self) -> None:
+        for source in SEEN:
+            self.world.start_listing(source)
+            self._observe(self.world.deliver(source))
+            self._settle()
+
+    def _round(self) -> bool:
+        """Carry every wish once; whether anything was written."""
+        wrote = False
+        for key, action in self._ready():
+            if action not in self.wishes.get(key, ()):
+                continue
+            self._send(key, action)
+            self._answer()
+            wrote |= is_write(action)
+            self._settle()
+        for source in SEEN:
+            if source == "slurm_nodes":
+                self.world.start_listing(source)
+            self._observe(self.world.deliver(source))
+            self._settle()
+        return wrote
+
+    def _come_to_rest(self) -> None:
+        quiet = 0
+        for number in range(REST_ROUNDS):
+            wrote = self._round()
+            quiet = 0 if wrote else quiet + 1
+            self.world.tick(61.0 if number % 3 == 2 else 1.0)
+            self._settle()
+            if quiet > STILL_ROUNDS:
+                break
+        else:
+            raise HistoryError(f"rest: not within {REST_ROUNDS} rounds: {self._ready()}")
+        self._stay_at_rest()
+        check_rest(self.reconciler, self.world)
+
+    def _stay_at_rest(self) -> None:
+        """A quiet world: nothing changes, so nothing is written, however many rounds."""
+        for seconds in (1.0, 7.0, 50.0, 301.0):
+            self.world.tick(seconds)
+            self._settle()
+            self._relist()
+            if self._round():
+                raise HistoryError("quiet: written though nothing changed")
+
+
+def run_histories(seeds: Sequence[int] | range) -> None:
+    """Run these seeds; the first that fails says which it was."""
+    for seed in seeds:
+        try:
+            History(seed).run()
+        except HistoryError as error:
+            error.add_note(f"replay: SUNK_SYNC_HISTORY={seed}")
+            raise

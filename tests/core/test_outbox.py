@@ -1,0 +1,614 @@
+"""Wishes on their way out: one in flight, the latest wins, back-off, pace, urgency, bounds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+
+import pytest
+
+from sunk_sync.actions import (
+    Action,
+    Announce,
+    Cordon,
+    Done,
+    Drain,
+    Look,
+    Outcome,
+    Refused,
+    Relist,
+    RewriteReason,
+    SetComment,
+    SetConditions,
+    SetMetadata,
+    Target,
+    Uncordon,
+    Undrain,
+    Unsure,
+    target_of,
+)
+from sunk_sync.facts import Reference
+from sunk_sync.lane import Limits, urgency
+from sunk_sync.outbox import (
+    BACKOFF_FIRST_S,
+    BACKOFF_MAX_S,
+    PACE_S,
+    PUSH_LIMIT_S,
+    REFUSED_AGAIN_S,
+    Outbox,
+    Report,
+)
+from tests.build import condition
+from tests.core.clock import now, run
+
+KEY, OTHER = ("host", "n1"), ("host", "n2")
+POD = Reference("Pod", "slurm", "p", "u")
+DRAIN, AGAIN, LIFT = Drain("n1", "k8s: a"), Drain("n1", "k8s: b"), Undrain("n1", "lifted")
+ONE = Limits(concurrency=1, batch=1, leisurely=1)
+Answer = Callable[[Action], Outcome]
+
+
+def shown(text: str, status: str = "True", reference: Reference = POD) -> SetConditions:
+    return SetConditions(reference, (condition("SlurmDrain", status, message=text),))
+
+
+class Authority:
+    """Records what is pushed and when; answers as told, after `seconds`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, tuple[Action, ...]]] = []
+        self.answers: list[Answer | Exception] = []
+        self.seconds = 0.0
+        self.under_way: list[Target] = []
+        self.most = 0
+
+    @property
+    def actions(self) -> list[Action]:
+        return [action for _, actions in self.calls for action in actions]
+
+    @property
+    def times(self) -> list[float]:
+        return [round(at - 1000, 6) for at, _ in self.calls]
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        targets = [target_of(action) for action in actions]
+        assert not set(targets) & set(self.under_way), "two in flight for one target"
+        self.calls.append((now(), tuple(actions)))
+        self.under_way += targets
+        self.most = max(self.most, len(self.under_way))
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.under_way = [one for one in self.under_way if one not in targets]
+        answer = self.answers.pop(0) if self.answers else Done
+        if isinstance(answer, Exception):
+            raise answer
+        return [answer(action) for action in actions]
+
+
+class Bench:
+    """An outbox in virtual time between two authorities."""
+
+    def __init__(self, slurm: Limits = ONE, kube: Limits = ONE, jitter: float = 0.0) -> None:
+        self.slurm, self.kube = Authority(), Authority()
+        self.reports: list[Report] = []
+        self.outbox = Outbox(
+            slurm=(self.slurm.push, slurm),
+            kube=(self.kube.push, kube),
+            clock=now,
+            random=lambda: jitter,
+        )
+        self.outbox.report = self.report
+        self.task = asyncio.ensure_future(self.outbox.run())
+
+    async def report(self, reports: Sequence[Report]) -> None:
+        self.reports += reports
+
+    def wish(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
+        self.outbox.wish(key, wants, because="for a test")
+
+
+def story(tell: Callable[[Bench], Awaitable[None]], **chosen: object) -> Bench:
+    """Run one story on a fresh bench."""
+
+    async def whole() -> Bench:
+        bench = Bench(**chosen)  # type: ignore[arg-type]
+        await tell(bench)
+        return bench
+
+    return run(whole())
+
+
+def unsure(action: Action) -> Outcome:
+    return Unsure(action, "timeout")
+
+
+def refused(action: Action) -> Outcome:
+    return Refused(action, "forbidden")
+
+
+def test_a_wish_is_pushed_at_once_and_reported_with_its_cause() -> None:
+    """What the log line needs comes back with the outcome."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 0.25
+        bench.wish(DRAIN)
+        await asyncio.sleep(1)
+
+    bench = story(tell)
+    assert bench.reports == [Report(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25)]
+
+
+def test_what_is_done_is_not_repeated() -> None:
+    """The same wish again, however often, is one push."""
+
+    async def tell(bench: Bench) -> None:
+        for _ in range(5):
+            bench.wish(DRAIN)
+            await asyncio.sleep(1)
+
+    assert story(tell).slurm.actions == [DRAIN]
+
+
+def test_one_in_flight_per_target_and_the_latest_wish_wins() -> None:
+    """Wishes that came and went while one was under way are never pushed."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        for wish in (DRAIN, AGAIN, LIFT, AGAIN, LIFT):
+            bench.wish(wish)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5)
+
+    bench = story(tell, slurm=Limits(concurrency=5, batch=1, leisurely=5))
+    assert bench.slurm.actions == [DRAIN, LIFT]
+
+
+def test_a_wish_that_ended_before_its_turn_is_dropped() -> None:
+    """Nothing is pushed for it, and nothing of it is kept."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        bench.wish(Drain("n9", "k8s: busy"), key=OTHER)
+        await asyncio.sleep(0)
+        bench.wish(DRAIN)
+        bench.wish()
+        bench.wish()
+        await asyncio.sleep(5)
+        bench.wish(key=OTHER)
+        bench.outbox.sweep()
+        assert not bench.outbox._slots
+        assert not bench.outbox._targets
+
+    assert story(tell).slurm.actions == [Drain("n9", "k8s: busy")]
+
+
+@pytest.mark.parametrize(("jitter", "share"), [(0.0, 0.5), (0.999, 0.9995)])
+def test_what_is_unsure_is_tried_again_with_growing_pauses(jitter: float, share: float) -> None:
+    """Doubling from 0.2 s, at most 30 s, between half and the whole of it."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [unsure] * 12
+        bench.wish(DRAIN)
+        await asyncio.sleep(400)
+
+    times = story(tell, jitter=jitter).slurm.times
+    pauses = [after - before for before, after in pairwise(times)]
+    longest = [min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**n) for n in range(12)]
+    assert pauses == pytest.approx([share * most for most in longest], rel=0.01)
+
+
+@pytest.mark.parametrize(("seconds", "pause"), [(7.0, 7.0), (900.0, BACKOFF_MAX_S)])
+def test_F8_retry_after_is_honoured_within_bounds(seconds: float, pause: float) -> None:
+    """The server says when; an absurd answer does not stop us for ever."""
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.answers = [lambda action: Unsure(action, "429", seconds)]
+        bench.wish(shown("a"))
+        await asyncio.sleep(60)
+
+    assert story(tell).kube.times == [0, pause]
+
+
+def test_a_changed_wish_does_not_wait_for_the_back_off_of_the_old_one() -> None:
+    """What failed was something else."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [unsure] * 8
+        bench.wish(DRAIN)
+        await asyncio.sleep(10)
+        bench.slurm.answers = []
+        bench.wish(LIFT)
+        await asyncio.sleep(1)
+
+    bench = story(tell)
+    assert bench.slurm.actions[-1] == LIFT
+    assert bench.slurm.times[-1] == 10
+
+
+def test_a_refusal_stands_until_a_fact_changes() -> None:
+    """Asked again only when the key is stirred."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [refused, refused]
+        for _ in range(3):
+            bench.wish(DRAIN)
+            await asyncio.sleep(10)
+        bench.outbox.stir(KEY)
+        bench.wish(DRAIN)
+        bench.outbox.stir(("host", "unknown"))
+        await asyncio.sleep(10)
+
+    assert story(tell).slurm.times == [0, 30]
+
+
+def test_a_refusal_is_tried_anew_after_five_minutes_without_any_fact() -> None:
+    """Permissions change without one."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [refused]
+        bench.wish(DRAIN)
+        for _ in range(7):
+            await asyncio.sleep(60)
+            bench.outbox.sweep()
+
+    assert story(tell).slurm.times == [0, REFUSED_AGAIN_S]
+
+
+def test_a_dropped_refusal_is_not_tried_anew() -> None:
+    """Nobody wishes it any more."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [refused]
+        bench.wish(DRAIN)
+        await asyncio.sleep(1)
+        bench.wish()
+        await asyncio.sleep(400)
+        bench.outbox.sweep()
+        await asyncio.sleep(1)
+
+    assert story(tell).slurm.times == [0]
+
+
+@pytest.mark.parametrize(
+    ("action", "times"),
+    [
+        (Announce(POD, "Warning", "X", "text"), [0]),
+        (Relist("nodes", 1.0), [0]),
+        (Look("Pod", "slurm", "p", 0.0), [0, 1, 2]),
+        (SetMetadata(POD, "m", (), ()), [0, 1, 2]),
+    ],
+    ids=["an Event", "a listing", "a read", "a write"],
+)
+def test_what_is_said_once_is_not_repeated_by_other_facts(
+    action: Action, times: list[float]
+) -> None:
+    """The same Event twice is one, and so is a listing; what was written may need writing again."""
+
+    async def tell(bench: Bench) -> None:
+        for _ in range(3):
+            bench.wish(action)
+            await asyncio.sleep(1)
+            bench.outbox.stir(KEY)
+
+    assert story(tell).kube.times == times
+
+
+def test_an_event_whose_cause_comes_back_is_told_again() -> None:
+    """It ended in between."""
+
+    async def tell(bench: Bench) -> None:
+        for _ in range(2):
+            bench.wish(Announce(POD, "Warning", "X", "text"))
+            await asyncio.sleep(1)
+            bench.wish()
+            await asyncio.sleep(1)
+
+    assert story(tell).kube.times == [0, 2]
+
+
+def test_M1_conditions_of_one_object_are_written_at_most_once_a_second() -> None:
+    """The latest state wins; the first goes at once."""
+
+    async def tell(bench: Bench) -> None:
+        for number in range(25):
+            bench.wish(shown(str(number)))
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(3)
+
+    bench = story(tell)
+    assert bench.kube.times == [0, PACE_S, 2 * PACE_S, 3 * PACE_S]
+    assert bench.kube.actions[-1] == shown("24")
+
+
+def test_M1_the_pace_holds_across_a_wish_that_ended() -> None:
+    """Dropped and wished again within the second: still one write a second."""
+
+    async def tell(bench: Bench) -> None:
+        for number in range(3):
+            bench.wish(shown(str(number)))
+            await asyncio.sleep(0.2)
+            bench.wish()
+            bench.outbox.sweep()
+        await asyncio.sleep(1)
+        bench.wish(shown("last"))
+        await asyncio.sleep(3)
+
+    times = story(tell).kube.times
+    assert all(after - before >= PACE_S for before, after in pairwise(times))
+
+
+def test_M2_writes_that_only_say_unknown_are_a_hundred_a_second() -> None:
+    """And all of them are written."""
+
+    async def tell(bench: Bench) -> None:
+        for number in range(300):
+            pod = Reference("Node", "", f"n{number}", "u")
+            bench.wish(shown("", "Unknown", pod), key=("host", f"n{number}"))
+        await asyncio.sleep(10)
+
+    bench = story(tell, kube=Limits(concurrency=50, batch=1, leisurely=50))
+    assert len(bench.kube.times) == 300
+    assert bench.kube.times[-1] == pytest.approx(2.99, abs=0.02)
+
+
+def test_M2_after_unknown_a_known_state_waits_for_the_pace_of_its_object() -> None:
+    """Unknown, then an answer: one write a second and host."""
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.seconds = 0.1
+        bench.wish(shown("", "Unknown"))
+        await asyncio.sleep(0.05)
+        bench.wish(shown("idle"))
+        await asyncio.sleep(5)
+
+    assert story(tell).kube.times == [0, pytest.approx(0.1 + PACE_S)]
+
+
+def test_drains_overtake_comments_and_reads_overtake_conditions() -> None:
+    """A queue by urgency: what protects goes before what is shown."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = bench.kube.seconds = 1
+        bench.wish(Drain("busy", "x"), Look("Pod", "a", "busy", 0.0), key=OTHER)
+        await asyncio.sleep(0.1)
+        for number in range(3):
+            bench.wish(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
+        bench.wish(shown("", "Unknown"), key=("host", "s"))
+        bench.wish(shown("", reference=Reference("Node", "", "k", "u")), key=("host", "t"))
+        bench.wish(DRAIN, Look("Pod", "a", "b", 0.0))
+        await asyncio.sleep(20)
+
+    bench = story(tell)
+    assert bench.slurm.actions[1] == DRAIN
+    assert [type(action) for action in bench.kube.actions] == [
+        Look,
+        Look,
+        SetConditions,
+        SetConditions,
+    ]
+    assert bench.kube.actions[-1] == shown("", "Unknown")
+
+
+def test_what_is_not_urgent_never_takes_every_connection() -> None:
+    """Of three pushes at a time one at most carries comments: a drain finds room at once."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 10
+        for number in range(9):
+            bench.wish(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
+        await asyncio.sleep(1)
+        assert len(bench.slurm.under_way) == 1
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.01)
+        assert DRAIN in bench.slurm.actions
+        await asyncio.sleep(200)
+        assert len(bench.slurm.actions) == 10
+
+    story(tell, slurm=Limits(concurrency=3, batch=1, leisurely=1))
+
+
+def test_drains_go_in_batches_and_never_with_comments() -> None:
+    """Where the API takes lists: as many as allowed, of one urgency."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        bench.wish(Drain("busy", "x"), key=OTHER)
+        await asyncio.sleep(0.1)
+        for number in range(25):
+            name = f"n{number}"
+            bench.wish(Drain(name, "k8s: x"), SetComment(name, "c"), key=("host", name))
+        await asyncio.sleep(60)
+
+    limits = Limits(concurrency=1, batch=10, leisurely=1, leisurely_batch=4)
+    sizes = [
+        (len(actions), {type(a) for a in actions})
+        for _, actions in story(tell, slurm=limits).slurm.calls
+    ]
+    drains = [(1, {Drain}), (10, {Drain}), (10, {Drain}), (5, {Drain})]
+    comments = [(4, {SetComment})] * 6 + [(1, {SetComment})]
+    assert sizes == drains + comments
+
+
+def test_the_concurrency_of_an_authority_is_capped() -> None:
+    """However many targets wait."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        for number in range(40):
+            bench.wish(Drain(f"n{number}", "x"), key=("host", f"n{number}"))
+        await asyncio.sleep(60)
+
+    bench = story(tell, slurm=Limits(concurrency=4, batch=1, leisurely=2))
+    assert len(bench.slurm.actions) == 40
+    assert bench.slurm.most == 4
+
+
+def test_a_target_handed_from_one_key_to_another_is_not_dropped() -> None:
+    """A Node that two hosts show in turn: the one that wishes now has it."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(shown("mine"))
+        await asyncio.sleep(2)
+        bench.wish(shown("theirs"), key=OTHER)
+        bench.wish()
+        await asyncio.sleep(2)
+
+    bench = story(tell)
+    assert bench.kube.actions == [shown("mine"), shown("theirs")]
+    assert bench.reports[-1].key == OTHER
+
+
+@pytest.mark.parametrize(
+    "answer", [RuntimeError("bug"), TimeoutError()], ids=["raises", "times out"]
+)
+def test_a_push_that_raises_is_unsure_and_ends_no_lane(answer: Exception) -> None:
+    """A bug there is an answer like any other."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [answer]
+        bench.wish(DRAIN)
+        await asyncio.sleep(5)
+
+    bench = story(tell)
+    assert isinstance(bench.reports[0].outcome, Unsure)
+    assert bench.reports[1].outcome == Done(DRAIN)
+
+
+def test_a_push_that_hangs_is_unsure_after_a_minute() -> None:
+    """Its own deadlines failed; ours does not."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1e9
+        bench.wish(DRAIN)
+        await asyncio.sleep(PUSH_LIMIT_S + 0.1)
+        bench.slurm.seconds = 0
+        await asyncio.sleep(5)
+
+    bench = story(tell)
+    assert [type(one.outcome) for one in bench.reports] == [Unsure, Done]
+    assert bench.reports[0].answered_s == 1000 + PUSH_LIMIT_S
+
+
+def test_a_push_that_loses_count_is_unsure_for_all_of_them() -> None:
+    """Nobody knows which answer belongs to which."""
+
+    async def tell(bench: Bench) -> None:
+        async def short(actions: Sequence[Action]) -> Sequence[Outcome]:
+            return [Done(action) for action in actions][:-1]
+
+        bench.outbox.slurm._push = short
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.01)
+
+    assert [type(one.outcome) for one in story(tell).reports] == [Unsure]
+
+
+def test_what_failed_goes_at_once_when_the_authority_is_back() -> None:
+    """hurry(): an outage of minutes does not cost another half minute."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [unsure] * 9
+        bench.wish(DRAIN)
+        await asyncio.sleep(40)
+        bench.slurm.answers = []
+        bench.outbox.slurm.hurry()
+        await asyncio.sleep(60)
+
+    bench = story(tell)
+    assert bench.slurm.times[-1] == 40
+    assert isinstance(bench.reports[-1].outcome, Done)
+
+
+def test_hurry_does_not_touch_the_pace_of_what_did_not_fail() -> None:
+    """One write a second and object stays."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(shown("a"))
+        await asyncio.sleep(0.1)
+        bench.wish(shown("b"))
+        bench.outbox.kube.hurry()
+        await asyncio.sleep(5)
+
+    assert story(tell).kube.times == [0, PACE_S]
+
+
+def test_F10_at_the_end_nothing_is_taken_up_and_what_flies_lands() -> None:
+    """SIGTERM: in flight finishes within its grace."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 2
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.1)
+        bench.wish(Drain("n2", "x"), key=OTHER)
+        await bench.outbox.finish(8)
+        assert now() == 1002
+        await asyncio.sleep(30)
+
+    bench = story(tell)
+    assert bench.slurm.actions == [DRAIN]
+    assert [one.outcome for one in bench.reports] == [Done(DRAIN)]
+
+
+def test_F10_a_push_that_does_not_land_is_not_waited_for_beyond_the_grace() -> None:
+    """The process ends all the same."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 50
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.1)
+        await bench.outbox.finish(8)
+        assert now() == pytest.approx(1008.1)
+        assert bench.outbox.flying == 1
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("sooner", "later"),
+    [
+        (Drain("a", ""), Look("Pod", "", "", 0.0)),
+        (Undrain("a", ""), SetComment("a", "")),
+        (Look("Pod", "", "", 0.0), SetComment("a", "")),
+        (Cordon(POD), shown("")),
+        (Uncordon(POD), shown("")),
+        (SetComment("a", ""), RewriteReason("a", "")),
+        (shown(""), shown("", "Unknown")),
+    ],
+)
+def test_what_goes_first(sooner: Action, later: Action) -> None:
+    """Drains, reads and cordons, marks, what is shown, what is only unknown."""
+    assert urgency(sooner) < urgency(later)
+
+
+def test_an_old_refusal_does_not_disturb_what_is_under_way_now() -> None:
+    """The wish changed since, and its push takes long."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [refused]
+        bench.wish(DRAIN)
+        await asyncio.sleep(REFUSED_AGAIN_S)
+        bench.slurm.seconds = 10
+        bench.wish(AGAIN)
+        await asyncio.sleep(1)
+        bench.outbox.sweep()
+        await asyncio.sleep(60)
+
+    assert story(tell).slurm.actions == [DRAIN, AGAIN]
+
+
+def test_the_depth_of_a_lane_is_what_waits_in_it() -> None:
+    """For the metric: what is ready and what waits for its time, not what flies."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        for number in range(3):
+            bench.wish(Drain(f"n{number}", "x"), key=("host", f"n{number}"))
+        await asyncio.sleep(0.1)
+        assert (bench.outbox.slurm.depth(), bench.outbox.flying) == (2, 1)
+        bench.slurm.answers = [unsure]
+        await asyncio.sleep(1)
+        assert bench.outbox.slurm.depth() == 2
+        await asyncio.sleep(10)
+        assert (bench.outbox.slurm.depth(), bench.outbox.flying) == (0, 0)
+
+    story(tell)

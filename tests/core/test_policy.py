@@ -1,0 +1,226 @@
+"""The last word before a push: what may not go yet, and the breaker (S19)."""
+
+from typing import Any
+
+import pytest
+
+from sunk_sync.actions import Cordon, Drain, Look, Relist, SetConditions, Undrain
+from sunk_sync.facts import Configuration, Confirmed, Lost, Row, Sighting, Source
+from sunk_sync.graph import CLUSTER, Graph, host_key
+from sunk_sync.policy import MINUTE_S, Policy, drain_limit
+from tests.build import Core, listing, marked, node, slurm_node, slurmd_pod
+
+SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
+
+
+def unready(count: int, **chosen: Any) -> Core:
+    """So many hosts whose Pods are not ready for long enough."""
+    names = [f"n{i}" for i in range(count)]
+    rows = [row for name in names for row in (slurmd_pod(name, ready=False), slurm_node(name))]
+    nodes = [node(f"k{name}") for name in names]
+    core = Core(*rows, *nodes, **chosen)
+    core.wait(6)
+    return core
+
+
+def drained(core: Core, count: int) -> set[str]:
+    """Hosts whose drain may go, of so many."""
+    return {f"n{i}" for i in range(count) if core.allowed(f"n{i}", Drain)}
+
+
+def carry_out(core: Core, names: set[str]) -> None:
+    for name in names:
+        core.see(slurm_node(name, "IDLE+DRAIN", reason="k8s: pod not ready"))
+
+
+def relist(core: Core, count: int) -> None:
+    """A second complete listing of both sources that agrees."""
+    core.now += 1
+    names = [f"n{i}" for i in range(count)]
+    core.see(*listing("nodes", *[node(f"k{name}") for name in names], begun_s=core.now))
+    core.now += 0.1
+    pods = [slurmd_pod(name, ready=False) for name in names]
+    core.see(*listing("slurmd_pods", *pods, begun_s=core.now))
+
+
+@pytest.mark.parametrize("missing", SOURCES)
+def test_S20_nothing_is_written_before_every_source_was_listed(missing: Source) -> None:
+    """Reading is always allowed."""
+    core = Core(listed=False)
+    rows: dict[Source, list[Row]] = {
+        "nodes": [node(unschedulable=True)],
+        "slurmd_pods": [slurmd_pod()],
+        "slurm_nodes": [slurm_node()],
+    }
+    for source in SOURCES:
+        if source != missing:
+            core.see(*listing(source, *rows[source]))
+    core.see(*[row for rows_ in rows.values() for row in rows_])
+    assert core.wants("n1", Drain)
+    assert not core.allowed("n1")
+    core.see(*listing(missing, *rows[missing]))
+    assert core.allowed("n1", Drain)
+
+
+@pytest.mark.parametrize("lost", SOURCES)
+def test_lifting_waits_while_a_source_cannot_be_read(lost: Source) -> None:
+    """A cause that is not seen may be there: draining goes on, lifting does not (F4)."""
+    ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
+    core = Core(node(), slurmd_pod(), ours)
+    assert core.allowed("n1", Undrain)
+    core.see(Lost(lost, "broken"))
+    assert core.wants("n1", Undrain)
+    assert not core.allowed("n1", Undrain)
+    core.see(node(unschedulable=True), slurm_node("n1"))
+    assert core.allowed("n1", Drain)
+    core.see(node(), ours, Confirmed(lost, core.now))
+    assert core.allowed("n1", Undrain)
+
+
+def test_dry_run_keeps_every_write_and_says_so() -> None:
+    """Observe, decide, say; reads still go out."""
+    core = Core(node(unschedulable=True), slurm_node("n1", comment=marked()), dry_run=True)
+    assert core.wants("n1", Drain, Look)
+    kept = core.reconciler.standing[host_key("n1")].kept
+    assert {one.why for one in kept} == {"dry run"} or not kept
+    assert all(isinstance(want, Look | Relist) for want in core.allowed("n1"))
+    plain = Core(node(unschedulable=True), slurmd_pod(), slurm_node(), dry_run=True)
+    assert plain.wants("n1", Drain, SetConditions)
+    assert not plain.allowed("n1")
+
+
+def test_dry_run_and_cordons() -> None:
+    """M7 is a write like any other."""
+    core = Core(
+        node(),
+        slurmd_pod(),
+        slurm_node("n1", "IDLE+DRAIN", reason="fan"),
+        dry_run=True,
+        cordon_on_slurm_drain=True,
+    )
+    assert core.wants("n1", Cordon)
+    assert not core.allowed("n1")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "hosts", "limit"), [(None, 5, 20), (None, 300, 30), (7, 300, 7), (0, 5, 0)]
+)
+def test_S19_the_limit_is_as_set_or_the_greater_of_20_and_a_tenth(
+    chosen: int | None, hosts: int, limit: int
+) -> None:
+    """--max-drains-per-minute."""
+    names = [f"n{i}" for i in range(hosts)]
+    rows = [row for name in names for row in (slurmd_pod(name), slurm_node(name))]
+    assert drain_limit(Core(*rows, max_drains_per_minute=chosen).graph) == limit
+
+
+def test_S19_more_drains_than_the_limit_are_held() -> None:
+    """Five may go, the rest is held and said."""
+    core = unready(12, max_drains_per_minute=5)
+    assert len(drained(core, 12)) == 5
+    assert core.graph.holding is not None
+    assert core.graph.holding.count == 7
+    relists = [w for w in core.reconciler.standing[CLUSTER].verdict.wants if isinstance(w, Relist)]
+    assert {want.source for want in relists} == {"nodes", "slurmd_pods"}
+
+
+def test_S19_time_alone_releases_nothing() -> None:
+    """A held drain needs a second complete listing that agrees; a resumed watch is none."""
+    core = unready(12, max_drains_per_minute=5)
+    carry_out(core, drained(core, 12))
+    core.wait(10 * MINUTE_S)
+    assert not drained(core, 12)
+    core.see(Confirmed("nodes", core.now), Confirmed("slurmd_pods", core.now))
+    core.wait(MINUTE_S)
+    assert not drained(core, 12)
+
+
+def test_S19_a_second_listing_releases_at_the_rate() -> None:
+    """Five a minute, until none is held; then the breaker says nothing any more."""
+    core = unready(12, max_drains_per_minute=5)
+    for expected in (5, 5, 2):
+        now = drained(core, 12)
+        assert len(now) == expected
+        carry_out(core, now)
+        relist(core, 12)
+        core.wait(MINUTE_S)
+    assert core.graph.holding is None
+
+
+def test_S19_a_newcomer_does_not_overtake_what_is_held() -> None:
+    """Whoever waits longest goes first; a cause that went away waits no more."""
+    core = unready(6, max_drains_per_minute=5)
+    carry_out(core, drained(core, 6))
+    core.wait(MINUTE_S)
+    late = "n6"
+    core.see(slurm_node(late), node("kn6"), slurmd_pod(late, ready=False))
+    core.wait(6)
+    assert not core.allowed(late, Drain)
+    held = next(name for name in (f"n{i}" for i in range(6)) if core.wants(name, Drain))
+    core.see(slurmd_pod(held))
+    assert core.graph.holding is not None
+    assert core.graph.holding.count == 1
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        slurmd_pod("n9", cordon="true"),
+        slurmd_pod("n9", terminating=True),
+        slurmd_pod("n9", pending_deletion="roll"),
+    ],
+    ids=["S3", "S5", "S6"],
+)
+def test_S19_positive_causes_are_never_held(pod: object) -> None:
+    """Somebody asked for these."""
+    core = unready(9, max_drains_per_minute=1)
+    core.see(slurm_node("n9"), pod)  # type: ignore[arg-type]
+    assert core.allowed("n9", Drain)
+
+
+def test_S19_a_cordon_is_never_held() -> None:
+    """S1 is positive too."""
+    core = unready(9, max_drains_per_minute=0)
+    core.see(slurm_node("n9"), slurmd_pod("n9"), node("kn9", unschedulable=True))
+    assert core.allowed("n9", Drain)
+
+
+def test_S19_a_rewrite_of_ours_is_no_new_drain() -> None:
+    """Ours to ours drains nothing more: not counted, not held."""
+    core = unready(9, max_drains_per_minute=0)
+    core.see(slurm_node("n3", "IDLE+DRAIN", reason="k8s: pod cordoned"))
+    assert core.allowed("n3", Drain) == [Drain("n3", "k8s: pod not ready")]
+
+
+def test_S19_a_drain_let_through_stays_let_through_until_it_is_done() -> None:
+    """Deciding it again, or writing it twice, does not count again."""
+    core = unready(3, max_drains_per_minute=3)
+    for number in range(5):
+        core.see(*[slurm_node(f"n{i}", reason=f"text {number}") for i in range(3)])
+        core.wait(7)
+    assert len(drained(core, 3)) == 3
+
+
+@pytest.mark.parametrize("found", ["no", "yes"])
+def test_S19_missing_pods_are_counted_like_the_unready(found: str) -> None:
+    """S7 rests on an absence."""
+    names = [f"n{i}" for i in range(4)]
+    core = Core(
+        *[slurm_node(name, comment=marked(name)) for name in names],
+        *[node(f"k{name}") for name in names],
+        max_drains_per_minute=1,
+    )
+    for name in names:
+        core.see(Sighting("Pod", "slurm", f"slurmd-{name}", found, "other", core.now))  # type: ignore[arg-type]
+    assert len(drained(core, 4)) == 1
+
+
+def test_policy_only_takes_away() -> None:
+    """What it lets through is what was wanted, in that order."""
+    core = Core(node(unschedulable=True), slurmd_pod(), slurm_node())
+    verdict = core.verdict()
+    screened = Policy().screen(core.graph, host_key("n1"), verdict, now=core.now)
+    assert screened.allowed == verdict.wants
+    fresh = Policy().screen(Graph(Configuration()), host_key("n1"), verdict, now=core.now)
+    assert not fresh.allowed
+    assert tuple(kept.action for kept in fresh.kept) == verdict.wants

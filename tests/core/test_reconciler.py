@@ -1,0 +1,184 @@
+"""Deciding what is dirty: timers, the audit, keys out of service (F7), conflicting rules."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sunk_sync import decide as deciding
+from sunk_sync.actions import Drain, Undrain
+from sunk_sync.decide import ConflictError, RuleError, decide
+from sunk_sync.facts import Configuration, Holding, Lost
+from sunk_sync.graph import CLUSTER, Graph, host_key
+from sunk_sync.reconciler import OUT_OF_SERVICE
+from sunk_sync.verdict import Ruling
+from sunk_sync.views import Cluster, Host
+from tests.build import Core, deleted, node, observed, slurm_node, slurmd_pod
+
+N1, N2 = host_key("n1"), host_key("n2")
+
+
+def two_hosts() -> Core:
+    rows = [row for name in ("n1", "n2") for row in (slurmd_pod(name), slurm_node(name))]
+    return Core(*rows, node("kn1"), node("kn2"))
+
+
+def breaks_for(name: str) -> Callable[[Host, Configuration, float], Ruling]:
+    whole = deciding.HOST_RULES["mark"]
+
+    def rule(host: Host, configuration: Configuration, now: float) -> Ruling:
+        if host.name == name:
+            raise KeyError("odd")
+        return whole(host, configuration, now)
+
+    return rule
+
+
+def test_F7_a_rule_that_breaks_takes_one_key_out_of_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That key wants nothing and says so; the others go on; a changed fact tries it again."""
+    monkeypatch.setitem(deciding.HOST_RULES, "mark", breaks_for("n1"))
+    core = two_hosts()
+    core.see(node("kn1", unschedulable=True), node("kn2", unschedulable=True))
+    assert core.verdict("n1") == OUT_OF_SERVICE
+    assert core.wants("n2", Drain)
+    assert core.reconciler.failures[N1].rule == "mark"
+    monkeypatch.undo()
+    core.see(node("kn1", unschedulable=True, cordon_reason="x"))
+    assert core.wants("n1", Drain)
+    assert not core.reconciler.failures
+
+
+def test_F7_a_broken_rule_of_the_cluster_stops_no_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster is a key like any other."""
+
+    def breaks(cluster: Cluster, configuration: Configuration) -> Ruling:
+        raise ValueError(cluster, configuration)
+
+    monkeypatch.setitem(deciding.CLUSTER_RULES, "hold", breaks)
+    core = two_hosts()
+    assert CLUSTER in core.reconciler.failures
+    core.see(node("kn1", unschedulable=True))
+    assert core.wants("n1", Drain)
+
+
+def test_two_rules_that_want_one_field_are_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never last wins: the key goes out of service, loud."""
+    fights = Ruling((Undrain("n1", "no"),))
+    monkeypatch.setitem(deciding.HOST_RULES, "mark", lambda *_: fights)
+    core = Core(node(unschedulable=True), slurmd_pod(), slurm_node())
+    assert core.verdict() == OUT_OF_SERVICE
+    with pytest.raises(RuleError, match="merge") as caught:
+        decide(core.graph, N1, core.now)
+    assert isinstance(caught.value.__cause__, ConflictError)
+
+
+def test_a_verdict_says_in_step_where_no_rule_has_a_word() -> None:
+    """There is always a sentence."""
+    assert Core(slurm_node()).verdict().because == "in step"
+    graph = Graph(Configuration())
+    assert decide(graph, N1, 0.0).because == "in step"
+    assert decide(graph, CLUSTER, 0.0).because == "in step"
+
+
+def test_a_verdict_looks_again_at_the_first_of_its_times() -> None:
+    """S4 after 5 s, S8 after 40 s: both are asked, the nearer wakes."""
+    core = Core(node(ready="False"), slurmd_pod(ready=False), slurm_node())
+    assert core.reconciler.next_timer_s() == core.now + 5
+    assert not core.wants("n1", Drain)
+    core.wait(5)
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod not ready", absence=True)]
+    core.wait(35)
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: node not ready", absence=True)]
+    assert core.reconciler.next_timer_s() is None
+
+
+def test_a_timer_that_is_no_longer_meant_rings_for_nobody() -> None:
+    """The Pod became ready in time."""
+    core = Core(node(), slurmd_pod(ready=False), slurm_node())
+    core.see(slurmd_pod())
+    assert core.wait(10) == []
+
+
+def test_the_timer_of_a_forgotten_host_rings_for_nobody() -> None:
+    """Neither side speaks of it any more."""
+    core = Core(slurmd_pod(ready=False))
+    core.see(deleted("slurmd_pods", slurmd_pod(ready=False)))
+    assert core.wait(10) == []
+    assert N1 not in core.reconciler.standing
+
+
+def audited(core: Core) -> list[object]:
+    """Keys that a whole round of the audit finds wrong."""
+    wrong: list[object] = []
+    for _ in range(20):
+        surprises, finished = core.reconciler.audit(now=core.now, limit=3)
+        wrong += [key for key, _, _ in surprises]
+        if finished and wrong:
+            break
+    return wrong
+
+
+def test_the_audit_finds_nothing_where_every_edge_stands() -> None:
+    """Standing verdicts are those of a full pass."""
+    core = two_hosts()
+    core.see(node("kn1", unschedulable=True), slurmd_pod("n2", ready=False))
+    assert audited(core) == []
+
+
+def test_the_audit_of_a_fresh_process_finds_nothing() -> None:
+    """Nothing observed yet is no missing edge."""
+    core = Core(listed=False)
+    assert audited(core) == []
+
+
+def test_the_audit_finds_a_missing_edge_and_decides_the_key_anew() -> None:
+    """A fact that changed without marking its key: said, and made good."""
+    core = two_hosts()
+    core.graph.nodes.entries["kn1"].row = node("kn1", unschedulable=True)
+    assert audited(core) == [N1]
+    core.settle()
+    assert core.wants("n1", Drain)
+
+
+def test_the_audit_finds_a_key_that_was_never_decided() -> None:
+    """A host without any verdict."""
+    core = two_hosts()
+    del core.reconciler.standing[N1]
+    assert audited(core) == [N1]
+
+
+def test_the_audit_finds_a_rule_that_breaks_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that would go out of service does."""
+    core = two_hosts()
+    monkeypatch.setitem(deciding.HOST_RULES, "mark", breaks_for("n1"))
+    assert audited(core) == [N1]
+    core.settle()
+    assert core.verdict("n1") == OUT_OF_SERVICE
+    assert audited(core) == []
+
+
+def test_the_audit_leaves_alone_what_is_due_or_pending() -> None:
+    """Time has come for n1, news for n2: neither is a surprise."""
+    core = two_hosts()
+    core.see(slurmd_pod("n1", ready=False))
+    core.reconciler.observe([observed(node("kn2", unschedulable=True))], now=core.now)
+    core.now += 6
+    assert audited(core) == []
+
+
+def test_a_key_kept_back_is_screened_anew_when_a_source_returns() -> None:
+    """Nothing of the key changed but what its wish rests on."""
+    ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
+    core = Core(node(), slurmd_pod(), ours)
+    decisions = core.see(Lost("nodes", "x"))
+    assert N1 in {decision.key for decision in decisions}
+    assert all(not isinstance(a, Undrain) for d in decisions for a in d.allowed)
+
+
+def test_S19_what_is_held_reaches_the_cluster_key() -> None:
+    """The breaker's state is a fact like any other."""
+    core = two_hosts()
+    core.see(Holding(3, core.now))
+    assert core.graph.holding is None, "the reconciler tells what the breaker really holds"
+    assert core.graph.reference(CLUSTER).kind == "Namespace"

@@ -1,0 +1,263 @@
+"""A small pure world for histories: the truth, what readers show of it, and who writes to it.
+
+Everything drawn at random comes from the seeded generator of the history; the clock is a number.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from sunk_sync.actions import (
+    Action,
+    Announce,
+    Cordon,
+    Done,
+    Drain,
+    Look,
+    Outcome,
+    Refused,
+    Relist,
+    RewriteReason,
+    SetComment,
+    SetConditions,
+    SetMetadata,
+    SlurmAction,
+    Uncordon,
+    Undrain,
+)
+from sunk_sync.facts import (
+    Confirmed,
+    Deleted,
+    Kind,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    News,
+    Node,
+    Observed,
+    Sighting,
+    SlurmdPod,
+    SlurmNode,
+    Source,
+)
+from sunk_sync.names import DRAIN, MANAGER_RETIRE
+from sunk_sync.slurm.precondition import Change, No, plan
+
+Row = Node | SlurmdPod | SlurmNode
+SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
+
+
+class World:
+    """The truth of both sides, and per source the news that are under way to us."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.now = 1000.0
+        self.version = 100
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, SlurmdPod] = {}
+        self.slurm_nodes: dict[str, SlurmNode] = {}
+        self.orders: dict[tuple[str, str], float] = {}
+        self.human_cordons: set[str] = set()
+        self.hidden = False
+        """No slurmd Pod matches the selector."""
+        self.clears_reason = rng.random() < 0.5
+        """UNDRAIN empties the reason: 26.05 does, 24.11 does not."""
+        self.unreadable = 0.0
+        """Share of reads by name that are answered 403."""
+        self.streams: dict[Source, deque[News]] = {source: deque() for source in SEEN}
+        self.following: set[Source] = set()
+        """Watches that stand."""
+        self.told: list[News] = []
+        """Everything delivered lately, to be repeated out of turn."""
+
+    def tick(self, seconds: float = 0.01) -> None:
+        """Time passes; every step has a moment of its own."""
+        self.now += seconds
+
+    # The truth changes
+
+    def put_node(self, row: Node) -> None:
+        self.nodes[row.name] = row
+        self._event("nodes", row.name, row)
+
+    def drop_node(self, name: str) -> None:
+        row = self.nodes.pop(name)
+        self.human_cordons.discard(name)
+        self._gone("nodes", name, row)
+
+    def put_pod(self, row: SlurmdPod) -> None:
+        self.pods[row.name] = row
+        self._event("slurmd_pods", row.name, row)
+
+    def drop_pod(self, name: str) -> None:
+        self._gone("slurmd_pods", name, self.pods.pop(name))
+
+    def put_slurm_node(self, row: SlurmNode) -> None:
+        self.slurm_nodes[row.name] = row
+
+    def hide_pods(self, hidden: bool) -> None:
+        """The labels of all slurmd Pods stop matching, or match again."""
+        if hidden == self.hidden:
+            return
+        for name, row in list(self.pods.items()):
+            if hidden:
+                self._gone("slurmd_pods", name, row)
+        self.hidden = hidden
+        for name, row in list(self.pods.items()):
+            self._event("slurmd_pods", name, row)
+
+    def _event(self, source: Source, name: str, row: Row) -> None:
+        self.version += 1
+        self.orders[source, name] = float(self.version)
+        if source in self.following and not (source == "slurmd_pods" and self.hidden):
+            self.streams[source].append(Observed(row, float(self.version)))
+
+    def _gone(self, source: Source, name: str, row: Node | SlurmdPod) -> None:
+        self.version += 1
+        self.orders[source, name] = float(self.version)
+        if source in self.following and not (source == "slurmd_pods" and self.hidden):
+            namespace = getattr(row, "namespace", "")
+            self.streams[source].append(
+                Deleted(source, namespace, name, row.uid, float(self.version))
+            )
+
+    # What readers show
+
+    def rows(self, source: Source) -> Iterable[Row]:
+        """What a listing of the source shows."""
+        if source == "nodes":
+            return self.nodes.values()
+        if source == "slurm_nodes":
+            return self.slurm_nodes.values()
+        return () if self.hidden else self.pods.values()
+
+    def start_listing(self, source: Source, *, whole: bool = True) -> None:
+        """A reader asked for everything; the answer is under way, or breaks off in the middle."""
+        self.tick()
+        slurm = source == "slurm_nodes"
+        order = self.now if slurm else float(self.version)
+        rows = list(self.rows(source))
+        self.rng.shuffle(rows)
+        news: list[News] = [ListingStarted(source, self.now, order)]
+        news += [Observed(row, order if slurm else self.orders[source, row.name]) for row in rows]
+        stream = self.streams[source]
+        if not slurm:
+            stream.clear()
+            self.following.add(source)
+        if whole:
+            stream.extend([*news, ListingEnded(source)])
+        else:
+            stream.extend(news[: self.rng.randint(1, len(news))])
+            self.lose(source)
+        self.tick()
+
+    def lose(self, source: Source, *, blind: bool = False) -> None:
+        """The source breaks; what was under way and not yet delivered still arrives before."""
+        self.following.discard(source)
+        self.streams[source].append(Lost(source, "broken pipe", blind))
+
+    def confirm(self, source: Source) -> None:
+        """Nothing changed (Slurm), or the watch goes on without a gap (Kubernetes)."""
+        if source in self.following:
+            self.streams[source].append(Confirmed(source, self.now))
+
+    def deliver(self, source: Source, most: int = 1000) -> list[News]:
+        """The next news of this source."""
+        stream = self.streams[source]
+        news = [stream.popleft() for _ in range(min(most, len(stream)))]
+        self.told = [*self.told, *news][-30:]
+        return news
+
+    def repeat(self) -> list[News]:
+        """Old events once more, in any order."""
+        events = [one for one in self.told if isinstance(one, Observed | Deleted)]
+        return self.rng.sample(events, min(len(events), self.rng.randint(1, 3)))
+
+    # What we write
+
+    def perform(self, action: Action) -> Outcome:
+        """Do what a push would: check the precondition by a fresh read, write, show the result."""
+        self.tick()
+        if isinstance(action, SlurmAction):
+            return self._write_slurm(action)
+        match action:
+            case SetConditions():
+                return self._write(action, lambda row: _with_conditions(action, row, self.now))
+            case SetMetadata():
+                return self._write(action, lambda row: _with_metadata(action, row))
+            case Cordon():
+                return self._write(
+                    action, lambda row: replace(row, unschedulable=True, cordoned_for_drain=True)
+                )
+            case Uncordon():
+                human = action.reference.name in self.human_cordons
+                return self._write(
+                    action, lambda row: replace(row, unschedulable=human, cordoned_for_drain=False)
+                )
+            case Look():
+                return Done(action, (self._look(action),))
+            case Relist():
+                self.start_listing(action.source)
+                return Done(action)
+            case Announce():
+                return Done(action)
+
+    def _look(self, look: Look) -> Sighting:
+        row = (self.nodes if look.kind == "Node" else self.pods).get(look.name)
+        kind: Kind = "Node" if look.kind == "Node" else "Pod"
+        asked_s = self.now
+        if self.rng.random() < self.unreadable:
+            return Sighting(kind, look.namespace, look.name, "unknown", "", asked_s)
+        if row is None:
+            return Sighting(kind, look.namespace, look.name, "no", "", asked_s)
+        return Sighting(kind, look.namespace, look.name, "yes", row.uid, asked_s)
+
+    def _write_slurm(self, action: Drain | Undrain | RewriteReason | SetComment) -> Outcome:
+        node = self.slurm_nodes.get(action.slurm_node)
+        if node is None:
+            gone = Deleted("slurm_nodes", "", action.slurm_node, "", self.now)
+            return Refused(action, "no such node", (gone,))
+        planned = plan(action, node)
+        if isinstance(planned, No):
+            return Refused(action, planned.why, (Observed(node, self.now),))
+        if isinstance(planned, Change):
+            node = planned.applied_to(node, clears_reason=self.clears_reason)
+            if planned.state == "UNDRAIN" and not self.clears_reason:
+                node = replace(node, reason=planned.reason)
+            self.slurm_nodes[node.name] = replace(node, assumed=False)
+        return Done(action, (Observed(node, self.now),))
+
+    def _write(
+        self,
+        action: SetConditions | SetMetadata | Cordon | Uncordon,
+        change: Callable[..., Node | SlurmdPod],
+    ) -> Outcome:
+        reference = action.reference
+        table: dict[str, Node] | dict[str, SlurmdPod]
+        table = self.nodes if reference.kind == "Node" else self.pods
+        row = table.get(reference.name)
+        if row is None or row.uid != reference.uid:
+            return Refused(action, "not found, or another UID")
+        after = change(row)
+        if after != row:
+            self.put_node(after) if isinstance(after, Node) else self.put_pod(after)
+        source = "nodes" if reference.kind == "Node" else "slurmd_pods"
+        return Done(action, (Observed(after, self.orders[source, reference.name]),))
+
+
+def _with_conditions(action: SetConditions, row: Node | SlurmdPod, now: float) -> Node | SlurmdPod:
+    conditions = tuple(
+        one if one.changed_at else replace(one, changed_at=f"{now:.2f}")
+        for one in action.conditions
+    )
+    return replace(row, conditions=conditions)
+
+
+def _with_metadata(action: SetMetadata, row: Node | SlurmdPod) -> Node | SlurmdPod:
+    if action.manager == MANAGER_RETIRE:
+        return replace(row, drained=bool(action.annotations))
+    row = replace(row, drain=dict(action.annotations).get(DRAIN))
+    return replace(row, labels=action.labels) if isinstance(row, Node) else row

@@ -1,0 +1,262 @@
+"""The real service as a process, under the account and roles of deploy/manifests.
+
+It dies with the process that started it (PDEATHSIG), however that one ends.
+"""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.real.testbed import Bed, BedError
+from tests.real.testbed.kube import REPOSITORY
+from tests.real.testbed.sandbox import wait_until
+
+MANIFESTS = REPOSITORY / "deploy" / "manifests"
+NAMESPACE = "slurm"
+QUICK = {
+    "not_ready_grace": "1s",
+    "node_not_ready_grace": "2s",
+    "slurm_poll_interval": "200ms",
+    "max_drains_per_minute": "1000",
+}
+"""Settings that make tests short; all others are the defaults."""
+READY_DEADLINE_S = 20
+END_DEADLINE_S = 20
+TAIL_LINES = 40
+
+Line = dict[str, Any]
+_numbers = itertools.count(1)
+
+
+class Service:
+    """`sunk-sync run` against a bed; flags by name: `Service(bed, dry_run="true")`.
+
+    The manifests must have been applied (`install`). Use as a context manager, or call `kill9`.
+    """
+
+    def __init__(self, bed: Bed, **flags: str) -> None:
+        number = next(_numbers)
+        directory = bed.kube.directory
+        self.log_file = directory / f"sunk-sync-{number}.log"
+        self.log_file.touch()
+        self.token_file = directory / f"slurm-{number}.token"
+        self.put_token(bed.slurm.token())
+        self.flags = flags
+        self._argv = _argv(
+            {
+                "kubeconfig": str(bed.kube.kubeconfig_for("sunk-sync", NAMESPACE)),
+                "slurm_api_base": bed.slurm.url,
+                "slurm_auth_token_file": str(self.token_file),
+                "slurmd_namespace": NAMESPACE,
+                "watch_namespace": NAMESPACE,
+                "metrics_bind_address": "127.0.0.1:0",
+                "health_probe_bind_address": "127.0.0.1:0",
+                "log_format": "json",
+                **flags,
+            }
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self.begun = 0
+        """Where the log of the present process begins."""
+
+    # --- its life
+
+    def start(self) -> Self:
+        """Start it; `wait_ready` waits."""
+        assert not self.running
+        self.begun = self.mark()
+        with self.log_file.open("ab") as out:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, *self._argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=REPOSITORY,
+                env={k: v for k, v in os.environ.items() if not k.startswith("SUNK_SYNC_")},
+            )
+        return self
+
+    def wait_ready(self, *, deadline_s: float = READY_DEADLINE_S) -> Self:
+        """Until /readyz answers 200."""
+
+        def ready() -> bool:
+            if not self.running:
+                raise BedError(f"the service ended:\n{self.tail()}")
+            return self._doors() is not None and self.readyz()[0] == 200
+
+        try:
+            wait_until(ready, "the service ready", deadline_s=deadline_s)
+        except BedError as error:
+            raise BedError(f"{error}\n{self.tail()}") from error
+        return self
+
+    def settle(self, *, quiet_s: float = 0.6, deadline_s: float = READY_DEADLINE_S) -> Self:
+        """Until it has written nothing for so long."""
+        before = -1.0
+
+        def quiet() -> bool:
+            nonlocal before
+            last, before = before, self.write_count()
+            time.sleep(quiet_s / 2)
+            return last == before == self.write_count()
+
+        wait_until(quiet, "the service quiet", deadline_s=deadline_s)
+        return self
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill9(self) -> None:
+        """SIGKILL, and wait for the end; nothing to do if it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def send(self, a_signal: signal.Signals) -> None:
+        """A signal, without waiting."""
+        assert self._process is not None
+        self._process.send_signal(a_signal)
+
+    def begin_to_end(self) -> None:
+        """SIGTERM, without waiting."""
+        self.send(signal.SIGTERM)
+
+    def wait_end(self, *, deadline_s: float = END_DEADLINE_S) -> int:
+        """Exit code, once it has ended by itself."""
+        assert self._process is not None
+        return self._process.wait(deadline_s)
+
+    def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        self.begin_to_end()
+        return self.wait_end()
+
+    def restart(self) -> Self:
+        """Killed hard, started again, ready."""
+        self.kill9()
+        return self.start().wait_ready()
+
+    def put_token(self, token: str) -> None:
+        """Replace the token file in one step, as a mounted Secret is."""
+        fresh = self.token_file.with_suffix(".fresh")
+        fresh.touch(mode=0o600)
+        fresh.write_text(token)
+        fresh.rename(self.token_file)
+
+    # --- what it says
+
+    def mark(self) -> int:
+        """Where its log ends now: `lines(since=mark)` are the later ones."""
+        return self.log_file.stat().st_size
+
+    def lines(self, event: str | None = None, *, since: int = 0, **fields: Any) -> list[Line]:
+        """Log lines with this event and these fields; a last line half written is left out."""
+        with self.log_file.open("rb") as file:
+            file.seek(since)
+            whole, _, _ = file.read().rpartition(b"\n")
+        told = [_decode(line) for line in whole.splitlines()]
+        if event is not None:
+            fields["event"] = event
+        return [line for line in told if fields.items() <= line.items()]
+
+    def writes(self, action: str | None = None, *, since: int = 0, **fields: Any) -> list[Line]:
+        """Lines of writes, whatever came of them."""
+        if action is not None:
+            fields["action"] = action
+        return self.lines("write", since=since, **fields)
+
+    def tail(self) -> str:
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+
+    def metrics(self) -> list[Any]:
+        """Every sample of /metrics."""
+        _, text = self._get("metrics", "/metrics")
+        return [
+            sample for family in text_string_to_metric_families(text) for sample in family.samples
+        ]
+
+    def metric(self, name: str, /, **labels: str) -> float:
+        """Sum of the samples of this name with these labels."""
+        values = (
+            float(sample.value)
+            for sample in self.metrics()
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+        return sum(values)
+
+    def write_count(self) -> float:
+        """Writes to either side since its start; reads by name and listings are none."""
+        total = self.metric("sunk_sync_writes_total")
+        return total - sum(
+            self.metric("sunk_sync_writes_total", action=read) for read in ("look", "relist")
+        )
+
+    def readyz(self) -> tuple[int, str]:
+        return self._get("health", "/readyz")
+
+    def readyz_verbose(self) -> tuple[int, str]:
+        """Status and the checks, one a line."""
+        return self._get("health", "/readyz?verbose")
+
+    def livez(self) -> tuple[int, str]:
+        return self._get("health", "/livez")
+
+    def _doors(self) -> Line | None:
+        """Where it listens, once it has said so."""
+        return next(iter(self.lines("doors open", since=self.begun)), None)
+
+    def _get(self, door: str, path: str) -> tuple[int, str]:
+        doors = self._doors()
+        assert doors is not None, self.tail()
+        try:
+            with urllib.request.urlopen(f"http://{doors[door]}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def __enter__(self) -> Self:
+        return self.start().wait_ready()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill9()
+
+
+def install(bed: Bed, manifests: Path = MANIFESTS) -> None:
+    """Apply the manifests as an operator does; the Deployment's own Pod never finds a Node."""
+    bed.kube.kubectl("apply", "-k", manifests)
+
+
+def _argv(flags: dict[str, str]) -> list[str]:
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+    return ["-m", "sunk_sync", "run", *words]
+
+
+def _decode(line: bytes) -> Line:
+    """A line of the log; what is no JSON (a traceback) comes as its text."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return {"event": "not JSON", "text": line.decode(errors="replace")}
+    return told if isinstance(told, dict) else {"event": "not JSON", "text": str(told)}

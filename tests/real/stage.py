@@ -1,0 +1,270 @@
+"""A bed with the manifests applied and many hosts, and one service on it at a time.
+
+Each test takes hosts that no other test has used, so nothing has to be put back.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from tests.real.service import NAMESPACE, QUICK, Service, install
+from tests.real.testbed import Bed, BedError, SlurmConf, kube_objects
+from tests.real.testbed.kube_objects import Object
+from tests.real.testbed.sandbox import wait_until
+
+HOSTS = 110
+WITHIN_S = 30.0
+STAYS_S = 0.8
+"""Four polls of Slurm: what a test claims not to happen would have happened by then."""
+PREFIX = "sunk.coreweave.com/"
+POWER = (
+    "SuspendTime=86400",
+    "SuspendProgram=/bin/true",
+    "ResumeProgram=/bin/true",
+    "SuspendTimeout=2",
+    "ResumeTimeout=600",
+    "RebootProgram=/bin/true",
+)
+
+
+def eventually(claim: Callable[[], Any], what: str, *, within_s: float = WITHIN_S) -> None:
+    """Until the claim is true; an AssertionError that says what did not come about."""
+    try:
+        wait_until(lambda: bool(claim()), what, deadline_s=within_s)
+    except BedError as error:
+        raise AssertionError(str(error)) from None
+
+
+def stays(claim: Callable[[], Any], *, for_s: float = STAYS_S) -> bool:
+    """The claim is true now and goes on being so."""
+    end = time.monotonic() + for_s
+    while claim():
+        if time.monotonic() > end:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class Host:
+    """One machine of the stage: what both servers themselves say of it, and what people do."""
+
+    def __init__(self, bed: Bed, name: str) -> None:
+        self.bed = bed
+        self.name = name
+        self.pod_name = f"slurmd-{name}"
+
+    def __repr__(self) -> str:
+        state = "+".join(self.slurm["state"])
+        return f"{self.name}: {state} {self.reason!r} {self._shown()}"
+
+    def _shown(self) -> Any:
+        told: dict[str, Any] = {}
+        with suppress(Exception):
+            told["node"] = self.node_conditions
+        with suppress(Exception):
+            told["pod"] = sorted(self.pod_states)
+        return told
+
+    def until(self, claim: Callable[[], Any], *, within_s: float = WITHIN_S) -> None:
+        """`eventually`, and where it fails the host is shown."""
+        try:
+            eventually(claim, "", within_s=within_s)
+        except AssertionError:
+            raise AssertionError(f"not within {within_s} s: {self!r}") from None
+
+    def until_drained(self, reason: str, *, within_s: float = WITHIN_S) -> None:
+        self.until(lambda: self.drained_as(reason), within_s=within_s)
+
+    def until_free(self, *, within_s: float = WITHIN_S) -> None:
+        self.until(lambda: self.free, within_s=within_s)
+
+    # --- Slurm
+
+    @property
+    def slurm(self) -> Any:
+        return self.bed.slurm.slurm_node(self.name)
+
+    @property
+    def state(self) -> set[str]:
+        return set(self.slurm["state"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.slurm["reason"])
+
+    @property
+    def comment(self) -> str:
+        return str(self.slurm["comment"])
+
+    @property
+    def mark(self) -> Any:
+        """Our mark in the comment, decoded; None where there is none."""
+        with suppress(ValueError, KeyError, TypeError):
+            return json.loads(self.comment)["sunk-sync"]
+        return None
+
+    @property
+    def drain(self) -> tuple[bool, str, int, str]:
+        """DRAIN or not, reason, when and by whom the reason was written, as slurmctld says."""
+        row = self.slurm
+        since = row["reason_changed_at"]["number"]
+        return "DRAIN" in row["state"], row["reason"], since, row["reason_set_by_user"]
+
+    def drained_as(self, reason: str) -> bool:
+        row = self.slurm
+        return "DRAIN" in row["state"] and row["reason"] == reason
+
+    @property
+    def free(self) -> bool:
+        """Not drained, and no text of ours left behind."""
+        row = self.slurm
+        return "DRAIN" not in row["state"] and not row["reason"].startswith("k8s:")
+
+    def update(self, **fields: str) -> None:
+        """As an administrator: `scontrol update nodename=…`."""
+        words = [f"{name}={value}" for name, value in fields.items()]
+        self.bed.slurm.scontrol("update", f"nodename={self.name}", *words)
+
+    def run_job(self, *options: str, script: str = "sleep 600") -> str:
+        """A real job here; its id once it runs."""
+        slurm = self.bed.slurm
+        argv = ["sbatch", "--parsable", "-w", self.name, "-o", "/dev/null", *options]
+        job = slurm.run_in_root(*argv, "--wrap", script).strip()
+        self.until(lambda: slurm.squeue("-h", "-j", job, "-o", "%T").strip() == "RUNNING")
+        return job
+
+    def cancel(self, job: str) -> None:
+        self.bed.slurm.run_in_root("scancel", job)
+
+    # --- Kubernetes
+
+    @property
+    def pod(self) -> Any:
+        return self.bed.kube.pod(self.pod_name, NAMESPACE)
+
+    @property
+    def node(self) -> Any:
+        return self.bed.kube.node(self.name)
+
+    @property
+    def pod_states(self) -> dict[str, Any]:
+        """Conditions SlurmNodeState… of the Pod, without the prefix."""
+        return _ours(self.pod, "SlurmNodeState")
+
+    @property
+    def node_conditions(self) -> dict[str, str]:
+        """Conditions Slurm… of the Node, without the prefix: status."""
+        return {kind: one["status"] for kind, one in _ours(self.node, "Slurm").items()}
+
+    def cordon(self, *, reason: str | None = None) -> None:
+        if reason is not None:
+            self.annotate_node(**{"cordon-reason": reason})
+        self.bed.kube.cordon(self.name)
+
+    def uncordon(self) -> None:
+        self.bed.kube.cordon(self.name, unschedulable=False)
+
+    def annotate_pod(self, **annotations: str | None) -> None:
+        """Annotations of ours, without their prefix; `_` for `-`."""
+        self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, _prefixed(annotations))
+
+    def annotate_node(self, **annotations: str | None) -> None:
+        self.bed.kube.annotate_node(self.name, _prefixed(annotations))
+
+    def annotation(self, name: str) -> tuple[str | None, str | None]:
+        """An annotation of ours as it stands on the Pod and on the Node."""
+        return _annotation(self.pod, name), _annotation(self.node, name)
+
+    def set_pod_ready(self, *, ready: bool) -> None:
+        self.bed.kube.set_pod_ready(self.pod_name, NAMESPACE, ready=ready)
+
+    def set_node_ready(self, *, ready: bool) -> None:
+        self.bed.kube.set_node_ready(self.name, ready=ready)
+
+    def delete_pod(self, *, slowly: bool = False) -> None:
+        """`slowly`: it stays terminating until `let_pod_end`."""
+        if slowly:
+            self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, {"testbed/end-delay-s": "inf"})
+        self.bed.kube.delete_pod(self.pod_name, NAMESPACE)
+
+    def let_pod_end(self) -> None:
+        self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, {"testbed/end-delay-s": "0"})
+
+    def create_pod(self, **more: Any) -> None:
+        """The slurmd Pod anew, or one more of another name."""
+        self.bed.kube.create(kube_objects.slurmd_pod(self.name, **more))
+
+    def events(self) -> str:
+        """As `kubectl describe` shows them, of the Pod and of the Node."""
+        kubectl = self.bed.kube.kubectl
+        pod = kubectl("describe", "pod", "-n", NAMESPACE, self.pod_name)
+        return pod + kubectl("describe", "node", self.name)
+
+
+def _ours(an_object: Object, prefix: str) -> dict[str, Any]:
+    conditions = an_object["status"].get("conditions", [])
+    return {
+        one["type"].removeprefix(prefix): one
+        for one in conditions
+        if one["type"].startswith(prefix)
+    }
+
+
+def _annotation(an_object: Object, name: str) -> str | None:
+    value = an_object["metadata"].get("annotations", {}).get(PREFIX + name)
+    return None if value is None else str(value)
+
+
+def _prefixed(annotations: dict[str, str | None]) -> dict[str, str | None]:
+    return {PREFIX + name.replace("_", "-"): value for name, value in annotations.items()}
+
+
+class Stage:
+    """`serve` gives the one service, `take` hosts that nobody has used."""
+
+    def __init__(self, slurm: str) -> None:
+        conf = SlurmConf(slurmds=HOSTS, gpus=2, extra_lines=POWER)
+        self.bed = Bed.start(slurm=slurm, conf=conf)
+        self._fresh: Iterator[str] = iter(conf.names)
+        self._service: Service | None = None
+        try:
+            install(self.bed)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def version(self) -> str:
+        return self.bed.slurm.version
+
+    def take(self) -> Host:
+        """A host that no test has used."""
+        name = next(self._fresh, None)
+        assert name is not None, "the stage has no fresh host left: raise HOSTS"
+        return Host(self.bed, name)
+
+    def serve(self, **flags: str) -> Service:
+        """The service with these settings on top of QUICK: as it runs, or started anew."""
+        wanted = {**QUICK, **flags}
+        service = self._service
+        if service is not None and service.flags == wanted and service.running:
+            return service
+        self.quit()
+        self._service = Service(self.bed, **wanted)
+        return self._service.start().wait_ready().settle()
+
+    def quit(self) -> None:
+        """No service runs from here on."""
+        if self._service is not None:
+            self._service.kill9()
+            self._service = None
+
+    @property
+    def service(self) -> Service | None:
+        return self._service
+
+    def close(self) -> None:
+        self.quit()
+        self.bed.close()

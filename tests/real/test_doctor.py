@@ -1,0 +1,139 @@
+"""Doctor on real servers, under the permissions of the manifests."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sunk_sync.configure import load
+from sunk_sync.doctor import doctor
+from tests.real.testbed import Bed, SlurmConf
+
+pytestmark = pytest.mark.real
+
+MANIFESTS = Path(__file__).parent.parent.parent / "deploy" / "manifests"
+
+
+class Installation:
+    """A bed, the account of the manifests and a token file."""
+
+    def __init__(self, bed: Bed, folder: Path) -> None:
+        self.bed = bed
+        self.token_file = folder / "token"
+        self.renew_token()
+        bed.kube.kubectl("apply", "-k", str(MANIFESTS))
+        self._kubeconfig = bed.kube.kubeconfig_for("sunk-sync", "slurm")
+
+    def renew_token(self, lifespan_s: int = 7200) -> None:
+        self.token_file.write_text(self.bed.slurm.token(lifespan_s=lifespan_s))
+
+    async def examine(self, **more: str) -> tuple[int, str]:
+        """Exit code and text."""
+        flags = {
+            "kubeconfig": str(self._kubeconfig),
+            "slurm-api-base": self.bed.slurm.url,
+            "slurm-auth-token-file": str(self.token_file),
+        }
+        file = io.StringIO()
+        given = flags | {key.replace("_", "-"): value for key, value in more.items()}
+        return await doctor(load(given, {}, "slurm"), file), file.getvalue()
+
+
+@pytest.fixture(scope="module", params=["26.05", "24.11"])
+def installation(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    conf = SlurmConf(slurmds=2, kill_wait_s=2)
+    with Bed.start(slurm=request.param, kube="1.35.4", conf=conf) as bed:
+        yield Installation(bed, tmp_path_factory.mktemp("doctor"))
+
+
+async def test_a_sound_installation_has_nothing_wrong(installation: Installation) -> None:
+    """All permissions of the manifests are there, clocks agree, every host matches."""
+    code, text = await installation.examine(slurm_kill_wait="2s")
+    assert code == 0, text
+    assert "0 wrong, 0 doubtful" in text
+    assert "that are needed" in text
+    assert "slurmctld and this process agree" in text
+    assert "2 Slurm nodes have their host, 2 by a slurmd Pod" in text
+    assert installation.bed.slurm.version in text
+
+
+async def test_kill_wait_is_compared_where_slurm_tells_it(installation: Installation) -> None:
+    """26.05 does; 24.11 does not, then it must be set."""
+    tells = installation.bed.slurm.version.startswith("26.")
+    code, text = await installation.examine(slurm_kill_wait="30s")
+    assert (code, "Slurm's KillWait is 2s" in text) == ((1, True) if tells else (0, False))
+    code, text = await installation.examine()
+    assert ("is assumed" in text) == (not tells)
+    assert code == 0
+
+
+async def test_a_namespace_without_our_role_is_found(installation: Installation) -> None:
+    """With the verbs that are missing."""
+    code, text = await installation.examine(slurmd_namespace="slurm,kube-system")
+    assert code == 2
+    assert "may not get, list, watch, patch pods in kube-system" in text
+
+
+async def test_an_administrator_is_told_to_use_less(installation: Installation) -> None:
+    """It works, and is doubtful."""
+    admin = str(installation.bed.kube.admin_kubeconfig)
+    code, text = await installation.examine(kubeconfig=admin, slurm_kill_wait="2s")
+    assert code == 0
+    assert "may do everything here" in text
+
+
+async def test_double_claims_and_foreign_comments_are_found(installation: Installation) -> None:
+    """S16 and M8, and it is all right again afterwards."""
+    slurm, kube = installation.bed.slurm, installation.bed.kube
+    slurm.update_slurm_node("n1", comment="rack 7")
+    kube.annotate_pod("slurmd-n2", "slurm", {"sunk.coreweave.com/slurm-node": "n1"})
+    try:
+        code, text = await installation.examine(slurm_kill_wait="2s")
+    finally:
+        kube.annotate_pod("slurmd-n2", "slurm", {"sunk.coreweave.com/slurm-node": "n2"})
+    assert code == 1
+    assert "n1 is claimed by Pod slurm/slurmd-n1 and Pod slurm/slurmd-n2" in text
+    code, text = await installation.examine(slurm_kill_wait="2s")
+    assert code == 0
+    assert "comment of somebody else, 1: n1" in text
+    slurm.update_slurm_node("n1", comment="")
+
+
+async def test_a_token_that_is_not_taken_is_found(installation: Installation) -> None:
+    """Garbage, and one that has expired."""
+    installation.token_file.write_text("garbage")
+    code, text = await installation.examine()
+    assert code == 2
+    assert "is no JWT" in text
+    assert "renew the token" in text
+    installation.renew_token()
+
+
+async def test_slurmctld_down_is_found(installation: Installation) -> None:
+    """slurmrestd answers, slurmctld does not: no ping would tell."""
+    slurm = installation.bed.slurm
+    slurm.stop_slurmctld()
+    try:
+        code, text = await installation.examine()
+    finally:
+        slurm.start_slurmctld()
+        slurm.wait_until_idle()
+    assert code == 2
+    assert "is slurmctld up?" in text
+
+
+async def test_doctor_leaves_no_trace(installation: Installation) -> None:
+    """Not one object of either side has changed."""
+    kube, slurm = installation.bed.kube, installation.bed.slurm
+
+    def versions() -> object:
+        nodes = [kube.node(name)["metadata"]["resourceVersion"] for name in ("n1", "n2")]
+        events = kube.kubectl("get", "events", "-A", "-o", "name")
+        return nodes, events, [slurm.slurm_node(name)["comment"] for name in ("n1", "n2")]
+
+    before = versions()
+    await installation.examine()
+    assert versions() == before

@@ -1,0 +1,63 @@
+"""Hostlists against the one who invented them."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sunk_sync.slurm.hostlist import compress, expand
+from tests.real.testbed import SlurmServer
+from tests.test_hostlist import EXPANSIONS, name
+
+pytestmark = pytest.mark.real
+
+with_real_servers = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+)
+number = st.integers(0, 120)
+part = st.one_of(
+    st.tuples(number, st.integers(0, 15), st.integers(1, 3)).map(
+        lambda range_: f"{range_[0]:0{range_[2]}}-{range_[0] + range_[1]}"
+    ),
+    number.map(str),
+)
+bracketed = st.lists(part, min_size=1, max_size=3).map(lambda parts: f"[{','.join(parts)}]")
+word = st.tuples(
+    st.sampled_from(["n", "gpu-a", "r1n", "x.y-"]),
+    st.lists(bracketed, max_size=2).map("x".join),
+    st.sampled_from(["", "-ib", "s"]),
+).map("".join)
+
+
+def slurm_names(server: SlurmServer, text: str) -> list[str]:
+    return server.scontrol("show", "hostnames", text).split()
+
+
+@pytest.mark.parametrize(("text", "names"), EXPANSIONS)
+def test_slurm_reads_the_table_as_we_do(slurm_server: SlurmServer, text: str, names: str) -> None:
+    """The table of the fast tests is Slurm's own answer."""
+    assert slurm_names(slurm_server, text) == names.split()
+
+
+@given(words=st.lists(word, min_size=1, max_size=4))
+@with_real_servers
+def test_slurm_expands_as_we_do(slurm_server: SlurmServer, words: list[str]) -> None:
+    """The same names in the same order."""
+    text = ",".join(words)
+    assert slurm_names(slurm_server, text) == list(expand(text))
+
+
+@given(names=st.sets(name.filter(lambda text: text[0] not in "-."), min_size=1, max_size=40))
+@with_real_servers
+def test_slurm_reads_what_we_compress(slurm_server: SlurmServer, names: set[str]) -> None:
+    """What we exclude is what Slurm excludes."""
+    assert sorted(slurm_names(slurm_server, compress(names))) == sorted(names)
+
+
+@given(names=st.lists(name.filter(lambda text: text[0] not in "-."), min_size=1, max_size=40))
+@with_real_servers
+def test_we_read_what_slurm_compresses(slurm_server: SlurmServer, names: list[str]) -> None:
+    """The `nodes` of a job, the targets of a reservation."""
+    text = slurm_server.scontrol("show", "hostlist", ",".join(names)).strip()
+    assert sorted(expand(text)) == sorted(names)

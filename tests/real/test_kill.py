@@ -1,0 +1,107 @@
+"""F1: killed at any moment, the service carries on from what stands in the two systems.
+
+`SUNK_SYNC_KILLS=50` for more kills than the few of every run; the seed is printed.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.churn import Churn, faults
+from tests.real.conftest import check_health, require
+from tests.real.service import QUICK, Service, install
+from tests.real.stage import Host, eventually
+from tests.real.testbed import Bed, SlurmConf
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+
+KILLS = int(os.environ.get("SUNK_SYNC_KILLS", "5"))
+SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
+HOSTS = 8
+QUIET_S = 1.0
+PACED_S = 1.2
+"""Conditions of one object are written once a second (M1): longer than that."""
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(60 + 20 * KILLS)]
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def own_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    """Nobody else's hosts: nothing but what the churn did may have changed."""
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    with Bed.start(slurm=request.param, conf=SlurmConf(slurmds=HOSTS)) as bed:
+        install(bed)
+        yield bed
+
+
+def test_F01_killed_at_random_moments_under_churn(own_bed: Bed) -> None:
+    """Each time: every cause drained with its reason, every human's drain as it was, nothing
+    else drained, no text of ours left behind, conditions in step, and then no write at all.
+    """
+    print(f"SUNK_SYNC_SEED={SEED} SUNK_SYNC_KILLS={KILLS}")
+    moments = random.Random(SEED)
+    hosts = [Host(own_bed, name) for name in own_bed.slurm.conf.names]
+    churn = Churn(hosts, seed=SEED)
+    service = Service(own_bed, **{**QUICK, "not_ready_grace": "500ms"})
+    began_s = time.monotonic()
+    with service:
+        for number in range(KILLS):
+            kill_once(service, churn, moments)
+            until_right(churn, f"kill {number}")
+            until_quiet(service, hosts)
+            check_health(service, since=service.begun)
+    took_s = time.monotonic() - began_s
+    print(f"{KILLS} kills, {churn.done} changes, {took_s:.0f} s")
+    assert churn.done > 5 * KILLS
+
+
+def kill_once(service: Service, churn: Churn, moments: random.Random) -> None:
+    """Killed while both worlds change; every third time it dies a second time while it starts."""
+    churn.begin()
+    time.sleep(moments.uniform(0.02, 1.0))
+    service.kill9()
+    time.sleep(moments.uniform(0.0, 0.4))
+    service.start()
+    if moments.random() < 1 / 3:
+        time.sleep(moments.uniform(0.3, 1.2))
+        service.kill9()
+        service.start()
+    time.sleep(moments.uniform(0.0, 1.0))
+    churn.end()
+    service.wait_ready()
+
+
+def until_right(churn: Churn, when: str) -> None:
+    """Until the checker finds no fault on any host."""
+
+    def found() -> list[str]:
+        return [
+            fault for host in churn.hosts for fault in faults(host, churn.humans.get(host.name))
+        ]
+
+    try:
+        eventually(lambda: not found(), when, within_s=15)
+    except AssertionError:
+        raise AssertionError(f"{when}: {found()}") from None
+
+
+def until_quiet(service: Service, hosts: list[Host]) -> None:
+    """A second round changes nothing: no write is counted, no object and no reason is newer."""
+    service.settle(quiet_s=PACED_S)
+    before, written = snapshot(hosts), service.write_count()
+    time.sleep(QUIET_S)
+    assert service.write_count() == written, service.writes()[-3:]
+    assert snapshot(hosts) == before
+
+
+def snapshot(hosts: list[Host]) -> dict[str, object]:
+    bed = hosts[0].bed
+    items = [
+        item
+        for path in ("/api/v1/nodes", "/api/v1/namespaces/slurm/pods")
+        for item in bed.kube.rest.call("GET", path)["items"]
+    ]
+    versions = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in items}
+    return {"objects": versions, "drains": {host.name: host.drain for host in hosts}}

@@ -1,0 +1,465 @@
+"""The Kubernetes side against a real API server and etcd."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sunk_sync import names
+from sunk_sync.actions import (
+    Action,
+    Announce,
+    Cordon,
+    Done,
+    Look,
+    Outcome,
+    Refused,
+    SetConditions,
+    SetMetadata,
+    Uncordon,
+)
+from sunk_sync.facts import Condition, Configuration, Lost, News, Reference, Sighting
+from sunk_sync.graph import Graph
+from sunk_sync.kube import (
+    Ambient,
+    KubeClient,
+    KubePush,
+    Permission,
+    Subject,
+    Trouble,
+    Watch,
+    nodes,
+    slurmd_pods,
+)
+from tests.real.conftest import require
+from tests.real.testbed import KubeServer, kube_objects
+from tests.real.testbed.cache import KUBE_DEFAULT
+
+pytestmark = pytest.mark.real
+
+OTHER_UID = "0e8b7a5c-6a1f-4a0e-9a8e-2c6a4f1c1a11"
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.fixture
+def own_server() -> Iterator[KubeServer]:
+    """A control plane that a test may break."""
+    require(kube=KUBE_DEFAULT)
+    with KubeServer(controllers=False, kubelet=False) as server:
+        yield server
+
+
+@asynccontextmanager
+async def client_of(
+    server: KubeServer, kubeconfig: Path | None = None
+) -> AsyncIterator[KubeClient]:
+    path = str(kubeconfig or server.admin_kubeconfig)
+    made = await KubeClient.connect(kubeconfig=path, context=None, on_exchange=lambda _: None)
+    assert not isinstance(made, Trouble), made
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+class Picture:
+    """A graph fed by one watch."""
+
+    def __init__(self, client: KubeClient, subject: Subject) -> None:
+        self.graph = Graph(Configuration())
+        self.news: list[News] = []
+        self.watch = Watch(client, subject, tell=self._tell, on_bad=self._on_bad, ambient=Ambient())
+
+    async def _tell(self, news: Any) -> None:
+        self.news += news
+        self.graph.observe(news, now=asyncio.get_running_loop().time())
+
+    def _on_bad(self, kind: str, name: str, why: str) -> None:
+        raise AssertionError((kind, name, why))
+
+    def kinds(self) -> list[str]:
+        return [type(one).__name__ for one in self.news]
+
+    async def until(self, claim: Callable[[], bool], within_s: float = 15) -> None:
+        async with asyncio.timeout(within_s):
+            while not claim():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def watching(client: KubeClient, subject: Subject) -> AsyncIterator[Picture]:
+    picture = Picture(client, subject)
+    task = asyncio.create_task(picture.watch.run())
+    try:
+        await picture.until(lambda: task.done() or "ListingEnded" in picture.kinds())
+        yield picture
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def node(kube_server: KubeServer, request: pytest.FixtureRequest) -> Iterator[Reference]:
+    """A Node of this test's own."""
+    name = f"n{abs(hash(request.node.nodeid)) % 10**8}"
+    kube_server.add_nodes(name)
+    yield Reference("Node", "", name, kube_server.node(name)["metadata"]["uid"])
+    kube_server.rest.call("DELETE", f"/api/v1/nodes/{name}")
+
+
+async def push(server: KubeServer, action: Action) -> Outcome:
+    async with client_of(server) as client:
+        (outcome,) = await KubePush(client, relist={}).push([action])
+        return outcome
+
+
+def conditions_of(an_object: Any) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in an_object["status"]["conditions"]}
+
+
+def slurm(kind: str, value: str = "True") -> Condition:
+    return Condition(kind, value, "Slurm", "as Slurm says")
+
+
+# Reading
+
+
+async def test_every_change_of_a_node_arrives(kube_server: KubeServer) -> None:
+    """Created, cordoned, deleted: with a client certificate, by WatchList and watch."""
+    async with client_of(kube_server) as client, watching(client, nodes()) as picture:
+        rows = picture.graph.nodes
+        kube_server.add_nodes("seen")
+        await picture.until(lambda: rows.get("seen") is not None)
+        kube_server.cordon("seen")
+        await picture.until(lambda: (row := rows.get("seen")) is not None and row.unschedulable)
+        kube_server.delete_node("seen")
+        await picture.until(lambda: rows.get("seen") is None)
+        assert "Lost" not in picture.kinds()
+
+
+async def test_a_listing_of_several_pages_is_complete(own_server: KubeServer) -> None:
+    """600 Nodes come by WatchList, and by two pages in the second listing beside it."""
+    own_server.add_nodes(*(f"n{i}" for i in range(600)))
+    async with client_of(own_server) as client, watching(client, nodes()) as picture:
+        assert len(picture.graph.nodes.entries) == 600
+        assert await picture.watch.relist() is None
+        assert len(picture.graph.nodes.entries) == 600
+        assert picture.kinds().count("ListingEnded") == 2
+
+
+async def test_several_namespaces_are_listed_at_one_version(kube_server: KubeServer) -> None:
+    """The real server lists the second at exactly the version of the first."""
+    for namespace in ("left", "right"):
+        kube_server.ensure_namespace(namespace)
+        kube_server.create(kube_objects.slurmd_pod(namespace, namespace=namespace))
+    kube_server.create(kube_objects.pod("foreign", namespace="left"))
+    subject = slurmd_pods(["left", "right"], selector="app.kubernetes.io/component=slurmd")
+    async with client_of(kube_server) as client, watching(client, subject) as picture:
+        rows = picture.graph.slurmd_pods
+        assert sorted(rows.entries) == ["left/slurmd-left", "right/slurmd-right"]
+        for namespace in ("left", "right"):
+            kube_server.delete_pod(f"slurmd-{namespace}", namespace, grace_s=0)
+        await picture.until(lambda: not rows.entries)
+    kube_server.delete_pod("foreign", "left", grace_s=0)
+
+
+async def test_a_server_without_watch_lists_is_read_in_pages() -> None:
+    """The fallback, on a real server whose WatchList is switched off."""
+    require(kube=KUBE_DEFAULT)
+    flags = ["--feature-gates=WatchList=false"]
+    with KubeServer(controllers=False, kubelet=False, apiserver_flags=flags) as server:
+        server.add_nodes("a", "b")
+        async with client_of(server) as client, watching(client, nodes()) as picture:
+            assert sorted(picture.graph.nodes.entries) == ["a", "b"]
+            server.add_nodes("c")
+            await picture.until(lambda: "c" in picture.graph.nodes.entries)
+
+
+async def test_F3_a_restart_of_the_api_server_destroys_nothing(own_server: KubeServer) -> None:
+    """F3: lost, listed again, no row ever gone; changes go on arriving."""
+    own_server.add_nodes("a", "b")
+    async with client_of(own_server) as client, watching(client, nodes()) as picture:
+        await asyncio.to_thread(own_server.restart)
+        own_server.cordon("a")
+        rows = picture.graph.nodes
+        await picture.until(lambda: (row := rows.get("a")) is not None and row.unschedulable)
+        assert "Deleted" not in picture.kinds()
+        assert sorted(rows.entries) == ["a", "b"]
+        assert rows.live
+
+
+async def test_F3_410_leads_to_a_fresh_listing(own_server: KubeServer) -> None:
+    """F3: a fresh watch cache refuses old versions with an ERROR event in a 200 stream."""
+    own_server.add_nodes("a")
+    async with client_of(own_server) as client:
+        picture = Picture(client, nodes())
+        await picture.watch.relist()
+        old = picture.news[0]
+        own_server.add_nodes("b")
+        await asyncio.to_thread(own_server.restart)
+        trouble = await picture.watch._follow_all(f"{old.order - 1:.0f}")  # type: ignore[union-attr]
+    assert (trouble.status, trouble.reason) == (410, "Expired")
+
+
+async def test_a_restore_of_etcd_from_a_backup_is_noticed(own_server: KubeServer) -> None:
+    """Versions fall behind ours: what was made since the backup is gone, the rest is followed."""
+    own_server.add_nodes("kept")
+    async with client_of(own_server) as client, watching(client, nodes()) as picture:
+        await asyncio.to_thread(back_up, own_server)
+        own_server.add_nodes(*(f"later{i}" for i in range(30)))
+        await picture.until(lambda: len(picture.graph.nodes.entries) == 31)
+        await asyncio.to_thread(restore, own_server)
+        await picture.until(lambda: list(picture.graph.nodes.entries) == ["kept"])
+        own_server.cordon("kept")
+        rows = picture.graph.nodes
+        await picture.until(lambda: (row := rows.get("kept")) is not None and row.unschedulable)
+
+
+def back_up(server: KubeServer) -> None:
+    with_etcd_stopped(
+        server,
+        lambda: shutil.copytree(server.directory / "etcd", server.directory / "backup"),
+    )
+
+
+def restore(server: KubeServer) -> None:
+    def put_back() -> None:
+        shutil.rmtree(server.directory / "etcd")
+        (server.directory / "backup").rename(server.directory / "etcd")
+
+    with_etcd_stopped(server, put_back)
+
+
+def with_etcd_stopped(server: KubeServer, doing: Callable[[], object]) -> None:
+    server.stop()
+    server.daemons["etcd"].stop()
+    doing()
+    server._start_etcd()
+    server.start()
+
+
+# Who we are
+
+
+async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServer) -> None:
+    """403 is told as such, SelfSubjectAccessReview agrees, and a granted role heals it."""
+    kubeconfig = kube_server.kubeconfig_for("reader", "default")
+    list_nodes = Permission(verb="list", resource="nodes")
+    async with client_of(kube_server, kubeconfig) as client:
+        assert await client.may(list_nodes) is False
+        picture = Picture(client, nodes())
+        task = asyncio.create_task(picture.watch.run())
+        await picture.until(lambda: bool(picture.news))
+        lost = picture.news[0]
+        assert isinstance(lost, Lost)
+        assert "cannot list" in lost.why or "cannot watch" in lost.why
+        assert '"nodes"' in lost.why
+        look = await KubePush(client, relist={}).push([Look("Node", "", "none", 0.0)])
+        assert isinstance(look[0], Done)
+        assert look[0].seen[0].found == "unknown"  # type: ignore[union-attr]
+        grant(kube_server, "reader")
+        assert await client.may(list_nodes) is True
+        await picture.until(lambda: "ListingEnded" in picture.kinds())
+        task.cancel()
+
+
+def grant(server: KubeServer, account: str) -> None:
+    server.kubectl("create", "clusterrole", account, "--verb=get,list,watch", "--resource=nodes")
+    server.kubectl(
+        "create", "clusterrolebinding", account, f"--clusterrole={account}",
+        f"--serviceaccount=default:{account}",
+    )  # fmt: skip
+
+
+async def test_F5_a_replaced_token_is_picked_up_after_401(
+    kube_server: KubeServer, tmp_path: Path
+) -> None:
+    """F5: the file held a token the server no longer knows."""
+    token = tmp_path / "token"
+    token.write_text("no-such-token")
+    kubeconfig = kube_server._write_kubeconfig("by-file", {"tokenFile": str(token)})
+    async with client_of(kube_server, kubeconfig) as client:
+        refused = await client.cluster_uid()
+        assert isinstance(refused, Trouble)
+        assert refused.status == 401
+        token.write_text(kube_server.admin_token)
+        await asyncio.sleep(5.1)
+        assert isinstance(await client.cluster_uid(), str)
+
+
+# Writing
+
+
+async def test_M2_our_conditions_live_beside_others(
+    kube_server: KubeServer, node: Reference
+) -> None:
+    """M2: a kubelet's strategic patches and our applies never touch each other's conditions."""
+    path = f"/api/v1/nodes/{node.name}"
+    both = (slurm(names.NODE_DRAIN_CONDITION), slurm(names.NODE_RUNNING_CONDITION))
+    assert isinstance(await push(kube_server, SetConditions(node, both)), Done)
+    patch = {"conditions": [{"type": "Ready", "status": "False"}, {"type": "X", "status": "True"}]}
+    kube_server.rest.call("PATCH", f"{path}/status", {"status": patch}, content_type=STRATEGIC)
+    one = (slurm(names.NODE_DRAIN_CONDITION, "False"),)
+    assert isinstance(await push(kube_server, SetConditions(node, one)), Done)
+    assert conditions_of(kube_server.node(node.name)) == {
+        "Ready": "False",
+        "X": "True",
+        names.NODE_DRAIN_CONDITION: "False",
+    }
+    assert isinstance(await push(kube_server, SetConditions(node, ())), Done)
+    assert conditions_of(kube_server.node(node.name)) == {"Ready": "False", "X": "True"}
+
+
+async def test_M1_a_pods_conditions_live_beside_the_kubelets(kube_server: KubeServer) -> None:
+    """M1, M6: applied, replaced, taken away; Ready and the rest stay the kubelet's."""
+    kube_server.add_hosts("m1")
+    pod = kube_server.pod("slurmd-m1", "slurm")
+    reference = Reference("Pod", "slurm", "slurmd-m1", pod["metadata"]["uid"])
+    for state in ("Idle", "Drain"):
+        await push(kube_server, SetConditions(reference, (slurm(f"SlurmNodeState{state}"),)))
+    ours = {"SlurmNodeStateDrain": "True"}
+    now = conditions_of(kube_server.pod("slurmd-m1", "slurm"))
+    assert {key: now[key] for key in now if key.startswith("Slurm")} == ours
+    await push(kube_server, SetConditions(reference, ()))
+    after = conditions_of(kube_server.pod("slurmd-m1", "slurm"))
+    assert after.keys() == now.keys() - ours.keys()
+    kube_server.delete_pod("slurmd-m1", "slurm", grace_s=0)
+    kube_server.delete_node("m1")
+
+
+@pytest.mark.parametrize("conditions", [(), (slurm("SlurmDrain"),)])
+async def test_a_write_for_another_uid_is_refused(
+    kube_server: KubeServer, node: Reference, conditions: tuple[Condition, ...]
+) -> None:
+    """Every write is for one very object: another of the same name stays as it is."""
+    before = kube_server.node(node.name)
+    for name in (node.name, "never-was"):
+        other = Reference("Node", "", name, OTHER_UID)
+        for action in (
+            SetConditions(other, conditions),
+            SetMetadata(other, names.MANAGER_MIRROR, ((names.LABEL_POD, "p"),), ()),
+            Cordon(other),
+            Uncordon(other),
+        ):
+            outcome = await push(kube_server, action)
+            assert isinstance(outcome, Refused), outcome
+    assert kube_server.node(node.name) == before
+    assert "never-was" not in kube_server.kubectl("get", "nodes", "-o", "name")
+
+
+async def test_M5_the_same_write_twice_changes_nothing(
+    kube_server: KubeServer, node: Reference
+) -> None:
+    """An apply that changes nothing keeps the resourceVersion: no news, no echo."""
+    old = Condition("SlurmDrain", "True", "Slurm", "x", "2026-01-01T00:00:00Z")
+    for action in (
+        SetConditions(node, (old,)),
+        SetMetadata(node, names.MANAGER_MIRROR, ((names.LABEL_POD, "p"),), ((names.DRAIN, "x"),)),
+    ):
+        first, second = await push(kube_server, action), await push(kube_server, action)
+        assert first == second
+
+
+async def test_metadata_of_two_managers_is_kept_apart(
+    kube_server: KubeServer, node: Reference
+) -> None:
+    """One owner per field: what one gives up, the other keeps; a human's labels stay."""
+    kube_server.kubectl("label", "node", node.name, "human=yes")
+    mirror, retire = names.MANAGER_MIRROR, names.MANAGER_RETIRE
+    await push(kube_server, SetMetadata(node, mirror, ((names.LABEL_POD, "p"),), ()))
+    await push(kube_server, SetMetadata(node, retire, (), ((names.DRAINED, "true"),)))
+    await push(kube_server, SetMetadata(node, mirror, (), ()))
+    meta = kube_server.node(node.name)["metadata"]
+    assert names.LABEL_POD not in meta["labels"]
+    assert meta["labels"]["human"] == "yes"
+    assert meta["annotations"][names.DRAINED] == "true"
+
+
+async def test_M7_our_cordon_goes_and_a_humans_stays(
+    kube_server: KubeServer, node: Reference
+) -> None:
+    """M7: with the mark in one write; a human who cordoned before keeps their cordon."""
+    assert isinstance(await push(kube_server, Cordon(node)), Done)
+    assert is_cordoned(kube_server, node) == (True, True)
+    assert isinstance(await push(kube_server, Uncordon(node)), Done)
+    assert is_cordoned(kube_server, node) == (False, False)
+    kube_server.kubectl("cordon", node.name)
+    await push(kube_server, Cordon(node))
+    await push(kube_server, Uncordon(node))
+    assert is_cordoned(kube_server, node) == (True, False)
+
+
+async def test_M7_a_human_who_uncordons_wins(kube_server: KubeServer, node: Reference) -> None:
+    """M7: their uncordon takes the field from us; giving up ours then changes nothing."""
+    await push(kube_server, Cordon(node))
+    kube_server.kubectl("uncordon", node.name)
+    assert is_cordoned(kube_server, node) == (False, True)
+    await push(kube_server, Uncordon(node))
+    assert is_cordoned(kube_server, node) == (False, False)
+
+
+async def test_M7_a_cordon_on_top_of_ours_leaves_no_trace(
+    kube_server: KubeServer, node: Reference
+) -> None:
+    """M7: kubectl cordon of a cordoned Node sends nothing; only an apply makes it theirs too."""
+    await push(kube_server, Cordon(node))
+    kube_server.kubectl("cordon", node.name)
+    await push(kube_server, Uncordon(node))
+    assert is_cordoned(kube_server, node) == (False, False)
+    await push(kube_server, Cordon(node))
+    theirs = {"apiVersion": "v1", "kind": "Node", "spec": {"unschedulable": True}}
+    path = f"/api/v1/nodes/{node.name}?fieldManager=human"
+    kube_server.rest.call("PATCH", path, theirs, content_type=APPLY)
+    await push(kube_server, Uncordon(node))
+    assert is_cordoned(kube_server, node) == (True, False)
+
+
+def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
+    """Unschedulable; marked as ours."""
+    now = server.node(node.name)
+    annotations = now["metadata"].get("annotations", {})
+    return now["spec"].get("unschedulable", False), names.CORDONED_FOR_DRAIN in annotations
+
+
+async def test_an_event_twice_is_one_and_describe_shows_it(
+    kube_server: KubeServer, node: Reference
+) -> None:
+    """For a Node, a Pod and a Namespace."""
+    kube_server.create(kube_objects.pod("told", node=node.name))
+    pod = kube_server.pod("told")
+    for reference in (
+        node,
+        Reference("Pod", "default", "told", pod["metadata"]["uid"]),
+        Reference("Namespace", "", "default", ""),
+    ):
+        say = Announce(reference, "Warning", names.EVENT_CONFLICT, f"said of {reference.path}")
+        assert await push(kube_server, say) == Done(say)
+        assert await push(kube_server, say) == Done(say)
+        which = f"involvedObject.name={reference.name},reason={say.reason}"
+        events = kube_server.kubectl("get", "events", "-A", "-o", "name", "--field-selector", which)
+        assert len(events.split()) == 1
+    assert f"said of Node {node.name}" in kube_server.kubectl("describe", "node", node.name)
+    assert "said of Pod default/told" in kube_server.kubectl("describe", "pod", "told")
+    kube_server.delete_pod("told", grace_s=0)
+
+
+async def test_S7_a_look_is_answered_by_name(kube_server: KubeServer, node: Reference) -> None:
+    """S7, S8: yes with the UID; no for a Node, a Pod, and a Pod in no namespace at all."""
+    for look, found, uid in (
+        (Look("Node", "", node.name, 0.0), "yes", node.uid),
+        (Look("Node", "", "nobody", 0.0), "no", ""),
+        (Look("Pod", "default", "nobody", 0.0), "no", ""),
+        (Look("Pod", "nowhere", "nobody", 0.0), "no", ""),
+    ):
+        outcome = await push(kube_server, look)
+        assert isinstance(outcome, Done)
+        (seen,) = outcome.seen
+        assert isinstance(seen, Sighting)
+        assert (seen.found, seen.uid) == (found, uid)

@@ -1,0 +1,145 @@
+"""The manifests on a real API server: applied, and what their account may and may not do."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sunk_sync.permissions import PERMISSIONS
+from tests.real.testbed import BedError, KubeServer, RestError
+
+pytestmark = pytest.mark.real
+
+FOLDER = Path(__file__).parent.parent.parent / "deploy" / "manifests"
+ACCOUNT = "system:serviceaccount:slurm:sunk-sync"
+PLACES = {
+    "cluster": ("", "slurm", "elsewhere"),
+    "slurmd": ("slurm",),
+    "work": ("slurm",),
+    "own": ("slurm",),
+    "default": ("default",),
+}
+
+DENIED = [
+    ("*", "*", "slurm"),
+    ("get", "secrets", "slurm"),
+    ("list", "secrets", "slurm"),
+    ("get", "configmaps", "slurm"),
+    ("create", "pods", "slurm"),
+    ("delete", "pods", "slurm"),
+    ("deletecollection", "pods", "slurm"),
+    ("update", "pods", "slurm"),
+    ("update", "pods/status", "slurm"),
+    ("create", "pods/exec", "slurm"),
+    ("create", "pods/eviction", "slurm"),
+    ("create", "pods/binding", "slurm"),
+    ("patch", "pods/ephemeralcontainers", "slurm"),
+    ("patch", "pods/resize", "slurm"),
+    ("get", "pods", "elsewhere"),
+    ("list", "pods", "elsewhere"),
+    ("list", "pods", ""),
+    ("patch", "pods", "kube-system"),
+    ("list", "pods", "default"),
+    ("create", "nodes", ""),
+    ("delete", "nodes", ""),
+    ("update", "nodes", ""),
+    ("update", "nodes/status", ""),
+    ("get", "nodes/proxy", ""),
+    ("create", "nodes/proxy", ""),
+    ("list", "namespaces", ""),
+    ("get", "namespaces", ""),
+    ("create", "events", "kube-system"),
+    ("list", "events", "slurm"),
+    ("delete", "events", "slurm"),
+    ("create", "serviceaccounts/token", "slurm"),
+    ("impersonate", "users", ""),
+    ("escalate", "clusterroles.rbac.authorization.k8s.io", ""),
+    ("bind", "clusterroles.rbac.authorization.k8s.io", ""),
+    ("create", "rolebindings.rbac.authorization.k8s.io", "slurm"),
+    ("patch", "deployments.apps", "slurm"),
+    ("create", "tokenreviews.authentication.k8s.io", ""),
+    ("create", "leases.coordination.k8s.io", "slurm"),
+]
+
+
+@pytest.fixture(scope="module")
+def kube() -> Iterator[KubeServer]:
+    """A server of our own: the manifests are applied to it."""
+    with KubeServer(kubelet=False) as server:
+        server.kubectl("apply", "-k", str(FOLDER))
+        server.ensure_namespace("elsewhere")
+        yield server
+
+
+def may(kube: KubeServer, verb: str, resource: str, namespace: str) -> bool:
+    """`kubectl auth can-i`: yes is exit code 0, no is 1."""
+    resource, _, subresource = resource.partition("/")
+    words = ["auth", "can-i", verb, resource.replace(" ", "/"), "--as", ACCOUNT]
+    if subresource:
+        words += ["--subresource", subresource]
+    words += ["-n", namespace] if namespace else ["-A"]
+    try:
+        return kube.kubectl(*words).strip() == "yes"
+    except BedError as error:
+        if "exit 1: no" not in str(error):
+            raise
+        return False
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "namespace"),
+    [
+        (verb, f"{one.resource} {' '.join(one.names)}".strip(), namespace)
+        for one in PERMISSIONS
+        for verb, _ in one.verbs
+        for namespace in PLACES[one.where]
+    ],
+)
+def test_what_the_table_names_is_allowed(
+    kube: KubeServer, verb: str, resource: str, namespace: str
+) -> None:
+    """Every verb that the code uses."""
+    assert may(kube, verb, resource, namespace)
+
+
+@pytest.mark.parametrize(("verb", "resource", "namespace"), DENIED)
+def test_everything_else_is_denied(
+    kube: KubeServer, verb: str, resource: str, namespace: str
+) -> None:
+    """demands 35: a denial test keeps the roles small."""
+    assert not may(kube, verb, resource, namespace)
+
+
+def test_applying_them_again_changes_nothing(kube: KubeServer) -> None:
+    """Idempotent, and strict validation finds no unknown field."""
+    told = kube.kubectl("apply", "--validate=strict", "-k", str(FOLDER)).splitlines()
+    assert len(told) > 10
+    assert {line.split()[-1] for line in told} == {"unchanged"}
+
+
+def test_the_pod_is_admitted_where_only_restricted_pods_are(kube: KubeServer) -> None:
+    """Pod Security `restricted`, judged by the API server itself."""
+    label = "pod-security.kubernetes.io/enforce"
+    space = {"apiVersion": "v1", "kind": "Namespace"}
+    kube.create({**space, "metadata": {"name": "strict", "labels": {label: "restricted"}}})
+    account: dict[str, object] = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    account |= {"metadata": {"name": "sunk-sync", "namespace": "strict"}}
+    kube.rest.call("POST", "/api/v1/namespaces/strict/serviceaccounts", account)
+    deployment = yaml.safe_load((FOLDER / "deployment.yaml").read_text(encoding="utf-8"))
+    template = deployment["spec"]["template"]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "sunk-sync", "namespace": "strict"},
+        "spec": template["spec"],
+    }
+    path = "/api/v1/namespaces/strict/pods"
+    kube.rest.call("POST", path, pod)
+    pod["spec"] = json.loads(json.dumps(template["spec"]))
+    pod["metadata"] = {"name": "worse", "namespace": "strict"}
+    del pod["spec"]["containers"][0]["securityContext"]["capabilities"]
+    with pytest.raises(RestError) as refused:
+        kube.rest.call("POST", path, pod)
+    assert refused.value.status == 403

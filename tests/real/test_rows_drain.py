@@ -1,0 +1,362 @@
+"""Rows S0 to S12 against the real servers: what Kubernetes wants of Slurm.
+
+What happened is read from slurmctld and the API server, never from our own log alone.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.real.conftest import Serve
+from tests.real.service import Service
+from tests.real.stage import Host, Stage, eventually, stays
+
+pytestmark = pytest.mark.real
+
+CORDONED = "k8s: node cordoned"
+POD_CORDONED = "k8s: pod cordoned"
+UNSEEN = {"slurm_poll_interval": "120s"}
+"""What people do in Slurm shows only in the read before the write."""
+
+
+def test_S00_above_50_drains_are_preceded_by_one_listing(stage: Stage, serve: Serve) -> None:
+    """60 Nodes cordoned while nobody looked: one listing, no read of one node, one POST."""
+    serve()  # leaves its marks, so that none are written below
+    stage.quit()
+    hosts = [Host(stage.bed, name) for name in stage.bed.slurm.conf.names[-60:]]
+    assert all(host.free for host in hosts)
+    for host in hosts:
+        host.cordon()
+    service = serve(log_level="debug", **UNSEEN)
+    eventually(lambda: all(host.drained_as(CORDONED) for host in hosts), "60 drained")
+    calls = [
+        (line["method"], line["path"])
+        for line in service.lines("request", host="slurm")
+        if "node" in line["path"]
+    ]
+    drained = calls[: calls.index(("POST", "/slurm/nodes/")) + 1]
+    assert drained == [
+        ("GET", "/slurm/nodes/"),
+        ("GET", "/slurm/nodes/"),
+        ("POST", "/slurm/nodes/"),
+    ]
+    for host in hosts:
+        host.uncordon()
+    eventually(lambda: all(host.free for host in hosts), "60 lifted")
+
+
+class TestUnseen:
+    """A service that polls every two minutes: between two polls it believes what it last saw."""
+
+    @pytest.fixture
+    def service(self, serve: Serve) -> Service:
+        return serve(**UNSEEN)
+
+    def test_S00_a_human_drain_seen_only_by_the_read_before_ours_is_kept(
+        self, service: Service, host: Host
+    ) -> None:
+        """The wish was right when it was made; the read before the write cancels it."""
+        host.update(state="drain", reason="fan broken")
+        theirs = host.drain
+        host.cordon()
+        eventually(
+            lambda: service.writes("drain", slurm_node=host.name, outcome="refused"), "refused"
+        )
+        assert stays(lambda: host.drain == theirs, for_s=0.5)
+
+    @pytest.mark.usefixtures("service")
+    def test_S00_an_empty_reason_seen_only_by_the_read_before_ours_is_kept(
+        self, host: Host
+    ) -> None:
+        """S15 at the moment of writing."""
+        host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"])
+        theirs = host.drain
+        assert theirs[:2] == (True, "")
+        host.cordon()
+        assert stays(lambda: host.drain == theirs)
+
+    @pytest.mark.usefixtures("service")
+    def test_S00_a_lift_reads_again_too(self, host: Host) -> None:
+        """S12 at the moment of writing: the text became theirs since we last looked."""
+        host.cordon()
+        host.until_drained(CORDONED)
+        host.update(reason="mine now")
+        host.uncordon()
+        assert stays(lambda: host.drained_as("mine now"))
+
+    @pytest.mark.usefixtures("service")
+    def test_S00_a_node_that_went_down_unseen_keeps_its_reason(self, host: Host) -> None:
+        """S13 at the moment of writing."""
+        host.update(state="down", reason="psu burnt")
+        host.cordon()
+        assert stays(lambda: "DOWN" in host.state and host.reason == "psu burnt")
+        assert "DRAIN" not in host.state
+
+
+@pytest.mark.usefixtures("service")
+def test_S01_a_cordoned_node_is_drained(host: Host) -> None:
+    """The reason is exactly the one of the contract."""
+    host.cordon()
+    host.until_drained(CORDONED)
+    assert host.slurm["reason_set_by_user"] == "root"
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize(
+    "annotation", ["node.coreweave.cloud/cordonReason", "sunk.coreweave.com/cordon-reason"]
+)
+def test_S01_the_text_of_the_cordon_follows(host: Host, annotation: str) -> None:
+    """Either annotation; a text that comes later is taken in."""
+    host.bed.kube.annotate_node(host.name, {annotation: "rack 7 moves"})
+    host.cordon()
+    host.until_drained("k8s: node cordoned: rack 7 moves")
+    host.bed.kube.annotate_node(host.name, {annotation: "rack 8 moves"})
+    host.until_drained("k8s: node cordoned: rack 8 moves")
+
+
+def test_S01_a_real_kubectl_cordon(host: Host, service: Service) -> None:
+    """With kubectl itself, and one line in the log with the cause."""
+    host.bed.kube.kubectl("cordon", host.name)
+    host.until_drained(CORDONED)
+    eventually(lambda: service.writes("drain", slurm_node=host.name), "the line of the log")
+    (line,) = service.writes("drain", slurm_node=host.name)
+    assert line["because"].startswith(f"drained: Node {host.name} is cordoned")
+    host.bed.kube.kubectl("uncordon", host.name)
+    host.until_free()
+
+
+@pytest.mark.usefixtures("service")
+def test_S02_the_last_cause_gone_lifts_the_drain(host: Host) -> None:
+    """No DRAIN, no text of ours; on 24.11, where UNDRAIN keeps the text, it tells of the lift."""
+    host.cordon()
+    host.until_drained(CORDONED)
+    host.uncordon()
+    host.until_free()
+    old = host.bed.slurm.version == "24.11"
+    assert host.reason == ("lifted, was k8s: node cordoned" if old else "")
+    assert host.state - {"NOT_RESPONDING"} == {"IDLE"}
+
+
+@pytest.mark.usefixtures("service")
+def test_S02_one_of_two_causes_gone_lifts_nothing(host: Host) -> None:
+    """The drain stays, under the cause that is left."""
+    host.cordon()
+    host.annotate_pod(cordon="yes")
+    host.until_drained(CORDONED)
+    host.uncordon()
+    host.until_drained(POD_CORDONED)
+    host.annotate_pod(cordon=None)
+    host.until_free()
+
+
+@pytest.mark.usefixtures("service")
+def test_S02_our_text_on_a_node_without_drain_is_rewritten(host: Host) -> None:
+    """slurmctld's own next drain would keep it and make a foreign drain look like ours.
+
+    26.05 itself drops a reason given to a node that is neither drained nor down.
+    """
+    host.update(reason="k8s: left behind")
+    old = host.bed.slurm.version == "24.11"
+    host.until(lambda: host.reason == ("lifted, was k8s: left behind" if old else ""))
+    assert "DRAIN" not in host.state
+
+
+@pytest.mark.usefixtures("service")
+def test_S03_a_cordoned_pod_drains_until_its_owner_takes_it_away(host: Host) -> None:
+    """`false` and an empty value are none."""
+    for value in ("false", ""):
+        host.annotate_pod(cordon=value)
+        assert stays(lambda: "DRAIN" not in host.state, for_s=0.4)
+    host.annotate_pod(cordon="true")
+    host.until_drained(POD_CORDONED)
+    host.annotate_pod(cordon="false")
+    host.until_free()
+
+
+@pytest.mark.usefixtures("service")
+def test_S04_a_pod_not_ready_for_longer_than_the_grace_is_drained(host: Host) -> None:
+    """One second here; ready again lifts it."""
+    host.set_pod_ready(ready=False)
+    assert stays(lambda: "DRAIN" not in host.state, for_s=0.7)
+    host.until_drained("k8s: pod not ready")
+    host.set_pod_ready(ready=True)
+    host.until_free()
+
+
+@pytest.mark.usefixtures("service")
+def test_S04_a_pod_not_ready_for_less_than_the_grace_is_not(host: Host) -> None:
+    """A probe that fails once drains nothing."""
+    host.set_pod_ready(ready=False)
+    assert stays(lambda: "DRAIN" not in host.state, for_s=0.5)
+    host.set_pod_ready(ready=True)
+    assert stays(lambda: "DRAIN" not in host.state, for_s=1.2)
+
+
+@pytest.mark.usefixtures("service")
+def test_S05_S07_a_terminating_pod_is_drained_and_stays_so_when_it_is_gone(host: Host) -> None:
+    """`pod terminating` while it ends, `pod terminated` after; a new Pod lifts it."""
+    host.until(lambda: host.mark)
+    host.delete_pod(slowly=True)
+    host.until_drained("k8s: pod terminating")
+    host.let_pod_end()
+    host.until_drained("k8s: pod terminated")
+    host.create_pod()
+    host.until_free()
+    host.until(lambda: host.mark and host.mark["uid"] == host.pod["metadata"]["uid"])
+
+
+def test_S06_a_pod_pending_deletion_is_told_when_its_node_is_drained_and_idle(
+    host: Host, service: Service
+) -> None:
+    """Not while its job runs, not while it is COMPLETING; taken back when it no longer holds."""
+    job = host.run_job(script="trap '' TERM; for i in $(seq 600); do sleep 1; done")
+    host.annotate_pod(pending_deletion="scale-down")
+    host.until_drained("k8s: pod pending deletion: scale-down")
+    assert stays(lambda: host.annotation("drained")[0] is None, for_s=0.7)
+    assert not host.state.isdisjoint({"ALLOCATED", "MIXED"})
+    host.cancel(job)
+    host.until(lambda: "COMPLETING" in host.state)
+    seen = set[tuple[bool, str | None]]()
+
+    def told() -> bool:
+        row, drained = host.state, host.annotation("drained")[0]
+        seen.add(("COMPLETING" in row and "COMPLETING" in host.state, drained))
+        return drained == "true"
+
+    host.until(told)
+    assert (True, "true") not in seen
+    assert "COMPLETING" not in host.state
+    assert service.writes("set-metadata", pod=f"slurm/{host.pod_name}", outcome="done")
+    host.annotate_pod(pending_deletion=None)
+    host.until_free()
+    host.until(lambda: host.annotation("drained")[0] is None)
+
+
+@pytest.mark.usefixtures("service")
+def test_S06_drained_is_taken_away_when_somebody_undrains(host: Host) -> None:
+    """It says what holds now, so it goes first and comes back with the drain."""
+    host.annotate_pod(pending_deletion="")
+    host.until_drained("k8s: pod pending deletion")
+    host.until(lambda: host.annotation("drained")[0] == "true")
+    host.update(state="undrain")
+    host.until_drained("k8s: pod pending deletion")
+    host.until(lambda: host.annotation("drained")[0] == "true")
+
+
+def test_S07_a_pod_that_went_while_we_were_dead_is_known_by_the_mark(
+    stage: Stage, serve: Serve, host: Host
+) -> None:
+    """Only the comment in Slurm still names it."""
+    service = serve()
+    host.until(lambda: host.mark)
+    service.kill9()
+    host.delete_pod()
+    host.until(lambda: host.pod_name not in _pod_names(stage))
+    assert host.free
+    serve()
+    host.until_drained("k8s: pod terminated")
+
+
+def _pod_names(stage: Stage) -> str:
+    return stage.bed.kube.kubectl("get", "pods", "-n", "slurm", "-o", "name")
+
+
+@pytest.mark.usefixtures("service")
+def test_S08_a_node_not_ready_for_longer_than_the_grace_is_drained(host: Host) -> None:
+    """Two seconds here; Unknown is as bad as False."""
+    host.set_node_ready(ready=False)
+    assert stays(lambda: "DRAIN" not in host.state, for_s=1.5)
+    host.until_drained("k8s: node not ready")
+    host.set_node_ready(ready=True)
+    host.until_free()
+
+
+@pytest.mark.usefixtures("service")
+def test_S08_a_node_that_is_gone_is_drained(host: Host) -> None:
+    """The Pod is kept by its finalizer, as if its Node had just been taken away."""
+    host.until(lambda: host.mark)
+    host.bed.kube.delete_node(host.name)
+    host.until_drained("k8s: node gone")
+    host.bed.kube.add_nodes(host.name)
+    host.until(lambda: not host.drained_as("k8s: node gone"))
+
+
+def test_S09_the_first_cause_gives_the_reason_and_each_change_is_one_write(
+    host: Host, service: Service
+) -> None:
+    """Up the list of causes and down again; each step rewrites once, none undrains."""
+    host.until(lambda: host.mark)
+    steps: list[tuple[Callable[[], None], str]] = [
+        (lambda: host.set_pod_ready(ready=False), "k8s: pod not ready"),
+        (lambda: host.annotate_pod(cordon="1"), POD_CORDONED),
+        (host.cordon, CORDONED),
+        (lambda: host.annotate_pod(pending_deletion="update"), "k8s: pod pending deletion: update"),
+        (lambda: host.delete_pod(slowly=True), "k8s: pod terminating"),
+        (lambda: host.set_node_ready(ready=False), "k8s: node not ready"),
+        (lambda: host.set_node_ready(ready=True), "k8s: pod terminating"),
+        (host.let_pod_end, "k8s: pod terminated"),
+        (host.create_pod, CORDONED),
+    ]
+    for act, reason in steps:
+        act()
+        host.until_drained(reason)
+    host.uncordon()
+    host.until_free()
+    done = service.writes(slurm_node=host.name, outcome="done")
+    told = [line["reason"] for line in done if line["action"] in ("drain", "undrain")]
+    assert told == [reason for _, reason in steps] + ["lifted, was k8s: node cordoned"]
+
+
+@pytest.mark.usefixtures("service")
+def test_S09_a_lower_cause_that_comes_or_goes_writes_nothing(host: Host) -> None:
+    """slurmctld's own time of the reason does not move."""
+    host.cordon()
+    host.until_drained(CORDONED)
+    before = host.drain
+    host.annotate_pod(cordon="true")
+    host.set_pod_ready(ready=False)
+    assert stays(lambda: host.drain == before, for_s=1.5)
+    host.annotate_pod(cordon=None)
+    host.set_pod_ready(ready=True)
+    assert stays(lambda: host.drain == before, for_s=0.6)
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("how", ["undrain", "resume"])
+def test_S10_a_human_undrain_while_the_cause_persists_is_drained_again(
+    host: Host, how: str
+) -> None:
+    """Their wish is answered by the cause, which still stands."""
+    host.cordon()
+    host.until_drained(CORDONED)
+    before = host.drain
+    host.update(state=how)
+    host.until(lambda: host.drained_as(CORDONED) and host.drain[2] >= before[2])
+
+
+@pytest.mark.usefixtures("service")
+def test_S11_a_human_drain_is_untouched_while_causes_come_and_go(host: Host) -> None:
+    """State, reason, its time and its author as slurmctld keeps them, from first to last."""
+    host.update(state="drain", reason="fan broken")
+    host.until(lambda: host.node_conditions.get("Cordon") == "True")
+    theirs = host.drain
+    host.cordon(reason="rack 7")
+    host.annotate_pod(cordon="true")
+    assert stays(lambda: host.drain == theirs)
+    host.uncordon()
+    host.annotate_pod(cordon=None)
+    assert stays(lambda: host.drain == theirs)
+    host.update(state="undrain")
+    assert stays(lambda: host.free, for_s=0.5)
+
+
+@pytest.mark.usefixtures("service")
+def test_S12_our_drain_with_a_text_of_theirs_is_theirs(host: Host) -> None:
+    """Never undrained by us, nor rewritten."""
+    host.cordon()
+    host.until_drained(CORDONED)
+    host.update(reason="keep it: bad DIMM")
+    host.until(lambda: host.node_conditions.get("Cordon") == "True")
+    theirs = host.drain
+    host.uncordon()
+    assert stays(lambda: host.drain == theirs)

@@ -1,0 +1,396 @@
+"""Rows M1 to M8 and F11 against the real servers: what Kubernetes shows of Slurm.
+
+M2's `Unknown` after a minute without Slurm is in test_faults.py.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import Serve
+from tests.real.service import NAMESPACE, Service
+from tests.real.stage import Host, Stage, eventually, stays
+from tests.real.testbed.kube_objects import Object
+
+pytestmark = pytest.mark.real
+
+CORDONED = "k8s: node cordoned"
+BASES = ("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN")
+FLAGS = {
+    "COMPLETING": "Completing",
+    "DRAIN": "Drain",
+    "FAIL": "Fail",
+    "INVALID_REG": "InvalidReg",
+    "MAINTENANCE": "Maintenance",
+    "NOT_RESPONDING": "NotResponding",
+    "PLANNED": "Planned",
+    "RESERVED": "Reserved",
+    "REBOOT_REQUESTED": "RebootRequested",
+}
+LABELS = "sunk.coreweave.com/"
+
+
+def shown(state: set[str]) -> set[str]:
+    """M1 as the row says it, for the states that these tests meet."""
+    base = next(name for name in BASES if name in state)
+    return {base.capitalize()} | {suffix for flag, suffix in FLAGS.items() if flag in state}
+
+
+def until_shown(host: Host, *states: str) -> None:
+    """slurmctld has these states, and the Pod's conditions are exactly those of its state."""
+    host.until(lambda: set(states) <= host.state)
+    host.until(lambda: set(states) <= host.state and set(host.pod_states) == shown(host.state))
+    assert {one["status"] for one in host.pod_states.values()} <= {"True"}
+
+
+# --- M1
+
+
+@pytest.mark.usefixtures("service")
+def test_M01_a_real_job_through_all_its_states(host: Host) -> None:
+    """IDLE, MIXED, ALLOCATED, COMPLETING, IDLE; each with a drain or without."""
+    until_shown(host, "IDLE")
+    first = host.run_job("-c", "4", "--mem=100", script="trap '' TERM; while :; do sleep 1; done")
+    until_shown(host, "MIXED")
+    host.until(lambda: host.node_conditions["Running"] == "True")
+    second = host.run_job("-c", "12", "--mem=100")
+    until_shown(host, "ALLOCATED")
+    host.update(state="drain", reason="soon")
+    until_shown(host, "ALLOCATED", "DRAIN")
+    host.cancel(second)
+    until_shown(host, "MIXED", "DRAIN")
+    host.cancel(first)
+    until_shown(host, "COMPLETING", "DRAIN")
+    until_shown(host, "IDLE", "DRAIN")
+    host.until(lambda: "COMPLETING" not in host.state and "Completing" not in host.pod_states)
+    host.until(lambda: host.node_conditions["Running"] == "False")
+
+
+@pytest.mark.usefixtures("service")
+def test_M01_message_is_slurms_reason_and_ended_conditions_go(host: Host) -> None:
+    """`reason` is set; conditions of others, kubelet's and some operator's, stay as they were."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{host.pod_name}/status"
+    theirs = {"type": "example.com/Healthy", "status": "True", "reason": "Probe"}
+    strategic = "application/strategic-merge-patch+json"
+    patch = {"status": {"conditions": [theirs]}}
+    host.bed.kube.rest.call("PATCH", path, patch, content_type=strategic)
+    before = _others(host.pod)
+    host.update(state="drain", reason="fan 3 broken")
+    host.until(lambda: host.pod_states.keys() == {"Idle", "Drain"})
+    assert {one.get("message") for one in host.pod_states.values()} == {"fan 3 broken"}
+    assert all(one["reason"] for one in host.pod_states.values())
+    host.update(state="undrain")
+    host.until(lambda: set(host.pod_states) == {"Idle"})
+    assert _others(host.pod) == before
+    assert "example.com/Healthy" in {one["type"] for one in before}
+    managers = {one["manager"] for one in host.pod["metadata"]["managedFields"]}
+    assert "sunk-sync-mirror" in managers
+
+
+def _others(pod: Object) -> list[Any]:
+    conditions = pod["status"]["conditions"]
+    return sorted(
+        (one for one in conditions if not one["type"].startswith("SlurmNodeState")),
+        key=lambda one: str(one["type"]),
+    )
+
+
+@pytest.mark.usefixtures("service")
+def test_M01_a_maintenance_reservation(host: Host) -> None:
+    """RESERVED, and MAINTENANCE once slurmctld says so (it takes seconds)."""
+    scontrol = host.bed.slurm.scontrol
+    words = ["starttime=now", "duration=60", f"nodes={host.name}", "flags=maint,ignore_jobs"]
+    scontrol("create", "reservation", f"reservationname=r-{host.name}", *words, "users=root")
+    try:
+        host.until(lambda: host.state & {"RESERVED", "MAINTENANCE"}, within_s=20)
+        host.until(lambda: set(host.pod_states) == shown(host.state))
+        assert set(host.pod_states) & {"Reserved", "Maintenance"}
+    finally:
+        scontrol("delete", f"reservationname=r-{host.name}")
+
+
+@pytest.mark.usefixtures("service")
+def test_M01_at_most_one_write_a_second_and_the_latest_state_wins(host: Host) -> None:
+    """A node that flaps for four seconds; counted from the API server's own watch of the Pod."""
+    host.until(lambda: set(host.pod_states) == {"Idle"})
+    seconds = 4
+    seen: list[Object] = []
+    version = host.pod["metadata"]["resourceVersion"]
+    watching = threading.Thread(target=lambda: seen.extend(_watch(host, version, seconds + 2)))
+    watching.start()
+    end = time.monotonic() + seconds
+    flaps = 0
+    while time.monotonic() < end:
+        host.update(state="drain", reason=f"flap {flaps}")
+        host.update(state="undrain")
+        flaps += 1
+    host.update(state="drain", reason="the last")
+    host.until(lambda: {one.get("message") for one in host.pod_states.values()} == {"the last"})
+    watching.join()
+    told = [json.dumps(pod["status"]["conditions"]) for pod in seen]
+    changes = 1 + sum(before != after for before, after in pairwise(told))
+    assert flaps > 10
+    assert 3 <= changes <= seconds + 3, changes
+
+
+def _watch(host: Host, version: str, seconds: int) -> Iterator[Object]:
+    query = f"watch=true&resourceVersion={version}&timeoutSeconds={seconds}"
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=metadata.name={host.pod_name}"
+    text = host.bed.kube.rest.call("GET", f"{path}&{query}")
+    for line in str(text).splitlines():
+        yield json.loads(line)["object"]
+
+
+# --- M2, M3, M4
+
+
+@pytest.mark.usefixtures("service")
+def test_M02_the_four_conditions_of_the_node(host: Host) -> None:
+    """SlurmCordon is True only for a drain that did not begin in Kubernetes."""
+    quiet = {"Cordon": "False", "Drain": "False", "NotResponding": "False", "Running": "False"}
+    host.until(lambda: host.node_conditions == quiet)
+    host.cordon()
+    host.until(lambda: host.node_conditions == {**quiet, "Drain": "True"})
+    host.uncordon()
+    host.until(lambda: host.node_conditions["Drain"] == "False")
+    host.update(state="drain", reason="fan broken")
+    host.until(lambda: host.node_conditions == {**quiet, "Drain": "True", "Cordon": "True"})
+    ready = [one for one in host.node["status"]["conditions"] if one["type"] == "Ready"]
+    assert [one["status"] for one in ready] == ["True"]
+
+
+@pytest.mark.usefixtures("service")
+def test_M02_a_transition_time_moves_only_with_the_status(host: Host) -> None:
+    """Another reason changes the message and no time."""
+    host.update(state="drain", reason="one")
+    host.until(lambda: _condition(host)["message"] == "one")
+    before = _condition(host)
+    time.sleep(1.1)  # times have whole seconds
+    host.update(reason="two")
+    host.until(lambda: _condition(host)["message"] == "two")
+    after = _condition(host)
+    assert after["lastTransitionTime"] == before["lastTransitionTime"]
+    host.update(state="undrain")
+    host.until(lambda: _condition(host)["status"] == "False")
+    assert _condition(host)["lastTransitionTime"] > before["lastTransitionTime"]
+
+
+def _condition(host: Host) -> dict[str, str]:
+    conditions = {one["type"]: one for one in host.node["status"]["conditions"]}
+    return {"message": "", **conditions.get("SlurmDrain", {})}
+
+
+@pytest.mark.usefixtures("service")
+def test_M03_the_drain_reason_stands_on_pod_and_node(host: Host) -> None:
+    """Set, changed, removed; ours and theirs alike."""
+    host.cordon()
+    host.until(lambda: host.annotation("drain") == (CORDONED, CORDONED))
+    host.update(reason="mine now")
+    host.until(lambda: host.annotation("drain") == ("mine now", "mine now"))
+    host.uncordon()
+    host.update(state="undrain")
+    host.until(lambda: host.annotation("drain") == (None, None))
+
+
+@pytest.mark.usefixtures("service")
+def test_M04_labels_tell_which_pod_a_node_serves(host: Host) -> None:
+    """Namespace, Pod and NodeSet while the Pod is there; others' labels stay."""
+    wanted = {"cluster": "slurm", "namespace": "slurm", "pod": host.pod_name}
+    host.until(lambda: _labels(host) == wanted)
+    label = {"metadata": {"labels": {f"{LABELS}nodeset": "gpu-h100"}}}
+    merge = "application/merge-patch+json"
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{host.pod_name}"
+    host.bed.kube.rest.call("PATCH", path, label, content_type=merge)
+    host.until(lambda: _labels(host) == {**wanted, "nodeset": "gpu-h100"})
+    host.delete_pod()
+    host.until(lambda: _labels(host) == {"cluster": "slurm"})
+    assert host.node["metadata"]["labels"]["kubernetes.io/hostname"] == host.name
+
+
+def _labels(host: Host) -> dict[str, str]:
+    labels = host.node["metadata"]["labels"]
+    return {k.removeprefix(LABELS): v for k, v in labels.items() if k.startswith(LABELS)}
+
+
+# --- M5
+
+
+def test_M05_nothing_changed_nothing_written(stage: Stage, serve: Serve) -> None:
+    """Five seconds at the default interval, as both servers count: a poll a second, no write."""
+    service = serve(slurm_poll_interval="1s")
+    before, written = _server_side(stage), service.write_count()
+    time.sleep(5)
+    after = _server_side(stage)
+    assert service.write_count() == written
+    for name in ("objects", "slurm_nodes", "applied", "updates"):
+        assert after[name] == before[name], name
+    assert 3 <= after["polls"] - before["polls"] - 1 <= 6
+
+
+def _server_side(stage: Stage) -> dict[str, Any]:
+    """What the servers themselves say was written, and how often slurmctld was asked.
+
+    The nodes are read by this very function: one more listing on slurmctld's count.
+    """
+    rest, slurm = stage.bed.kube.rest, stage.bed.slurm
+    paths = ("/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/pods")
+    items = [item for path in paths for item in rest.call("GET", path)["items"]]
+    rows = slurm.rest.call("GET", slurm.path("nodes/"))["nodes"]
+    calls = slurm.run_in_root("sdiag")
+    applied = re.findall(
+        r'^apiserver_request_total\{.*verb="APPLY".*\} (\d+)', _metrics(stage), re.M
+    )
+    return {
+        "objects": {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in items},
+        "slurm_nodes": [(row["name"], row["state"], row["reason"], row["comment"]) for row in rows],
+        "applied": sum(map(int, applied)),
+        "updates": _count(calls, "REQUEST_UPDATE_NODE"),
+        "polls": _count(calls, "REQUEST_NODE_INFO") + _count(calls, "REQUEST_NODE_INFO_SINGLE"),
+    }
+
+
+def _metrics(stage: Stage) -> str:
+    return str(stage.bed.kube.rest.call("GET", "/metrics"))
+
+
+def _count(sdiag: str, call: str) -> int:
+    found = re.search(rf"^\s*{call}\s+\(.*count:(\d+)", sdiag, re.M)
+    return int(found[1]) if found else 0
+
+
+# --- M6
+
+
+@pytest.mark.usefixtures("service")
+def test_M06_what_we_showed_of_a_vanished_slurm_node_is_removed(host: Host) -> None:
+    """State FUTURE takes a node out of every listing. Others' conditions and labels stay."""
+    host.cordon()
+    host.until(lambda: host.annotation("drain") == (CORDONED, CORDONED))
+    host.until(lambda: len(host.node_conditions) == 4 and host.pod_states)
+    ready = _others(host.pod)
+    host.update(state="future")
+    host.until(lambda: host.annotation("drain") == (None, None))
+    eventually(lambda: not host.node_conditions, "the Node's conditions gone")
+    eventually(lambda: not host.pod_states, "the Pod's conditions gone")
+    eventually(lambda: not _labels(host), "the labels gone")
+    assert _others(host.pod) == ready
+    assert [one["type"] for one in host.node["status"]["conditions"]] == ["Ready"]
+
+
+# --- M7
+
+
+class TestCordonOnSlurmDrain:
+    """With --cordon-on-slurm-drain."""
+
+    @pytest.fixture(autouse=True)
+    def service(self, serve: Serve) -> Service:
+        return serve(cordon_on_slurm_drain="true")
+
+    def test_M07_a_drain_in_slurm_cordons_and_its_end_uncordons(self, host: Host) -> None:
+        """No echo: our cordon is no cause of a drain, the human's reason stays."""
+        host.update(state="drain", reason="fan broken")
+        theirs = host.drain
+        host.until(lambda: host.node["spec"].get("unschedulable"))
+        assert host.annotation("cordoned-for-drain")[1]
+        assert stays(lambda: host.drain == theirs)
+        host.update(state="undrain")
+        host.until(lambda: not host.node["spec"].get("unschedulable"))
+        assert host.annotation("cordoned-for-drain")[1] is None
+        assert stays(lambda: host.free and not host.node["spec"].get("unschedulable"), for_s=0.6)
+
+    def test_M07_a_humans_own_cordon_is_not_lifted(self, host: Host) -> None:
+        """What carries no mark of ours stays cordoned, and is then a cause (S1)."""
+        host.update(state="drain", reason="fan broken")
+        host.cordon()
+        host.until(lambda: host.node_conditions["Cordon"] == "True")
+        host.update(state="undrain")
+        host.until_drained(CORDONED)
+        assert host.node["spec"]["unschedulable"]
+
+    def test_M07_keep_cordon_keeps_it(self, host: Host) -> None:
+        """Until the annotation is taken away."""
+        host.update(state="drain", reason="fan broken")
+        host.until(lambda: host.node["spec"].get("unschedulable"))
+        host.annotate_node(keep_cordon="true")
+        host.update(state="undrain")
+        assert stays(lambda: host.node["spec"].get("unschedulable"))
+        host.annotate_node(keep_cordon=None)
+        host.until(lambda: not host.node["spec"].get("unschedulable"))
+
+    def test_M07_our_own_drain_cordons_nothing(self, host: Host) -> None:
+        """Only a drain that began in Slurm does."""
+        host.annotate_pod(cordon="true")
+        host.until_drained("k8s: pod cordoned")
+        assert stays(lambda: not host.node["spec"].get("unschedulable"))
+
+
+@pytest.mark.usefixtures("service")
+def test_M07_off_by_default(host: Host) -> None:
+    """A drain in Slurm cordons nothing."""
+    host.update(state="drain", reason="fan broken")
+    host.until(lambda: host.node_conditions["Cordon"] == "True")
+    assert stays(lambda: not host.node["spec"].get("unschedulable"))
+
+
+# --- M8
+
+
+def test_M08_the_mark_names_node_and_pod(stage: Stage, service: Service, host: Host) -> None:
+    """The cluster is the UID of kube-system."""
+    del service
+    host.until(lambda: host.mark)
+    cluster = stage.bed.kube.rest.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    assert host.mark == {
+        "cluster": cluster,
+        "node": host.name,
+        "namespace": NAMESPACE,
+        "pod": host.pod_name,
+        "uid": host.pod["metadata"]["uid"],
+    }
+
+
+@pytest.mark.usefixtures("service")
+def test_M08_a_foreign_comment_is_left_alone_and_drains_still_work(host: Host) -> None:
+    """Also S7 within this process, which saw the Pod itself."""
+    host.update(comment="rack 7, ask Ann")
+    assert stays(lambda: host.comment == "rack 7, ask Ann", for_s=0.6)
+    host.delete_pod()
+    host.until_drained("k8s: pod terminated")
+    assert host.comment == "rack 7, ask Ann"
+
+
+def test_M08_with_a_foreign_comment_a_pod_is_known_only_within_one_process(
+    stage: Stage, serve: Serve, host: Host
+) -> None:
+    """Gone while nobody looked: nothing names it, nothing is drained for it (S18)."""
+    stage.quit()
+    host.update(comment="ask Ann")
+    host.delete_pod()
+    host.bed.kube.delete_node(host.name)
+    serve()
+    assert stays(lambda: "DRAIN" not in host.state and host.comment == "ask Ann")
+
+
+@pytest.mark.usefixtures("service")
+def test_M08_F11_a_reconfigure_takes_the_marks_away_and_they_come_back(
+    stage: Stage, host: Host
+) -> None:
+    """Drains survive it, ours and theirs."""
+    host.until(lambda: host.mark)
+    host.cordon()
+    host.until_drained(CORDONED)
+    theirs = stage.take()
+    theirs.update(state="drain", reason="fan broken")
+    mark = host.mark
+    stage.bed.slurm.reconfigure()
+    host.until(lambda: host.mark == mark)
+    theirs.until(lambda: theirs.mark)
+    assert host.drained_as(CORDONED)
+    assert theirs.drained_as("fan broken")

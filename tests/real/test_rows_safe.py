@@ -1,0 +1,490 @@
+"""Rows S13 to S20 against the real servers: what is left alone, and what is held."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.conftest import Serve
+from tests.real.service import NAMESPACE, QUICK, Line, Service
+from tests.real.stage import Host, Stage, eventually, stays
+
+pytestmark = pytest.mark.real
+
+CORDONED = "k8s: node cordoned"
+ROLE = "sunk-sync-slurmd"
+READERS = (ROLE, "sunk-sync-work")
+"""Both let the account list Pods here, where slurmd Pods and workload share a namespace."""
+RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
+
+
+# --- S13
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("state", ["DOWN", "FAIL"])
+def test_S13_a_node_set_down_or_fail_keeps_its_state_and_reason(host: Host, state: str) -> None:
+    """Nothing is written while it stands; the cause counts once it is gone."""
+    host.update(state=state.lower(), reason="psu burnt")
+    host.until(lambda: state.capitalize() in host.pod_states)
+    theirs = host.drain
+    host.cordon()
+    assert stays(lambda: host.drain == theirs and state in host.state)
+    host.update(state="resume")
+    host.until_drained(CORDONED)
+
+
+@pytest.mark.usefixtures("service")
+def test_S13_a_node_that_is_to_reboot_is_left_alone(host: Host) -> None:
+    """REBOOT_REQUESTED (and REBOOT_ISSUED, where slurmctld gets there): its reason stands."""
+    host.bed.slurm.scontrol("reboot", host.name)
+    host.until(lambda: "RebootRequested" in host.pod_states)
+    host.cordon()
+    assert stays(lambda: host.reason.startswith("reboot requested") and "DRAIN" not in host.state)
+    host.update(state="down", reason="over")
+    host.update(state="resume")
+    host.until_drained(CORDONED)
+
+
+@pytest.mark.usefixtures("service")
+def test_S13_a_node_that_powers_down_is_left_alone(host: Host) -> None:
+    """POWERING_DOWN, then POWERED_DOWN; power-up and registration make the cause count."""
+    host.update(state="power_down", reason="saving")
+    host.until(lambda: "POWERING_DOWN" in host.state)
+    host.until(lambda: "PowerDown" in host.pod_states)
+    host.cordon()
+    assert stays(lambda: "DRAIN" not in host.state and host.reason == "saving")
+    if host.bed.slurm.version != "26.05":
+        return  # slurmctld looks every ten seconds only: once is enough
+    host.until(lambda: "POWERED_DOWN" in host.state, within_s=20)
+    assert stays(lambda: "DRAIN" not in host.state and host.reason == "saving")
+
+
+@pytest.mark.usefixtures("service")
+def test_S13_a_node_in_state_unknown_is_left_alone(host: Host) -> None:
+    """After a restart of slurmctld, until its slurmd registers."""
+    slurm = host.bed.slurm
+    slurm.stop_slurmd(host.name)
+    slurm.stop_slurmctld()
+    slurm.start_slurmctld()
+    host.until(lambda: "UNKNOWN" in host.state)
+    host.until(lambda: "Unknown" in host.pod_states)
+    host.cordon()
+    assert stays(lambda: "UNKNOWN" in host.state and host.reason == "")
+    slurm.start_slurmd(host.name)
+    host.until_drained(CORDONED)
+
+
+@pytest.mark.usefixtures("service")
+def test_S13_S02_an_invalid_registration_is_left_alone(host: Host) -> None:
+    """Fewer GPUs than configured. slurmctld writes its own reason over ours: theirs from then on.
+
+    With a text of ours put back by hand it is still not lifted while INVALID_REG stands.
+    """
+    slurm = host.bed.slurm
+    gres = slurm.root / "etc/slurm/gres.conf"
+    whole = gres.read_text()
+    host.cordon()
+    host.until_drained(CORDONED)
+    number = int(host.name[1:])
+    count = len(slurm.conf.slurmd_names)
+    others = f"n[{','.join(_ranges(number, count))}]"
+    gres.write_text(
+        whole.replace(f"n[1-{count}]", others)
+        + f"NodeName={host.name} Name=gpu File=/opt/testbed/gpu0\n"
+    )
+    try:
+        slurm.stop_slurmd(host.name)
+        slurm.start_slurmd(host.name)
+        host.until(lambda: "INVALID_REG" in host.state)
+        host.until(lambda: "InvalidReg" in host.pod_states)
+        theirs = host.drain
+        assert theirs[1].startswith("gres/gpu count reported lower")
+        host.uncordon()
+        assert stays(lambda: host.drain == theirs, for_s=0.6)
+        host.update(reason="k8s: put back by hand")
+        ours = host.drain
+        assert stays(lambda: host.drain == ours and "INVALID_REG" in host.state)
+    finally:
+        gres.write_text(whole)
+    slurm.stop_slurmd(host.name)
+    slurm.start_slurmd(host.name)
+    host.until(lambda: "INVALID_REG" not in host.state)
+    host.until_free()
+
+
+def _ranges(left_out: int, count: int) -> list[str]:
+    parts = [(1, left_out - 1), (left_out + 1, count)]
+    return [f"{first}-{last}" for first, last in parts if first <= last]
+
+
+@pytest.mark.usefixtures("service")
+def test_S13_not_responding_alone_stops_no_drain(host: Host) -> None:
+    """A node taken back from DOWN whose slurmd is gone: IDLE and NOT_RESPONDING."""
+    host.bed.slurm.stop_slurmd(host.name)
+    host.update(state="down", reason="x")
+    host.update(state="resume")
+    host.until(lambda: host.state == {"IDLE", "NOT_RESPONDING"})
+    host.cordon()
+    host.until_drained(CORDONED)
+    assert "NOT_RESPONDING" in host.state
+    host.until(lambda: host.node_conditions["NotResponding"] == "True")
+    host.bed.slurm.start_slurmd(host.name)
+
+
+# --- S14, S15, S17, S18
+
+
+def test_S14_a_drain_with_our_reason_is_asked_for_no_more(
+    stage: Stage, serve: Serve, host: Host
+) -> None:
+    """A service that starts and finds its own work done sends no update of state at all.
+
+    Nor while it still has to ask by name whether a Pod is gone, the first cause of the second.
+    """
+    serve()
+    second = stage.take()
+    for one in (host, second):
+        one.until(lambda one=one: one.mark)  # type: ignore[misc]
+        one.cordon()
+    second.delete_pod()
+    host.until_drained(CORDONED)
+    second.until_drained("k8s: pod terminated")
+    stage.quit()
+    before = host.drain, second.drain
+    time.sleep(1.1)  # slurmctld's times have whole seconds
+    service = serve()
+    assert stays(lambda: (host.drain, second.drain) == before, for_s=0.6)
+    assert service.writes(slurm_node=host.name, action="drain") == []
+    assert service.writes(slurm_node=second.name, action="drain") == []
+
+
+@pytest.mark.usefixtures("service")
+def test_S15_a_drain_with_an_empty_reason_is_nobodys_to_touch(host: Host) -> None:
+    """slurmrestd takes a DRAIN without reason; no cause rewrites it, none lifts it."""
+    host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"])
+    host.until(lambda: host.node_conditions.get("Cordon") == "True")
+    theirs = host.drain
+    assert theirs[:2] == (True, "")
+    host.cordon()
+    assert stays(lambda: host.drain == theirs)
+    host.uncordon()
+    assert stays(lambda: host.drain == theirs)
+    host.until(lambda: host.annotation("drain") == ("(no reason given)", "(no reason given)"))
+
+
+@pytest.mark.usefixtures("service")
+def test_S17_a_reason_is_made_safe_before_it_is_written(host: Host) -> None:
+    """Control characters, quotes, a comment sign, a backslash, bidi marks; 256 characters."""
+    hostile = 'a\x00b\n"c" #d \\e \u202e\u2028 RealMemory=1 ' + "é" * 400
+    host.cordon(reason=hostile.replace("\x00", "\x01"))
+    host.until(lambda: "DRAIN" in host.state)
+    text = host.reason
+    assert text.startswith("k8s: node cordoned: a b 'c' d /e RealMemory=1 éé")
+    assert len(text) == 256
+    assert text.isprintable()
+    shown = host.bed.slurm.scontrol("show", "node", host.name)
+    assert shown.count("Reason=") == 1
+    before = host.drain
+    assert stays(lambda: host.drain == before)
+
+
+@pytest.mark.usefixtures("service")
+def test_S17_slurmctld_keeps_such_a_reason_over_its_restart(host: Host) -> None:
+    """It goes through its state file and comes back the same."""
+    host.cordon(reason="ä" * 300)
+    host.until(lambda: "DRAIN" in host.state)
+    text = host.reason
+    host.bed.slurm.stop_slurmctld()
+    host.bed.slurm.start_slurmctld()
+    host.until(lambda: host.drained_as(text))
+    host.uncordon()
+    host.until_free()
+
+
+def test_S18_a_node_unknown_to_kubernetes_is_never_touched(
+    stage: Stage, serve: Serve, host: Host
+) -> None:
+    """No Node, no Pod, no mark: not even where somebody wrote a text that looks like ours."""
+    stage.quit()
+    host.delete_pod()
+    host.bed.kube.delete_node(host.name)
+    host.update(comment="")
+    host.update(state="drain", reason="k8s: looks like ours")
+    before = host.drain
+    serve()
+    assert stays(lambda: host.drain == before and host.comment == "")
+    host.update(state="undrain")
+    assert stays(lambda: "DRAIN" not in host.state and host.comment == "")
+
+
+# --- S16
+
+
+def test_S16_two_living_pods_that_claim_one_node_stop_it(host: Host, service: Service) -> None:
+    """Nothing is written; Event, metric, log and condition name both; alone again it goes on."""
+    host.until(lambda: host.mark)
+    host.create_pod(name=f"other-{host.name}")
+    host.until(lambda: "SlurmNodeConflict" in host.events())
+    events = host.events()
+    assert f"slurm/other-{host.name}" in events
+    assert f"slurm/{host.pod_name}" in events
+    eventually(lambda: service.metric("sunk_sync_conflicts") >= 1, "the metric")
+    assert service.lines("conflicting claims")
+    host.until(lambda: any(one["type"] == "SlurmNodeConflict" for one in _conditions(host)))
+    before = host.drain
+    host.annotate_pod(cordon="true")
+    host.cordon()
+    assert stays(lambda: host.drain == before)
+    host.bed.kube.delete_pod(f"other-{host.name}", NAMESPACE)
+    host.until_drained(CORDONED)
+    host.until(lambda: not any(one["type"] == "SlurmNodeConflict" for one in _conditions(host)))
+    eventually(lambda: service.metric("sunk_sync_conflicts") == 0, "the metric back")
+
+
+def _conditions(host: Host) -> list[dict[str, str]]:
+    return list(host.pod["status"]["conditions"])
+
+
+@pytest.mark.usefixtures("service")
+def test_S16_a_pod_that_failed_or_succeeded_claims_nothing(host: Host) -> None:
+    """An evicted Pod that nobody cleaned away."""
+    for phase in ("Failed", "Succeeded"):
+        name = f"{phase.lower()}-{host.name}"
+        host.create_pod(name=name, annotations={"testbed/start-delay-s": "inf"})
+        host.bed.kube.end_pod(name, NAMESPACE, phase=phase)
+    time.sleep(0.3)
+    host.cordon()
+    host.until_drained(CORDONED)
+    host.uncordon()
+    host.until_free()
+
+
+@pytest.mark.usefixtures("service")
+def test_S16_a_terminating_pod_yields_to_the_one_that_replaces_it(host: Host) -> None:
+    """The new Pod's state counts, and the mark goes over to it."""
+    host.until(lambda: host.mark)
+    host.delete_pod(slowly=True)
+    host.until_drained("k8s: pod terminating")
+    name = f"new-{host.name}"
+    host.create_pod(name=name)
+    host.until_free()
+    host.until(lambda: host.mark["pod"] == name)
+    host.let_pod_end()
+    assert stays(lambda: host.free)
+
+
+@pytest.mark.usefixtures("service")
+def test_S16_two_nodes_that_claim_one_slurm_node_stop_it(stage: Stage, host: Host) -> None:
+    """By annotation; one of them is told so by an Event too."""
+    other = stage.take()
+    for one in (host, other):
+        one.until(lambda one=one: one.mark)  # type: ignore[misc]
+        one.delete_pod()
+        one.until_drained("k8s: pod terminated")
+    before = host.drain
+    other.annotate_node(slurm_node=host.name)
+    host.annotate_node(slurm_node=host.name)
+    describe = ("describe", "node", other.name)
+    other.until(lambda: "SlurmNodeConflict" in stage.bed.kube.kubectl(*describe))
+    host.cordon()
+    assert stays(lambda: host.drain == before)
+    other.annotate_node(slurm_node=None)
+    host.create_pod()
+    host.until_drained(CORDONED)
+
+
+# --- S19
+
+
+class TestBreaker:
+    """At most three drains a minute may rest on something that is missing or not ready."""
+
+    LIMIT = 3
+
+    @pytest.fixture
+    def service(self, serve: Serve) -> Service:
+        return serve(max_drains_per_minute=str(self.LIMIT))
+
+    def test_S19_absences_beyond_the_limit_are_held_and_positive_causes_are_not(
+        self, service: Service, stage: Stage
+    ) -> None:
+        """Event, metric, log and /readyz say so; a Pod that is ready again is no longer held."""
+        hosts = [stage.take() for _ in range(6)]
+        for host in hosts:
+            host.set_pod_ready(ready=False)
+        not_ready = "k8s: pod not ready"
+        eventually(lambda: _drained(hosts) == self.LIMIT, "the first three drained")
+        assert stays(lambda: _drained(hosts) == self.LIMIT, for_s=1.5)
+        eventually(lambda: service.metric("sunk_sync_drains_held") == 3, "the metric")
+        assert "drains: degraded: 3 held" in service.readyz_verbose()[1]
+        eventually(lambda: service.lines("drains held", level="warning"), "the log")
+        events = stage.bed.kube.kubectl("get", "events", "-A", "-o", "wide")
+        assert "DrainsHeld" in events
+        free = [host for host in hosts if host.free]
+        free[0].cordon()
+        free[0].until_drained(CORDONED)
+        assert _drained(hosts) == self.LIMIT + 1
+        for host in hosts:
+            host.set_pod_ready(ready=True)
+        free[0].uncordon()
+        for host in hosts:
+            host.until_free()
+        eventually(lambda: service.metric("sunk_sync_drains_held") == 0, "none held")
+        assert not_ready not in {host.reason for host in hosts}
+
+    def test_S19_what_is_held_is_released_at_that_rate(
+        self, service: Service, stage: Stage
+    ) -> None:
+        """A minute later, a second complete listing agreeing. Takes that minute: 26.05 only."""
+        if stage.version != "26.05":
+            pytest.skip("the rate is a minute long and the same code: run on 26.05")
+        service.restart().settle()  # the minute before counts only within one process
+        hosts = [stage.take() for _ in range(5)]
+        began_s = time.monotonic()
+        for host in hosts:
+            host.set_pod_ready(ready=False)
+        eventually(lambda: _drained(hosts) == self.LIMIT, "three drained")
+        eventually(lambda: _drained(hosts) == 5, "the others released", within_s=75)
+        assert time.monotonic() - began_s > 59
+        eventually(lambda: service.lines("drains released"), "said so")
+        for host in hosts:
+            host.set_pod_ready(ready=True)
+        for host in hosts:
+            host.until_free()
+
+
+def _drained(hosts: list[Host]) -> int:
+    return sum("DRAIN" in host.state for host in hosts)
+
+
+# --- S20
+
+
+def test_S20_a_selector_that_matches_nothing_drains_nothing(stage: Stage, serve: Serve) -> None:
+    """Most marked Pods exist but no listing shows them: /readyz and an Event say `selector`."""
+    serve()
+    before = _states(stage)
+    service = serve(slurmd_selector="app.kubernetes.io/component=typo")
+    eventually(lambda: "selector: degraded" in service.readyz_verbose()[1], "/readyz says selector")
+    assert stays(lambda: _states(stage) == before, for_s=1.5)
+    events = stage.bed.kube.kubectl("get", "events", "-A", "-o", "wide")
+    assert "SlurmdSelectorMismatch" in events
+    assert [line["because"] for line in service.writes("drain")] == []
+    assert service.writes("undrain") == []
+
+
+def _states(stage: Stage) -> dict[str, tuple[bool, str]]:
+    answer = stage.bed.slurm.rest.call("GET", stage.bed.slurm.path("nodes/"))
+    return {row["name"]: ("DRAIN" in row["state"], row["reason"]) for row in answer["nodes"]}
+
+
+@pytest.fixture
+def without_role(stage: Stage) -> Iterator[None]:
+    """The account may read no Pod any more; its roles come back afterwards."""
+    rest = stage.bed.kube.rest
+    paths = [f"{RBAC}/rolebindings/{name}" for name in READERS]
+    bindings = [rest.call("GET", path) for path in paths]
+    for path in paths:
+        rest.call("DELETE", path)
+    yield
+    stage.quit()
+    for binding in bindings:
+        binding["metadata"] = {"name": binding["metadata"]["name"], "namespace": NAMESPACE}
+        rest.call("POST", f"{RBAC}/rolebindings", binding)
+
+
+@pytest.mark.usefixtures("without_role")
+def test_S20_a_listing_that_is_forbidden_is_no_absence(stage: Stage) -> None:
+    """403 means unknown: started without the right to list Pods, it writes nothing at all."""
+    stage.quit()
+    before = _states(stage)
+    service = Service(stage.bed, **{**QUICK, "log_level": "debug"}).start()
+    try:
+        eventually(lambda: service.lines("source lost", source="slurmd_pods"), service.tail())
+        time.sleep(1.0)
+        status, text = service.readyz_verbose()
+        assert status == 503
+        assert "kubernetes: slurmd pods: failed: not listed yet" in text
+        assert _states(stage) == before
+        assert service.write_count() == 0
+    finally:
+        service.kill9()
+
+
+def test_S20_a_read_by_name_that_is_forbidden_is_no_absence(
+    stage: Stage, serve: Serve, host: Host
+) -> None:
+    """A Pod vanishes while we may list but not get: unknown, not drained; allowed again it is."""
+    serve()
+    host.until(lambda: host.mark)
+    role = f"{RBAC}/roles/{ROLE}"
+    rest = stage.bed.kube.rest
+    standing = rest.call("GET", role)
+    try:
+        _may(stage, standing["rules"], get=False)
+        host.delete_pod(slowly=True)
+        host.until_drained("k8s: pod terminating")
+        host.let_pod_end()
+        assert stays(lambda: host.drained_as("k8s: pod terminating"), for_s=1.5)
+    finally:
+        _may(stage, standing["rules"], get=True)
+    serve().restart()
+    host.until_drained("k8s: pod terminated")
+
+
+def _may(stage: Stage, rules: list[dict[str, list[str]]], *, get: bool) -> None:
+    """Give or take the verb `get` of the role."""
+    changed = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if get or verb != "get"]}
+        for rule in rules
+    ]
+    content = "application/merge-patch+json"
+    stage.bed.kube.rest.call(
+        "PATCH", f"{RBAC}/roles/{ROLE}", {"rules": changed}, content_type=content
+    )
+    time.sleep(0.3)  # the authorizer learns of it by a watch
+
+
+def _terminated(service: Service, host: Host) -> list[Line]:
+    return service.writes("drain", slurm_node=host.name, reason="k8s: pod terminated")
+
+
+def test_S20_no_slurmd_pod_left_needs_a_read_by_name_for_each(stage: Stage, serve: Serve) -> None:
+    """The watch says they are gone; each is asked for by name before its host is drained."""
+    service = serve(log_level="debug")
+    hosts = [stage.take() for _ in range(3)]
+    for host in hosts:
+        host.until(lambda host=host: host.mark)  # type: ignore[misc]
+    since = service.mark()
+    for host in hosts:
+        host.delete_pod()
+    for host in hosts:
+        host.until_drained("k8s: pod terminated")
+    for host in hosts:
+        eventually(lambda host=host: _terminated(service, host), "told")  # type: ignore[misc]
+        drained = _terminated(service, host)[0]
+        looks = service.lines("read", pod=f"slurm/{host.pod_name}", action="look", since=since)
+        assert looks[0]["timestamp"] < drained["timestamp"]
+
+
+# --- nothing at all
+
+
+def test_a_dry_run_says_what_it_would_do_and_writes_nothing(
+    stage: Stage, serve: Serve, host: Host
+) -> None:
+    """--dry-run: the drain is told with its cause, neither side changes."""
+    serve()
+    host.until(lambda: host.mark)
+    service = serve(dry_run="true")
+    before, pod = _states(stage), host.pod["metadata"]["resourceVersion"]
+    host.cordon()
+    eventually(lambda: service.lines("not written", slurm_node=host.name), "told")
+    (line,) = service.lines("not written", slurm_node=host.name, action="drain")
+    assert line["because"].startswith(f"drained: Node {host.name} is cordoned")
+    assert line["why"] == "dry run"
+    assert stays(lambda: _states(stage) == before)
+    assert host.pod["metadata"]["resourceVersion"] == pod
+    assert service.write_count() == 0
+    host.uncordon()

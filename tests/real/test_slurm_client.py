@@ -1,0 +1,380 @@
+"""The Slurm side against real slurmctld and slurmrestd, 26.05 and 24.11."""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sunk_sync.actions import (
+    Action,
+    Done,
+    Drain,
+    Refused,
+    RewriteReason,
+    SetComment,
+    Undrain,
+    Unsure,
+)
+from sunk_sync.exchange import Exchange
+from sunk_sync.facts import Confirmed, ListingEnded, Lost, News, Observed, SlurmNode
+from sunk_sync.mark import Mark, mark_text
+from sunk_sync.slurm import controller
+from sunk_sync.slurm.answers import Answer, Failure
+from sunk_sync.slurm.calls import get_node, post_node
+from sunk_sync.slurm.client import Access, SlurmClient
+from sunk_sync.slurm.decode import dialect_of, read_nodes
+from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.push import SlurmPush
+from sunk_sync.slurm.token import Token
+from sunk_sync.slurm.wire import open_transport
+from sunk_sync.slurm_state import sanitise_reason
+from tests.real.conftest import require
+from tests.real.testbed import SlurmConf, SlurmServer
+from tests.real.testbed.cache import SLURM_SUITES
+
+pytestmark = pytest.mark.real
+
+CORDONED = "k8s: node cordoned"
+LIFTED = "lifted, was k8s: node cordoned"
+MARK = mark_text(Mark(cluster="ours", node="n1"))
+
+
+class Reader:
+    """A poll on a real server, and the news of it."""
+
+    def __init__(self, client: SlurmClient) -> None:
+        self.news: list[News] = []
+        random = Random(1)
+        self.poll = NodePoll(
+            client,
+            self.tell,
+            pace=Pace(),
+            time=Time(clock=time.monotonic, sleep=asyncio.sleep, random=random.random),
+        )
+
+    async def tell(self, news: Sequence[News]) -> None:
+        self.news.extend(news)
+
+    async def look(self) -> dict[str, SlurmNode] | None:
+        """One listing: the nodes, or None where nothing changed."""
+        self.news.clear()
+        assert await self.poll.poll() is None
+        if isinstance(self.news[-1], Confirmed):
+            return None
+        assert isinstance(self.news[-1], ListingEnded)
+        rows = [news.row for news in self.news if isinstance(news, Observed)]
+        return {row.name: row for row in rows if isinstance(row, SlurmNode)}
+
+
+@asynccontextmanager
+async def connected(
+    server: SlurmServer, *, token: Token | None = None, heard: list[Exchange] | None = None
+) -> AsyncIterator[SlurmClient]:
+    client = SlurmClient(
+        Access(addresses=(server.url,)),
+        token or Token(text=server.token()),
+        transport=open_transport(),
+        clock=time.monotonic,
+        on_exchange=([] if heard is None else heard).append,
+    )
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+@pytest.fixture(params=SLURM_SUITES)
+def own_server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
+    """One to break."""
+    require(slurm=request.param)
+    with SlurmServer(request.param, SlurmConf(slurmds=2)) as server:
+        server.wait_until_idle()
+        yield server
+
+
+@pytest.fixture
+async def client(slurm_server: SlurmServer) -> AsyncIterator[SlurmClient]:
+    """A client of the shared server, which is put back as it was."""
+    async with connected(slurm_server) as connection:
+        yield connection
+    for name, state in slurm_server.states().items():
+        slurm_server.update_slurm_node(name, comment="")
+        if "DRAIN" in state:
+            slurm_server.update_slurm_node(name, state=["UNDRAIN"], reason="put back")
+        if "DOWN" in state:
+            slurm_server.update_slurm_node(name, state=["RESUME"])
+    slurm_server.wait_until_idle()
+
+
+async def read(client: SlurmClient, name: str) -> SlurmNode:
+    answer = await client.call(get_node(name))
+    assert isinstance(answer, Answer)
+    nodes = read_nodes(answer.body)
+    assert not isinstance(nodes, Failure)
+    return nodes[0]
+
+
+async def test_the_newest_version_is_negotiated(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """v0.0.45 with 26.05, v0.0.42 with 24.11."""
+    await read(client, "n1")
+    assert client.endpoint.version == slurm_server.api_version
+    assert client.endpoint.release.startswith(slurm_server.version)
+
+
+async def test_F4_an_error_is_read_and_the_next_answer_is_the_right_one(
+    client: SlurmClient,
+) -> None:
+    """26.05 sends two answers to a wrong question."""
+    for _ in range(5):
+        wrong = await client.call(post_node("nosuch", b'{"state":["DRAIN"],"reason":"k8s: x"}'))
+        assert isinstance(wrong, Failure)
+        assert (wrong.kind, wrong.error_number) == ("no_such", 2018)
+        unknown = await client.call(get_node("nosuch"))
+        assert isinstance(unknown, Failure)
+        assert unknown.kind == "no_such"
+        assert (await read(client, "n1")).name == "n1"
+
+
+async def test_a_listing_holds_every_node(slurm_server: SlurmServer, client: SlurmClient) -> None:
+    """As slurmctld says it."""
+    nodes = await Reader(client).look()
+    assert nodes is not None
+    assert {name: set(node.state) for name, node in nodes.items()} == {
+        name: set(state) for name, state in slurm_server.states().items()
+    }
+
+
+async def test_a_quiet_cluster_is_confirmed_by_304_where_the_server_can(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """26.05 can; 24.11 lists anew each time."""
+    reader = Reader(client)
+    quiet = dialect_of(slurm_server.api_version).conditional_nodes
+    for _ in range(8):
+        nodes = await reader.look()
+        if nodes is None or not quiet:
+            break
+        await asyncio.sleep(1)
+    assert (nodes is None) == quiet
+
+
+async def test_no_change_hides_behind_304(slurm_server: SlurmServer, client: SlurmClient) -> None:
+    """update_time counts whole seconds: changes at any moment around a listing are seen."""
+    reader = Reader(client)
+    random = Random(7)
+    known = await reader.look() or {}
+    for number in range(16):
+        await asyncio.sleep(random.uniform(0, 1.2))
+        slurm_server.update_slurm_node("n2", comment=f"change {number}")
+        known = await reader.look() or known
+        assert known["n2"].comment == f"change {number}"
+
+
+async def test_S1_S2_S9_S14_a_drain_comes_changes_and_goes(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """Each outcome shows the node as a read after it does."""
+    push = SlurmPush(client, time.monotonic).push
+    steps: list[Action] = [
+        Drain("n1", CORDONED),
+        Drain("n1", "k8s: pod terminating"),
+        Undrain("n1", LIFTED),
+    ]
+    for action in steps:
+        (outcome,) = await push([action])
+        assert isinstance(outcome, Done)
+        (news,) = outcome.seen
+        assert isinstance(news, Observed)
+        assert isinstance(news.row, SlurmNode)
+        after = await read(client, "n1")
+        assert (after.state - {"NOT_RESPONDING"}, after.reason) == (news.row.state, news.row.reason)
+        (again,) = await push([action])
+        assert isinstance(again, Done)
+    clears = dialect_of(slurm_server.api_version).undrain_clears_reason
+    assert after.reason == ("" if clears else LIFTED)
+
+
+async def test_S11_S15_a_drain_of_others_is_untouched(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """With a reason or without."""
+    push = SlurmPush(client, time.monotonic).push
+    slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="bad disk")
+    slurm_server.update_slurm_node("n2", state=["DRAIN"])
+    before = [await read(client, name) for name in ("n1", "n2")]
+    actions = [kind(name, LIFTED) for name in ("n1", "n2") for kind in (Drain, Undrain)]
+    assert {type(outcome) for outcome in await push(actions)} == {Refused}
+    assert [await read(client, name) for name in ("n1", "n2")] == before
+
+
+async def test_S13_a_down_node_keeps_its_reason(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """A DRAIN would overwrite it."""
+    slurm_server.update_slurm_node("n1", state=["DOWN"], reason="fan")
+    (outcome,) = await SlurmPush(client, time.monotonic).push([Drain("n1", CORDONED)])
+    assert isinstance(outcome, Refused)
+    assert (await read(client, "n1")).reason == "fan"
+
+
+async def test_S2_a_text_left_behind_is_rewritten(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """24.11 keeps the reason of an undrained node; on 26.05 none can be left behind."""
+    slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="k8s: old")
+    slurm_server.update_slurm_node("n1", state=["UNDRAIN"])
+    (outcome,) = await SlurmPush(client, time.monotonic).push([RewriteReason("n1", LIFTED)])
+    after = await read(client, "n1")
+    if dialect_of(slurm_server.api_version).undrain_clears_reason:
+        assert isinstance(outcome, Refused)
+        assert after.reason == ""
+    else:
+        assert isinstance(outcome, Done)
+        assert after.reason == LIFTED
+    assert "DRAIN" not in after.state
+
+
+async def test_S17_a_reason_is_read_back_as_it_was_written(client: SlurmClient) -> None:
+    """Else it would be written again and again."""
+    push = SlurmPush(client, time.monotonic).push
+    texts = ["größer µ 中文 🙂", 'say "no" \\ #1 a=b, c;d', "x" * 400, "a\tb\nc", "<&>'`$(x)|%s%n"]
+    for text in texts:
+        reason = sanitise_reason(f"k8s: {text}")
+        assert isinstance((await push([Drain("n1", reason)]))[0], Done)
+        assert (await read(client, "n1")).reason == reason
+
+
+async def test_M8_a_mark_is_written_over_nothing_and_over_ours(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """A comment of others stays."""
+    push = SlurmPush(client, time.monotonic).push
+    newer = mark_text(Mark(cluster="ours", node="n1", pod="p"))
+    for text in (MARK, newer):
+        assert isinstance((await push([SetComment("n1", text)]))[0], Done)
+        assert (await read(client, "n1")).comment == text
+    slurm_server.update_slurm_node("n1", comment="rack 7")
+    assert isinstance((await push([SetComment("n1", MARK)]))[0], Refused)
+    assert (await read(client, "n1")).comment == "rack 7"
+
+
+async def test_many_drains_are_one_request(slurm_server: SlurmServer) -> None:
+    """Three nodes of one reason, and an unknown one beside them."""
+    heard: list[Exchange] = []
+    async with connected(slurm_server, heard=heard) as client:
+        push = SlurmPush(client, time.monotonic).push
+        names = ["n1", "n2", "n3", "nosuch"]
+        outcomes = await push([Drain(name, CORDONED) for name in names])
+        assert [type(outcome) for outcome in outcomes] == [Done, Done, Done, Refused]
+        assert [each.path for each in heard if each.method == "POST"] == ["/slurm/nodes/"]
+        await push([Undrain(name, LIFTED) for name in names])
+    slurm_server.wait_until_idle()
+
+
+async def test_the_controller_tells_of_itself(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """KillWait only from 26.05 on."""
+    conf = await controller.read_conf(client)
+    if dialect_of(slurm_server.api_version).conf:
+        assert not isinstance(conf, Failure)
+        assert (conf.kill_wait_s, conf.message_timeout_s) == (slurm_server.conf.kill_wait_s, 10)
+    else:
+        assert isinstance(conf, Failure)
+        assert conf.kind == "unserved"
+    pings = await controller.ping(client)
+    assert not isinstance(pings, Failure)
+    assert [ping.responding for ping in pings] == [True]
+    assert not isinstance(await controller.diag(client), Failure)
+
+
+async def test_F5_an_expired_token_is_a_value_and_a_new_one_heals(
+    slurm_server: SlurmServer, tmp_path: Path
+) -> None:
+    """The file is looked at when the server says no."""
+    path = tmp_path / "token"
+    path.write_text(slurm_server.token(lifespan_s=1))
+    token = Token(path=str(path))
+    async with connected(slurm_server, token=token) as client:
+        expires_at_s = token.current() and token.expires_at_s
+        assert expires_at_s
+        await asyncio.sleep(max(0.0, float(expires_at_s) - time.time()) + 1.1)
+        refused = await client.call(get_node("n1"))
+        assert isinstance(refused, Failure)
+        assert refused.kind == "auth"
+        path.write_text(slurm_server.token())
+        assert isinstance(await client.call(get_node("n1")), Answer)
+
+
+async def test_F4_slurmctld_down_is_told_and_heals(own_server: SlurmServer) -> None:
+    """Reads and writes are answered after ten seconds; the poll goes on by itself."""
+    async with connected(own_server) as client:
+        reader = Reader(client)
+        running = asyncio.ensure_future(reader.poll.run())
+        await until(lambda: ListingEnded("slurm_nodes") in reader.news)
+        await asyncio.to_thread(own_server.stop_slurmctld)
+        (outcome,) = await SlurmPush(client, time.monotonic).push([Drain("n1", CORDONED)])
+        assert isinstance(outcome, Unsure)
+        assert outcome.why.startswith("controller down")
+        await until(lambda: any(isinstance(news, Lost) for news in reader.news))
+        reader.news.clear()
+        await asyncio.to_thread(own_server.start_slurmctld)
+        await until(lambda: ListingEnded("slurm_nodes") in reader.news)
+        running.cancel()
+
+
+async def test_F4_slurmrestd_down_is_told_at_once_and_heals(own_server: SlurmServer) -> None:
+    """No deadline has to pass."""
+    async with connected(own_server) as client:
+        await read(client, "n1")
+        await asyncio.to_thread(own_server.stop_slurmrestd)
+        began_s = time.monotonic()
+        failure = await client.call(get_node("n1"))
+        assert isinstance(failure, Failure)
+        assert failure.kind == "unreachable"
+        assert time.monotonic() - began_s < 1
+        await asyncio.to_thread(own_server.start_slurmrestd)
+        assert (await read(client, "n1")).name == "n1"
+
+
+async def test_F4_a_reason_in_another_encoding_does_not_blind_us(own_server: SlurmServer) -> None:
+    """scontrol takes Latin-1, slurmrestd hands it on, and it is no UTF-8."""
+    command = own_server.in_root("scontrol", "update", "nodename=n1", "state=drain")
+    await asyncio.to_thread(
+        subprocess.run, [*map(os.fsencode, command), b"reason=d\xe9faillant"], check=True
+    )
+    async with connected(own_server) as client:
+        nodes = await Reader(client).look()
+        assert nodes is not None
+        assert nodes["n1"].reason == "d\ufffdfaillant"
+        assert (await read(client, "n1")) == nodes["n1"]
+
+
+async def test_F11_a_reconfigure_is_seen_in_the_next_listing(own_server: SlurmServer) -> None:
+    """Whatever it left of our mark, the poll shows it."""
+    async with connected(own_server) as client:
+        push = SlurmPush(client, time.monotonic).push
+        await push([SetComment("n1", MARK), Drain("n1", CORDONED)])
+        reader = Reader(client)
+        await reader.look()
+        await asyncio.to_thread(own_server.reconfigure)
+        nodes = await reader.look()
+        assert nodes is not None
+        assert nodes["n1"].comment == (await read(client, "n1")).comment
+        assert nodes["n1"].reason == CORDONED
+
+
+async def until(condition: object, *, deadline_s: float = 30) -> None:
+    """Wait until it holds."""
+    assert callable(condition)
+    async with asyncio.timeout(deadline_s):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

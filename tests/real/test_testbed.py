@@ -1,0 +1,403 @@
+"""The test bed keeps its own promises: real servers, on their own, gone with their owner."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import require
+from tests.real.testbed import (
+    Bed,
+    BedError,
+    KubeServer,
+    RestError,
+    SlurmConf,
+    SlurmServer,
+    kube_objects,
+    sandbox,
+)
+from tests.real.testbed import build as building
+from tests.real.testbed.build import build
+from tests.real.testbed.cache import KUBE_DEFAULT, Artifact
+from tests.real.testbed.kubelet import END_DELAY, EXIT_CODE, RUN, START_DELAY
+from tests.real.testbed.ports import Ports
+from tests.real.testbed.progress import Progress
+from tests.real.testbed.up import write_commands
+
+pytestmark = pytest.mark.real
+
+# A process that starts a bed, says what it consists of, and waits to be killed.
+OWNER = """
+import json, time
+from tests.real.testbed import SlurmServer
+slurm = SlurmServer("26.05")
+pids = [slurm.init_pid, *(daemon.pid for daemon in slurm.daemons.values())]
+supervisor = slurm.supervisor_pid
+slurm.daemons["slurmctld"].pause()
+print(json.dumps([str(slurm.directory), pids, supervisor]), flush=True)
+time.sleep(600)
+"""
+
+
+def eventually(condition: Callable[[], object], deadline_s: float = 5) -> None:
+    sandbox.wait_until(lambda: bool(condition()), "the claim", deadline_s=deadline_s)
+
+
+def ready(pod: Any) -> str | None:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return next((c["status"] for c in conditions if c["type"] == "Ready"), None)
+
+
+def gone(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except RestError as error:
+        return error.status == 404
+    return False
+
+
+# --- Slurm
+
+
+def test_slurm_is_the_version_asked_for(slurm_server: SlurmServer) -> None:
+    """Suites of a distribution move on: another Slurm must never pass unnoticed."""
+    assert f"slurm-wlm {slurm_server.version}." in slurm_server.scontrol("--version")
+    ping = slurm_server.rest.call("GET", slurm_server.path("ping/"))
+    assert [controller["responding"] for controller in ping["pings"]] == [True]
+    assert ping["meta"]["slurm"]["release"].startswith(slurm_server.version)
+
+
+def test_real_slurmd_run_a_job(slurm_server: SlurmServer) -> None:
+    names = slurm_server.conf.slurmd_names
+    said = slurm_server.run_in_root("srun", "-N3", "sh", "-c", "echo $SLURMD_NODENAME")
+    assert sorted(said.split()) == names
+
+
+def test_drain_and_undrain_by_rest(slurm_server: SlurmServer) -> None:
+    slurm_server.update_slurm_node("n[1-2]", state=["DRAIN"], reason="testbed: check")
+    states = slurm_server.states()
+    assert ["DRAIN" in states[name] for name in ("n1", "n2", "n3")] == [True, True, False]
+    assert slurm_server.slurm_node("n1")["reason"] == "testbed: check"
+    slurm_server.update_slurm_node("n[1-2]", state=["UNDRAIN"], reason="testbed: over")
+    assert not any("DRAIN" in state for state in slurm_server.states().values())
+
+
+def test_slurm_refuses_a_wrong_token(slurm_server: SlurmServer) -> None:
+    with pytest.raises(RestError) as refusal:
+        type(slurm_server.rest)(slurm_server.url).call("GET", slurm_server.path("nodes/"))
+    assert refusal.value.status == 401
+
+
+@pytest.mark.parametrize("version", ["26.05", "24.11"])
+def test_idle_nodes_without_slurmd(version: str) -> None:
+    """Enough hosts for the figures of 1,000, on both versions."""
+    require(slurm=version)
+    with SlurmServer(version, SlurmConf(slurmds=1, external_nodes=1000)) as slurm:
+        slurm.update_slurm_node("x[1-1000]", state=["DRAIN"], reason="testbed: all")
+        states = slurm.states()
+        assert len(states) == 1001
+        assert sum("DRAIN" in state for state in states.values()) == 1000
+        assert "DRAIN" not in states["n1"]
+
+
+@pytest.mark.parametrize("version", ["26.05", "24.11"])
+def test_servers_of_slurm_stop_and_come_back(version: str) -> None:
+    """A SIGTERM of slurmctld keeps a drain; every part can be stopped by itself."""
+    require(slurm=version)
+    conf = SlurmConf(slurmds=2, gpus=2, extra_lines=["SlurmdTimeout=7"])
+    with SlurmServer(version, conf) as slurm:
+        slurm.update_slurm_node("n1", state=["DRAIN"], reason="testbed: kept")
+        slurm.stop_slurmctld()
+        assert "DOWN" in slurm.run_in_root("sh", "-c", "scontrol ping || true")
+        slurm.start_slurmctld()
+        slurm.stop_slurmrestd()
+        with pytest.raises(OSError, match="refused"):
+            slurm.states()
+        slurm.start_slurmrestd()
+        slurm.stop_slurmd("n2")
+        slurm.start_slurmd("n2")
+        slurm.reconfigure(SlurmConf(slurmds=2, gpus=2, extra_lines=["SlurmdTimeout=9"]))
+        eventually(lambda: {"IDLE", "DRAIN"} <= set(slurm.states()["n1"]))
+        slurm.update_slurm_node("n1", state=["UNDRAIN"], reason="testbed: over")
+        slurm.wait_until_idle()
+        assert slurm.slurm_node("n1")["gres"] == "gpu:2"
+        assert " 9 sec" in slurm.scontrol("show", "config").split("SlurmdTimeout")[1]
+
+
+def test_a_paused_slurmctld_hangs_and_goes_on(slurm_server: SlurmServer) -> None:
+    """The fault that no closed port tells of."""
+    slurmctld = slurm_server.daemons["slurmctld"]
+    slurmctld.pause()
+    with pytest.raises(BedError, match="no end after"):
+        sandbox.run(slurm_server.in_root("sinfo", "-h"), deadline_s=0.5)
+    slurmctld.resume()
+    assert "idle" in slurm_server.sinfo("-h")
+    slurm_server.wait_until_idle()
+
+
+def test_a_paused_server_can_be_stopped(slurm_server: SlurmServer) -> None:
+    slurm_server.daemons["slurmd-n3"].pause()
+    slurm_server.stop_slurmd("n3")
+    assert not slurm_server.daemons["slurmd-n3"].running
+    slurm_server.start_slurmd("n3")
+    slurm_server.wait_until_idle()
+
+
+# --- Kubernetes
+
+
+@pytest.fixture
+def namespace(kube_server: KubeServer) -> Iterator[str]:
+    kube_server.ensure_namespace("testbed")
+    kube_server.add_nodes("m1")
+    yield "testbed"
+    kube_server.delete_node("m1")
+    kube_server.rest.call("DELETE", "/api/v1/namespaces/testbed/pods", {"gracePeriodSeconds": 0})
+
+
+def test_kubernetes_is_the_version_asked_for(kube_server: KubeServer) -> None:
+    said = json.loads(kube_server.kubectl("version", "-o", "json"))
+    assert said["serverVersion"]["gitVersion"] == f"v{kube_server.version}"
+    assert said["clientVersion"]["gitVersion"] == f"v{kube_server.version}"
+
+
+def test_the_kubelet_stand_in_runs_and_ends_pods(kube_server: KubeServer, namespace: str) -> None:
+    kube_server.create(kube_objects.pod("p1", namespace=namespace, node="m1"))
+    eventually(lambda: ready(kube_server.pod("p1", namespace)) == "True")
+    assert kube_server.pod("p1", namespace)["status"]["phase"] == "Running"
+    kube_server.delete_pod("p1", namespace)
+    eventually(lambda: gone(lambda: kube_server.pod("p1", namespace)))
+
+
+def test_a_pod_without_a_node_is_left_alone(kube_server: KubeServer, namespace: str) -> None:
+    kube_server.create(kube_objects.pod("p2", namespace=namespace))
+    time.sleep(0.2)
+    assert kube_server.pod("p2", namespace)["status"]["phase"] == "Pending"
+
+
+def test_a_slow_pod_starts_and_ends_late(kube_server: KubeServer, namespace: str) -> None:
+    """An infinite delay holds it; a Node's knob counts for its Pods, the Pod's own wins."""
+    kube_server.annotate_node("m1", {START_DELAY: "inf", END_DELAY: "inf"})
+    patient = kube_objects.pod("p3", namespace=namespace, node="m1")
+    quick = kube_objects.pod("p4", namespace=namespace, node="m1", annotations={START_DELAY: "0"})
+    kube_server.create(patient, quick)
+    eventually(lambda: ready(kube_server.pod("p4", namespace)) == "True")
+    assert kube_server.pod("p3", namespace)["status"]["phase"] == "Pending"
+    kube_server.annotate_node("m1", {START_DELAY: "0.3"})
+    eventually(lambda: ready(kube_server.pod("p3", namespace)) == "True")
+    kube_server.delete_pod("p3", namespace)
+    time.sleep(0.3)
+    assert "deletionTimestamp" in kube_server.pod("p3", namespace)["metadata"]
+    kube_server.annotate_pod("p3", namespace, {END_DELAY: "0"})
+    eventually(lambda: gone(lambda: kube_server.pod("p3", namespace)))
+    kube_server.annotate_node("m1", {START_DELAY: None, END_DELAY: None})
+
+
+@pytest.mark.parametrize(("exit_code", "phase"), [("0", "Succeeded"), ("1", "Failed")])
+def test_a_pod_ends_by_itself(
+    kube_server: KubeServer, namespace: str, exit_code: str, phase: str
+) -> None:
+    knobs = {RUN: "0.2", EXIT_CODE: exit_code}
+    name = f"ends-{exit_code}"
+    kube_server.create(kube_objects.pod(name, namespace=namespace, node="m1", annotations=knobs))
+    eventually(lambda: kube_server.pod(name, namespace)["status"]["phase"] == phase)
+    assert ready(kube_server.pod(name, namespace)) == "False"
+
+
+def test_a_test_sets_pods_and_nodes_unready(kube_server: KubeServer, namespace: str) -> None:
+    """The stand-in does not take back what a test says."""
+    kube_server.create(kube_objects.pod("p5", namespace=namespace, node="m1"))
+    eventually(lambda: ready(kube_server.pod("p5", namespace)) == "True")
+    kube_server.set_pod_ready("p5", namespace, ready=False)
+    kube_server.set_node_ready("m1", ready=False)
+    time.sleep(0.3)
+    assert ready(kube_server.pod("p5", namespace)) == "False"
+    assert ready(kube_server.node("m1")) == "Unknown"
+    kube_server.set_node_ready("m1", ready=True)
+    assert ready(kube_server.node("m1")) == "True"
+    kube_server.end_pod("p5", namespace, phase="Failed")
+    assert kube_server.pod("p5", namespace)["status"]["phase"] == "Failed"
+
+
+def test_a_service_account_may_only_what_it_was_given(kube_server: KubeServer) -> None:
+    kubeconfig = kube_server.kubeconfig_for("nobody", "testbed", lifespan_s=600)
+    assert "system:serviceaccount:testbed:nobody" in kube_server.kubectl(
+        "auth", "whoami", kubeconfig=kubeconfig
+    )
+    with pytest.raises(BedError, match="forbidden"):
+        kube_server.kubectl("get", "nodes", kubeconfig=kubeconfig)
+
+
+@pytest.mark.parametrize("a_signal", [signal.SIGTERM, signal.SIGKILL])
+def test_the_api_server_restarts_with_everything(
+    kube_server: KubeServer, namespace: str, a_signal: signal.Signals
+) -> None:
+    """etcd keeps the objects, and the stand-in goes on."""
+    kube_server.restart(a_signal)
+    name = f"after-{a_signal.name.lower()}"
+    kube_server.create(kube_objects.pod(name, namespace=namespace, node="m1"))
+    eventually(lambda: ready(kube_server.pod(name, namespace)) == "True")
+
+
+# --- both
+
+
+def test_hosts_exist_in_both_worlds(bed: Bed) -> None:
+    for name in bed.slurm.conf.names:
+        eventually(lambda: ready(bed.kube.pod(f"slurmd-{name}", "slurm")) == "True")  # noqa: B023
+        assert bed.kube.pod(f"slurmd-{name}", "slurm")["spec"]["nodeName"] == name
+        assert "IDLE" in bed.slurm.slurm_node(name)["state"]
+
+
+def test_kubectl_and_sinfo_of_the_bed_work(bed: Bed) -> None:
+    """What `up` prints: commands that need nothing but a shell."""
+    commands = write_commands(bed, bed.kube.directory / "bin")
+    subprocess.run([commands / "kubectl", "cordon", "n1"], check=True, capture_output=True)
+    assert bed.kube.node("n1")["spec"]["unschedulable"] is True
+    bed.kube.cordon("n1", unschedulable=False)
+    assert "unschedulable" not in bed.kube.node("n1")["spec"]
+    said = subprocess.run([commands / "sinfo", "-h"], check=True, capture_output=True, text=True)
+    assert "n[1-3]" in said.stdout
+
+
+def test_two_beds_do_not_see_each_other(bed: Bed) -> None:
+    require(slurm="26.05")
+    with Bed.start(kube=KUBE_DEFAULT, slurm="26.05", conf=SlurmConf(slurmds=1)) as other:
+        other.kube.cordon("n1")
+        other.slurm.update_slurm_node("n1", state=["DRAIN"], reason="testbed: other")
+        assert "unschedulable" not in bed.kube.node("n1")["spec"]
+        assert "DRAIN" not in bed.slurm.states()["n1"]
+        directories = [other.kube.directory, other.slurm.directory]
+        assert all(directory.exists() for directory in directories)
+    assert not any(directory.exists() for directory in directories)
+    assert "IDLE" in bed.slurm.states()["n1"]
+
+
+# --- the end
+
+
+def start_owner() -> tuple[subprocess.Popen[str], Path, list[int], int]:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    directory, pids, supervisor = json.loads(owner.stdout.readline())
+    assert all(map(alive, pids))
+    return owner, Path(directory), pids, supervisor
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def mounted(directory: Path) -> bool:
+    return str(directory) in Path("/proc/self/mounts").read_text()
+
+
+def test_a_killed_owner_leaves_nothing() -> None:
+    """kill -9 of the test process: servers (a paused one too), mounts and folder go at once."""
+    require(slurm="26.05")
+    owner, directory, pids, supervisor = start_owner()
+    with owner:
+        owner.kill()
+    eventually(lambda: not any(map(alive, [*pids, supervisor])))
+    assert not directory.exists()
+    assert not mounted(directory)
+
+
+def test_a_killed_supervisor_leaves_a_folder_that_the_next_start_sweeps() -> None:
+    require(slurm="26.05")
+    owner, directory, pids, supervisor = start_owner()
+    with owner:
+        os.kill(supervisor, signal.SIGKILL)
+        owner.kill()
+    eventually(lambda: not any(map(alive, pids)))
+    assert not mounted(directory)
+    sandbox.sweep()  # or that of another test process, just before
+    assert not directory.exists()
+
+
+def test_a_sweep_leaves_the_living_alone(bed: Bed) -> None:
+    sandbox.sweep()
+    assert bed.slurm.directory.exists()
+    assert "IDLE" in bed.slurm.states()["n1"]
+
+
+def test_a_server_that_cannot_start_says_why_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require(slurm="26.05")
+    monkeypatch.setattr(sandbox, "PREFIX", f"{sandbox.PREFIX}{os.getpid()}-")
+    with pytest.raises(BedError, match="NoSuchOption"):
+        SlurmServer("26.05", SlurmConf(extra_lines=["NoSuchOption=1"]))
+    assert not list(sandbox.base().glob(sandbox.PREFIX + "*"))
+
+
+def test_ports_are_never_given_twice() -> None:
+    first, second = Ports(), Ports()
+    try:
+        taken = [ports.take() for _ in range(50) for ports in (first, second)]
+        assert len(set(taken)) == 100
+        assert max(taken) < 32768
+    finally:
+        first.close()
+        second.close()
+
+
+# --- building
+
+
+def test_a_second_build_costs_nothing() -> None:
+    require(kube=KUBE_DEFAULT, slurm="26.05")
+    start_s = time.monotonic()
+    with Progress() as progress:
+        build(KUBE_DEFAULT, ["26.05"], progress)
+    assert time.monotonic() - start_s < 1
+
+
+def test_two_builds_at_once_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits; what a failed or killed build left is never taken for a result."""
+    monkeypatch.setenv("SUNK_SYNC_TESTBED_CACHE", str(tmp_path))
+    artifact = Artifact("thing-1", "recipe")
+    built = []
+
+    def slowly(part: Path) -> None:
+        time.sleep(0.2)
+        built.append(part)
+
+    def wrongly(_part: Path) -> None:
+        raise BedError("no luck")
+
+    with pytest.raises(BedError):
+        artifact.ensure(wrongly)
+    (tmp_path / ".thing-1-x.part").mkdir()
+    with ThreadPoolExecutor(2) as threads:
+        results = [threads.submit(artifact.ensure, slowly) for _ in range(2)]
+    assert sorted(result.result() for result in results) == [False, True]
+    assert len(built) == 1
+    assert artifact.built
+    assert not list(tmp_path.glob(".*.part"))
+    assert not Artifact("thing-1", "another recipe").built
+
+
+def test_another_slurm_in_the_suite_fails_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suite that has moved on must not become a bed that is called 26.05."""
+    monkeypatch.setenv("SUNK_SYNC_TESTBED_CACHE", str(tmp_path))
+    monkeypatch.setenv("DEBIAN_MIRROR", "none.invalid")
+    monkeypatch.setattr(building, "run_logged", lambda *_: None)
+    monkeypatch.setattr(building, "_first_line", lambda *_: "slurm-wlm 26.11.0")
+    require()
+    with (
+        Progress() as progress,
+        pytest.raises(BedError, match=r"now carries 'slurm-wlm 26\.11\.0'"),
+    ):
+        build(None, ["26.05"], progress)
+    assert not list(tmp_path.glob("slurm-26.05-*"))

@@ -1,0 +1,19 @@
+"""The real test bed: Kubernetes and Slurm servers, started in seconds, gone with their owner."""
+
+from tests.real.testbed.bed import Bed
+from tests.real.testbed.errors import BedError, CannotRunError
+from tests.real.testbed.kube import KubeServer
+from tests.real.testbed.rest import Rest, RestError
+from tests.real.testbed.slurm import SlurmServer
+from tests.real.testbed.slurm_conf import SlurmConf
+
+__all__ = [
+    "Bed",
+    "BedError",
+    "CannotRunError",
+    "KubeServer",
+    "Rest",
+    "RestError",
+    "SlurmConf",
+    "SlurmServer",
+]

@@ -1,0 +1,69 @@
+"""Both worlds at once: a real Kubernetes and a real Slurm that share hosts."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from tests.real.testbed import cache
+from tests.real.testbed.kube import KubeServer
+from tests.real.testbed.sandbox import sweep
+from tests.real.testbed.slurm import SlurmServer
+from tests.real.testbed.slurm_conf import SlurmConf
+
+SLURM_DEFAULT = "26.05"
+
+
+@dataclass(frozen=True)
+class Bed:
+    """`kube` and `slurm`, started side by side. Close it, or use it as a context manager."""
+
+    kube: KubeServer
+    slurm: SlurmServer
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        slurm: str = SLURM_DEFAULT,
+        kube: str = cache.KUBE_DEFAULT,
+        conf: SlurmConf | None = None,
+        hosts: bool = True,
+    ) -> Self:
+        """`hosts`: a Node and a slurmd Pod for every Slurm node of `conf`, of the same name."""
+        sweep()
+        with ThreadPoolExecutor(2) as threads:
+            futures = threads.submit(KubeServer, kube), threads.submit(SlurmServer, slurm, conf)
+        bed = cls(*_both(*futures))
+        try:
+            if hosts:
+                bed.kube.add_hosts(*bed.slurm.conf.names)
+        except BaseException:
+            bed.close()
+            raise
+        return bed
+
+    def close(self) -> None:
+        """Everything is gone afterwards: processes, mounts, files, ports."""
+        self.slurm.close()
+        self.kube.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _both(kube: Future[KubeServer], slurm: Future[SlurmServer]) -> tuple[KubeServer, SlurmServer]:
+    """Both servers, or neither."""
+    if kube.exception() is None and slurm.exception() is not None:
+        kube.result().close()
+    if slurm.exception() is None and kube.exception() is not None:
+        slurm.result().close()
+    return kube.result(), slurm.result()

@@ -1,0 +1,179 @@
+"""Builds the servers of the test bed once into the cache: Go modules and Debian packages."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from tests.real.testbed import cache, debian
+from tests.real.testbed.cache import Artifact
+from tests.real.testbed.errors import BedError, CannotRunError
+from tests.real.testbed.progress import Progress
+
+KUBE_COMMANDS = ("kube-apiserver", "kube-controller-manager", "kubectl")
+ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
+# Older ones cannot fetch the version of Go that a module asks for.
+OLDEST_GO = (1, 21)
+# An older debootstrap does not know the newer suites, so the script is named.
+DEBOOTSTRAP_SCRIPT = "/usr/share/debootstrap/scripts/sid"
+VERSION_FILE = "VERSION"
+
+Job = tuple[Artifact, Callable[[Path], None]]
+
+_running: set[subprocess.Popen[str]] = set()
+
+
+def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
+    """Build what is not in the cache and say what is. CannotRunError says what is missing."""
+    _check(
+        partial(_require_go_for, kube),
+        partial(_require_debian_for, slurm, progress),
+        partial(debian.require_command, "openssl", "openssl", progress),
+    )
+    jobs = [*_kube_jobs(kube, progress), *_slurm_jobs(slurm, progress)]
+    with ThreadPoolExecutor(max(1, len(jobs))) as threads:
+        results = [threads.submit(artifact.ensure, job) for artifact, job in jobs]
+        try:
+            for result in results:
+                result.result()
+        except KeyboardInterrupt:
+            for process in list(_running):
+                process.kill()
+            raise
+    for artifact in [*([cache.kube(kube)] if kube else []), *map(cache.slurm, slurm)]:
+        version = (artifact.path / VERSION_FILE).read_text().strip()
+        progress.say(artifact.name, f"{version}, in {artifact.path}")
+
+
+def _check(*requirements: Callable[[], None]) -> None:
+    """All that is missing in one error, not one after the other."""
+    missing = []
+    for requirement in requirements:
+        try:
+            requirement()
+        except CannotRunError as error:
+            missing.append(str(error))
+    if missing:
+        raise CannotRunError("\n  ".join(["", *missing]).strip())
+
+
+def run_logged(argv: Sequence[str | Path], log: Path, see: Callable[[str], None]) -> None:
+    """Run to the end with its output in the log; `see` gets each line. BedError if it fails."""
+    words = ["setpriv", "--pdeathsig", "KILL", *map(str, argv)]
+    with (
+        log.open("a") as out,
+        subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process,
+    ):
+        _running.add(process)
+        assert process.stdout is not None
+        last: list[str] = []
+        for line in process.stdout:
+            out.write(line)
+            see(line)
+            last = [*last[-9:], line.rstrip()]
+    _running.discard(process)
+    if process.returncode:
+        said = "\n  ".join(last)
+        raise BedError(f"{argv[0]} failed (exit {process.returncode}, all in {log}):\n  {said}")
+
+
+# --- Kubernetes
+
+
+def _kube_jobs(version: str | None, progress: Progress) -> list[Job]:
+    if not version or cache.kube(version).built:
+        return []
+    return [(cache.kube(version), partial(_build_kube, version, progress))]
+
+
+def _require_go_for(version: str | None) -> None:
+    if not version or cache.kube(version).built:
+        return
+    go = shutil.which("go")
+    cure = "install Go 1.21 or later and put it on PATH (Debian 13: apt-get install golang-go)"
+    if go is None:
+        raise CannotRunError(f"go is missing: {cure}")
+    said = subprocess.run([go, "version"], capture_output=True, text=True).stdout
+    found = re.search(r"go(\d+)\.(\d+)", said)
+    if not found or (int(found[1]), int(found[2])) < OLDEST_GO:
+        raise CannotRunError(f"{go} is too old ({said.strip()}): {cure}")
+
+
+def _build_kube(version: str, progress: Progress, part: Path) -> None:
+    artifact = cache.kube(version)
+    major, minor, _ = version.split(".")
+    in_version = "k8s.io/component-base/version"
+    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+    flags = ["-s -w", *(f"-X {in_version}.{key}={value}" for key, value in values.items())]
+    # Each alone: what was linked stays in Go's own cache when a later one fails.
+    for command in KUBE_COMMANDS:
+        with progress.step(artifact.name, f"building {command}") as step:
+            package = f"k8s.io/kubernetes/cmd/{command}"
+            run_logged(_go_build(version, flags, part / command, package), artifact.log, step.see)
+    with progress.step(artifact.name, "building etcd") as step:
+        etcd = _go_build(version, ["-s -w"], part / "etcd", ETCD_PACKAGE)
+        run_logged(etcd, artifact.log, step.see)
+    versions = [
+        _first_line(part / "kube-apiserver", "--version"),
+        _first_line(part / "etcd", "-version"),
+    ]
+    (part / VERSION_FILE).write_text(", ".join(versions) + "\n")
+
+
+def _go_build(version: str, flags: Sequence[str], out: Path, package: str) -> list[str | Path]:
+    module = cache.GO / f"kube-{version}"
+    # Read only: exactly the versions of go.mod with the hashes of go.sum, or an error.
+    build = ["build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags", " ".join(flags)]
+    return ["go", "-C", module, *build, "-o", out, package]
+
+
+def _first_line(*argv: str | Path) -> str:
+    said = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=True).stdout
+    return said.splitlines()[0]
+
+
+# --- Slurm
+
+
+def _missing_roots(versions: Sequence[str]) -> list[str]:
+    return [version for version in versions if not cache.slurm(version).built]
+
+
+def _require_debian_for(versions: Sequence[str], progress: Progress) -> None:
+    if _missing_roots(versions):
+        debian.require_root()
+        debian.require_command("debootstrap", "debootstrap", progress)
+        debian.mirror(progress)
+
+
+def _slurm_jobs(versions: Sequence[str], progress: Progress) -> list[Job]:
+    return [
+        (cache.slurm(version), partial(_build_slurm, version, debian.mirror(progress), progress))
+        for version in _missing_roots(versions)
+    ]
+
+
+def _build_slurm(version: str, mirror: str, progress: Progress, part: Path) -> None:
+    artifact = cache.slurm(version)
+    suite = cache.SLURM_SUITES[version]
+    with progress.step(artifact.name, f"debootstrap {suite}") as step:
+        run_logged(_debootstrap(suite, part, mirror), artifact.log, step.see)
+    got = _first_line("chroot", part, "/usr/sbin/slurmctld", "-V")
+    if not re.search(rf" {re.escape(version)}\.", got):
+        raise BedError(
+            f"{artifact.name}: Debian {suite} now carries {got!r}: "
+            f"SLURM_SUITES in {cache.__file__} must name a suite with {version}"
+        )
+    (part / VERSION_FILE).write_text(f"{got} (Debian {suite})\n")
+
+
+def _debootstrap(suite: str, part: Path, mirror: str) -> list[str | Path]:
+    # In namespaces: killed, it leaves neither mounts nor processes.
+    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
+    options = ["--variant=minbase", f"--include={cache.SLURM_PACKAGES}"]
+    return [*alone, "debootstrap", *options, suite, part, mirror, DEBOOTSTRAP_SCRIPT]

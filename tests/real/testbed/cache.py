@@ -1,0 +1,91 @@
+"""Where the built servers are kept: one folder per version and recipe, complete or not there."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+GO = Path(__file__).parents[1] / "go"
+KUBE_VERSIONS = ("1.35.4", "1.30.14")
+KUBE_DEFAULT = os.environ.get("KUBE") or KUBE_VERSIONS[0]
+# Debian suites move on: the version that a suite gave is checked after the build.
+SLURM_SUITES = {"26.05": "forky", "24.11": "trixie"}
+SLURM_PACKAGES = (
+    "slurmctld,slurmd,slurmrestd,slurm-client,munge,"
+    "slurm-wlm-jwt-plugin,slurm-wlm-basic-plugins,curl"
+)
+
+
+def root() -> Path:
+    if explicit := os.environ.get("SUNK_SYNC_TESTBED_CACHE"):
+        return Path(explicit)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sunk-sync/testbed"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A folder of the cache. A changed recipe gives it another name, so it is built again."""
+
+    name: str
+    recipe: str
+
+    @property
+    def path(self) -> Path:
+        digest = hashlib.sha256(self.recipe.encode()).hexdigest()[:8]
+        return root() / f"{self.name}-{digest}"
+
+    @property
+    def log(self) -> Path:
+        return root() / f"{self.name}.log"
+
+    @property
+    def built(self) -> bool:
+        return self.path.is_dir()
+
+    def ensure(self, build: Callable[[Path], None]) -> bool:
+        """Build into a temporary folder and rename it, once; False if it was there already.
+
+        Two processes at once: the second waits for the first and finds the work done.
+        """
+        if self.built:
+            return False
+        root().mkdir(parents=True, exist_ok=True)
+        with self._lock():
+            return self._build(build)
+
+    def _build(self, build: Callable[[Path], None]) -> bool:
+        if self.built:  # by another process while we waited
+            return False
+        for left in root().glob(f".{self.name}-*.part"):  # of a build that was killed
+            shutil.rmtree(left)
+        part = Path(tempfile.mkdtemp(prefix=f".{self.name}-", suffix=".part", dir=root()))
+        part.chmod(0o755)
+        try:
+            build(part)
+            part.rename(self.path)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        return True
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        with (root() / f".{self.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def kube(version: str) -> Artifact:
+    """kube-apiserver, kube-controller-manager, kubectl and etcd of one Kubernetes version."""
+    module = GO / f"kube-{version}"
+    recipe = "".join((module / name).read_text() for name in ("go.mod", "go.sum"))
+    return Artifact(f"kube-{version}", recipe)
+
+
+def slurm(version: str) -> Artifact:
+    """A Debian root with slurmctld, slurmrestd, slurmd and the commands."""
+    return Artifact(f"slurm-{version}", f"{SLURM_SUITES[version]} {SLURM_PACKAGES}")

@@ -1,0 +1,134 @@
+"""What tests do to Kubernetes, one line each, as its administrator."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.real.testbed import kube_objects
+from tests.real.testbed.kube_objects import Object
+from tests.real.testbed.rest import Rest, RestError
+
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+PLURALS = {"Node": "nodes", "Pod": "pods", "Namespace": "namespaces"}
+CONNECTIONS = 16
+
+
+class KubeApi:
+    """All methods block; safe from any thread. RestError is the API server's refusal."""
+
+    rest: Rest
+
+    def create(self, *objects: Object) -> None:
+        """POST Nodes, Pods, Namespaces; many at once go over several connections."""
+        if len(objects) <= 2:
+            for an_object in objects:
+                self.rest.call("POST", _collection(an_object), an_object)
+            return
+        with ThreadPoolExecutor(CONNECTIONS) as threads:
+            list(
+                threads.map(self._create_all, (objects[i::CONNECTIONS] for i in range(CONNECTIONS)))
+            )
+
+    def _create_all(self, objects: Iterable[Object]) -> None:
+        connection = self.rest.connect()
+        try:
+            for an_object in objects:
+                self.rest.call("POST", _collection(an_object), an_object, over=connection)
+        finally:
+            connection.close()
+
+    def add_nodes(self, *names: str) -> None:
+        self.create(*(kube_objects.node(name) for name in names))
+
+    def add_hosts(self, *names: str, namespace: str = "slurm") -> None:
+        """For each name a Node, and on it the slurmd Pod of the Slurm node of the same name."""
+        self.ensure_namespace(namespace)
+        self.add_nodes(*names)
+        self.create(*(kube_objects.slurmd_pod(name, namespace=namespace) for name in names))
+
+    def ensure_namespace(self, name: str) -> None:
+        """Make the namespace unless it is there, with the account that its Pods need at once."""
+        self._ensure("/api/v1/namespaces", name)
+        self._ensure(f"/api/v1/namespaces/{name}/serviceaccounts", "default")
+
+    def _ensure(self, collection: str, name: str) -> None:
+        try:
+            self.rest.call("POST", collection, {"metadata": {"name": name}})
+        except RestError as error:
+            if error.status != 409:
+                raise
+
+    def node(self, name: str) -> Any:
+        return self.rest.call("GET", f"/api/v1/nodes/{name}")
+
+    def pod(self, name: str, namespace: str = "default") -> Any:
+        return self.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+
+    def cordon(self, name: str, *, unschedulable: bool = True) -> None:
+        patch = {"spec": {"unschedulable": unschedulable or None}}
+        self.rest.call("PATCH", f"/api/v1/nodes/{name}", patch, content_type=MERGE_PATCH)
+
+    def annotate_node(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        self._annotate(f"/api/v1/nodes/{name}", annotations)
+
+    def annotate_pod(
+        self, name: str, namespace: str, annotations: Mapping[str, str | None]
+    ) -> None:
+        self._annotate(f"/api/v1/namespaces/{namespace}/pods/{name}", annotations)
+
+    def _annotate(self, path: str, annotations: Mapping[str, str | None]) -> None:
+        patch = {"metadata": {"annotations": dict(annotations)}}
+        self.rest.call("PATCH", path, patch, content_type=MERGE_PATCH)
+
+    def set_node_ready(self, name: str, *, ready: bool) -> None:
+        """As the node controller and the kubelet would: the Ready condition is True or Unknown."""
+        status = "True" if ready else "Unknown"
+        condition = kube_objects.condition("Ready", status)
+        self._patch_status(f"/api/v1/nodes/{name}", {"conditions": [condition]})
+
+    def delete_node(self, name: str) -> None:
+        self.rest.call("DELETE", f"/api/v1/nodes/{name}")
+
+    def set_pod_ready(self, name: str, namespace: str = "default", *, ready: bool) -> None:
+        conditions = _readiness(ready=ready)
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        self._patch_status(path, {"conditions": conditions})
+
+    def end_pod(self, name: str, namespace: str = "default", *, phase: str) -> None:
+        """The containers ended by themselves: phase Succeeded or Failed."""
+        conditions = _readiness(ready=False)
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        self._patch_status(path, {"phase": phase, "conditions": conditions})
+
+    def delete_pod(
+        self, name: str, namespace: str = "default", *, grace_s: int | None = None
+    ) -> None:
+        options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+        self.rest.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
+
+    def _patch_status(self, path: str, status: Object) -> None:
+        self.rest.call(
+            "PATCH", f"{path}/status", {"status": status}, content_type=STRATEGIC_MERGE_PATCH
+        )
+
+    def token_for(
+        self, service_account: str, namespace: str = "default", *, lifespan_s: int = 3600
+    ) -> str:
+        """A fresh token of the ServiceAccount (made if missing). At least 600 s."""
+        self.ensure_namespace(namespace)
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        self._ensure(accounts, service_account)
+        request = {"spec": {"expirationSeconds": lifespan_s}}
+        answer = self.rest.call("POST", f"{accounts}/{service_account}/token", request)
+        return str(answer["status"]["token"])
+
+
+def _collection(an_object: Object) -> str:
+    namespace = an_object["metadata"].get("namespace")
+    within = f"namespaces/{namespace}/" if namespace else ""
+    return f"/api/v1/{within}{PLURALS[an_object['kind']]}"
+
+
+def _readiness(*, ready: bool) -> list[Object]:
+    return [kube_objects.condition(kind, str(ready)) for kind in ("Ready", "ContainersReady")]

@@ -1,0 +1,109 @@
+"""One-line makers of the Kubernetes objects that tests need."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Object = dict[str, Any]
+
+SLURMD_LABELS = {"app.kubernetes.io/component": "slurmd"}
+CONTAINER = {"name": "main", "image": "none.invalid/none:1"}
+
+
+def node(
+    name: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    cpus: int = 16,
+) -> Object:
+    """A Ready Node: the API server keeps the status of a POST."""
+    room = {"cpu": str(cpus), "memory": "64Gi", "pods": "250"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+            "annotations": dict(annotations or {}),
+        },
+        "status": {
+            "capacity": room,
+            "allocatable": room,
+            "conditions": [condition("Ready", "True", reason="KubeletReady")],
+            "addresses": [{"type": "Hostname", "address": name}],
+            "nodeInfo": NODE_SYSTEM,
+        },
+    }
+
+
+NODE_SYSTEM = dict.fromkeys(
+    (
+        "architecture",
+        "bootID",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ),
+    "testbed",
+)
+
+
+def condition(kind: str, status: str, *, reason: str = "TestBed") -> Object:
+    return {"type": kind, "status": status, "reason": reason}
+
+
+def pod(
+    name: str,
+    *,
+    namespace: str = "default",
+    node: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> Object:
+    """A Pod with one container; bound at creation if `node` is given. `spec` adds or replaces."""
+    made: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+        },
+        "spec": {
+            "containers": [CONTAINER],
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 30,
+            # As a DaemonSet's Pods: a cordoned or NotReady Node does not move it.
+            "tolerations": [{"operator": "Exists"}],
+            **(spec or {}),
+        },
+    }
+    if node is not None:
+        made["spec"]["nodeName"] = node
+    return made
+
+
+def slurmd_pod(
+    slurm_node: str,
+    *,
+    node: str | None = None,
+    namespace: str = "slurm",
+    name: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Object:
+    """The Pod in which slurmd of `slurm_node` runs, on the Node of the same name by default."""
+    return pod(
+        name or f"slurmd-{slurm_node}",
+        namespace=namespace,
+        node=node or slurm_node,
+        labels=SLURMD_LABELS,
+        annotations=annotations,
+        spec={"hostname": slurm_node},
+    )

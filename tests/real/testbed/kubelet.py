@@ -1,0 +1,278 @@
+"""A stand-in for every kubelet of a test bed: runs and ends the Pods bound to any Node.
+
+A process of its own: `python -m tests.real.testbed.kubelet URL CA_FILE TOKEN_FILE`. Knobs are
+annotations (a Node's count for all its Pods, the Pod's own win), so that any client can turn
+them, at creation or later:
+
+    testbed/start-delay-s  seconds from bound to Running and Ready (default 0; "inf": never)
+    testbed/end-delay-s    seconds from deletionTimestamp to gone (default 0; "inf": never)
+    testbed/run-s          seconds from Running to the end of the containers (default: never)
+    testbed/exit-code      how the containers end by themselves (default 0: Succeeded)
+
+A Node made with a Ready condition gets one heartbeat of it, through the status subresource. What a
+kubelet does not do here, a test does by the API: Node NotReady, Pod not Ready, Node gone.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import math
+import ssl
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+Object = dict[str, Any]
+
+PREFIX = "testbed/"
+START_DELAY = PREFIX + "start-delay-s"
+END_DELAY = PREFIX + "end-delay-s"
+RUN = PREFIX + "run-s"
+EXIT_CODE = PREFIX + "exit-code"
+
+MAX_CALLS_AT_ONCE = 32
+MAX_LINE_BYTES = 4 << 20
+PATCH = {"Content-Type": "application/strategic-merge-patch+json"}
+READY_KINDS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+RUNNING_KINDS = ("PodReadyToStartContainers", "Ready", "ContainersReady")
+
+
+class GoneError(Exception):
+    """The watch cannot go on from where it was."""
+
+
+class Kubelet:
+    """One task per Pod with something to wait for; a change of the Pod or its Node replaces it."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+        self._calls = asyncio.Semaphore(MAX_CALLS_AT_ONCE)
+        self._knobs_of_node: dict[str, dict[str, str]] = {}
+        self._pods: dict[str, Object] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._since: dict[tuple[str, str], float] = {}
+        self._addresses = itertools.count(1)
+        self._heard_of: set[str] = set()
+        """UIDs of Nodes that have had their first heartbeat."""
+        self._heartbeats: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow("nodes", "", self._see_node))
+            tasks.create_task(self._follow("pods", "fieldSelector=spec.nodeName!=", self._see_pod))
+
+    # --- seeing
+
+    async def _follow(self, plural: str, query: str, see: Any) -> None:
+        while True:
+            try:
+                async for kind, an_object in self._events(plural, query):
+                    see(kind, an_object)
+            except (aiohttp.ClientError, TimeoutError, GoneError) as error:
+                print(f"{plural}: {error!r}, listing again", flush=True)
+                await asyncio.sleep(0.2)
+
+    async def _events(self, plural: str, query: str) -> AsyncIterator[tuple[str, Object]]:
+        """List, then watch until the server cuts it."""
+        path = f"/api/v1/{plural}?{query}"
+        async with self._session.get(path) as answer:
+            answer.raise_for_status()
+            listed = await answer.json()
+        for item in listed["items"]:
+            yield "ADDED", item
+        version = listed["metadata"]["resourceVersion"]
+        watch = f"{path}&watch=true&resourceVersion={version}&timeoutSeconds=3600"
+        async with self._session.get(watch, timeout=aiohttp.ClientTimeout(sock_read=None)) as lines:
+            lines.raise_for_status()
+            async for line in lines.content:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise GoneError(event["object"].get("message"))
+                yield event["type"], event["object"]
+
+    def _see_node(self, kind: str, node: Object) -> None:
+        name = node["metadata"]["name"]
+        self._begin_heartbeat(kind, node)
+        known = self._knobs_of_node.pop(name, {})
+        knobs = {} if kind == "DELETED" else _knobs(node)
+        if knobs:
+            self._knobs_of_node[name] = knobs
+        if knobs != known:
+            for uid, pod in self._pods.items():
+                if pod["spec"]["nodeName"] == name:
+                    self._plan(uid, pod)
+
+    def _begin_heartbeat(self, kind: str, node: Object) -> None:
+        """One, so that the Ready condition belongs to a field manager as on a real Node."""
+        uid = node["metadata"]["uid"]
+        if kind == "DELETED":
+            self._heard_of.discard(uid)
+        elif uid not in self._heard_of and _has_ready(node):
+            self._heard_of.add(uid)
+            task = asyncio.create_task(self._heartbeat(node))
+            self._heartbeats.add(task)
+            task.add_done_callback(self._heartbeats.discard)
+
+    async def _heartbeat(self, node: Object) -> None:
+        metadata = node["metadata"]
+        alive = {"type": "Ready", "lastHeartbeatTime": _now()}
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [alive]}}
+        async with self._calls:
+            await self._call("PATCH", f"/api/v1/nodes/{metadata['name']}/status", patch)
+
+    def _see_pod(self, kind: str, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        if kind != "DELETED":
+            self._pods[uid] = pod
+            self._plan(uid, pod)
+            return
+        self._pods.pop(uid, None)
+        if task := self._tasks.pop(uid, None):
+            task.cancel()
+        for step in ("start", "run", "end"):
+            self._since.pop((uid, step), None)
+
+    # --- acting
+
+    def _plan(self, uid: str, pod: Object) -> None:
+        if task := self._tasks.pop(uid, None):
+            task.cancel()
+        if step := self._next_step(uid, pod):
+            self._tasks[uid] = asyncio.create_task(step)
+
+    def _next_step(self, uid: str, pod: Object) -> Coroutine[Any, Any, None] | None:
+        knobs = self._knobs_of_node.get(pod["spec"]["nodeName"], {}) | _knobs(pod)
+        phase = pod.get("status", {}).get("phase", "Pending")
+        if "deletionTimestamp" in pod["metadata"]:
+            return self._after(uid, "end", knobs.get(END_DELAY, "0"), self._remove(pod, phase))
+        if phase == "Pending":
+            return self._after(uid, "start", knobs.get(START_DELAY, "0"), self._start(pod))
+        if phase == "Running" and RUN in knobs:
+            code = int(knobs.get(EXIT_CODE, "0"))
+            return self._after(uid, "run", knobs[RUN], self._finish(pod, code))
+        return None
+
+    async def _after(self, uid: str, step: str, delay: str, act: Coroutine[Any, Any, None]) -> None:
+        """Act when the delay is over, counted from when the step was first seen."""
+        with contextlib.closing(act):
+            clock = asyncio.get_running_loop().time
+            since = self._since.setdefault((uid, step), clock())
+            delay_s = float(delay)
+            if math.isinf(delay_s):
+                return
+            await asyncio.sleep(max(0.0, since + delay_s - clock()))
+            async with self._calls:
+                await act
+
+    async def _start(self, pod: Object) -> None:
+        number = next(self._addresses)
+        address = f"10.{64 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
+        status = {
+            "phase": "Running",
+            "startTime": _now(),
+            "hostIP": "127.0.0.1",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "conditions": _conditions(READY_KINDS, "True"),
+            "containerStatuses": _containers(pod, {"running": {"startedAt": _now()}}),
+        }
+        await self._patch_status(pod, status)
+
+    async def _finish(self, pod: Object, exit_code: int) -> None:
+        """The containers have ended; the Pod stays until somebody deletes it."""
+        reason = "Error" if exit_code else "Completed"
+        terminated = {"exitCode": exit_code, "reason": reason, "finishedAt": _now()}
+        status = {
+            "phase": "Failed" if exit_code else "Succeeded",
+            "conditions": _conditions(RUNNING_KINDS, "False"),
+            "containerStatuses": _containers(pod, {"terminated": terminated}),
+        }
+        await self._patch_status(pod, status)
+
+    async def _remove(self, pod: Object, phase: str) -> None:
+        """As the real one: first the last status, then the object, never one of another UID."""
+        if phase == "Running":
+            await self._finish(pod, int(_knobs(pod).get(EXIT_CODE, "0")))
+        uid = pod["metadata"]["uid"]
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        await self._call("DELETE", _path(pod), options)
+
+    async def _patch_status(self, pod: Object, status: Object) -> None:
+        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        await self._call("PATCH", f"{_path(pod)}/status", patch)
+
+    async def _call(self, method: str, path: str, body: Object) -> None:
+        while True:
+            try:
+                headers = PATCH if method == "PATCH" else None
+                async with self._session.request(
+                    method, path, json=body, headers=headers
+                ) as answer:
+                    if answer.status < 500 and answer.status != 429:
+                        if answer.status not in (200, 201, 404, 409):
+                            print(f"{method} {path}: {await answer.text()}", flush=True)
+                        return
+            except (aiohttp.ClientError, TimeoutError) as error:
+                print(f"{method} {path}: {error!r}, again", flush=True)
+            await asyncio.sleep(0.2)
+
+
+def _knobs(an_object: Object) -> dict[str, str]:
+    annotations = an_object["metadata"].get("annotations") or {}
+    return {key: value for key, value in annotations.items() if key.startswith(PREFIX)}
+
+
+def _has_ready(node: Object) -> bool:
+    conditions = node.get("status", {}).get("conditions") or []
+    return any(condition["type"] == "Ready" for condition in conditions)
+
+
+def _path(pod: Object) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+
+
+def _conditions(kinds: tuple[str, ...], status: str) -> list[Object]:
+    return [{"type": kind, "status": status, "lastTransitionTime": _now()} for kind in kinds]
+
+
+def _containers(pod: Object, state: Object) -> list[Object]:
+    return [
+        {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "containerID": f"testbed://{pod['metadata']['uid']}/{container['name']}",
+            "ready": "running" in state,
+            "started": "running" in state,
+            "restartCount": 0,
+            "state": state,
+        }
+        for container in pod["spec"]["containers"]
+    ]
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def main(url: str, ca_file: str, token: str) -> None:
+    async with aiohttp.ClientSession(
+        base_url=url,
+        headers={"Authorization": f"Bearer {token}"},
+        connector=aiohttp.TCPConnector(
+            limit=MAX_CALLS_AT_ONCE + 4, ssl=ssl.create_default_context(cafile=ca_file)
+        ),
+        read_bufsize=MAX_LINE_BYTES,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=30),
+    ) as session:
+        await Kubelet(session).run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], Path(sys.argv[3]).read_text()))

@@ -1,0 +1,65 @@
+"""Whether this machine can build and run the test bed; says exactly what is missing."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.real.testbed import cache
+from tests.real.testbed.bed import SLURM_DEFAULT
+
+# command: how to get it
+COMMANDS = {
+    "unshare": "apt-get install util-linux",
+    "nsenter": "apt-get install util-linux",
+    "setpriv": "apt-get install util-linux",
+    "openssl": "apt-get install openssl",
+}
+TRY_OVERLAY = """
+mount -t tmpfs tmpfs "$1" && cd "$1" && mkdir lower upper work root &&
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
+"""
+
+
+def why_not(
+    *, kube: str | None = cache.KUBE_DEFAULT, slurm: str | None = SLURM_DEFAULT
+) -> str | None:
+    """Why servers of these versions cannot run here, or None if they can (built, as root)."""
+    return why_not_run() or _why_not_built(kube, slurm)
+
+
+def why_not_run() -> str | None:
+    """What the machine itself lacks to run servers, whether they are built or not."""
+    if not Path("/proc/self/ns/pid").exists():
+        return "the test bed needs Linux with namespaces"
+    if os.geteuid() != 0:
+        return "the test bed needs root (it starts slurmd and makes mounts of its own)"
+    for command, cure in COMMANDS.items():
+        if shutil.which(command) is None:
+            return f"{command} is missing: {cure}"
+    return _why_no_namespaces()
+
+
+def _why_no_namespaces() -> str | None:
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "sh", "-c", TRY_OVERLAY, "sh", directory],
+            capture_output=True,
+            text=True,
+        )
+    if done.returncode == 0:
+        return None
+    return (
+        "this machine gives no private mounts or no overlayfs "
+        f"({done.stderr.strip()}): run as root on a virtual machine or in a privileged container"
+    )
+
+
+def _why_not_built(kube: str | None, slurm: str | None) -> str | None:
+    wanted = [cache.kube(kube)] if kube else []
+    wanted += [cache.slurm(slurm)] if slurm else []
+    for artifact in wanted:
+        if not artifact.built:
+            return f"{artifact.name} is not built: make testbed (or python -m tests.real build)"
+    return None

@@ -1,0 +1,252 @@
+"""A real Slurm cluster: slurmctld, slurmrestd with JWT, and several slurmd, in a Debian root."""
+
+import os
+import signal
+import socket
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.real.testbed import cache
+from tests.real.testbed.errors import BedError
+from tests.real.testbed.ports import Ports
+from tests.real.testbed.rest import Rest
+from tests.real.testbed.sandbox import Daemon, Sandbox, run, wait_until
+from tests.real.testbed.slurm_conf import CGROUP_CONF, SlurmConf
+
+API_VERSIONS = {"26.05": "v0.0.45", "24.11": "v0.0.42"}
+# Neither root nor SlurmUser: slurmrestd refuses both.
+SLURMREST_USER = "65534:65534"
+# The Debian root is read only for us: what Slurm writes goes to a layer in the sandbox's folder.
+SETUP = """
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
+mount -t proc proc root/proc
+mount --bind /dev root/dev
+mount -t tmpfs tmpfs root/dev/shm
+mount --bind /sys root/sys
+"""
+WITH_OWN_RUN = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0/run" && exec "$@"']
+
+
+class SlurmServer:
+    """Use as a context manager, or call `close`. All methods block; safe from any thread."""
+
+    def __init__(self, version: str = "26.05", conf: SlurmConf | None = None) -> None:
+        self.version = version
+        self.conf = conf or SlurmConf()
+        self._debian = cache.slurm(version).path
+        if not self._debian.is_dir():
+            raise BedError(f"Slurm {version} is not built: python -m tests.real build")
+        self.api_version = API_VERSIONS[version]
+        self.daemons: dict[str, Daemon] = {}
+        self._ports = Ports()
+        self.slurmctld_port, self.port = self._ports.take(), self._ports.take()
+        self._slurmd_ports = [self._ports.take() for _ in self.conf.slurmd_names]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._sandbox = Sandbox(f"slurm-{version}", setup=SETUP, prepare=self._prepare)
+        self.directory = self._sandbox.directory
+        try:
+            self._start_all()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- the root
+
+    def _prepare(self, directory: Path) -> None:
+        """Fill the writable layer before it is mounted."""
+        (directory / "lower").symlink_to(self._debian)
+        for name in ("work", "root", "upper"):
+            (directory / name).mkdir()
+        upper = directory / "upper"
+        etc = upper / "etc/slurm"
+        etc.mkdir(parents=True)
+        for name in ("slurmctld", "slurmd"):
+            (upper / "var/spool" / name).mkdir(parents=True)
+        # Without it every start looks for a name server for seconds.
+        (upper / "etc/hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
+        (etc / "cgroup.conf").write_text(CGROUP_CONF)
+        (etc / "gres.conf").write_text(self.conf.gres_conf())
+        (etc / "slurm.conf").write_text(self._slurm_conf())
+        for name in ("slurm.key", "jwt_hs256.key"):
+            (etc / name).touch(mode=0o600)
+            (etc / name).write_bytes(os.urandom(64))
+        self._make_gpus(upper / "opt/testbed")
+        uid, gid = self._slurm_user()
+        for path in (etc / "slurm.key", etc / "jwt_hs256.key", upper / "var/spool/slurmctld"):
+            os.chown(path, uid, gid)
+
+    def _slurm_conf(self) -> str:
+        return self.conf.slurm_conf(
+            self.version, slurmctld_port=self.slurmctld_port, slurmd_ports=self._slurmd_ports
+        )
+
+    def _make_gpus(self, directory: Path) -> None:
+        # Plain files are refused: these are copies of /dev/null.
+        directory.mkdir(parents=True)
+        for number in range(self.conf.gpus):
+            os.mknod(directory / f"gpu{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+
+    def _slurm_user(self) -> tuple[int, int]:
+        for line in (self._debian / "etc/passwd").read_text().splitlines():
+            name, _, uid, gid, *_ = line.split(":")
+            if name == "slurm":
+                return int(uid), int(gid)
+        raise BedError(f"no user slurm in {self._debian}")
+
+    @property
+    def init_pid(self) -> int:
+        """PID 1 of this Slurm's own namespaces, as seen from outside."""
+        return self._sandbox.init_pid
+
+    @property
+    def supervisor_pid(self) -> int:
+        return self._sandbox.supervisor_pid
+
+    @property
+    def root(self) -> Path:
+        """The root directory that Slurm's processes see, to read and to write."""
+        return self._sandbox.inside(self.directory / "root")
+
+    def in_root(self, *argv: str, user: str = "0:0") -> list[str]:
+        """The command that runs argv in the root, for use from outside."""
+        root = self.directory / "root"
+        return self._sandbox.enter(["chroot", f"--userspec={user}", root, *argv])
+
+    def run_in_root(self, *argv: str, user: str = "0:0") -> str:
+        return run(self.in_root(*argv, user=user))
+
+    # --- commands
+
+    def scontrol(self, *argv: str) -> str:
+        return self.run_in_root("scontrol", *argv)
+
+    def sinfo(self, *argv: str) -> str:
+        return self.run_in_root("sinfo", *argv)
+
+    def squeue(self, *argv: str) -> str:
+        return self.run_in_root("squeue", *argv)
+
+    def token(self, lifespan_s: int = 3600, *, user: str = "root") -> str:
+        """A fresh JWT for X-SLURM-USER-TOKEN."""
+        answer = self.scontrol("token", f"username={user}", f"lifespan={lifespan_s}")
+        return answer.strip().removeprefix("SLURM_JWT=")
+
+    def slurm_node(self, name: str) -> Any:
+        """The one node of GET /slurm/API_VERSION/node/NAME."""
+        answer = self.rest.call("GET", self.path(f"node/{name}"))
+        return answer["nodes"][0]
+
+    def update_slurm_node(self, names: str, **fields: Any) -> None:
+        """POST /nodes/ for a name or a hostlist, as an administrator; RestError if refused."""
+        self.rest.call("POST", self.path("nodes/"), {"name": [names], **fields})
+
+    def path(self, what: str) -> str:
+        return f"/slurm/{self.api_version}/{what}"
+
+    def states(self) -> dict[str, list[str]]:
+        """Slurm node name to its state flags, for example n1: [IDLE, DRAIN]."""
+        answer = self.rest.call("GET", self.path("nodes/"))
+        return {node["name"]: node["state"] for node in answer["nodes"]}
+
+    # --- the servers
+
+    def _start_all(self) -> None:
+        self.start_slurmctld()
+        for name in self.conf.slurmd_names:
+            self.start_slurmd(name)
+        self.start_slurmrestd()
+        self.rest = Rest(self.url, headers={"X-SLURM-USER-TOKEN": self.token(86400)})
+        self.wait_until_idle()
+
+    def wait_until_idle(self, *, deadline_s: float = 30) -> None:
+        """Until every Slurm node is IDLE and answers."""
+        wait_until(
+            lambda: all(_is_idle(state) for state in self.states().values()),
+            "all Slurm nodes idle",
+            deadline_s=deadline_s,
+            daemons=list(self.daemons.values()),
+        )
+
+    def _spawn(
+        self,
+        name: str,
+        *argv: str,
+        user: str = "0:0",
+        env: dict[str, str] | None = None,
+        own_run: bool = False,
+    ) -> Daemon:
+        if name in self.daemons and self.daemons[name].running:
+            raise BedError(f"{name} runs already")
+        root = self.directory / "root"
+        command: list[str | Path] = ["chroot", f"--userspec={user}", root, *argv]
+        if own_run:
+            command = [*WITH_OWN_RUN, root, *command]
+        self.daemons[name] = self._sandbox.spawn(name, command, env=env)
+        return self.daemons[name]
+
+    def start_slurmctld(self) -> None:
+        """Start it and wait until it listens (it knows its nodes' states a moment later)."""
+        daemon = self._spawn("slurmctld", "slurmctld", "-D")
+        _wait_for_port(self.slurmctld_port, daemon)
+
+    def stop_slurmctld(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
+        """SIGTERM saves everything; SIGKILL forgets about the last 5 seconds."""
+        self.daemons["slurmctld"].stop(a_signal)
+
+    def start_slurmrestd(self) -> None:
+        # openapi/slurmdbd of 24.11 refuses to load when there is no slurmdbd.
+        plugins = ["-s", "slurmctld"] if self.version == "24.11" else []
+        argv = ["slurmrestd", "-a", "rest_auth/jwt", *plugins, f"127.0.0.1:{self.port}"]
+        daemon = self._spawn("slurmrestd", *argv, user=SLURMREST_USER, env={"SLURM_JWT": "daemon"})
+        _wait_for_port(self.port, daemon)
+
+    def stop_slurmrestd(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
+        self.daemons["slurmrestd"].stop(a_signal, deadline_s=2)
+
+    def start_slurmd(self, name: str) -> None:
+        """Start it; the node is idle a moment later. One that runs already is an error."""
+        # Every slurmd serves the commands on one socket in /run, and two that start at once
+        # fail on it: only the first gets the /run that the commands see.
+        own_run = name != self.conf.slurmd_names[0]
+        self._spawn(f"slurmd-{name}", "slurmd", "-D", "-N", name, own_run=own_run)
+
+    def stop_slurmd(self, name: str, a_signal: signal.Signals = signal.SIGTERM) -> None:
+        self.daemons[f"slurmd-{name}"].stop(a_signal, deadline_s=2)
+
+    def reconfigure(self, conf: SlurmConf | None = None) -> None:
+        """`scontrol reconfigure`, with another slurm.conf if given (the same slurmd)."""
+        if conf:
+            self.conf = conf
+            (self.root / "etc/slurm/slurm.conf").write_text(self._slurm_conf())
+        self.scontrol("reconfigure")
+
+    # --- the end
+
+    def close(self) -> None:
+        self._sandbox.close()
+        self._ports.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _is_idle(state: list[str]) -> bool:
+    return "IDLE" in state and not {"NOT_RESPONDING", "INVALID_REG"} & set(state)
+
+
+def _wait_for_port(port: int, daemon: Daemon) -> None:
+    def listens() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(listens, f"port {port} open", deadline_s=30, daemons=[daemon])

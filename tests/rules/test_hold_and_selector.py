@@ -1,0 +1,62 @@
+"""Rows S19 and S20 as the cluster's own key tells them."""
+
+import pytest
+
+from sunk_sync.actions import Announce, Relist
+from sunk_sync.facts import Configuration, Holding, Sighting
+from sunk_sync.graph import CLUSTER
+from sunk_sync.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
+from sunk_sync.rules.hold import hold
+from sunk_sync.rules.selector import selector
+from sunk_sync.verdict import QUIET
+from sunk_sync.views import Cluster
+from tests.build import Core, marked, slurm_node
+
+HERE = Configuration(namespace="slurm")
+
+
+def cluster(**fields: object) -> Cluster:
+    return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})  # type: ignore[arg-type]
+
+
+def test_S19_a_held_drain_is_told_once_and_asks_for_a_second_listing() -> None:
+    """One Warning and one listing of each source, the same however many are held."""
+    some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE) for count in (1, 500))
+    assert some == more
+    assert [want.reason for want in some.wants if isinstance(want, Announce)] == [EVENT_DRAINS_HELD]
+    assert {want for want in some.wants if isinstance(want, Relist)} == {
+        Relist("nodes", 50.0),
+        Relist("slurmd_pods", 50.0),
+    }
+
+
+def test_S19_nothing_held_says_nothing() -> None:
+    """The quiet case."""
+    assert hold(cluster(), HERE) is QUIET
+
+
+@pytest.mark.parametrize(
+    ("marked_pods", "unselected", "told"),
+    [(0, 0, False), (10, 0, False), (10, 4, False), (10, 5, True), (10, 10, True), (0, 1, True)],
+)
+def test_S20_most_marked_pods_missing_from_the_listing_is_a_wrong_selector(
+    marked_pods: int, unselected: int, told: bool
+) -> None:
+    """Half of them or more exist by name, and no listing shows them."""
+    ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE)
+    assert [want.reason for want in ruling.wants if isinstance(want, Announce)] == (
+        [EVENT_SELECTOR] if told else []
+    )
+
+
+def test_S20_a_wrong_selector_is_told_and_drains_nothing() -> None:
+    """Two marked Pods exist by name and match no listing."""
+    core = Core(*[slurm_node(name, comment=marked(name)) for name in ("n1", "n2")])
+    for name in ("n1", "n2"):
+        pod = f"slurmd-{name}"
+        core.see(Sighting("Pod", "slurm", pod, "yes", f"uid-{pod}", core.now))
+        core.see(Sighting("Node", "", f"k{name}", "yes", "u", core.now))
+    verdict = core.reconciler.standing[CLUSTER].verdict
+    assert [want.reason for want in verdict.wants if isinstance(want, Announce)] == [EVENT_SELECTOR]
+    assert not core.wants("n1")
+    assert not core.wants("n2")

@@ -1,0 +1,194 @@
+"""The command line: exit codes, help, mistakes, and what is not there yet."""
+
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import sunk_sync
+from sunk_sync.__main__ import COMMANDS, main
+from sunk_sync.http import CannotListenError
+from sunk_sync.settings import ABOUT, Settings, flag_of
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Service(ModuleType):
+    """Stands in for `sunk_sync.service`: remembers what it was asked to run."""
+
+    def __init__(self) -> None:
+        super().__init__("sunk_sync.service")
+        self.settings: Settings | None = None
+        self.trouble: Exception | None = None
+
+    def run(self, settings: Settings) -> int:
+        self.settings = settings
+        if self.trouble is not None:
+            raise self.trouble
+        return 0
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+    double = Service()
+    monkeypatch.setitem(sys.modules, "sunk_sync.service", double)
+    monkeypatch.setattr(sunk_sync, "service", double, raising=False)
+    return double
+
+
+@pytest.fixture(autouse=True)
+def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in list(os.environ):
+        if variable.startswith("SUNK_SYNC_"):
+            monkeypatch.delenv(variable)
+
+
+def ran_with(service: Service) -> Settings:
+    assert service.settings is not None
+    return service.settings
+
+
+def test_run_hands_the_settings_to_the_service(service: Service) -> None:
+    """Both `--flag value` and `--flag=value`; a switch alone is true."""
+    words = ["run", "--cluster-name", "c1", "--slurm-kill-wait=1m30s", "--dry-run"]
+    assert main(words) == 0
+    settings = ran_with(service)
+    assert (settings.cluster_name, settings.slurm_kill_wait_s, settings.dry_run) == (
+        "c1",
+        90.0,
+        True,
+    )
+
+
+def test_a_switch_can_be_turned_off_over_the_environment(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--dry-run=false` wins over SUNK_SYNC_DRY_RUN=true."""
+    monkeypatch.setenv("SUNK_SYNC_DRY_RUN", "true")
+    main(["run"])
+    assert ran_with(service).dry_run
+    main(["run", "--dry-run=false"])
+    assert not ran_with(service).dry_run
+
+
+def test_an_empty_value_reaches_the_setting(service: Service) -> None:
+    """`--metrics-bind-address=` shuts the door."""
+    assert main(["run", "--metrics-bind-address=", "--health-probe-bind-address", "[::1]:0"]) == 0
+    assert ran_with(service).metrics_bind_address is None
+    assert str(ran_with(service).health_probe_bind_address) == "[::1]:0"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "--dryrun"], "--dryrun: unknown flag; did you mean --dry-run?"),
+        (["run", "--cluster-name"], "--cluster-name: needs a value"),
+        (["run", "--cluster-name", "--dry-run"], "--cluster-name: needs a value"),
+        (["run", "--dry-run", "false"], "'false': belongs to no flag"),
+        (["run", "extra"], "'extra': belongs to no flag"),
+        (["run", "--log-level=loud"], "--log-level (SUNK_SYNC_LOG_LEVEL, file key log-level)"),
+        (["run", "--config=/nowhere"], "--config (SUNK_SYNC_CONFIG): /nowhere: No such file"),
+        (["run", "--not-ready-grace", "-5s"], "'-5s' from the command line is wrong"),
+        (["--dry-run", "run"], "--dry-run: flags stand after the command"),
+        (["runn"], "invalid choice: 'runn'"),
+        ([], "required: COMMAND"),
+        (["explain", "thing", "n1"], "invalid choice: 'thing'"),
+        (["explain", "host"], "required: NAME"),
+        (["run", "--clus", "x"], "--clus: unknown flag"),
+    ],
+)
+def test_bad_usage_is_exit_code_2_and_a_sentence(
+    service: Service, capsys: Capture, words: list[str], told: str
+) -> None:
+    """On stderr; nothing runs."""
+    assert main(words) == 2
+    output = capsys.readouterr()
+    assert told in output.err
+    assert output.out == ""
+    assert service.settings is None
+
+
+def test_mistakes_of_words_and_of_values_are_told_together(
+    service: Service, capsys: Capture
+) -> None:
+    """One line each."""
+    assert main(["run", "--dryrun", "--gate=x", "--cluster-name"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 4
+    assert service.settings is None
+
+
+def test_the_value_of_an_unknown_flag_is_not_repeated(service: Service, capsys: Capture) -> None:
+    """It may be a token behind a misspelled --slurm-auth-token."""
+    main(["run", "--slurm-auth-tokn", "s3cr3t"])
+    main(["run", "--slurm-auth-tokn=s3cr3t"])
+    assert "s3cr3t" not in capsys.readouterr().err
+    assert service.settings is None
+
+
+@pytest.mark.parametrize("words", [["demo"], ["diff"], ["explain", "host", "n1"]])
+def test_what_comes_later_says_so(capsys: Capture, words: list[str]) -> None:
+    """Exit code 2: it could not look."""
+    assert main(words) == 2
+    assert f"{words[0]}: not yet: " in capsys.readouterr().err
+
+
+def test_an_address_in_use_is_exit_code_2_without_a_traceback(
+    service: Service, capsys: Capture
+) -> None:
+    """The sentence of the door that could not be opened."""
+    service.trouble = CannotListenError("--metrics-bind-address: cannot listen on :80")
+    assert main(["run"]) == 2
+    told = capsys.readouterr().err
+    assert "--metrics-bind-address: cannot listen on :80" in told
+    assert "Traceback" not in told
+
+
+def test_a_crash_is_never_exit_code_1(service: Service, capsys: Capture) -> None:
+    """1 means "found something"; a bug of ours is 2, with its traceback."""
+    service.trouble = RuntimeError("a bug")
+    assert main(["run"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_of_each_command_has_every_flag_with_its_default(
+    capsys: Capture, command: str
+) -> None:
+    """In groups, made from the settings."""
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for about in ABOUT:
+        assert flag_of(about.field) in text
+        assert f"\n{about.group}:" in text
+
+
+def test_version(capsys: Capture) -> None:
+    """The version of the installed package."""
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("sunk-sync 0.")
+
+
+def test_help_answers_without_loading_what_it_does_not_need() -> None:
+    """Costly libraries are imported where they are used."""
+    costly = ("pydantic", "aiohttp", "kubernetes_asyncio", "httpx2", "structlog", "rich")
+    code = (
+        "import sys\nfrom sunk_sync.__main__ import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        f"print([name for name in {costly} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_reader_that_leaves_is_no_traceback() -> None:
+    """`sunk-sync run --help | head -1`."""
+    command = f"{sys.executable} -m sunk_sync run --help | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("usage: sunk-sync run")
+    assert done.stderr == ""

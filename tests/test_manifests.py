@@ -1,0 +1,177 @@
+"""The plain manifests: least privilege with a reason for each verb, and a Pod that is safe."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sunk_sync.configure import load
+from sunk_sync.permissions import PERMISSIONS
+from sunk_sync.settings import variable_of
+
+FOLDER = Path(__file__).parent.parent / "deploy" / "manifests"
+OWN = "slurm"
+WHERE = {
+    ("ClusterRole", "sunk-sync"): "cluster",
+    ("Role", "sunk-sync-slurmd"): "slurmd",
+    ("Role", "sunk-sync-work"): "work",
+    ("Role", "sunk-sync"): "own",
+    ("Role", "sunk-sync-events"): "default",
+}
+READING_AND_MARKING = {"get", "list", "watch", "patch", "create"}
+
+Document = dict[str, Any]
+
+
+def documents() -> Iterator[Document]:
+    for file in sorted(FOLDER.glob("*.yaml")):
+        yield from yaml.safe_load_all(file.read_text(encoding="utf-8"))
+
+
+def of_kind(kind: str) -> list[Document]:
+    return [document for document in documents() if document["kind"] == kind]
+
+
+def roles() -> list[Document]:
+    return [*of_kind("ClusterRole"), *of_kind("Role")]
+
+
+def pod_spec() -> Document:
+    (deployment,) = of_kind("Deployment")
+    spec: Document = deployment["spec"]["template"]["spec"]
+    return spec
+
+
+def container() -> Document:
+    (only,) = pod_spec()["containers"]
+    assert isinstance(only, dict)
+    return only
+
+
+def granted() -> set[tuple[str, str, str, str]]:
+    """Where, group, resource with names, verb: of every rule in the manifests."""
+    found = set()
+    for role in roles():
+        where = WHERE[role["kind"], role["metadata"]["name"]]
+        for rule in role["rules"]:
+            for resource in rule["resources"]:
+                spelled = " ".join((resource, *rule.get("resourceNames", ())))
+                for verb in rule["verbs"]:
+                    found.add((where, rule["apiGroups"][0], spelled, verb))
+    return found
+
+
+def test_kustomization_names_every_file() -> None:
+    """A file that is not named is not applied."""
+    (kustomization,) = of_kind("Kustomization")
+    files = {file.name for file in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(kustomization["resources"]) == files
+
+
+def test_the_roles_grant_what_the_table_says_and_nothing_else() -> None:
+    """One table for manifests, doctor and docs."""
+    wanted = {
+        (one.where, one.group, one.spelled, verb) for one in PERMISSIONS for verb, _ in one.verbs
+    }
+    assert granted() == wanted
+
+
+def test_every_verb_has_its_reason_beside_it() -> None:
+    """And it is the reason of the table."""
+    text = (FOLDER / "roles.yaml").read_text(encoding="utf-8")
+    lines = re.findall(r"^      - (\w+)(?: # (.*))?$", text, re.MULTILINE)
+    reasons = [(verb, why) for one in PERMISSIONS for verb, why in one.verbs]
+    assert sorted(lines) == sorted(reasons)
+    assert len(lines) == sum(len(rule["verbs"]) for role in roles() for rule in role["rules"])
+
+
+def test_no_wildcards_and_nothing_that_destroys() -> None:
+    """No `*`, no delete, no update, no Secrets."""
+    for role in roles():
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert set(rule["verbs"]) <= READING_AND_MARKING
+            assert "secrets" not in rule["resources"]
+
+
+def test_every_role_is_bound_to_our_account_alone() -> None:
+    """One binding for each, in the same place."""
+    bindings = [*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")]
+    assert len(bindings) == len(roles())
+    for binding in bindings:
+        reference = binding["roleRef"]
+        assert (reference["kind"], reference["name"]) in WHERE
+        namespaces = {
+            role["metadata"].get("namespace")
+            for role in roles()
+            if role["metadata"]["name"] == reference["name"] and role["kind"] == reference["kind"]
+        }
+        assert namespaces == {binding["metadata"].get("namespace")}
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": "sunk-sync", "namespace": OWN}
+        ]
+
+
+def test_one_replica_is_replaced_only_after_its_end() -> None:
+    """Until leader election exists two must never run side by side."""
+    (deployment,) = of_kind("Deployment")
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_the_pod_has_no_more_rights_than_it_needs() -> None:
+    """Non-root, nothing writable, no capabilities: what Pod Security calls restricted."""
+    assert pod_spec()["securityContext"]["runAsNonRoot"] is True
+    assert pod_spec()["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    security = container()["securityContext"]
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_a_service_of_our_name_cannot_become_settings() -> None:
+    """Service links would set SUNK_SYNC_PORT and its kin."""
+    assert pod_spec()["enableServiceLinks"] is False
+
+
+def test_the_token_is_a_mounted_folder() -> None:
+    """A subPath would never see a renewed Secret; an argument would show in ps."""
+    (mount,) = container()["volumeMounts"]
+    assert "subPath" not in mount
+    variables = {one["name"]: one["value"] for one in container()["env"]}
+    file = variables[variable_of("slurm_auth_token_file")]
+    assert Path(file).parent == Path(mount["mountPath"])
+
+
+def test_the_settings_of_the_deployment_are_right(tmp_path: Path) -> None:
+    """Loaded as the process would; ports and probes fit them."""
+    (tmp_path / "token").write_text("x")
+    environment = {one["name"]: one["value"] for one in container()["env"]}
+    environment[variable_of("slurm_auth_token_file")] = str(tmp_path / "token")
+    settings = load({}, environment, OWN)
+    assert settings.slurmd_namespace == (OWN,)
+    assert settings.metrics_bind_address is not None
+    assert settings.health_probe_bind_address is not None
+    ports = {port["name"]: port["containerPort"] for port in container()["ports"]}
+    assert ports["metrics"] == settings.metrics_bind_address.port
+    assert ports["health"] == settings.health_probe_bind_address.port
+
+
+@pytest.mark.parametrize(("probe", "path"), [("liveness", "/livez"), ("readiness", "/readyz")])
+def test_each_probe_asks_its_own_question(probe: str, path: str) -> None:
+    """demands 47: a readiness probe that is only a ping tells nothing."""
+    asked = container()[f"{probe}Probe"]["httpGet"]
+    assert asked == {"path": path, "port": "health"}
+
+
+def test_the_service_selects_the_pods_of_the_deployment() -> None:
+    """And leads to the port of the metrics."""
+    (service,) = of_kind("Service")
+    (deployment,) = of_kind("Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert service["spec"]["ports"][0]["targetPort"] == "metrics"
+    assert labels["app.kubernetes.io/component"] != "slurmd"

@@ -1,0 +1,396 @@
+"""Logs and metrics: what an operator reads at three in the morning, and what it costs."""
+
+import io
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from sunk_sync import actions as act
+from sunk_sync import logs as logs_module
+from sunk_sync.exchange import Exchange
+from sunk_sync.facts import (
+    Condition,
+    Confirmed,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    Reference,
+)
+from sunk_sync.logs import LineWriter, Logs, clean
+from sunk_sync.metrics import SPECS, count_slurm_nodes
+from sunk_sync.telemetry import Telemetry
+
+POD = Reference("Pod", "slurm", "slurmd-n1", "u1")
+NODE = Reference("Node", "", "n1", "u2")
+DRAIN = act.Drain("n1", "k8s: node cordoned")
+BECAUSE = "drained: Node n1 is cordoned (kernel update)"
+
+
+class Bench:
+    """A Telemetry with a clock of our own, and everything it told."""
+
+    def __init__(self, level: str = "info") -> None:
+        self.now_s = 1000.0
+        self._file = io.StringIO()
+        self._logs = Logs(level, "json", self._file)
+        self.telemetry = Telemetry(self._logs.log, clock=lambda: self.now_s)
+
+    def lines(self) -> list[dict[str, Any]]:
+        self._logs.close()
+        return [json.loads(line) for line in self._file.getvalue().splitlines()]
+
+    def metric(self, metric: str, /, **labels: str) -> float | None:
+        return self.telemetry.registry.get_sample_value(metric, labels)
+
+    def text(self) -> str:
+        return generate_latest(self.telemetry.registry).decode()
+
+    def close(self) -> None:
+        self._logs.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def talkative() -> Iterator[Bench]:
+    bench = Bench("debug")
+    yield bench
+    bench.close()
+
+
+def test_a_write_is_one_line_with_its_cause(bench: Bench) -> None:
+    """What, where, why, how long, and what came of it."""
+    bench.telemetry.wrote(DRAIN, act.Done(DRAIN), BECAUSE, 0.01234)
+    (line,) = bench.lines()
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "level": "info",
+        "event": "write",
+        "action": "drain",
+        "slurm_node": "n1",
+        "reason": "k8s: node cordoned",
+        "outcome": "done",
+        "because": BECAUSE,
+        "seconds": 0.0123,
+    }
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        (act.Undrain("n1", "lifted, was k8s: x"), {"action": "undrain", "slurm_node": "n1"}),
+        (act.SetComment("n1", "{}"), {"action": "set-comment", "slurm_node": "n1"}),
+        (act.Cordon(NODE), {"action": "cordon", "node": "n1"}),
+        (
+            act.SetConditions(POD, (Condition("SlurmNodeStateIdle", "True", "r", "m"),)),
+            {"pod": "slurm/slurmd-n1", "conditions": "SlurmNodeStateIdle=True"},
+        ),
+        (
+            act.SetMetadata(NODE, "m", (("a", "b"),), (("c", "d"),)),
+            {"node": "n1", "set": "a=b,c=d"},
+        ),
+        (
+            act.Announce(POD, "Warning", "SlurmNodeConflict", "two"),
+            {"event_reason": "SlurmNodeConflict", "message": "two"},
+        ),
+    ],
+)
+def test_every_action_names_its_object(
+    bench: Bench, action: act.Action, told: dict[str, str]
+) -> None:
+    """node is the Kubernetes Node, slurm_node the other; a Pod has its namespace."""
+    bench.telemetry.wrote(action, act.Done(action), "b", 0.1)
+    (line,) = bench.lines()
+    assert told.items() <= line.items()
+
+
+def test_reads_are_for_debugging(bench: Bench, talkative: Bench) -> None:
+    """Look and Relist change nothing: the info log stays readable."""
+    look = act.Look("Pod", "slurm", "slurmd-n1", 0.0)
+    for one in (bench, talkative):
+        one.telemetry.wrote(look, act.Done(look), "b", 0.1)
+    assert bench.lines() == []
+    (line,) = talkative.lines()
+    assert (line["event"], line["pod"]) == ("read", "slurm/slurmd-n1")
+
+
+def test_a_refusal_is_a_warning_with_their_answer(bench: Bench) -> None:
+    """The world did not allow it: somebody will want to know."""
+    bench.telemetry.wrote(DRAIN, act.Refused(DRAIN, "drained by root: bad DIMM"), BECAUSE, 0.1)
+    (line,) = bench.lines()
+    assert (line["level"], line["outcome"]) == ("warning", "refused")
+    assert line["why"] == "drained by root: bad DIMM"
+
+
+def test_one_trouble_of_a_thousand_hosts_is_one_line_a_minute(bench: Bench) -> None:
+    """slurmctld down: the log says so, and counts what it did not say."""
+    for number in range(1000):
+        drain = act.Drain(f"n{number}", "k8s: x")
+        bench.telemetry.wrote(drain, act.Unsure(drain, "timeout"), "b", 0.1)
+    bench.now_s += 61.0
+    bench.telemetry.wrote(DRAIN, act.Unsure(DRAIN, "timeout"), "b", 0.1)
+    assert bench.metric("workqueue_retries_total", name="slurm") == 1001.0
+    first, second = bench.lines()
+    assert "same_since_last_told" not in first
+    assert second["same_since_last_told"] == 999
+
+
+def test_writes_are_counted_and_timed(bench: Bench) -> None:
+    """By action and outcome."""
+    bench.telemetry.wrote(DRAIN, act.Done(DRAIN), "b", 0.03)
+    assert bench.metric("sunk_sync_writes_total", action="drain", outcome="done") == 1.0
+    assert bench.metric("sunk_sync_write_duration_seconds_sum", action="drain") == 0.03
+
+
+def test_what_policy_keeps_back_is_told_once(bench: Bench) -> None:
+    """A dry run says what it would do, not again at every audit."""
+    for _ in range(3):
+        bench.telemetry.kept(DRAIN, "dry run", BECAUSE)
+    bench.telemetry.kept(DRAIN, "not listed yet: nodes", BECAUSE)
+    (line,) = bench.lines()
+    assert (line["event"], line["why"], line["because"]) == ("not written", "dry run", BECAUSE)
+
+
+def test_a_source_has_one_line_per_change(bench: Bench) -> None:
+    """Listed, lost, unreadable for long, back: four lines, whatever is repeated."""
+    tell = bench.telemetry.source
+    tell(Confirmed("slurm_nodes", 1.0))
+    tell(ListingStarted("slurm_nodes", 999.0, 1.0))
+    assert bench.metric("sunk_sync_source_listed", source="slurm_nodes") == 0.0
+    tell(ListingEnded("slurm_nodes"))
+    assert bench.metric("sunk_sync_source_listed", source="slurm_nodes") == 1.0
+    for _ in range(5):
+        tell(Confirmed("slurm_nodes", 1000.0))
+        tell(ListingStarted("slurm_nodes", 1000.0, 2.0))
+        tell(ListingEnded("slurm_nodes"))
+    for _ in range(3):
+        tell(Lost("slurm_nodes", "connection refused"))
+    bench.now_s += 60.0
+    assert bench.metric("sunk_sync_source_listed", source="slurm_nodes") == 0.0
+    assert bench.metric("sunk_sync_source_age_seconds", source="slurm_nodes") == 60.0
+    for _ in range(3):
+        tell(Lost("slurm_nodes", "connection refused", blind=True))
+    tell(Confirmed("slurm_nodes", 1060.0))
+    assert bench.metric("sunk_sync_source_age_seconds", source="slurm_nodes") == 0.0
+    lines = bench.lines()
+    assert [(line["level"], line["event"]) for line in lines] == [
+        ("info", "source listed"),
+        ("warning", "source lost"),
+        ("error", "source unreadable for long"),
+        ("info", "source back"),
+    ]
+    assert lines[-1]["lost_for_seconds"] == 60.0
+
+
+def test_a_source_that_was_never_listed_has_no_age(bench: Bench) -> None:
+    """NaN, so that no alert fires on a made-up figure."""
+    assert 'sunk_sync_source_age_seconds{source="pods"} NaN' in bench.text()
+
+
+def test_a_rule_that_failed_is_loud(bench: Bench) -> None:
+    """F7: key, rule and traceback; counted."""
+    try:
+        raise ValueError("odd Pod")
+    except ValueError as error:
+        bench.telemetry.rule_failed(("host", "n1"), "drain", error)
+    assert bench.metric("sunk_sync_rule_failures_total", rule="drain") == 1.0
+    (line,) = bench.lines()
+    assert (line["level"], line["key"], line["rule"]) == ("error", "host n1", "drain")
+    assert "ValueError: odd Pod" in line["exception"]
+
+
+def test_gauges_of_the_core(bench: Bench) -> None:
+    """Held drains, conflicts, keys out of service, audit surprises, queues."""
+    telemetry = bench.telemetry
+    telemetry.held(7)
+    telemetry.held(8)
+    telemetry.conflicts(2)
+    telemetry.out_of_service(1)
+    telemetry.surprise(("host", "n1"), "drain", "nothing")
+    telemetry.depth("slurm", 5)
+    telemetry.added("slurm", 6)
+    assert bench.metric("sunk_sync_drains_held") == 8.0
+    assert bench.metric("sunk_sync_conflicts") == 2.0
+    assert bench.metric("sunk_sync_keys_out_of_service") == 1.0
+    assert bench.metric("sunk_sync_audit_surprises_total") == 1.0
+    assert bench.metric("workqueue_depth", name="slurm") == 5.0
+    assert bench.metric("workqueue_adds_total", name="slurm") == 6.0
+    events = [line["event"] for line in bench.lines()]
+    assert events == ["drains held", "conflicting claims", "audit surprise"]
+
+
+def test_the_release_of_held_drains_is_a_line(bench: Bench) -> None:
+    """Held and released: both ends of the story."""
+    bench.telemetry.held(3)
+    bench.telemetry.held(0)
+    assert [line["event"] for line in bench.lines()] == ["drains held", "drains released"]
+
+
+def test_exchanges_are_counted_under_the_names_of_the_ecosystem(bench: Bench) -> None:
+    """rest_client_…; no line unless debugging."""
+    bench.telemetry.exchange(
+        Exchange(
+            authority="slurm", method="GET", path="/nodes/", status="200", seconds=0.2,
+            received_bytes=9,
+        )
+    )  # fmt: skip
+    found = bench.metric("rest_client_requests_total", code="200", host="slurm", method="GET")
+    assert found == 1.0
+    assert bench.metric("sunk_sync_received_bytes_total", host="slurm", path="/nodes/") == 9.0
+    assert bench.lines() == []
+
+
+def test_the_token_has_an_expiry_and_a_warning_when_it_is_near(bench: Bench) -> None:
+    """F5: the metric is absent until a token says when."""
+    name = "slurm_token_expiry_timestamp_seconds"
+    assert bench.metric(name) is None
+    at = time.time() + 60.0
+    bench.telemetry.token_expires(at)
+    bench.telemetry.token_expires(at)
+    assert bench.metric(name) == at
+    (line,) = bench.lines()
+    assert line["level"] == "warning"
+    bench.telemetry.token_expires(None)
+    assert bench.metric(name) is None
+
+
+@pytest.mark.parametrize("at", [-1e30, 1e30, 0.0])
+def test_an_odd_expiry_is_told_not_raised(bench: Bench, at: float) -> None:
+    """A token is somebody else's bytes."""
+    bench.telemetry.token_expires(at)
+    assert bench.lines()[0]["event"] == "slurm token read"
+
+
+def test_slurm_nodes_are_counted_once_each_worst_news_first() -> None:
+    """Names that dashboards for SUNK expect."""
+    states = [
+        {"IDLE"}, {"IDLE", "DRAIN"}, {"DOWN", "DRAIN"}, {"MIXED", "NOT_RESPONDING"},
+        {"ALLOCATED", "COMPLETING"}, {"IDLE", "MAINTENANCE"}, {"FUTURE"},
+    ]  # fmt: skip
+    counts = count_slurm_nodes([frozenset(state) for state in states])
+    assert counts["total"] == 7
+    assert {kind for kind, count in counts.items() if count == 1} == {
+        "idle", "drain", "down", "mix", "not_responding", "comp", "maint",
+    }  # fmt: skip
+
+
+def test_every_metric_of_the_reference_is_served(bench: Bench) -> None:
+    """A name in the table that nobody exports is a lie."""
+    telemetry = bench.telemetry
+    telemetry.token_expires(time.time())
+    telemetry.slurm_nodes({"total": 3})
+    telemetry.wrote(DRAIN, act.Done(DRAIN), "b", 0.1)
+    text = bench.text()
+    for spec in SPECS:
+        assert f"# TYPE {spec.name} {spec.kind}\n" in text, spec.name
+        assert f"# HELP {spec.name} " in text, spec.name
+    assert "slurm_nodes_total 3.0" in text
+
+
+def test_the_longest_step_is_forgotten_after_two_minutes(bench: Bench) -> None:
+    """One slow start must not look like a slow loop for ever."""
+    name = "sunk_sync_loop_longest_step_seconds"
+    bench.telemetry.stepped(0.5, 10, 20)
+    assert bench.metric(name) == 0.5
+    bench.now_s += 61.0
+    assert bench.metric(name) == 0.5
+    bench.now_s += 61.0
+    assert bench.metric(name) == 0.5
+    assert bench.metric(name) == 0.0
+    assert bench.metric("sunk_sync_decisions_total") == 10.0
+    assert bench.metric("sunk_sync_news_total") == 20.0
+
+
+def test_a_step_costs_next_to_nothing(bench: Bench) -> None:
+    """Under 2 µs; the best of several runs, since the machine is shared."""
+    best = min(_seconds_of_steps(bench.telemetry) for _ in range(5))
+    assert best / 10_000 < 2e-6
+
+
+def _seconds_of_steps(telemetry: Telemetry) -> float:
+    begun = time.perf_counter()
+    for _ in range(10_000):
+        telemetry.stepped(1e-5, 1, 1)
+    return time.perf_counter() - begun
+
+
+def test_texts_are_bounded_and_cannot_steer_a_terminal() -> None:
+    """Reasons and annotations are written by others."""
+    assert clean("a\x1b[31m\n\u2028b") == "a [31m  b"
+    assert len(clean("x" * 5000)) == 1001
+
+
+def test_odd_texts_make_one_valid_line(bench: Bench) -> None:
+    """Lone surrogates, line ends, very long ones."""
+    bench.telemetry.wrote(DRAIN, act.Refused(DRAIN, "\ud800\n" + "y" * 9999), "b\r\nc", 0.1)
+    (line,) = bench.lines()
+    assert line["because"] == "b  c"
+    assert len(line["why"]) <= 1001
+
+
+def test_warnings_of_libraries_become_lines_and_their_chatter_does_not(bench: Bench) -> None:
+    """Debug lines of an HTTP library may hold a token."""
+    logging.getLogger("httpx2").info("GET /x X-SLURM-USER-TOKEN: s3cr3t")
+    logging.getLogger("aiohttp").warning("odd %s", "thing")
+    assert [line["event"] for line in bench.lines()] == ["odd thing"]
+
+
+def test_a_record_that_cannot_be_formatted_is_told_as_it_is(bench: Bench) -> None:
+    """A library's slip must not cost us the line, nor raise."""
+    record = logging.LogRecord("x", logging.ERROR, "f", 1, "odd %d", ("thing",), None)
+    (handler,) = [one for one in logging.getLogger().handlers if type(one).__name__ == "_Libraries"]
+    handler.emit(record)
+    assert [line["event"] for line in bench.lines()] == ["odd %d"]
+
+
+def test_logs_that_are_closed_hear_libraries_no_longer() -> None:
+    """One process, several tests: no handler is left behind."""
+    before = len(logging.getLogger().handlers)
+    Bench().close()
+    assert len(logging.getLogger().handlers) == before
+
+
+def test_nobody_reads_the_log_and_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full pipe blocks a thread, not the loop; what does not fit is dropped and counted."""
+    monkeypatch.setattr(logs_module, "LINES_WAITING_MAX", 100)
+    monkeypatch.setattr(logs_module, "CLOSE_S", 0.05)
+    reading, writing = os.pipe()
+    writer = LineWriter(os.fdopen(writing, "w"))
+    begun = time.perf_counter()
+    for _ in range(1000):
+        writer.msg("x" * 10_000)
+    assert time.perf_counter() - begun < 1.0
+    assert writer.dropped > 800
+    writer.close()
+    os.close(reading)
+
+
+def test_lines_that_were_told_are_written_before_the_end() -> None:
+    """close() waits for them."""
+    file = io.StringIO()
+    writer = LineWriter(file)
+    for number in range(1000):
+        writer.msg(str(number))
+    writer.close()
+    assert len(file.getvalue().splitlines()) == 1000
+
+
+def test_a_terminal_gets_plain_lines() -> None:
+    """`--log-format console`."""
+    file = io.StringIO()
+    logs = Logs("info", "console", file)
+    logs.log.info("write", slurm_node="n1", because=BECAUSE)
+    logs.close()
+    assert "slurm_node=n1" in file.getvalue()
+    assert BECAUSE in file.getvalue()

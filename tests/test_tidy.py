@@ -1,0 +1,258 @@
+"""The house's own rules, read from its source: sizes, names, imports, one owner per field."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from sunk_sync import actions, names
+from sunk_sync.decide import CLUSTER_RULES, HOST_RULES, RIVAL_RULES
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "sunk_sync"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+RULES = sorted(path for path in (PACKAGE / "rules").glob("*.py") if path.stem != "__init__")
+CORE = [
+    *(PACKAGE / f"{name}.py" for name in (
+        "names", "facts", "actions", "verdict", "mark", "slurm_state", "table", "views",
+        "claims", "places", "graph", "decide", "policy", "reconciler",
+    )),
+    *RULES,
+]  # fmt: skip
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 40
+PARAMETERS_MAX = 5
+POSITIONAL_MAX = 2
+
+LONGER = {"telemetry.py::__init__": (45, "one line for each metric")}
+RULE_SHAPE = "(host, configuration, now): the shape of every rule"
+JOURNAL = "the loop's words for its journal, always called with names of the same order"
+MORE_POSITIONAL = {
+    "decide.py::decide": RULE_SHAPE,
+    "rules/drain.py::drain": RULE_SHAPE,
+    "policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
+    "loop.py::stepped": JOURNAL,
+    "loop.py::wrote": JOURNAL,
+    "loop.py::kept": JOURNAL,
+    "loop.py::rule_failed": JOURNAL,
+    "loop.py::surprise": JOURNAL,
+    "telemetry.py::stepped": JOURNAL,
+    "telemetry.py::wrote": JOURNAL,
+    "telemetry.py::kept": JOURNAL,
+    "telemetry.py::rule_failed": JOURNAL,
+    "telemetry.py::surprise": JOURNAL,
+    "slurm/client.py::read_records": "(call, name of the list, who takes it) reads as a sentence",
+    "configure.py::load": "(flags, environment, file): in order of precedence",
+    "doctor.py::examine_kubernetes": "(findings, settings, client)",
+    "findings.py::warn": "(topic, text, cure): the columns of a line",
+    "findings.py::fail": "(topic, text, cure): the columns of a line",
+    "findings.py::blind": "(topic, text, cure): the columns of a line",
+    "http.py::heartbeat": "(name, age, limit)",
+    "kube/apply.py::object_path": "(kind, namespace, name): as Kubernetes spells it",
+}
+"""Public functions with more than two positional parameters, and why."""
+
+BANNED_WORDS = {
+    "manager",
+    "helper",
+    "helpers",
+    "util",
+    "utils",
+    "handler",
+    "processor",
+    "data",
+    "info",
+}
+BANNED_IN_CORE = {
+    "aiohttp", "anyio", "asyncio", "datetime", "http", "httpx", "httpx2", "kubernetes_asyncio",
+    "logging", "os", "random", "requests", "socket", "structlog", "threading", "time", "urllib",
+}  # fmt: skip
+MAY_PRINT = {"__main__.py", "doctor.py"}
+
+
+def short(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """Lines of a function without its docstring."""
+    assert function.end_lineno is not None
+    first = function.body[0]
+    documented = ast.get_docstring(function) is not None
+    docstring = (first.end_lineno or first.lineno) - first.lineno + 1 if documented else 0
+    return function.end_lineno - function.lineno + 1 - docstring
+
+
+def positional(function: Function) -> list[str]:
+    every = [*function.args.posonlyargs, *function.args.args]
+    return [one.arg for one in every if one.arg not in ("self", "cls")]
+
+
+def strings(path: Path) -> Iterator[str]:
+    """String literals that are no docstrings."""
+    for node in ast.walk(tree(path)):
+        children = list(ast.iter_child_nodes(node))
+        bare = [child.value for child in children if isinstance(child, ast.Expr)]
+        docstrings = {id(value) for value in bare if isinstance(value, ast.Constant)}
+        for child in children:
+            if isinstance(node, ast.Expr) or id(child) in docstrings:
+                continue
+            if isinstance(child, ast.Constant) and isinstance(child.value, str):
+                yield child.value
+
+
+each_source = pytest.mark.parametrize("path", SOURCES, ids=short)
+
+
+@each_source
+def test_files_and_functions_stay_small(path: Path) -> None:
+    """At most 400 lines a file, 40 a function, 5 parameters."""
+    assert len(path.read_text().splitlines()) <= FILE_LINES_MAX
+    for function in functions(path):
+        name = f"{short(path)}::{function.name}"
+        most, _ = LONGER.get(name, (FUNCTION_LINES_MAX, ""))
+        assert length(function) <= most, name
+        assert len(positional(function)) + len(function.args.kwonlyargs) <= PARAMETERS_MAX, name
+
+
+@each_source
+def test_parameters_beyond_two_are_named_in_the_call(path: Path) -> None:
+    """Keyword-only beyond two, for what others call; the exceptions say why."""
+    for function in functions(path):
+        name = f"{short(path)}::{function.name}"
+        if function.name.startswith("_") or name in MORE_POSITIONAL:
+            continue
+        assert len(positional(function)) <= POSITIONAL_MAX, name
+
+
+def test_every_exception_is_still_needed() -> None:
+    """An exception that nothing uses any more is taken off the list."""
+    found = defaultdict(list)
+    for path in SOURCES:
+        for function in functions(path):
+            found[f"{short(path)}::{function.name}"].append(function)
+    for name in MORE_POSITIONAL:
+        assert any(len(positional(one)) > POSITIONAL_MAX for one in found[name]), name
+    for name in LONGER:
+        assert any(length(one) > FUNCTION_LINES_MAX for one in found[name]), name
+
+
+def words_of(name: str) -> set[str]:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return {word.lower() for word in spaced.split("_")}
+
+
+@each_source
+def test_names_say_what_things_are(path: Path) -> None:
+    """No manager, helper, util, handler, processor, data or info."""
+    classes = [node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+    for name in (path.stem, *classes):
+        assert not words_of(name) & BANNED_WORDS, name
+
+
+@pytest.mark.parametrize("path", CORE, ids=short)
+def test_the_core_knows_no_clock_no_chance_and_no_world(path: Path) -> None:
+    """From names to the reconciler: no I/O, no time, no logging, no randomness."""
+    imported = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module.partition(".")[0])
+    assert not imported & BANNED_IN_CORE
+
+
+@each_source
+def test_nothing_prints_but_the_command_line(path: Path) -> None:
+    """Everything else goes through the log."""
+    prints = [
+        node
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+    assert short(path) in MAY_PRINT or not prints
+
+
+@each_source
+def test_the_prefix_is_one_constant(path: Path) -> None:
+    """Every literal that the outside world sees stands in names.py."""
+    prefix = names.PREFIX.rstrip("/")
+    assert short(path) == "names.py" or not [text for text in strings(path) if prefix in text]
+
+
+def test_every_rule_file_runs_and_stands_in_the_table() -> None:
+    """docs/rules.md names each rule, and decide runs each once."""
+    listed = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "rules.md").read_text(), re.M))
+    run = [*HOST_RULES, *RIVAL_RULES, *CLUSTER_RULES]
+    assert listed == {path.stem for path in RULES} == set(run)
+    assert len(run) == len(set(run))
+
+
+ACTIONS = {one.__name__ for one in (*get_args(actions.SlurmAction), *get_args(actions.KubeAction))}
+
+
+def owners() -> dict[str, set[str]]:
+    """What each rule makes: an action, with its manager or Event where several rules make it."""
+    made: defaultdict[str, set[str]] = defaultdict(set)
+    for path in RULES:
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id not in ACTIONS:
+                continue
+            marks = [one.id for one in node.args if isinstance(one, ast.Name)]
+            told = [one for one in marks if one.startswith(("MANAGER_", "EVENT_"))]
+            made[" ".join([node.func.id, *told])].add(path.stem)
+    return dict(made)
+
+
+def test_every_field_has_one_owner() -> None:
+    """Each action is made by one rule; metadata by one rule for each manager, Events by reason.
+
+    The conditions of a Pod are the exception: `conflict` speaks instead of `mirror`, never beside
+    it.
+    """
+    made = owners()
+    assert made.pop("SetConditions") == {"mirror", "conflict"}
+    assert not HOST_RULES.keys() & RIVAL_RULES.keys()
+    assert all(len(rules) == 1 for rules in made.values()), made
+    assert not {"SetMetadata", "Announce"} & made.keys(), "without a manager or a reason"
+
+
+def test_every_write_that_can_be_wanted_has_an_owner() -> None:
+    """An action that no rule makes is dead."""
+    assert {name.partition(" ")[0] for name in owners()} == ACTIONS
+
+
+def test_managers_and_event_reasons_are_told_apart() -> None:
+    """Two owners of one name would take each other's fields away."""
+    for prefix in ("MANAGER_", "EVENT_"):
+        values = [value for name, value in vars(names).items() if name.startswith(prefix)]
+        assert len(values) == len(set(values))
+
+
+CONSTANTS = r"/(?:home|root|work|Users)/"
+
+
+@each_source
+def test_no_path_of_a_machine_stands_in_the_source(path: Path) -> None:
+    """The product runs anywhere."""
+    assert not re.search(CONSTANTS, path.read_text())

@@ -1,0 +1,197 @@
+"""A tiny API server whose every answer a test writes; and one-line makers of wire objects."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from sunk_sync.exchange import Exchange
+from sunk_sync.facts import News
+from sunk_sync.kube import KubeClient, Trouble
+
+HERE = Path(__file__).parent
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Json = dict[str, Any]
+
+
+def recorded(name: str) -> bytes:
+    """Bytes that a real API server once sent (see record.py)."""
+    return (HERE / name).read_bytes()
+
+
+class ApiServer:
+    """Answers with `answer`; remembers the requests."""
+
+    def __init__(self, answer: Answer, folder: Path) -> None:
+        self.answer = answer
+        self.requests: list[web.Request] = []
+        self.exchanges: list[Exchange] = []
+        self._folder = folder
+        self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.1)
+        self.url = ""
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(request, web.BaseRequest)
+        self.requests.append(request)  # type: ignore[arg-type]
+        await request.read()
+        return await self.answer(request)  # type: ignore[arg-type]
+
+    async def start(self) -> None:
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()
+
+    def kubeconfig(self, user: Json) -> str:
+        """The path of a kubeconfig for this server and user."""
+        config = {
+            "clusters": [{"name": "c", "cluster": {"server": self.url}}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [
+                {"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "own"}}
+            ],
+            "current-context": "x",
+        }
+        path = self._folder / "kubeconfig"
+        path.write_text(json.dumps(config))
+        return str(path)
+
+    async def client(self, user: Json | None = None) -> KubeClient:
+        """A client of this server; the caller closes it."""
+        made = await KubeClient.connect(
+            kubeconfig=self.kubeconfig(user or {"token": "t0"}),
+            context=None,
+            on_exchange=self.exchanges.append,
+        )
+        assert not isinstance(made, Trouble), made
+        return made
+
+    def queries(self) -> list[dict[str, str]]:
+        """The queries of all requests so far."""
+        return [dict(request.query) for request in self.requests]
+
+
+@asynccontextmanager
+async def serving(answer: Answer, folder: Path) -> AsyncIterator[tuple[ApiServer, KubeClient]]:
+    """A running server and a client of it."""
+    server = ApiServer(answer, folder)
+    await server.start()
+    client = await server.client()
+    try:
+        yield server, client
+    finally:
+        await client.aclose()
+        await server.stop()
+
+
+class Ear:
+    """Hears the news of a reader, and can wait for some."""
+
+    def __init__(self) -> None:
+        self.news: list[News] = []
+        self.bad: list[tuple[str, str, str]] = []
+        self._came = asyncio.Event()
+
+    async def tell(self, news: Sequence[News]) -> None:
+        self.news += news
+        self._came.set()
+
+    def on_bad(self, kind: str, name: str, why: str) -> None:
+        self.bad.append((kind, name, why))
+        self._came.set()
+
+    def kinds(self) -> list[str]:
+        """The news as words: `Observed n1`, `Lost`."""
+        return [_word(one) for one in self.news]
+
+    async def until(self, claim: Callable[["Ear"], bool], within_s: float = 5.0) -> None:
+        """Wait until the claim about what was heard holds."""
+        async with asyncio.timeout(within_s):
+            while not claim(self):
+                self._came.clear()
+                await self._came.wait()
+
+    async def hears(self, *words: str) -> None:
+        """Wait until exactly these words were heard, in this order."""
+        try:
+            await self.until(lambda ear: ear.kinds()[: len(words)] == list(words))
+        except TimeoutError:
+            raise AssertionError(f"heard {self.kinds()}, not {list(words)}") from None
+
+
+def _word(news: News) -> str:
+    name = getattr(getattr(news, "row", None), "name", getattr(news, "name", ""))
+    return f"{type(news).__name__} {name}".strip()
+
+
+def node(name: str, version: int, **spec: Any) -> Json:
+    """A Node as it stands on the wire."""
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)},
+        "spec": spec,
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def pod(name: str, version: int, namespace: str = "slurm") -> Json:
+    """A Pod as it stands on the wire."""
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    return {"kind": "Pod", "metadata": {**meta, "resourceVersion": str(version)}, "spec": {}}
+
+
+def page(kind: str, items: Sequence[Json], version: int, next_: str = "") -> web.Response:
+    """One page of a list."""
+    meta = {"resourceVersion": str(version), "continue": next_}
+    return web.json_response({"kind": f"{kind}List", "metadata": meta, "items": list(items)})
+
+
+def status(code: int, reason: str, **rest: Any) -> Json:
+    """A Kubernetes Status."""
+    return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, **rest}
+
+
+def refusal(code: int, reason: str, **headers: str) -> web.Response:
+    """An error answer."""
+    return web.json_response(status(code, reason), status=code, headers=headers)
+
+
+def event(kind: str, an_object: Json) -> bytes:
+    """One line of a watch."""
+    return json.dumps({"type": kind, "object": an_object}).encode() + b"\n"
+
+
+def bookmark(kind: str, version: int, *, ends_listing: bool = False) -> bytes:
+    """A bookmark line."""
+    meta: Json = {"resourceVersion": str(version), "creationTimestamp": None}
+    if ends_listing:
+        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return event("BOOKMARK", {"kind": kind, "metadata": meta, "spec": {}})
+
+
+async def stream(
+    request: web.Request, *pieces: bytes | asyncio.Event, then: str = "wait"
+) -> web.StreamResponse:
+    """An open watch: pieces in turn, an Event is waited for; then `wait`, `end` or `break`."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    for piece in pieces:
+        if isinstance(piece, asyncio.Event):
+            await piece.wait()
+        else:
+            await response.write(piece)
+            await asyncio.sleep(0.01)  # so that every piece is a packet of its own
+    if then == "wait":
+        await asyncio.Event().wait()
+    if then == "break" and request.transport is not None:
+        request.transport.abort()
+    return response

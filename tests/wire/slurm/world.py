@@ -1,0 +1,114 @@
+"""A slurmctld of a few lines, as the reader and the writer of Slurm see it through a client."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import msgspec
+
+from sunk_sync.facts import SlurmNode
+from sunk_sync.slurm.answers import Answer, Failure
+from sunk_sync.slurm.calls import Call, Take
+
+NO_SUCH = Failure("no_such", "Failure to query node: No error (0)", 0)
+INVALID_NAME = Failure("no_such", "Invalid node name specified (2018)", 2018)
+DOWN = Failure("controller_down", "Unable to contact slurm controller (1800)", 1800)
+
+
+def slurm_node(name: str, *state: str, reason: str = "", comment: str = "") -> SlurmNode:
+    return SlurmNode(name=name, state=frozenset(state or ["IDLE"]), reason=reason, comment=comment)
+
+
+@dataclass
+class World:
+    """Its nodes, what it was asked, and how it fails.
+
+    `before` is called with each request before it is answered: a test changes the world there, or
+    gives the failure that comes instead.
+    """
+
+    nodes: dict[str, SlurmNode] = field(default_factory=dict)
+    version: str = "v0.0.45"
+    now_s: float = 100.0
+    asked: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    before: Callable[[str], Failure | None] = lambda _: None
+    last_update: int | None = 17
+    changed: bool = True
+
+    def add(self, *nodes: SlurmNode) -> Self:
+        self.nodes.update((node.name, node) for node in nodes)
+        return self
+
+    def clock(self) -> float:
+        return self.now_s
+
+    @property
+    def writes(self) -> list[str]:
+        return [asked for asked in self.asked if asked.startswith("POST")]
+
+    async def call(self, call: Call) -> Answer | Failure:
+        begun_s, line = self._ask(call)
+        if failure := self.before(line):
+            return failure
+        if call.method == "POST":
+            return self._update(call, begun_s)
+        node = self.nodes.get(call.path.removeprefix("node/"))
+        return self._answer(begun_s, {"nodes": [_wire(node)]}) if node else NO_SUCH
+
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+        assert key == "nodes"
+        begun_s, line = self._ask(call)
+        if failure := self.before(line):
+            return failure
+        if call.query and not self.changed:
+            return self._answer(begun_s, {}, unchanged=True)
+        records = [msgspec.json.encode(_wire(node)) for node in self.nodes.values()]
+        for start in range(0, len(records), 3):
+            if failure := await take(records[start : start + 3], begun_s):
+                return failure
+        return self._answer(begun_s, {"last_update": self.last_update})
+
+    def _ask(self, call: Call) -> tuple[float, str]:
+        query = "".join(f"?{name}={value}" for name, value in call.query.items())
+        line = f"{call.method} {call.path}{query}" + (f" {call.body.decode()}" if call.body else "")
+        self.asked.append(line)
+        self.calls.append(call)
+        begun_s = self.now_s
+        self.now_s += 1
+        return begun_s, line
+
+    def _answer(self, begun_s: float, body: dict[str, Any], *, unchanged: bool = False) -> Answer:
+        return Answer(
+            body=msgspec.json.encode({**body, "errors": [], "meta": {}}),
+            version=self.version,
+            asked_s=begun_s,
+            answered_s=self.now_s,
+            unchanged=unchanged,
+        )
+
+    def _update(self, call: Call, begun_s: float) -> Answer | Failure:
+        body = msgspec.json.decode(call.body)
+        for name in body.get("name", [call.path.removeprefix("node/")]):
+            if name not in self.nodes:
+                return INVALID_NAME
+            self.nodes[name] = self._updated(self.nodes[name], body)
+        return self._answer(begun_s, {})
+
+    def _updated(self, node: SlurmNode, body: dict[str, Any]) -> SlurmNode:
+        state, reason = node.state, body.get("reason", node.reason)
+        for word in body.get("state", ()):
+            state = state | {"DRAIN"} if word == "DRAIN" else state - {"DRAIN"}
+            if word == "UNDRAIN" and self.version == "v0.0.45":
+                reason = ""
+        comment = body.get("comment", node.comment)
+        return SlurmNode(name=node.name, state=state, reason=reason, comment=comment)
+
+
+def _wire(node: SlurmNode) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "state": sorted(node.state),
+        "reason": node.reason,
+        "comment": node.comment,
+    }

@@ -1,0 +1,114 @@
+"""What states and reasons of a Slurm node mean to us."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunk_sync.facts import SlurmNode
+from sunk_sync.names import REASON_LENGTH_MAX
+from sunk_sync.slurm_state import (
+    BASE_STATES,
+    FLAGS,
+    is_busy,
+    is_drained,
+    is_foreign_drain,
+    is_frozen,
+    is_ours,
+    sanitise_reason,
+)
+
+SPELLINGS = """
+    INVALID UNKNOWN DOWN IDLE ALLOCATED ERROR MIXED FUTURE EXTERNAL RESERVED UNDRAIN CLOUD RESUME
+    DRAIN COMPLETING NOT_RESPONDING POWERED_DOWN FAIL POWERING_UP MAINTENANCE REBOOT_REQUESTED
+    REBOOT_CANCELED POWERING_DOWN DYNAMIC_FUTURE REBOOT_ISSUED PLANNED INVALID_REG POWER_DOWN
+    POWER_UP POWER_DRAIN POWER_DOWN_ASAP POWER_DOWN_FORCE DYNAMIC_NORM BLOCKED
+""".split()  # noqa: SIM905
+"""The enumeration of the OpenAPI documents v0.0.40 to v0.0.45."""
+
+SILENT = {"EXTERNAL", "CLOUD", "RESUME", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "BLOCKED"}
+"""Not conditions of a Pod: kinds of node, and words that only an update uses."""
+
+
+def test_M1_every_state_that_slurm_can_spell_is_known() -> None:
+    """No flag falls through because it is written otherwise."""
+    told = set(BASE_STATES) | set(FLAGS)
+    assert set(SPELLINGS) - told == SILENT | {"REBOOT_CANCELED"}
+    assert told <= set(SPELLINGS)
+
+
+def test_M1_the_suffixes_are_those_of_the_contract() -> None:
+    """SUNK's names, and some more."""
+    assert " ".join(BASE_STATES.values()) == "Allocated Down Error Future Idle Mixed Unknown"
+    suffixes = """Completing Drain Fail Invalid InvalidReg Maintenance NotResponding Undrain
+        Reserved Planned PowerDown PoweringUp RebootRequested""".split()  # noqa: SIM905
+    assert set(FLAGS.values()) == set(suffixes)
+
+
+@pytest.mark.parametrize("state", SPELLINGS)
+def test_S13_frozen_states(state: str) -> None:
+    """NOT_RESPONDING alone does not stop a drain."""
+    frozen = state in {
+        *("DOWN", "ERROR", "FAIL", "FUTURE", "UNKNOWN", "INVALID", "INVALID_REG"),
+        *("POWERED_DOWN", "POWERING_DOWN"),
+    } or state.startswith("REBOOT_")
+    assert is_frozen(frozenset({state})) is frozen
+    assert is_frozen(frozenset({"IDLE", state, "NOT_RESPONDING"})) is frozen
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "ours", "foreign"),
+    [
+        ({"IDLE", "DRAIN"}, "k8s: node cordoned", True, False),
+        ({"IDLE", "DRAIN"}, "bad disk", False, True),
+        ({"IDLE", "DRAIN"}, "", False, True),
+        ({"IDLE", "DRAIN"}, "lifted, was k8s: x", False, True),
+        ({"IDLE"}, "k8s: node cordoned", False, False),
+        ({"IDLE"}, "", False, False),
+    ],
+)
+def test_S12_S15_a_drain_is_ours_by_flag_and_text(
+    state: set[str], reason: str, *, ours: bool, foreign: bool
+) -> None:
+    """Never by one of them alone."""
+    node = SlurmNode(name="n1", state=frozenset(state), reason=reason)
+    assert (is_ours(node), is_foreign_drain(node)) == (ours, foreign)
+
+
+def test_S6_busy_means_that_jobs_are_there() -> None:
+    """Drained is the flag; idle is none of these."""
+    assert [s for s in SPELLINGS if is_busy(frozenset({s}))] == ["ALLOCATED", "MIXED", "COMPLETING"]
+    assert is_drained(frozenset({"MIXED", "DRAIN"}))
+    assert not is_drained(frozenset({"IDLE", "POWER_DRAIN"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("k8s: node cordoned", "k8s: node cordoned"),
+        ("  k8s: a\r\n\tb\x00c\x1b[31m  ", "k8s: a b c [31m"),
+        ('k8s: "quoted" a=b, #123 c:\\d', "k8s: 'quoted' a=b, 123 c:/d"),
+        ("k8s: größer als 5 µm", "k8s: größer als 5 µm"),
+        ("k8s: a\u2028b\u202ec\ufeffd", "k8s: a b c d"),
+        ("k8s: \ud800", "k8s:"),
+        ("", ""),
+    ],
+)
+def test_S17_reasons_are_one_readable_line(text: str, reason: str) -> None:
+    """Nothing that ends a quote, starts a comment or continues a line of slurm.conf."""
+    assert sanitise_reason(text) == reason
+
+
+def test_S17_reasons_are_cut_on_a_character() -> None:
+    """256 characters, not bytes."""
+    assert sanitise_reason("k8s: " + "ü" * 300) == "k8s: " + "ü" * 251
+    assert sanitise_reason("x" * 255 + " y") == "x" * 255
+
+
+@given(st.text())
+def test_S17_any_text_becomes_a_reason_once_and_for_all(text: str) -> None:
+    """Twice is once; it always goes over the wire."""
+    reason = sanitise_reason(text)
+    assert sanitise_reason(reason) == reason
+    assert len(reason) <= REASON_LENGTH_MAX
+    assert not set(reason) & set('"#\\\n\r\t')
+    assert reason.encode().decode() == reason == reason.strip()
