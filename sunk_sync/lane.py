@@ -72,6 +72,8 @@ class Lane:
     ) -> None:
         self.closing = False
         """Nothing more is taken up."""
+        self._gathering = False
+        """More is about to come that may share a request: nothing is taken up yet."""
         self.added = 0
         """Slots queued so far, again after a failure too."""
         self._push = push
@@ -100,7 +102,17 @@ class Lane:
             heapq.heappush(self._ready, (urgency(slot.wish), next(self._count), slot))
         self._wake()
 
+    def gather(self, *, on: bool) -> None:
+        """Take nothing up while `on`; afterwards all that came meanwhile goes together."""
+        released = self._gathering and not on
+        self._gathering = on
+        if released:
+            for event in self._waiting:
+                event.set()
+
     def _wake(self) -> None:
+        if self._gathering:
+            return
         for event in self._waiting:
             if not event.is_set():
                 event.set()
@@ -135,7 +147,7 @@ class Lane:
 
     async def _wait(self, event: asyncio.Event) -> None:
         """Until something is queued, or the first delayed slot is due."""
-        if not self._later or self.closing:
+        if not self._later or self.closing or self._gathering:
             await event.wait()
             return
         delay_s = max(0.0, self._later[0][0] - self._clock())
@@ -147,7 +159,7 @@ class Lane:
 
     def _take(self) -> list[Slot]:
         """Up to one batch of the most urgent slots that are still open."""
-        if self.closing:
+        if self.closing or self._gathering:
             return []
         now = self._clock()
         self._ripen(now)

@@ -19,6 +19,8 @@ NEWS_PER_STEP = 300
 KEYS_PER_STEP = 100
 INBOX_MAX = 5000
 """News that wait; readers wait beyond it."""
+BATCH_S = 0.05
+"""So long, at most, the first wishes of a batch wait for its last, to share requests with them."""
 HEARTBEAT_S = 1.0
 AUDIT_ROUND_S = 60.0
 """All keys are decided anew once in this time."""
@@ -72,6 +74,8 @@ class Loop:
         self._roomy.set()
         self._kept: dict[Key, tuple[Kept, ...]] = {}
         self._audit_next_s = clock() + AUDIT_ROUND_S
+        self._batch_s: float | None = None
+        """Since when there is more to do than one step can."""
         outbox.report = self.tell
 
     async def tell(self, news: Sequence[News | Report]) -> None:
@@ -114,7 +118,17 @@ class Loop:
         if begun_s >= self._audit_next_s and not self._inbox:
             self._audit(begun_s)
         self._journal.stepped(seconds=self._clock() - begun_s, news=news, keys=keys)
-        return bool(self._inbox or self.reconciler.pending)
+        more = bool(self._inbox or self.reconciler.pending)
+        self._gather(begun_s, more=more)
+        return more
+
+    def _gather(self, now: float, *, more: bool) -> None:
+        """Let a batch that takes several steps leave together, as long as that is soon."""
+        if not more:
+            self._batch_s = None
+        elif self._batch_s is None:
+            self._batch_s = now
+        self._outbox.gather(on=self._batch_s is not None and now - self._batch_s < BATCH_S)
 
     def _take_in(self, now: float) -> int:
         """Move one slice of the inbox into the graph."""

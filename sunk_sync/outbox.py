@@ -89,6 +89,11 @@ class Outbox:
                     self._landed.clear()
                     await self._landed.wait()
 
+    def gather(self, *, on: bool) -> None:
+        """While `on`, wishes are only collected: the rest of their batch is about to come."""
+        self.slurm.gather(on=on)
+        self.kube.gather(on=on)
+
     def wish(self, key: tuple[str, str], wants: Sequence[Action], *, because: str) -> None:
         """Make these the standing wishes of the key; earlier ones that are not among them end."""
         before = self._targets.get(key, ())

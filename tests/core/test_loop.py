@@ -23,6 +23,7 @@ from sunk_sync.lane import Limits
 from sunk_sync.loop import (
     AUDIT_ROUND_S,
     AUDIT_STEP,
+    BATCH_S,
     HEARTBEAT_S,
     INBOX_MAX,
     KEYS_PER_STEP,
@@ -86,24 +87,32 @@ class Diary:
 class House:
     """A running loop with an outbox whose pushes the test answers."""
 
-    def __init__(self, **chosen: object) -> None:
+    def __init__(self, pause_s: float = 0.0, **chosen: object) -> None:
         configuration = Configuration(**{"cluster_uid": CLUSTER_UID, **chosen})  # type: ignore[arg-type]
         self.graph = Graph(configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
         self.pushed: list[tuple[float, Action]] = []
+        self.first_drain_after: int | None = None
+        """Keys that had been decided when the first drain left."""
         self.answer: Callable[[Action], Outcome] = Done
         self.outbox = Outbox(
             slurm=(self.push, LIMITS), kube=(self.push, LIMITS), clock=now, random=lambda: 0.0
         )
         self.diary = Diary()
         self.loop = Loop(
-            reconciler=self.reconciler, outbox=self.outbox, journal=self.diary, clock=now
+            reconciler=self.reconciler,
+            outbox=self.outbox,
+            journal=self.diary,
+            clock=now,
+            pause=lambda: asyncio.sleep(pause_s),
         )
         self.task = asyncio.ensure_future(self.loop.run())
         self.lanes = asyncio.ensure_future(self.outbox.run())
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         self.pushed += [(now(), action) for action in actions]
+        if self.first_drain_after is None and any(isinstance(one, Drain) for one in actions):
+            self.first_drain_after = sum(keys for keys, _ in self.diary.steps)
         await asyncio.sleep(0.01)
         return [self.answer(action) for action in actions]
 
@@ -119,9 +128,11 @@ class House:
         return [action for _, action in self.pushed if isinstance(action, Drain)]
 
 
-def story(tell: Callable[[House], Awaitable[None]], **chosen: object) -> House:
+def story(
+    tell: Callable[[House], Awaitable[None]], *, pause_s: float = 0.0, **chosen: object
+) -> House:
     async def whole() -> House:
-        house = House(**chosen)
+        house = House(pause_s, **chosen)
         await tell(house)
         return house
 
@@ -270,6 +281,26 @@ def test_no_stretch_takes_more_than_its_share() -> None:
     assert max(news for _, news in steps) == NEWS_PER_STEP
     assert max(keys for keys, _ in steps) <= KEYS_PER_STEP
     assert len(steps) > 4000 / NEWS_PER_STEP
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "decided"),
+    [(0.0, 5 * KEYS_PER_STEP), (0.02, 4 * KEYS_PER_STEP)],
+    ids=["together", "no longer than a moment"],
+)
+def test_a_batch_of_several_steps_leaves(pause_s: float, decided: int) -> None:
+    """The first drain waits for the last of its batch, to share requests, but never long."""
+    names = [f"n{i}" for i in range(5 * KEYS_PER_STEP)]
+
+    async def tell(house: House) -> None:
+        await house.listed(*[node(name) for name in names], *[slurm_node(name) for name in names])
+        await asyncio.sleep(10)
+        house.diary.steps.clear()
+        await house.loop.tell([observed(node(name, unschedulable=True)) for name in names])
+        await asyncio.sleep(10)
+
+    assert BATCH_S < 3 * 0.02
+    assert story(tell, pause_s=pause_s).first_drain_after == decided
 
 
 def test_F7_a_rule_that_breaks_is_told_and_the_others_go_on(

@@ -27,22 +27,24 @@ def test_S00_above_50_drains_are_preceded_by_one_listing(stage: Stage, serve: Se
     assert all(host.free for host in hosts)
     for host in hosts:
         host.cordon()
-    service = serve(log_level="debug", **UNSEEN)
-    eventually(lambda: all(host.drained_as(CORDONED) for host in hosts), "60 drained")
-    calls = [
-        (line["method"], line["path"])
-        for line in service.lines("request", host="slurm")
-        if "node" in line["path"]
-    ]
+    try:
+        service = serve(log_level="debug", **UNSEEN)
+        eventually(lambda: all(host.drained_as(CORDONED) for host in hosts), "60 drained")
+        calls = [
+            (line["method"], line["path"])
+            for line in service.lines("request", host="slurm")
+            if "node" in line["path"]
+        ]
+    finally:
+        for host in hosts:
+            host.uncordon()
+    eventually(lambda: all(host.free for host in hosts), "60 lifted")
     drained = calls[: calls.index(("POST", "/slurm/nodes/")) + 1]
     assert drained == [
         ("GET", "/slurm/nodes/"),
         ("GET", "/slurm/nodes/"),
         ("POST", "/slurm/nodes/"),
     ]
-    for host in hosts:
-        host.uncordon()
-    eventually(lambda: all(host.free for host in hosts), "60 lifted")
 
 
 class TestUnseen:
