@@ -45,6 +45,8 @@ class SetConditions(Struct, frozen=True, gc=False):
 
     reference: Reference
     conditions: tuple[Condition, ...]
+    changed_at: tuple[str, ...] = ()
+    """lastTransitionTime of each; empty, or missing at the end: the moment of the write."""
 
 
 class SetMetadata(Struct, frozen=True, gc=False):

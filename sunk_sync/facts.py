@@ -50,15 +50,13 @@ class Reference(Struct, frozen=True, gc=False):
 
 
 class Condition(Struct, frozen=True, gc=False):
-    """One condition of ours on a Pod or Node."""
+    """What one condition of ours on a Pod or Node says; since when stands beside it."""
 
     type: str
     status: str
     """True, False or Unknown."""
     reason: str
     message: str
-    changed_at: str = ""
-    """lastTransitionTime as served; empty in a wish: the moment of the write."""
 
 
 class Node(Struct, frozen=True, kw_only=True, gc=False):
@@ -81,6 +79,8 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     """Our labels (names.NODE_LABELS) as they stand there, sorted."""
     conditions: tuple[Condition, ...] = ()
     """Our conditions (names.NODE_CONDITIONS) as they stand there, sorted by type."""
+    changed_at: tuple[str, ...] = ()
+    """lastTransitionTime of each of them, as served."""
 
 
 class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
@@ -105,6 +105,8 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     drain: str | None = None
     conditions: tuple[Condition, ...] = ()
     """Ours (names.POD_STATE_CONDITION*, names.POD_CONFLICT_CONDITION), sorted by type."""
+    changed_at: tuple[str, ...] = ()
+    """lastTransitionTime of each of them, as served."""
 
 
 class Pod(Struct, frozen=True, kw_only=True, gc=False):

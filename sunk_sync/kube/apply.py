@@ -1,5 +1,6 @@
 """Actions on Nodes and Pods as server-side apply: what each field manager wants to own."""
 
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -100,7 +101,8 @@ def object_path(kind: str, namespace: str, name: str) -> str:
 def _wish(action: Apply, *, at: str) -> Wish:
     match action:
         case SetConditions():
-            conditions = [_condition(one, at=at) for one in action.conditions]
+            since = zip_longest(action.conditions, action.changed_at)
+            conditions = [_condition(one, at=changed_at or at) for one, changed_at in since]
             return Wish(names.MANAGER_MIRROR, "/status", {}, {"status": {"conditions": conditions}})
         case SetMetadata():
             return Wish(action.manager, "", _metadata(action), {})
@@ -123,5 +125,5 @@ def _condition(condition: Condition, *, at: str) -> dict[str, str]:
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": condition.changed_at or at,
+        "lastTransitionTime": at,
     }

@@ -4,7 +4,7 @@ Unknown fields are skipped unread. Whatever others can write (annotations above 
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -48,10 +48,7 @@ _NO_POD_ANNOTATIONS = shapes.PodAnnotations()
 def _node_row(wire: shapes.Node) -> Node:
     meta = wire.metadata
     annotations = meta.annotations or _NO_NODE_ANNOTATIONS
-    ready = "Unknown"
-    ours: tuple[Condition, ...] = ()
-    if wire.status.conditions:
-        ready, ours = _node_conditions(wire.status.conditions)
+    ready, ours, changed_at = _node_conditions(wire.status.conditions or ())
     return Node(
         name=_intern(meta.name),
         uid=meta.uid,
@@ -64,53 +61,55 @@ def _node_row(wire: shapes.Node) -> Node:
         drain=_cut_or_none(annotations.drain),
         labels=() if meta.labels is None else _node_labels(meta.labels),
         conditions=ours,
+        changed_at=changed_at,
     )
 
 
-def _node_conditions(conditions: list[shapes.Condition]) -> tuple[str, tuple[Condition, ...]]:
-    """Status of Ready, and ours."""
-    ready = "Unknown"
-    ours = []
-    for one in conditions:
-        if one.type == "Ready":
-            ready = _intern(one.status)
-        elif one.type in _NODE_CONDITIONS:
-            ours.append(_condition(one))
-    return ready, _sorted(ours)
+Standing = tuple[str, tuple[Condition, ...], tuple[str, ...]]
+"""Status of Ready; our conditions, sorted by type; lastTransitionTime of each of ours."""
 
 
-def _pod_conditions(conditions: list[shapes.Condition]) -> tuple[str, tuple[Condition, ...]]:
-    """Status of Ready, and ours."""
+def _node_conditions(conditions: Iterable[shapes.Condition]) -> Standing:
     ready = "Unknown"
     ours = []
     for one in conditions:
         kind = one.type
-        if kind == "Ready":
+        if kind in _NODE_CONDITIONS:
+            ours.append(one)
+        elif kind == "Ready":
+            ready = _intern(one.status)
+    return (ready, *_ours(ours))
+
+
+def _pod_conditions(conditions: Iterable[shapes.Condition]) -> Standing:
+    ready = "Unknown"
+    ours = []
+    for one in conditions:
+        kind = one.type
+        if kind.startswith(names.POD_STATE_CONDITION) or kind == names.POD_CONFLICT_CONDITION:
+            ours.append(one)
+        elif kind == "Ready":
             ready = one.status
-        elif kind.startswith(names.POD_STATE_CONDITION) or kind == names.POD_CONFLICT_CONDITION:
-            ours.append(_condition(one))
-    return ready, _sorted(ours)
+    return (ready, *_ours(ours))
 
 
-def _condition(wire: shapes.Condition) -> Condition:
-    shared = _shared(wire.type, wire.status, wire.reason, wire.message)
-    return Condition(*shared, wire.last_transition_time or "")
+def _ours(conditions: list[shapes.Condition]) -> tuple[tuple[Condition, ...], tuple[str, ...]]:
+    if len(conditions) > 1:
+        conditions.sort(key=_type_of)
+    return (
+        tuple([_condition(one.type, one.status, one.reason, one.message) for one in conditions]),
+        tuple([one.last_transition_time or "" for one in conditions]),
+    )
+
+
+def _type_of(condition: shapes.Condition) -> str:
+    return condition.type
 
 
 @lru_cache(maxsize=8192)
-def _shared(kind: str, status: str, reason: str, message: str) -> tuple[str, str, str, str]:
-    """The same few texts stand on thousands of objects: each is kept once."""
-    return (_intern(_cut(kind)), _intern(status), _intern(_cut(reason)), _intern(_cut(message)))
-
-
-def _sorted(conditions: list[Condition]) -> tuple[Condition, ...]:
-    if len(conditions) > 1:
-        conditions.sort(key=_type_of)
-    return tuple(conditions)
-
-
-def _type_of(condition: Condition) -> str:
-    return condition.type
+def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    """The same few stand on thousands of objects: each is kept once, and quick to compare."""
+    return Condition(_intern(_cut(kind)), _intern(status), _intern(_cut(reason)), _cut(message))
 
 
 def _node_labels(labels: shapes.NodeLabels) -> tuple[tuple[str, str], ...]:
@@ -128,10 +127,7 @@ def _node_labels(labels: shapes.NodeLabels) -> tuple[tuple[str, str], ...]:
 def _slurmd_pod_row(wire: shapes.Pod) -> SlurmdPod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or _NO_POD_ANNOTATIONS
-    ready = "Unknown"
-    ours: tuple[Condition, ...] = ()
-    if status.conditions:
-        ready, ours = _pod_conditions(status.conditions)
+    ready, ours, changed_at = _pod_conditions(status.conditions or ())
     return SlurmdPod(
         namespace=_intern(meta.namespace),
         name=meta.name,
@@ -147,6 +143,7 @@ def _slurmd_pod_row(wire: shapes.Pod) -> SlurmdPod:
         drained=annotations.drained == "true",
         drain=_cut_or_none(annotations.drain),
         conditions=ours,
+        changed_at=changed_at,
     )
 
 

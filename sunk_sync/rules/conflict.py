@@ -1,5 +1,7 @@
 """Two claims on one host: neither acts, and everybody is told (S16)."""
 
+from itertools import zip_longest
+
 from sunk_sync.actions import Action, Announce, SetConditions
 from sunk_sync.facts import Condition, SlurmdPod
 from sunk_sync.graph import reference_of
@@ -30,16 +32,14 @@ def conflict(host: Host) -> Ruling:
 
 def _conditions(pods: tuple[SlurmdPod, ...], message: str) -> tuple[Action, ...]:
     """The conflict beside whatever conditions of ours stand on each rival Pod."""
-    return tuple(
-        SetConditions(reference_of(pod), wanted)
-        for pod in pods
-        if (wanted := _with_conflict(pod.conditions, message)) != pod.conditions
-    )
+    told = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", message)
+    return tuple(_tell(pod, told) for pod in pods if told not in pod.conditions)
 
 
-def _with_conflict(standing: tuple[Condition, ...], message: str) -> tuple[Condition, ...]:
-    told = next((one for one in standing if one.type == POD_CONFLICT_CONDITION), None)
-    since = told.changed_at if told else ""
-    condition = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", message, since)
-    others = [one for one in standing if one.type != POD_CONFLICT_CONDITION]
-    return tuple(sorted([*others, condition], key=lambda one: one.type))
+def _tell(pod: SlurmdPod, told: Condition) -> SetConditions:
+    """LastTransitionTime is the status's: a message that changes leaves it alone."""
+    since = dict(zip_longest((one.type for one in pod.conditions), pod.changed_at, fillvalue=""))
+    others = [one for one in pod.conditions if one.type != told.type]
+    conditions = tuple(sorted([*others, told], key=lambda one: one.type))
+    changed_at = tuple(since.get(one.type, "") for one in conditions)
+    return SetConditions(reference_of(pod), conditions, changed_at)

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from sunk_sync.actions import Action, SetConditions, SetMetadata
-from sunk_sync.facts import Condition, Configuration, Node, SlurmNode
+from sunk_sync.facts import Condition, Configuration, Node, SlurmdPod, SlurmNode
 from sunk_sync.graph import reference_of
 from sunk_sync.names import (
     DRAIN,
@@ -69,8 +69,8 @@ def _on_pod(host: Host) -> tuple[Action, ...]:
         return ()
     wants: list[Action] = []
     conditions = pod_conditions(slurm_node.state, slurm_node.reason) if slurm_node else ()
-    if not host.blind and _differ(pod.conditions, conditions):
-        wants.append(SetConditions(reference_of(pod), _keep_times(pod.conditions, conditions)))
+    if not host.blind and pod.conditions != conditions:
+        wants.append(_set_conditions(pod, conditions))
     annotations = _drain_annotation(slurm_node)
     if _drain_pair(pod.drain) != annotations:
         wants.append(SetMetadata(reference_of(pod), MANAGER_MIRROR, (), annotations))
@@ -85,8 +85,8 @@ def _on_node(host: Host, cluster_name: str) -> tuple[Action, ...]:
         return _clean(node)
     conditions = UNKNOWN if host.blind else node_conditions(slurm_node.state, slurm_node.reason)
     wants: list[Action] = []
-    if _differ(node.conditions, conditions):
-        wants.append(SetConditions(reference_of(node), _keep_times(node.conditions, conditions)))
+    if node.conditions != conditions:
+        wants.append(_set_conditions(node, conditions))
     pod = host.pod
     names = (pod.namespace, pod.nodeset, pod.name) if pod else ("", "", "")
     labels = _labels(cluster_name, *names)
@@ -168,27 +168,9 @@ def _drain_pair(value: str | None) -> Pairs:
     return () if value is None else ((DRAIN, value),)
 
 
-def _differ(standing: tuple[Condition, ...], wanted: tuple[Condition, ...]) -> bool:
-    """Whether anything but a time differs."""
-    if len(standing) != len(wanted):
-        return True
-    for there, here in zip(standing, wanted, strict=True):
-        if there.status != here.status or there.message != here.message:
-            return True
-        if there.type != here.type or there.reason != here.reason:
-            return True
-    return False
-
-
-def _keep_times(
-    standing: tuple[Condition, ...], wanted: tuple[Condition, ...]
-) -> tuple[Condition, ...]:
+def _set_conditions(row: Node | SlurmdPod, wanted: tuple[Condition, ...]) -> SetConditions:
     """LastTransitionTime moves only where the status does."""
-    times = {(one.type, one.status): one.changed_at for one in standing}
-    return tuple([_since(one, times.get((one.type, one.status), "")) for one in wanted])
-
-
-def _since(one: Condition, changed_at: str) -> Condition:
-    if not changed_at:
-        return one
-    return Condition(one.type, one.status, one.reason, one.message, changed_at)
+    standing = ((one.type, one.status) for one in row.conditions)
+    since = dict(zip(standing, row.changed_at, strict=False))
+    changed_at = tuple(since.get((one.type, one.status), "") for one in wanted)
+    return SetConditions(reference_of(row), wanted, changed_at)

@@ -12,6 +12,7 @@ from sunk_sync import policy
 from sunk_sync.actions import Undrain
 from sunk_sync.facts import SlurmNode
 from sunk_sync.graph import Graph
+from sunk_sync.names import DRAIN
 from sunk_sync.rules import drain, mirror
 from sunk_sync.rules.drain import Cause
 from sunk_sync.slurm_state import is_drained
@@ -118,7 +119,12 @@ BROKEN: dict[str, tuple[object, str, object, set[str]]] = {
     ),
     "an absence counts unasked (S7, S20)": (drain, "_open", _gone_unasked, {"evidence"}),
     "written before all was listed": (policy, "_why_not", lambda *_: "", {"unlisted"}),
-    "shown again without a change (M5)": (mirror, "_differ", lambda *_: True, {"rest", "quiet"}),
+    "shown again without a change (M5)": (
+        mirror,
+        "_drain_pair",
+        lambda _: ((DRAIN, "old"),),
+        {"rest", "quiet"},
+    ),
     "a cause is overlooked (S3)": (
         drain,
         "CAUSES",

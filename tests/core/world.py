@@ -6,6 +6,7 @@ Everything drawn at random comes from the seeded generator of the history; the c
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 
 from msgspec.structs import replace
 
@@ -249,11 +250,9 @@ class World:
 
 
 def _with_conditions(action: SetConditions, row: Node | SlurmdPod, now: float) -> Node | SlurmdPod:
-    conditions = tuple(
-        one if one.changed_at else replace(one, changed_at=f"{now:.2f}")
-        for one in action.conditions
-    )
-    return replace(row, conditions=conditions)
+    since = zip_longest(action.conditions, action.changed_at)
+    changed_at = tuple(changed_at or f"{now:.2f}" for _, changed_at in since)
+    return replace(row, conditions=action.conditions, changed_at=changed_at)
 
 
 def _with_metadata(action: SetMetadata, row: Node | SlurmdPod) -> Node | SlurmdPod:

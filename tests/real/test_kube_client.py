@@ -358,9 +358,9 @@ async def test_M5_the_same_write_twice_changes_nothing(
     kube_server: KubeServer, node: Reference
 ) -> None:
     """An apply that changes nothing keeps the resourceVersion: no news, no echo."""
-    old = Condition("SlurmDrain", "True", "Slurm", "x", "2026-01-01T00:00:00Z")
+    old = Condition("SlurmDrain", "True", "Slurm", "x")
     for action in (
-        SetConditions(node, (old,)),
+        SetConditions(node, (old,), ("2026-01-01T00:00:00Z",)),
         SetMetadata(node, names.MANAGER_MIRROR, ((names.LABEL_POD, "p"),), ((names.DRAIN, "x"),)),
     ):
         first, second = await push(kube_server, action), await push(kube_server, action)

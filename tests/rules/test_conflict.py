@@ -59,8 +59,7 @@ def test_S16_each_rival_pod_gets_a_condition_beside_what_stands_there() -> None:
             POD_CONFLICT_CONDITION,
             *(one.type for one in pod.conditions),
         }
-        told = tuple(replace(one, changed_at="7") for one in want.conditions)
-        core.see(replace(pod, conditions=told))
+        core.see(replace(pod, conditions=want.conditions, changed_at=("7",) * len(want.conditions)))
     assert not core.wants("n1", SetConditions)
 
 
@@ -75,12 +74,13 @@ def test_S16_the_condition_goes_when_the_rival_does() -> None:
 
 def test_S16_a_third_rival_is_told_without_moving_the_time() -> None:
     """The message names whoever claims; lastTransitionTime is the status's."""
-    told = condition(POD_CONFLICT_CONDITION, "True", changed_at="7")
+    told = condition(POD_CONFLICT_CONDITION, "True")
     third = slurmd_pod(name="c", uid="c")
-    core = Core(replace(A, conditions=(told,)), B, third, slurm_node())
+    a = replace(A, conditions=(told,), changed_at=("7",))
+    core = Core(a, B, third, slurm_node())
     wants = [one for one in core.wants("n1", SetConditions) if isinstance(one, SetConditions)]
     mine = next(one for one in wants if one.reference.uid == A.uid)
-    assert [one.changed_at for one in mine.conditions] == ["7"]
+    assert mine.changed_at == ("7",)
     assert "slurm/c" in mine.conditions[0].message
 
 

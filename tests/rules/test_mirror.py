@@ -30,6 +30,16 @@ def shown(core: Core, kind: str, name: str = "n1") -> tuple[Condition, ...] | No
     return None
 
 
+def times(core: Core, kind: str) -> dict[str, str]:
+    """Wanted lastTransitionTime by type; empty: the moment of the write."""
+    for want in core.wants("n1", SetConditions):
+        assert isinstance(want, SetConditions)
+        if want.reference.kind == kind:
+            assert len(want.changed_at) == len(want.conditions)
+            return dict(zip((one.type for one in want.conditions), want.changed_at, strict=True))
+    return {}
+
+
 def metadata(core: Core, kind: str, name: str = "n1") -> SetMetadata | None:
     for want in core.wants(name, SetMetadata):
         assert isinstance(want, SetMetadata)
@@ -86,16 +96,10 @@ def test_M1_each_state_is_a_condition_of_the_pod(state: str, suffixes: set[str])
 
 def test_M1_ended_states_are_taken_away_and_lasting_ones_keep_their_time() -> None:
     """The whole set is applied by one manager: what is left out ends."""
-    standing = (
-        condition("SlurmNodeStateDrain", changed_at="10"),
-        condition("SlurmNodeStateIdle", changed_at="11"),
-    )
-    core = Core(slurmd_pod(conditions=standing), slurm_node("n1", "ALLOCATED+DRAIN", reason="x"))
-    conditions = shown(core, "Pod") or ()
-    assert {one.type: one.changed_at for one in conditions} == {
-        "SlurmNodeStateAllocated": "",
-        "SlurmNodeStateDrain": "10",
-    }
+    standing = (condition("SlurmNodeStateDrain"), condition("SlurmNodeStateIdle"))
+    pod = slurmd_pod(conditions=standing, changed_at=("10", "11"))
+    core = Core(pod, slurm_node("n1", "ALLOCATED+DRAIN", reason="x"))
+    assert times(core, "Pod") == {"SlurmNodeStateAllocated": "", "SlurmNodeStateDrain": "10"}
 
 
 TRUE = {
@@ -137,24 +141,22 @@ def test_M2_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times
     write(core)
     before = core.graph.host("n1").node
     assert before is not None
-    core.see(
-        replace(before, conditions=tuple(replace(c, changed_at="5") for c in before.conditions))
-    )
+    core.see(replace(before, changed_at=("5",) * 4))
     core.see(Lost("slurm_nodes", "down"))
     assert not core.wants("n1", *KINDS)
     core.see(Lost("slurm_nodes", "down", blind=True))
     unknown = shown(core, "Node") or ()
     assert {one.status for one in unknown} == {"Unknown"}
-    assert {one.changed_at for one in unknown} == {""}
+    assert set(times(core, "Node").values()) == {""}
     assert shown(core, "Pod") is None
     node_now = core.graph.host("n1").node
     assert node_now is not None
-    core.see(replace(node_now, conditions=tuple(replace(c, changed_at="9") for c in unknown)))
+    core.see(replace(node_now, conditions=unknown, changed_at=("9",) * 4))
     assert not core.wants("n1", *KINDS)
     core.see(*listing("slurm_nodes", slurm_node()))
     back = shown(core, "Node") or ()
     assert {one.status for one in back} == {"False"}
-    assert {one.changed_at for one in back} == {""}
+    assert set(times(core, "Node").values()) == {""}
 
 
 def test_M2_a_message_that_changes_moves_no_time() -> None:
@@ -165,9 +167,9 @@ def test_M2_a_message_that_changes_moves_no_time() -> None:
     write(core)
     host = core.graph.host("n1").node
     assert host is not None
-    core.see(replace(host, conditions=tuple(replace(c, changed_at="5") for c in host.conditions)))
+    core.see(replace(host, changed_at=("5",) * 4))
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan and disk"))
-    assert {one.changed_at for one in shown(core, "Node") or ()} == {"5"}
+    assert set(times(core, "Node").values()) == {"5"}
 
 
 @pytest.mark.parametrize(

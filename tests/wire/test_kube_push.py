@@ -95,8 +95,8 @@ async def test_M2_conditions_are_applied_on_the_status_with_the_uid(tmp_path: Pa
 
 async def test_M2_a_condition_that_did_not_change_keeps_its_time(tmp_path: Path) -> None:
     """M2: lastTransitionTime moves only on change."""
-    old = Condition("SlurmDrain", "True", "Slurm", "why", "2026-01-01T00:00:00Z")
-    _, _, sent = await outcome_of(answers(node("g0", 1)), tmp_path, SetConditions(NODE, (old,)))
+    old = SetConditions(NODE, SET.conditions, ("2026-01-01T00:00:00Z",))
+    _, _, sent = await outcome_of(answers(node("g0", 1)), tmp_path, old)
     assert sent["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
