@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from sunk_sync.facts import Node, Reference, SlurmdPod
+from sunk_sync.facts import Node, Reference, SlurmdPod, reference_of
 from sunk_sync.table import Entry, Table
 
 
@@ -20,6 +20,8 @@ class Claim(Struct, frozen=True, gc=False):
     """The Node of that Pod, else the Node that claims the Slurm node itself."""
     rivals: tuple[Reference, ...] = ()
     """Objects whose claims exclude each other; empty where all is well."""
+    alone: bool = False
+    """Nothing else speaks of this Pod, this Node or this Slurm node."""
 
 
 class Claims:
@@ -86,21 +88,22 @@ class Claims:
             return self._claim_of_nodes(slurm_node, finished=None)
         if len(keys) == 1 and not annotated:
             only = self._pods.entries[next(iter(keys))]
-            if not only.row.finished and len(self._pods_on_node.get(only.row.node_name, ())) < 2:
-                return Claim(only, None, self._nodes.entries.get(only.row.node_name))
+            node_name = only.row.node_name
+            if not only.row.finished and len(self._pods_on_node.get(node_name, ())) < 2:
+                return Claim(pod=only, node=self._nodes.entries.get(node_name), alone=True)
         entries = [self._pods.entries[key] for key in sorted(keys)]
         living = [entry for entry in entries if not entry.row.finished]
         if not living:
             finished = max(entries, key=lambda entry: entry.since_s)
             return self._claim_of_nodes(slurm_node, finished=finished)
         standing = _standing(living)
-        rivals = [] if len(standing) == 1 else [_reference(entry.row) for entry in living]
+        rivals = [] if len(standing) == 1 else [reference_of(entry.row) for entry in living]
         pod = standing[0]
         rivals += self._rivals_on_node(pod.row)
         if annotated:
             rivals += self._rivals_by_annotation(annotated)
         if rivals:
-            rivals.append(_reference(pod.row))
+            rivals.append(reference_of(pod.row))
             return Claim(rivals=tuple(sorted(set(rivals), key=lambda one: one.path)))
         return Claim(pod=pod, node=self._nodes.entries.get(pod.row.node_name))
 
@@ -120,7 +123,7 @@ class Claims:
             if not self._names_on_node(name)
         ]
         if len(annotated) > 1:
-            rivals = tuple(_reference(self._nodes.entries[name].row) for name in annotated)
+            rivals = tuple(reference_of(self._nodes.entries[name].row) for name in annotated)
             return Claim(finished=finished, rivals=rivals)
         name = annotated[0] if annotated else slurm_node
         if self.host_of_node(name) != slurm_node:
@@ -146,7 +149,7 @@ class Claims:
             return []
         others = [self._pods.entries[key].row for key in keys]
         return [
-            _reference(other)
+            reference_of(other)
             for other in others
             if not (other.finished or other.terminating) and other.slurm_node != pod.slurm_node
         ]
@@ -154,7 +157,7 @@ class Claims:
     def _rivals_by_annotation(self, annotated: Iterable[str]) -> list[Reference]:
         """Nodes without a living slurmd Pod whose annotation names what a Pod claims."""
         return [
-            _reference(self._nodes.entries[name].row)
+            reference_of(self._nodes.entries[name].row)
             for name in annotated
             if not self._names_on_node(name)
         ]
@@ -165,18 +168,30 @@ def pod_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
+def yields(before: SlurmdPod, after: SlurmdPod | None) -> bool:
+    """The Pod claims no longer what it did, or leaves it to others."""
+    if after is None or after.finished or after.terminating:
+        return True
+    return after.slurm_node != before.slurm_node
+
+
+def same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
+    """The change leaves alone who claims what: no index and no memory of places moves."""
+    return (
+        before.slurm_node == after.slurm_node
+        and before.node_name == after.node_name
+        and before.uid == after.uid
+        and before.finished == after.finished
+        and before.terminating == after.terminating
+    )
+
+
 def _standing(living: list[Entry[SlurmdPod]]) -> list[Entry[SlurmdPod]]:
     """The claims that count: terminating Pods yield to exactly one other."""
     if len(living) < 2:
         return living
     staying = [entry for entry in living if not entry.row.terminating]
     return staying if len(staying) == 1 else living
-
-
-def _reference(row: Node | SlurmdPod) -> Reference:
-    if isinstance(row, Node):
-        return Reference("Node", "", row.name, row.uid)
-    return Reference("Pod", row.namespace, row.name, row.uid)
 
 
 def _discard(index: defaultdict[str, set[str]], name: str, key: str) -> None:

@@ -81,12 +81,11 @@ def _rule_cluster(graph: Graph) -> list[Ruling]:
 
 
 def _merge(key: Key, rulings: Sequence[Ruling]) -> Verdict:
-    if len(rulings) == 1:
+    if len(rulings) == 1 and len(rulings[0].wants) < 2:
         only = rulings[0]
-        wants, because = only.wants, only.because
-    else:
-        wants = tuple(action for ruling in rulings for action in ruling.wants)
-        because = "; ".join(ruling.because for ruling in rulings if ruling.because)
+        return Verdict(only.wants, only.because or NOTHING.because, only.look_again_s)
+    wants = tuple([action for ruling in rulings for action in ruling.wants])
+    because = "; ".join([ruling.because for ruling in rulings if ruling.because])
     if len(wants) > 1:
         _reject_conflicts(key, wants)
     times = [one.look_again_s for one in rulings if one.look_again_s is not None]

@@ -136,6 +136,13 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
 Row = Node | SlurmdPod | Pod | SlurmNode
 
 
+def reference_of(row: Node | SlurmdPod) -> Reference:
+    """The object behind a row."""
+    if isinstance(row, Node):
+        return Reference("Node", "", row.name, row.uid)
+    return Reference("Pod", row.namespace, row.name, row.uid)
+
+
 class Observed(Struct, frozen=True, gc=False):
     """A row as some answer showed it.
 

@@ -5,7 +5,7 @@ Facts come in by `observe`, which alone marks keys dirty; rules read by `host` a
 
 from collections.abc import Iterable, Sequence
 
-from sunk_sync.claims import Claim, Claims, pod_key
+from sunk_sync.claims import Claim, Claims, pod_key, same_claim, yields
 from sunk_sync.facts import (
     NEEDED,
     SOURCES,
@@ -27,6 +27,7 @@ from sunk_sync.facts import (
     SlurmdPod,
     SlurmNode,
     Source,
+    reference_of,
 )
 from sunk_sync.mark import Mark
 from sunk_sync.places import Place, Places, node_place, pod_place
@@ -70,6 +71,26 @@ class Graph:
     def host(self, name: str) -> Host:
         """All that rules may read of one host."""
         claim = self.claims.claim_of(name)
+        if claim.pod is None or claim.node is None:
+            return self._part_of_host(name, claim)
+        pod, node = claim.pod, claim.node
+        return Host(
+            name=name,
+            slurm_node=self.slurm_nodes.get(name),
+            slurm_listed=self.slurm_nodes.listed,
+            kube_listed=self.nodes.listed and self.slurmd_pods.listed,
+            blind=self.slurm_nodes.blind,
+            pod=pod.row,
+            pod_since_s=pod.since_s,
+            node=node.row,
+            node_since_s=node.since_s,
+            owns_node=claim.alone or self.claims.host_of_node(node.row.name) == name,
+            mark=self._places.marks.get(name),
+            stray=self.claims.stray_of(name) if node.row.name != name else None,
+        )
+
+    def _part_of_host(self, name: str, claim: Claim) -> Host:
+        """A host of which Kubernetes shows no Pod or no Node, or too many."""
         pod, node, finished = claim.pod, claim.node, claim.finished
         last = self._places.last(name)
         timed = pod or finished
@@ -85,15 +106,14 @@ class Graph:
             blind=self.slurm_nodes.blind,
             pod=pod.row if pod else None,
             pod_since_s=timed.since_s if timed else 0.0,
-            finished=finished.row if finished else None,
             node=node.row if node else None,
-            node_name=node_name,
             node_since_s=node.since_s if node else 0.0,
-            node_absent=node_absent,
             owns_node=node is not None and self.claims.host_of_node(node.row.name) == name,
             mark=self._places.marks.get(name),
+            finished=finished.row if finished else None,
             last=last,
             last_moved=last is not None and pod is None and self._moved(name, last),
+            node_absent=node_absent,
             pod_sighting=self._places.sighting(pod_place(last)) if last and not pod else None,
             node_sighting=self._places.sighting(node_place(node_name)) if node_absent else None,
             rivals=claim.rivals,
@@ -276,7 +296,7 @@ class Graph:
         self._mark(host_key(name))
 
     def _slurmd_pod_changed(self, before: SlurmdPod | None, after: SlurmdPod | None) -> None:
-        if before is not None and after is not None and _same_claim(before, after):
+        if before is not None and after is not None and same_claim(before, after):
             self._forget_sighting(("Pod", after.namespace, after.name))
             self._mark(host_key(after.slurm_node))
             self._mark_hosts(self.claims.hosts_on_node(after.node_name))
@@ -291,7 +311,7 @@ class Graph:
             if after.slurm_node and self._places.remember_pod(after):
                 self._mark(CLUSTER)
             self._pod_touched(after)
-        if before is not None and _yields(before, after):
+        if before is not None and yields(before, after):
             self._remember_standing(before.slurm_node)
 
     def _remember_standing(self, slurm_node: str) -> None:
@@ -318,7 +338,7 @@ class Graph:
         assert row is not None
         if before is not None and after is not None and before.slurm_node == after.slurm_node:
             self._mark_hosts(self.claims.hosts_on_node(row.name))
-            self._mark_hosts(self._places.hosts_last_at(node_place(row.name)))
+            self._mark_hosts(self._places.hosts_last_at(("Node", "", row.name)))
             return
         if before is not None:
             self._mark_hosts(self.claims.hosts_on_node(before.name) | {before.slurm_node} - {""})
@@ -363,28 +383,3 @@ class Graph:
     def _forget_sighting(self, place: Place) -> None:
         if self._places.withdraw(place):
             self._mark(CLUSTER)
-
-
-def _yields(before: SlurmdPod, after: SlurmdPod | None) -> bool:
-    """The Pod claims no longer what it did, or leaves it to others."""
-    if after is None or after.finished or after.terminating:
-        return True
-    return after.slurm_node != before.slurm_node
-
-
-def _same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
-    """The change leaves alone who claims what: no index and no memory of places moves."""
-    return (
-        before.slurm_node == after.slurm_node
-        and before.node_name == after.node_name
-        and before.uid == after.uid
-        and before.finished == after.finished
-        and before.terminating == after.terminating
-    )
-
-
-def reference_of(row: Node | SlurmdPod) -> Reference:
-    """The object behind a row."""
-    if isinstance(row, Node):
-        return Reference("Node", "", row.name, row.uid)
-    return Reference("Pod", row.namespace, row.name, row.uid)

@@ -26,6 +26,8 @@ HELD_AGAIN_S = 2.0
 """Between two looks at a drain that is held: a second listing may have come."""
 DRAINS_PER_MINUTE_MIN = 20
 DRAINS_SHARE = 0.1
+READS = (Look, Relist)
+LIFTS = (Undrain, Uncordon, RewriteReason)
 
 
 class Kept(Struct, frozen=True, gc=False):
@@ -101,8 +103,10 @@ class Policy:
         if not wants:
             self.breaker.withdraw(key[1])
             return NOTHING_WANTED
-        if not any(isinstance(action, Drain) and action.absence for action in wants):
+        if not _rests_on_absence(wants):
             self.breaker.withdraw(key[1])
+            if _all_may(graph):
+                return Screened(wants)
         kept = [self._keep(graph, action, now) for action in wants]
         if not any(kept):
             return Screened(wants)
@@ -117,7 +121,7 @@ class Policy:
         return Holding(len(held), min(held.values())) if held else NONE_HELD
 
     def _keep(self, graph: Graph, action: Action, now: float) -> Kept | None:
-        if isinstance(action, Look | Relist):
+        if isinstance(action, READS):
             return None
         why = _why_not(graph, action)
         if why:
@@ -143,6 +147,18 @@ def drain_limit(graph: Graph) -> int:
     return max(DRAINS_PER_MINUTE_MIN, int(graph.host_count() * DRAINS_SHARE))
 
 
+def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
+    for action in wants:  # noqa: SIM110 - a generator costs more than the loop
+        if isinstance(action, Drain) and action.absence:
+            return True
+    return False
+
+
+def _all_may(graph: Graph) -> bool:
+    """Nothing is kept back but by the breaker."""
+    return not (graph.unlisted or graph.stale or graph.configuration.dry_run)
+
+
 def _why_not(graph: Graph, action: Action) -> str:
     """Nothing is written before every source was listed once, nor in a dry run.
 
@@ -150,6 +166,6 @@ def _why_not(graph: Graph, action: Action) -> str:
     """
     if graph.unlisted:
         return f"not listed yet: {', '.join(graph.unlisted)}"
-    if graph.stale and isinstance(action, Undrain | Uncordon | RewriteReason):
+    if graph.stale and isinstance(action, LIFTS):
         return f"cannot be read now: {', '.join(graph.stale)}"
     return "dry run" if graph.configuration.dry_run else ""

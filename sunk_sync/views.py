@@ -19,29 +19,28 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """Slurm has been unreadable for a minute."""
     pod: SlurmdPod | None
     pod_since_s: float
-    finished: SlurmdPod | None
     node: Node | None
-    node_name: str
-    """Where the Pod runs, or where the host was last seen."""
     node_since_s: float
-    node_absent: bool
-    """No Node of that name is in the picture: gone, or not listed yet."""
     owns_node: bool
     """The Node stands for this Slurm node and no other."""
     mark: Mark | None
     """Our mark as it stands on the Slurm node."""
-    last: Mark | None
-    """Where the host was last seen, by this process or by our mark on the Slurm node."""
-    last_moved: bool
+    finished: SlurmdPod | None = None
+    last: Mark | None = None
+    """Where the host was last seen, by this process or by our mark on the Slurm node; told only
+    where its Pod or its Node is missing."""
+    last_moved: bool = False
     """The Pod in `last` lives, but claims another Slurm node now."""
-    pod_sighting: Sighting | None
+    node_absent: bool = False
+    """No Node of the name in `last` is in the picture: gone, or not listed yet."""
+    pod_sighting: Sighting | None = None
     """Answer to the last read by name of the Pod in `last`."""
-    node_sighting: Sighting | None
-    rivals: tuple[Reference, ...]
+    node_sighting: Sighting | None = None
+    rivals: tuple[Reference, ...] = ()
     """Claims that exclude each other; empty where all is well."""
-    rival_pods: tuple[SlurmdPod, ...]
+    rival_pods: tuple[SlurmdPod, ...] = ()
     """The Pods among them that claim this very Slurm node."""
-    stray: Node | None
+    stray: Node | None = None
     """A Node that claimed this Slurm node by equal name until a Pod or Node elsewhere did."""
 
 

@@ -3,8 +3,7 @@
 from itertools import zip_longest
 
 from sunk_sync.actions import Action, Announce, SetConditions
-from sunk_sync.facts import Condition, SlurmdPod
-from sunk_sync.graph import reference_of
+from sunk_sync.facts import Condition, SlurmdPod, reference_of
 from sunk_sync.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host

@@ -54,14 +54,22 @@ def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
     slurm_node = host.slurm_node
     if slurm_node is None or not _known(host):
         return QUIET
-    answers = [answer for ask in CAUSES if (answer := ask(host, configuration, now)) is not None]
-    if not answers and not is_our_reason(slurm_node.reason):
-        return _no_cause(slurm_node)
-    cause = next((answer for answer in answers if isinstance(answer, Cause)), None)
-    above = answers if cause is None else answers[: answers.index(cause)]
-    undecided = [answer for answer in above if isinstance(answer, Open)]
+    cause: Cause | None = None
+    undecided: list[Open] = []
+    opens: list[Open] = []
+    for ask in CAUSES:
+        answer = ask(host, configuration, now)
+        if answer is None:
+            continue
+        if isinstance(answer, Open):
+            opens.append(answer)
+        elif cause is None:
+            cause, undecided = answer, opens.copy()
+    if cause is None:
+        if not opens and not is_our_reason(slurm_node.reason):
+            return _no_cause(slurm_node)
+        undecided = opens
     ruling = _rule_state(slurm_node, cause, undecided)
-    opens = [answer for answer in answers if isinstance(answer, Open)]
     if not opens:
         return ruling
     return Ruling(
@@ -133,7 +141,7 @@ def _node_lost(host: Host, configuration: Configuration, now: float) -> Answer:
 
 
 def _node_absent(host: Host, now: float) -> Answer:
-    name, sighting = host.node_name, host.node_sighting
+    name, sighting = host.last.node if host.last else "", host.node_sighting
     if not host.kube_listed:
         return Open(f"Node {name} is not listed yet")
     if sighting is not None and sighting.found == "no":

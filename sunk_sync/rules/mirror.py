@@ -4,8 +4,7 @@ import re
 from functools import lru_cache
 
 from sunk_sync.actions import Action, SetConditions, SetMetadata
-from sunk_sync.facts import Condition, Configuration, Node, SlurmdPod, SlurmNode
-from sunk_sync.graph import reference_of
+from sunk_sync.facts import Condition, Configuration, Node, SlurmdPod, SlurmNode, reference_of
 from sunk_sync.names import (
     DRAIN,
     MANAGER_MIRROR,

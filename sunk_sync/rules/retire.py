@@ -1,7 +1,7 @@
 """A Pod that is to be deleted learns when its Slurm node is drained and idle (S6)."""
 
 from sunk_sync.actions import SetMetadata
-from sunk_sync.graph import reference_of
+from sunk_sync.facts import reference_of
 from sunk_sync.names import DRAINED, MANAGER_RETIRE
 from sunk_sync.slurm_state import is_busy, is_drained
 from sunk_sync.verdict import QUIET, Ruling

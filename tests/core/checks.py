@@ -174,9 +174,10 @@ def _check_evidence(drain: Drain, graph: Graph, world: World, evidence: Evidence
         if there is not None and there.uid == last.uid:
             raise HistoryError(f"evidence: {drain} though {there} exists")
     if drain.reason == "k8s: node gone":
-        node = world.nodes.get(host.node_name)
-        if ("Node", host.node_name) not in evidence.missing:
-            raise HistoryError(f"evidence: {drain} though nobody asked for {host.node_name}")
+        name = last.node if last else ""
+        node = world.nodes.get(name)
+        if ("Node", name) not in evidence.missing:
+            raise HistoryError(f"evidence: {drain} though nobody asked for {name}")
         if node is not None and node.uid == evidence.node_uids.get(node.name):
             raise HistoryError(f"evidence: {drain} though {node} exists")
 

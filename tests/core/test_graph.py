@@ -15,8 +15,9 @@ from sunk_sync.facts import (
     Pod,
     Reference,
     Sighting,
+    reference_of,
 )
-from sunk_sync.graph import CLUSTER, host_key, reference_of
+from sunk_sync.graph import CLUSTER, host_key
 from sunk_sync.names import MANAGER_MIRROR
 from tests.build import Core, deleted, listing, marked, node, observed, slurm_node, slurmd_pod
 from tests.core.checks import check_oracle

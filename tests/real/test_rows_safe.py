@@ -54,8 +54,6 @@ def test_S13_a_node_that_powers_down_is_left_alone(host: Host) -> None:
     host.until(lambda: "PowerDown" in host.pod_states)
     host.cordon()
     assert stays(lambda: "DRAIN" not in host.state and host.reason == "saving")
-    if host.bed.slurm.version != "26.05":
-        return  # slurmctld looks every ten seconds only: once is enough
     host.until(lambda: "POWERED_DOWN" in host.state, within_s=20)
     assert stays(lambda: "DRAIN" not in host.state and host.reason == "saving")
 
@@ -336,9 +334,7 @@ class TestBreaker:
     def test_S19_what_is_held_is_released_at_that_rate(
         self, service: Service, stage: Stage
     ) -> None:
-        """A minute later, a second complete listing agreeing. Takes that minute: 26.05 only."""
-        if stage.version != "26.05":
-            pytest.skip("the rate is a minute long and the same code: run on 26.05")
+        """A minute later, a second complete listing agreeing. Takes that minute."""
         service.restart().settle()  # the minute before counts only within one process
         hosts = [stage.take() for _ in range(5)]
         began_s = time.monotonic()

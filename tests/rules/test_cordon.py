@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.actions import Cordon, Drain, Uncordon
-from sunk_sync.facts import Lost
-from sunk_sync.graph import reference_of
+from sunk_sync.facts import Lost, reference_of
 from tests.build import Core, node, slurm_node, slurmd_pod
 
 KINDS = (Cordon, Uncordon)
