@@ -2,35 +2,36 @@
 
 import asyncio
 import gc
-import random
 import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sunk_sync.facts import Configuration
+from msgspec import Struct
+
+from sunk_sync.facts import Configuration, News
 from sunk_sync.graph import Graph
 from sunk_sync.health import Health
 from sunk_sync.http import Sources, serve
 from sunk_sync.kube.answers import Trouble
 from sunk_sync.kube.client import KubeClient
+from sunk_sync.kube.listing import OnBad
 from sunk_sync.kube.pace import Ambient, Backoff
 from sunk_sync.kube.push import KubePush
 from sunk_sync.kube.subject import Subject, nodes, pods, slurmd_pods
-from sunk_sync.kube.watch import Watch
+from sunk_sync.kube.watch import Server, Watch
 from sunk_sync.lane import Limits
 from sunk_sync.logs import Logs
-from sunk_sync.loop import Loop
+from sunk_sync.loop import Journal, Loop
 from sunk_sync.metrics import count_slurm_nodes
 from sunk_sync.outbox import Outbox
 from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.settings import Settings
-from sunk_sync.slurm.client import Access, SlurmClient
+from sunk_sync.slurm.client import Access, Slurm, SlurmClient
 from sunk_sync.slurm.poll import NodePoll, Pace, Time
 from sunk_sync.slurm.push import SlurmPush
 from sunk_sync.slurm.token import Token
@@ -69,6 +70,8 @@ class Service:
         self.clock = time.monotonic
         self.health = Health(clock=self.clock)
         self._stop = asyncio.Event()
+        self._frozen = False
+        """The first whole picture was taken out of the garbage collector's rounds."""
 
     async def run(self) -> int:
         """Open the doors, then work until told to stop."""
@@ -142,14 +145,56 @@ class Service:
         uid = await self._unless_stopped(self._cluster_uid(kube))
         if uid is None:
             return 0
-        parts = Parts(self, kube, slurm, cluster_uid=uid)
+        parts = Parts(
+            self.settings,
+            Authorities(kube, slurm, uid),
+            journal=self.telemetry,
+            on_bad=self._on_bad,
+            ambient=Ambient(clock=self.clock),
+        )
         self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
-        await self._unless_stopped(parts.run())
+        await self._unless_stopped(self._run(parts, slurm))
         self.health.stopping = True
         self.log.info("stopping", in_flight=parts.outbox.flying)
         await parts.finish()
         self.log.info("stopped")
         return 0
+
+    async def _run(self, parts: "Parts", slurm: SlurmClient) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.run())
+            tasks.create_task(self._tell_gauges(parts, slurm))
+
+    async def _tell_gauges(self, parts: "Parts", slurm: SlurmClient) -> None:
+        """Figures that are cheaper to count now and then than at every change."""
+        told = {"kubernetes": 0, "slurm": 0}
+        while True:
+            for authority, lane in (
+                ("kubernetes", parts.outbox.kube),
+                ("slurm", parts.outbox.slurm),
+            ):
+                self.telemetry.depth(authority, lane.depth())
+                self.telemetry.added(authority, lane.added - told[authority])
+                told[authority] = lane.added
+            self._tell_picture(parts.reconciler)
+            self.telemetry.token_expires(slurm.token.expires_at_s)
+            await asyncio.sleep(GAUGES_EVERY_S)
+
+    def _tell_picture(self, reconciler: Reconciler) -> None:
+        graph, telemetry = reconciler.graph, self.telemetry
+        telemetry.out_of_service(len(reconciler.failures))
+        telemetry.held(graph.holding.count if graph.holding else 0)
+        telemetry.conflicts(reconciler.contested())
+        if not (self._frozen or graph.unlisted):
+            gc.freeze()  # the picture stays: full collections need not walk it again
+            self._frozen = True
+        if graph.slurm_nodes.listed:
+            telemetry.slurm_nodes(
+                count_slurm_nodes([row.state for row in graph.slurm_nodes.rows()])
+            )
+
+    def _on_bad(self, kind: str, name: str, why: str) -> None:
+        self.log.warning("unreadable object left out", kind=kind, name=name, why=why)
 
     async def _cluster_uid(self, kube: KubeClient) -> str:
         """UID of kube-system; asked for until it is known: every identity of ours rests on it."""
@@ -176,47 +221,54 @@ class Service:
         return None
 
 
+class Authorities(Struct, frozen=True):
+    """Both worlds, as far as readers and writers need them."""
+
+    kube: Server
+    slurm: Slurm
+    cluster_uid: str
+    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
+
+
 class Parts:
-    """Everything that exists once the cluster is known."""
+    """Readers, loop and outbox around one picture: everything but connections and doors."""
 
     def __init__(
-        self, service: Service, kube: KubeClient, slurm: SlurmClient, *, cluster_uid: str
+        self,
+        settings: Settings,
+        authorities: Authorities,
+        *,
+        journal: Journal,
+        on_bad: OnBad,
+        ambient: Ambient,
     ) -> None:
-        self._service = service
-        self._settings = service.settings
-        self._telemetry = service.telemetry
-        self._slurm = slurm
-        configuration = configuration_of(service.settings, cluster_uid=cluster_uid)
+        kube, slurm = authorities.kube, authorities.slurm
+        configuration = configuration_of(settings, cluster_uid=authorities.cluster_uid)
         self.reconciler = Reconciler(graph=Graph(configuration), policy=Policy())
         self._watches = {
-            subject.source: Watch(
-                kube, subject, tell=self._tell, on_bad=self._on_bad, ambient=Ambient()
-            )
-            for subject in subjects_of(service.settings)
+            subject.source: Watch(kube, subject, tell=self._tell, on_bad=on_bad, ambient=ambient)
+            for subject in subjects_of(settings)
         }
         self._poll = NodePoll(
             slurm,
             self._tell,
-            pace=Pace(interval_s=service.settings.slurm_poll_interval_s),
-            time=Time(clock=service.clock, sleep=asyncio.sleep, random=random.random),
+            pace=Pace(interval_s=settings.slurm_poll_interval_s),
+            time=Time(clock=ambient.clock, sleep=ambient.sleep, random=ambient.random),
         )
-        relist = {source: watch.relist for source, watch in self._watches.items()}
         self.outbox = Outbox(
-            slurm=(SlurmPush(slurm, clock=service.clock).push, SLURM_LIMITS),
-            kube=(
-                KubePush(kube, relist=relist, clock=service.clock, wall_clock=_now).push,
-                KUBE_LIMITS,
-            ),
-            clock=service.clock,
-            random=random.random,
+            slurm=(SlurmPush(slurm, clock=ambient.clock).push, SLURM_LIMITS),
+            kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
+            clock=ambient.clock,
+            random=ambient.random,
         )
         self.loop = Loop(
-            reconciler=self.reconciler,
-            outbox=self.outbox,
-            journal=service.telemetry,
-            clock=service.clock,
+            reconciler=self.reconciler, outbox=self.outbox, journal=journal, clock=ambient.clock
         )
         self._pushing: asyncio.Task[None] | None = None
+
+    def _kube_push(self, kube: Server, ambient: Ambient) -> KubePush:
+        relist = {source: watch.relist for source, watch in self._watches.items()}
+        return KubePush(kube, relist=relist, clock=ambient.clock, wall_clock=ambient.wall_clock)
 
     async def run(self) -> None:
         """Until cancelled; only a bug of ours ends it otherwise."""
@@ -224,7 +276,6 @@ class Parts:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.loop.run())
             tasks.create_task(self._poll.run())
-            tasks.create_task(self._tell_gauges())
             tasks.create_task(self._watch_pushing(self._pushing))
             for watch in self._watches.values():
                 tasks.create_task(watch.run())
@@ -241,37 +292,8 @@ class Parts:
         """Lanes outlive the readers at SIGTERM, but their failure is a failure of all."""
         await asyncio.shield(pushing)
 
-    async def _tell(self, news: Sequence[Any]) -> None:
+    async def _tell(self, news: Sequence[News]) -> None:
         await self.loop.tell(news)
-
-    def _on_bad(self, kind: str, name: str, why: str) -> None:
-        self._service.log.warning("unreadable object left out", kind=kind, name=name, why=why)
-
-    async def _tell_gauges(self) -> None:
-        """Figures that are cheaper to count now and then than at every change."""
-        telemetry, reconciler, graph = self._telemetry, self.reconciler, self.reconciler.graph
-        told = {"kubernetes": 0, "slurm": 0}
-        frozen = False
-        while True:
-            for authority, lane in (("kubernetes", self.outbox.kube), ("slurm", self.outbox.slurm)):
-                telemetry.depth(authority, lane.depth())
-                telemetry.added(authority, lane.added - told[authority])
-                told[authority] = lane.added
-            telemetry.out_of_service(len(reconciler.failures))
-            telemetry.held(graph.holding.count if graph.holding else 0)
-            telemetry.conflicts(reconciler.contested())
-            telemetry.token_expires(self._slurm.token.expires_at_s)
-            if not frozen and not graph.unlisted:
-                gc.freeze()  # the picture stays: full collections need not walk it again
-                frozen = True
-            if graph.slurm_nodes.listed:
-                states = [row.state for row in graph.slurm_nodes.rows()]
-                telemetry.slurm_nodes(count_slurm_nodes(states))
-            await asyncio.sleep(GAUGES_EVERY_S)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def configuration_of(settings: Settings, *, cluster_uid: str) -> Configuration:

@@ -3,6 +3,8 @@
 import random
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
 
 import anyio
 from msgspec import Struct
@@ -20,6 +22,8 @@ class Ambient(Struct, frozen=True):
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     random: Callable[[], float] = random.random
     """From 0 up to 1."""
+    wall_clock: Callable[[], datetime] = partial(datetime.now, UTC)
+    """The time of day in UTC: for texts only."""
 
 
 class Backoff:
