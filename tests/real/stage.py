@@ -19,7 +19,8 @@ WITHIN_S = 30.0
 STAYS_S = 0.8
 """Four polls of Slurm: what a test claims not to happen would have happened by then."""
 PREFIX = "sunk.coreweave.com/"
-POWER = (
+CONF = (
+    "ReturnToService=1",  # what a test sets DOWN stays so; by 2 any registration ends it
     "SuspendTime=86400",
     "SuspendProgram=/bin/true",
     "ResumeProgram=/bin/true",
@@ -225,7 +226,7 @@ class Stage:
     """`serve` gives the one service, `take` hosts that nobody has used."""
 
     def __init__(self, slurm: str) -> None:
-        conf = SlurmConf(slurmds=HOSTS, gpus=2, extra_lines=POWER)
+        conf = SlurmConf(slurmds=HOSTS, gpus=2, extra_lines=CONF)
         self.bed = Bed.start(slurm=slurm, conf=conf)
         self._fresh: Iterator[str] = iter(conf.names)
         self._service: Service | None = None
