@@ -15,6 +15,8 @@ from tests.real.testbed.kube_objects import Object
 from tests.real.testbed.sandbox import wait_until
 
 HOSTS = 110
+CROWD = 60
+"""Hosts without a slurmd of their own, for what many do at once; they are used again."""
 WITHIN_S = 30.0
 STAYS_S = 0.8
 """Four polls of Slurm: what a test claims not to happen would have happened by then."""
@@ -226,9 +228,10 @@ class Stage:
     """`serve` gives the one service, `take` hosts that nobody has used."""
 
     def __init__(self, slurm: str) -> None:
-        conf = SlurmConf(slurmds=HOSTS, gpus=2, extra_lines=CONF)
+        conf = SlurmConf(slurmds=HOSTS, external_nodes=CROWD, gpus=2, extra_lines=CONF)
         self.bed = Bed.start(slurm=slurm, conf=conf)
-        self._fresh: Iterator[str] = iter(conf.names)
+        self.crowd = [Host(self.bed, name) for name in conf.external_names]
+        self._fresh: Iterator[str] = iter(conf.slurmd_names)
         self._service: Service | None = None
         try:
             install(self.bed)

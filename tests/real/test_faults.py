@@ -303,7 +303,7 @@ def test_F08_429_is_honoured_and_tried_again(
     service = serve(log_level="debug")
     request.getfixturevalue("rejecting")
     time.sleep(1)  # fairness counts a moment after its objects are made
-    hosts = [Host(stage.bed, name) for name in stage.bed.slurm.conf.names[-40:]]
+    hosts = stage.crowd[:40]
     names = [host.name for host in hosts]
     since = service.mark()
     stage.bed.slurm.update_slurm_node(",".join(names), state=["DRAIN"], reason="fan broken")

@@ -23,7 +23,8 @@ def test_S00_above_50_drains_are_preceded_by_one_listing(stage: Stage, serve: Se
     """60 Nodes cordoned while nobody looked: one listing, no read of one node, one POST."""
     serve()  # leaves its marks, so that none are written below
     stage.quit()
-    hosts = [Host(stage.bed, name) for name in stage.bed.slurm.conf.names[-60:]]
+    hosts = stage.crowd
+    assert len(hosts) == 60
     assert all(host.free for host in hosts)
     for host in hosts:
         host.cordon()
