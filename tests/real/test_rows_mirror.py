@@ -121,7 +121,8 @@ def test_M01_at_most_one_write_a_second_and_the_latest_state_wins(host: Host) ->
     host.until(lambda: set(host.pod_states) == {"Idle"})
     seconds = 4
     seen: list[Object] = []
-    version = host.pod["metadata"]["resourceVersion"]
+    pods = host.bed.kube.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?limit=1")
+    version = pods["metadata"]["resourceVersion"]  # the Pod's own may be too old to watch from
     watching = threading.Thread(target=lambda: seen.extend(_watch(host, version, seconds + 2)))
     watching.start()
     end = time.monotonic() + seconds
