@@ -143,7 +143,7 @@ class Graph:
 
     def keys(self) -> list[Key]:
         """Every key that any row concerns: what a full pass decides."""
-        hosts = {*self.slurm_nodes.entries, *self._places.seen}
+        hosts = self.slurm_nodes.entries | self._places.seen
         return [CLUSTER, *map(host_key, hosts)]
 
     def knows(self, key: Key) -> bool:
@@ -312,13 +312,14 @@ class Graph:
                 self._mark(CLUSTER)
             self._pod_touched(after)
         if before is not None and yields(before, after):
-            self._remember_standing(before.slurm_node)
+            self._remember_standing(before.slurm_node, *self.claims.hosts_on_node(before.node_name))
 
-    def _remember_standing(self, slurm_node: str) -> None:
-        """A Pod gave up its claim: another that claims the same may stand alone now."""
-        pod = self.claims.claim_of(slurm_node).pod
-        if pod is not None:
-            self._places.remember_pod(pod.row)
+    def _remember_standing(self, *slurm_nodes: str) -> None:
+        """A claim was given up: another of the same name or on the same Node may stand alone."""
+        for slurm_node in slurm_nodes:
+            pod = self.claims.claim_of(slurm_node).pod
+            if pod is not None:
+                self._places.remember_pod(pod.row)
 
     def _pod_touched(self, pod: SlurmdPod) -> None:
         """A Pod came, went or changed: its host, its neighbours, and the Node's own claim."""
@@ -344,6 +345,7 @@ class Graph:
             self._mark_hosts(self.claims.hosts_on_node(before.name) | {before.slurm_node} - {""})
             self.claims.drop_node(before)
             self._forget_place(before.slurm_node or before.name)
+            self._remember_standing(before.slurm_node)
         if after is not None:
             self.claims.add_node(after)
             self._forget_sighting(node_place(after.name))
@@ -355,8 +357,11 @@ class Graph:
         self.dirty[key] = None
 
     def _mark_hosts(self, names: Iterable[str]) -> None:
-        """Mark those that any row concerns; a Node's own name usually is no host at all."""
-        for name in names:
+        """Mark those that any row concerns; a Node's own name usually is no host at all.
+
+        Sorted, for they come as sets: one history replays the same in every process.
+        """
+        for name in sorted(names):
             if name in self.slurm_nodes.entries or name in self._places.seen:
                 self.dirty[("host", name)] = None
 

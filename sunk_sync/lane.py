@@ -44,6 +44,8 @@ class Slot(Struct, gc=False, eq=False):
     wish: Action | None = None
     wished_s: float = 0.0
     in_flight: Action | None = None
+    stirred: bool = False
+    """A fact of its key changed since it went under way."""
     settled: Action | None = None
     """Answered, and not repeated until a fact of its key changes."""
     settled_s: float | None = None
@@ -175,7 +177,7 @@ class Lane:
             if slot.open() and slot.not_before_s > now:
                 self.add(slot, now=now)
             elif slot.open():
-                slot.in_flight = slot.wish
+                slot.in_flight, slot.stirred = slot.wish, False
                 taken.append(slot)
         return taken
 

@@ -115,8 +115,12 @@ class Outbox:
         """A fact of this key changed: what was answered before may be asked again."""
         for target in self._targets.get(key, ()):
             slot = self._slots.get(target)
-            if slot is not None and not isinstance(slot.settled, Announce | Relist):
+            if slot is None:
+                continue
+            if not isinstance(slot.settled, Announce | Relist):
                 slot.settled = None
+            if not isinstance(slot.in_flight, Announce | Relist):
+                slot.stirred = True
 
     def _set(
         self, target: Target, action: Action, *, key: tuple[str, str], because: str, now: float
@@ -163,10 +167,11 @@ class Outbox:
             self._lane(slot.wish).add(slot, now=now)
 
     def _earliest(self, slot: Slot, action: Action) -> float:
+        paced_s = slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0
         if only_unknown(action):
             self._unknown_next_s = max(self._unknown_next_s + UNKNOWN_PACE_S, self.clock())
-            return self._unknown_next_s
-        return slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0
+            return max(self._unknown_next_s, paced_s)
+        return paced_s
 
     def _lane(self, action: Action) -> Lane:
         return self.slurm if isinstance(action, SlurmAction) else self.kube
@@ -215,9 +220,15 @@ class Outbox:
             slot.not_before_s = now + self._backoff_s(slot.attempts, outcome.retry_after_s)
             return
         slot.attempts = 0
+        if slot.wish is None:
+            return
+        if slot.stirred and slot.wish == action:
+            # Newer facts than this answer may ask for it once more; or they are about to end it.
+            slot.not_before_s = max(self._earliest(slot, slot.wish), now + BACKOFF_FIRST_S)
+            return
         slot.settled = action
         slot.settled_s = now if isinstance(outcome, Refused) else None
-        if slot.wish is not None and slot.wish != action:
+        if slot.wish != action:
             slot.not_before_s = self._earliest(slot, slot.wish)
 
     def _backoff_s(self, attempts: int, retry_after_s: float | None) -> float:

@@ -123,8 +123,9 @@ class Reconciler:
         return None if standing is None else standing.verdict
 
     def _settled(self, key: Key, *, now: float) -> bool:
-        """Neither waiting to be decided, nor out of service, nor due by time."""
-        if key in self.pending or key in self.failures:
+        """Neither waiting to be decided, nor out of service, nor due by time, nor forgotten since
+        the round began."""
+        if key in self.pending or key in self.failures or not self.graph.knows(key):
             return False
         standing = self.standing.get(key)
         again_s = standing.look_again_s if standing is not None else None

@@ -51,9 +51,15 @@ def run(settings: Settings) -> int:
     gc.collect()
     gc.freeze()  # what was imported never goes: a full collection need not stop the loop for it
     try:
-        return asyncio.run(Service(settings, logs).run())
+        return asyncio.run(_run_until_told(Service(settings, logs)))
     finally:
         logs.close()
+
+
+async def _run_until_told(service: "Service") -> int:
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, service.stop)
+    return await service.run()
 
 
 class Service:
@@ -74,9 +80,7 @@ class Service:
         """The first whole picture was taken out of the garbage collector's rounds."""
 
     async def run(self) -> int:
-        """Open the doors, then work until told to stop."""
-        for name in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(name, self._stop.set)
+        """Open the doors, then work until told to stop. Cancelled, it just ends, as if killed."""
         async with AsyncExitStack() as stack:
             doors = await stack.enter_async_context(self._doors())
             self.log.info("doors open", **doors.addresses)
@@ -88,6 +92,10 @@ class Service:
             slurm = self._slurm_client()
             stack.push_async_callback(slurm.aclose)
             return await self._work(kube, slurm)
+
+    def stop(self) -> None:
+        """Finish what is in flight, then `run` ends."""
+        self._stop.set()
 
     def _doors(self) -> Any:
         return serve(
@@ -153,10 +161,13 @@ class Service:
             ambient=Ambient(clock=self.clock),
         )
         self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
-        await self._unless_stopped(self._run(parts, slurm))
-        self.health.stopping = True
-        self.log.info("stopping", in_flight=parts.outbox.flying)
-        await parts.finish()
+        try:
+            await self._unless_stopped(self._run(parts, slurm))
+            self.health.stopping = True
+            self.log.info("stopping", in_flight=parts.outbox.flying)
+            await parts.finish()
+        finally:
+            await parts.end()
         self.log.info("stopped")
         return 0
 
@@ -212,12 +223,14 @@ class Service:
         """The work's result, or None when told to stop first; failures of it are raised."""
         task = asyncio.create_task(work)
         stop = asyncio.create_task(self._stop.wait())
-        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        if task.done():
-            return task.result()
-        task.cancel()
-        await asyncio.wait((task,))
+        try:
+            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        finally:
+            stop.cancel()
+            task.cancel()
+            await asyncio.wait((task,))
         return None
 
 
@@ -284,6 +297,10 @@ class Parts:
         """Let what is in flight be answered, within the grace; then end the lanes."""
         await self.outbox.finish(FINISH_S)
         self.loop.flush()
+        await self.end()
+
+    async def end(self) -> None:
+        """End the lanes, whatever is in flight."""
         if self._pushing is not None:
             self._pushing.cancel()
             await asyncio.wait((self._pushing,))

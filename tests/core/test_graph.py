@@ -91,6 +91,21 @@ def test_the_pod_that_stays_is_remembered_when_its_rival_goes() -> None:
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node gone", absence=True)]
 
 
+@pytest.mark.parametrize("last", ["neighbour", "annotated"])
+def test_the_pod_that_stays_is_remembered_whatever_rival_goes_last(last: str) -> None:
+    """Two claim n1; a neighbour on the first one's Node, or a Node, disputes it longer still."""
+    first = slurmd_pod("n1", name="first", uid="1", node_name="k1")
+    second = slurmd_pod("n1", name="second", uid="2", node_name="k2")
+    neighbour = slurmd_pod("n9", name="neighbour", uid="3", node_name="k1")
+    annotated = node("k3", slurm_node="n1")
+    core = Core(slurm_node("n1"), slurm_node("n9"), node("k1"), node("k2"), node("k3"))
+    core.see(first, second, neighbour if last == "neighbour" else annotated)
+    core.see(deleted("slurmd_pods", second))
+    core.see(deleted("slurmd_pods", neighbour) if last == "neighbour" else node("k3"))
+    core.see(deleted("nodes", node("k1")))
+    assert core.wants("n1", Look) == [Look("Node", "", "k1", 0.0)]
+
+
 def test_what_stands_for_two_finished_pods_does_not_hang_on_the_order_of_a_set() -> None:
     """The same facts give the same verdict in every process."""
     pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}", finished=True) for i in range(9)]

@@ -45,7 +45,7 @@ from tests.build import (
     slurm_node,
     slurmd_pod,
 )
-from tests.core.clock import now, run
+from tests.clock import now, run
 
 LIMITS = Limits(concurrency=4, batch=1, leisurely=2)
 

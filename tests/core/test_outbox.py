@@ -38,7 +38,7 @@ from sunk_sync.outbox import (
     Report,
 )
 from tests.build import condition
-from tests.core.clock import now, run
+from tests.clock import now, run
 
 KEY, OTHER = ("host", "n1"), ("host", "n2")
 POD = Reference("Pod", "slurm", "p", "u")
@@ -293,6 +293,51 @@ def test_what_is_said_once_is_not_repeated_by_other_facts(
     assert story(tell).kube.times == times
 
 
+def test_a_wish_that_its_own_event_ended_before_its_answer_can_come_back() -> None:
+    """The watch is often faster than the answer; then somebody undoes what we wrote."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.5)
+        bench.outbox.stir(KEY)
+        bench.wish()
+        await asyncio.sleep(5)
+        bench.wish(DRAIN)
+        await asyncio.sleep(5)
+
+    assert story(tell).slurm.times == [0, 5.5]
+
+
+def test_what_was_undone_before_its_answer_came_is_done_again() -> None:
+    """The news that it is undone is older than the answer that it was done."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.5)
+        bench.outbox.stir(KEY)
+        bench.wish(DRAIN)
+        await asyncio.sleep(5)
+
+    assert story(tell).slurm.times == [0, 1 + BACKOFF_FIRST_S]
+
+
+def test_an_answer_that_ends_its_wish_is_the_end_of_it_whatever_changed_meanwhile() -> None:
+    """The loop has the time to take the answer in before anything is asked again."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.5)
+        bench.outbox.stir(KEY)
+        await asyncio.sleep(0.6)
+        bench.wish()
+        await asyncio.sleep(5)
+
+    assert story(tell).slurm.times == [0]
+
+
 def test_an_event_whose_cause_comes_back_is_told_again() -> None:
     """It ended in between."""
 
@@ -362,6 +407,18 @@ def test_M2_after_unknown_a_known_state_waits_for_the_pace_of_its_object() -> No
         await asyncio.sleep(5)
 
     assert story(tell).kube.times == [0, pytest.approx(0.1 + PACE_S)]
+
+
+def test_M1_unknown_too_waits_for_the_pace_of_its_object() -> None:
+    """Slurm goes blind in the second in which its last state was shown."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(shown("a"))
+        await asyncio.sleep(0.3)
+        bench.wish(shown("", "Unknown"))
+        await asyncio.sleep(5)
+
+    assert story(tell).kube.times == [0, 1]
 
 
 def test_drains_overtake_comments_and_reads_overtake_conditions() -> None:

@@ -141,6 +141,18 @@ def test_the_audit_finds_a_missing_edge_and_decides_the_key_anew() -> None:
     assert core.wants("n1", Drain)
 
 
+def test_the_audit_passes_over_what_was_forgotten_since_its_round_began() -> None:
+    """A host that ended meanwhile has no verdict, and needs none."""
+    core = two_hosts()
+    core.reconciler.audit(now=core.now, limit=1)
+    core.reconciler.audit(now=core.now, limit=1)
+    for name in ("n1", "n2"):
+        core.see(deleted("slurm_nodes", slurm_node(name)))
+        core.see(deleted("slurmd_pods", slurmd_pod(name)))
+        core.see(deleted("nodes", node(f"k{name}")))
+    assert core.reconciler.audit(now=core.now, limit=100) == ([], True)
+
+
 def test_the_audit_finds_a_key_that_was_never_decided() -> None:
     """A host without any verdict."""
     core = two_hosts()

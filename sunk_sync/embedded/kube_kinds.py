@@ -1,0 +1,182 @@
+"""The kinds of object that the embedded Kubernetes holds, and how each is told apart."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+Object = dict[str, Any]
+"""One Kubernetes object as JSON. Never changed in place: every write makes a new one."""
+
+Key = str
+"""`namespace/name`, `/name` where there is no namespace: sorts as etcd does."""
+
+Field = Callable[[Object], str]
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """One resource of the API."""
+
+    name: str
+    plural: str
+    group: str = ""
+    namespaced: bool = True
+    has_status: bool = False
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    fields: Mapping[str, Field]
+    """What a fieldSelector may name."""
+    kept_by_main: tuple[str, ...] = ()
+    """Parts that a write to the object itself leaves as they are."""
+    kept_by_status: tuple[str, ...] = ()
+    """Parts that a write to its status leaves as they are."""
+    creates_on_update: bool = False
+    """A PUT to a name that is free makes the object."""
+    needs_version: bool = False
+    """A PUT must say which resourceVersion it replaces."""
+    blank: Mapping[str, Any] = {}
+    """What the real server always writes, also where there is nothing."""
+
+    @property
+    def api_version(self) -> str:
+        """`v1`, `coordination.k8s.io/v1`"""
+        return f"{self.group}/v1" if self.group else "v1"
+
+    @property
+    def root(self) -> str:
+        """`/api/v1`, `/apis/coordination.k8s.io/v1`"""
+        return f"/apis/{self.group}/v1" if self.group else "/api/v1"
+
+    @property
+    def qualified(self) -> str:
+        """`nodes`, `leases.coordination.k8s.io`: as errors name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def _meta(name: str) -> Field:
+    return lambda an_object: str(an_object["metadata"].get(name, ""))
+
+
+def _in(part: str, name: str, default: str = "") -> Field:
+    return lambda an_object: str(an_object.get(part, {}).get(name, default))
+
+
+def _switch(part: str, name: str) -> Field:
+    return lambda an_object: "true" if an_object.get(part, {}).get(name) else "false"
+
+
+def _top(name: str) -> Field:
+    return lambda an_object: str(an_object.get(name, ""))
+
+
+_NAMED: dict[str, Field] = {"metadata.name": _meta("name")}
+_PLACED: dict[str, Field] = {**_NAMED, "metadata.namespace": _meta("namespace")}
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+NODE_SYSTEM = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+
+NODES = Kind(
+    name="Node",
+    plural="nodes",
+    namespaced=False,
+    has_status=True,
+    short_names=("no",),
+    fields={**_NAMED, "spec.unschedulable": _switch("spec", "unschedulable")},
+    kept_by_main=("status",),
+    kept_by_status=("spec",),
+    blank={
+        "spec": {},
+        "status": {
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+            "nodeInfo": dict.fromkeys(NODE_SYSTEM, ""),
+        },
+    },
+)
+PODS = Kind(
+    name="Pod",
+    plural="pods",
+    has_status=True,
+    short_names=("po",),
+    categories=("all",),
+    fields={
+        **_PLACED,
+        "spec.nodeName": _in("spec", "nodeName"),
+        "spec.schedulerName": _in("spec", "schedulerName"),
+        "spec.restartPolicy": _in("spec", "restartPolicy"),
+        "spec.serviceAccountName": _in("spec", "serviceAccountName"),
+        "spec.hostNetwork": _switch("spec", "hostNetwork"),
+        "status.phase": _in("status", "phase"),
+        "status.podIP": _in("status", "podIP"),
+        "status.nominatedNodeName": _in("status", "nominatedNodeName"),
+    },
+    kept_by_main=("status",),
+    kept_by_status=("spec",),
+    blank={"spec": {"containers": None}, "status": {}},
+)
+EVENTS = Kind(
+    name="Event",
+    plural="events",
+    short_names=("ev",),
+    creates_on_update=True,
+    fields={
+        **_PLACED,
+        **{f"involvedObject.{name}": _in("involvedObject", name) for name in _INVOLVED},
+        "reason": _top("reason"),
+        "reportingComponent": _top("reportingComponent"),
+        "source": _in("source", "component"),
+        "type": _top("type"),
+    },
+    blank={
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+)
+NAMESPACES = Kind(
+    name="Namespace",
+    plural="namespaces",
+    namespaced=False,
+    has_status=True,
+    short_names=("ns",),
+    fields={**_NAMED, "status.phase": _in("status", "phase")},
+    kept_by_main=("status",),
+    kept_by_status=("spec",),
+    blank={"spec": {}, "status": {}},
+)
+LEASES = Kind(
+    name="Lease",
+    plural="leases",
+    group="coordination.k8s.io",
+    fields=_PLACED,
+    creates_on_update=True,
+    needs_version=True,
+    blank={"spec": {}},
+)
+
+REVIEWS = Kind(
+    name="SelfSubjectAccessReview",
+    plural="selfsubjectaccessreviews",
+    group="authorization.k8s.io",
+    namespaced=False,
+    fields={},
+    kept_by_main=("status",),
+    blank={"spec": {}},
+)
+"""What may I do? Asked and answered, never kept."""
+
+KINDS = (NODES, PODS, EVENTS, NAMESPACES, LEASES)

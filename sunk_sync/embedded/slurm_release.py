@@ -1,0 +1,80 @@
+"""What differs between the releases of Slurm that this world can be, and the errors they give."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+
+class SlurmError(Struct, frozen=True):
+    """A number and a text of slurm_errno.h."""
+
+    number: int
+    text: str
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    """One release of Slurm with its data_parsers."""
+
+    name: str
+    """Such as 26.05.5."""
+    versions: Sequence[str]
+    """API versions that its slurmrestd serves, newest first."""
+    keeps_stray_reason: bool
+    """A node that is neither drained nor down may have a reason."""
+    never_set_by: str
+    """`reason_set_by_user` of a node that never had a reason."""
+    invalid_state: SlurmError
+    """A state that the node cannot have now."""
+    invalid_power: SlurmError
+    """A power action without SuspendProgram."""
+    refused_status: int
+    """HTTP status of a refusal by slurmctld."""
+    gives_up_after_s: float
+    """How long slurmrestd looks for a slurmctld that is down."""
+
+
+_INVALID_STATE: Final = SlurmError(2028, "Invalid node state specified")
+
+RELEASES: Final[Mapping[str, Release]] = {
+    "26.05": Release(
+        name="26.05.5",
+        versions=("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42"),
+        keeps_stray_reason=False,
+        never_set_by="",
+        invalid_state=SlurmError(2180, "Invalid node state transition"),
+        invalid_power=SlurmError(2187, "Invalid power action"),
+        refused_status=422,
+        gives_up_after_s=10.0,
+    ),
+    "24.11": Release(
+        name="24.11.5",
+        versions=("v0.0.42", "v0.0.41", "v0.0.40"),
+        keeps_stray_reason=True,
+        never_set_by="root",
+        invalid_state=_INVALID_STATE,
+        invalid_power=_INVALID_STATE,
+        refused_status=500,
+        gives_up_after_s=9.0,
+    ),
+}
+"""Generation → release. What each says was measured on the real servers."""
+
+NO_REASON: Final = SlurmError(
+    0, "You must specify a reason when DOWNING or DRAINING a node. Request denied"
+)
+"""scontrol's own: slurmctld would take it."""
+INVALID_NAME: Final = SlurmError(2018, "Invalid node name specified")
+INVALID_USER: Final = SlurmError(2010, "Invalid user id")
+NOT_DYNAMIC: Final = _INVALID_STATE
+BUSY_NODES: Final = SlurmError(2016, "Requested nodes are busy")
+FEATURES: Final = SlurmError(2031, "Active features not subset of available features")
+INVALID_JOB: Final = SlurmError(2017, "Invalid job id specified")
+JOB_DONE: Final = SlurmError(2021, "Job/step already completing or completed")
+INVALID_PARTITION: Final = SlurmError(2000, "Invalid partition name specified")
+DUPLICATE_NODE: Final = SlurmError(2168, "Duplicate entry for this node")
+NO_CONTROLLER: Final = SlurmError(1800, "Unable to contact slurm controller (connect failure)")
+UNAUTHENTICATED: Final = SlurmError(1007, "Protocol authentication error")
+CONVERSION: Final = SlurmError(9202, "Unable to convert Data type")
+BAD_QUERY: Final = SlurmError(9000, "Query empty or not RFC7320 compliant")
+UNSPECIFIED: Final = SlurmError(-1, "Unspecified error")

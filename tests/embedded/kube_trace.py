@@ -1,0 +1,228 @@
+"""Runs scripted requests against an API server and writes down what came, without its accidents.
+
+A step is one request. A text `$3.metadata.uid` in it stands for that value in the answer to step 3.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from sunk_sync.embedded.kube_api import KubeApi
+from sunk_sync.embedded.kube_watch import Subscription
+from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.wire import Question
+
+Json = Any
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+RECORDED = Path(__file__).parent / "kube_traces.json"
+HOME = "trace"
+"""The namespace in which scenarios play."""
+FORGET = "FORGET"
+"""The method of a step that makes the server forget its history."""
+OLD = "2001-02-03T04:05:06Z"
+"""A time that a scenario says: it is kept, all others are accidents."""
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One request. `until`: it is a watch, read up to the ADDED of the object of that name.
+
+    `loose`: the text of a refusal is the library's, only its reason and code count.
+    """
+
+    method: str = "GET"
+    path: str
+    body: Json = None
+    content_type: str = "application/json"
+    query: dict[str, str] = {}
+    agent: str = "tracer/1"
+    until: str = ""
+    loose: bool = False
+
+    def question(self, past: list[Json]) -> Question:
+        """As it is sent, after these answers."""
+        body = _filled(self.body, past)
+        raw = body if isinstance(body, str) else "" if body is None else json.dumps(body)
+        headers = {"user-agent": self.agent, "accept": "application/json"}
+        if raw:
+            headers["content-type"] = self.content_type
+        query = {key: str(_filled(value, past)) for key, value in self.query.items()}
+        return Question(
+            method=self.method,
+            path=self.path,
+            query=query,
+            headers=headers,
+            body=raw.encode(),
+        )
+
+
+class Server(Protocol):
+    """Whoever answers."""
+
+    def ask(self, question: Question) -> tuple[int, bytes]:
+        """Status and body."""
+        ...
+
+    def watch(self, question: Question, until: str) -> tuple[int, list[bytes]]:
+        """Status and lines, up to the ADDED of that name."""
+        ...
+
+    def forget(self) -> None:
+        """No version but the present one is remembered."""
+        ...
+
+
+class Embedded:
+    """The embedded API server, alone: nobody runs Pods, no controller writes."""
+
+    def __init__(self) -> None:
+        self.world = Kubernetes(alive=False)
+        self.world.add_namespace(HOME)
+        self.api = KubeApi(self.world)
+
+    def ask(self, question: Question) -> tuple[int, bytes]:
+        answer = self.api.answer(question, self.world.now_s)
+        assert not isinstance(answer, Subscription)
+        return answer.status, answer.body
+
+    def watch(self, question: Question, until: str) -> tuple[int, list[bytes]]:
+        watch = self.api.answer(question, self.world.now_s)
+        if not isinstance(watch, Subscription):
+            return watch.status, [watch.body]
+        lines: list[bytes] = []
+        for line in watch.take(self.world.now_s):
+            lines.append(line)
+            if ends(line, until):
+                break
+        watch.close()
+        return 200, lines
+
+    def forget(self) -> None:
+        self.world.compact()
+
+
+def ends(line: bytes, until: str) -> bool:
+    """Whether this is the line that a watch was read for."""
+    event = json.loads(line)
+    metadata = event["object"].get("metadata", {})
+    if until in ("BOOKMARK", "ERROR"):
+        return bool(event["type"] == until)
+    return bool(event["type"] == "ADDED" and metadata.get("name") == until)
+
+
+def url(question: Question) -> str:
+    """Path and query."""
+    query = urlencode(question.query)
+    return f"{question.path}?{query}" if query else question.path
+
+
+def trace(server: Server, steps: list[Step]) -> list[Json]:
+    """What each step brought, normalised."""
+    answers: list[Json] = []
+    told: list[Json] = []
+    for step in steps:
+        question = step.question(answers)
+        if step.method == FORGET:
+            server.forget()
+            answers.append(None)
+            told.append(None)
+            continue
+        if step.until:
+            status, lines = server.watch(question, step.until)
+            answer: Json = [json.loads(line) for line in lines]
+        else:
+            status, body = server.ask(question)
+            answer = _decoded(body)
+        answers.append(answer)
+        told.append({"status": status, "answer": _loosened(answer) if step.loose else answer})
+    return _Plain(told).told
+
+
+def _decoded(body: bytes) -> Json:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode()
+
+
+def _filled(value: Json, past: list[Json]) -> Json:
+    if isinstance(value, dict):
+        return {key: _filled(one, past) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, past) for one in value]
+    if isinstance(value, str) and (match := re.fullmatch(r"\$(\d+)\.([\w.]+)", value)):
+        found = past[int(match[1])]
+        for name in match[2].split("."):
+            found = found[int(name)] if name.isdigit() else found[name]
+        return found
+    return value
+
+
+def _loosened(answer: Json) -> Json:
+    if isinstance(answer, dict) and answer.get("kind") == "Status":
+        return {key: answer.get(key) for key in ("reason", "code")}
+    return answer
+
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class _Plain:
+    """Numbers uids by appearance and versions by rank; drops times, tokens and orders."""
+
+    def __init__(self, told: list[Json]) -> None:
+        self._uids: dict[str, str] = {}
+        self._versions = sorted(set(_object_versions(told)))
+        self.told = [self._plain(one) for one in told]
+
+    def _plain(self, value: Json, name: str = "") -> Json:
+        if isinstance(value, dict):
+            return self._plain_object(value)
+        if isinstance(value, list):
+            listed = [self._plain(one) for one in value]
+            if name == "causes":  # the real server tells some of them twice
+                listed = [one for at, one in enumerate(listed) if one not in listed[:at]]
+            if name in ("managedFields", "causes"):  # in the order of seconds, of a Go map
+                listed.sort(key=lambda one: json.dumps(one, sort_keys=True))
+            return listed
+        return self._plain_text(value, name) if isinstance(value, str) else value
+
+    def _plain_object(self, value: dict[str, Json]) -> Json:
+        whole = {key: self._plain(one, key) for key, one in value.items()}
+        if "resourceVersion" in whole and "uid" not in whole:  # of a list or a bookmark
+            whole["resourceVersion"] = "*"
+        return whole
+
+    def _plain_text(self, text: str, name: str) -> str:
+        if name == "resourceVersion" and text.isdigit():
+            number = int(text)
+            return f"v{self._versions.index(number)}" if number in self._versions else text
+        if name == "continue":
+            return "token"
+        if TIME.fullmatch(text):
+            return text if text == OLD else "time"
+        text = re.sub(r"current: \d+", "current: *", text)
+        text = re.sub(r"resource version: \d+ \(\d+\)", "resource version: *", text)
+        text = re.sub(r"in record \(\d+\)", "in record (*)", text)
+        return UID.sub(self._numbered, text)
+
+    def _numbered(self, match: re.Match[str]) -> str:
+        return self._uids.setdefault(match[0], f"uid{len(self._uids)}")
+
+
+def _object_versions(value: Json) -> list[int]:
+    if isinstance(value, list):
+        return [version for one in value for version in _object_versions(one)]
+    if not isinstance(value, dict):
+        return []
+    found = [version for one in value.values() for version in _object_versions(one)]
+    version = value.get("resourceVersion", "")
+    if "uid" in value and isinstance(version, str) and version.isdigit():
+        found.append(int(version))
+    return found

@@ -1,0 +1,279 @@
+"""What clients other than ours ask the embedded API server: tables, discovery, odd requests."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sunk_sync.embedded.kube_api import KubeApi
+from sunk_sync.embedded.kube_table import span
+from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.wire import Answer, Question
+
+TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+
+
+@pytest.fixture
+def world() -> Kubernetes:
+    """A cordoned Node of 90 s, a Pod that runs on it and one that waits."""
+    world = Kubernetes(heartbeat_s=1e6)
+    world.add_node("n1", labels={"node-role.kubernetes.io/gpu": ""})
+    world.add_pod("runs", node="n1")
+    world.add_pod("waits")
+    world.advance(90)
+    world.cordon("n1")
+    return world
+
+
+def ask(world: Kubernetes, method: str, path: str, **rest: Any) -> Answer:
+    answer = KubeApi(world).answer(Question(method=method, path=path, **rest), world.now_s)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def cells(world: Kubernetes, path: str) -> list[list[Any]]:
+    table = json.loads(ask(world, "GET", path, headers=TABLE).body)
+    assert table["kind"] == "Table"
+    shown = [not column["priority"] for column in table["columnDefinitions"]]
+    return [
+        [cell for cell, wanted in zip(row["cells"], shown, strict=True) if wanted]
+        for row in table["rows"]
+    ]
+
+
+def test_nodes_are_shown_as_kubectl_shows_them(world: Kubernetes) -> None:
+    assert cells(world, "/api/v1/nodes") == [
+        ["n1", "Ready,SchedulingDisabled", "gpu", "90s", "v1.35.4"]
+    ]
+    world.set_node_ready("n1", ready=False)
+    world.cordon("n1", on=False)
+    assert cells(world, "/api/v1/nodes/n1")[0][1] == "NotReady"
+    ask(world, "POST", "/api/v1/nodes", body=b'{"metadata":{"name":"n2"}}')
+    assert cells(world, "/api/v1/nodes")[1][1:3] == ["Unknown", "<none>"]
+
+
+def test_pods_are_shown_as_kubectl_shows_them(world: Kubernetes) -> None:
+    assert cells(world, "/api/v1/pods") == [
+        ["runs", "1/1", "Running", "0", "90s"],
+        ["waits", "0/1", "Pending", "0", "90s"],
+    ]
+    world.annotate("runs", {"embedded/run-s": "0"}, namespace="default")
+    world.advance(91)
+    assert cells(world, "/api/v1/pods")[0][1:3] == ["0/1", "Completed"]
+    world.add_pod("ends", node="n1", metadata={"annotations": {"embedded/end-delay-s": "inf"}})
+    world.advance(92)
+    world.delete_pod("ends")
+    assert cells(world, "/api/v1/pods")[0][:3] == ["ends", "1/1", "Terminating"]
+
+
+def test_other_kinds_are_shown_too(world: Kubernetes) -> None:
+    event = {
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Node", "name": "n1"},
+        "reason": "Because",
+        "message": "it is so",
+        "type": "Normal",
+    }
+    path = "/api/v1/namespaces/default/events"
+    ask(world, "POST", path, body=json.dumps(event).encode())
+    assert cells(world, path) == [["<unknown>", "Normal", "Because", "node/n1", "it is so"]]
+    world.advance(95)
+    assert cells(world, "/api/v1/namespaces")[0] == ["default", "Active", "95s"]
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    ask(world, "POST", leases, body=b'{"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}}')
+    assert cells(world, leases) == [["l", "h", "0s"]]
+
+
+def test_an_event_was_last_seen_when_it_says(world: Kubernetes) -> None:
+    at = (world.wall() - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    event = {"metadata": {"name": "e"}, "involvedObject": {}, "lastTimestamp": at}
+    path = "/api/v1/namespaces/default/events"
+    ask(world, "POST", path, body=json.dumps(event).encode())
+    assert cells(world, path)[0][0] == "5m"
+
+
+def test_a_watch_of_tables_declares_its_columns_once(world: Kubernetes) -> None:
+    question = Question(path="/api/v1/nodes", query={"watch": "true"}, headers=TABLE)
+    watching = KubeApi(world).answer(question, world.now_s)
+    assert not isinstance(watching, Answer)
+    world.annotate("n1", {"a": "b"})
+    first, second = (json.loads(line)["object"] for line in watching.take(world.now_s))
+    assert first["columnDefinitions"]
+    assert second["columnDefinitions"] is None
+    assert second["rows"][0]["cells"][0] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (185, "3m5s"),
+        (720, "12m"),
+        (10_799, "179m"),
+        (10_800, "3h"),
+        (18_180, "5h3m"),
+        (61_200, "17h"),
+        (190_800, "2d5h"),
+        (1_036_800, "12d"),
+        (63_072_000, "2y"),
+    ],
+)
+def test_spans_are_told_as_kubectl_tells_them(seconds: int, text: str) -> None:
+    assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/api", "APIVersions"),
+        ("/apis", "APIGroupList"),
+        ("/api/v1", "APIResourceList"),
+        ("/apis/coordination.k8s.io", "APIGroup"),
+        ("/apis/coordination.k8s.io/v1", "APIResourceList"),
+        ("/apis/authorization.k8s.io/v1", "APIResourceList"),
+    ],
+)
+def test_clients_discover_what_there_is(world: Kubernetes, path: str, kind: str) -> None:
+    assert json.loads(ask(world, "GET", path).body)["kind"] == kind
+
+
+def test_every_resource_that_is_discovered_answers(world: Kubernetes) -> None:
+    for root in ("/api/v1", "/apis/coordination.k8s.io/v1"):
+        for one in json.loads(ask(world, "GET", root).body)["resources"]:
+            if "list" in one["verbs"]:
+                listed = json.loads(ask(world, "GET", f"{root}/{one['name']}").body)
+                assert listed["kind"] == f"{one['kind']}List"
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
+def test_it_says_that_it_lives(world: Kubernetes, path: str) -> None:
+    assert ask(world, "GET", path).body == b"ok"
+
+
+def test_it_says_which_version_it_is(world: Kubernetes) -> None:
+    assert json.loads(ask(world, "GET", "/version").body)["gitVersion"] == "v1.35.4"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "rest", "status"),
+    [
+        ("GET", "/nothing", {}, 404),
+        ("GET", "/api/v1/namespaces/default/nodes", {}, 404),
+        ("GET", "/api/v1/pods/p", {}, 404),
+        ("GET", "/api/v1/namespaces/default/pods/runs/binding", {}, 405),
+        ("PUT", "/api/v1/nodes", {}, 405),
+        ("POST", "/api/v1/nodes", {"body": b"[]"}, 400),
+        ("POST", "/api/v1/nodes", {"body": b'{"metadata":[1]}'}, 400),
+        ("POST", "/api/v1/nodes", {"body": b'{"metadata":{"name":"%s"}}' % (b"x" * 254)}, 422),
+        (
+            "POST",
+            "/api/v1/nodes",
+            {"body": b'{"metadata":{"name":"n3","annotations":{"%s":""}}}' % (b"x" * 64)},
+            422,
+        ),
+        ("GET", "/api/v1/nodes/n1", {"query": {"resourceVersion": "x"}}, 400),
+        ("GET", "/api/v1/nodes/n1", {"query": {"resourceVersion": "99999"}}, 504),
+        ("GET", "/api/v1/nodes", {"query": {"resourceVersion": "99999"}}, 504),
+        (
+            "GET",
+            "/api/v1/nodes",
+            {"query": {"continue": "e30", "resourceVersionMatch": "Exact", "resourceVersion": "1"}},
+            422,
+        ),
+        ("GET", "/api/v1/nodes", {"query": {"continue": "e30"}}, 400),
+        ("GET", "/api/v1/nodes", {"query": {"fieldSelector": "metadata.name==n1"}}, 200),
+    ],
+)
+def test_odd_requests_get_their_status(
+    world: Kubernetes, method: str, path: str, rest: dict[str, Any], status: int
+) -> None:
+    assert ask(world, method, path, **rest).status == status
+
+
+def test_a_collection_is_deleted_by_selector(world: Kubernetes) -> None:
+    for name in ("a", "b"):
+        world.add_pod(name, metadata={"labels": {"l": name}})
+    path = "/api/v1/namespaces/default/pods"
+    answer = ask(world, "DELETE", path, query={"labelSelector": "l=a"})
+    assert [one["metadata"]["name"] for one in json.loads(answer.body)["items"]] == ["a"]
+    assert [one["metadata"]["name"] for one in world.pods("default")] == ["b", "runs", "waits"]
+
+
+def test_a_name_can_be_made_up(world: Kubernetes) -> None:
+    body = b'{"metadata":{"generateName":"e-"},"involvedObject":{}}'
+    answer = ask(world, "POST", "/api/v1/namespaces/default/events", body=body)
+    assert json.loads(answer.body)["metadata"]["name"].startswith("e-")
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("a", "Always"),
+        ("a:latest", "Always"),
+        ("host:5000/a", "Always"),
+        ("a:1", "IfNotPresent"),
+        ("a@sha256:0", "IfNotPresent"),
+    ],
+)
+def test_images_are_pulled_as_their_tag_says(world: Kubernetes, image: str, policy: str) -> None:
+    world.add_pod("p", spec={"containers": [{"name": "c", "image": image}]})
+    pod = world.pod("p")
+    assert pod is not None
+    assert pod["spec"]["containers"][0]["imagePullPolicy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("resources", "quality"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ],
+)
+def test_a_pods_class_follows_from_its_resources(
+    world: Kubernetes, resources: dict[str, Any], quality: str
+) -> None:
+    containers = [{"name": "c", "image": "a:1", "resources": resources}]
+    world.add_pod("p", spec={"containers": containers})
+    pod = world.pod("p")
+    assert pod is not None
+    assert pod["status"]["qosClass"] == quality
+
+
+def field(number: int, value: bytes) -> bytes:
+    """A field of a protobuf message."""
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def protobuf(options: bytes) -> bytes:
+    return b"k8s\x00" + field(1, field(1, b"v1")) + field(2, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (b"", 200),
+        (b"\x08\x05", 200),
+        (b"\x08\x85\x01", 200),
+        (field(2, field(1, b"another")), 409),
+        (field(2, field(2, b"1")), 409),
+        (b"\x08", 400),
+        (b"\x12\x7f", 400),
+        (b"\x0d\x01", 400),
+    ],
+)
+def test_kubectl_drain_says_its_options_in_protobuf(
+    world: Kubernetes, options: bytes, status: int
+) -> None:
+    path = "/api/v1/namespaces/default/pods/runs"
+    answer = ask(world, "DELETE", path, body=protobuf(options))
+    assert answer.status == status
+    pod = world.pod("runs")
+    assert pod is not None
+    grace_s = pod["metadata"].get("deletionGracePeriodSeconds")
+    assert grace_s == {b"": 30, b"\x08\x05": 5, b"\x08\x85\x01": 133}.get(options)

@@ -1,0 +1,115 @@
+"""The embedded API server on a socket: our own client and reader talk to it as to a real one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from sunk_sync.embedded.kube_api import KubeApi
+from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
+from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.kube.answers import Trouble
+from sunk_sync.kube.client import KubeClient, Permission, Request
+from sunk_sync.kube.pace import Ambient
+from sunk_sync.kube.subject import nodes
+from sunk_sync.kube.watch import Watch
+from tests.wire.kube.server import Ear
+
+
+@pytest.fixture
+def world() -> Kubernetes:
+    world = Kubernetes(heartbeat_s=0.05)
+    world.add_node("n1")
+    return world
+
+
+@pytest.fixture
+async def server(world: Kubernetes) -> AsyncIterator[KubeServer]:
+    server = KubeServer(KubeApi(world))
+    await server.start()
+    yield server
+    await server.aclose()
+
+
+@pytest.fixture
+async def client(server: KubeServer, tmp_path: Path) -> AsyncIterator[KubeClient]:
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig(server.address, namespace="own"))
+    client = await KubeClient.connect(
+        kubeconfig=str(path), context=None, on_exchange=lambda _: None
+    )
+    assert not isinstance(client, Trouble)
+    yield client
+    await client.aclose()
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if claim():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come true in time")
+
+
+async def test_our_client_asks_it_as_a_real_one(client: KubeClient) -> None:
+    assert client.namespace == "own"
+    assert await client.server_version() == "v1.35.4"
+    uid = await client.cluster_uid()
+    assert not isinstance(uid, Trouble)
+    assert await client.may(Permission(verb="patch", resource="nodes")) is True
+    refused = await client.call(Request(path="/api/v1/nodes/none"), bytes)
+    assert isinstance(refused, Trouble)
+    assert (refused.status, refused.reason, refused.subject) == (404, "NotFound", "none")
+
+
+async def test_our_reader_follows_it(
+    world: Kubernetes, server: KubeServer, client: KubeClient
+) -> None:
+    ear = Ear()
+    watch = Watch(client, nodes(), tell=ear.tell, on_bad=ear.on_bad, ambient=Ambient())
+    reading = asyncio.create_task(watch.run())
+    await ear.until(lambda ear: "ListingEnded" in ear.kinds())
+    heard = len(ear.news)
+    world.cordon("n1")
+    server.stir()
+    await ear.until(lambda ear: len(ear.news) > heard)
+    world.remove_node("n1")
+    await ear.until(lambda ear: "Deleted n1" in ear.kinds())
+    assert ear.bad == []
+    reading.cancel()
+
+
+async def test_the_world_lives_without_being_asked(world: Kubernetes, server: KubeServer) -> None:
+    version = world.store.version
+    await until(lambda: world.store.version > version + 2 or server.now_s > 3)
+    world.add_pod("p", node="n1")
+    server.stir()
+    await until(lambda: (world.pod("p") or {})["status"]["phase"] == "Running")
+
+
+async def test_a_watcher_that_leaves_is_forgotten(world: Kubernetes, server: KubeServer) -> None:
+    async with aiohttp.ClientSession() as session:
+        query = {"watch": "true", "resourceVersion": "0"}
+        async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
+            assert b"ADDED" in await answer.content.readline()
+    await until(lambda: not world.store.on_restored)
+
+
+async def test_a_watch_ends_when_its_time_is_over(server: KubeServer) -> None:
+    async with aiohttp.ClientSession() as session:
+        query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
+        async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
+            assert (await answer.read()).count(b"\n") >= 1
+
+
+async def test_open_watches_end_with_the_server(world: Kubernetes) -> None:
+    server = KubeServer(KubeApi(world))
+    await server.start()
+    async with aiohttp.ClientSession() as session:
+        query = {"watch": "true", "resourceVersion": "0"}
+        async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
+            assert b"ADDED" in await answer.content.readline()
+            await server.aclose()
+            await answer.read()

@@ -1,0 +1,358 @@
+"""What happens by itself in the embedded Kubernetes, and what people do to it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from sunk_sync.embedded.kube_api import KubeApi
+from sunk_sync.embedded.kube_nodes import GRACE_S
+from sunk_sync.embedded.kube_refusal import RefusalError
+from sunk_sync.embedded.kube_watch import Subscription
+from sunk_sync.embedded.kubelet import END_DELAY, EXIT_CODE, RUN, START_DELAY
+from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.wire import Answer, Question
+
+NODES = "/api/v1/nodes"
+
+
+@pytest.fixture
+def world() -> Kubernetes:
+    """One Node, quiet: its heartbeats are far apart."""
+    world = Kubernetes(heartbeat_s=1e6)
+    world.add_node("n1")
+    world.advance(0)
+    return world
+
+
+def watch(world: Kubernetes, path: str = NODES, **query: str) -> Subscription:
+    opened = KubeApi(world).answer(
+        Question(path=path, query={"watch": "true", **query}), world.now_s
+    )
+    assert isinstance(opened, Subscription)
+    return opened
+
+
+def events(watching: Subscription, now_s: float = 0) -> list[str]:
+    """`ADDED n1`"""
+    lines = [json.loads(line) for line in watching.take(now_s)]
+    return [f"{one['type']} {one['object']['metadata'].get('name', '')}".strip() for one in lines]
+
+
+def ask(world: Kubernetes, path: str, **query: str) -> Any:
+    answer = KubeApi(world).answer(Question(path=path, query=query), world.now_s)
+    assert isinstance(answer, Answer)
+    return json.loads(answer.body)
+
+
+def state_of(world: Kubernetes, name: str = "p") -> tuple[str, str]:
+    """Phase and readiness of the Pod."""
+    pod = world.pod(name)
+    assert pod is not None
+    return pod["status"]["phase"], condition(pod, "Ready").get("status", "")
+
+
+def condition(an_object: Any, kind: str) -> dict[str, Any]:
+    found = [one for one in an_object["status"].get("conditions", ()) if one["type"] == kind]
+    return found[0] if found else {}
+
+
+def node(world: Kubernetes, name: str = "n1") -> dict[str, Any]:
+    found = world.node(name)
+    assert found is not None
+    return found
+
+
+# Pods
+
+
+def test_a_bound_pod_runs_at_once(world: Kubernetes) -> None:
+    world.add_pod("p", node="n1")
+    assert state_of(world) == ("Pending", "")
+    world.advance(0)
+    assert state_of(world) == ("Running", "True")
+
+
+def test_a_pod_without_a_node_waits_for_one(world: Kubernetes) -> None:
+    world.add_pod("p")
+    world.advance(100)
+    assert state_of(world) == ("Pending", "")
+    body = json.dumps({"metadata": {"name": "p"}, "target": {"name": "n1"}}).encode()
+    path = "/api/v1/namespaces/default/pods/p/binding"
+    KubeApi(world).answer(Question(method="POST", path=path, body=body), 100)
+    world.advance(100)
+    assert state_of(world) == ("Running", "True")
+
+
+def test_delays_are_annotations_and_the_pods_own_wins(world: Kubernetes) -> None:
+    world.annotate("n1", {START_DELAY: "5"})
+    world.add_pod("p", node="n1")
+    world.add_pod("q", node="n1", metadata={"annotations": {START_DELAY: "9"}})
+    world.advance(5)
+    assert state_of(world, "p")[0] == "Running"
+    assert state_of(world, "q")[0] == "Pending"
+    assert world.next_s() == 9
+    world.advance(9)
+    assert state_of(world, "q")[0] == "Running"
+
+
+def test_a_knob_turned_later_counts_from_when_the_step_began(world: Kubernetes) -> None:
+    world.add_pod("p", node="n1", metadata={"annotations": {START_DELAY: "inf"}})
+    world.advance(50)
+    assert state_of(world)[0] == "Pending"
+    world.annotate("p", {START_DELAY: "60"}, namespace="default")
+    world.advance(59)
+    assert state_of(world)[0] == "Pending"
+    world.advance(60)
+    assert state_of(world)[0] == "Running"
+
+
+@pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
+def test_containers_end_by_themselves(world: Kubernetes, code: str, phase: str) -> None:
+    knobs = {RUN: "10", EXIT_CODE: code}
+    world.add_pod("p", node="n1", metadata={"annotations": knobs})
+    world.advance(10)
+    assert state_of(world) == (phase, "False")
+
+
+def test_a_deleted_pod_goes_when_its_kubelet_ended_it(world: Kubernetes) -> None:
+    world.add_pod("p", node="n1", metadata={"annotations": {END_DELAY: "7"}})
+    world.advance(1)
+    watching = watch(world, "/api/v1/pods", resourceVersion=str(world.store.version))
+    world.delete_pod("p")
+    world.advance(7.5)
+    assert world.pod("p") is not None
+    world.advance(8)
+    assert world.pod("p") is None
+    told = ["MODIFIED p", "MODIFIED p", "MODIFIED p", "DELETED p"]
+    assert events(watching) == told
+
+
+def test_a_pod_of_the_same_name_is_another_one(world: Kubernetes) -> None:
+    world.add_pod("p", node="n1", metadata={"annotations": {END_DELAY: "7"}})
+    world.advance(1)
+    world.delete_pod("p")
+    world.delete_pod("p", grace_s=0)
+    world.add_pod("p", node="n1")
+    world.advance(20)
+    assert state_of(world) == ("Running", "True")
+
+
+def test_what_people_say_of_readiness_stays(world: Kubernetes) -> None:
+    world.add_pod("p", node="n1")
+    world.advance(0)
+    world.set_pod_ready("p", ready=False)
+    world.advance(100)
+    assert state_of(world) == ("Running", "False")
+
+
+# Nodes
+
+
+def test_heartbeats_come_every_ten_seconds() -> None:
+    world = Kubernetes()
+    world.add_node("n1")
+    world.advance(25)
+    assert condition(node(world), "Ready")["lastHeartbeatTime"] == "2026-01-01T00:00:20Z"
+    assert condition(node(world), "Ready")["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    assert world.next_s() == 30
+
+
+def test_a_ready_node_has_lost_its_first_taint(world: Kubernetes) -> None:
+    assert "taints" not in node(world)["spec"]
+
+
+def test_a_cordon_is_a_taint_too(world: Kubernetes) -> None:
+    world.cordon("n1")
+    world.advance(0)
+    assert node(world)["spec"]["unschedulable"]
+    assert [one["key"] for one in node(world)["spec"]["taints"]] == [
+        "node.kubernetes.io/unschedulable"
+    ]
+    world.cordon("n1", on=False)
+    world.advance(0)
+    assert node(world)["spec"] == {}
+
+
+def test_a_silent_node_is_unknown_after_a_while_and_its_pods_are_not_ready() -> None:
+    world = Kubernetes()
+    world.add_node("n1")
+    world.add_pod("p", node="n1")
+    world.advance(1)
+    world.silence("n1")
+    world.add_pod("late", node="n1")
+    world.advance(GRACE_S)
+    assert condition(node(world), "Ready")["status"] == "True"
+    world.advance(GRACE_S + 1)
+    assert condition(node(world), "Ready")["status"] == "Unknown"
+    assert node(world)["spec"]["taints"][0]["key"] == "node.kubernetes.io/unreachable"
+    assert state_of(world) == ("Running", "False")
+    assert state_of(world, "late")[0] == "Pending"
+    world.silence("n1", on=False)
+    world.advance(GRACE_S + 1)
+    assert condition(node(world), "Ready")["status"] == "True"
+    assert "taints" not in node(world)["spec"]
+    assert state_of(world, "late")[0] == "Running"
+
+
+def test_a_node_that_was_silent_for_a_moment_is_not_lost() -> None:
+    world = Kubernetes()
+    world.add_node("n1")
+    world.silence("n1")
+    world.silence("n1")
+    world.advance(GRACE_S - 1)
+    world.silence("n1", on=False)
+    world.advance(GRACE_S + 1)
+    assert condition(node(world), "Ready")["status"] == "True"
+
+
+def test_a_kubelet_can_say_that_it_is_not_ready(world: Kubernetes) -> None:
+    world.set_node_ready("n1", ready=False)
+    world.advance(0)
+    assert condition(node(world), "Ready")["status"] == "False"
+    assert node(world)["spec"]["taints"][0]["key"] == "node.kubernetes.io/not-ready"
+
+
+def test_a_node_that_is_gone_says_nothing(world: Kubernetes) -> None:
+    world.silence("n1")
+    world.remove_node("n1")
+    world.advance(1000)
+    assert world.node("n1") is None
+    assert world.next_s() is None
+
+
+def test_a_namespace_takes_what_is_in_it_along(world: Kubernetes) -> None:
+    world.add_pod("p", namespace="one", node="n1")
+    KubeApi(world).answer(Question(method="DELETE", path="/api/v1/namespaces/one"), 0)
+    world.advance(0)
+    assert list(world.pods("one")) == []
+    assert ask(world, "/api/v1/namespaces/one")["reason"] == "NotFound"
+
+
+# The whole
+
+
+def test_two_worlds_that_live_alike_are_alike() -> None:
+    def life() -> Any:
+        world = Kubernetes()
+        for name in ("a", "b"):
+            world.add_node(name)
+            world.add_pod(f"p-{name}", node=name)
+        world.cordon("a")
+        world.advance(33)
+        return ask(world, "/api/v1/nodes"), ask(world, "/api/v1/pods")
+
+    assert life() == life()
+
+
+def test_a_restored_world_is_as_it_was_and_open_watches_break_off(world: Kubernetes) -> None:
+    backup = world.backup()
+    watching = watch(world)
+    assert events(watching) == ["ADDED n1"]
+    world.add_node("n2")
+    world.cordon("n1")
+    world.add_pod("p", node="n1")
+    version = world.store.version
+    world.restore(backup)
+    assert watching.closed
+    assert [one["metadata"]["name"] for one in world.nodes()] == ["n1"]
+    assert "unschedulable" not in node(world)["spec"]
+    assert world.pod("p") is None
+    assert world.store.version < version
+    world.advance(1)
+    assert world.node("n2") is None
+
+
+def test_pods_that_come_back_with_a_backup_live_on(world: Kubernetes) -> None:
+    world.add_pod("p", node="n1", metadata={"annotations": {START_DELAY: "5"}})
+    backup = world.backup()
+    world.delete_pod("p", grace_s=0)
+    world.restore(backup)
+    world.advance(5)
+    assert state_of(world) == ("Running", "True")
+
+
+def test_a_watch_from_a_version_yet_to_come_is_silent(world: Kubernetes) -> None:
+    watching = watch(world, resourceVersion=str(world.store.version + 2))
+    world.annotate("n1", {"a": "1"})
+    world.annotate("n1", {"a": "2"})
+    assert events(watching) == []
+    world.annotate("n1", {"a": "3"})
+    assert events(watching) == ["MODIFIED n1"]
+
+
+def test_a_history_is_bounded() -> None:
+    world = Kubernetes(history_max=10, heartbeat_s=1e6)
+    world.add_node("n1")
+    version = str(world.store.version)
+    for count in range(11):
+        world.annotate("n1", {"a": str(count)})
+    watching = watch(world, resourceVersion=version)
+    assert events(watching) == ["ERROR"]
+    assert watching.closed
+    assert watching.next_s() is None
+
+
+# Watches and time
+
+
+def test_bookmarks_come_every_minute_and_before_the_end(world: Kubernetes) -> None:
+    query = {"allowWatchBookmarks": "true", "timeoutSeconds": "100"}
+    watching = watch(world, resourceVersion=str(world.store.version), **query)
+    assert watching.next_s() == 60
+    assert events(watching, 59) == []
+    assert events(watching, 60) == ["BOOKMARK"]
+    assert watching.next_s() == 98
+    assert events(watching, 98) == ["BOOKMARK"]
+    assert watching.next_s() == 100
+    assert not watching.closed
+    assert events(watching, 100) == []
+    assert watching.closed
+
+
+def test_a_watch_without_bookmarks_only_ends(world: Kubernetes) -> None:
+    watching = watch(world, resourceVersion=str(world.store.version), timeoutSeconds="100")
+    assert watching.next_s() == 100
+    assert events(watching, 99) == []
+    world.annotate("n1", {"a": "1"})
+    assert events(watching, 101) == ["MODIFIED n1"]
+    assert watching.closed
+
+
+def test_a_watch_wakes_whoever_waits(world: Kubernetes) -> None:
+    woken: list[str] = []
+    watching = watch(world, labelSelector="a=b", resourceVersion=str(world.store.version))
+    watching.wake = lambda: woken.append("x")
+    world.annotate("n1", {"c": "d"})
+    assert woken == []
+    world.annotate("n1", {}, labels={"a": "b"})
+    assert woken == ["x"]
+    watching.close()
+    watching.close()
+    world.annotate("n1", {}, labels={"a": "c"})
+    assert woken == ["x", "x"]
+
+
+# Refusals and reviews
+
+
+def test_people_are_refused_as_the_api_would(world: Kubernetes) -> None:
+    with pytest.raises(RefusalError) as refused:
+        world.cordon("none")
+    assert refused.value.status == 404
+    with pytest.raises(RefusalError, match="already exists"):
+        world.add_node("n1")
+
+
+def test_what_is_denied_is_told_when_asked(world: Kubernetes) -> None:
+    world.denied.add(("patch", "nodes/status"))
+
+    def may(**attributes: str) -> bool:
+        body = json.dumps({"spec": {"resourceAttributes": attributes}}).encode()
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = KubeApi(world).answer(Question(method="POST", path=path, body=body), 0)
+        assert isinstance(answer, Answer)
+        return bool(json.loads(answer.body)["status"]["allowed"])
+
+    assert may(verb="patch", resource="nodes")
+    assert not may(verb="patch", resource="nodes", subresource="status")

@@ -1,0 +1,205 @@
+"""The embedded Slurm on a socket, spoken to by the product's own client and by bare sockets."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from sunk_sync.actions import Done, Drain, Refused, Undrain
+from sunk_sync.embedded.slurm import SlurmWorld
+from sunk_sync.embedded.slurm_http import SlurmServer
+from sunk_sync.embedded.slurm_job import JobRequest
+from sunk_sync.embedded.slurm_memory import Setup
+from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.embedded.slurm_rest import SlurmRest
+from sunk_sync.facts import ListingEnded, News
+from sunk_sync.slurm import controller
+from sunk_sync.slurm.answers import Answer, Failure
+from sunk_sync.slurm.calls import get_node
+from sunk_sync.slurm.client import Access, SlurmClient
+from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.push import SlurmPush
+from sunk_sync.slurm.token import Token
+from sunk_sync.slurm.wire import open_transport
+
+CORDONED = "k8s: node cordoned"
+BOTH = pytest.mark.parametrize("generation", ["26.05", "24.11"], indirect=True)
+
+
+@pytest.fixture
+def generation(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", "26.05"))
+
+
+@pytest.fixture
+def clock() -> "Clock":
+    return Clock()
+
+
+class Clock:
+    """The real one, which a test may push on."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
+@pytest.fixture
+async def server(generation: str, clock: Clock) -> AsyncIterator[SlurmServer]:
+    nodes = [NodeSpec(name=f"n{number}") for number in range(1, 4)]
+    world = SlurmWorld(Setup(nodes=nodes, generation=generation))  # type: ignore[arg-type]
+    server = SlurmServer(SlurmRest(world), clock=clock)
+    await server.start()
+    yield server
+    await server.aclose()
+
+
+@pytest.fixture
+async def client(server: SlurmServer) -> AsyncIterator[SlurmClient]:
+    client = SlurmClient(
+        Access(addresses=(server.address,)),
+        Token(text="any"),
+        transport=open_transport(),
+        clock=time.monotonic,
+        on_exchange=lambda _: None,
+    )
+    yield client
+    await client.aclose()
+
+
+@BOTH
+async def test_the_product_drains_and_undrains_through_it(
+    server: SlurmServer, client: SlurmClient
+) -> None:
+    """Negotiated, read, written, read again; a node that is not there is refused."""
+    push = SlurmPush(client, time.monotonic).push
+    outcomes = await push([Drain(name, CORDONED) for name in ("n1", "n2", "nosuch")])
+    assert [type(outcome) for outcome in outcomes] == [Done, Done, Refused]
+    node = server.world.nodes["n1"]
+    assert (node.reason, node.flags) == (CORDONED, frozenset({"DRAIN"}))
+    assert client.endpoint.version == server.world.setup.release.versions[0]
+    await push([Undrain("n1", "lifted")])
+    assert "DRAIN" not in server.world.nodes["n1"].flags
+
+
+@BOTH
+async def test_the_product_lists_it_and_reads_its_configuration(client: SlurmClient) -> None:
+    """By the same reader as in production."""
+    news: list[News] = []
+
+    async def tell(told: Sequence[News]) -> None:
+        news.extend(told)
+
+    when = Time(clock=time.monotonic, sleep=asyncio.sleep, random=lambda: 0.0)
+    poll = NodePoll(client, tell, pace=Pace(), time=when)
+    assert await poll.poll() is None
+    assert isinstance(news[-1], ListingEnded)
+    assert len(news) == 5
+    assert isinstance(await controller.ping(client), list)
+    assert not isinstance(await controller.diag(client), Failure)
+    conf = await controller.read_conf(client)
+    assert isinstance(conf, Failure) == (client.endpoint.version == "v0.0.42")
+
+
+async def test_a_dead_slurmrestd_refuses_connections_and_comes_back(
+    server: SlurmServer, client: SlurmClient
+) -> None:
+    """On the same port."""
+    port = int(server.address.rpartition(":")[2])
+    await server.stop()
+    failure = await client.call(get_node("n1"))
+    assert isinstance(failure, Failure)
+    assert failure.kind == "unreachable"
+    await server.start(port)
+    assert isinstance(await client.call(get_node("n1")), Answer)
+
+
+async def test_slurmctld_away_is_told_late(
+    server: SlurmServer, client: SlurmClient, clock: Clock
+) -> None:
+    """After the ten seconds that slurmrestd looks for it."""
+    assert isinstance(await client.call(get_node("n1")), Answer)
+    server.world.stop_controller(now_s=server.now_s)
+    asking = asyncio.ensure_future(client.call(get_node("n1")))
+    await asyncio.sleep(0.1)
+    assert not asking.done()
+    clock.ahead_s = 11
+    failure = await asking
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.error_number) == ("controller_down", 1800)
+
+
+async def test_slurmctld_back_in_time_answers(server: SlurmServer, client: SlurmClient) -> None:
+    """Whoever waited gets the answer."""
+    server.world.stop_controller(now_s=server.now_s)
+    asking = asyncio.ensure_future(client.call(get_node("n1")))
+    await asyncio.sleep(0.1)
+    server.world.start_controller(now_s=server.now_s)
+    assert isinstance(await asking, Answer)
+
+
+async def test_the_world_lives_though_nobody_asks(server: SlurmServer, clock: Clock) -> None:
+    """Jobs start and end."""
+    server.world.submit(JobRequest(duration_s=1), now_s=server.now_s)
+    clock.ahead_s = 30
+    await asyncio.sleep(0.3)
+    assert server.world.jobs[1].state == "COMPLETED"
+
+
+async def asked(server: SlurmServer, request: str, *, token: str = "any") -> bytes:
+    """All bytes that come back until the server closes."""
+    host, _, port = server.address.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    line, _, body = request.partition("\n")
+    head = f"{line} HTTP/1.1\r\nHost: x\r\nX-SLURM-USER-TOKEN: {token}\r\nConnection: close\r\n"
+    kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    writer.write((head + kind).encode())
+    async with asyncio.timeout(5):
+        everything = await reader.read()
+    writer.close()
+    return everything
+
+
+@pytest.mark.parametrize(
+    ("generation", "answers"), [("26.05", 2), ("24.11", 1)], indirect=["generation"]
+)
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ('POST /slurm/v0.0.42/node/nosuch\n{"comment": "x"}', "Invalid node name specified"),
+        ("GET /slurm/v0.0.42/nosuch", "find requested URL"),
+    ],
+)
+async def test_26_05_answers_an_error_twice(
+    server: SlurmServer, answers: int, request_: str, text: str
+) -> None:
+    """The second time as plain text, on a connection that both close."""
+    everything = (await asked(server, request_)).decode()
+    assert everything.count("HTTP/1.1 4") + everything.count("HTTP/1.1 5") == answers
+    assert text in everything.rpartition("HTTP/1.1")[2]
+
+
+async def test_an_error_without_a_text_is_sent_twice_too(server: SlurmServer) -> None:
+    """A failure of /partitions/ names none: the second answer is empty."""
+    server.rest.tokens.add("good")
+    everything = await asked(server, "GET /slurm/v0.0.42/partitions/", token="bad")
+    assert everything.count(b"HTTP/1.1 511") == 2
+    assert b"Content-Length: 0" in everything
+
+
+async def test_people_read_json_over_lines_and_an_unchanged_listing_is_empty(
+    server: SlurmServer,
+) -> None:
+    """As curl shows it."""
+    everything = await asked(server, "GET /slurm/v0.0.45/node/n1")
+    head, _, body = everything.partition(b"\r\n\r\n")
+    assert json.loads(body)["nodes"][0]["name"] == "n1"
+    assert body.count(b"\n") > 50
+    assert b"application/json" in head
+    unchanged = await asked(server, "GET /slurm/v0.0.45/nodes/?update_time=4000000000")
+    assert unchanged.startswith(b"HTTP/1.1 304")
+    assert unchanged.endswith(b"\r\n\r\n")

@@ -1,0 +1,578 @@
+"""What the embedded slurmrestd answers: beside recorded answers, and through our own client."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sunk_sync.embedded.slurm import SlurmWorld
+from sunk_sync.embedded.slurm_job import JobRequest
+from sunk_sync.embedded.slurm_memory import Knobs, Setup
+from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.embedded.slurm_reply import SlurmAnswer
+from sunk_sync.embedded.slurm_rest import SlurmRest
+from sunk_sync.embedded.slurm_tokens import Pass, Tokens
+from sunk_sync.embedded.wire import Question
+from sunk_sync.slurm.answers import Envelope, Failure, read_envelope
+from sunk_sync.slurm.decode import DIALECTS, read_nodes
+from sunk_sync.slurm.records import Cutter
+
+Json = Any
+RECORDED = Path(__file__).parent.parent / "wire" / "slurm"
+NEWEST = {"26.05": "v0.0.45", "24.11": "v0.0.42"}
+BOTH = pytest.mark.parametrize("generation", NEWEST)
+TOKENS = {"root": Pass("root"), "old": Pass("root", 1.0), "nobody": Pass("nobody")}
+
+
+class Asker:
+    """Asks one world, at its own second."""
+
+    def __init__(self, generation: str = "26.05", *, names: Sequence[str] = ("n1", "n2", "n3")):
+        self.world = SlurmWorld(
+            Setup(
+                nodes=[NodeSpec(name=name, gres="gpu:4", features=("a100",)) for name in names],
+                generation=generation,  # type: ignore[arg-type]
+                cluster="c1",
+                knobs=Knobs(),
+            )
+        )
+        self.rest = SlurmRest(self.world, Tokens(TOKENS))
+        self.version = NEWEST[generation]
+        self.now_s = 1.0
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        *,
+        token: str = "root",
+        headers: Mapping[str, str] | None = None,
+    ) -> SlurmAnswer:
+        path, _, query = path.partition("?")
+        given = {"x-slurm-user-token": token, "content-type": "application/json"}
+        question = Question(
+            method=method,
+            path=path if path.startswith("/") else f"/slurm/{self.version}/{path}",
+            query=dict([query.split("=")]) if query else {},
+            headers=given if headers is None else headers,
+            body=body if isinstance(body, bytes) else b"" if body is None else dumped(body),
+        )
+        return self.rest.answer(question, self.now_s)
+
+    def get(self, path: str, **more: Any) -> Json:
+        return json.loads(self.ask("GET", path, **more).body)
+
+    def node(self, name: str = "n1") -> Json:
+        return self.get(f"node/{name}")["nodes"][0]
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def dumped(value: Json) -> bytes:
+    return json.dumps(value).encode()
+
+
+def recorded(generation: str, name: str) -> Json:
+    return json.loads((RECORDED / generation / f"{name}.json").read_text())
+
+
+def kinds(value: Json) -> Json:
+    """Names and types, recursively."""
+    if isinstance(value, dict):
+        return {name: kinds(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [kinds(each) for each in value[:1]]
+    return type(value).__name__
+
+
+# --- shapes
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["nodes-3-idle", "partitions"])
+def test_listings_have_the_shape_of_recorded_ones(generation: str, name: str) -> None:
+    """Every field, in every row, of the same type."""
+    asker = Asker(generation)
+    path = "nodes/" if name.startswith("nodes") else "partitions/"
+    assert kinds(asker.get(path)) == kinds(recorded(generation, name))
+
+
+@BOTH
+def test_what_does_not_move_is_equal(generation: str) -> None:
+    """An idle node beside a recorded one."""
+    moving = {
+        "boot_time", "cpu_load", "free_mem", "last_busy", "operating_system", "port",
+        "slurmd_start_time",
+    }  # fmt: skip
+    theirs = recorded(generation, "nodes-3-idle")["nodes"][0]
+    ours = Asker(generation).node()
+    assert {name: ours[name] for name in ours if name not in moving} == {
+        name: theirs[name] for name in theirs if name not in moving
+    }
+
+
+def test_a_used_node_is_counted_as_a_recorded_one() -> None:
+    """MIXED, with its tres."""
+    asker = Asker()
+    asker.world.submit(JobRequest(exclusive=True, memory_mb=10, required_nodes=("n2",)), now_s=1)
+    asker.wait(2)
+    node = asker.get("nodes/")["nodes"][1]
+    assert node["state"] == recorded("26.05", "nodes-drain-mixed")["nodes"][0]["state"]
+    assert (node["alloc_cpus"], node["alloc_idle_cpus"]) == (16, 0)
+    assert node["tres_used"] == "cpu=16,mem=62.50G"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "method", "path", "token", "up"),
+    [
+        ("ping", "GET", "ping/", "root", True),
+        ("error-get-node-unknown", "GET", "node/nosuch", "root", True),
+        ("error-node-unknown", "POST", "node/nosuch", "root", True),
+        ("error-job-unknown", "GET", "job/99999", "root", True),
+        ("error-ctld-down-ping", "GET", "ping/", "root", False),
+        ("error-ctld-down-nodes", "GET", "nodes/", "root", False),
+        ("error-ctld-down-node-n1", "POST", "node/n1", "root", False),
+        ("error-ctld-down-jobs-state", "GET", "jobs/state/", "root", False),
+        ("error-expired-token-ping", "GET", "ping/", "old", True),
+        ("error-expired-token-jobs-state", "GET", "jobs/state/", "old", True),
+    ],
+)
+def test_answers_are_those_recorded(
+    generation: str, name: str, method: str, path: str, token: str, up: bool
+) -> None:
+    """Word by word, but for addresses, latencies and host names."""
+    asker = Asker(generation)
+    if not up:
+        asker.world.stop_controller(now_s=1)
+    answer = asker.ask(
+        method, path, {"state": ["DRAIN"]} if method == "POST" else None, token=token
+    )
+    assert unplaced(json.loads(answer.body)) == unplaced(recorded(generation, name))
+    assert (answer.after_s > 5) == (not up and path != "ping/")
+
+
+def unplaced(answer: Json) -> Json:
+    answer["meta"]["client"]["source"] = ""
+    for ping in answer.get("pings", ()):
+        ping["hostname"], ping["latency"] = "", 0
+    return answer
+
+
+@BOTH
+def test_every_version_of_our_dialects_is_served_or_404(generation: str) -> None:
+    """26.05 speaks 42 to 45, 24.11 speaks 40 to 42."""
+    asker = Asker(generation)
+    served = [
+        version for version in DIALECTS if asker.ask("GET", f"/slurm/{version}/ping/").status == 200
+    ]
+    assert tuple(served) == tuple(asker.world.setup.release.versions)
+    for version in served:
+        asker.version = version
+        answer = asker.ask("GET", "nodes/")
+        nodes = read_nodes(answer.body)
+        assert not isinstance(nodes, Failure)
+        assert [node.name for node in nodes] == ["n1", "n2", "n3"]
+        cutter = Cutter("nodes")
+        assert len(cutter.feed(answer.body) + cutter.finish()[0]) == 3
+        assert isinstance(read_envelope(answer.body), Envelope)
+        assert bool(asker.get("ping/")["pings"])
+
+
+# --- who asks
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"x-slurm-user-name": "root"}, 401),
+        ({"authorization": "Basic root"}, 401),
+        ({"authorization": "Bearer root"}, 200),
+        ({"x-slurm-user-token": "root"}, 200),
+        ({"x-slurm-user-token": "root", "x-slurm-user-name": "nobody"}, 200),
+        ({"x-slurm-user-token": "nobody", "x-slurm-user-name": "root"}, 511),
+        ({"x-slurm-user-token": "old"}, 511),
+        ({"x-slurm-user-token": "garbage"}, 511),
+    ],
+)
+@pytest.mark.parametrize("path", ["node/n1", "nodes/", "partitions/", "jobs/", "diag/", "conf"])
+def test_tokens_open_the_door(headers: Mapping[str, str], status: int, path: str) -> None:
+    """Missing, bad, expired, for others."""
+    assert Asker().ask("GET", path, headers=headers).status == status
+
+
+def test_a_token_may_come_and_go() -> None:
+    """A table of them."""
+    asker = Asker()
+    asker.rest.tokens.add("new", expires_s=asker.world.epoch_s + 100)
+    assert asker.ask("GET", "node/n1", token="new").status == 200
+    asker.wait(200)
+    assert asker.ask("GET", "node/n1", token="new").status == 511
+    asker.rest.tokens.revoke("root")
+    assert asker.ask("GET", "node/n1").status == 511
+
+
+def test_without_a_table_every_token_is_roots() -> None:
+    """For a demo."""
+    asker = Asker()
+    asker.rest.tokens = Tokens()
+    assert asker.ask("POST", "node/n1", {"comment": "x"}, token="any").status == 200
+    assert asker.node()["comment"] == "x"
+
+
+@pytest.mark.parametrize(("generation", "status"), [("26.05", 422), ("24.11", 500)])
+def test_only_operators_may_change_nodes(generation: str, status: int) -> None:
+    """Others are refused by number 2010."""
+    asker = Asker(generation)
+    answer = asker.ask("POST", "node/n1", {"comment": "x"}, token="nobody")
+    assert (answer.status, error_number(answer)) == (status, 2010)
+    assert asker.node()["comment"] == ""
+
+
+def error_number(answer: SlurmAnswer) -> int | None:
+    failure = read_envelope(answer.body)
+    return failure.error_number if isinstance(failure, Failure) else None
+
+
+# --- writes
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "numbers", "warned"),
+    [
+        ({"state": ["DRAIN"], "reason": "x"}, 200, [], 0),
+        ({"state": "drain"}, 200, [], 0),
+        ({"state": []}, 200, [], 0),
+        ({}, 200, [], 0),
+        (b"", 200, [], 0),
+        ({"state": ["NOPE"]}, 500, [9207, 2180], 0),
+        ({"state": "NOPE"}, 500, [9207, 2180], 0),
+        ({"state": ["DRAIN", "DOWN"]}, 422, [2180], 0),
+        ({"state": None}, 500, [9206], 0),
+        ({"state": {"a": 1}, "reason": "x"}, 500, [9206], 0),
+        ({"state": ["POWER_DOWN"]}, 500, [2187], 0),
+        ({"state": ["RESUME"]}, 422, [2180], 0),
+        ({"weight": "x"}, 500, [9202], 0),
+        ({"weight": [1]}, 500, [9202], 0),
+        ({"weight": {"set": True, "number": 3}}, 200, [], 0),
+        ({"weight": {"number": 3}}, 200, [], 0),
+        ({"features": ["b"]}, 422, [2031], 0),
+        ({"features_act": ["b"]}, 422, [2031], 0),
+        ({"features_act": []}, 200, [], 0),
+        ({"features": "a100,b"}, 200, [], 1),
+        ({"reason": 5}, 200, [], 1),
+        ({"comment": 1.5}, 200, [], 1),
+        ({"comment": ["x"]}, 200, [], 1),
+        ({"comment": None}, 200, [], 0),
+        ({"nofield": {}}, 200, [], 1),
+        ({"address": ["x"]}, 200, [], 0),
+        ({"name": ["n2"]}, 200, [], 1),
+        ({"name": "n2"}, 200, [], 2),
+        ({"name": ["n["]}, 500, [9216], 0),
+        ([], 500, [9209], 0),
+        (b'"x"', 500, [9209], 0),
+        (b"{no", 400, None, 0),
+        (b"\xff", 400, None, 0),
+    ],
+)
+def test_bodies_of_updates(body: Json, status: int, numbers: list[int] | None, warned: int) -> None:
+    """What 26.05 says to each."""
+    answer = Asker().ask("POST", "node/n1", body)
+    assert answer.status == status
+    if numbers is not None:
+        told = json.loads(answer.body)
+        assert [error["error_number"] for error in told["errors"]] == numbers
+        assert len(told["warnings"]) == warned
+
+
+@pytest.mark.parametrize(
+    ("generation", "kind", "status"),
+    [
+        ("26.05", "", 500),
+        ("26.05", "text/plain", 415),
+        ("24.11", "", 400),
+        ("24.11", "text/plain", 400),
+        ("26.05", "application/json; charset=utf-8", 200),
+    ],
+)
+def test_a_body_says_what_it_is(generation: str, kind: str, status: int) -> None:
+    """JSON or nothing."""
+    headers = {"x-slurm-user-token": "root", "content-type": kind}
+    asker = Asker(generation)
+    assert asker.ask("POST", "nodes/", {"name": ["n1"]}, headers=headers).status == status
+
+
+@BOTH
+def test_a_list_with_an_unknown_name_changes_those_before_it(generation: str) -> None:
+    """And says so by 2018."""
+    asker = Asker(generation)
+    answer = asker.ask("POST", "nodes/", {"name": ["n[1-2]", "nosuch"], "comment": "x"})
+    assert error_number(answer) == 2018
+    assert "n[1-2],nosuch" in answer.body.decode()
+    assert [asker.node(name)["comment"] for name in ("n1", "n2", "n3")] == ["x", "x", ""]
+
+
+@pytest.mark.parametrize(
+    ("names", "spoken"), [(None, "(null)"), ([], ""), (["n9", "n1"], "n[9,1]")]
+)
+def test_lists_that_name_nobody(names: list[str] | None, spoken: str) -> None:
+    """As the error spells them."""
+    body = {"comment": "x"} if names is None else {"comment": "x", "name": names}
+    answer = json.loads(Asker().ask("POST", "nodes/", body).body)
+    assert answer["errors"][0]["description"] == f"Failure to update node {spoken}"
+
+
+@BOTH
+def test_nodes_are_deleted_only_if_dynamic(generation: str) -> None:
+    """By anybody who is asked politely."""
+    asker = Asker(generation)
+    asker.world.add_node(NodeSpec(name="dyn1"), now_s=1)
+    assert asker.ask("DELETE", "node/dyn1").status == 200
+    assert error_number(asker.ask("DELETE", "node/dyn1")) == 2018
+    assert error_number(asker.ask("DELETE", "node/n1")) == 2028
+
+
+# --- reads
+
+
+def test_an_unchanged_listing_is_304_and_no_change_hides() -> None:
+    """update_time counts whole seconds: a change in that second is told."""
+    asker = Asker()
+    asker.wait(10)
+    since_s = asker.get("nodes/")["last_update"]["number"]
+    assert asker.ask("GET", f"nodes/?update_time={since_s}").status == 304
+    asker.ask("POST", "node/n1", {"comment": "x"})
+    assert asker.ask("GET", f"nodes/?update_time={since_s}").status == 200
+    asker.wait(1)
+    assert asker.ask("GET", f"nodes/?update_time={since_s + 1}").status == 304
+
+
+def test_24_11_cannot_say_what_changed() -> None:
+    """500, -1, as soon as a node changed and no partition did."""
+    asker = Asker("24.11")
+    asker.wait(10)
+    since_s = asker.world.epoch_s + 9
+    assert asker.ask("GET", f"nodes/?update_time={since_s}").status == 304
+    asker.wait(10)
+    asker.ask("POST", "node/n1", {"comment": "x"})
+    for path in ("nodes/", "node/n1"):
+        answer = asker.ask("GET", f"{path}?update_time={since_s}")
+        assert (answer.status, error_number(answer)) == (500, -1)
+    assert asker.ask("GET", "nodes/?update_time=0").status == 200
+
+
+@pytest.mark.parametrize("path", ["nodes/", "partitions/"])
+@pytest.mark.parametrize("text", ["abc", ""])
+def test_a_time_that_is_none_is_refused(path: str, text: str) -> None:
+    """By the parser."""
+    answer = Asker().ask("GET", f"{path}?update_time={text}")
+    assert (answer.status, error_number(answer)) == (500, 9202)
+
+
+def test_old_versions_cannot_read_a_time_in_seconds() -> None:
+    """v0.0.40 and v0.0.41."""
+    asker = Asker("24.11")
+    assert asker.ask("GET", "/slurm/v0.0.41/nodes/?update_time=5").status == 500
+
+
+def test_partitions_are_304_too() -> None:
+    """Until slurmctld reads its configuration again."""
+    asker = Asker()
+    since_s = asker.world.epoch_s + 5
+    assert asker.ask("GET", f"partitions/?update_time={since_s}").status == 304
+    asker.wait(10)
+    asker.world.restart(now_s=asker.now_s)
+    assert asker.ask("GET", f"partitions/?update_time={since_s}").status == 200
+
+
+def test_an_unknown_query_is_warned_of() -> None:
+    """And ignored."""
+    told = Asker().get("nodes/?foo=1")
+    assert "foo" in told["warnings"][0]["description"]
+    assert len(told["nodes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "nosuch", 404),
+        ("GET", "/slurm/v0.0.99/nodes/", 404),
+        ("GET", "/elsewhere", 404),
+        ("GET", "/slurm/", 404),
+        ("GET", "node/", 404),
+        ("PUT", "node/n1", 404),
+        ("DELETE", "nodes/", 404),
+        ("GET", "nodes", 200),
+        ("GET", "node/n1/", 200),
+        ("GET", "partition/main", 200),
+        ("GET", "conf", 200),
+        ("GET", "/slurm/v0.0.44/conf", 404),
+        ("GET", "/openapi/v3", 200),
+        ("GET", "reconfigure/", 200),
+    ],
+)
+def test_paths(method: str, path: str, status: int) -> None:
+    """A slash at the end is none."""
+    assert Asker().ask(method, path).status == status
+
+
+@pytest.mark.parametrize(
+    ("generation", "path", "status"),
+    [
+        ("26.05", "node/n1,n2", 404),
+        ("24.11", "node/n1,n2", 400),
+        ("26.05", "partition/nosuch", 200),
+        ("24.11", "partition/nosuch", 422),
+        ("24.11", "nosuch", 404),
+        ("24.11", "conf", 404),
+        ("24.11", "/openapi/v3", 200),
+        ("26.05", "job/99999999", 404),
+    ],
+)
+def test_paths_that_differ(generation: str, path: str, status: int) -> None:
+    """By release."""
+    assert Asker(generation).ask("GET", path).status == status
+
+
+def test_a_future_node_is_out_of_sight() -> None:
+    """But there."""
+    asker = Asker()
+    asker.ask("POST", "node/n1", {"state": ["FUTURE"]})
+    assert [node["name"] for node in asker.get("nodes/")["nodes"]] == ["n2", "n3"]
+    assert error_number(asker.ask("GET", "node/n1")) == 0
+    assert asker.ask("POST", "node/n1", {"state": ["RESUME"]}).status == 200
+    assert "IDLE" in asker.node()["state"]
+
+
+# --- jobs, slurmctld
+
+
+def test_a_job_by_rest_from_its_submission_to_its_end() -> None:
+    """`sleep N` says how long."""
+    asker = Asker()
+    job = {"name": "j", "cpus_per_task": 4, "tasks": 1, "constraints": "a100", "nodes": "1-2"}
+    size = {"memory_per_node": {"set": True, "number": 1000}, "time_limit": {"number": 5}}
+    answer = asker.ask("POST", "job/submit", {"script": "#!/bin/sh\nsleep 5", "job": job | size})
+    job_id = json.loads(answer.body)["job_id"]
+    assert asker.get("jobs/state/")["jobs"] == [{"job_id": str(job_id), "state": ["PENDING"]}]
+    asker.wait(2)
+    (row,) = asker.get(f"job/{job_id}")["jobs"]
+    assert (row["job_state"], row["nodes"], row["name"]) == (["RUNNING"], "n1", "j")
+    assert row["end_time"]["number"] - row["start_time"]["number"] == 5
+    asker.wait(10)
+    assert asker.get("jobs/")["jobs"][0]["job_state"] == ["COMPLETED"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "number"),
+    [
+        ({"script": "", "job": {"partition": "nosuch"}}, 422, 2000),
+        ({"job": {"required_nodes": ["n9"]}}, 422, 2018),
+        ({"job": {"cpus_per_task": "x"}}, 400, None),
+        (b"[]", 400, None),
+    ],
+)
+def test_submissions_that_are_refused(body: Json, status: int, number: int | None) -> None:
+    """By slurmctld, or before."""
+    answer = Asker().ask("POST", "job/submit", body)
+    assert answer.status == status
+    if number is not None:
+        assert error_number(answer) == number
+
+
+def test_a_job_for_a_drained_node_is_taken_with_a_warning() -> None:
+    """It waits."""
+    asker = Asker()
+    asker.ask("POST", "node/n1", {"state": ["DRAIN"], "reason": "x"})
+    told = asker.ask("POST", "job/submit", {"job": {"required_nodes": ["n1"]}})
+    assert (told.status, len(json.loads(told.body)["warnings"])) == (200, 2)
+
+
+def test_a_stubborn_job_holds_its_node_until_kill_wait() -> None:
+    """COMPLETING for 30 s."""
+    asker = Asker()
+    script = "trap '' TERM\nwhile true; do sleep 1; done"
+    asker.ask("POST", "job/submit", {"script": script, "job": {"required_nodes": ["n1"]}})
+    asker.wait(2)
+    assert json.loads(asker.ask("DELETE", "job/1").body)["status"] == []
+    asker.wait(29)
+    assert "COMPLETING" in asker.node()["state"]
+    asker.wait(2)
+    assert "COMPLETING" not in asker.node()["state"]
+
+
+@pytest.mark.parametrize(("name", "code"), [("1", 2021), ("7", 2017), ("x", 2017)])
+def test_a_cancel_that_changes_nothing_is_200(name: str, code: int) -> None:
+    """The code stands in `status`."""
+    asker = Asker()
+    asker.world.submit(JobRequest(), now_s=1)
+    asker.world.cancel(1, now_s=1)
+    told = asker.ask("DELETE", f"job/{name}")
+    assert told.status == 200
+    assert json.loads(told.body)["status"][0]["error"]["code"] == code
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("method", "path", "status", "number"),
+    [
+        ("GET", "node/n1", 502, 1800),
+        ("POST", "nodes/", 502, 1800),
+        ("DELETE", "node/n1", 502, 1800),
+        ("GET", "partition/main", 502, 1800),
+        ("GET", "diag/", 502, 1800),
+        ("GET", "jobs/", 502, 1800),
+        ("GET", "job/1", 500, -1),
+        ("DELETE", "job/1", 500, 1),
+        ("POST", "job/submit", 502, 1800),
+        ("GET", "reconfigure/", 502, 1800),
+    ],
+)
+def test_slurmctld_away(generation: str, method: str, path: str, status: int, number: int) -> None:
+    """Every answer is late; a ping is not."""
+    asker = Asker(generation)
+    asker.world.stop_controller(now_s=1)
+    body = {"name": ["n1"], "job": {}} if method == "POST" else None
+    answer = asker.ask(method, path, body)
+    assert (answer.status, error_number(answer)) == (status, number)
+    assert answer.after_s == asker.world.setup.release.gives_up_after_s
+    assert asker.ask("GET", "ping/").after_s == 0
+    assert asker.ask("DELETE", "job/99999999").status == 404
+
+
+def test_a_write_while_slurmctld_is_away_is_not_done() -> None:
+    """Also not later."""
+    asker = Asker()
+    asker.world.stop_controller(now_s=1)
+    asker.ask("POST", "node/n1", {"comment": "x"})
+    asker.world.start_controller(now_s=2)
+    assert asker.node()["comment"] == ""
+
+
+def test_reconfigure_by_rest() -> None:
+    """It is a GET, and does it."""
+    asker = Asker()
+    asker.ask("POST", "node/n1", {"weight": 7})
+    asker.get("reconfigure/")
+    node = asker.node()
+    assert (node["weight"], node["state"]) == (1, ["UNKNOWN"])
+
+
+def test_slurmctld_tells_of_itself() -> None:
+    """Its load and its configuration, as far as there is one."""
+    asker = Asker()
+    asker.world.submit(JobRequest(), now_s=1)
+    theirs = recorded("26.05", "diag")["statistics"]
+    ours = asker.get("diag/")["statistics"]
+    assert ours.keys() <= theirs.keys()
+    assert ours["jobs_pending"] == 1
+    conf = asker.get("conf")
+    real = recorded("26.05", "conf")
+    for part in ("slurm_conf", "slurm_conf_meta"):
+        assert conf[part].keys() <= real[part].keys()
+    assert conf["slurm_conf"]["ReturnToService"] == real["slurm_conf"]["ReturnToService"]
