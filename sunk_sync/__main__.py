@@ -23,13 +23,15 @@ COMMANDS = {
     "doctor": "look at both sides and say what is wrong and what cures it; writes nothing",
     "explain": "one sentence for a host, Pod or job: what was decided and why",
     "diff": "what this service believes, beside what both sides say now",
-    "demo": "the main job on this machine, no cluster needed",
+    "demo": "the main job on this machine, no cluster needed: both sides embedded, a live view",
 }
 NOT_YET = {
     "explain": "explain comes with a later release; the log line of each write has its cause",
     "diff": "diff comes with a later release; doctor compares the names of both sides today",
-    "demo": "demo comes with a later release; `python -m tests.real up` starts real servers today",
 }
+DEMO_FLAGS = {"--once": True, "--seed": False}
+"""Whether each is a switch."""
+SEED_DIGITS_MAX = 18
 EPILOG = "Exit code: 0 fine, 1 found something, 2 could not look or bad usage."
 _NO_VALUE = "\0"
 
@@ -66,7 +68,25 @@ def _command(given: list[str], command: str) -> int:
     if parsed.command in NOT_YET and not unknown:
         print(f"sunk-sync {parsed.command}: not yet: {NOT_YET[parsed.command]}", file=sys.stderr)
         return CANNOT
-    return _with_settings(parsed, _misread(unknown))
+    if parsed.command == "demo":
+        return _demo(parsed, unknown)
+    return _with_settings(parsed, _misread(unknown, _flags()))
+
+
+def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
+    once, seed = getattr(parsed, "once", "false"), getattr(parsed, "seed", "0")
+    mistakes = _misread(unknown, tuple(DEMO_FLAGS))
+    if once not in ("true", "false"):
+        mistakes.append("--once: a switch takes =true or =false")
+    if seed == _NO_VALUE:
+        mistakes.append("--seed: needs a value")
+    elif not (seed.isdecimal() and len(seed) <= SEED_DIGITS_MAX):
+        mistakes.append("--seed: is a whole number from 0 on")
+    if mistakes:
+        return _complain(mistakes, "demo")
+    from sunk_sync.demo.show import Choice, run
+
+    return run(Choice(once=once == "true", seed=int(seed)))
 
 
 def _with_settings(parsed: argparse.Namespace, mistakes: list[str]) -> int:
@@ -108,6 +128,10 @@ def _keys() -> frozenset[str]:
     return frozenset(key_of(about.field) for about in ABOUT) | {"config"}
 
 
+def _flags() -> Sequence[str]:
+    return [f"--{key}" for key in _keys()]
+
+
 def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
     """The parser, and the flags of this command: whether each is a switch."""
     parser = _Parser(
@@ -122,7 +146,7 @@ def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
     for name, text in COMMANDS.items():
         sub = _add_command(commands, name, text)
         if name == command:
-            flags = _add_flags(sub)
+            flags = _add_demo_flags(sub) if name == "demo" else _add_flags(sub)
     return parser, flags
 
 
@@ -147,6 +171,22 @@ def _add_command(
 
 def _wide(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, max_help_position=40)
+
+
+def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    parser.add_argument(
+        "--once",
+        default=argparse.SUPPRESS,
+        metavar="true|false",
+        help="a fixed story of half a minute that checks itself; exit code 0 or 1 (default: false)",
+    )
+    parser.add_argument(
+        "--seed",
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help="of the endless story: the same number, the same order of events (default: 0)",
+    )
+    return DEMO_FLAGS
 
 
 def _add_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
@@ -191,8 +231,8 @@ def _spelled_out(given: Sequence[str], flags: Mapping[str, bool]) -> list[str]:
     return [*words, f"{waiting}={_NO_VALUE}"] if waiting else words
 
 
-def _misread(words: Sequence[str]) -> list[str]:
-    """One sentence for each word that argparse had no use for."""
+def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
+    """One sentence for each word that argparse had no use for; `known` are the command's flags."""
     if not words:
         return []
     from sunk_sync.configure import clean, unknown_flag
@@ -202,10 +242,10 @@ def _misread(words: Sequence[str]) -> list[str]:
     for word in words:
         before, value_of = word, before
         flag = word.partition("=")[0]
-        if flag.startswith("--") and flag.removeprefix("--") in _keys():
+        if flag in known:
             mistakes.append(f"{flag}: flags stand after the command")
         elif flag.startswith("-"):
-            mistakes.append(unknown_flag(flag))
+            mistakes.append(unknown_flag(flag, known))
         elif not value_of.startswith("-"):
             mistakes.append(f"{clean(word)!r}: belongs to no flag; a switch takes =true or =false")
     return mistakes

@@ -85,9 +85,8 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def unknown_flag(flag: str) -> str:
-    """The sentence for a flag that does not exist."""
-    known = [*(flag_of(about.field) for about in ABOUT), CONFIG_FLAG]
+def unknown_flag(flag: str, known: Sequence[str]) -> str:
+    """The sentence for a flag that does not exist beside the known ones."""
     return f"{clean(flag)}: unknown flag{suggestion(flag, known)}"
 
 
@@ -103,7 +102,7 @@ def _of_flags(flags: Mapping[str, str], mistakes: list[str]) -> dict[str, Given]
         if key in _FIELD_OF_KEY:
             given[_FIELD_OF_KEY[key]] = Given(value, "the command line")
         elif key != "config":
-            mistakes.append(unknown_flag("--" + key))
+            mistakes.append(unknown_flag("--" + key, tuple(map(flag_of, _FIELD_OF_KEY.values()))))
     return given
 
 

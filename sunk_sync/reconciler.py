@@ -123,8 +123,7 @@ class Reconciler:
         return None if standing is None else standing.verdict
 
     def _settled(self, key: Key, *, now: float) -> bool:
-        """Neither waiting to be decided, nor out of service, nor due by time, nor forgotten since
-        the round began."""
+        """Neither waiting, nor out of service, nor due by time, nor forgotten meanwhile."""
         if key in self.pending or key in self.failures or not self.graph.knows(key):
             return False
         standing = self.standing.get(key)

@@ -31,6 +31,9 @@ class Entry(Struct, Generic[RowT], gc=False, eq=False):
     """Monotonic second of the news that last spoke of the row."""
     since_s: float
     """Monotonic second since when the row reads ready or not ready, as it now does."""
+    told: float
+    """Order of what the source itself last said of the row: an answer to a write of ours may be
+    newer, yet says nothing of whether the source still shows the row."""
 
 
 class Table(Generic[RowT]):
@@ -84,6 +87,8 @@ class Table(Generic[RowT]):
         if named and entry.round != self._round:
             entry.round = self._round
             self._named += 1
+        if named and (order > entry.told or self._older_than_listing(entry)):
+            entry.told = order
         if order < entry.order and not self._older_than_listing(entry):
             return entry.row, False
         entry.order = order
@@ -102,14 +107,14 @@ class Table(Generic[RowT]):
         listing = self._listing_order is not None and gone_s < self._listing_begun_s
         if order < gone_order and not listing:
             return False
-        self.entries[key] = Entry(row, order, self._round, learnt_s=now, since_s=now)
+        self.entries[key] = Entry(row, order, self._round, now, now, order)
         self._named += 1
         return True
 
     def remove(self, key: str, *, uid: str, order: float, now: float) -> RowT | None:
         """Take out a row that the source told is gone; None where that is old news."""
         entry = self.entries.get(key)
-        if entry is not None and (order < entry.order or uid != getattr(entry.row, "uid", "")):
+        if entry is not None and (order < entry.told or uid != getattr(entry.row, "uid", "")):
             return None
         self._forget_gone(now)
         if order <= self._gone.get(key, NEVER)[0]:
@@ -170,7 +175,7 @@ class Table(Generic[RowT]):
             (key, max(entry.order, order))
             for key, entry in self.entries.items()
             if entry.round != self._round
-            and (entry.order <= order or self._older_than_listing(entry))
+            and (_shown(entry) <= order or self._older_than_listing(entry))
         ]
 
     def confirm(self, begun_s: float) -> None:
@@ -186,6 +191,11 @@ class Table(Generic[RowT]):
         self.live = False
         self.blind = blind
         self.why = why
+
+
+def _shown(entry: Entry[RowT]) -> float:
+    """Up to when the row was there to be listed: only listings of Kubernetes have a selector."""
+    return entry.told if getattr(entry.row, "uid", "") else entry.order
 
 
 def _turned(before: Row, row: Row) -> bool:

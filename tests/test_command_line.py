@@ -127,11 +127,74 @@ def test_the_value_of_an_unknown_flag_is_not_repeated(service: Service, capsys: 
     assert service.settings is None
 
 
-@pytest.mark.parametrize("words", [["demo"], ["diff"], ["explain", "host", "n1"]])
+@pytest.mark.parametrize("words", [["diff"], ["explain", "host", "n1"]])
 def test_what_comes_later_says_so(capsys: Capture, words: list[str]) -> None:
     """Exit code 2: it could not look."""
     assert main(words) == 2
     assert f"{words[0]}: not yet: " in capsys.readouterr().err
+
+
+class Demo(ModuleType):
+    """Stands in for `sunk_sync.demo.show`: remembers what was chosen."""
+
+    def __init__(self) -> None:
+        super().__init__("sunk_sync.demo.show")
+        self.chosen: list[dict[str, object]] = []
+
+    def Choice(self, **chosen: object) -> dict[str, object]:
+        return chosen
+
+    def run(self, choice: dict[str, object]) -> int:
+        self.chosen.append(choice)
+        return 0
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> Demo:
+    double = Demo()
+    monkeypatch.setitem(sys.modules, "sunk_sync.demo.show", double)
+    return double
+
+
+@pytest.mark.parametrize(
+    ("words", "once", "seed"),
+    [
+        ([], False, 0),
+        (["--once"], True, 0),
+        (["--once=true", "--seed", "7"], True, 7),
+        (["--once=false", "--seed=8"], False, 8),
+    ],
+)
+def test_the_demo_runs_as_chosen(demo: Demo, words: list[str], once: bool, seed: int) -> None:
+    """`--once` is a switch, `--seed` takes a number."""
+    assert main(["demo", *words]) == 0
+    assert demo.chosen == [{"once": once, "seed": seed}]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--onec"], "--onec: unknown flag; did you mean --once?"),
+        (["--kubeconfig=x"], "--kubeconfig: unknown flag"),
+        (["--seed"], "--seed: needs a value"),
+        (["--seed", "--once"], "--seed: needs a value"),
+        (["--seed", "many"], "--seed: is a whole number"),
+        (["--seed=-1"], "--seed: is a whole number"),
+        (["--seed", "9" * 5000], "--seed: is a whole number"),
+        (["--once=perhaps"], "--once: a switch takes =true or =false"),
+        (["more"], "'more': belongs to no flag"),
+    ],
+)
+def test_the_demo_refuses_what_it_does_not_know(
+    demo: Demo, capsys: Capture, words: list[str], told: str
+) -> None:
+    """Exit code 2, a sentence, and nothing starts."""
+    assert main(["demo", *words]) == 2
+    output = capsys.readouterr()
+    assert told in output.err
+    assert "sunk-sync demo --help" in output.err
+    assert output.out == ""
+    assert demo.chosen == []
 
 
 def test_an_address_in_use_is_exit_code_2_without_a_traceback(
@@ -152,7 +215,7 @@ def test_a_crash_is_never_exit_code_1(service: Service, capsys: Capture) -> None
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"demo"}))
 def test_help_of_each_command_has_every_flag_with_its_default(
     capsys: Capture, command: str
 ) -> None:
@@ -164,6 +227,17 @@ def test_help_of_each_command_has_every_flag_with_its_default(
     for about in ABOUT:
         assert flag_of(about.field) in text
         assert f"\n{about.group}:" in text
+
+
+def test_help_of_demo_has_its_own_flags_alone(capsys: Capture) -> None:
+    """No setting changes the demo."""
+    with pytest.raises(SystemExit) as end:
+        main(["demo", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert "--once" in text
+    assert "--seed" in text
+    assert not [about.field for about in ABOUT if flag_of(about.field) in text]
 
 
 def test_version(capsys: Capture) -> None:

@@ -4,6 +4,7 @@ What differs between the API versions stands in DIALECTS, nowhere else. A state 
 words or, in the oldest versions, one word.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -80,7 +81,7 @@ def read_nodes(body: bytes) -> Sequence[SlurmNode] | Failure:
 
 def _fact(node: _WireNode) -> SlurmNode:
     return SlurmNode(
-        name=node.name,
+        name=sys.intern(node.name),
         state=_state_of(node.state),
         reason=(node.reason or "")[:REASON_KEPT],
         comment=(node.comment or "")[:COMMENT_KEPT],

@@ -53,6 +53,8 @@ class NodePoll:
         self._pace = pace
         self._time = time
         self._wanted = asyncio.Event()
+        self._took_s = float("inf")
+        """How long the listing before took: one slow answer alone is no sign of load."""
         self._read_s = time.clock()
         self._lost: Lost | None = None
         self._failures = 0
@@ -121,8 +123,13 @@ class NodePoll:
             await self._tell([lost])
 
     async def _rest(self, took_s: float) -> None:
-        """Until the next listing; at least so long that the share is kept."""
-        floor_s = max((_SHARE - 1) * took_s, _REST_MIN_S)
+        """Until the next listing; at least so long that the share is kept.
+
+        slurmrestd holds a question while slurmctld restarts, and resting four times as long would
+        keep us blind long after: the shorter of the last two listings counts.
+        """
+        usual_s, self._took_s = min(took_s, self._took_s), took_s
+        floor_s = max((_SHARE - 1) * usual_s, _REST_MIN_S)
         await self._time.sleep(floor_s)
         await self._sleep_unless_wanted(self._pace.interval_s - took_s - floor_s)
 

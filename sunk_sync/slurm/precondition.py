@@ -53,10 +53,10 @@ class No(Struct, frozen=True):
 def plan(action: SlurmAction, node: SlurmNode) -> Change | No | None:
     """What to write for `action` on `node` as it was just read; None: it is so already."""
     match action:
-        case SetComment():
-            return _comment(action, node)
         case _ if is_frozen(node.state):
             return No(f"Slurm node is {'+'.join(sorted(node.state))}")
+        case SetComment():
+            return _comment(action, node)
         case _ if is_foreign_drain(node):
             return No(f"drained by somebody else: {node.reason or 'no reason given'}")
         case Drain():

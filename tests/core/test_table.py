@@ -1,8 +1,9 @@
 """One source's rows: the newest knowledge wins, and only a complete listing proves absence."""
 
 import pytest
+from msgspec.structs import replace
 
-from sunk_sync.facts import Answered, Node, Pod, SlurmNode
+from sunk_sync.facts import Answered, Deleted, Node, Pod, SlurmNode
 from sunk_sync.table import GONE_KEPT_S, Table
 from tests.build import Core, node, slurm_node, slurmd_pod
 
@@ -165,6 +166,27 @@ def test_F3_an_answer_to_a_write_is_not_a_word_of_the_listing_under_way() -> Non
     rows.start_listing(begun_s=5, order=30)
     rows.put("a", B, order=20, now=6, named=False)
     assert rows.end_listing() == [("a", 30)]
+
+
+def test_F3_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector() -> None:
+    """The answer is newer than the event, and came before it."""
+    pod = slurmd_pod()
+    core = Core(node(), pod, slurm_node())
+    left = core.graph.slurmd_pods.entries["slurm/" + pod.name].order + 1
+    core.see(Answered(replace(pod, drain="x"), left + 5))
+    core.see(Deleted("slurmd_pods", pod.namespace, pod.name, pod.uid, left))
+    assert core.graph.host("n1").pod is None
+
+
+@pytest.mark.parametrize("kube", [True, False])
+def test_F3_an_answer_to_a_write_outlives_only_a_listing_without_selector(kube: bool) -> None:
+    """A Pod may have left the selector; a Slurm node that was just written is there."""
+    rows: Table[Node | SlurmNode] = Table()
+    row = A if kube else slurm_node("a")
+    rows.put("a", row, order=10, now=0)
+    rows.start_listing(begun_s=-1, order=20)
+    rows.put("a", row, order=30, now=1, named=False)
+    assert rows.end_listing() == ([("a", 30)] if kube else [])
 
 
 def test_F3_an_answer_to_a_write_never_adds_a_row() -> None:

@@ -220,6 +220,17 @@ async def test_at_most_a_fifth_of_the_time_is_spent_waiting(took_s: float, perio
     assert periods == pytest.approx([period_s] * 3)
 
 
+async def test_one_listing_that_was_held_up_makes_nobody_wait_longer() -> None:
+    """slurmrestd holds a question while slurmctld restarts; the answer says nothing of its load."""
+    world = Quick(0.01).add(*NODES)
+    reader = Reader(world)
+    await reader.run_until(2)
+    world.took_s = 9.0
+    await reader.run_until(4)
+    held_s, next_s = world.times[-2:]
+    assert next_s - held_s <= 9.0 + 0.05
+
+
 async def test_failures_are_repeated_slower_up_to_five_seconds() -> None:
     """With jitter: 0.5 to 1 of the step."""
     world = Quick(0.0)

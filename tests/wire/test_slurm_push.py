@@ -65,7 +65,6 @@ WRITES: list[tuple[SlurmNode, SlurmAction, str]] = [
     (slurm_node("n1", reason="k8s: left behind"), rewrite, f'{{"reason":"{LIFTED}"}}'),
     (slurm_node("n1"), mark, '{"comment":"{'),
     (slurm_node("n1", comment=OLD_MARK), mark, '{"comment":"{'),
-    (slurm_node("n1", "DOWN", reason="dead"), mark, '{"comment":"{'),
 ]
 
 
@@ -129,6 +128,7 @@ FORBIDDEN: list[tuple[SlurmNode, SlurmAction, str]] = [
             (drain, CORDONED),
             (undrain, CORDONED),
             (rewrite, "k8s:"),
+            (mark, ""),
         )
     ],
 ]

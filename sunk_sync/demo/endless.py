@@ -1,0 +1,128 @@
+"""The story that goes on for ever: troubles come and are cured, in an order drawn from a seed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+from msgspec import Struct
+
+from sunk_sync.demo import beats, outages
+from sunk_sync.demo.beats import Beat
+from sunk_sync.demo.stage import Stage
+from sunk_sync.demo.worlds import CPUS, HOSTS
+
+TROUBLES_MAX = 4
+"""Hosts in trouble at a time."""
+OUTAGE_CHANCE = 0.12
+WAITING_MAX = 6
+JOB_S = (8.0, 40.0)
+WORK = ("disk replacement", "kernel update", "switch upgrade", "firmware", "cable check")
+FAULTS = ("fan broken", "GPU 3 throws errors", "ECC errors", "link flaps", "too hot")
+USERS = ("ada", "alan", "edsger", "grace")
+
+
+class Trouble(Struct, frozen=True):
+    """Beats that begin it and beats that cure it."""
+
+    begin: Sequence[Beat]
+    cure: Sequence[Beat]
+
+
+def told(random: Random) -> Iterator[Beat]:
+    """Beats without end; a host is in one trouble at a time."""
+    yield outages.begin()
+    open_troubles: dict[str, Trouble] = {}
+    kinds = _kinds(random)
+    while True:
+        free = [host for host in HOSTS if host not in open_troubles]
+        if len(free) > 1 and random.random() < OUTAGE_CHANCE:
+            yield from _outage(*random.sample(free, 2), random=random)
+        elif len(open_troubles) < random.randint(1, TROUBLES_MAX):
+            host = random.choice(free)
+            open_troubles[host] = trouble = next(kinds)(host, random)
+            yield from trouble.begin
+        else:
+            yield from open_troubles.pop(random.choice(list(open_troubles))).cure
+
+
+def _kinds(random: Random) -> Iterator[Callable[[str, Random], Trouble]]:
+    """Each once, in another order every round: nobody waits long for any of them."""
+    while True:
+        yield from random.sample(TROUBLES, len(TROUBLES))
+
+
+def _outage(first: str, second: str, *, random: Random) -> Iterator[Beat]:
+    why = random.choice(WORK)
+    if random.random() < 0.5:
+        yield outages.stop_slurmctld(first, why)
+        yield outages.start_slurmctld(first, why)
+        yield beats.uncordon(first)
+        return
+    blind = {"cordoned": first, "why": why, "uncordoned": second}
+    yield beats.cordon(second, why)
+    yield outages.kill_service(**blind)
+    yield outages.start_service(**blind)
+    yield beats.uncordon(first)
+
+
+def _cordoned(host: str, random: Random) -> Trouble:
+    return Trouble([beats.cordon(host, random.choice(WORK))], [beats.uncordon(host)])
+
+
+def _drained(host: str, random: Random) -> Trouble:
+    return Trouble([beats.drain_by_hand(host, random.choice(FAULTS))], [beats.resume(host)])
+
+
+def _taken_over(host: str, random: Random) -> Trouble:
+    why = random.choice(FAULTS)
+    return Trouble(
+        [beats.cordon(host, random.choice(WORK)), beats.take_over(host, why)],
+        [beats.uncordon_in_vain(host, why), beats.resume(host)],
+    )
+
+
+def _retired(host: str, random: Random) -> Trouble:
+    del random
+    return Trouble(
+        [_work(host), beats.retire(host, "scale down")],
+        [beats.end_jobs(host), beats.delete_pod(host), beats.renew_pod(host)],
+    )
+
+
+def _work(host: str) -> Beat:
+    def act(on: Stage) -> None:
+        on.worlds.cancel_jobs(host)
+        on.worlds.run_job(host, user=USERS[0])
+
+    return Beat(
+        said=f"A user submits a job that wants {host}",
+        act=act,
+        promise=f"a job runs on {host}",
+        kept=lambda on: on.worlds.slurm_node(host).running > 0,
+        within_s=beats.LISTED_S,
+    )
+
+
+def _lost(host: str, random: Random) -> Trouble:
+    del random
+    return Trouble([beats.lose_node(host)], [beats.find_node(host)])
+
+
+def _ill(host: str, random: Random) -> Trouble:
+    del random
+    return Trouble([beats.fall_ill(host)], [beats.recover(host)])
+
+
+TROUBLES: Sequence[Callable[[str, Random], Trouble]] = (
+    _cordoned, _drained, _taken_over, _retired, _lost, _ill,
+)  # fmt: skip
+
+
+def submit_job(stage: Stage, random: Random) -> None:
+    """Users bring what they always bring: a job here or there, while not many wait."""
+    waiting = sum(job.state == "PENDING" for job in stage.worlds.slurm.jobs.values())
+    if waiting >= WAITING_MAX:
+        return
+    duration_s = random.uniform(*JOB_S)
+    cpus = random.choice((2, 4, CPUS))
+    host, user = random.choice(HOSTS), random.choice(USERS)
+    stage.worlds.run_job(host, user=user, cpus=cpus, duration_s=duration_s)

@@ -1,0 +1,128 @@
+"""What there is to see now, in words: one row a host, the last lines, how to reach the worlds."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from sunk_sync.demo.diary import Diary, Line
+from sunk_sync.demo.stage import annotation, condition
+from sunk_sync.demo.worlds import HOSTS, Worlds
+from sunk_sync.embedded.kube_kinds import Object
+from sunk_sync.embedded.slurm_node import Node, state_of
+from sunk_sync.names import DRAINED, PENDING_DELETION, REASON_PREFIX
+
+if TYPE_CHECKING:
+    from sunk_sync.demo.syncer import Syncer
+
+LINES_MAX = 100
+Mood = Literal["well", "ours", "theirs", "away"]
+
+
+class Row(Struct, frozen=True):
+    """One host from both sides."""
+
+    host: str
+    node: str
+    pod: str
+    slurm: str
+    """As sinfo spells it."""
+    jobs: str
+    reason: str
+    because: str
+    mood: Mood
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """Everything that a screen shows."""
+
+    age_s: float
+    now: str
+    service: str
+    """How the service is, in a word."""
+    writes: int
+    broken: int
+    rows: Sequence[Row]
+    lines: Sequence[Line]
+    told: int
+    """Lines ever told; `lines` holds the last of them."""
+    reach: Sequence[str]
+    """Commands for a second terminal."""
+
+
+def scene_of(
+    worlds: Worlds, syncer: "Syncer | None", *, diary: Diary, reach: Sequence[str]
+) -> Scene:
+    """The scene as it is now."""
+    return Scene(
+        age_s=diary.age_s,
+        now=diary.now,
+        service=_service(syncer),
+        writes=diary.writes,
+        broken=len(diary.broken),
+        rows=[row_of(worlds, host, because=_because(syncer, host)) for host in HOSTS],
+        lines=list(diary.lines)[-LINES_MAX:],
+        told=diary.count,
+        reach=reach,
+    )
+
+
+def row_of(worlds: Worlds, host: str, *, because: str) -> Row:
+    """One host, as both worlds have it."""
+    slurm_node, node = worlds.slurm_node(host), worlds.node(host)
+    return Row(
+        host=host,
+        node=_node(node),
+        pod=_pod(worlds.pod(host)),
+        slurm=_spelled(slurm_node),
+        jobs=str(slurm_node.running or "-"),
+        reason=slurm_node.reason,
+        because=because,
+        mood=_mood(slurm_node, there=condition(node, "Ready") == "True"),
+    )
+
+
+def _service(syncer: "Syncer | None") -> str:
+    if syncer is None:
+        return "service about to start"
+    if not syncer.alive:
+        return "service killed"
+    if not syncer.ready:
+        return "service reads both sides"
+    return "service ready" if syncer.reads_slurm else "service ready, slurm: degraded"
+
+
+def _because(syncer: "Syncer | None", host: str) -> str:
+    if syncer is None or not syncer.alive:
+        return "…"
+    return syncer.sentence(host)
+
+
+def _node(node: Object) -> str:
+    if not node:
+        return "gone"
+    ready = {"True": "Ready", "False": "NotReady"}.get(condition(node, "Ready"), "Unknown")
+    return "cordoned" if ready == "Ready" and node["spec"].get("unschedulable") else ready
+
+
+def _pod(pod: Object) -> str:
+    if not pod:
+        return "gone"
+    if "deletionTimestamp" in pod["metadata"]:
+        return "ending"
+    if annotation(pod, PENDING_DELETION):
+        return "may go" if annotation(pod, DRAINED) == "true" else "to go"
+    return "Ready" if condition(pod, "Ready") == "True" else "starts"
+
+
+def _spelled(slurm_node: Node) -> str:
+    """Drained and draining are one flag in Slurm, told apart by whether jobs run."""
+    if "DRAIN" in slurm_node.flags and slurm_node.base == "IDLE":
+        return "draining" if slurm_node.running or slurm_node.ending else "drained"
+    return state_of(slurm_node)[0].lower()
+
+
+def _mood(slurm_node: Node, *, there: bool) -> Mood:
+    if "DRAIN" in slurm_node.flags:
+        return "ours" if slurm_node.reason.startswith(REASON_PREFIX) else "theirs"
+    return "well" if there and slurm_node.base == "IDLE" else "away"

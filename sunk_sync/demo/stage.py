@@ -1,0 +1,71 @@
+"""What a story plays on: the worlds, the service and the diary; and what can be seen there."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from sunk_sync.demo.diary import Diary
+from sunk_sync.demo.worlds import HOSTS, Worlds
+from sunk_sync.embedded.kube_kinds import Object
+from sunk_sync.names import DRAIN, DRAINED, NODE_DRAIN_CONDITION, REASON_PREFIX
+
+if TYPE_CHECKING:
+    from sunk_sync.demo.syncer import Syncer
+
+
+class Stage(Struct, frozen=True):
+    """Claims read the worlds themselves, never what the service believes."""
+
+    worlds: Worlds
+    syncer: "Syncer"
+    diary: Diary
+
+    def listen(self) -> None:
+        """Write down what the service says; raises what it died of."""
+        self.syncer.check()
+        for event in self.syncer.tail.taken():
+            self.diary.hear(event)
+
+    def is_drained(self, host: str, reason: str) -> bool:
+        """In Slurm, with this very reason."""
+        slurm_node = self.worlds.slurm_node(host)
+        return "DRAIN" in slurm_node.flags and slurm_node.reason == reason
+
+    def is_free(self, host: str) -> bool:
+        """Jobs may start, and no reason of ours stands."""
+        slurm_node = self.worlds.slurm_node(host)
+        ours = slurm_node.reason.startswith(REASON_PREFIX)
+        return slurm_node.base == "IDLE" and "DRAIN" not in slurm_node.flags and not ours
+
+    def shows_drain(self, host: str, reason: str) -> bool:
+        """Pod and Node carry the reason as annotation, and the Node its condition."""
+        pod, node = self.worlds.pod(host), self.worlds.node(host)
+        told = annotation(pod, DRAIN) == annotation(node, DRAIN) == reason
+        return told and condition(node, NODE_DRAIN_CONDITION) == "True"
+
+    def shows_no_drain(self, host: str) -> bool:
+        """Neither Pod nor Node speaks of a drain."""
+        pod, node = self.worlds.pod(host), self.worlds.node(host)
+        told = annotation(pod, DRAIN) or annotation(node, DRAIN)
+        return not told and condition(node, NODE_DRAIN_CONDITION) == "False"
+
+    def may_go(self, host: str) -> bool:
+        """The Pod carries `drained=true`."""
+        return annotation(self.worlds.pod(host), DRAINED) == "true"
+
+    def is_at_rest(self, quiet_s: float = 1.0) -> bool:
+        """Nothing is drained, both sides say so, and the service has nothing to write."""
+        free = all(self.is_free(host) and self.shows_no_drain(host) for host in HOSTS)
+        return free and self.syncer.ready and self.diary.quiet_s > quiet_s
+
+
+def annotation(an_object: Object, name: str) -> str:
+    """Its value; empty where it is not there."""
+    metadata = an_object.get("metadata", {})
+    return str(metadata.get("annotations", {}).get(name, ""))
+
+
+def condition(an_object: Object, name: str) -> str:
+    """Its status; empty where it is not there."""
+    listed = an_object.get("status", {}).get("conditions", ())
+    return next((str(one["status"]) for one in listed if one["type"] == name), "")

@@ -1,0 +1,188 @@
+"""Both embedded worlds behind sockets of 127.0.0.1, and what people do to them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from sunk_sync.embedded.kube_api import KubeApi
+from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
+from sunk_sync.embedded.kube_kinds import Object
+from sunk_sync.embedded.kube_refusal import RefusalError
+from sunk_sync.embedded.kubelet import END_DELAY
+from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.slurm import SlurmWorld
+from sunk_sync.embedded.slurm_http import SlurmServer
+from sunk_sync.embedded.slurm_job import JobRequest
+from sunk_sync.embedded.slurm_memory import Partition, Setup
+from sunk_sync.embedded.slurm_node import Node, NodeSpec
+from sunk_sync.embedded.slurm_rest import SlurmRest
+from sunk_sync.embedded.slurm_tokens import Tokens
+from sunk_sync.names import CORDON_REASON, PENDING_DELETION
+
+HOSTS = tuple(f"n{number}" for number in range(1, 13))
+NAMESPACE = "slurm"
+"""Of the slurmd Pods."""
+CLUSTER = "demo"
+SCHEDULER = f"{NAMESPACE}-{CLUSTER}"
+"""As the service is named by default there."""
+TOKEN = "demo"
+CPUS = 16
+POD_ENDS_S = 0.5
+WORKLOADS = {"notebook-0": "n2", "inference-0": "n5"}
+
+
+class Worlds:
+    """Twelve machines: a Node, a slurmd Pod and a Slurm node each; some jobs, two other Pods."""
+
+    def __init__(self) -> None:
+        self.kube = Kubernetes(epoch=datetime.now(UTC))
+        self.slurm = SlurmWorld(_setup())
+        tokens = Tokens()
+        tokens.add(TOKEN)
+        self._kube_server = KubeServer(KubeApi(self.kube))
+        self._slurm_server = SlurmServer(SlurmRest(self.slurm, tokens))
+        self.kubeconfig = ""
+        """Text of a kubeconfig, once started."""
+        self.slurm_address = ""
+        for host in HOSTS:
+            self.kube.add_node(host, cpus=CPUS)
+            self._add_pod(host)
+        for name, host in WORKLOADS.items():
+            self.kube.add_pod(name, node=host, spec={"schedulerName": SCHEDULER})
+        for number, host in enumerate(HOSTS[1:10:2]):
+            self.run_job(host, user=f"user{number}", cpus=CPUS if number % 2 else 4)
+
+    async def start(self) -> None:
+        """Listen on free ports."""
+        self.kubeconfig = kubeconfig(await self._kube_server.start())
+        self.slurm_address = await self._slurm_server.start()
+
+    async def aclose(self) -> None:
+        """No socket stays open."""
+        await self._kube_server.aclose()
+        await self._slurm_server.aclose()
+
+    # What is
+
+    def slurm_node(self, host: str) -> Node:
+        """As slurmctld knows it."""
+        return self.slurm.nodes[host]
+
+    def node(self, host: str) -> Object:
+        """The Kubernetes Node; empty where there is none."""
+        return self.kube.node(host) or {}
+
+    def pod(self, host: str) -> Object:
+        """The slurmd Pod; empty where there is none."""
+        return self.kube.pod(pod_of(host), namespace=NAMESPACE) or {}
+
+    # What operators of Kubernetes do
+
+    def cordon(self, host: str, why: str) -> None:
+        """As `kubectl cordon`, and a word why."""
+        with self._kubernetes() as kube:
+            kube.annotate(host, {CORDON_REASON: why})
+            kube.cordon(host)
+
+    def uncordon(self, host: str) -> None:
+        """As `kubectl uncordon`."""
+        with self._kubernetes() as kube:
+            kube.cordon(host, on=False)
+            kube.annotate(host, {CORDON_REASON: None})
+
+    def ask_to_retire(self, host: str, why: str) -> None:
+        """Its slurmd Pod is to be deleted once that harms nobody."""
+        with self._kubernetes() as kube:
+            kube.annotate(pod_of(host), {PENDING_DELETION: why}, namespace=NAMESPACE)
+
+    def delete_pod(self, host: str) -> None:
+        """As `kubectl delete pod`."""
+        with self._kubernetes() as kube:
+            kube.delete_pod(pod_of(host), namespace=NAMESPACE)
+
+    def renew_pod(self, host: str) -> None:
+        """The slurmd Pod comes anew, unless there is one."""
+        with self._kubernetes():
+            self._add_pod(host)
+
+    def set_ready(self, host: str, *, ready: bool) -> None:
+        """What the kubelet says of the Node."""
+        with self._kubernetes() as kube:
+            kube.set_node_ready(host, ready=ready)
+
+    def remove_node(self, host: str) -> None:
+        """As `kubectl delete node`."""
+        with self._kubernetes() as kube:
+            kube.remove_node(host)
+
+    def add_node(self, host: str) -> None:
+        """The machine joins again."""
+        with self._kubernetes() as kube:
+            kube.add_node(host, cpus=CPUS)
+
+    # What administrators and users of Slurm do
+
+    def drain(self, host: str, why: str) -> None:
+        """As `scontrol update nodename=HOST state=drain reason=WHY`."""
+        self.slurm.drain(host, reason=why, now_s=self._slurm_server.now_s)
+
+    def resume(self, host: str) -> None:
+        """As `scontrol update nodename=HOST state=resume`."""
+        self.slurm.resume(host, now_s=self._slurm_server.now_s)
+
+    def run_job(
+        self, host: str, *, user: str, cpus: int = 4, duration_s: float | None = None
+    ) -> None:
+        """As `sbatch -w HOST`; without a duration until it is cancelled."""
+        request = JobRequest(
+            name="train", user=user, cpus=cpus, memory_mb=1000, required_nodes=(host,),
+            duration_s=duration_s, requeue=False,
+        )  # fmt: skip
+        self.slurm.submit(request, now_s=self._slurm_server.now_s)
+
+    def cancel_jobs(self, host: str) -> None:
+        """As `scancel -w HOST`."""
+        for job_id, job in list(self.slurm.jobs.items()):
+            if host in (job.nodes or job.request.required_nodes):
+                self.slurm.cancel(job_id, now_s=self._slurm_server.now_s)
+
+    def stop_slurmctld(self) -> None:
+        """Slurmctld is away; slurmrestd says so."""
+        self.slurm.stop_controller(now_s=self._slurm_server.now_s)
+
+    def start_slurmctld(self) -> None:
+        """It is back, and lost nothing."""
+        self.slurm.start_controller(now_s=self._slurm_server.now_s)
+
+    # Inside
+
+    @contextmanager
+    def _kubernetes(self) -> Iterator[Kubernetes]:
+        """The world, now. What the API server refuses, as somebody else was faster, is left."""
+        self.kube.advance(self._kube_server.now_s)
+        with suppress(RefusalError):
+            yield self.kube
+        self._kube_server.stir()
+
+    def _add_pod(self, host: str) -> None:
+        metadata: dict[str, Any] = {
+            "labels": {"app.kubernetes.io/component": "slurmd"},
+            "annotations": {END_DELAY: str(POD_ENDS_S)},
+        }
+        spec = {"hostNetwork": True, "nodeName": host}
+        self.kube.add_pod(pod_of(host), namespace=NAMESPACE, metadata=metadata, spec=spec)
+
+
+def pod_of(host: str) -> str:
+    """Name of its slurmd Pod."""
+    return f"slurmd-{host}"
+
+
+def _setup() -> Setup:
+    return Setup(
+        nodes=[NodeSpec(name=host, cpus=CPUS, gres="gpu:4") for host in HOSTS],
+        partitions=[Partition(name="main", default=True)],
+        epoch_s=time.time(),
+    )

@@ -1,0 +1,120 @@
+"""`sunk-sync demo` as a process: real kubectl against it, and how it ends."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import require
+from tests.real.stage import eventually
+from tests.real.testbed.cache import KUBE_DEFAULT, kube
+
+pytestmark = pytest.mark.real
+
+FIRST_LINES_S = 10.0
+SOON_S = 3.0
+HOST = "n12"
+
+
+class Demo:
+    """One process, with its output in a file and its temporary files in a folder of its own."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.folder = folder / "tmp"
+        self.folder.mkdir()
+        self._out = folder / "out"
+        self._folder = folder
+        argv = [sys.executable, "-m", "sunk_sync", "demo", *flags]
+        environment = os.environ | {"TMPDIR": str(self.folder)}
+        with self._out.open("wb") as out:
+            self.process = subprocess.Popen(argv, stdout=out, stderr=out, env=environment)
+
+    @property
+    def text(self) -> str:
+        return self._out.read_text()
+
+    def said(self, pattern: str, *, within_s: float = FIRST_LINES_S) -> str:
+        """The first match of the pattern in what it printed."""
+        eventually(lambda: re.search(pattern, self.text), pattern, within_s=within_s)
+        found = re.search(pattern, self.text)
+        assert found is not None
+        return found.group(0)
+
+    def kubectl(self, *argv: str) -> str:
+        kubeconfig = self.said(r"/\S+/kubeconfig")
+        binary = kube(KUBE_DEFAULT).path / "kubectl"
+        command: list[str | Path] = [binary, f"--kubeconfig={kubeconfig}"]
+        command.append(f"--cache-dir={self._folder / 'cache'}")
+        return subprocess.run(
+            [*command, *argv], check=True, capture_output=True, text=True, timeout=30
+        ).stdout
+
+    def slurm_node(self, name: str) -> Any:
+        base = self.said(r"http://\S+/slurm/v0\.0\.45")
+        request = urllib.request.Request(f"{base}/node/{name}")
+        request.add_header("X-SLURM-USER-TOKEN", "demo")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)["nodes"][0]
+
+    def end(self) -> int:
+        """Ctrl-C; the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(10)
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    require(kube=KUBE_DEFAULT)
+    running = Demo(tmp_path)
+    yield running
+    if running.process.poll() is None:
+        running.process.kill()
+        running.process.wait()
+
+
+def test_a_cordon_by_kubectl_drains_and_an_uncordon_lifts(demo: Demo) -> None:
+    """The story goes on meanwhile; n12 may be part of it, so a human's word decides."""
+    demo.said("✓")
+    assert len(demo.kubectl("get", "nodes", "--no-headers").splitlines()) in (11, 12)
+    assert "slurmd-n1 " in demo.kubectl("get", "pods", "-A")
+    demo.kubectl("cordon", HOST)
+    eventually(lambda: "DRAIN" in demo.slurm_node(HOST)["state"], "drained", within_s=SOON_S)
+    assert demo.slurm_node(HOST)["reason"].startswith("k8s: node cordoned")
+    eventually(
+        lambda: "k8s: node cordoned" in demo.kubectl("describe", "node", HOST),
+        "shown on the Node",
+        within_s=SOON_S,
+    )
+    demo.kubectl("uncordon", HOST)
+    eventually(lambda: "DRAIN" not in demo.slurm_node(HOST)["state"], "lifted", within_s=SOON_S)
+    address = demo.said(r"127\.0\.0\.1:\d+/readyz")
+    with urllib.request.urlopen(f"http://{address}", timeout=10) as answer:
+        assert answer.status == 200
+
+
+def test_ctrl_c_ends_it_at_once_with_exit_code_0_and_nothing_left(demo: Demo) -> None:
+    """No temporary file stays, no traceback is printed."""
+    demo.said("✓")
+    assert list(demo.folder.iterdir())
+    begun_s = time.monotonic()
+    assert demo.end() == 0
+    assert time.monotonic() - begun_s < SOON_S
+    assert list(demo.folder.iterdir()) == []
+    assert "Traceback" not in demo.text
+
+
+def test_the_fixed_story_ends_right_within_40_seconds(tmp_path: Path) -> None:
+    """As a user starts it, with its own pauses."""
+    told = Demo(tmp_path, "--once")
+    assert told.process.wait(40) == 0, told.text
+    assert "every promise was kept" in told.text
+    assert list(told.folder.iterdir()) == []

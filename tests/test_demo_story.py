@@ -1,0 +1,243 @@
+"""The demo's stories: every promise can be broken, the fixed one ends right, and fast."""
+
+import asyncio
+import io
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import cast
+
+import pytest
+
+from sunk_sync.demo import beats, outages
+from sunk_sync.demo.beats import Beat
+from sunk_sync.demo.diary import Diary
+from sunk_sync.demo.endless import TROUBLES, told
+from sunk_sync.demo.once import STORY
+from sunk_sync.demo.screens import Lines
+from sunk_sync.demo.show import BROKEN, CANNOT, FINE, Choice, Show
+from sunk_sync.demo.stage import Stage
+from sunk_sync.demo.syncer import Syncer, Tail
+from sunk_sync.demo.teller import Pace, Teller
+from sunk_sync.demo.worlds import HOSTS, Worlds
+from sunk_sync.rules import drain
+
+FAST = Pace(rest_s=0.1, look_s=0.01)
+IMPATIENT = Pace(rest_s=0.05, look_s=0.01, patience=0.02)
+LENGTH_MAX_S = 35.0
+
+
+class Idle:
+    """Stands in for the service: it runs, is ready, and never writes."""
+
+    alive = ready = reads_slurm = True
+
+    def __init__(self) -> None:
+        self.tail = Tail()
+
+    def check(self) -> None:
+        """It never dies."""
+
+    def start(self) -> None:
+        self.alive = True
+
+    def kill(self) -> None:
+        self.alive = False
+
+
+class Clock:
+    """A clock that stands still."""
+
+    def __call__(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    return Stage(Worlds(), cast(Syncer, Idle()), Diary(Clock()))
+
+
+HARMLESS = ("stays", "blindly", "nothing changes")
+"""Promises that something does *not* happen are kept by a service that does nothing."""
+RESTING_ON_A_WRITE = [
+    beat for beat in STORY if not any(word in beat.promise for word in HARMLESS)
+] + [beats.delete_pod("n4")]
+
+
+@pytest.mark.parametrize("beat", RESTING_ON_A_WRITE, ids=lambda beat: beat.said)
+async def test_without_a_write_of_the_service_no_promise_comes_true(
+    stage: Stage, beat: Beat
+) -> None:
+    """Each claim about what the service does is false right after what people did."""
+    if "lifted" in beat.promise:
+        stage.worlds.drain(",".join(HOSTS), "k8s: before")
+    beat.act(stage)
+    assert not beat.kept(stage)
+
+
+WRONGS: list[tuple[Beat, Callable[[Stage], None], Callable[[Stage], None]]] = [
+    (
+        beats.uncordon_in_vain("n8", "fan"),
+        lambda on: on.worlds.drain("n8", "fan"),
+        lambda on: on.worlds.resume("n8"),
+    ),
+    (
+        outages.stop_slurmctld("n9", "x"),
+        lambda _: None,
+        lambda on: on.worlds.drain("n9", "k8s: node cordoned: x"),
+    ),
+    (
+        outages.kill_service(cordoned="n1", why="x", uncordoned="n3"),
+        lambda on: on.worlds.drain("n3", "k8s: node cordoned"),
+        lambda on: on.worlds.resume("n3"),
+    ),
+    (
+        beats.retire("n4", "x"),
+        lambda on: on.worlds.drain("n4", "k8s: pod pending deletion: x"),
+        lambda on: on.worlds.resume("n4"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("beat", "before", "wrong"), WRONGS, ids=lambda one: getattr(one, "said", "")
+)
+async def test_a_wrong_write_breaks_the_promise_of_no_write(
+    stage: Stage, beat: Beat, before: Callable[[Stage], None], wrong: Callable[[Stage], None]
+) -> None:
+    """What must stay as it is, is looked at as long as one watches."""
+    before(stage)
+    beat.act(stage)
+    assert beat.kept(stage)
+    wrong(stage)
+    assert not beat.kept(stage)
+
+
+async def test_a_story_ends_at_its_first_broken_promise(stage: Stage) -> None:
+    """An idle service breaks the first, and the diary says which."""
+    assert not await Teller(stage, IMPATIENT).tell(STORY)
+    assert [line.sort for line in stage.diary.lines] == ["act", "broken"]
+    assert stage.diary.broken[0].endswith(STORY[0].promise)
+
+
+async def test_an_endless_story_goes_on_after_a_broken_promise(stage: Stage) -> None:
+    """Somebody may meddle by kubectl; nobody lifts what nobody drained."""
+    assert not await Teller(stage, IMPATIENT).tell(STORY[:3], to_the_end=True)
+    assert [line.text for line in stage.diary.lines if line.sort == "act"] == [
+        beat.said for beat in STORY[:3]
+    ]
+
+
+async def test_a_promise_must_stay_true_while_one_looks(stage: Stage) -> None:
+    """True once is not enough."""
+    answers = iter([True, True, False])
+    beat = Beat(
+        said="Something happens",
+        act=lambda _: None,
+        promise="it is so",
+        kept=lambda _: next(answers, True),
+    )
+    assert not await Teller(stage, FAST).tell([beat])
+    assert stage.diary.broken == ["did not stay so: it is so"]
+
+
+def test_one_seed_is_one_story() -> None:
+    """And another is another."""
+
+    def story(seed: int) -> list[str]:
+        return [beat.said for beat in islice(told(Random(seed)), 300)]
+
+    assert story(1) == story(1) != story(2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_everything_that_can_happen_happens_before_long(seed: int) -> None:
+    """Each kind of trouble, both outages."""
+    said = " ".join(beat.said for beat in islice(told(Random(seed)), 300))
+    kinds = ("cordons", "in Slurm", "their own", "to be deleted", "is gone", "NotReady")
+    assert len(kinds) == len(TROUBLES)
+    for words in (*kinds, "slurmctld is down", "service is killed"):
+        assert words in said
+
+
+async def test_the_fixed_story_comes_to_a_good_end(tmp_path: Path) -> None:
+    """The production service between both worlds, every promise in time, with shorter pauses."""
+    before = asyncio.all_tasks()
+    file = io.StringIO()
+    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=Lines(file))
+    assert await show.run(asyncio.Event()) == FINE, file.getvalue()
+    assert file.getvalue().count("✓") == len(STORY), file.getvalue()
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_broken_promise_is_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has drained n1 in the name of a full moon."""
+    beat = beats.cordon("n1", "x")
+    wrong = Beat(
+        said=beat.said, act=beat.act, promise="n1 howls", within_s=0.2,
+        kept=lambda on: on.is_drained("n1", "full moon"),
+    )  # fmt: skip
+    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], wrong])
+    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=Lines(io.StringIO()))
+    assert await show.run(asyncio.Event()) == BROKEN
+
+
+@pytest.mark.parametrize(("once", "code"), [(True, CANNOT), (False, FINE)])
+async def test_stopped_it_leaves_nothing_behind(tmp_path: Path, once: bool, code: int) -> None:
+    """The endless story ends well whenever it is stopped; the fixed one has proved nothing."""
+    before = asyncio.all_tasks()
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().call_later(1.0, stopped.set)
+    show = Show(Choice(once=once), tmp_path, screen=Lines(io.StringIO()))
+    assert await show.run(stopped) == code
+    assert asyncio.all_tasks() == before
+
+
+def test_the_fixed_story_lasts_about_half_a_minute() -> None:
+    """Its pauses alone leave time for what happens between them."""
+    pauses_s = sum(max(beat.stays_s, Pace().rest_s) for beat in STORY)
+    assert 15.0 < pauses_s < LENGTH_MAX_S - 10.0
+
+
+FAULTS = {
+    "_node_cordoned": [beats.cordon("n1", "disk")],
+    "_pod_pending_deletion": [beats.retire("n4", "scale down")],
+    "_pod_gone": [beats.delete_pod("n3")],
+    "_node_lost": [beats.lose_node("n6")],
+}
+"""Cause of the drain rule → the beat that shows when it is missing."""
+
+
+@pytest.mark.parametrize("cause", FAULTS)
+async def test_a_service_that_forgets_a_cause_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    """Exit code 1, in the beat that is about it."""
+    left = tuple(ask for ask in drain.CAUSES if ask.__name__ != cause)
+    assert len(left) == len(drain.CAUSES) - 1
+    monkeypatch.setattr(drain, "CAUSES", left)
+    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *FAULTS[cause]])
+    pace = Pace(rest_s=0.1, look_s=0.01, patience=0.7)
+    file = io.StringIO()
+    show = Show(Choice(once=True, pace=pace), tmp_path, screen=Lines(file))
+    assert await show.run(asyncio.Event()) == BROKEN
+    assert file.getvalue().count("✓") == 1, file.getvalue()
+
+
+async def test_a_service_that_lifts_what_a_human_drained_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the rule and in the check before the write: both must be wrong for it."""
+    for module in ("rules.drain", "slurm.precondition"):
+        monkeypatch.setattr(f"sunk_sync.{module}.is_foreign_drain", lambda _: False)
+    for module in ("rules.drain", "slurm.precondition"):
+        monkeypatch.setattr(f"sunk_sync.{module}.is_our_reason", lambda _: True, raising=False)
+    monkeypatch.setattr("sunk_sync.slurm.precondition.is_ours", lambda _: True, raising=False)
+    told = [STORY[0], beats.drain_by_hand("n3", "fan broken")]
+    monkeypatch.setattr("sunk_sync.demo.show.STORY", told)
+    file = io.StringIO()
+    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=Lines(file))
+    assert await show.run(asyncio.Event()) == BROKEN, file.getvalue()

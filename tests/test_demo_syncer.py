@@ -1,0 +1,99 @@
+"""The service of the demo: the real one, killed and started on this event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sunk_sync.demo.syncer import Syncer, settings_for
+from sunk_sync.demo.worlds import Worlds
+
+WITHIN_S = 10.0
+LOOK_S = 0.01
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    for _ in range(int(WITHIN_S / LOOK_S)):
+        if claim():
+            return
+        await asyncio.sleep(LOOK_S)
+    pytest.fail("not in time")
+
+
+def ours(tasks: set[asyncio.Task[Any]]) -> list[str]:
+    """Those that run code of the product."""
+    codes = [getattr(task.get_coro(), "cr_code", None) for task in tasks]
+    return [code.co_qualname for code in codes if code and "/sunk_sync/" in code.co_filename]
+
+
+@pytest.fixture
+async def worlds() -> AsyncIterator[Worlds]:
+    worlds = Worlds()
+    await worlds.start()
+    yield worlds
+    await worlds.aclose()
+
+
+@pytest.fixture
+async def syncer(worlds: Worlds, tmp_path: Path) -> AsyncIterator[Syncer]:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(worlds.kubeconfig)
+    settings = settings_for(kubeconfig=str(kubeconfig), slurm_address=worlds.slurm_address)
+    syncer = Syncer(settings)
+    yield syncer
+    await syncer.aclose()
+
+
+async def test_a_killed_service_leaves_nothing_that_acts(worlds: Worlds, syncer: Syncer) -> None:
+    """Its readers and lanes end with it: a cordon after that reaches nobody."""
+    before = asyncio.all_tasks()
+    syncer.start()
+    await until(lambda: syncer.ready)
+    assert len(ours(asyncio.all_tasks() - before)) > 5
+    syncer.kill()
+    await until(lambda: not syncer.alive)
+    await asyncio.sleep(0)
+    assert ours(asyncio.all_tasks() - before) == []
+    syncer.check()
+    worlds.cordon("n1", "x")
+    await asyncio.sleep(0.3)
+    assert "DRAIN" not in worlds.slurm_node("n1").flags
+
+
+async def test_a_service_told_to_stop_ends_with_exit_code_0(syncer: Syncer) -> None:
+    """As by SIGTERM; the same service a second time, on the same addresses."""
+    for _ in range(2):
+        syncer.start()
+        await until(lambda: syncer.ready)
+        assert await syncer.stop()
+        assert not syncer.alive
+
+
+async def test_what_the_service_dies_of_is_raised(
+    syncer: Syncer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug of the product is no part of the story."""
+
+    async def broken(_: object) -> int:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("sunk_sync.demo.syncer.Service.run", broken)
+    syncer.start()
+    await until(lambda: not syncer.alive)
+    with pytest.raises(ValueError, match="a bug"):
+        syncer.check()
+
+
+async def test_it_explains_itself_only_while_it_lives(worlds: Worlds, syncer: Syncer) -> None:
+    """The sentence of each decision; nothing when it is killed."""
+    syncer.start()
+    worlds.cordon("n1", "disk")
+    await until(lambda: "Node n1 is cordoned (disk)" in syncer.sentence("n1"))
+    assert syncer.reads_slurm
+    syncer.kill()
+    await until(lambda: not syncer.alive)
+    assert syncer.sentence("n1") == ""
+    assert not syncer.ready
+    assert not syncer.reads_slurm
