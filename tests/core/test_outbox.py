@@ -669,3 +669,33 @@ def test_the_depth_of_a_lane_is_what_waits_in_it() -> None:
         assert (bench.outbox.slurm.depth(), bench.outbox.flying) == (0, 0)
 
     story(tell)
+
+
+def test_a_fact_that_comes_while_an_event_is_under_way_does_not_repeat_it() -> None:
+    """It was said once, whatever changed meanwhile."""
+    event = Announce(POD, "Warning", "SlurmNodeConflict", "two claims")
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.seconds = 1
+        bench.wish(event)
+        await asyncio.sleep(0.5)
+        bench.outbox.stir(KEY)
+        bench.wish(event)
+        await asyncio.sleep(5)
+
+    assert story(tell).kube.times == [0]
+
+
+def test_a_fact_of_a_key_whose_target_another_key_took_and_left_is_harmless() -> None:
+    """Two keys wish for one target in turn; the second ends its wish, the first stirs."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(DRAIN)
+        await asyncio.sleep(1)
+        bench.wish(DRAIN, key=OTHER)
+        bench.wish(key=OTHER)
+        bench.outbox.stir(KEY)
+        bench.wish(DRAIN)
+        await asyncio.sleep(1)
+
+    assert story(tell).slurm.times == [0, 1]
