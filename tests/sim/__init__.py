@@ -1,0 +1,1 @@
+"""A simulator of both worlds in virtual time that drives the unchanged service through faults."""

@@ -1,0 +1,90 @@
+"""`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`."""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from tests.sim import crashes, mutation
+from tests.sim.run import Outcome, run_seed
+
+SHOWN = 12
+
+
+def one(seed: int, *, aloud: bool) -> int:
+    """Replay one seed."""
+    outcome = run_seed(seed, aloud=aloud)
+    if outcome.broken:
+        print("" if aloud else outcome.tail)
+        print(f"seed {seed}: BROKEN {outcome.broken}")
+        return 1
+    print(f"seed {seed}: {outcome.steps} steps in {outcome.virtual_s:.0f} virtual seconds, at rest")
+    for name, count in sorted(outcome.counts.items()):
+        print(f"  {count:6} {name}")
+    return 0
+
+
+def many(seeds: range, *, processes: int) -> int:
+    """Run all of them; 1 where any promise was broken."""
+    begun_s = time.perf_counter()
+    with multiprocessing.Pool(processes) as pool:
+        outcomes = pool.imap_unordered(run_seed, seeds, chunksize=4)
+        broken, counts, steps, least = _gather(outcomes)
+    took_s = time.perf_counter() - begun_s
+    _tell_counts(counts)
+    print(
+        f"{len(seeds)} seeds from {seeds.start} in {took_s:.1f} s on {processes} cores:"
+        f" {len(seeds) / took_s:.1f} seeds/s, {steps / took_s:.0f} steps/s,"
+        f" {steps} steps, at least {least} a seed"
+    )
+    print(f"{len(broken)} violations" + (f", seeds {sorted(broken)[:50]}" if broken else ""))
+    return 1 if broken else 0
+
+
+def _gather(outcomes: Iterable[Outcome]) -> tuple[list[int], Counter[str], int, int]:
+    broken: list[int] = []
+    counts: Counter[str] = Counter()
+    steps, least = 0, sys.maxsize
+    for outcome in outcomes:
+        counts.update(outcome.counts)
+        steps += outcome.steps
+        if not outcome.broken:
+            least = min(least, outcome.steps)
+            continue
+        broken.append(outcome.seed)
+        if len(broken) <= SHOWN:
+            print(f"seed {outcome.seed}: {outcome.broken[:600]}", flush=True)
+    return broken, counts, steps, least
+
+
+def _tell_counts(counts: Counter[str]) -> None:
+    for head in ("fault: ", "exempt: ", "hosts"):
+        found = sorted(item for item in counts.items() if item[0].startswith(head))
+        print("; ".join(f"{name.removeprefix('fault: ')} {count}" for name, count in found))
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
+    parser.add_argument("-v", action="store_true", dest="aloud", help="tell the whole history")
+    parser.add_argument("--seeds", type=int, default=0)
+    parser.add_argument("--from", type=int, default=0, dest="first")
+    parser.add_argument("--only", default="", help="mutants whose name holds this")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    chosen = parser.parse_args()
+    if chosen.what == "":
+        seeds = range(chosen.first, chosen.first + (chosen.seeds or 100))
+        return many(seeds, processes=chosen.processes)
+    if chosen.what == "crash":
+        return crashes.main(processes=chosen.processes)
+    if chosen.what == "mutants":
+        return mutation.main(processes=chosen.processes, only=chosen.only)
+    return one(int(chosen.what), aloud=chosen.aloud)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

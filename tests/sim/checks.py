@@ -1,0 +1,364 @@
+"""What our hand may do to a world, checked at every change and every call, from outside.
+
+Nothing here comes from the product but what it sends.
+"""
+
+from collections import defaultdict
+from typing import Final
+
+import msgspec
+
+from sunk_sync.embedded.kube_store import Change
+from sunk_sync.embedded.slurm_node import Node
+from tests.sim import words
+from tests.sim.history import History
+from tests.sim.judging import (
+    Place,
+    causes_of_node,
+    causes_of_pod,
+    is_drained_and_idle,
+    label_names,
+    mark_of,
+    may,
+    other_fields,
+    places,
+    rest_of,
+    succeeded,
+    why_not,
+)
+from tests.sim.reads import Reads, Row, row_of
+from tests.sim.wire import Exchange, Process
+from tests.sim.words import Object
+from tests.sim.worlds import US, Worlds
+
+WINDOW_S: Final = 50.0
+"""From the begin of a read to the write that rests on it: each of the read, the wait for a
+connection and a refused request for several nodes may take 15 s."""
+PACE_S: Final = 1.0
+"""M1."""
+ROUNDING_S: Final = 1e-6
+MINUTE_S: Final = 60.0
+FRESH_S: Final = 5.0
+
+
+class Checks:
+    """An onlooker of both worlds and a witness of every call."""
+
+    def __init__(self, worlds: Worlds, history: History, *, drains_a_minute: int) -> None:
+        self._worlds = worlds
+        self._history = history
+        self._limit = drains_a_minute
+        self._present: Exchange | None = None
+        """The call of ours that a server is doing now."""
+        self._reads: dict[int, Reads] = {}
+        self._flying: dict[Place, Exchange] = {}
+        self._paced: dict[Place, float] = {}
+        """Object whose conditions we wrote → when we had the answer."""
+        self._begun_s: dict[int, float] = {}
+        self._absences: defaultdict[int, int] = defaultdict(int)
+        """Life → new drains that rest on an absence or NotReady."""
+        self._undone_s: dict[str, float] = {}
+        """Slurm node → when others last changed it while it was drained."""
+        self._caused: defaultdict[str, set[str]] = defaultdict(set)
+        """Slurm node → reasons that ever stood for it, without what follows."""
+        self._node_causes: defaultdict[str, set[str]] = defaultdict(set)
+        """Node → the same; a picture of a Node may be older than that of its Pod."""
+        self._pods: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
+        """Slurm node → namespace, name and uid of slurmd Pods that ever claimed it."""
+        self._nodes: defaultdict[str, set[str]] = defaultdict(set)
+        """Slurm node → Nodes that ever stood for it."""
+        self._cordoned_by_others: set[str] = set()
+        self.sent_writes = 0
+        self.others_changed = 0
+        """Changes that are not ours."""
+        worlds.onlookers.append(self)
+        for node in worlds.kube.nodes():
+            self._learn(node, "Node")
+        for pod in worlds.kube.pods():
+            self._learn(pod, "Pod")
+
+    def begin(self, process: Process) -> Reads:
+        """A new life: it knows nothing."""
+        reads = Reads(self._worlds, process)
+        self._reads[process.number] = reads
+        self._begun_s[process.number] = self._worlds.now_s
+        self._paced.clear()
+        return reads
+
+    def _break(self, check: str, why: object) -> None:
+        self._history.break_promise(check, f"{why} [{self._present}]")
+
+    # --- every call
+
+    def sent(self, exchange: Exchange) -> None:
+        """One in flight per target; nothing before all was listed; the pace of M1."""
+        if not exchange.writes:
+            return
+        self.sent_writes += 1
+        if not self._reads[exchange.process.number].ready:
+            self._break("unlisted", f"{exchange} before everything was listed")
+        for place in places(exchange):
+            other = self._flying.get(place)
+            if other is not None and other.process is exchange.process:
+                self._break("flight", f"{exchange} while {other} is under way")
+            self._flying[place] = exchange
+            if place[-1] == "conditions":
+                self._check_pace(place, exchange)
+
+    def _check_pace(self, place: Place, exchange: Exchange) -> None:
+        last_s = self._paced.get(place)
+        if last_s is not None and exchange.sent_s < last_s + PACE_S - ROUNDING_S:
+            self._break("pace", f"{exchange} {exchange.sent_s - last_s:.3f} s after the last")
+
+    def serving(self, exchange: Exchange) -> None:
+        """From here on our hand is at work."""
+        self._present = exchange
+
+    def served(self, exchange: Exchange) -> None:
+        """It has been."""
+        self._present = None
+        if exchange.served_s is not None:
+            self._reads[exchange.process.number].served(exchange)
+
+    def taken(self, exchange: Exchange) -> None:
+        """Our process has the answer."""
+        self._reads[exchange.process.number].taken(exchange)
+        if exchange.writes and exchange.served_s is not None:
+            for place in places(exchange):
+                if place[-1] == "conditions" and succeeded(exchange):
+                    self._paced[place] = self._worlds.now_s
+
+    def half_taken(self, exchange: Exchange, body: bytes) -> None:
+        """Our process has the first part of the answer."""
+        self._reads[exchange.process.number].half_taken(exchange, body)
+
+    def over(self, exchange: Exchange) -> None:
+        """Our process waits for it no longer."""
+        self._reads[exchange.process.number].over(exchange)
+        for place in places(exchange) if exchange.writes else ():
+            if self._flying.get(place) is exchange:
+                del self._flying[place]
+
+    # --- Kubernetes
+
+    def kube_changed(self, change: Change, author: str) -> None:
+        """One object was written."""
+        kind, now = change.kind.name, change.now.an_object
+        if kind == "Event":
+            return
+        before = change.before.an_object if change.before else None
+        if author == US:
+            self._check_object(kind, before, None if change.type == "DELETED" else now)
+        if kind == "Node":
+            self._note_cordon(before, now, author=author)
+        if change.type != "DELETED":
+            self._learn(now, kind)
+
+    def _check_object(self, kind: str, before: Object | None, after: Object | None) -> None:
+        if before is None or after is None:
+            self._break("foreign", f"a {kind} was created or deleted")
+            return
+        ours = words.OUR_ANNOTATIONS[kind]
+        name = f"{kind} {before['metadata']['name']}"
+        for was, now, allowed in (
+            (words.annotations_of(before), words.annotations_of(after), ours),
+            (words.labels_of(before), words.labels_of(after), label_names(kind)),
+        ):
+            for key in was.keys() | now.keys():
+                if was.get(key) != now.get(key) and key not in allowed:
+                    self._break("foreign", f"{name}: {key} {was.get(key)} -> {now.get(key)}")
+        self._check_conditions(kind, before, after)
+        if rest_of(before) != rest_of(after):
+            self._break("foreign", f"{name}: more than what is ours changed")
+        if kind == "Node":
+            self._check_cordon(before, after)
+        told = words.DRAINED in words.annotations_of(after)
+        if told and words.DRAINED not in words.annotations_of(before):
+            self._check_drained(after)
+
+    def _check_conditions(self, kind: str, before: Object, after: Object) -> None:
+        was, now = words.conditions_of(before), words.conditions_of(after)
+        for type_ in was.keys() | now.keys():
+            if was.get(type_) != now.get(type_) and not words.is_our_condition(kind, type_):
+                name = before["metadata"]["name"]
+                self._break("foreign", f"condition {type_} of {kind} {name} changed")
+
+    def _check_cordon(self, before: Object, after: Object) -> None:
+        """M7: cordoned with our mark in one write; never a human's cordon lifted."""
+        was, now = (bool(one["spec"].get("unschedulable")) for one in (before, after))
+        name = before["metadata"]["name"]
+        if now and not was and words.CORDONED_FOR_DRAIN not in words.annotations_of(after):
+            self._break("cordon", f"Node {name} cordoned without our mark")
+        if was and not now and name in self._cordoned_by_others:
+            self._break("cordon", f"Node {name} uncordoned, which others had cordoned")
+
+    def _note_cordon(self, before: Object | None, after: Object, *, author: str) -> None:
+        name = after["metadata"]["name"]
+        was = before is not None and bool(before["spec"].get("unschedulable"))
+        now = bool(after["spec"].get("unschedulable"))
+        if now and not was and author != US:
+            self._cordoned_by_others.add(name)
+        elif not now:
+            self._cordoned_by_others.discard(name)
+
+    def _check_drained(self, pod: Object) -> None:
+        """S6: drained=true rests on a read that showed DRAIN without a job."""
+        if self._present is None:
+            return
+        reads = self._reads[self._present.process.number].slurm[words.claimed_by(pod)]
+        sent_s = self._present.sent_s
+        known = [one for one in reads if one.taken_s <= sent_s]
+        fresh = [one for one in known if one.asked_s >= sent_s - FRESH_S] or known[-1:]
+        if not any(is_drained_and_idle(one) for one in fresh):
+            name = pod["metadata"]["name"]
+            self._break("drained", f"Pod {name} is told drained=true, but nobody read it so")
+
+    # --- what could be a cause
+
+    def _learn(self, an_object: Object, kind: str) -> None:
+        """What this object says could be the cause of a drain, now or later."""
+        if kind == "Pod":
+            if words.is_slurmd(an_object):
+                self._learn_pod(an_object)
+        elif kind == "Node":
+            self._learn_node(an_object)
+
+    def _learn_pod(self, pod: Object) -> None:
+        metadata, name = pod["metadata"], words.claimed_by(pod)
+        self._pods[name].add((metadata["namespace"], metadata["name"], metadata["uid"]))
+        node_name = pod["spec"].get("nodeName", "")
+        if node_name:
+            self._nodes[name].add(node_name)
+        self._caused[name] |= causes_of_pod(pod)
+
+    def _learn_node(self, node: Object) -> None:
+        name = node["metadata"]["name"]
+        own = words.annotations_of(node).get(words.SLURM_NODE) or name
+        self._nodes[own].add(name)
+        self._nodes[name].add(name)
+        self._node_causes[name] |= causes_of_node(node)
+
+    # --- Slurm
+
+    def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
+        """One Slurm node changed, came or went."""
+        if author != US:
+            self.others_changed += 1
+            if before is not None and "DRAIN" in before.flags:
+                self._undone_s[before.name] = self._worlds.now_s
+            return
+        if before is None or after is None:
+            self._break("foreign", "a Slurm node was created or deleted")
+            return
+        if other_fields(before) != other_fields(after):
+            self._break("foreign", f"{before} -> {after}")
+        was, now = row_of(before), row_of(after)
+        if was.comment != now.comment:
+            self._check_comment(was, now)
+        if before.flags != after.flags or was.reason != now.reason:
+            self._check_state(was, now)
+
+    def _check_comment(self, was: Row, now: Row) -> None:
+        if not self._is_free(now.comment) or now.comment == "":
+            self._break("mark", f"{was} gets a comment that is no mark")
+        reads = self._basis(was.name)
+        if reads and not self._is_free(was.comment):
+            fine = any(row is None or self._is_free(row.comment) for row in reads)
+            self._excuse("comment", (was, now), fine=fine)
+
+    def _is_free(self, comment: str) -> bool:
+        """Empty, or a mark of this Kubernetes cluster."""
+        if not comment:
+            return True
+        try:
+            mark = msgspec.json.decode(comment)["sunk-sync"]
+            return bool(mark["cluster"] == self._worlds.cluster_uid)
+        except (msgspec.DecodeError, KeyError, TypeError):
+            return False
+
+    def _check_state(self, was: Row, now: Row) -> None:
+        """S0, S2, S11-S15."""
+        reads = self._basis(was.name)
+        wrong = why_not(was, now)
+        if wrong:
+            fine = any(row is not None and may(row, now) for row in reads)
+            self._excuse(wrong, (was, now), fine=fine)
+        if now.drained and not was.drained:
+            self._check_cause(now)
+            self._count_absence(now)
+        elif now.drained and now.reason != was.reason and words.is_our_text(now.reason):
+            self._check_cause(now)
+
+    def _basis(self, name: str) -> list[Row | None]:
+        """What the read by name showed that this write of ours rests on.
+
+        The latest one; or an earlier one, where a read that was asked together with it ended only
+        now: one push reads several nodes, and waits for the slowest.
+        """
+        assert self._present is not None
+        sent_s = self._present.sent_s
+        evidence = self._reads[self._present.process.number]
+        together = evidence.asked_with_what_ended_at(sent_s)
+        known = [one for one in evidence.slurm[name] if one.by_name and one.taken_s <= sent_s]
+        found = [one for one in known[:-1] if one.asked_s in together] + known[-1:]
+        if not found or found[-1].asked_s < sent_s - WINDOW_S:
+            self._break("unread", f"Slurm node {name} was not read before it was written")
+        return [one.row for one in found]
+
+    def _excuse(self, check: str, change: tuple[Row, Row], *, fine: bool) -> None:
+        """S0: what others write between our read and our write is lost, and counted."""
+        if fine:
+            self._history.count(f"exempt: {check} inside one read-to-write window")
+            self._history.note("exempt", check, *change)
+        else:
+            self._break(check, f"{change[0]} -> {change[1]}")
+
+    def _check_cause(self, now: Row) -> None:
+        """There was such a cause; an absence was asked for by name; not too many at once."""
+        assert self._present is not None
+        reads = self._reads[self._present.process.number]
+        sent_s = self._present.sent_s
+        if now.reason == "k8s: pod terminated":
+            asked = [
+                absence
+                for namespace, name, uid in self._pods_of(now)
+                for absence in reads.named[("Pod", namespace, name)]
+                if absence.uid != uid and absence.taken_s <= sent_s
+            ]
+            if not asked:
+                self._break("evidence", f"{now} though nobody asked for its Pod by name")
+        elif now.reason == "k8s: node gone":
+            asked = [
+                absence
+                for name in self._nodes_of(now)
+                for absence in reads.named[("Node", "", name)]
+                if not absence.uid and absence.taken_s <= sent_s
+            ]
+            if not asked:
+                self._break("evidence", f"{now} though nobody asked for its Node by name")
+        elif not any(now.reason.startswith(cause) for cause in self._causes_of(now.name)):
+            self._break("cause", f"{now} though that was never so")
+
+    def _causes_of(self, name: str) -> set[str]:
+        return self._caused[name].union(*(self._node_causes[one] for one in self._nodes[name]))
+
+    def _pods_of(self, now: Row) -> set[tuple[str, str, str]]:
+        mark = mark_of(now.comment)
+        marked = {(mark["namespace"], mark["pod"], mark["uid"])} if mark.get("pod") else set()
+        return self._pods[now.name] | marked
+
+    def _nodes_of(self, now: Row) -> set[str]:
+        mark = mark_of(now.comment)
+        return self._nodes[now.name] | ({mark["node"]} if mark.get("node") else set())
+
+    def _count_absence(self, now: Row) -> None:
+        """S19: so many a minute in one life; a drain that others undid just now is no new one."""
+        assert self._present is not None
+        undone_s = self._undone_s.get(now.name, -MINUTE_S)
+        if now.reason not in words.ABSENCES or self._worlds.now_s - undone_s < MINUTE_S:
+            return
+        number = self._present.process.number
+        self._absences[number] += 1
+        minutes = (self._worlds.now_s - self._begun_s[number]) // MINUTE_S + 1
+        if self._absences[number] > self._limit * minutes:
+            self._break("rate", f"{self._absences[number]} drains within {minutes} minutes")

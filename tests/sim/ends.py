@@ -1,0 +1,265 @@
+"""Our ends of the wire: what the service takes for the API server and for slurmrestd."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import unquote
+
+import httpx2
+from msgspec import Struct
+
+from sunk_sync.embedded.kube_watch import Subscription
+from sunk_sync.embedded.wire import Answer, Question
+from sunk_sync.kube.answers import Decode, T, Trouble, garbage, refusal
+from sunk_sync.kube.client import Request
+from sunk_sync.kube.reading import Lines
+from sunk_sync.kube.transport import decoded
+from sunk_sync.slurm.token import Token
+from tests.sim.wire import Process, Wire, WireError
+
+PAGE = 2
+"""Objects a page, where the API server is stingy."""
+PIECE = 3
+"""Lines that arrive at once, where many wait."""
+NO_WATCH_LISTS = Answer(
+    status=422,
+    body=b'{"kind":"Status","reason":"Invalid","message":"sendInitialEvents is forbidden for'
+    b' watch unless the WatchList feature gate is enabled","code":422}',
+)
+
+
+class KubeEnd:
+    """What `kube.watch.Server` promises, over the wire."""
+
+    def __init__(self, wire: Wire, process: Process) -> None:
+        self._wire = wire
+        self._process = process
+
+    async def call(self, request: Request, decode: Decode[T]) -> T | Trouble:
+        """As KubeClient.call."""
+        answer = await self._ask(self._question(request), request.deadline_s)
+        if isinstance(answer, Trouble):
+            return answer
+        assert isinstance(answer, Answer)
+        if answer.status >= 300:
+            return _refusal(answer)
+        return decoded(answer.body, decode)
+
+    async def open(self, request: Request, *, silence_s: float) -> Lines | Trouble:
+        """As KubeClient.open."""
+        if not self._wire.faults.streams_lists and ("sendInitialEvents", "true") in request.query:
+            return _refusal(NO_WATCH_LISTS)
+        question = self._question(request)
+        answer = await self._ask(question, request.deadline_s)
+        if isinstance(answer, Trouble):
+            return answer
+        if isinstance(answer, Subscription):
+            flow = Flow(self._wire, self._process, question, answer)
+            return Stream(flow, silence_s=silence_s)
+        return _refusal(answer) if answer.status >= 300 else garbage("a watch that is none")
+
+    def _question(self, request: Request) -> Question:
+        query = dict(request.query)
+        if self._wire.faults.small_pages and "limit" in query:
+            query["limit"] = str(min(PAGE, int(query["limit"])))
+        return Question(
+            method=request.method,
+            path=unquote(request.path),
+            query=query,
+            headers={"content-type": request.content_type, "accept": "application/json"},
+            body=request.body or b"",
+        )
+
+    async def _ask(self, question: Question, deadline_s: float) -> Answer | Subscription | Trouble:
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._wire.ask(self._process, "kube", question)
+        except TimeoutError:
+            return Trouble(kind="timeout", why="no answer in time")
+        except WireError as error:
+            if error.kind == "half":
+                return garbage("half an answer")
+            return Trouble(kind="connection", why=error.kind)
+
+
+def _refusal(answer: Answer) -> Trouble:
+    after = answer.headers.get("Retry-After")
+    return refusal(answer.status, answer.body, retry_after=after)
+
+
+class Flow(Struct):
+    """What an open watch is made of."""
+
+    wire: Wire
+    process: Process
+    question: Question
+    subscription: Subscription
+
+
+class Stream:
+    """An open watch, piece by piece."""
+
+    def __init__(self, flow: Flow, *, silence_s: float) -> None:
+        wire, subscription = flow.wire, flow.subscription
+        self._wire = wire
+        self._process = flow.process
+        self._question = flow.question
+        self._subscription = subscription
+        self._silence_s = silence_s
+        self._loop = asyncio.get_running_loop()
+        self._pieces: list[list[bytes]] = []
+        self._trouble: Trouble | None = None
+        self._dead = False
+        """Nothing comes any more, and nobody says so."""
+        self._arrived = asyncio.Event()
+        self._delivery: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        subscription.wake = self._woken
+        self._woken()
+        self._arm()
+        wire.streams.append(self)
+
+    async def lines(self) -> list[bytes] | Trouble:
+        """As transport.Stream.lines."""
+        try:
+            async with asyncio.timeout(self._silence_s):
+                while not self._pieces and self._trouble is None:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            return Trouble(kind="timeout", why="silence")
+        if not self._process.alive:
+            raise asyncio.CancelledError
+        if self._pieces:
+            self._wire.history.steps += 1
+            piece = self._pieces.pop(0)
+            self._wire.streamed(self._process, self._question, piece)
+            return piece
+        assert self._trouble is not None
+        return self._trouble
+
+    def close(self) -> None:
+        """Give it up."""
+        self._dead = True
+        for handle in (self._delivery, self._timer):
+            if handle is not None:
+                handle.cancel()
+        self._subscription.wake = lambda: None
+        self._subscription.close()
+        if self in self._wire.streams:
+            self._wire.streams.remove(self)
+
+    def cut(self) -> None:
+        """The connection breaks; what had not arrived is lost."""
+        self._end(Trouble(kind="connection", why="reset by peer"))
+
+    def freeze(self) -> None:
+        """The peer vanishes without a word."""
+        self._dead = True
+
+    def _woken(self) -> None:
+        if self._delivery is None and not self._dead:
+            delay_s = self._wire.faults.event_delay_s()
+            self._delivery = self._loop.call_later(delay_s, self._deliver)
+
+    def _deliver(self) -> None:
+        self._delivery = None
+        if self._dead or self._trouble is not None:
+            return
+        faults = self._wire.faults
+        if faults.happens("silent streams"):
+            self._wire.history.count("fault: silent stream")
+            self.freeze()
+            return
+        lines = self._subscription.take(self._loop.time())
+        if faults.happens("broken streams"):
+            self._wire.history.count("fault: broken stream")
+            lines = lines[: len(lines) // 2]
+            self._take(lines)
+            self.cut()
+            return
+        self._take(lines)
+        if self._subscription.closed:
+            self._end(Trouble(kind="ended", why="the server ended the stream"))
+        else:
+            self._arm()
+
+    def _take(self, lines: list[bytes]) -> None:
+        for start in range(0, len(lines), PIECE):
+            piece = self._wire.faults.disturb(lines[start : start + PIECE])
+            self._pieces.append([line.rstrip(b"\n") for line in piece])
+        self._arrived.set()
+
+    def _end(self, trouble: Trouble) -> None:
+        if self._trouble is None:
+            self._trouble = trouble
+            self._arrived.set()
+
+    def _arm(self) -> None:
+        """Time alone brings bookmarks and the end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        due_s = self._subscription.next_s()
+        if due_s is not None:
+            self._timer = self._loop.call_at(max(due_s, self._loop.time()), self._woken)
+
+
+class SlurmEnd(httpx2.AsyncBaseTransport):
+    """The network below SlurmClient."""
+
+    def __init__(self, wire: Wire, process: Process) -> None:
+        self._wire = wire
+        self._process = process
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """One request."""
+        url = request.url
+        question = Question(
+            method=request.method,
+            path=unquote(url.path),
+            query=dict(url.params),
+            headers={key.lower(): value for key, value in request.headers.items()},
+            body=request.content,
+        )
+        try:
+            answer = await self._wire.ask(self._process, "slurm", question)
+        except WireError as error:
+            if error.kind == "refused":
+                raise httpx2.ConnectError("connection refused") from None
+            if error.kind == "half":
+                return httpx2.Response(200, stream=_Body(error.got, whole=False))
+            raise httpx2.ReadError("connection reset") from None
+        assert isinstance(answer, Answer)
+        headers = {"content-length": str(len(answer.body)), "content-type": answer.content_type}
+        return httpx2.Response(answer.status, headers=headers, stream=_Body(answer.body))
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, body: bytes, *, whole: bool = True) -> None:
+        self._body = body
+        self._whole = whole
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        half = len(self._body) // 2
+        for piece in (self._body[:half], self._body[half:]):
+            if piece:
+                yield piece
+        if not self._whole:
+            raise httpx2.ReadError("connection reset in the middle")
+
+
+class TokenFile(Token):
+    """A token that others replace; what we hold is as old as our last look."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text=text)
+        self.file = text
+        self._held = text
+
+    def current(self) -> str:
+        """What we hold."""
+        return self._held
+
+    def reread(self) -> str:
+        """Look again."""
+        self._held = self.file
+        return self._held

@@ -1,0 +1,157 @@
+"""What can go wrong with one call or one stream: drawn from the seed, each fault on or off."""
+
+import random
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.embedded.wire import Answer
+
+Side = Literal["kube", "slurm"]
+Loss = Literal["", "request", "answer"]
+NAMES = (
+    "lost requests",
+    "lost answers",
+    "silence",
+    "late requests",
+    "late answers",
+    "slow calls",
+    "half answers",
+    "refusals",
+    "broken streams",
+    "silent streams",
+    "duplicates",
+    "reordered events",
+    "late events",
+)
+SHARES = (0.01, 0.04, 0.15)
+SLURM_BUSY = msgspec.json.encode(
+    {"errors": [{"error_number": -1, "error": "Unspecified error"}], "meta": {}}
+)
+HTML = b"<html><body>502 Bad Gateway</body></html>"
+
+
+class Journey(Struct, frozen=True, kw_only=True):
+    """How one call fares. Times are seconds on the way out and on the way back."""
+
+    out_s: float
+    back_s: float
+    loss: Loss = ""
+    silent: bool = False
+    """What is lost leaves the connection open: the caller hears nothing until its deadline."""
+    half: bool = False
+    """The answer breaks off in the middle."""
+    instead: Answer | None = None
+    """Somebody before the server answers; the server never hears of it."""
+    words: str = ""
+    """The same for the history."""
+
+
+class Faults:
+    """Draws faults. Without `rng` the network is perfect and always takes the same time."""
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._rng = rng
+        self.shares: dict[str, float] = {}
+        """Fault → how often; those that are off are missing."""
+        self.small_pages = False
+        """The API server gives out less than it was asked for."""
+        self.streams_lists = True
+        """The API server knows WatchLists."""
+        if rng is not None:
+            on = 0.0 if rng.random() < 0.1 else rng.choice((0.15, 0.35, 0.6))
+            self.shares = {name: rng.choice(SHARES) for name in NAMES if rng.random() < on}
+            self.small_pages = rng.random() < 0.3
+            self.streams_lists = rng.random() < 0.7
+
+    def stop(self) -> None:
+        """From now on nothing goes wrong any more."""
+        self.shares = {}
+
+    def happens(self, name: str) -> bool:
+        """Whether this fault strikes now."""
+        share = self.shares.get(name)
+        return share is not None and self._rng is not None and self._rng.random() < share
+
+    def journey(self, side: Side) -> Journey:
+        """Draw the fate of one call."""
+        rng = self._rng
+        if rng is None:
+            return Journey(out_s=0.001, back_s=0.001)
+        out_s, back_s = rng.uniform(0.0003, 0.003), rng.uniform(0.0003, 0.003)
+        if not self.shares:
+            return Journey(out_s=out_s, back_s=back_s)
+        words = []
+        if self.happens("slow calls"):
+            out_s, back_s = out_s + rng.uniform(0, 1.5), back_s + rng.uniform(0, 1.5)
+            words.append("slow")
+        if self.happens("late requests"):
+            out_s += rng.choice((3.0, 12.0, 25.0)) * rng.random()
+            words.append("late request")
+        if self.happens("late answers"):
+            back_s += rng.choice((3.0, 12.0, 25.0)) * rng.random()
+            words.append("late answer")
+        return self._broken(side, words, out_s=out_s, back_s=back_s)
+
+    def _broken(self, side: Side, words: list[str], *, out_s: float, back_s: float) -> Journey:
+        loss: Loss = ""
+        if self.happens("lost requests"):
+            loss = "request"
+        elif self.happens("lost answers"):
+            loss = "answer"
+        silent = bool(loss) and self.happens("silence")
+        half = not loss and self.happens("half answers")
+        instead = self._refusal(side) if not loss and self.happens("refusals") else None
+        words += [f"lost {loss}"] if loss else []
+        words += [name for name, on in (("silence", silent), ("half", half)) if on]
+        words += [f"refused {instead.status}"] if instead else []
+        return Journey(
+            out_s=out_s,
+            back_s=back_s,
+            loss=loss,
+            silent=silent,
+            half=half,
+            instead=instead,
+            words=", ".join(words),
+        )
+
+    def _refusal(self, side: Side) -> Answer:
+        assert self._rng is not None
+        html = Answer(status=502, body=HTML, content_type="text/html")
+        if side == "slurm":
+            return self._rng.choice(
+                (html, Answer(status=500, body=SLURM_BUSY), Answer(body=SLURM_BUSY))
+            )
+        seconds = self._rng.choice(("1", "2", "7"))
+        later = Answer(status=429, body=b"Too many requests", headers={"Retry-After": seconds})
+        return self._rng.choice((html, later, Answer(status=500, body=b"")))
+
+    # Streams
+
+    def event_delay_s(self) -> float:
+        """From an event to its line."""
+        if self._rng is None:
+            return 0.001
+        late = self.happens("late events")
+        return self._rng.uniform(0.0, 8.0) if late else self._rng.uniform(0.0003, 0.003)
+
+    def disturb(self, lines: list[bytes]) -> list[bytes]:
+        """One piece of a stream as it arrives: events twice, or out of order within the piece."""
+        if not self.shares or self._rng is None or any(b'"type":"ERROR"' in one for one in lines):
+            return lines
+        lines = list(lines)
+        if self.happens("duplicates"):
+            again = self._rng.choice(lines)
+            if b'"type":"BOOKMARK"' not in again:
+                lines.insert(self._rng.randrange(len(lines) + 1), again)
+        if self.happens("reordered events"):
+            self._shuffle(lines)
+        return lines
+
+    def _shuffle(self, lines: list[bytes]) -> None:
+        """Bookmarks keep their place: they say that all before them was sent."""
+        assert self._rng is not None
+        places = [place for place, line in enumerate(lines) if b'"BOOKMARK"' not in line[:20]]
+        if len(places) == len(lines):
+            self._rng.shuffle(lines)

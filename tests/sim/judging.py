@@ -1,0 +1,125 @@
+"""What a change of ours means, by its before and after. Pure."""
+
+import msgspec
+
+from sunk_sync.embedded.slurm_node import Node
+from tests.sim import words
+from tests.sim.reads import Row, SlurmRead
+from tests.sim.wire import Exchange
+from tests.sim.words import Object
+
+Place = tuple[str, ...]
+"""What a write of ours is about."""
+
+
+def label_names(kind: str) -> frozenset[str]:
+    """Labels of ours on this kind of object."""
+    return frozenset(words.NODE_LABELS if kind == "Node" else ())
+
+
+def places(exchange: Exchange) -> list[Place]:
+    """What a write of ours is about: one in flight each."""
+    question = exchange.question
+    if exchange.side == "kube":
+        if question.method == "POST":
+            return []
+        manager = question.query.get("fieldManager", "")
+        field = "conditions" if question.path.endswith("/status") else manager
+        return [(question.path.removesuffix("/status"), field)]
+    body = msgspec.json.decode(question.body)
+    field = "comment" if "comment" in body else "state"
+    tail = question.path.rstrip("/").rpartition("/")[2]
+    names = body["name"] if tail == "nodes" else [tail]
+    return [("slurm_node", name, field) for name in names]
+
+
+def succeeded(exchange: Exchange) -> bool:
+    """The server did it."""
+    return getattr(exchange.answer, "status", 500) < 300
+
+
+def rest_of(an_object: Object) -> Object:
+    """Without what has a check of its own, and without what every write moves."""
+    metadata = {
+        key: value
+        for key, value in an_object["metadata"].items()
+        if key not in ("annotations", "labels", "managedFields", "resourceVersion", "generation")
+    }
+    spec = {key: value for key, value in an_object["spec"].items() if key != "unschedulable"}
+    status = {
+        key: value for key, value in an_object.get("status", {}).items() if key != "conditions"
+    }
+    return {**an_object, "metadata": metadata, "spec": spec, "status": status}
+
+
+def other_fields(node: Node) -> Node:
+    """Without what an update of state, reason and comment moves, or a listing counts anew."""
+    flags = node.flags - {"DRAIN", "NOT_RESPONDING", "FAIL"}
+    return msgspec.structs.replace(
+        node,
+        flags=flags,
+        reason="",
+        reason_s=0,
+        reason_user=None,
+        comment="",
+        listed_cpus=0,
+        listed_memory_mb=0,
+    )
+
+
+def is_drained_and_idle(read: SlurmRead) -> bool:
+    """The read showed DRAIN without a job."""
+    return read.row is not None and read.row.drained and not read.row.state & words.BUSY
+
+
+def why_not(was: Row, now: Row) -> str:
+    """The promise that this change of state or reason breaks; empty where it is ours to make."""
+    ours = words.is_our_text(was.reason)
+    if was.state & words.FROZEN:
+        return "frozen"
+    if was.drained and not ours:
+        return "ownership"
+    if now.drained:
+        return "" if words.is_our_text(now.reason) else "ownership"
+    if was.drained:
+        return "text" if words.is_our_text(now.reason) else ""
+    return "" if ours and not words.is_our_text(now.reason) else "ownership"
+
+
+def may(row: Row, now: Row) -> bool:
+    """Whether the same write, with or without a state, was ours to make on the node as read."""
+    states = (row.state, row.state | {"DRAIN"} if now.drained else row.state - {"DRAIN"})
+    return any(not why_not(row, Row(row.name, one, now.reason, row.comment)) for one in states)
+
+
+def mark_of(comment: str) -> dict[str, str]:
+    """What the comment of a Slurm node says of a Kubernetes cluster; empty where nothing."""
+    try:
+        mark = msgspec.json.decode(comment)["sunk-sync"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return {}
+    return mark if isinstance(mark, dict) else {}
+
+
+def causes_of_pod(pod: Object) -> set[str]:
+    """Reasons, without what follows, that this Pod stands for now."""
+    annotations, causes = words.annotations_of(pod), set()
+    if words.is_terminating(pod):
+        causes.add("k8s: pod terminating")
+    if words.PENDING_DELETION in annotations:
+        causes.add("k8s: pod pending deletion")
+    if annotations.get(words.CORDON, "false") not in ("", "false"):
+        causes.add("k8s: pod cordoned")
+    if not words.is_ready(pod) or words.is_finished(pod):
+        causes.add("k8s: pod not ready")
+    return causes
+
+
+def causes_of_node(node: Object) -> set[str]:
+    """Reasons, without what follows, that this Node stands for now."""
+    causes = set()
+    if node["spec"].get("unschedulable"):
+        causes.add("k8s: node cordoned")
+    if not words.is_ready(node):
+        causes.add("k8s: node not ready")
+    return causes

@@ -1,0 +1,1 @@
+"""Seeded defects in the product's source, each with the story of a real bug it stands for."""

@@ -1,0 +1,200 @@
+"""Defects of readers, writers and the way between."""
+
+from tests.sim.mutants.mutant import Mutant
+
+PRECONDITION, PUSH, OUTBOX = "slurm/precondition.py", "slurm/push.py", "outbox.py"
+LANE, WATCH = "lane.py", "kube/watch.py"
+
+MUTANTS = (
+    Mutant(
+        name="a foreign drain is overwritten",
+        story="The drain reason of an administrator was replaced on a later reconcile"
+        " (CHANGELOG 1.0.5 / 1.2.0).",
+        path=PRECONDITION,
+        old="        case _ if is_foreign_drain(node):",
+        new="        case _ if is_foreign_drain(node) and not node.reason:",
+    ),
+    Mutant(
+        name="a DOWN node is drained",
+        story="Draining a DOWN node replaced slurmctld's own reason, and the undrain that"
+        " followed returned a dead machine to service.",
+        path=PRECONDITION,
+        old="        case _ if is_frozen(node.state):",
+        new='        case _ if "FUTURE" in node.state:',
+    ),
+    Mutant(
+        name="RESUME instead of UNDRAIN",
+        story="RESUME also clears DOWN: a node that had died meanwhile was declared healthy.",
+        path=PRECONDITION,
+        old='        case Undrain():\n            return Change(state="UNDRAIN"',
+        new='        case Undrain():\n            return Change(state="RESUME"',
+    ),
+    Mutant(
+        name="another cluster's mark",
+        story="Two controllers of two clusters shared one Slurm and wrote over each other's marks"
+        " every second.",
+        path=PRECONDITION,
+        old="    if node.comment and (standing is None or standing.cluster != wanted.cluster):",
+        new="    if node.comment and standing is None:",
+    ),
+    Mutant(
+        name="stale cache read",
+        story="The precondition was checked against what was written last instead of a read:"
+        " a human's drain in between was lifted.",
+        path=PUSH,
+        old="        return await read_fresh(self._client, names, bulk=bulk, clock=self._clock)",
+        new="        known = {\n            name: Seen(name,"
+        " *self._written[name]) for name in names if name in self._written\n"
+        "        }\n        unknown = names - known.keys()\n"
+        "        return {**known, **await read_fresh(\n"
+        "            self._client, unknown, bulk=bulk, clock=self._clock)}",
+    ),
+    Mutant(
+        name="missing UID precondition",
+        story="A Pod was made anew under its name between the decision and the write; the new"
+        " one got the old one's conditions (operator#249).",
+        path="kube/apply.py",
+        old='        "metadata": {"name": reference.name, "uid": reference.uid, **wish.metadata},',
+        new='        "metadata": {"name": reference.name, **wish.metadata},',
+    ),
+    Mutant(
+        name="200 with errors",
+        story="slurmrestd answered 200 with errors in the body, and that passed for success"
+        " (operator PR#79).",
+        path="slurm/answers.py",
+        old="    if envelope.errors:\n",
+        new="    if envelope.errors and len(envelope.errors) > 1:\n",
+    ),
+    Mutant(
+        name="half a listing is a whole one",
+        story="A connection broke in the middle of a listing; every node after that was gone.",
+        path="slurm/poll.py",
+        old="        if isinstance(answer, Failure):\n            return answer\n"
+        "        if not answer.unchanged:",
+        new="        if isinstance(answer, Failure):\n"
+        "            if telling._started:\n"
+        "                await telling.end(self._time.clock())\n            return answer\n"
+        "        if not answer.unchanged:",
+    ),
+    Mutant(
+        name="lost wake-up",
+        story="A wish came while everybody slept and nobody was woken: it waited for the next"
+        " event of any kind (bridge#51).",
+        path=LANE,
+        old="        if released:\n",
+        new="        if released and not self._ready:\n",
+    ),
+    Mutant(
+        name="lost wish",
+        story="Found by the simulator (seed 79): the event of our write came before its answer,"
+        " the answer was remembered, and the same wish was never carried out again.",
+        path=OUTBOX,
+        old="        if slot.wish is None:\n            return\n        if slot.stirred",
+        new="        if slot.stirred",
+    ),
+    Mutant(
+        name="undone before it was answered",
+        story="The news that a human had undone our write was older than its answer, which then"
+        " counted as the end of the matter.",
+        path=OUTBOX,
+        old="        if slot.stirred and slot.wish == action:",
+        new="        if slot.stirred and slot.wish is None:",
+    ),
+    Mutant(
+        name="two at once",
+        story="A second request for the same node was sent before the first was answered, and"
+        " they arrived the other way round.",
+        path=LANE,
+        old="return self.wish is not None and self.in_flight is None and self.wish != self.settled",
+        new="return self.wish is not None and self.wish != self.settled",
+    ),
+    Mutant(
+        name="hammering",
+        story="Every failed request was sent again at once; an API server that had just come back"
+        " went down again (soperator SCHED-1214).",
+        path=OUTBOX,
+        old="            slot.not_before_s = now + self._backoff_s(slot.attempts,"
+        " outcome.retry_after_s)",
+        new="            slot.not_before_s = now",
+    ),
+    Mutant(
+        name="status thrash",
+        story="Conditions of one node were written many times a second while jobs started and"
+        " ended (operator CHANGELOG, status thrash).",
+        path=OUTBOX,
+        old="PACE_S = 1.0",
+        new="PACE_S = 0.001",
+    ),
+    Mutant(
+        name="Unknown out of turn",
+        story="Found by the simulator (seed 40): in the second in which Slurm went blind a Node"
+        " was written twice.",
+        path=OUTBOX,
+        old="            return max(self._unknown_next_s, paced_s)",
+        new="            return self._unknown_next_s",
+    ),
+    Mutant(
+        name="unbounded wait",
+        story="A connection that nobody answered was waited for for ever; only a restart helped"
+        " (operator#239).",
+        path="slurm/wire.py",
+        old="        async with asyncio.timeout(max(question.timeout_s, 0)):",
+        new="        async with asyncio.timeout(None):",
+    ),
+    Mutant(
+        name="a silent watch",
+        story="A load balancer forgot the connection of a watch; nothing came any more, and"
+        " nobody noticed for hours.",
+        path=WATCH,
+        old="SILENCE_S = 100.0",
+        new="SILENCE_S = 1e9",
+    ),
+    Mutant(
+        name="410 taken lightly",
+        story="After a compaction the watch was opened again and again at a version that was"
+        " gone, instead of listing anew.",
+        path=WATCH,
+        old="            if trouble.status == GONE:\n               "
+        " return trouble\n            lived",
+        new="            lived",
+    ),
+    Mutant(
+        name="token kept for good",
+        story="The token was replaced in time, and the process went on with the old one until it"
+        " was restarted (operator#240).",
+        path="slurm/endpoint.py",
+        old="            newer = self._line.token.reread()",
+        new="            newer = token",
+    ),
+    Mutant(
+        name="Retry-After ignored",
+        story="Priority and fairness asked for a second of peace and got none.",
+        path="kube/push.py",
+        old="        return Unsure(action, why, trouble.retry_after_s)\n    return Refused",
+        new="        return Unsure(action, why)\n    return Refused",
+    ),
+    Mutant(
+        name="deletions skipped in a slice",
+        story="Events of one kind were dropped when they came together with others: a Pod that"
+        " was gone stayed in the picture until the next listing.",
+        path="kube/reading.py",
+        old="                return self._deleted(event.observed)",
+        new="                return None",
+    ),
+    Mutant(
+        name="a 404 of somebody else",
+        story="A proxy answered 404 for the API server, and every Pod counted as gone.",
+        path="kube/push.py",
+        old="    elif answer.status == 404 and answer.reason =="
+        ' "NotFound" and answer.subject == look.name:',
+        new="    elif answer.status == 404:",
+    ),
+    Mutant(
+        name="a condition that is not there any more",
+        story="Our conditions could not be taken away from objects restored from a backup, for"
+        " nobody owned them.",
+        path="kube/apply.py",
+        old="    if isinstance(action, SetConditions) and not action.conditions:",
+        new="    if isinstance(action, SetConditions) and action.conditions is None:",
+    ),
+)

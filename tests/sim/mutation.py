@@ -1,0 +1,96 @@
+"""Applies each seeded defect to a copy and demands that some suite notices it."""
+
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from tests.sim.mutants import deciding, doing
+from tests.sim.mutants.mutant import Mutant
+
+ROOT = Path(__file__).parent.parent.parent
+CATALOGUE = (*deciding.MUTANTS, *doing.MUTANTS)
+LIMIT_S = 400.0
+SUITES = (
+    ("rules", ("tests/rules",)),
+    ("core", ("tests/core", "--deselect", "tests/core/test_histories_can_fail.py")),
+    ("stories", ("tests/sim/test_crash_points.py", "-k", "story")),
+    ("seeds", ("tests/sim/test_seeds.py", "-k", "hour")),
+    ("wire", ("tests/wire",)),
+    ("crash points", ("tests/sim/test_crash_points.py",)),
+)
+"""In the order in which they are tried: the quickest first."""
+
+
+class Killed(Struct, frozen=True):
+    """By which suite, empty for none, and after how long in all."""
+
+    mutant: Mutant
+    by: str
+    seconds: float
+
+
+def kill(mutant: Mutant) -> Killed:
+    """Try the suites one after the other."""
+    begun_s = time.perf_counter()
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place)
+        _copy(copy)
+        mutant.apply(copy / "sunk_sync")
+        for name, arguments in SUITES:
+            if not _passes(copy, arguments):
+                return Killed(mutant, name, time.perf_counter() - begun_s)
+    return Killed(mutant, "", time.perf_counter() - begun_s)
+
+
+def unsound() -> str:
+    """The suite that fails without any defect; empty for none."""
+    with tempfile.TemporaryDirectory() as place:
+        _copy(Path(place))
+        failing = (name for name, arguments in SUITES if not _passes(Path(place), arguments))
+        return next(failing, "")
+
+
+def _copy(place: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", "real", "bench")
+    for name in ("sunk_sync", "tests"):
+        shutil.copytree(ROOT / name, place / name, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", place)
+
+
+def _passes(place: Path, arguments: tuple[str, ...]) -> bool:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, timeout=LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def main(*, processes: int, only: str = "") -> int:
+    """The table; 1 where a mutant survives, 2 where a suite fails by itself."""
+    chosen = [mutant for mutant in CATALOGUE if only in mutant.name]
+    begun_s = time.perf_counter()
+    survivors = 0
+    with multiprocessing.Pool(processes) as pool:
+        whole = pool.apply_async(unsound)
+        for killed in pool.imap(kill, chosen, chunksize=1):
+            survivors += not killed.by
+            by = killed.by or "SURVIVED"
+            print(f"{killed.mutant.name:<46} {by:<14} {killed.seconds:6.1f} s", flush=True)
+        failing = whole.get()
+    if failing:
+        print(f"{failing} fails without any defect: the table says nothing")
+        return 2
+    took_s = time.perf_counter() - begun_s
+    print(f"{len(chosen)} mutants, {survivors} survived, {took_s:.0f} s")
+    return 1 if survivors else 0

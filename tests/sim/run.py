@@ -1,0 +1,275 @@
+"""One run from one seed: a broken hour, then faults and people stop, then everything must rest."""
+
+import asyncio
+import random
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from sunk_sync.embedded.slurm_memory import Knobs, Setup
+from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.settings import Settings
+from tests import clock
+from tests.sim import words
+from tests.sim.cast import PERSON, Cast
+from tests.sim.checks import Checks
+from tests.sim.ends import TokenFile
+from tests.sim.faults import Faults
+from tests.sim.history import BrokenPromiseError, History
+from tests.sim.life import Life
+from tests.sim.people import People
+from tests.sim.rest import clear_hosts, unrest
+from tests.sim.weather import Weather
+from tests.sim.wire import Exchange, Moment, Wire
+from tests.sim.worlds import Worlds
+
+ACTS = 110
+STEPS_MIN = 300
+"""A run with few hosts and rare polls takes more acts."""
+GAPS_S = (0.0, 0.001, 0.005, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
+REST_WITHIN_S = 900.0
+"""From the end of all faults; a breaker of one drain a minute takes its time."""
+LOOK_EVERY_S = 20.0
+QUIET_S = 600.0
+QUIET_ROUNDS_MAX = 4
+"""A slurmd that died before may be noticed only now."""
+SETTLE_S = 100.0
+"""Streams that froze are given up within this time; jobs have ended."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of one run."""
+
+    seed: int
+    steps: int
+    virtual_s: float
+    counts: dict[str, int]
+    broken: str = ""
+    tail: str = ""
+
+
+class Run:
+    """One seed. `play` once, in a VirtualLoop."""
+
+    def __init__(self, seed: int, history: History) -> None:
+        self.seed = seed
+        self.history = history
+        rng = self._rng = random.Random(f"run {seed}")
+        hosts = rng.choice((1, 2, 3, 3, 5))
+        self.tidy = rng.random() < 0.5
+        self.settings = _settings(rng)
+        self.worlds = Worlds(_setup(rng, hosts), history, cluster=7)
+        self.faults = Faults(random.Random(f"faults {seed}"))
+        self.wire = Wire(self.worlds, self.faults, history)
+        self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
+        self.people = People(random.Random(f"people {seed}"), self.cast, tidy=self.tidy)
+        self.token = TokenFile("token-0")
+        self.weather = Weather(random.Random(f"weather {seed}"), self.wire, self.token)
+        self.crashes = rng.random() < 0.4
+        self.race = rng.choice((0.0, 0.0, 0.3))
+        """How often somebody writes between our read of a Slurm node and our write."""
+        self.wire.at = self._at
+        self.stops = rng.random() < 0.2
+        self._lives = 0
+        self._storming = False
+        _furnish(self.cast, rng)
+        limit = self.settings.max_drains_per_minute
+        self.checks = Checks(self.worlds, history, drains_a_minute=20 if limit is None else limit)
+        self.wire.witnesses.append(self.checks)
+        self.life = self._live()
+
+    def _live(self) -> Life:
+        self._lives += 1
+        life = Life(
+            self.wire,
+            self.settings,
+            number=self._lives,
+            token=self.token,
+            seed=str(self.seed),
+        )
+        self.wire.on_streamed[:] = [self.checks.begin(life.process).streamed]
+        return life
+
+    async def play(self) -> None:
+        """To the end. Raises BrokenPromiseError."""
+        try:
+            await self._broken_hour()
+            await self._heal()
+            await self._come_to_rest()
+            await self._stay_at_rest()
+        finally:
+            await self.life.crash()
+        self.history.raise_broken()
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.life.check()
+        self.history.raise_broken()
+
+    async def _broken_hour(self) -> None:
+        rng = self._rng
+        storm = rng.choice((0.05, 0.15, 0.4))
+        self._storming = True
+        acts = 0
+        while acts < ACTS or self.history.steps < STEPS_MIN:
+            acts += 1
+            await self._sleep(rng.choice(GAPS_S) * rng.random() * 2)
+            what = rng.random()
+            if what < 0.02 and self.crashes:
+                await self._crash()
+            elif what < 0.03 and self.stops:
+                await self.life.stop()
+                self.life = self._live()
+            elif rng.random() < storm:
+                self.weather.act()
+            else:
+                self.people.act()
+
+    def _at(self, moment: Moment, exchange: Exchange) -> None:
+        """S0: a human is faster than our write."""
+        read = exchange.side == "slurm" and "/node/" in exchange.question.path
+        if moment != "served" or exchange.writes or not read or not self._storming:
+            return
+        if self._rng.random() < self.race:
+            name = exchange.question.path.rpartition("/")[2]
+            self.people.meddle(name)
+
+    async def _crash(self) -> None:
+        """At any await: a few turns of the loop from now."""
+        for _ in range(self._rng.randrange(12)):
+            await asyncio.sleep(0)
+        self.history.count("fault: our own crash")
+        await self.life.crash()
+        await asyncio.sleep(self._rng.choice((0.0, 0.0, 1.0, 30.0)))
+        self.life = self._live()
+
+    # The second phase
+
+    async def _heal(self) -> None:
+        """No fault any more, nobody does anything; what is broken in the worlds stays so."""
+        self.history.note("healed", "faults and people stop")
+        self._storming = False
+        self.faults.stop()
+        self.weather.calm()
+        now_s = self.worlds.now_s
+        slurm = self.worlds.slurm
+        for job in list(slurm.jobs.values()):
+            if job.state in ("PENDING", "RUNNING"):
+                self.worlds.act(PERSON, partial(slurm.cancel, job.job_id, now_s=now_s))
+        await self._sleep(SETTLE_S)
+
+    async def _come_to_rest(self) -> None:
+        by_s = self.worlds.now_s + REST_WITHIN_S
+        while found := self._unrest():
+            if self.worlds.now_s >= by_s:
+                pending = "\n  ".join(self.life.pending() or ["nothing is pending"])
+                self.history.break_promise("rest", "\n  ".join([*found, "pending:", pending]))
+            await self._sleep(LOOK_EVERY_S)
+
+    def _unrest(self) -> list[str]:
+        slurm = self.worlds.slurm
+        if any(job.state == "RUNNING" or job.ending for job in slurm.jobs.values()):
+            return ["jobs are still ending"]
+        if held := [words for words in self.life.pending() if "is kept back" in words]:
+            return held
+        return unrest(self.worlds, self.settings) or self.life.unfinished()
+
+    async def _stay_at_rest(self) -> None:
+        """Nothing is wanted, and ten more minutes in which nothing happens write nothing."""
+        await self._sleep(2 * LOOK_EVERY_S)
+        for _ in range(QUIET_ROUNDS_MAX):
+            sent, happened = self.checks.sent_writes, self.checks.others_changed
+            await self._sleep(QUIET_S)
+            if self.checks.others_changed == happened:
+                break
+            await self._come_to_rest()
+        if self.checks.sent_writes != sent:
+            self.history.break_promise("quiet", "written though nothing changed")
+        if found := self._unrest():
+            self.history.break_promise("rest", "\n  ".join(found))
+        spoken, hosts = clear_hosts(self.worlds, self.settings)
+        self.history.counts["hosts checked at rest"] += spoken
+        self.history.counts["hosts"] += hosts
+        self.history.raise_broken()
+
+
+def _settings(rng: random.Random) -> Settings:
+    return Settings(
+        slurm_api_base=("http://restd:6820",),
+        slurmd_namespace=rng.choice((("slurm",), ("slurm",), ("slurm", "slurm-b"))),
+        slurm_poll_interval_s=rng.choice((1.0, 1.0, 2.5, 10.0)),
+        cordon_on_slurm_drain=rng.random() < 0.35,
+        max_drains_per_minute=rng.choice((None, None, None, 1, 2)),
+        node_not_ready_grace_s=rng.choice((40.0, 40.0, 5.0)),
+    )
+
+
+def _setup(rng: random.Random, hosts: int) -> Setup:
+    return Setup(
+        nodes=[NodeSpec(name=f"n{number}") for number in range(1, hosts + 1)],
+        generation=rng.choice(("26.05", "24.11")),
+        knobs=Knobs(
+            reconfigure_forgets_comments=rng.random() < 0.5,
+            boot_s=rng.choice((5.0, 60.0)),
+            slurmd_timeout_s=rng.choice((20.0, 90.0)),
+            ping_every_s=rng.choice((5.0, 100.0)),
+            return_to_service=rng.choice((2, 1, 0)),
+        ),
+    )
+
+
+def _furnish(cast: Cast, rng: random.Random) -> None:
+    """Hosts as they are before we come."""
+    for name, node in zip(cast.slurm_nodes, cast.nodes, strict=True):
+        kind = rng.choice(("pod", "pod", "pod", "hostname", "annotated pod", "node"))
+        annotations = {words.SLURM_NODE: name} if kind == "node" else {}
+        cast.worlds.act(PERSON, partial(cast.worlds.kube.add_node, node, annotations=annotations))
+        if kind != "node":
+            add_pod = partial(
+                cast.add_pod,
+                name if kind == "pod" else f"slurmd-{name}",
+                node=node,
+                claims=name if kind == "annotated pod" else "",
+                hostname=name if kind == "hostname" else "",
+            )
+            cast.worlds.act(PERSON, add_pod)
+
+
+def _breaks(history: History) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """What nobody catches is a bug, of ours or of the simulator."""
+
+    def tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        told = "".join(traceback.format_exception(error)) if error else context["message"]
+        history.break_promise("uncaught", told)
+
+    return tell
+
+
+def run_seed(seed: int, *, aloud: bool = False) -> Outcome:
+    """Run one seed to its end."""
+    history = History(aloud=aloud)
+    broken = tail = ""
+    virtual_s = 0.0
+
+    async def story() -> float:
+        asyncio.get_running_loop().set_exception_handler(_breaks(history))
+        begun_s = clock.now()
+        await Run(seed, history).play()
+        return clock.now() - begun_s
+
+    try:
+        virtual_s = clock.run(story())
+    except BrokenPromiseError as error:
+        broken, tail = str(error), history.tail()
+    return Outcome(
+        seed=seed,
+        steps=history.steps,
+        virtual_s=virtual_s,
+        counts=dict(history.counts),
+        broken=broken,
+        tail=tail,
+    )

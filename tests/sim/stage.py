@@ -1,0 +1,241 @@
+"""A small fixed world in which a scripted story plays, with crashes where they are wanted."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from sunk_sync.embedded.slurm_memory import Knobs, Setup
+from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.settings import Settings
+from tests import clock
+from tests.sim import words
+from tests.sim.cast import PERSON, Cast
+from tests.sim.checks import Checks
+from tests.sim.ends import TokenFile
+from tests.sim.faults import Faults
+from tests.sim.history import BrokenPromiseError, History
+from tests.sim.judging import mark_of
+from tests.sim.life import Life
+from tests.sim.reads import row_of
+from tests.sim.rest import unrest
+from tests.sim.wire import Exchange, Moment, Wire, breaks_calls
+from tests.sim.worlds import Worlds
+
+HOSTS = ("1", "2", "3")
+BEGIN_S = 5.0
+RESTART_S = 1.0
+SETTLE_S = 75.0
+TRIES = 12
+NAMESPACE = "slurm"
+
+Step = tuple[float, Callable[["Stage"], object]]
+"""So many seconds after the step before, this happens."""
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """A story and its end."""
+
+    rows: str
+    """Which rows of the behaviour it is about."""
+    steps: tuple[Step, ...]
+    end: Mapping[str, str | None] = {}
+    """Slurm node → reason of its drain in the end; None: not drained."""
+    settings: Mapping[str, Any] = {}
+    knobs: Mapping[str, Any] = {}
+    pages: bool = False
+    """The API server knows no WatchLists and gives out two objects a page."""
+
+
+class Point(Struct, frozen=True):
+    """Where a crash can be put: the how-manieth moment of one life, in words."""
+
+    number: int
+    words: str
+    writes: bool
+    """It is about a write, before it leaves or when it was done."""
+
+
+class Stage:
+    """Three hosts n1-n3 on Nodes k1-k3, and the service. `crashes`: one point for each life."""
+
+    def __init__(
+        self, scenario: Scenario, *, history: History, crashes: tuple[int, ...] = ()
+    ) -> None:
+        self.scenario = scenario
+        self.history = history
+        self.points: list[Point] = []
+        """Moments of the last life that was not to crash."""
+        self._crashes = list(crashes)
+        self._seed = f"{scenario.rows} {crashes}"
+        self.settings = Settings(
+            slurm_api_base=("http://restd:6820",),
+            slurmd_namespace=(NAMESPACE,),
+            slurm_poll_interval_s=5.0,
+            **scenario.settings,
+        )
+        self.worlds = Worlds(_setup(scenario), history, cluster=3)
+        self.kube, self.slurm = self.worlds.kube, self.worlds.slurm
+        faults = Faults()
+        if scenario.pages:
+            faults.small_pages, faults.streams_lists = True, False
+        self.wire = Wire(self.worlds, faults, history)
+        self.wire.at = self._at
+        self.cast = Cast(self.worlds, len(HOSTS), namespaces=(NAMESPACE,))
+        for number in HOSTS:
+            self.act(partial(self.kube.add_node, f"k{number}"))
+            self.act(partial(self.cast.add_pod, f"n{number}", node=f"k{number}"))
+        limit = self.settings.max_drains_per_minute
+        self.checks = Checks(self.worlds, history, drains_a_minute=limit or 20)
+        self.wire.witnesses.append(self.checks)
+        self.token = TokenFile("token")
+        self._lives = 0
+        self._restarting: asyncio.Task[None] | None = None
+        self._live()
+
+    # --- what stories do
+
+    @property
+    def now_s(self) -> float:
+        """Second of the worlds."""
+        return self.worlds.now_s
+
+    def act(self, doing: Callable[[], object]) -> None:
+        """A person does it, now."""
+        answer = self.worlds.try_to(PERSON, doing)
+        self.history.note("people", "" if answer is None else str(answer)[:80])
+
+    def expect(self, name: str, reason: str | None) -> None:
+        """BrokenPromiseError where the Slurm node is not drained so, or is."""
+        row = row_of(self.slurm.nodes[name])
+        standing = row.reason if row.drained else None
+        if standing != reason:
+            raise BrokenPromiseError(f"story: {name} is drained {standing!r}, not {reason!r}")
+
+    # --- lives
+
+    def _live(self) -> None:
+        self._lives += 1
+        self.points.clear()
+        self.life = Life(
+            self.wire, self.settings, number=self._lives, token=self.token, seed=self._seed
+        )
+        self.wire.on_streamed[:] = [self.checks.begin(self.life.process).streamed]
+
+    def _at(self, moment: Moment, exchange: Exchange) -> None:
+        if exchange.process is not self.life.process or not exchange.process.alive:
+            return
+        if not _counts(moment, exchange):
+            return
+        writes = exchange.writes and moment in ("sent", "served")
+        point = Point(len(self.points), f"{moment} {exchange}", writes)
+        self.points.append(point)
+        if self._crashes and self._crashes[0] == point.number:
+            self._crashes.pop(0)
+            self.history.note("service", "killed at", point.words)
+            if moment != "after":
+                breaks_calls(self.life.process)
+            self._restarting = asyncio.get_running_loop().create_task(self._restart(self.life))
+
+    async def _restart(self, life: Life) -> None:
+        await life.crash()
+        await asyncio.sleep(RESTART_S)
+        self._live()
+
+    # --- the play
+
+    async def play(self) -> dict[str, Any]:
+        """Every step, then rest: what the worlds look like in the end."""
+        try:
+            await self._sleep(BEGIN_S)
+            for after_s, doing in self.scenario.steps:
+                await self._sleep(after_s)
+                self.act(partial(doing, self))
+            await self._rest()
+            for name, reason in self.scenario.end.items():
+                self.expect(name, reason)
+            self.history.raise_broken()
+            return picture(self.worlds)
+        finally:
+            if self._restarting is not None and not self._restarting.done():
+                await self._restarting
+            await self.life.crash()
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.life.check()
+        self.history.raise_broken()
+
+    async def _rest(self) -> None:
+        await self._sleep(SETTLE_S)
+        for _ in range(TRIES):
+            found = unrest(self.worlds, self.settings)
+            if not found:
+                return
+            await self._sleep(SETTLE_S / 3)
+        pending = "; ".join(self.life.pending()) or "nothing"
+        raise BrokenPromiseError(f"rest: {'; '.join(found)}; pending: {pending}")
+
+
+def _counts(moment: Moment, exchange: Exchange) -> bool:
+    """Polls that bring nothing new are no points of their own: all but the first few."""
+    poll = exchange.side == "slurm" and exchange.question.path.endswith("/nodes/")
+    if poll and not exchange.writes and exchange.process.polls > 2:
+        return False
+    return moment in ("sent", "served", "after", "piece")
+
+
+def _setup(scenario: Scenario) -> Setup:
+    knobs: dict[str, Any] = {"slurmd_timeout_s": 20.0, "boot_s": 5.0, **scenario.knobs}
+    return Setup(nodes=[NodeSpec(name=f"n{number}") for number in HOSTS], knobs=Knobs(**knobs))
+
+
+def picture(worlds: Worlds) -> dict[str, Any]:
+    """Both worlds as far as we may have changed them, without numbers that count our writes."""
+    uids = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in worlds.kube.pods()}
+    shown: dict[str, Any] = {}
+    for name, node in worlds.slurm.nodes.items():
+        row = row_of(node)
+        mark = dict(mark_of(row.comment))
+        if "uid" in mark:
+            mark["uid"] = uids.get(mark["uid"], "gone")
+        shown[f"slurm {name}"] = (sorted(row.state), row.reason, mark or row.comment)
+    for an_object in (*worlds.kube.nodes(), *worlds.kube.pods()):
+        conditions = {
+            type_: (one["status"], one.get("message") or "")
+            for type_, one in words.conditions_of(an_object).items()
+        }
+        shown[f"kube {an_object['metadata']['name']}"] = (
+            dict(words.annotations_of(an_object)),
+            dict(words.labels_of(an_object)),
+            bool(an_object["spec"].get("unschedulable")),
+            conditions,
+        )
+    return shown
+
+
+def play(
+    scenario: Scenario, *, crashes: tuple[int, ...] = (), aloud: bool = False
+) -> tuple[dict[str, Any], list[Point], History]:
+    """One play: its end, the points of its last life, and its history.
+
+    Raises BrokenPromiseError.
+    """
+    history = History(aloud=aloud)
+
+    async def story() -> tuple[dict[str, Any], list[Point]]:
+        asyncio.get_running_loop().set_exception_handler(_uncaught(history))
+        stage = Stage(scenario, history=history, crashes=crashes)
+        return await stage.play(), stage.points
+
+    end, points = clock.run(story())
+    return end, points, history
+
+
+def _uncaught(history: History) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    def tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        history.break_promise("uncaught", str(context.get("exception") or context["message"]))
+
+    return tell

@@ -1,0 +1,124 @@
+"""Every checker of the simulator fails where the production code is broken on purpose."""
+
+from typing import Any
+
+import pytest
+
+from sunk_sync import outbox, policy
+from sunk_sync.actions import Undrain
+from sunk_sync.facts import SlurmNode
+from sunk_sync.kube.reading import Reading
+from sunk_sync.rules import drain, mirror, retire
+from sunk_sync.rules.drain import Cause
+from sunk_sync.slurm import precondition, push
+from sunk_sync.slurm.fresh import Seen
+from sunk_sync.table import Table
+from sunk_sync.verdict import Ruling
+from tests.sim.history import BrokenPromiseError
+from tests.sim.run import run_seed
+from tests.sim.scenarios import SCENARIOS
+from tests.sim.stage import play
+
+SEEDS = range(60)
+
+
+def first_failure(*stories: str) -> str:
+    """The check that fails first: in these stories, then in as many seeds as it takes."""
+    for name in stories:
+        try:
+            play(SCENARIOS[name])
+        except BrokenPromiseError as error:
+            return str(error).partition(":")[0]
+    for seed in SEEDS:
+        broken = run_seed(seed).broken
+        if broken:
+            return broken.partition(":")[0]
+    return ""
+
+
+async def _remembered(*arguments: Any, **_: Any) -> Any:
+    """No read at all: whatever it was, it is idle."""
+    _, names = arguments
+    return {
+        name: Seen(name, SlurmNode(name=name, state=frozenset({"IDLE"})), 0.0) for name in names
+    }
+
+
+def _gone_unasked(*_: object) -> Cause:
+    return Cause("k8s: pod terminated", "missing", absence=True)
+
+
+def _lift_empty(slurm_node: SlurmNode) -> Ruling:
+    lifts = "DRAIN" in slurm_node.state and not slurm_node.reason
+    return Ruling((Undrain(slurm_node.name, "lifted"),) if lifts else ())
+
+
+def _never(*_: object, **__: object) -> bool:
+    return False
+
+
+Broken = tuple[list[tuple[object, str, object]], tuple[str, ...], set[str]]
+BROKEN: dict[str, Broken] = {
+    "written without a read (S0)": (
+        [(push, "read_fresh", _remembered)], ("a node is cordoned",), {"unread"},
+    ),
+    "a foreign drain is drained over (S11)": (
+        [(drain, "is_foreign_drain", _never), (precondition, "is_foreign_drain", _never)],
+        ("a human drained before",), {"ownership"},
+    ),
+    "a DOWN node is drained (S13)": (
+        [(drain, "is_frozen", _never), (precondition, "is_frozen", _never)],
+        ("a node that is down",), {"frozen"},
+    ),
+    "an empty reason is lifted (S15)": (
+        [(drain, "_no_cause", _lift_empty), (precondition, "is_foreign_drain", _never),
+         (precondition, "is_ours", lambda _: True)],
+        ("a drain without a reason",), {"ownership", "story"},
+    ),
+    "an absence counts unasked (S7)": (
+        [(drain, "_open", _gone_unasked)], ("a pod is gone",), {"evidence"},
+    ),
+    "written before all was listed": (
+        [(policy, "_why_not", lambda *_: ""), (policy, "_all_may", lambda _: True)],
+        ("nothing happens",), {"unlisted"},
+    ),
+    "the pace is lost (M1)": ([(outbox, "PACE_S", 0.0)], ("and uncordoned",), {"pace"}),
+    "the breaker is off (S19)": (
+        [(policy, "drain_limit", lambda _: 1000)],
+        ("more drains than the breaker lets through",), {"rate"},
+    ),
+    "drained before a read says so (S6)": (
+        [(retire, "is_busy", _never)],
+        ("a pod is to be deleted while a job runs",), {"drained"},
+    ),
+    "a cause is overlooked (S3)": (
+        [(drain, "_pod_cordoned", lambda *_: None),
+         (drain, "CAUSES", tuple(one for one in drain.CAUSES if one.__name__ != "_pod_cordoned"))],
+        ("a pod is cordoned",), {"rest", "story"},
+    ),
+    "shown again without a change (M5)": (
+        [(mirror, "_drain_pair", lambda _: (("x", "old"),))], (), {"quiet", "rest"},
+    ),
+    "deletions are never heard (F3)": (
+        [(Reading, "_deleted", lambda *_: None)], ("a pod is gone",), {"rest", "story"},
+    ),
+    "an answer hides that its Pod left the selector": (
+        [(Table, "remove", lambda *_, **__: None)], ("a node is gone",), {"rest", "story"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_promise_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Within a story, or within so many seeds."""
+    changes, stories, checks = BROKEN[what]
+    for where, name, instead in changes:
+        monkeypatch.setattr(where, name, instead)
+    assert first_failure(*stories) in checks
+
+
+def test_an_unbroken_service_breaks_nothing() -> None:
+    """The same stories without any change."""
+    names = {name for _, stories, _ in BROKEN.values() for name in stories}
+    for name in sorted(names):
+        play(SCENARIOS[name])

@@ -1,0 +1,38 @@
+"""A sample of broken hours, and one replayed. `python -m tests.sim --seeds 10000` runs many."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.sim.run import STEPS_MIN, run_seed
+
+SEEDS = range(int(os.environ.get("SUNK_SYNC_SEEDS", "50")))
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_every_broken_hour_keeps_every_promise_and_comes_to_rest() -> None:
+    """Faults of all kinds, people on both sides, crashes of our own: S0-S20, M1-M8, F1-F11."""
+    broken = {}
+    for seed in SEEDS:
+        outcome = run_seed(seed)
+        assert outcome.steps >= STEPS_MIN
+        if outcome.broken:
+            broken[seed] = f"{outcome.broken}\n{outcome.tail}"
+    assert not broken, "replay: python -m tests.sim SEED -v"
+
+
+def test_one_seed_is_one_run_in_every_process() -> None:
+    """Whatever the order of sets and dicts: the histories are the same, line by line."""
+    told = [_history(seed=7, hashes=hashes) for hashes in ("1", "2")]
+    assert told[0] == told[1]
+    assert told[0].count("\n") > STEPS_MIN
+
+
+def _history(*, seed: int, hashes: str) -> str:
+    command = [sys.executable, "-m", "tests.sim", str(seed), "-v"]
+    environment = {**os.environ, "PYTHONHASHSEED": hashes}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout

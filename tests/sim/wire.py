@@ -1,0 +1,317 @@
+"""The way between our process and the worlds: every call and every stream passes here."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from sunk_sync.embedded.kube_watch import Subscription
+from sunk_sync.embedded.slurm_reply import SlurmAnswer
+from sunk_sync.embedded.wire import Answer, Question
+from tests.sim.faults import Faults, Journey, Side
+from tests.sim.history import History
+from tests.sim.worlds import US, Worlds
+
+Moment = Literal["sent", "served", "after", "piece"]
+"""Before a call leaves, when the server did it, a little after its answer or a piece of a stream
+was taken in."""
+AFTER_TURNS = 3
+"""Turns of the loop that "a little after" is."""
+AGAIN_S = 0.5
+"""slurmrestd looks for its slurmctld this often."""
+READS = ("GET",)
+
+
+class WireError(Exception):
+    """A call came to nothing. `kind`: refused (nothing was sent), broken, half."""
+
+    def __init__(self, kind: Literal["refused", "broken", "half"], got: bytes = b"") -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.got = got
+
+
+class Process(Struct):
+    """One life of our process, as the wire knows it."""
+
+    number: int
+    alive: bool = True
+    polls: int = 0
+    """Listings of Slurm nodes that were asked for."""
+
+
+def breaks_calls(process: Process) -> None:
+    """From now on nothing reaches this process, and nothing leaves it."""
+    process.alive = False
+
+
+class Exchange(Struct, kw_only=True):
+    """One call of ours. Times are seconds; None: not yet, or never."""
+
+    number: int
+    process: Process
+    side: Side
+    question: Question
+    sent_s: float
+    served_s: float | None = None
+    taken_s: float | None = None
+    answer: Answer | Subscription | None = None
+
+    @property
+    def writes(self) -> bool:
+        """It can change something."""
+        return self.question.method not in READS
+
+    def __str__(self) -> str:
+        query = "&".join(f"{key}={value}" for key, value in self.question.query.items())
+        return f"#{self.number} {self.question.method} {self.question.path}" + (
+            f"?{query}" if query else ""
+        )
+
+
+class Witness(Protocol):
+    """Sees every call of ours."""
+
+    def sent(self, exchange: Exchange) -> None:
+        """It leaves our process."""
+
+    def serving(self, exchange: Exchange) -> None:
+        """It is at the server, which does it now."""
+
+    def served(self, exchange: Exchange) -> None:
+        """The server did it."""
+
+    def taken(self, exchange: Exchange) -> None:
+        """Our process has the answer."""
+
+    def half_taken(self, exchange: Exchange, body: bytes) -> None:
+        """Our process has the first part of the answer."""
+
+    def over(self, exchange: Exchange) -> None:
+        """Our process waits for it no longer."""
+
+
+class Broken(Protocol):
+    """A stream that can break."""
+
+    def cut(self) -> None:
+        """The connection breaks."""
+
+    def freeze(self) -> None:
+        """The peer vanishes without a word."""
+
+    def close(self) -> None:
+        """Whoever read it is gone."""
+
+
+class Wire:
+    """Carries calls. `outages` names sides that cannot be reached, and how that looks."""
+
+    def __init__(self, worlds: Worlds, faults: Faults, history: History) -> None:
+        self.worlds = worlds
+        self.faults = faults
+        self.history = history
+        self.outages: dict[Side, Literal["refused", "silent", "html"]] = {}
+        self.witnesses: list[Witness] = []
+        self.at: Callable[[Moment, Exchange], None] | None = None
+        """Called at every moment of every call: where crashes can be put."""
+        self.streams: list[Broken] = []
+        """Watches that stand."""
+        self.on_streamed: list[Callable[[Process, Question, list[bytes]], None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._number = 0
+        self._under_way: dict[int, tuple[Exchange, asyncio.TimerHandle]] = {}
+
+    async def ask(self, process: Process, side: Side, question: Question) -> Answer | Subscription:
+        """The answer, as late as it comes. Raises WireError; may wait for ever."""
+        if not process.alive:
+            raise asyncio.CancelledError
+        self._number += 1
+        process.polls += side == "slurm" and question.path.endswith("/nodes/")
+        exchange = Exchange(
+            number=self._number,
+            process=process,
+            side=side,
+            question=question,
+            sent_s=self._loop.time(),
+        )
+        answered: asyncio.Future[Answer | Subscription] = self._loop.create_future()
+        self._send(exchange, answered)
+        try:
+            answer = await answered
+            if not process.alive:
+                raise asyncio.CancelledError
+            return answer
+        finally:
+            for witness in self.witnesses:
+                witness.over(exchange)
+
+    def _send(self, exchange: Exchange, answered: asyncio.Future[Answer | Subscription]) -> None:
+        for witness in self.witnesses:
+            witness.sent(exchange)
+        self._tell("sent", exchange)
+        if not exchange.process.alive:
+            return
+        journey = self.faults.journey(exchange.side)
+        if journey.words:
+            self._note_fault(exchange, journey.words)
+        self._later(exchange, journey.out_s, lambda: self._arrive(exchange, journey, answered))
+
+    def _later(self, exchange: Exchange, delay_s: float, doing: Callable[[], None]) -> None:
+        def due() -> None:
+            self._under_way.pop(exchange.number, None)
+            doing()
+
+        handle = self._loop.call_later(delay_s, due)
+        self._under_way[exchange.number] = (exchange, handle)
+
+    def crash(self, process: Process, survives: Callable[[], bool]) -> None:
+        """Our process is gone; what is on its way may or may not still arrive."""
+        process.alive = False
+        for number, (exchange, handle) in list(self._under_way.items()):
+            if exchange.process is process and not survives():
+                handle.cancel()
+                del self._under_way[number]
+
+    def _note_fault(self, exchange: Exchange, words: str) -> None:
+        self.history.note("fault", exchange, words)
+        for word in words.split(", "):
+            self.history.count(f"fault: {word}")
+
+    # At the server
+
+    def _arrive(
+        self,
+        exchange: Exchange,
+        journey: Journey,
+        answered: asyncio.Future[Answer | Subscription],
+    ) -> None:
+        outage = self.outages.get(exchange.side)
+        if outage == "refused":
+            self._fail(answered, WireError("refused"))
+        elif outage == "html":
+            self._answer(exchange, answered, Answer(status=503, body=b"<html>down</html>"))
+        elif journey.loss == "request" or outage == "silent":
+            if not journey.silent and outage != "silent":
+                self._fail(answered, WireError("broken"))
+        elif journey.instead is not None:
+            self._answer(exchange, answered, journey.instead)
+        else:
+            self._serve(exchange, journey, answered)
+
+    def _serve(
+        self,
+        exchange: Exchange,
+        journey: Journey,
+        answered: asyncio.Future[Answer | Subscription],
+    ) -> None:
+        answer = self._do(exchange)
+        if isinstance(answer, SlurmAnswer) and answer.after_s > 0:
+            self._wait_for_slurmctld(exchange, journey, answered, waited_s=0.0)
+            return
+        self._tell("served", exchange)
+        self._return(exchange, journey, answered, answer)
+
+    def _do(self, exchange: Exchange) -> Answer | Subscription:
+        """The server does it; what changes meanwhile is known to be ours."""
+        side, question, now_s = exchange.side, exchange.question, self.worlds.now_s
+        api = self.worlds.kube_api if side == "kube" else self.worlds.slurm_rest
+        for witness in self.witnesses:
+            witness.serving(exchange)
+        answer = self.worlds.act(US, lambda: api.answer(question, now_s))
+        if not (isinstance(answer, SlurmAnswer) and answer.after_s > 0):
+            exchange.served_s = now_s
+            exchange.answer = answer
+        for witness in self.witnesses:
+            witness.served(exchange)
+        return answer
+
+    def _wait_for_slurmctld(
+        self,
+        exchange: Exchange,
+        journey: Journey,
+        answered: asyncio.Future[Answer | Subscription],
+        *,
+        waited_s: float,
+    ) -> None:
+        def again() -> None:
+            answer = self._do(exchange)
+            late = isinstance(answer, SlurmAnswer) and answer.after_s > waited_s + AGAIN_S
+            if late:
+                self._wait_for_slurmctld(exchange, journey, answered, waited_s=waited_s + AGAIN_S)
+                return
+            self._tell("served", exchange)
+            self._return(exchange, journey, answered, answer)
+
+        self._later(exchange, AGAIN_S, again)
+
+    # Back
+
+    def _return(
+        self,
+        exchange: Exchange,
+        journey: Journey,
+        answered: asyncio.Future[Answer | Subscription],
+        answer: Answer | Subscription,
+    ) -> None:
+        if journey.loss == "answer":
+            if not journey.silent:
+                self._later(
+                    exchange, journey.back_s, lambda: self._fail(answered, WireError("broken"))
+                )
+        elif journey.half and isinstance(answer, Answer) and len(answer.body) > 1:
+            half = answer.body[: len(answer.body) // 2]
+            self._later(exchange, journey.back_s, lambda: self._break_off(exchange, answered, half))
+        else:
+            self._later(exchange, journey.back_s, lambda: self._answer(exchange, answered, answer))
+
+    def _break_off(
+        self, exchange: Exchange, answered: asyncio.Future[Answer | Subscription], half: bytes
+    ) -> None:
+        if not answered.done():
+            for witness in self.witnesses:
+                witness.half_taken(exchange, half)
+        self._fail(answered, WireError("half", half))
+
+    def _fail(self, answered: asyncio.Future[Answer | Subscription], error: WireError) -> None:
+        if not answered.done():
+            answered.set_exception(error)
+
+    def _answer(
+        self,
+        exchange: Exchange,
+        answered: asyncio.Future[Answer | Subscription],
+        answer: Answer | Subscription,
+    ) -> None:
+        if answered.done():
+            return
+        self.history.steps += 1
+        exchange.taken_s = self._loop.time()
+        exchange.answer = answer
+        for witness in self.witnesses:
+            witness.taken(exchange)
+        answered.set_result(answer)
+        if self.at is not None:
+            self._turn(AFTER_TURNS, lambda: self._tell("after", exchange))
+
+    def _turn(self, turns: int, doing: Callable[[], None]) -> None:
+        """So many turns of the loop later."""
+        if turns:
+            self._loop.call_soon(self._turn, turns - 1, doing)
+        else:
+            doing()
+
+    def streamed(self, process: Process, question: Question, piece: list[bytes]) -> None:
+        """Our process has some lines of a watch."""
+        for told in self.on_streamed:
+            told(process, question, piece)
+        if self.at is not None:
+            exchange = Exchange(
+                number=0, process=process, side="kube", question=question, sent_s=0.0
+            )
+            self._turn(AFTER_TURNS, lambda: self._tell("piece", exchange))
+
+    def _tell(self, moment: Moment, exchange: Exchange) -> None:
+        if self.at is not None:
+            self.at(moment, exchange)

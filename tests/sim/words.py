@@ -1,0 +1,126 @@
+"""What the outside world sees of us, spelled anew: nothing here comes from the product."""
+
+from typing import Any, Final
+
+PREFIX: Final = "sunk.coreweave.com/"
+SLURM_NODE: Final = PREFIX + "slurm-node"
+CORDON: Final = PREFIX + "cordon"
+CORDON_REASON: Final = PREFIX + "cordon-reason"
+PENDING_DELETION: Final = PREFIX + "pending-deletion"
+KEEP_CORDON: Final = PREFIX + "keep-cordon"
+DRAIN: Final = PREFIX + "drain"
+DRAINED: Final = PREFIX + "drained"
+CORDONED_FOR_DRAIN: Final = PREFIX + "cordoned-for-drain"
+NODE_LABELS: Final = tuple(PREFIX + word for word in ("cluster", "namespace", "nodeset", "pod"))
+OUR_ANNOTATIONS: Final = {
+    "Node": frozenset({DRAIN, CORDONED_FOR_DRAIN}),
+    "Pod": frozenset({DRAIN, DRAINED}),
+}
+OUR_NODE_CONDITIONS: Final = frozenset(
+    {"SlurmCordon", "SlurmDrain", "SlurmNotResponding", "SlurmRunning"}
+)
+SELECTOR: Final = ("app.kubernetes.io/component", "slurmd")
+
+BASES: Final = ("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN")
+FLAGS: Final = {
+    "COMPLETING": "Completing",
+    "DRAIN": "Drain",
+    "FAIL": "Fail",
+    "INVALID": "Invalid",
+    "INVALID_REG": "InvalidReg",
+    "MAINTENANCE": "Maintenance",
+    "NOT_RESPONDING": "NotResponding",
+    "UNDRAIN": "Undrain",
+    "RESERVED": "Reserved",
+    "PLANNED": "Planned",
+    "POWER_DOWN": "PowerDown",
+    "POWERING_DOWN": "PowerDown",
+    "POWERED_DOWN": "PowerDown",
+    "POWER_DRAIN": "PowerDown",
+    "POWER_UP": "PoweringUp",
+    "POWERING_UP": "PoweringUp",
+    "REBOOT_REQUESTED": "RebootRequested",
+    "REBOOT_ISSUED": "RebootRequested",
+}
+FROZEN: Final = frozenset(
+    {
+        "DOWN", "ERROR", "FAIL", "FUTURE", "UNKNOWN", "INVALID", "INVALID_REG", "POWERED_DOWN",
+        "POWERING_DOWN", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT_CANCELED",
+    }
+)  # fmt: skip
+"""S13."""
+BUSY: Final = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
+ABSENCES: Final = (
+    "k8s: pod not ready",
+    "k8s: pod terminated",
+    "k8s: node not ready",
+    "k8s: node gone",
+)
+"""S19: S4, S7, S8."""
+
+Object = dict[str, Any]
+
+
+def is_our_text(reason: str) -> bool:
+    """S: a drain is ours only while its reason begins so."""
+    return reason.startswith("k8s:")
+
+
+def is_our_condition(kind: str, type_: str) -> bool:
+    """Whether we write conditions of this type on this kind of object."""
+    if kind == "Node":
+        return type_ in OUR_NODE_CONDITIONS
+    return type_.startswith("SlurmNodeState") or type_ == "SlurmNodeConflict"
+
+
+def annotations_of(an_object: Object) -> dict[str, str]:
+    """Of a Node or Pod."""
+    found: dict[str, str] = an_object["metadata"].get("annotations") or {}
+    return found
+
+
+def labels_of(an_object: Object) -> dict[str, str]:
+    """Of a Node or Pod."""
+    found: dict[str, str] = an_object["metadata"].get("labels") or {}
+    return found
+
+
+def conditions_of(an_object: Object) -> dict[str, Object]:
+    """By type."""
+    listed = an_object.get("status", {}).get("conditions") or ()
+    return {one["type"]: one for one in listed}
+
+
+def is_ready(an_object: Object) -> bool:
+    """Condition Ready is True."""
+    return conditions_of(an_object).get("Ready", {}).get("status") == "True"
+
+
+def is_slurmd(pod: Object) -> bool:
+    """The selector finds it."""
+    return labels_of(pod).get(SELECTOR[0]) == SELECTOR[1]
+
+
+def is_finished(pod: Object) -> bool:
+    """Its containers ended for good: it claims nothing."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_terminating(pod: Object) -> bool:
+    """Somebody deleted it, and it is not gone yet."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def claimed_by(pod: Object) -> str:
+    """The Slurm node that a slurmd Pod says it is."""
+    spec = pod["spec"]
+    own = spec.get("nodeName", "") if spec.get("hostNetwork") else pod["metadata"]["name"]
+    return annotations_of(pod).get(SLURM_NODE) or spec.get("hostname") or own
+
+
+def tidy(text: str) -> str:
+    """S17, as far as the texts of this simulator need it."""
+    for wrong, right in (('"', "'"), ("\\", "/"), ("#", " ")):
+        text = text.replace(wrong, right)
+    text = "".join(one if one.isprintable() else " " for one in text)
+    return " ".join(text.split())[:256].rstrip()

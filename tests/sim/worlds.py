@@ -1,0 +1,134 @@
+"""Both embedded worlds in one virtual time, and who is changing them just now."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, TypeVar
+
+from sunk_sync.embedded.kube_api import KubeApi
+from sunk_sync.embedded.kube_kinds import EVENTS, NAMESPACES, NODES, PODS
+from sunk_sync.embedded.kube_refusal import RefusalError
+from sunk_sync.embedded.kube_store import Change
+from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.slurm import SlurmWorld
+from sunk_sync.embedded.slurm_memory import Setup
+from sunk_sync.embedded.slurm_node import Node
+from sunk_sync.embedded.slurm_rest import SlurmRest
+from sunk_sync.embedded.slurm_tokens import Tokens
+from tests.sim.history import History
+
+T = TypeVar("T")
+
+US = "us"
+"""The author of what a request of ours does."""
+WORLD = "world"
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Onlooker(Protocol):
+    """Sees every change of a world, from outside."""
+
+    def kube_changed(self, change: Change, author: str) -> None:
+        """One object was written."""
+
+    def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
+        """One Slurm node changed, came or went."""
+
+
+class Worlds:
+    """Kubernetes and Slurm; time is that of the running loop."""
+
+    def __init__(self, setup: Setup, history: History, *, cluster: int = 1) -> None:
+        self.history = history
+        self.author = WORLD
+        self.onlookers: list[Onlooker] = []
+        self.wall_shift_s = 0.0
+        """How far the wall clock of our machine is off."""
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self.kube = Kubernetes(heartbeat_s=0.0, cluster=cluster, epoch=EPOCH)
+        self.kube.advance(self.now_s)
+        self.kube_api = KubeApi(self.kube)
+        self.tokens = Tokens()
+        self.slurm = SlurmWorld(setup, now_s=self.now_s)
+        self.slurm_rest = SlurmRest(self.slurm, self.tokens)
+        self._rows: dict[str, Node] = dict(self.slurm.nodes)
+        for kind in (NODES, PODS, EVENTS):
+            self.kube.store.listen(kind, self._kube_changed)
+
+    @property
+    def now_s(self) -> float:
+        """Second of both worlds."""
+        return self._loop.time()
+
+    @property
+    def cluster_uid(self) -> str:
+        """UID of kube-system."""
+        stored = self.kube.store.get(NAMESPACES, "/kube-system")
+        assert stored is not None
+        return str(stored.an_object["metadata"]["uid"])
+
+    def wall_clock(self) -> datetime:
+        """The time of day as our machine has it."""
+        return EPOCH + timedelta(seconds=self.now_s + self.wall_shift_s)
+
+    def advance(self) -> None:
+        """Let everything happen that is due by now."""
+        self.kube.advance(self.now_s)
+        self.slurm.advance(self.now_s)
+        self._look()
+
+    def act(self, author: str, doing: Callable[[], T]) -> T:
+        """Somebody does something to a world, now."""
+        self.advance()
+        self.author = author
+        try:
+            return doing()
+        finally:
+            self._look()
+            self.author = WORLD
+            self.rearm()
+
+    def try_to(self, author: str, doing: Callable[[], object]) -> object:
+        """As `act`; a refusal is an answer like any other."""
+        try:
+            return self.act(author, doing)
+        except RefusalError as refusal:
+            return refusal
+
+    def rearm(self) -> None:
+        """Wake up when something is due next."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = [due_s for world in (self.kube, self.slurm) if (due_s := world.next_s()) is not None]
+        if due:
+            self._timer = self._loop.call_at(max(min(due), self.now_s), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.advance()
+        self.rearm()
+
+    def _kube_changed(self, change: Change) -> None:
+        self.history.steps += 1
+        for onlooker in self.onlookers:
+            onlooker.kube_changed(change, self.author)
+
+    def _look(self) -> None:
+        """What became of the Slurm nodes since the last look."""
+        before, after = self._rows, self.slurm.nodes
+        if before.keys() == after.keys() and all(before[name] is after[name] for name in before):
+            return
+        self._rows = after = dict(after)
+        for name, row in before.items():
+            if name not in after:
+                self._tell(row, None)
+        for name, row in after.items():
+            if before.get(name) is not row:
+                self._tell(before.get(name), row)
+
+    def _tell(self, before: Node | None, after: Node | None) -> None:
+        self.history.steps += 1
+        for onlooker in self.onlookers:
+            onlooker.slurm_changed(before, after, self.author)
