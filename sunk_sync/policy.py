@@ -13,11 +13,13 @@ from sunk_sync.actions import (
     Look,
     Relist,
     RewriteReason,
+    SetMetadata,
     Uncordon,
     Undrain,
 )
 from sunk_sync.facts import Holding
 from sunk_sync.graph import Graph, Key
+from sunk_sync.names import MANAGER_RETIRE
 from sunk_sync.verdict import Verdict
 
 NONE_HELD = Holding(0, 0.0)
@@ -154,6 +156,15 @@ def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
     return False
 
 
+def _lets_pod_go(action: Action) -> bool:
+    """`drained=true` (S6): somebody will delete the Pod for it."""
+    return (
+        isinstance(action, SetMetadata)
+        and action.manager == MANAGER_RETIRE
+        and bool(action.annotations)
+    )
+
+
 def _all_may(graph: Graph) -> bool:
     """Nothing is kept back but by the breaker."""
     return not (graph.unlisted or graph.stale or graph.configuration.dry_run)
@@ -162,10 +173,11 @@ def _all_may(graph: Graph) -> bool:
 def _why_not(graph: Graph, action: Action) -> str:
     """Nothing is written before every source was listed once, nor in a dry run.
 
-    Lifting rests on causes being gone: only while every source can be read.
+    Lifting rests on causes being gone, and letting a Pod go on a drain that stands: only while
+    every source can be read.
     """
     if graph.unlisted:
         return f"not listed yet: {', '.join(graph.unlisted)}"
-    if graph.stale and isinstance(action, LIFTS):
+    if graph.stale and (isinstance(action, LIFTS) or _lets_pod_go(action)):
         return f"cannot be read now: {', '.join(graph.stale)}"
     return "dry run" if graph.configuration.dry_run else ""

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import Cordon, Drain, Look, Relist, SetConditions, Undrain
+from sunk_sync.actions import Cordon, Drain, Look, Relist, SetConditions, SetMetadata, Undrain
 from sunk_sync.facts import Configuration, Confirmed, Lost, Row, Sighting, Source
 from sunk_sync.graph import CLUSTER, Graph, host_key
+from sunk_sync.names import DRAINED, MANAGER_RETIRE
 from sunk_sync.policy import MINUTE_S, Policy, drain_limit
 from tests.build import Core, listing, marked, node, slurm_node, slurmd_pod
 
@@ -75,6 +76,26 @@ def test_lifting_waits_while_a_source_cannot_be_read(lost: Source) -> None:
     assert core.allowed("n1", Drain)
     core.see(node(), ours, Confirmed(lost, core.now))
     assert core.allowed("n1", Undrain)
+
+
+def test_S6_no_pod_is_let_go_while_slurm_cannot_be_read() -> None:
+    """What was drained and idle when last seen may run a job by now (simulator, seed 739)."""
+    ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod pending deletion: roll")
+    core = Core(node(), slurmd_pod(), ours)
+
+    def told() -> list[tuple[tuple[str, str], ...]]:
+        wants = [one for one in core.allowed("n1", SetMetadata) if isinstance(one, SetMetadata)]
+        return [one.annotations for one in wants if one.manager == MANAGER_RETIRE]
+
+    core.see(Lost("slurm_nodes", "down"))
+    core.see(slurmd_pod(pending_deletion="roll"))
+    assert told() == []
+    core.see(Confirmed("slurm_nodes", core.now))
+    assert told() == [((DRAINED, "true"),)]
+    core.see(slurmd_pod(pending_deletion="roll", drained=True))
+    core.see(Lost("slurm_nodes", "down"))
+    core.see(slurmd_pod(drained=True))
+    assert told() == [()]
 
 
 def test_dry_run_keeps_every_write_and_says_so() -> None:
