@@ -14,6 +14,8 @@ from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.decode import read_node, read_nodes
 from sunk_sync.slurm.wire import Clock
 
+YOUNG_S: Final = 2.0
+"""Between the read of one node and the write that rests on it, at most: some round trips."""
 LIST_ABOVE: Final = 50
 """More nodes than this are read by one listing."""
 
@@ -41,8 +43,26 @@ async def read_fresh(client: Slurm, names: AbstractSet[str], *, bulk: bool, cloc
     if len(names) > LIST_ABOVE:
         return await _read_all(client, names)
     ordered = sorted(names)
-    reads = (_read_one(client, name, bulk=bulk, clock=clock) for name in ordered)
-    return dict(zip(ordered, await asyncio.gather(*reads), strict=True))
+    reads = (_read_timed(client, name, bulk=bulk, clock=clock) for name in ordered)
+    seen = await asyncio.gather(*reads)
+    now_s = clock()
+    young = [_while_young(one, age_s=now_s - answered_s) for one, answered_s in seen]
+    return dict(zip(ordered, young, strict=True))
+
+
+def _while_young(seen: Seen | Failure, *, age_s: float) -> Seen | Failure:
+    """A read that had to wait for a slower one of its batch is no evidence any more."""
+    if isinstance(seen, Failure) or age_s <= YOUNG_S:
+        return seen
+    return Failure("timeout", f"read {age_s:.0f} s ago: another one of its batch took long")
+
+
+async def _read_timed(
+    client: Slurm, name: str, *, bulk: bool, clock: Clock
+) -> tuple[Seen | Failure, float]:
+    """With the second in which it was answered."""
+    seen = await _read_one(client, name, bulk=bulk, clock=clock)
+    return seen, clock()
 
 
 async def _read_one(client: Slurm, name: str, *, bulk: bool, clock: Clock) -> Seen | Failure:

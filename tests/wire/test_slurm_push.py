@@ -227,8 +227,9 @@ async def test_equal_wishes_become_one_request() -> None:
 
 async def test_up_to_fifty_nodes_are_read_one_by_one() -> None:
     """A listing of a whole cluster for three nodes would cost slurmctld more."""
-    world = World().add(*(slurm_node(f"n{i}") for i in range(60)))
-    await push(world, *[Drain(f"n{i}", CORDONED) for i in range(50)])
+    world = World(tick_s=0.01).add(*(slurm_node(f"n{i}") for i in range(60)))
+    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(50)])
+    assert {type(outcome) for outcome in outcomes} == {Done}
     assert sum(line.startswith("GET node/") for line in world.asked) == 50
     assert len(world.writes) == 1
 
@@ -243,6 +244,21 @@ async def test_a_name_missing_from_a_complete_listing_is_unknown() -> None:
         (Deleted("slurm_nodes", "", "n0", "", 100.0),),
     )
     assert {type(outcome) for outcome in outcomes[1:]} == {Done}
+
+
+async def test_S0_no_write_rests_on_a_read_that_waited_for_a_slow_one() -> None:
+    """One hangs; meanwhile a human may have drained the other (simulator, seed 51)."""
+    world = World().add(slurm_node("n1"), slurm_node("n2"))
+
+    def hang(line: str) -> None:
+        if line == "GET node/n2":
+            world.now_s += 9
+
+    world.before = hang
+    first, slow = await push(world, Drain("n1", CORDONED), Drain("n2", CORDONED))
+    assert isinstance(first, Unsure)
+    assert isinstance(slow, Done)
+    assert [line.partition(" {")[0] for line in world.writes] == ["POST node/n2"]
 
 
 async def test_a_refused_group_is_written_one_by_one() -> None:

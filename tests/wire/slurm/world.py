@@ -30,6 +30,8 @@ class World:
     nodes: dict[str, SlurmNode] = field(default_factory=dict)
     version: str = "v0.0.45"
     now_s: float = 100.0
+    tick_s: float = 1.0
+    """How long each answer takes."""
     asked: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     before: Callable[[str], Failure | None] = lambda _: None
@@ -75,7 +77,7 @@ class World:
         self.asked.append(line)
         self.calls.append(call)
         begun_s = self.now_s
-        self.now_s += 1
+        self.now_s += self.tick_s
         return begun_s, line
 
     def _answer(self, begun_s: float, body: dict[str, Any], *, unchanged: bool = False) -> Answer:
