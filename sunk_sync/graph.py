@@ -319,7 +319,7 @@ class Graph:
         for slurm_node in slurm_nodes:
             pod = self.claims.claim_of(slurm_node).pod
             if pod is not None:
-                self._places.remember_pod(pod.row)
+                self._places.remember_pod(pod.row, alone=True)
 
     def _pod_touched(self, pod: SlurmdPod) -> None:
         """A Pod came, went or changed: its host, its neighbours, and the Node's own claim."""

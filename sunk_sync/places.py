@@ -46,13 +46,15 @@ class Places:
         """All of them."""
         return self._sightings
 
-    def remember_pod(self, pod: SlurmdPod) -> bool:
-        """A living Pod was seen; one that is ending does not take the place of another.
+    def remember_pod(self, pod: SlurmdPod, *, alone: bool = False) -> bool:
+        """A living Pod was seen; one that is ending does not take the place of another, unless it
+        stands `alone` by now.
 
         Whether the host was not last there before.
         """
         seen = self.seen.get(pod.slurm_node)
-        if pod.finished or (pod.terminating and seen is not None and seen.uid not in ("", pod.uid)):
+        another = seen is not None and seen.uid not in ("", pod.uid)
+        if pod.finished or (pod.terminating and another and not alone):
             return False
         place = Mark("", pod.node_name, pod.namespace, pod.name, pod.uid)
         return self._remember(pod.slurm_node, place)

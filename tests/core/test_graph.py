@@ -106,6 +106,17 @@ def test_the_pod_that_stays_is_remembered_whatever_rival_goes_last(last: str) ->
     assert core.wants("n1", Look) == [Look("Node", "", "k1", 0.0)]
 
 
+def test_a_pod_that_is_ending_is_remembered_when_its_successor_goes_first() -> None:
+    """Then the Node under it is the one that counts (simulator, seed 20413)."""
+    core = Core(slurm_node("n1"), node("k1"), node("k2"))
+    ending = slurmd_pod("n1", name="old", uid="1", node_name="k1", terminating=True)
+    successor = slurmd_pod("n1", name="new", uid="2", node_name="k2")
+    core.see(successor, ending)
+    core.see(deleted("slurmd_pods", successor))
+    core.see(deleted("nodes", node("k1")))
+    assert core.wants("n1", Look) == [Look("Node", "", "k1", 0.0)]
+
+
 def test_what_stands_for_two_finished_pods_does_not_hang_on_the_order_of_a_set() -> None:
     """The same facts give the same verdict in every process."""
     pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}", finished=True) for i in range(9)]

@@ -209,7 +209,7 @@ class Checks:
         reads = self._reads[self._present.process.number].slurm[words.claimed_by(pod)]
         sent_s = self._present.sent_s
         known = [one for one in reads if one.taken_s <= sent_s]
-        fresh = [one for one in known if one.served_s >= sent_s - FRESH_S]
+        fresh = [one for one in known if one.served_s >= sent_s - FRESH_S] or known[-1:]
         if not any(is_drained_and_idle(one) for one in fresh):
             name = pod["metadata"]["name"]
             self._break("drained", f"Pod {name} is told drained=true, but nobody read it so")
