@@ -69,6 +69,7 @@ def test_F03_apiserver_restarted(stage: Stage, service: Service, host: Host) -> 
     host.until_drained(CORDONED)
     theirs = stage.take()
     theirs.update(state="drain", reason="fan broken")
+    eventually(lambda: service.writes("drain", slurm_node=host.name), "its line in the log")
     since, before = service.mark(), (host.drain, theirs.drain)
     _age_versions(stage)
     kube.stop()
