@@ -167,7 +167,8 @@ class Table(Generic[RowT]):
         self.listed = self.live = True
         self.blind = False
         self.why = ""
-        self.listed_s = self.agreed_s = self._listing_begun_s
+        self.listed_s = max(self.listed_s, self._listing_begun_s)  # they may end out of order
+        self.agreed_s = max(self.agreed_s, self._listing_begun_s)
         return gone
 
     def _unnamed(self, order: float) -> list[tuple[str, float]]:

@@ -208,3 +208,12 @@ def test_an_answer_freshens_the_row_that_it_is_of() -> None:
     assert core.graph.slurmd_pods.get("slurm/slurmd-n1") == slurmd_pod(drain="x")
     assert core.graph.slurm_nodes.get("n1") == slurm_node(reason="x")
     assert core.graph.pods.get("a/b") != workload
+
+
+def test_S19_a_listing_asked_for_earlier_that_ends_later_takes_nothing_back() -> None:
+    """A second look by the breaker beside a watch that lists anew (simulator, seed 30914)."""
+    table: Table[Node] = Table()
+    for begun_s in (10.0, 9.0):
+        table.start_listing(begun_s=begun_s, order=begun_s)
+        table.end_listing()
+    assert (table.listed_s, table.agreed_s) == (10.0, 10.0)
