@@ -339,7 +339,7 @@ class Graph:
         assert row is not None
         if before is not None and after is not None and before.slurm_node == after.slurm_node:
             self._mark_hosts(self.claims.hosts_on_node(row.name))
-            self._mark_hosts(self._places.hosts_last_at(("Node", "", row.name)))
+            self._mark_hosts(self._places.hosts_last_at(node_place(row.name)))
             return
         if before is not None:
             self._mark_hosts(self.claims.hosts_on_node(before.name) | {before.slurm_node} - {""})
