@@ -24,6 +24,9 @@ class Claim(Struct, frozen=True, gc=False):
     """Nothing else speaks of this Pod, this Node or this Slurm node."""
 
 
+UNCLAIMED = Claim()
+
+
 class Claims:
     """Indexes over Nodes and slurmd Pods, kept by `Graph`."""
 
@@ -33,6 +36,8 @@ class Claims:
         self._pods_on_node: defaultdict[str, set[str]] = defaultdict(set)
         self._pods_claiming: defaultdict[str, set[str]] = defaultdict(set)
         self._nodes_annotated: defaultdict[str, set[str]] = defaultdict(set)
+        self._kept: dict[str, Claim] = {}
+        """Claims as they were last worked out, until something they were read from changes."""
 
     def add_pod(self, pod: SlurmdPod) -> None:
         """Index a Pod that was just put into the table; without a name yet it claims nothing."""
@@ -41,21 +46,35 @@ class Claims:
             self._pods_claiming[pod.slurm_node].add(key)
         if pod.node_name:
             self._pods_on_node[pod.node_name].add(key)
+        self._unsettle(pod.slurm_node, node_name=pod.node_name)
 
     def drop_pod(self, pod: SlurmdPod) -> None:
         """Take a Pod, as it was, out of the indexes."""
         key = pod_key(pod.namespace, pod.name)
         _discard(self._pods_claiming, pod.slurm_node, key)
         _discard(self._pods_on_node, pod.node_name, key)
+        self._unsettle(pod.slurm_node, node_name=pod.node_name)
 
     def add_node(self, node: Node) -> None:
         """Index a Node that was just put into the table."""
         if node.slurm_node:
             self._nodes_annotated[node.slurm_node].add(node.name)
+        self._unsettle(node.slurm_node, node_name=node.name)
 
     def drop_node(self, node: Node) -> None:
         """Take a Node, as it was, out of the indexes."""
         _discard(self._nodes_annotated, node.slurm_node, node.name)
+        self._unsettle(node.slurm_node, node_name=node.name)
+
+    def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
+        """Work out anew what a Pod or Node speaks of that came, went or changed its claim."""
+        self._kept.pop(slurm_node, None)
+        for name in self.hosts_on_node(node_name):
+            self._kept.pop(name, None)
+
+    def forget(self, slurm_node: str) -> None:
+        """Work this claim out anew when it is next asked for: what an audit must not trust."""
+        self._kept.pop(slurm_node, None)
 
     def hosts_on_node(self, name: str) -> set[str]:
         """Slurm nodes whose claim reads the Node of this name, through a Pod or directly."""
@@ -82,6 +101,16 @@ class Claims:
 
     def claim_of(self, slurm_node: str) -> Claim:
         """Everything that stands for this Slurm node now."""
+        kept = self._kept.get(slurm_node)
+        if kept is not None:
+            return kept
+        claim = self._claim_now(slurm_node)
+        if claim == UNCLAIMED:
+            return UNCLAIMED
+        self._kept[slurm_node] = claim
+        return claim
+
+    def _claim_now(self, slurm_node: str) -> Claim:
         keys = self._pods_claiming.get(slurm_node)
         annotated = self._nodes_annotated.get(slurm_node)
         if not keys:
@@ -176,14 +205,23 @@ def yields(before: SlurmdPod, after: SlurmdPod | None) -> bool:
 
 
 def same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
-    """The change leaves alone who claims what: no index and no memory of places moves."""
+    """The change leaves alone who claims what: no index and no memory of places moves.
+
+    Of Pods that have finished the one that turned last stands for the host.
+    """
     return (
-        before.slurm_node == after.slurm_node
+        not after.finished
+        and before.slurm_node == after.slurm_node
         and before.node_name == after.node_name
         and before.uid == after.uid
         and before.finished == after.finished
         and before.terminating == after.terminating
     )
+
+
+def same_own_claim(before: Node, after: Node) -> bool:
+    """The same for a Node: this very object still claims what it did by itself."""
+    return before.slurm_node == after.slurm_node and before.uid == after.uid
 
 
 def _standing(living: list[Entry[SlurmdPod]]) -> list[Entry[SlurmdPod]]:

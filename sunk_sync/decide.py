@@ -21,12 +21,12 @@ ClusterRule = Callable[[Cluster, Configuration], Ruling]
 
 HOST_RULES: dict[str, HostRule] = {
     "drain": drain,
-    "mark": lambda host, configuration, _: mark(host, configuration),
-    "mirror": lambda host, configuration, _: mirror(host, configuration),
-    "cordon": lambda host, configuration, _: cordon(host, configuration),
-    "retire": lambda host, *_: retire(host),
+    "mark": mark,
+    "mirror": mirror,
+    "cordon": cordon,
+    "retire": retire,
 }
-RIVAL_RULES: dict[str, HostRule] = {"conflict": lambda host, *_: conflict(host)}
+RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict}
 CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold}
 
 NOTHING = Verdict(because="in step")

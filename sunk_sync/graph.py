@@ -5,7 +5,7 @@ Facts come in by `observe`, which alone marks keys dirty; rules read by `host` a
 
 from collections.abc import Iterable, Sequence
 
-from sunk_sync.claims import Claim, Claims, pod_key, same_claim, yields
+from sunk_sync.claims import UNCLAIMED, Claim, Claims, pod_key, same_claim, same_own_claim, yields
 from sunk_sync.facts import (
     NEEDED,
     SOURCES,
@@ -337,9 +337,9 @@ class Graph:
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         row = after or before
         assert row is not None
-        if before is not None and after is not None and before.slurm_node == after.slurm_node:
-            self._mark_hosts(self.claims.hosts_on_node(row.name))
-            self._mark_hosts(self._places.hosts_last_at(node_place(row.name)))
+        if before is not None and after is not None and same_own_claim(before, after):
+            last_here = self._places.hosts_last_at(node_place(row.name))
+            self._mark_hosts(self.claims.hosts_on_node(row.name) | last_here)
             return
         if before is not None:
             self._mark_hosts(self.claims.hosts_on_node(before.name) | {before.slurm_node} - {""})
@@ -372,7 +372,7 @@ class Graph:
         """Neither side speaks of this host any more: nothing is left to remember."""
         if name not in self._places.seen or name in self.slurm_nodes.entries:
             return
-        if self.claims.claim_of(name) == Claim():
+        if self.claims.claim_of(name) is UNCLAIMED:
             self._places.forget(name)
             self._mark(host_key(name))
             self._mark(CLUSTER)

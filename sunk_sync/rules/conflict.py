@@ -12,7 +12,7 @@ NAMED_MAX = 8
 """Rivals named in a message; there may be any number."""
 
 
-def conflict(host: Host) -> Ruling:
+def conflict(host: Host, *_: object) -> Ruling:
     """One Event on each that claims this Slurm node; nothing is written to it or shown of it.
 
     A rival that claims another Slurm node (two Pods on one Node) is told by that host's key.

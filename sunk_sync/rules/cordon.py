@@ -7,7 +7,7 @@ from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host
 
 
-def cordon(host: Host, configuration: Configuration) -> Ruling:
+def cordon(host: Host, configuration: Configuration, *_: object) -> Ruling:
     """Cordon once per foreign drain; lift only what carries our mark, when Slurm says it ended."""
     node, slurm_node = host.node, host.slurm_node
     if node is None or slurm_node is None or not host.owns_node or host.blind:

@@ -8,7 +8,7 @@ from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host
 
 
-def mark(host: Host, configuration: Configuration) -> Ruling:
+def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:
     """Put the mark where the comment is empty or ours; a foreign comment stays."""
     slurm_node, wanted = host.slurm_node, _wanted(host, configuration.cluster_uid)
     if slurm_node is None or wanted is None or is_frozen(slurm_node.state):

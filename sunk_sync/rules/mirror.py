@@ -3,8 +3,10 @@
 import re
 from functools import lru_cache
 
+from msgspec import Struct
+
 from sunk_sync.actions import Action, SetConditions, SetMetadata
-from sunk_sync.facts import Condition, Configuration, Node, SlurmdPod, SlurmNode, reference_of
+from sunk_sync.facts import Condition, Configuration, Node, SlurmdPod, reference_of
 from sunk_sync.names import (
     DRAIN,
     MANAGER_MIRROR,
@@ -28,6 +30,7 @@ from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host
 
 NO_REASON = "(no reason given)"
+BLIND = "Slurm has not answered for a minute: shown as unknown"
 Pairs = tuple[tuple[str, str], ...]
 UNKNOWN = tuple(
     Condition(kind, "Unknown", "SlurmUnreachable", "slurmctld has not answered for a minute")
@@ -37,75 +40,89 @@ UNKNOWN = tuple(
 _NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def mirror(host: Host, configuration: Configuration) -> Ruling:
+class Shown(Struct, frozen=True, gc=False):
+    """What Kubernetes shows of one state and reason of a Slurm node."""
+
+    on_pod: tuple[Condition, ...]
+    on_node: tuple[Condition, ...]
+    drain: str | None
+    """Our annotation `drain` on either, None where there is to be none."""
+    because: str
+
+
+UNKNOWN_TO_SLURM = Shown(
+    (), (), None, "Slurm knows no such node: what we showed of it is taken away"
+)
+
+
+def mirror(host: Host, configuration: Configuration, *_: object) -> Ruling:
     """Conditions, drain annotation and labels as the present state of the Slurm node asks."""
-    if host.slurm_node is None and not host.slurm_listed:
+    slurm_node = host.slurm_node
+    if slurm_node is not None:
+        shown = shown_of(slurm_node.state, slurm_node.reason)
+    elif host.slurm_listed:
+        shown = UNKNOWN_TO_SLURM
+    else:
         return QUIET
-    wants = (
-        *_on_pod(host),
-        *_on_node(host, configuration.cluster_name),
-        *(_clean(host.stray) if host.stray else ()),
-    )
-    return Ruling(wants, _because(host)) if wants else QUIET
-
-
-def _because(host: Host) -> str:
-    if host.slurm_node is None:
-        return "Slurm knows no such node: what we showed of it is taken away"
-    if host.blind:
-        return "Slurm has not answered for a minute: shown as unknown"
-    return _shown(host.slurm_node.state)
-
-
-@lru_cache(maxsize=1024)
-def _shown(state: frozenset[str]) -> str:
-    return f"shown in Kubernetes: {'+'.join(sorted(state))}"
-
-
-def _on_pod(host: Host) -> tuple[Action, ...]:
-    pod, slurm_node = host.pod, host.slurm_node
-    if pod is None:
-        return ()
     wants: list[Action] = []
-    conditions = pod_conditions(slurm_node.state, slurm_node.reason) if slurm_node else ()
-    if not host.blind and pod.conditions != conditions:
-        wants.append(_set_conditions(pod, conditions))
-    annotations = _drain_annotation(slurm_node)
-    if _drain_pair(pod.drain) != annotations:
-        wants.append(SetMetadata(reference_of(pod), MANAGER_MIRROR, (), annotations))
-    return tuple(wants)
+    if host.pod is not None:
+        _show_on_pod(host.pod, shown, wants, blind=host.blind)
+    if host.node is not None and host.owns_node:
+        if slurm_node is None:
+            _clean(host.node, wants)
+        else:
+            _show_on_node(host, host.node, shown, wants, cluster_name=configuration.cluster_name)
+    if host.stray is not None:
+        _clean(host.stray, wants)
+    if not wants:
+        return QUIET
+    blind = host.blind and slurm_node is not None
+    return Ruling(tuple(wants), BLIND if blind else shown.because)
 
 
-def _on_node(host: Host, cluster_name: str) -> tuple[Action, ...]:
-    node, slurm_node = host.node, host.slurm_node
-    if node is None or not host.owns_node:
-        return ()
-    if slurm_node is None:
-        return _clean(node)
-    conditions = UNKNOWN if host.blind else node_conditions(slurm_node.state, slurm_node.reason)
-    wants: list[Action] = []
+def _show_on_pod(pod: SlurmdPod, shown: Shown, wants: list[Action], *, blind: bool) -> None:
+    """M1, M3; while nobody knows, the conditions stay as they are."""
+    if pod.conditions != shown.on_pod and not blind:
+        wants.append(_set_conditions(pod, shown.on_pod))
+    if pod.drain != shown.drain:
+        wants.append(_set_metadata(pod, (), shown.drain))
+
+
+def _show_on_node(
+    host: Host, node: Node, shown: Shown, wants: list[Action], *, cluster_name: str
+) -> None:
+    """M2-M4."""
+    conditions = UNKNOWN if host.blind else shown.on_node
     if node.conditions != conditions:
         wants.append(_set_conditions(node, conditions))
     pod = host.pod
-    names = (pod.namespace, pod.nodeset, pod.name) if pod else ("", "", "")
-    labels = _labels(cluster_name, *names)
-    annotations = _drain_annotation(slurm_node)
-    if labels != node.labels or _drain_pair(node.drain) != annotations:
-        wants.append(SetMetadata(reference_of(node), MANAGER_MIRROR, labels, annotations))
-    return tuple(wants)
+    if pod is None:
+        labels = _labels(cluster_name, "", "", "")
+    else:
+        labels = _labels(cluster_name, pod.namespace, pod.nodeset, pod.name)
+    if node.labels != labels or node.drain != shown.drain:
+        wants.append(_set_metadata(node, labels, shown.drain))
 
 
-def _clean(node: Node) -> tuple[Action, ...]:
+def _clean(node: Node, wants: list[Action]) -> None:
     """M6: nothing of ours stays on a Node that stands for no Slurm node."""
-    wants: list[Action] = []
     if node.conditions:
         wants.append(SetConditions(reference_of(node), ()))
     if node.labels or node.drain is not None:
-        wants.append(SetMetadata(reference_of(node), MANAGER_MIRROR, (), ()))
-    return tuple(wants)
+        wants.append(_set_metadata(node, (), None))
 
 
 @lru_cache(maxsize=4096)
+def shown_of(state: frozenset[str], reason: str) -> Shown:
+    """The same few states stand on thousands of hosts: each is worked out once."""
+    return Shown(
+        on_pod=pod_conditions(state, reason),
+        on_node=node_conditions(state, reason),
+        drain=(sanitise_reason(reason) or NO_REASON) if is_drained(state) else None,
+        because=f"shown in Kubernetes: {'+'.join(sorted(state))}",
+    )
+
+
 def pod_conditions(state: frozenset[str], reason: str) -> tuple[Condition, ...]:
     """M1: one condition, True, for the base state and for each flag, sorted by type."""
     message = sanitise_reason(reason)
@@ -122,7 +139,6 @@ def _suffixes(state: frozenset[str]) -> set[str]:
     return suffixes | {base} if base else suffixes
 
 
-@lru_cache(maxsize=4096)
 def node_conditions(state: frozenset[str], reason: str) -> tuple[Condition, ...]:
     """M2: the same four conditions always, sorted by type."""
     message = sanitise_reason(reason)
@@ -157,14 +173,9 @@ def _label_value(text: str) -> str:
     return _NOT_IN_A_LABEL.sub("-", text)[:63].strip("._-")
 
 
-def _drain_annotation(slurm_node: SlurmNode | None) -> Pairs:
-    if slurm_node is None or not is_drained(slurm_node.state):
-        return ()
-    return ((DRAIN, sanitise_reason(slurm_node.reason) or NO_REASON),)
-
-
-def _drain_pair(value: str | None) -> Pairs:
-    return () if value is None else ((DRAIN, value),)
+def _set_metadata(row: Node | SlurmdPod, labels: Pairs, drain: str | None) -> SetMetadata:
+    annotations = () if drain is None else ((DRAIN, drain),)
+    return SetMetadata(reference_of(row), MANAGER_MIRROR, labels, annotations)
 
 
 def _set_conditions(row: Node | SlurmdPod, wanted: tuple[Condition, ...]) -> SetConditions:

@@ -8,7 +8,7 @@ from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host
 
 
-def retire(host: Host) -> Ruling:
+def retire(host: Host, *_: object) -> Ruling:
     """`drained=true` exactly while deletion is pending and nothing runs or can start there.
 
     A job may start between our read and our DRAIN: only a read begun after the DRAIN counts.

@@ -89,6 +89,7 @@ class ReadSet:
 
     def decided(self, key: Key, now: float) -> None:
         """Note what deciding this key reads now."""
+        self._graph.claims.forget(key[1])
         self._log.reads = set()
         decide(self._graph, key, now)
         self._reads[key] = self._log.reads
@@ -114,6 +115,10 @@ def check_oracle(reconciler: Reconciler, now: float) -> None:
     if ghosts:
         raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
     for key in keys:
+        kept = graph.claims.claim_of(key[1])
+        graph.claims.forget(key[1])
+        if kept != graph.claims.claim_of(key[1]):
+            raise HistoryError(f"claims: {key} is kept as {kept}")
         standing = reconciler.standing.get(key)
         fresh = decide(graph, key, now)
         if standing is None or standing.verdict != fresh:

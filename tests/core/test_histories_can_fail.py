@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +11,9 @@ import pytest
 
 from sunk_sync import policy
 from sunk_sync.actions import Undrain
+from sunk_sync.claims import Claims
 from sunk_sync.facts import SlurmNode
 from sunk_sync.graph import Graph
-from sunk_sync.names import DRAIN
 from sunk_sync.rules import drain, mirror
 from sunk_sync.rules.drain import Cause
 from sunk_sync.slurm_state import is_drained
@@ -99,9 +100,18 @@ def test_a_stale_answer_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         an_answer_older_than_the_news_proves_nothing()
 
 
+def test_a_claim_that_is_kept_too_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S16: who claims a host is worked out anew whenever a claim near it changes."""
+    monkeypatch.setattr(Claims, "_unsettle", lambda *_, **__: None)
+    assert first_failure() in ("oracle", "read-set", "claims")
+
+
 def _lift_empty(slurm_node: SlurmNode) -> Ruling:
     lifts = is_drained(slurm_node.state) and not slurm_node.reason
     return Ruling((Undrain(slurm_node.name, "lifted"),) if lifts else ())
+
+
+_numbers = itertools.count()
 
 
 def _gone_unasked(*_: object) -> Cause:
@@ -121,9 +131,9 @@ BROKEN: dict[str, tuple[object, str, object, set[str]]] = {
     "written before all was listed": (policy, "_why_not", lambda *_: "", {"unlisted"}),
     "shown again without a change (M5)": (
         mirror,
-        "_drain_pair",
-        lambda _: ((DRAIN, "old"),),
-        {"rest", "quiet"},
+        "shown_of",
+        lambda *_: mirror.Shown((), (), str(next(_numbers)), ""),
+        {"rest", "quiet", "oracle"},
     ),
     "a cause is overlooked (S3)": (
         drain,
