@@ -28,7 +28,7 @@ from sunk_sync.slurm.client import Access, SlurmClient
 from sunk_sync.slurm.controller import Conf, read_conf
 from sunk_sync.slurm.poll import NodePoll, Pace, Time
 from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.wire import open_transport
+from sunk_sync.slurm.transport import Network
 
 TOKEN_SOON_S = 600.0
 KILL_WAIT_DEFAULT_S = 30.0
@@ -230,7 +230,7 @@ async def _slurm(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
                 user_name=settings.slurm_user_name or "",
             ),
             token,
-            transport=open_transport(),
+            transport=Network(clock=time.monotonic),
             clock=time.monotonic,
             on_exchange=_unheard,
         )

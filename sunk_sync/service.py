@@ -35,7 +35,7 @@ from sunk_sync.slurm.client import Access, Slurm, SlurmClient
 from sunk_sync.slurm.poll import NodePoll, Pace, Time
 from sunk_sync.slurm.push import SlurmPush
 from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.wire import open_transport
+from sunk_sync.slurm.transport import Network
 from sunk_sync.telemetry import Telemetry
 
 SLURM_LIMITS = Limits(concurrency=6, batch=500, leisurely=2, leisurely_batch=16)
@@ -143,7 +143,7 @@ class Service:
                 text=secret.get_secret_value() if secret else "",
                 path=str(Path(path)) if path else "",
             ),
-            transport=open_transport(),
+            transport=Network(clock=self.clock),
             clock=self.clock,
             on_exchange=self.telemetry.exchange,
         )

@@ -250,7 +250,7 @@ def test_version(capsys: Capture) -> None:
 
 def test_help_answers_without_loading_what_it_does_not_need() -> None:
     """Costly libraries are imported where they are used."""
-    costly = ("pydantic", "aiohttp", "kubernetes_asyncio", "httpx2", "structlog", "rich")
+    costly = ("pydantic", "aiohttp", "kubernetes_asyncio", "httptools", "structlog", "rich")
     code = (
         "import sys\nfrom sunk_sync.__main__ import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"

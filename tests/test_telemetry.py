@@ -341,7 +341,7 @@ def test_odd_texts_make_one_valid_line(bench: Bench) -> None:
 
 def test_warnings_of_libraries_become_lines_and_their_chatter_does_not(bench: Bench) -> None:
     """Debug lines of an HTTP library may hold a token."""
-    logging.getLogger("httpx2").info("GET /x X-SLURM-USER-TOKEN: s3cr3t")
+    logging.getLogger("asyncio_chatter").info("GET /x X-SLURM-USER-TOKEN: s3cr3t")
     logging.getLogger("aiohttp").warning("odd %s", "thing")
     assert [line["event"] for line in bench.lines()] == ["odd thing"]
 

@@ -71,7 +71,7 @@ BANNED_WORDS = {
     "info",
 }
 BANNED_IN_CORE = {
-    "aiohttp", "anyio", "asyncio", "datetime", "http", "httpx", "httpx2", "kubernetes_asyncio",
+    "aiohttp", "anyio", "asyncio", "datetime", "http", "httptools", "kubernetes_asyncio",
     "logging", "os", "random", "requests", "socket", "structlog", "threading", "time", "urllib",
 }  # fmt: skip
 MAY_PRINT = {"__main__.py", "doctor.py"}

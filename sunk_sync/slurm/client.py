@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, Protocol
 
-import httpx2
 from msgspec import Struct
 
 from sunk_sync.exchange import OnExchange
@@ -17,7 +16,8 @@ from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import Call, Listing, Take
 from sunk_sync.slurm.endpoint import Endpoint, Errand, Line
 from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.wire import CONNECTIONS_MAX, Clock
+from sunk_sync.slurm.transport import CONNECTIONS_MAX, Transport
+from sunk_sync.slurm.wire import Clock
 
 BULK_MAX: Final = CONNECTIONS_MAX - 2
 
@@ -56,7 +56,7 @@ class SlurmClient:
         access: Access,
         token: Token,
         *,
-        transport: httpx2.AsyncBaseTransport,
+        transport: Transport,
         clock: Clock,
         on_exchange: OnExchange,
     ) -> None:

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
 
-import httpx2
 from msgspec import Struct
 
 from sunk_sync.exchange import Exchange, OnExchange
@@ -14,7 +14,8 @@ from sunk_sync.slurm.calls import PING, Call, Listing
 from sunk_sync.slurm.decode import DIALECTS
 from sunk_sync.slurm.records import CutError, TooLargeError
 from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.wire import Clock, Question, Reply, exchange
+from sunk_sync.slurm.transport import Question, Transport
+from sunk_sync.slurm.wire import Clock, Reply, exchange
 
 _LABELS: Final = {
     "unreachable": "connection",
@@ -28,7 +29,7 @@ _LABELS: Final = {
 class Line(Struct, frozen=True, kw_only=True):
     """What all addresses have in common."""
 
-    transport: httpx2.AsyncBaseTransport
+    transport: Transport
     token: Token
     user_name: str = ""
     clock: Clock
@@ -126,7 +127,8 @@ class Endpoint:
         query = f"?{urlencode(call.query)}" if call.query else ""
         return Question(
             method=call.method,
-            url=f"{self.address}/slurm/{version}/{call.path}{query}",
+            address=self.address,
+            target=f"/slurm/{version}/{call.path}{query}",
             headers=self._headers(token),
             body=call.body,
             timeout_s=errand.by_s - self._line.clock(),
@@ -143,10 +145,10 @@ class Endpoint:
     async def _judge(self, version: str, reply: Reply, listing: Listing | None) -> Answer | Failure:
         if reply.failure:
             return reply.failure
-        if reply.status == httpx2.codes.NOT_MODIFIED:
+        if reply.status == HTTPStatus.NOT_MODIFIED:
             return _answer(version, reply, b"")
         body: bytes | Failure = reply.body
-        if listing and reply.status == httpx2.codes.OK:
+        if listing and reply.status == HTTPStatus.OK:
             body = await _finish(listing, reply.asked_s)
         if isinstance(body, Failure):
             return body
@@ -191,7 +193,7 @@ def _answer(version: str, reply: Reply, body: bytes) -> Answer:
         version=version,
         asked_s=reply.asked_s,
         answered_s=reply.answered_s,
-        unchanged=reply.status == httpx2.codes.NOT_MODIFIED,
+        unchanged=reply.status == HTTPStatus.NOT_MODIFIED,
     )
 
 
@@ -199,11 +201,11 @@ def _read(status: int, body: bytes) -> Envelope | Failure:
     """Slurm's own errors first; the status only says what a body without any is."""
     envelope = read_envelope(body)
     garbage = isinstance(envelope, Failure) and envelope.kind == "garbage"
-    if status == httpx2.codes.OK or (isinstance(envelope, Failure) and not garbage):
+    if status == HTTPStatus.OK or (isinstance(envelope, Failure) and not garbage):
         return envelope
     start = printable(body[:200].decode(errors="replace"))
-    if status == httpx2.codes.UNAUTHORIZED:
+    if status == HTTPStatus.UNAUTHORIZED:
         return Failure("auth", start)
-    if status == httpx2.codes.NOT_FOUND and garbage:
+    if status == HTTPStatus.NOT_FOUND and garbage:
         return Failure("unserved", start)
     return Failure("garbage", f"HTTP {status} without an error: {start}")

@@ -49,7 +49,7 @@ def _taken_on() -> str:
     when = datetime.now(UTC).strftime("%Y-%m-%d")
     machine = f"{os.cpu_count()} cores {_processor()}, load {os.getloadavg()[1]:.1f}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("msgspec", "aiohttp", "httpx2"))
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("msgspec", "aiohttp", "httptools"))
     servers = f"Kubernetes {KUBE_DEFAULT}, Slurm {SLURM_DEFAULT}"
     return f"{when}; {machine}; {python}, {libraries}; {servers}."
 

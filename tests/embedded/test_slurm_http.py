@@ -22,7 +22,7 @@ from sunk_sync.slurm.client import Access, SlurmClient
 from sunk_sync.slurm.poll import NodePoll, Pace, Time
 from sunk_sync.slurm.push import SlurmPush
 from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.wire import open_transport
+from sunk_sync.slurm.transport import Network
 
 CORDONED = "k8s: node cordoned"
 BOTH = pytest.mark.parametrize("generation", ["26.05", "24.11"], indirect=True)
@@ -63,7 +63,7 @@ async def client(server: SlurmServer) -> AsyncIterator[SlurmClient]:
     client = SlurmClient(
         Access(addresses=(server.address,)),
         Token(text="any"),
-        transport=open_transport(),
+        transport=Network(clock=time.monotonic),
         clock=time.monotonic,
         on_exchange=lambda _: None,
     )

@@ -32,7 +32,7 @@ from sunk_sync.slurm.decode import dialect_of, read_nodes
 from sunk_sync.slurm.poll import NodePoll, Pace, Time
 from sunk_sync.slurm.push import SlurmPush
 from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.wire import open_transport
+from sunk_sync.slurm.transport import Network
 from sunk_sync.slurm_state import sanitise_reason
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer
@@ -79,7 +79,7 @@ async def connected(
     client = SlurmClient(
         Access(addresses=(server.url,)),
         token or Token(text=server.token()),
-        transport=open_transport(),
+        transport=Network(clock=time.monotonic),
         clock=time.monotonic,
         on_exchange=([] if heard is None else heard).append,
     )

@@ -1,10 +1,8 @@
 """Our ends of the wire: what the service takes for the API server and for slurmrestd."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
-import httpx2
 from msgspec import Struct
 
 from sunk_sync.embedded.kube_watch import Subscription
@@ -13,7 +11,10 @@ from sunk_sync.kube.answers import Decode, T, Trouble, garbage, refusal
 from sunk_sync.kube.client import Request
 from sunk_sync.kube.reading import Lines
 from sunk_sync.kube.transport import decoded
+from sunk_sync.slurm import transport
+from sunk_sync.slurm.connection import BrokenError
 from sunk_sync.slurm.token import Token
+from sunk_sync.slurm.transport import Begin, Take, UnreachableError
 from tests.sim.wire import Process, Wire, WireError
 
 PAGE = 2
@@ -203,48 +204,46 @@ class Stream:
             self._timer = self._loop.call_at(max(due_s, self._loop.time()), self._woken)
 
 
-class SlurmEnd(httpx2.AsyncBaseTransport):
+class SlurmEnd:
     """The network below SlurmClient."""
 
     def __init__(self, wire: Wire, process: Process) -> None:
         self._wire = wire
         self._process = process
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def ask(self, question: transport.Question, *, begin: Begin, take: Take) -> None:
         """One request."""
-        url = request.url
-        question = Question(
-            method=request.method,
-            path=unquote(url.path),
-            query=dict(url.params),
-            headers={key.lower(): value for key, value in request.headers.items()},
-            body=request.content,
+        path, _, query = question.target.partition("?")
+        asked = Question(
+            method=question.method,
+            path=unquote(path),
+            query=dict(parse_qsl(query)),
+            headers={key.lower(): value for key, value in question.headers.items()},
+            body=question.body,
         )
         try:
-            answer = await self._wire.ask(self._process, "slurm", question)
+            answer = await self._wire.ask(self._process, "slurm", asked)
         except WireError as error:
             if error.kind == "refused":
-                raise httpx2.ConnectError("connection refused") from None
+                raise UnreachableError("connection refused") from None
             if error.kind == "half":
-                return httpx2.Response(200, stream=_Body(error.got, whole=False))
-            raise httpx2.ReadError("connection reset") from None
+                begin(200)
+                await _give(error.got, take)
+                raise BrokenError("connection reset in the middle") from None
+            raise BrokenError("connection reset") from None
         assert isinstance(answer, Answer)
-        headers = {"content-length": str(len(answer.body)), "content-type": answer.content_type}
-        return httpx2.Response(answer.status, headers=headers, stream=_Body(answer.body))
+        begin(answer.status)
+        await _give(answer.body, take)
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
 
 
-class _Body(httpx2.AsyncByteStream):
-    def __init__(self, body: bytes, *, whole: bool = True) -> None:
-        self._body = body
-        self._whole = whole
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        half = len(self._body) // 2
-        for piece in (self._body[:half], self._body[half:]):
-            if piece:
-                yield piece
-        if not self._whole:
-            raise httpx2.ReadError("connection reset in the middle")
+async def _give(body: bytes, take: Take) -> None:
+    half = len(body) // 2
+    for piece in (body[:half], body[half:]):
+        if piece and not await take(piece):
+            return
 
 
 class TokenFile(Token):

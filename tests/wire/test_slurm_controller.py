@@ -4,9 +4,8 @@ way from the wire to the news.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
-import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from sunk_sync.slurm.calls import Call
 from sunk_sync.slurm.client import Access, SlurmClient
 from sunk_sync.slurm.poll import NodePoll, Pace, Time
 from sunk_sync.slurm.token import Token
+from sunk_sync.slurm.transport import Begin, Question, Take
 from tests.wire.slurm import RELEASES, recorded
 from tests.wire.slurm.world import DOWN, World
 
@@ -94,9 +94,16 @@ def listen(body: bytes, size: int, status: int) -> list[News]:
     news: list[News] = []
     heard: list[Exchange] = []
 
-    async def pieces() -> AsyncIterator[bytes]:
-        for start in range(0, len(body), size):
-            yield body[start : start + size]
+    class Pieces:
+        async def ask(self, question: Question, *, begin: Begin, take: Take) -> None:
+            assert question.target.startswith("/slurm/v0.0.45/nodes/")
+            begin(status)
+            for start in range(0, len(body), size):
+                if not await take(body[start : start + size]):
+                    return
+
+        async def aclose(self) -> None:
+            pass
 
     async def tell(more: Sequence[News]) -> None:
         news.extend(more)
@@ -105,7 +112,7 @@ def listen(body: bytes, size: int, status: int) -> list[News]:
         client = SlurmClient(
             Access(addresses=("http://slurm.invalid",), version="v0.0.45"),
             Token(),
-            transport=httpx2.MockTransport(lambda _: httpx2.Response(status, content=pieces())),
+            transport=Pieces(),
             clock=lambda: 1.0,
             on_exchange=heard.append,
         )
