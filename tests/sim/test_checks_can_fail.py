@@ -1,5 +1,6 @@
 """Every checker of the simulator fails where the production code is broken on purpose."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ def _never(*_: object, **__: object) -> bool:
 
 
 Broken = tuple[list[tuple[object, str, object]], tuple[str, ...], set[str]]
+NUMBERS = itertools.count()
 BROKEN: dict[str, Broken] = {
     "written without a read (S0)": (
         [(push, "read_fresh", _remembered)], ("a node is cordoned",), {"unread"},
@@ -97,7 +99,8 @@ BROKEN: dict[str, Broken] = {
         ("a pod is cordoned",), {"rest", "story"},
     ),
     "shown again without a change (M5)": (
-        [(mirror, "_drain_pair", lambda _: (("x", "old"),))], (), {"quiet", "rest"},
+        [(mirror, "shown_of", lambda *_: mirror.Shown((), (), str(next(NUMBERS)), ""))],
+        (), {"quiet", "rest", "surprise"},
     ),
     "deletions are never heard (F3)": (
         [(Reading, "_deleted", lambda *_: None)], ("a pod is gone",), {"rest", "story"},

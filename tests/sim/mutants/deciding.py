@@ -69,9 +69,8 @@ MUTANTS = (
         story="The watch of Nodes had been broken for minutes; a drain was lifted because the"
         " cause seen last had gone, while a new one had come unseen.",
         path=POLICY,
-        old="    if graph.stale and isinstance(action, LIFTS):",
-        new="    if graph.stale and isinstance(action, LIFTS) and not graph.unlisted:\n"
-        '        return ""\n    if graph.stale and isinstance(action, LIFTS):',
+        old="(isinstance(action, LIFTS) or _lets_pod_go(action))",
+        new="_lets_pod_go(action)",
     ),
     Mutant(
         name="breaker off by one",
@@ -157,8 +156,8 @@ MUTANTS = (
         story="Labels of a Slurm node that no longer exists stayed on the Node and kept other"
         " schedulers away (operator PR#173).",
         path=MIRROR,
-        old="    if slurm_node is None:\n        return _clean(node)",
-        new="    if slurm_node is None:\n        return ()",
+        old="            _clean(host.node, wants)",
+        new="            pass",
     ),
     Mutant(
         name="no grace",
