@@ -15,8 +15,9 @@ from sunk_sync.outbox import Outbox, Report
 from sunk_sync.policy import Kept
 from sunk_sync.reconciler import Reconciler
 
-NEWS_PER_STEP = 300
+NEWS_PER_STEP = 100
 KEYS_PER_STEP = 100
+"""Fewer where they want much: see `Reconciler.step`."""
 INBOX_MAX = 5000
 """News that wait; readers wait beyond it."""
 BATCH_S = 0.05

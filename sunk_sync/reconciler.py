@@ -69,13 +69,20 @@ class Reconciler:
         return stirred
 
     def step(self, *, now: float, limit: int) -> list[Decision]:
-        """Decide up to `limit` dirty keys; those whose time has come are dirty too."""
+        """Decide dirty keys until `limit` is used up; those whose time has come are dirty too.
+
+        A key counts for each action that it wants, and once at least: handing an action over costs
+        more than a decision.
+        """
         self._ring(now)
         decisions: list[Decision] = []
-        while self.pending and len(decisions) < limit:
+        spent = 0
+        while self.pending and spent < limit:
             key = next(iter(self.pending))
             del self.pending[key]
-            decisions.append(self._decide(key, now=now))
+            decision = self._decide(key, now=now)
+            decisions.append(decision)
+            spent += len(decision.allowed) or 1
         holding = self.policy.holding()
         if holding != (self.graph.holding or NONE_HELD):
             self.observe((holding,), now=now)

@@ -194,3 +194,21 @@ def test_S19_what_is_held_reaches_the_cluster_key() -> None:
     core.see(Holding(3, core.now))
     assert core.graph.holding is None, "the reconciler tells what the breaker really holds"
     assert core.graph.reference(CLUSTER).kind == "Namespace"
+
+
+def test_a_step_ends_sooner_where_its_keys_want_much() -> None:
+    """Handing an action over costs more than deciding: both count."""
+    names = [f"n{number}" for number in range(10)]
+    core = Core(*map(node, names), *map(slurm_node, names))
+    core.reconciler.pending = dict.fromkeys(map(host_key, names))
+    decisions = core.reconciler.step(now=core.now, limit=5)
+    wants = [len(decision.allowed) for decision in decisions]
+    assert min(wants) > 1
+    assert sum(wants[:-1]) < 5 <= sum(wants)
+
+
+def test_a_key_that_wants_nothing_counts_too() -> None:
+    """A step is bounded even where all is well."""
+    core = Core()
+    core.reconciler.pending = {host_key(f"gone{number}"): None for number in range(10)}
+    assert len(core.reconciler.step(now=core.now, limit=5)) == 5
