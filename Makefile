@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast test-real check bench testbed sim mutants lock image clean
+.PHONY: help demo test test-fast test-real check bench testbed sim mutants mutation lock image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -43,12 +43,15 @@ testbed: $(READY) ## build the real servers once (about ten minutes) into the ca
 bench: $(READY) testbed ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m tests.bench
 
-sim: $(READY) ## ten thousand broken hours, every crash point (about an hour on two cores)
+sim: $(READY) ## ten thousand broken hours, every crash point and pairs of them (half an hour on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000
 	$(BIN)/python -m tests.sim crash
 
 mutants: $(READY) ## seeded defects: each must be noticed by some suite
 	$(BIN)/python -m tests.sim mutants
+
+mutation: $(READY) ## every small change of rules, policy and outbox: noticed, or explained
+	$(BIN)/python -m tests.mutation
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements.lock

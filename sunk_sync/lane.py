@@ -15,7 +15,6 @@ from sunk_sync.actions import (
     Push,
     SetComment,
     SetConditions,
-    Target,
     Uncordon,
     Undrain,
 )
@@ -38,7 +37,6 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Slot(Struct, gc=False, eq=False):
     """One target: what is wished of it and what is under way."""
 
-    target: Target
     key: tuple[str, str] = ("", "")
     because: str = ""
     wish: Action | None = None

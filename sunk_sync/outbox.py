@@ -127,7 +127,7 @@ class Outbox:
     ) -> None:
         slot = self._slots.get(target)
         if slot is None:
-            slot = self._slots[target] = Slot(target)
+            slot = self._slots[target] = Slot()
         slot.key, slot.because = key, because
         changed = slot.wish != action
         if changed:
@@ -137,13 +137,14 @@ class Outbox:
             self._lane(action).add(slot, now=now)
 
     def _drop(self, target: Target, *, key: tuple[str, str]) -> None:
-        """The key wishes nothing of it any more; another key may have taken the target over."""
+        """The key wishes nothing of it any more; another key may have taken the target over.
+
+        What is then left of it goes with the next sweep.
+        """
         slot = self._slots.get(target)
         if slot is None or slot.key != key:
             return
         slot.wish = slot.settled = slot.settled_s = None
-        if slot.in_flight is None and not slot.queued and not _is_paced(target):
-            del self._slots[target]
 
     def sweep(self) -> None:
         """Forget targets that nobody wishes anything of; ask again where a refusal is old.
@@ -154,7 +155,7 @@ class Outbox:
         old_s = now - PACE_S
         for target, slot in list(self._slots.items()):
             self._retry_refused(slot, now=now)
-            if slot.wish or slot.in_flight or slot.queued or slot.sent_s > old_s:
+            if slot.wish or slot.in_flight or slot.sent_s > old_s:
                 continue
             del self._slots[target]
 
@@ -162,12 +163,11 @@ class Outbox:
         if slot.settled_s is None or now < slot.settled_s + REFUSED_AGAIN_S:
             return
         slot.settled = slot.settled_s = None
-        if slot.open() and not slot.queued:
-            assert slot.wish is not None
-            self._lane(slot.wish).add(slot, now=now)
+        assert slot.wish is not None, "a wish that ends takes its refusal along"
+        self._lane(slot.wish).add(slot, now=now)
 
     def _earliest(self, slot: Slot, action: Action) -> float:
-        paced_s = slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0
+        paced_s = _paced_s(slot, action)
         if only_unknown(action):
             self._unknown_next_s = max(self._unknown_next_s + UNKNOWN_PACE_S, self.clock())
             return max(self._unknown_next_s, paced_s)
@@ -224,12 +224,11 @@ class Outbox:
             return
         if slot.stirred and slot.wish == action:
             # Newer facts than this answer may ask for it once more; or they are about to end it.
-            slot.not_before_s = max(self._earliest(slot, slot.wish), now + BACKOFF_FIRST_S)
+            slot.not_before_s = max(_paced_s(slot, slot.wish), now + BACKOFF_FIRST_S)
             return
         slot.settled = action
         slot.settled_s = now if isinstance(outcome, Refused) else None
-        if slot.wish != action:
-            slot.not_before_s = self._earliest(slot, slot.wish)
+        slot.not_before_s = max(slot.not_before_s, _paced_s(slot, slot.wish))
 
     def _backoff_s(self, attempts: int, retry_after_s: float | None) -> float:
         if retry_after_s is not None:
@@ -238,5 +237,6 @@ class Outbox:
         return longest_s * (0.5 + 0.5 * self._random())
 
 
-def _is_paced(target: Target) -> bool:
-    return target[0] in ("Node", "Pod")
+def _paced_s(slot: Slot, action: Action) -> float:
+    """A second after the last write of conditions or metadata to this object (M1)."""
+    return slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0

@@ -166,8 +166,8 @@ def _lets_pod_go(action: Action) -> bool:
 
 
 def _all_may(graph: Graph) -> bool:
-    """Nothing is kept back but by the breaker."""
-    return not (graph.unlisted or graph.stale or graph.configuration.dry_run)
+    """Nothing is kept back but by the breaker; what was never listed is stale too."""
+    return not (graph.stale or graph.configuration.dry_run)
 
 
 def _why_not(graph: Graph, action: Action) -> str:

@@ -172,12 +172,16 @@ class Table(Generic[RowT]):
         return gone
 
     def _unnamed(self, order: float) -> list[tuple[str, float]]:
-        return [
-            (key, max(entry.order, order))
-            for key, entry in self.entries.items()
-            if entry.round != self._round
-            and (_shown(entry) <= order or self._older_than_listing(entry))
-        ]
+        """What is superseded ends with the listing's order: a restore undid any higher one."""
+        found = []
+        for key, entry in self.entries.items():
+            if entry.round == self._round:
+                continue
+            if self._older_than_listing(entry):
+                entry.order = entry.told = order
+            if _shown(entry) <= order:
+                found.append((key, max(entry.order, order)))
+        return found
 
     def confirm(self, begun_s: float) -> None:
         """Everything still stands as it did at `begun_s`."""

@@ -156,6 +156,7 @@ class SlurmWorld:
             node = replace(
                 node,
                 flags=flags,
+                undrains=asap and "DRAIN" not in node.flags,
                 reason=said,
                 reason_s=self._memory.epoch_s,
                 reason_user="root",

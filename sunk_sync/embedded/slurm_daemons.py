@@ -110,8 +110,8 @@ class Daemons:
     def _back(self, node: Node) -> Node:
         """UNKNOWN and booted ones are IDLE; DOWN ones if ReturnToService says so."""
         if node.flags & _BOOTED:
-            drop = REBOOTING | POWER | ({"DRAIN"} if "REBOOT_ISSUED" in node.flags else set())
-            return without_reason(replace(node, base="IDLE", flags=node.flags - drop))
+            drop = REBOOTING | POWER | ({"DRAIN"} if node.undrains else set())
+            return replace(node, base="IDLE", flags=node.flags - drop, undrains=False)
         returns = self._memory.knobs.return_to_service
         silent = node.reason.startswith(SILENT)
         if node.base == "DOWN" and not (returns == 2 or (returns == 1 and silent)):
@@ -174,7 +174,7 @@ class Daemons:
             del now_s
             known = self._memory.nodes.get(node.name)
             if known is not None and "POWERING_DOWN" in known.flags:
-                flags = (known.flags - POWER) | {"POWERED_DOWN"}
+                flags = (known.flags - POWER - {"DRAIN"}) | {"POWERED_DOWN"}
                 self._memory.put(replace(known, flags=flags))
 
         self._agenda.note(self._memory.now_s + self._memory.knobs.suspend_s, off)

@@ -72,6 +72,8 @@ class Node(Struct, frozen=True, kw_only=True):
     listed_cpus: int = 0
     """Used CPUs as they were at the last listing of all nodes: slurmctld counts only then."""
     listed_memory_mb: int = 0
+    undrains: bool = False
+    """DRAIN stands for a reboot alone and goes with it."""
     boot_s: int = 0
     slurmd_start_s: int = 0
     last_busy_s: int = 0

@@ -116,7 +116,7 @@ class Watch:
             version, begun_s = thread.version, self._ambient.clock()
             trouble = await self._attempt(thread, again=again)
             again = True
-            thread.was_away |= trouble.away and not thread.opened
+            thread.was_away |= trouble.away if not thread.opened else _is_silence(trouble)
             if trouble.status == GONE:
                 return trouble
             lived = thread.opened and self._ambient.clock() - begun_s > LIVED_S
@@ -163,8 +163,8 @@ class Watch:
         """Whether the server's history is still the one we followed.
 
         After etcd was restored from a backup it is not, and a watch from a version that is yet to
-        come stays silent (measured on 1.35) instead of failing. A restored server that was away
-        may by now even have come past our version.
+        come stays silent (measured on 1.35) instead of failing. A restored server that was away, or
+        that a dead connection hid from us, may by now even have come past our version.
         """
         now = await self._listing.version_now(thread.path)
         if isinstance(now, Trouble):
@@ -206,6 +206,7 @@ class Watch:
             trouble = await self._read(stream, thread)
         finally:
             stream.close()
+        thread.was_away = _is_silence(trouble)
         return trouble if trouble.status == GONE else await self._follow(thread, again=True)
 
     async def _read_list(self, stream: Lines, thread: Thread) -> Trouble | None:
@@ -221,3 +222,8 @@ class Watch:
                     return trouble
             return None
         return Trouble(kind="timeout", why=f"a WatchList of more than {LIST_DEADLINE_S:.0f} s")
+
+
+def _is_silence(trouble: Trouble) -> bool:
+    """An open stream brought nothing for SILENCE_S: nobody knows what the server did meanwhile."""
+    return trouble.kind == "timeout"

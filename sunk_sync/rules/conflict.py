@@ -1,7 +1,5 @@
 """Two claims on one host: neither acts, and everybody is told (S16)."""
 
-from itertools import zip_longest
-
 from sunk_sync.actions import Action, Announce, SetConditions
 from sunk_sync.facts import Condition, SlurmdPod, reference_of
 from sunk_sync.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
@@ -37,7 +35,7 @@ def _conditions(pods: tuple[SlurmdPod, ...], message: str) -> tuple[Action, ...]
 
 def _tell(pod: SlurmdPod, told: Condition) -> SetConditions:
     """LastTransitionTime is the status's: a message that changes leaves it alone."""
-    since = dict(zip_longest((one.type for one in pod.conditions), pod.changed_at, fillvalue=""))
+    since = dict(zip((one.type for one in pod.conditions), pod.changed_at, strict=False))
     others = [one for one in pod.conditions if one.type != told.type]
     conditions = tuple(sorted([*others, told], key=lambda one: one.type))
     changed_at = tuple(since.get(one.type, "") for one in conditions)

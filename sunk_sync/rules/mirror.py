@@ -97,7 +97,7 @@ def _show_on_node(
         wants.append(_set_conditions(node, conditions))
     pod = host.pod
     if pod is None:
-        labels = _labels(cluster_name, "", "", "")
+        labels = _labels(cluster_name)
     else:
         labels = _labels(cluster_name, pod.namespace, pod.nodeset, pod.name)
     if node.labels != labels or node.drain != shown.drain:
@@ -160,7 +160,7 @@ def _told(kind: str, holds: bool, reasons: tuple[str, str], message: str) -> Con
 
 
 @lru_cache(maxsize=16384)
-def _labels(cluster_name: str, namespace: str, nodeset: str, pod: str) -> Pairs:
+def _labels(cluster_name: str, namespace: str = "", nodeset: str = "", pod: str = "") -> Pairs:
     """M4, sorted by key; a value that may not be a label is made one."""
     values = (cluster_name, namespace, nodeset, pod)
     return tuple(

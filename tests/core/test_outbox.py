@@ -163,6 +163,64 @@ def test_one_in_flight_per_target_and_the_latest_wish_wins() -> None:
     assert bench.slurm.actions == [DRAIN, LIFT]
 
 
+def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:
+    """What flies is remembered until it has landed, whoever sweeps."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 10
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.1)
+        bench.wish()
+        bench.wish(LIFT)
+        await asyncio.sleep(0.1)
+        bench.wish()
+        await asyncio.sleep(5)
+        bench.outbox.sweep()
+        bench.wish(LIFT)
+        await asyncio.sleep(30)
+
+    bench = story(tell, slurm=Limits(concurrency=5, batch=1, leisurely=5))
+    assert bench.slurm.actions == [DRAIN, LIFT]
+    assert bench.slurm.times == [0, 10]
+
+
+def test_a_wish_that_waits_is_queued_once_however_often_it_is_wished() -> None:
+    """The queue does not grow with the loop's rounds."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        bench.wish(Drain("busy", "x"), key=OTHER)
+        await asyncio.sleep(0.1)
+        for _ in range(5):
+            bench.wish(DRAIN)
+        assert bench.outbox.slurm.depth() == 1
+        await asyncio.sleep(1)
+        for _ in range(5):
+            bench.wish(AGAIN)
+        assert bench.outbox.slurm.depth() == 0
+        await asyncio.sleep(5)
+        for _ in range(5):
+            bench.wish(AGAIN)
+        assert bench.outbox.slurm.depth() == 0
+
+    story(tell)
+
+
+@pytest.mark.parametrize("wish", [DRAIN, shown("a")], ids=["Slurm", "Kubernetes"])
+def test_while_more_of_its_batch_comes_nothing_leaves(wish: Action) -> None:
+    """Neither to Slurm nor to Kubernetes; then all of it goes."""
+
+    async def tell(bench: Bench) -> None:
+        bench.outbox.gather(on=True)
+        bench.wish(wish)
+        await asyncio.sleep(1)
+        bench.outbox.gather(on=False)
+        await asyncio.sleep(1)
+
+    bench = story(tell)
+    assert bench.slurm.times + bench.kube.times == [1]
+
+
 def test_a_wish_that_ended_before_its_turn_is_dropped() -> None:
     """Nothing is pushed for it, and nothing of it is kept."""
 
@@ -197,16 +255,65 @@ def test_what_is_unsure_is_tried_again_with_growing_pauses(jitter: float, share:
     assert pauses == pytest.approx([share * most for most in longest], rel=0.01)
 
 
-@pytest.mark.parametrize(("seconds", "pause"), [(7.0, 7.0), (900.0, BACKOFF_MAX_S)])
-def test_F8_retry_after_is_honoured_within_bounds(seconds: float, pause: float) -> None:
-    """The server says when; an absurd answer does not stop us for ever."""
+def test_wishing_it_again_makes_no_failure_cheaper_and_no_wish_younger() -> None:
+    """The loop wishes the same with every fact: back-off and age are the first wish's."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [unsure] * 4
+        for _ in range(100):
+            bench.wish(DRAIN)
+            await asyncio.sleep(0.03)
+
+    bench = story(tell)
+    assert bench.slurm.times == pytest.approx([0, 0.1, 0.3, 0.7, 1.5])
+    assert {one.wished_s for one in bench.reports} == {1000.0}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "jitter", "pause"),
+    [(7.0, 0.0, 7.0), (900.0, 0.0, BACKOFF_MAX_S), (7.0, 0.5, 7.35), (900.0, 0.5, 31.5)],
+)
+def test_F8_retry_after_is_honoured_within_bounds(
+    seconds: float, jitter: float, pause: float
+) -> None:
+    """The server says when; an absurd answer does not stop us for ever. Up to a tenth more, so
+    that not all who were told the same come back at once."""
 
     async def tell(bench: Bench) -> None:
         bench.kube.answers = [lambda action: Unsure(action, "429", seconds)]
         bench.wish(shown("a"))
         await asyncio.sleep(60)
 
-    assert story(tell).kube.times == [0, pause]
+    assert story(tell, jitter=jitter).kube.times == [0, pytest.approx(pause)]
+
+
+def test_F8_nothing_cuts_a_retry_after_short() -> None:
+    """The authority answers others again; whom it told to wait waits."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [lambda action: Unsure(action, "429", 20.0)]
+        bench.wish(DRAIN)
+        await asyncio.sleep(5)
+        bench.outbox.slurm.hurry()
+        await asyncio.sleep(60)
+
+    assert story(tell).slurm.times == [0, 20]
+
+
+@pytest.mark.parametrize("answer", [Done, refused], ids=["done", "refused"])
+def test_after_an_answer_the_back_off_begins_anew(answer: Answer) -> None:
+    """What failed long ago and was answered since does not make the next failure dearer."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [unsure, unsure, answer, unsure]
+        bench.wish(DRAIN)
+        await asyncio.sleep(10)
+        bench.outbox.stir(KEY)
+        bench.wish(DRAIN)
+        await asyncio.sleep(10)
+
+    first_s = BACKOFF_FIRST_S / 2
+    assert story(tell).slurm.times == pytest.approx([0, first_s, 3 * first_s, 10, 10 + first_s])
 
 
 def test_a_changed_wish_does_not_wait_for_the_back_off_of_the_old_one() -> None:
@@ -241,6 +348,18 @@ def test_a_refusal_stands_until_a_fact_changes() -> None:
     assert story(tell).slurm.times == [0, 30]
 
 
+def test_what_is_done_is_not_tried_anew_however_long_ago() -> None:
+    """Only a refusal grows old."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(DRAIN)
+        await asyncio.sleep(2 * REFUSED_AGAIN_S)
+        bench.outbox.sweep()
+        await asyncio.sleep(1)
+
+    assert story(tell).slurm.times == [0]
+
+
 def test_a_refusal_is_tried_anew_after_five_minutes_without_any_fact() -> None:
     """Permissions change without one."""
 
@@ -252,6 +371,20 @@ def test_a_refusal_is_tried_anew_after_five_minutes_without_any_fact() -> None:
             bench.outbox.sweep()
 
     assert story(tell).slurm.times == [0, REFUSED_AGAIN_S]
+
+
+def test_a_refusal_that_is_tried_anew_may_take_its_time() -> None:
+    """Sweeps go on meanwhile."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.answers = [refused]
+        bench.slurm.seconds = 50
+        bench.wish(DRAIN)
+        for _ in range(30):
+            await asyncio.sleep(20)
+            bench.outbox.sweep()
+
+    assert story(tell).slurm.times == [0, 360]
 
 
 def test_a_dropped_refusal_is_not_tried_anew() -> None:
@@ -321,6 +454,59 @@ def test_what_was_undone_before_its_answer_came_is_done_again() -> None:
         await asyncio.sleep(5)
 
     assert story(tell).slurm.times == [0, 1 + BACKOFF_FIRST_S]
+
+
+def test_M1_what_was_undone_before_its_answer_waits_for_the_pace_of_its_object() -> None:
+    """Conditions once more, a second after the answer."""
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.seconds = 0.1
+        bench.wish(shown("a"))
+        await asyncio.sleep(0.05)
+        bench.outbox.stir(KEY)
+        bench.wish(shown("a"))
+        await asyncio.sleep(5)
+
+    assert story(tell).kube.times == [0, pytest.approx(0.1 + PACE_S)]
+
+
+def test_what_a_fact_changed_under_way_waits_for_the_answer_alone() -> None:
+    """Only the same once more waits a moment."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds = 1
+        bench.wish(DRAIN)
+        await asyncio.sleep(0.5)
+        bench.outbox.stir(KEY)
+        bench.wish(LIFT)
+        await asyncio.sleep(5)
+
+    assert story(tell).slurm.times == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("wish", "times"),
+    [
+        (shown("a"), [0, 1]),
+        (shown("", "Unknown"), [0, 1]),
+        (SetMetadata(POD, "m", (), ()), [0, 1]),
+        (Look("Pod", "slurm", "p", 0.0), [0, 0.3]),
+    ],
+    ids=["conditions", "unknown", "metadata", "a read"],
+)
+def test_M1_what_somebody_undoes_at_once_is_written_again_once_a_second(
+    wish: Action, times: list[float]
+) -> None:
+    """Another controller that takes our conditions away is no reason to write faster."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(wish)
+        await asyncio.sleep(0.3)
+        bench.outbox.stir(KEY)
+        bench.wish(wish)
+        await asyncio.sleep(5)
+
+    assert story(tell).kube.times == times
 
 
 def test_an_answer_that_ends_its_wish_is_the_end_of_it_whatever_changed_meanwhile() -> None:
@@ -394,6 +580,20 @@ def test_M2_writes_that_only_say_unknown_are_a_hundred_a_second() -> None:
     bench = story(tell, kube=Limits(concurrency=50, batch=1, leisurely=50))
     assert len(bench.kube.times) == 300
     assert bench.kube.times[-1] == pytest.approx(2.99, abs=0.02)
+
+
+def test_M2_what_was_written_takes_nothing_from_the_rate_of_what_comes() -> None:
+    """A hundred a second, then one more at once."""
+
+    async def tell(bench: Bench) -> None:
+        for number in range(100):
+            pod = Reference("Node", "", f"n{number}", "u")
+            bench.wish(shown("", "Unknown", pod), key=("host", f"n{number}"))
+        await asyncio.sleep(1.1)
+        bench.wish(shown("", "Unknown"))
+        await asyncio.sleep(5)
+
+    assert story(tell).kube.times[-1] == pytest.approx(1.1)
 
 
 def test_M2_after_unknown_a_known_state_waits_for_the_pace_of_its_object() -> None:
@@ -500,6 +700,20 @@ def test_the_concurrency_of_an_authority_is_capped() -> None:
     assert bench.slurm.most == 4
 
 
+def test_what_flies_is_counted_on_both_ways() -> None:
+    """For the metric, and for the end, which waits for all of it."""
+
+    async def tell(bench: Bench) -> None:
+        bench.slurm.seconds, bench.kube.seconds = 2, 3
+        bench.wish(DRAIN, shown("a"))
+        await asyncio.sleep(0.1)
+        assert bench.outbox.flying == 2
+        await bench.outbox.finish(8)
+        assert (now(), bench.outbox.flying) == (1003, 0)
+
+    story(tell)
+
+
 def test_a_target_handed_from_one_key_to_another_is_not_dropped() -> None:
     """A Node that two hosts show in turn: the one that wishes now has it."""
 
@@ -516,9 +730,15 @@ def test_a_target_handed_from_one_key_to_another_is_not_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [RuntimeError("bug"), TimeoutError()], ids=["raises", "times out"]
+    ("answer", "why"),
+    [
+        (RuntimeError("bug"), "RuntimeError: bug"),
+        (RuntimeError("x" * 999), f"RuntimeError: {'x' * 186}"),
+        (TimeoutError(), "TimeoutError: "),
+    ],
+    ids=["raises", "raises at length", "times out"],
 )
-def test_a_push_that_raises_is_unsure_and_ends_no_lane(answer: Exception) -> None:
+def test_a_push_that_raises_is_unsure_and_ends_no_lane(answer: Exception, why: str) -> None:
     """A bug there is an answer like any other."""
 
     async def tell(bench: Bench) -> None:
@@ -527,8 +747,7 @@ def test_a_push_that_raises_is_unsure_and_ends_no_lane(answer: Exception) -> Non
         await asyncio.sleep(5)
 
     bench = story(tell)
-    assert isinstance(bench.reports[0].outcome, Unsure)
-    assert bench.reports[1].outcome == Done(DRAIN)
+    assert [one.outcome for one in bench.reports] == [Unsure(DRAIN, why), Done(DRAIN)]
 
 
 def test_a_push_that_hangs_is_unsure_after_a_minute() -> None:
@@ -557,7 +776,9 @@ def test_a_push_that_loses_count_is_unsure_for_all_of_them() -> None:
         bench.wish(DRAIN)
         await asyncio.sleep(0.01)
 
-    assert [type(one.outcome) for one in story(tell).reports] == [Unsure]
+    assert [one.outcome for one in story(tell).reports] == [
+        Unsure(DRAIN, "push lost count of its answers")
+    ]
 
 
 def test_what_failed_goes_at_once_when_the_authority_is_back() -> None:
@@ -688,14 +909,34 @@ def test_a_fact_that_comes_while_an_event_is_under_way_does_not_repeat_it() -> N
 
 def test_a_fact_of_a_key_whose_target_another_key_took_and_left_is_harmless() -> None:
     """Two keys wish for one target in turn; the second ends its wish, the first stirs."""
+    look = Look("Pod", "slurm", "p", 0.0)
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(DRAIN, look)
+        await asyncio.sleep(1)
+        bench.wish(DRAIN, key=OTHER)
+        bench.wish(key=OTHER)
+        bench.outbox.sweep()
+        bench.outbox.stir(KEY)
+        bench.wish(DRAIN, look)
+        await asyncio.sleep(1)
+
+    bench = story(tell)
+    assert bench.slurm.times == [0, 1]
+    assert bench.kube.times == [0, 1]
+
+
+def test_a_wish_ends_harmlessly_where_another_key_took_its_target_and_left_it() -> None:
+    """Nothing is left of the target by then."""
 
     async def tell(bench: Bench) -> None:
         bench.wish(DRAIN)
         await asyncio.sleep(1)
         bench.wish(DRAIN, key=OTHER)
         bench.wish(key=OTHER)
-        bench.outbox.stir(KEY)
-        bench.wish(DRAIN)
-        await asyncio.sleep(1)
+        bench.outbox.sweep()
+        assert not bench.outbox._slots
+        bench.wish()
+        assert not bench.outbox._targets
 
-    assert story(tell).slurm.times == [0, 1]
+    assert story(tell).slurm.times == [0]

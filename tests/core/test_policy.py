@@ -4,12 +4,23 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import Cordon, Drain, Look, Relist, SetConditions, SetMetadata, Undrain
-from sunk_sync.facts import Configuration, Confirmed, Lost, Row, Sighting, Source
+from sunk_sync.actions import (
+    Cordon,
+    Drain,
+    Look,
+    Relist,
+    RewriteReason,
+    SetComment,
+    SetConditions,
+    SetMetadata,
+    Undrain,
+)
+from sunk_sync.facts import Configuration, Confirmed, Holding, Lost, Row, Sighting, Source
 from sunk_sync.graph import CLUSTER, Graph, host_key
-from sunk_sync.names import DRAINED, MANAGER_RETIRE
-from sunk_sync.policy import MINUTE_S, Policy, drain_limit
-from tests.build import Core, listing, marked, node, slurm_node, slurmd_pod
+from sunk_sync.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
+from sunk_sync.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
+from sunk_sync.verdict import Verdict
+from tests.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
 
 SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 
@@ -78,6 +89,24 @@ def test_lifting_waits_while_a_source_cannot_be_read(lost: Source) -> None:
     assert core.allowed("n1", Undrain)
 
 
+def test_F4_our_text_on_a_node_without_drain_stays_while_a_source_cannot_be_read() -> None:
+    """Taking it back is lifting too."""
+    core = Core(node(), slurmd_pod(), slurm_node("n1", reason="k8s: node cordoned"))
+    assert core.allowed("n1", RewriteReason)
+    core.see(Lost("nodes", "broken"))
+    assert core.wants("n1", RewriteReason)
+    assert not core.allowed("n1", RewriteReason)
+
+
+def test_F4_what_is_shown_goes_on_while_a_source_cannot_be_read() -> None:
+    """Only lifting waits, and letting Pods go: annotations of the mirror do not."""
+    core = Core(node(), slurmd_pod(), slurm_node())
+    core.see(Lost("nodes", "broken"))
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan"))
+    shown = [one for one in core.allowed("n1", SetMetadata) if isinstance(one, SetMetadata)]
+    assert {one.manager for one in shown if one.annotations} == {MANAGER_MIRROR}
+
+
 def test_S6_no_pod_is_let_go_while_slurm_cannot_be_read() -> None:
     """What was drained and idle when last seen may run a job by now (simulator, seed 739)."""
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod pending deletion: roll")
@@ -100,14 +129,32 @@ def test_S6_no_pod_is_let_go_while_slurm_cannot_be_read() -> None:
 
 def test_dry_run_keeps_every_write_and_says_so() -> None:
     """Observe, decide, say; reads still go out."""
-    core = Core(node(unschedulable=True), slurm_node("n1", comment=marked()), dry_run=True)
-    assert core.wants("n1", Drain, Look)
+    pod = slurmd_pod(node_name="n1")
+    core = Core(node("n1", unschedulable=True), pod, slurm_node(), dry_run=True)
+    core.see(deleted("slurmd_pods", pod))
+    assert core.wants("n1", Drain)
     kept = core.reconciler.standing[host_key("n1")].kept
-    assert {one.why for one in kept} == {"dry run"} or not kept
-    assert all(isinstance(want, Look | Relist) for want in core.allowed("n1"))
+    assert {one.why for one in kept} == {"dry run"}
+    assert {type(want) for want in core.allowed("n1")} == {Look}
     plain = Core(node(unschedulable=True), slurmd_pod(), slurm_node(), dry_run=True)
     assert plain.wants("n1", Drain, SetConditions)
     assert not plain.allowed("n1")
+
+
+def test_a_dry_run_keeps_an_undrain_because_it_is_one() -> None:
+    """Not because anything could not be read."""
+    ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
+    core = Core(node(), slurmd_pod(), ours, dry_run=True)
+    kept = core.reconciler.standing[host_key("n1")].kept
+    assert [one.why for one in kept if isinstance(one.action, Undrain)] == ["dry run"]
+
+
+def test_a_dry_run_reads_whatever_it_is_asked_to() -> None:
+    """A listing too."""
+    core = Core(slurm_node(), dry_run=True)
+    verdict = Verdict((Look("Pod", "slurm", "p", 0.0), Relist("nodes", 1.0)))
+    screened = Policy().screen(core.graph, host_key("n1"), verdict, now=core.now)
+    assert screened.allowed == verdict.wants
 
 
 def test_dry_run_and_cordons() -> None:
@@ -159,9 +206,10 @@ def test_S19_time_alone_releases_nothing() -> None:
 def test_S19_a_second_listing_releases_at_the_rate() -> None:
     """Five a minute, until none is held; then the breaker says nothing any more."""
     core = unready(12, max_drains_per_minute=5)
-    for expected in (5, 5, 2):
+    for expected, held in ((5, 7), (5, 2), (2, 0)):
         now = drained(core, 12)
         assert len(now) == expected
+        assert (core.graph.holding.count if core.graph.holding else 0) == held
         carry_out(core, now)
         relist(core, 12)
         core.wait(MINUTE_S)
@@ -183,6 +231,76 @@ def test_S19_a_newcomer_does_not_overtake_what_is_held() -> None:
     assert core.graph.holding.count == 1
 
 
+def test_S19_what_is_held_says_why() -> None:
+    """The sentence has the limit in it."""
+    core = unready(2, max_drains_per_minute=1)
+    kept = [one for i in range(2) for one in core.reconciler.standing[host_key(f"n{i}")].kept]
+    assert [one.why for one in kept] == [
+        "more than 1 such drains a minute: held until a second listing agrees"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listed_s", "goes"), [(99.0, False), (100.0, True), (101.0, True)], ids=str
+)
+def test_S19_a_listing_counts_from_the_second_in_which_the_drain_was_held(
+    listed_s: float, goes: bool
+) -> None:
+    """One begun before proves nothing new."""
+    breaker = Breaker()
+    assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
+    assert breaker.admit("n1", limit=1, listed_s=listed_s, now=105.0) is goes
+
+
+def test_S19_a_drain_counts_for_exactly_a_minute() -> None:
+    """And what is held is tried again when the oldest has had its minute."""
+    breaker = Breaker()
+    assert breaker.admit("n1", limit=2, listed_s=0.0, now=100.0)
+    assert breaker.admit("n2", limit=2, listed_s=0.0, now=130.0)
+    assert not breaker.admit("n3", limit=2, listed_s=0.0, now=131.0)
+    assert breaker.again_s(131.0) == 100.0 + MINUTE_S
+    assert not breaker.admit("n3", limit=2, listed_s=140.0, now=159.9)
+    assert breaker.again_s(159.9) == 159.9 + HELD_AGAIN_S
+    assert breaker.admit("n3", limit=2, listed_s=140.0, now=160.0)
+    assert breaker.again_s(190.0) == 190.0 + HELD_AGAIN_S
+
+
+def test_S19_a_drain_that_was_done_counts_again_the_next_time() -> None:
+    """Let through once is not let through for ever."""
+    breaker = Breaker()
+    assert breaker.admit("n1", limit=1, listed_s=0.0, now=100.0)
+    assert breaker.admit("n1", limit=1, listed_s=0.0, now=101.0)
+    breaker.withdraw("n1")
+    assert not breaker.admit("n1", limit=1, listed_s=0.0, now=102.0)
+
+
+@pytest.mark.parametrize(
+    "between", [(), (SetComment("n1", "c"),)], ids=["nothing is wanted", "something else is"]
+)
+def test_S19_a_drain_that_is_wanted_no_more_counts_when_it_is_wanted_again(
+    between: tuple[SetComment, ...],
+) -> None:
+    """Its cause went away; the next one is another drain."""
+    core = Core(slurm_node(), max_drains_per_minute=1)
+    policy, lost = Policy(), Verdict((Drain("n1", "k8s: node gone", absence=True),))
+
+    def allowed(verdict: Verdict) -> bool:
+        screened = policy.screen(core.graph, host_key("n1"), verdict, now=core.now)
+        return screened.allowed == verdict.wants
+
+    assert allowed(lost)
+    assert allowed(lost)
+    assert allowed(Verdict(between))
+    assert not allowed(lost)
+
+
+def test_S19_where_none_may_pass_what_is_held_is_tried_again_soon() -> None:
+    """--max-drains-per-minute 0."""
+    breaker = Breaker()
+    assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
+    assert breaker.again_s(100.0) == 100.0 + HELD_AGAIN_S
+
+
 @pytest.mark.parametrize(
     "pod",
     [
@@ -197,6 +315,24 @@ def test_S19_positive_causes_are_never_held(pod: object) -> None:
     core = unready(9, max_drains_per_minute=1)
     core.see(slurm_node("n9"), pod)  # type: ignore[arg-type]
     assert core.allowed("n9", Drain)
+
+
+def test_S19_a_positive_cause_is_not_held_either_while_a_source_cannot_be_read() -> None:
+    """Every want is looked at then; the breaker is still none of its business."""
+    core = unready(9, max_drains_per_minute=0)
+    core.see(slurm_node("n9"), slurmd_pod("n9"), node("kn9"))
+    core.see(Lost("nodes", "broken"), slurmd_pod("n9", cordon="true"))
+    assert core.allowed("n9", Drain)
+    assert core.graph.holding == Holding(9, core.now)
+
+
+def test_S19_what_was_held_and_is_asked_for_is_held_no_more() -> None:
+    """A positive cause came beside the absence: one less is said to be held."""
+    core = unready(2, max_drains_per_minute=0)
+    assert core.graph.holding == Holding(2, core.now)
+    core.see(slurmd_pod("n0", ready=False, cordon="true"))
+    assert core.allowed("n0", Drain)
+    assert core.graph.holding == Holding(1, core.now)
 
 
 def test_S19_a_cordon_is_never_held() -> None:

@@ -99,9 +99,12 @@ def test_orders_that_begin_anew_are_believed_by_a_listing() -> None:
     rows.start_listing(begun_s=5, order=50)
     rows.put("a", B, order=40, now=6)
     rows.put("c", node("c"), order=45, now=6)
-    assert rows.end_listing() == [("b", 1000)]
+    assert rows.end_listing() == [("b", 50)]
     assert rows.get("a") == B
     assert rows.get("c") is not None
+    rows.remove("b", uid="uid-b", order=50, now=6)
+    rows.put("b", node("b"), order=51, now=7)
+    assert rows.get("b") is not None, "the backup did not know it, then it was made again"
 
 
 def test_a_broken_listing_counts_for_nothing() -> None:

@@ -235,6 +235,7 @@ class Real:
             "find it again": self._regpu,
             "kill slurmd": self._kill,
             "start slurmd": self._start,
+            "boot": self._boot,
         }
         if act.what not in acts:
             return self._scontrol(act)
@@ -266,6 +267,13 @@ class Real:
     def _start(self, act: Act) -> None:
         self.server.start_slurmd(act.on)
         self.deaf.discard(act.on)
+        self._settle()
+
+    def _boot(self, act: Act) -> None:
+        """Its machine comes up: what a RebootProgram or ResumeProgram would have brought about."""
+        self.server.stop_slurmd(act.on)
+        time.sleep(2)  # slurmctld compares whole seconds
+        self.server.start_slurmd(act.on, booted=True)
         self._settle()
 
     def _scontrol(self, act: Act) -> str:
@@ -379,6 +387,7 @@ class Embedded:
             "find it again": lambda now_s: self._regpu(name, None, now_s=now_s),
             "kill slurmd": lambda now_s: world.kill_slurmd(name, now_s=now_s),
             "start slurmd": lambda now_s: world.start_slurmd(name, now_s=now_s),
+            "boot": lambda _: self._later(Knobs().boot_s + 10),
         }
         if act.what not in acts:
             return self._scontrol(act)
@@ -760,7 +769,32 @@ def until(name: str, flag: str) -> Act:
     return Act("until", name, {"flag": flag})
 
 
+def reboot(name: str, *, first: Sequence[Step] = (), meanwhile: Sequence[Step] = ()) -> list[Step]:
+    """From the request to the return; `name` may begin with ASAP."""
+    node = name.split()[-1]
+    issued = (Act("reboot", name), until(node, "REBOOT_ISSUED"))
+    return [*first, *issued, *meanwhile, Act("boot", node)]
+
+
+def power_cycle(name: str, *, first: Sequence[Step] = (), late: Sequence[Step] = ()) -> list[Step]:
+    """Down, up, and back."""
+    down = (post(name, state=["POWER_DOWN"]), until(name, "POWERED_DOWN"))
+    up = (post(name, state=["POWER_UP"]), until(name, "POWERING_UP"))
+    return [*first, *down, *up, *late, Act("boot", name)]
+
+
 MACHINES: Mapping[str, Sequence[Step]] = {
+    "back from a reboot": reboot("n3"),
+    "back from a reboot ASAP": reboot("ASAP n3"),
+    "back from a reboot under a drain": reboot("ASAP n3", first=[drain("n3", "k8s: c")]),
+    "back from a reboot, drained meanwhile": reboot("n3", meanwhile=[drain("n3", "k8s: c")]),
+    "back from a reboot ASAP, drained meanwhile": reboot(
+        "ASAP n3", meanwhile=[drain("n3", "k8s: c")]
+    ),
+    "powered down and up": power_cycle("n2"),
+    "powered down and up under a drain": power_cycle("n2", first=[drain("n2", "k8s: c")]),
+    "drained on the way up": power_cycle("n2", late=[drain("n2", "k8s: c")]),
+    "a text on the way up": power_cycle("n2", late=[post("n2", reason="k8s: c")]),
     "a machine with too few GPUs": [
         Act("lose a gpu", "n1"), post("n1", state=["RESUME"]), post("n1", reason="k8s: mine"),
         Act("find it again", "n1"), undrain("n1"),

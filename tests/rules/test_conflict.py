@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import Announce, SetConditions
-from sunk_sync.facts import Row
+from sunk_sync.facts import Condition, Row
 from sunk_sync.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
 from sunk_sync.rules.conflict import NAMED_MAX, conflict
 from sunk_sync.verdict import QUIET as QUIET_RULING
@@ -13,6 +13,8 @@ from tests.build import Core, condition, node, slurm_node, slurmd_pod
 A, B = slurmd_pod(), slurmd_pod(name="b", uid="b", node_name="k2")
 ON_ONE_NODE = slurmd_pod("n2", node_name="kn1")
 ANNOTATED = node("k9", slurm_node="n1")
+
+BOTH = "Slurm node n1 is claimed more than once: Pod slurm/b, Pod slurm/slurmd-n1; none is acted on"
 
 CONFLICTS: dict[str, tuple[tuple[Row, ...], set[str]]] = {
     "two Pods": ((A, B), {"Pod slurm/slurmd-n1", "Pod slurm/b"}),
@@ -55,10 +57,9 @@ def test_S16_each_rival_pod_gets_a_condition_beside_what_stands_there() -> None:
             for one in core.wants("n1", SetConditions)
             if isinstance(one, SetConditions) and one.reference.uid == pod.uid
         ]
-        assert {one.type for one in want.conditions} == {
-            POD_CONFLICT_CONDITION,
-            *(one.type for one in pod.conditions),
-        }
+        told = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", BOTH)
+        assert want.conditions == (told, *pod.conditions)
+        assert want.changed_at == ("",) * len(want.conditions)
         core.see(replace(pod, conditions=want.conditions, changed_at=("7",) * len(want.conditions)))
     assert not core.wants("n1", SetConditions)
 
@@ -84,12 +85,18 @@ def test_S16_a_third_rival_is_told_without_moving_the_time() -> None:
     assert "slurm/c" in mine.conditions[0].message
 
 
-def test_S16_a_crowd_is_named_in_part() -> None:
+@pytest.mark.parametrize(
+    ("count", "end"), [(NAMED_MAX, "slurm/p7"), (NAMED_MAX + 5, "slurm/p4 and 5 more")]
+)
+def test_S16_a_crowd_is_named_in_part(count: int, end: str) -> None:
     """A message is bounded, whoever copies a Pod a thousand times."""
-    pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}") for i in range(NAMED_MAX + 5)]
+    pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}") for i in range(count)]
     core = Core(*pods, slurm_node())
-    assert core.verdict().because.endswith("and 5 more; none is acted on")
-    assert len(core.wants("n1", Announce)) == len(pods)
+    sentence = core.verdict().because
+    assert sentence.endswith(f"Pod {end}; none is acted on")
+    assert sentence.count("Pod slurm/") == NAMED_MAX
+    events = core.wants("n1", Announce)
+    assert [one.message for one in events if isinstance(one, Announce)] == [sentence] * count
 
 
 QUIET: dict[str, tuple[Row, ...]] = {

@@ -59,6 +59,10 @@ def test_M7_cordon_and_uncordon(
         cordon_on_slurm_drain=option == "on",
     )
     assert core.wants("n1", *KINDS) == ([kind(reference_of(row))] if kind else []), why
+    sentences = core.verdict().because.split("; ")
+    assert ("uncordoned: the drain in Slurm has ended" in sentences) is (kind is Uncordon)
+    keeps = marks == KEPT and drain == NONE
+    assert ("cordon kept: the Node is annotated keep-cordon" in sentences) is keeps
 
 
 def test_M7_our_cordon_makes_no_drain_and_no_echo() -> None:

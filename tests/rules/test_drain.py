@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from sunk_sync.actions import Drain, Look, RewriteReason, Undrain
 from sunk_sync.facts import Node, Row, Sighting, SlurmdPod
-from sunk_sync.rules.drain import EXISTS_AGAIN_S, LOOK_AGAIN_S
+from sunk_sync.rules.drain import EXISTS_AGAIN_S, LOOK_AGAIN_S, drain
 from sunk_sync.slurm_state import FROZEN
+from sunk_sync.verdict import QUIET
 from tests.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
 
 ACTS = (Drain, Undrain, RewriteReason)
@@ -62,6 +63,15 @@ REASONS = {
     "S1": "k8s: node cordoned",
     **{row: reason for row, (reason, _) in POD_CAUSES.items()},
 }
+SENTENCES = {
+    "S8": "drained: Node kn1 is gone",
+    "S7": "drained: Pod slurm/slurmd-n1 is gone",
+    "S5": "drained: Pod slurm/slurmd-n1 is terminating",
+    "S6": "drained: Pod slurm/slurmd-n1 is to be deleted (roll)",
+    "S1": "drained: Node kn1 is cordoned",
+    "S3": "drained: Pod slurm/slurmd-n1 is cordoned",
+    "S4": "drained: Pod slurm/slurmd-n1 is not ready",
+}
 
 
 def begin(core: Core, rows: tuple[str, ...]) -> None:
@@ -95,7 +105,7 @@ def test_S1_to_S8_each_cause_drains_with_its_reason(row: str) -> None:
     (want,) = core.wants("n1", *ACTS)
     assert isinstance(want, Drain)
     assert want.reason == REASONS[row]
-    assert core.verdict().because.startswith("drained: ")
+    assert SENTENCES[row] in core.verdict().because.split("; ")
 
 
 def possible(pair: tuple[str, str]) -> bool:
@@ -147,6 +157,42 @@ def test_S9_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open() -> Non
     assert not core.wants("n1", *ACTS)
 
 
+@pytest.mark.parametrize(
+    ("slurm", "wants", "sentence"),
+    [
+        (
+            ("IDLE+DRAIN", "k8s: pod terminated"),
+            [],
+            "drain kept (k8s: pod terminated): Pod slurm/slurmd-n1 is missing, asking for it",
+        ),
+        (("IDLE", ""), [Drain("n1", "k8s: node cordoned")], "drained: Node n1 is cordoned"),
+        (("IDLE+DRAIN", "k8s: node cordoned"), [], "drained: Node n1 is cordoned"),
+    ],
+    ids=["ours of the open cause", "no drain yet", "ours of the cause that stands"],
+)
+def test_S9_a_cause_that_stands_and_one_before_it_that_is_open(
+    slurm: tuple[str, str], wants: list[Drain], sentence: str
+) -> None:
+    """A Node that stands for its host without a Pod is cordoned, and the Pod is missing."""
+    pod = slurmd_pod(node_name="n1")
+    core = Core(node("n1", unschedulable=True), pod, slurm_node("n1", slurm[0], reason=slurm[1]))
+    core.see(deleted("slurmd_pods", pod))
+    assert core.wants("n1", Look)
+    assert core.wants("n1", *ACTS) == wants
+    assert core.verdict().because.startswith(sentence)
+
+
+@pytest.mark.parametrize(("kind", "mark"), [("Node", marked(pod="", uid="")), ("Pod", marked())])
+def test_S7_S8_S20_what_is_not_listed_yet_lifts_nothing(kind: str, mark: str) -> None:
+    """After a restart, before Kubernetes was listed: nobody knows whether the cause stands."""
+    ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node gone", comment=mark)
+    core = Core(ours, listed=False)
+    name = "Node kn1" if kind == "Node" else "Pod slurm/slurmd-n1"
+    assert not core.wants("n1", *ACTS, Look)
+    assert core.verdict().because.startswith("drain kept (k8s: node gone): ")
+    assert f"{name} is not listed yet" in core.verdict().because
+
+
 @pytest.mark.parametrize("row", [row for row in ORDER if row != "S7"])
 def test_S2_the_last_cause_gone_lifts_ours_with_a_text(row: str) -> None:
     """UNDRAIN carries `lifted, was …` in the same call."""
@@ -172,6 +218,7 @@ def test_S2_our_text_without_a_drain_is_taken_back(state: str) -> None:
     """No `k8s:` text may stand on a node without DRAIN: slurmctld would keep it for its own."""
     core = core_of(slurm=state, reason="k8s: node cordoned")
     assert core.wants("n1", *ACTS) == [RewriteReason("n1", "lifted, was k8s: node cordoned")]
+    assert "our reason on a node without drain: lifted" in core.verdict().because
     core.see(slurm_node("n1", state, reason="lifted, was k8s: node cordoned"))
     assert not core.wants("n1", *ACTS)
 
@@ -196,6 +243,8 @@ def test_S1_a_cordoned_node_is_drained(fields: dict[str, Any], reason: str | Non
     """The annotated reason follows; a cordon with the mark of M7 is no cause."""
     core = core_of(node=node(**fields))
     assert core.wants("n1", *ACTS) == ([Drain("n1", reason)] if reason else [])
+    why = " (disk)" if "cordon_reason" in fields else ""
+    assert (f"drained: Node kn1 is cordoned{why};" in core.verdict().because) is bool(reason)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +255,9 @@ def test_S6_pending_deletion_drains(value: str | None, reason: str | None) -> No
     """Any value of the annotation asks, also an empty one."""
     core = core_of(pod=slurmd_pod(pending_deletion=value))
     assert core.wants("n1", *ACTS) == ([Drain("n1", reason)] if reason else [])
+    why = f" ({value})" if value else ""
+    told = f"drained: Pod slurm/slurmd-n1 is to be deleted{why};" in core.verdict().because
+    assert told is bool(reason)
 
 
 @pytest.mark.parametrize("grace_s", [5.0, 0.0, 20.0])
@@ -250,6 +302,7 @@ def test_S8_a_node_not_ready_counts_after_its_grace(ready: str) -> None:
     assert not core.wants("n1", *ACTS)
     core.wait(2)
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node not ready", absence=True)]
+    assert core.verdict().because.startswith(f"drained: Node kn1 is not ready ({ready})")
 
 
 def test_S8_unready_turning_unknown_is_a_new_state_of_the_same_kind() -> None:
@@ -270,15 +323,16 @@ def test_S7_S8_S20_what_is_missing_is_asked_for_by_name(kind: str, found: str) -
     row = node() if kind == "Node" else slurmd_pod()
     core.see(deleted("nodes" if kind == "Node" else "slurmd_pods", row))
     (look,) = core.wants("n1", Look)
+    assert isinstance(look, Look)
     assert look == Look(kind, row.namespace if isinstance(row, SlurmdPod) else "", row.name, 0.0)
     asked_s = core.now
     gone(core, kind, row.name, found, row.uid if found == "yes" else "")
     assert not core.wants("n1", Look, *ACTS)
     assert ("from our listing but exists" in core.verdict().because) is (found == "yes")
-    core.wait(EXISTS_AGAIN_S if found == "yes" else LOOK_AGAIN_S)
-    (again,) = core.wants("n1", Look, *ACTS)
-    assert isinstance(again, Look)
-    assert again.after_s == asked_s
+    core.wait((EXISTS_AGAIN_S if found == "yes" else LOOK_AGAIN_S) - 0.1)
+    assert not core.wants("n1", Look, *ACTS)
+    core.wait(0.1)
+    assert core.wants("n1", Look, *ACTS) == [replace(look, after_s=asked_s)]
 
 
 def test_S7_another_uid_under_the_name_means_that_the_pod_is_gone() -> None:
@@ -287,6 +341,45 @@ def test_S7_another_uid_under_the_name_means_that_the_pod_is_gone() -> None:
     core.see(deleted("slurmd_pods", slurmd_pod()))
     gone(core, "Pod", "slurmd-n1", "yes", "another")
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod terminated", absence=True)]
+
+
+def test_S5_a_pod_that_is_ending_counts_as_such_also_when_its_containers_have_ended() -> None:
+    """Finished and terminating: S5 goes before S4."""
+    core = core_of()
+    core.see(slurmd_pod(finished=True, terminating=True))
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod terminating")]
+
+
+def test_S7_a_finished_pod_is_not_asked_for() -> None:
+    """It is there, and not ready (S4); only its Node is missing."""
+    core = core_of()
+    core.see(slurmd_pod(finished=True), deleted("nodes", node()))
+    assert core.wants("n1", Look) == [Look("Node", "", "kn1", 0.0)]
+
+
+def test_a_host_that_was_never_seen_anywhere_misses_nothing() -> None:
+    """The rule itself asks; that the graph remembers every host it saw is not its business."""
+    core = Core(node("n1"), slurm_node())
+    host = replace(core.graph.host("n1"), last=None)
+    assert drain(host, core.graph.configuration, core.now) is QUIET
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (node("n1", unschedulable=True), slurm_node()),
+        (slurmd_pod(cordon="true"), slurm_node()),
+    ],
+    ids=["a Node", "a Pod"],
+)
+def test_S18_what_stands_in_kubernetes_now_is_known_without_any_memory(
+    rows: tuple[Row, ...],
+) -> None:
+    """The rule itself asks: a Node alone, a Pod alone."""
+    core = Core(*rows)
+    host = replace(core.graph.host("n1"), last=None, node_absent=False)
+    assert drain(host, core.graph.configuration, core.now).wants == tuple(core.wants("n1", *ACTS))
+    assert core.wants("n1", Drain)
 
 
 def test_S8_a_node_that_exists_under_another_uid_is_there() -> None:
@@ -367,12 +460,21 @@ def test_S10_an_undrain_by_hand_is_drained_again_while_the_cause_stands() -> Non
 def test_S11_S15_a_drain_that_is_not_ours_is_never_touched(row: str, reason: str) -> None:
     """From before the cause until after it: another's reason, or none, is left alone."""
     core = core_of(slurm="IDLE+DRAIN", reason=reason)
+    left_alone = f"left alone: drained in Slurm ({reason or 'no reason'})"
     assert not core.wants("n1", *ACTS)
+    assert f"{left_alone};" in core.verdict().because
     begin(core, (row,))
     assert not core.wants("n1", *ACTS)
-    assert f"left alone: drained in Slurm ({reason or 'no reason'})" in core.verdict().because
+    assert f"{left_alone}, though " in core.verdict().because
     end(core)
     assert not core.wants("n1", *ACTS)
+    assert f"{left_alone};" in core.verdict().because
+
+
+def test_a_host_without_drain_and_cause_has_nothing_to_tell_of_drains() -> None:
+    """A foreign text on a node that works is nobody's business."""
+    core = core_of(reason="bought in 2019")
+    assert "left alone" not in core.verdict().because
 
 
 def test_S12_a_reason_changed_by_a_human_is_theirs() -> None:
@@ -395,7 +497,8 @@ def test_S13_a_frozen_state_is_not_written_to(state: str, drained: str) -> None:
     assert not core.wants("n1", *ACTS)
     cordon(core)
     assert not core.wants("n1", *ACTS)
-    assert "left alone: Slurm node is" in core.verdict().because
+    flags = "+".join(sorted((state + drained).split("+")))
+    assert f"left alone: Slurm node is {flags};" in core.verdict().because
     core.see(slurm_node("n1", "IDLE"))
     assert core.wants("n1", *ACTS) == [Drain("n1", "k8s: node cordoned")]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sunk_sync.actions import Announce, Relist
-from sunk_sync.facts import Configuration, Holding, Sighting
+from sunk_sync.facts import Configuration, Holding, Reference, Sighting
 from sunk_sync.graph import CLUSTER
 from sunk_sync.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.rules.hold import hold
@@ -13,6 +13,7 @@ from sunk_sync.views import Cluster
 from tests.build import Core, marked, slurm_node
 
 HERE = Configuration(namespace="slurm")
+NAMESPACE = Reference("Namespace", "", "slurm", "")
 
 
 def cluster(**fields: object) -> Cluster:
@@ -23,7 +24,10 @@ def test_S19_a_held_drain_is_told_once_and_asks_for_a_second_listing() -> None:
     """One Warning and one listing of each source, the same however many are held."""
     some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE) for count in (1, 500))
     assert some == more
-    assert [want.reason for want in some.wants if isinstance(want, Announce)] == [EVENT_DRAINS_HELD]
+    assert [want for want in some.wants if isinstance(want, Announce)] == [
+        Announce(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because)
+    ]
+    assert some.because.startswith("More drains than --max-drains-per-minute are wanted")
     assert {want for want in some.wants if isinstance(want, Relist)} == {
         Relist("nodes", 50.0),
         Relist("slurmd_pods", 50.0),
@@ -44,9 +48,9 @@ def test_S20_most_marked_pods_missing_from_the_listing_is_a_wrong_selector(
 ) -> None:
     """Half of them or more exist by name, and no listing shows them."""
     ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE)
-    assert [want.reason for want in ruling.wants if isinstance(want, Announce)] == (
-        [EVENT_SELECTOR] if told else []
-    )
+    event = Announce(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
+    assert ruling.wants == ((event,) if told else ())
+    assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is told
 
 
 def test_S20_a_wrong_selector_is_told_and_drains_nothing() -> None:

@@ -1,10 +1,13 @@
 """Row M8: our mark on the Slurm node, and F11."""
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.actions import SetComment
 from sunk_sync.facts import Row
 from sunk_sync.mark import Mark, mark_text, parse_mark
+from sunk_sync.rules.mark import mark
+from sunk_sync.verdict import QUIET
 from tests.build import CLUSTER_UID, Core, deleted, marked, node, slurm_node, slurmd_pod
 
 OURS = marked()
@@ -27,6 +30,7 @@ def test_M8_the_mark_stands_only_where_the_comment_is_empty_or_ours(case: str) -
     comment, wants = COMMENTS[case]
     core = Core(node(), slurmd_pod(), slurm_node("n1", comment=comment))
     assert core.wants("n1", SetComment) == wants
+    assert ("marked as seen here" in core.verdict().because.split("; ")) is bool(wants)
     if not wants and comment != OURS:
         assert "not marked: the Slurm node has a comment that is not ours" in core.verdict().because
 
@@ -76,6 +80,13 @@ def test_two_hosts_on_one_node_mark_nothing_for_the_node_alone() -> None:
     assert core.wants("n2", SetComment)
 
 
+def test_M8_a_node_that_stands_for_another_host_marks_nothing() -> None:
+    """The rule itself asks, whatever the graph shows of such a host."""
+    core = Core(node("n1"), slurm_node())
+    host = replace(core.graph.host("n1"), owns_node=False)
+    assert mark(host, core.graph.configuration) is QUIET
+
+
 @pytest.mark.parametrize("comment", ["", "x", "{", '{"sunk-sync": 1}', '{"a": {}}', "{\ud800"])
 def test_what_is_no_mark_reads_as_none(comment: str) -> None:
     """Comments are written by anybody."""
@@ -84,6 +95,6 @@ def test_what_is_no_mark_reads_as_none(comment: str) -> None:
 
 def test_a_mark_reads_back_as_written() -> None:
     """One line of JSON, whatever the names."""
-    mark = Mark("c", "n", "ns", 'p"', "u\n")
-    assert parse_mark(mark_text(mark)) == mark
-    assert "\n" not in mark_text(mark)
+    ours = Mark("c", "n", "ns", 'p"', "u\n")
+    assert parse_mark(mark_text(ours)) == ours
+    assert "\n" not in mark_text(ours)

@@ -14,6 +14,7 @@ from sunk_sync.names import (
     MANAGER_MIRROR,
     NODE_CONDITIONS,
 )
+from sunk_sync.rules.mirror import BLIND
 from sunk_sync.slurm_state import BASE_STATES, FLAGS
 from tests.build import Core, condition, deleted, listing, node, slurm_node, slurmd_pod
 
@@ -89,7 +90,9 @@ def test_M1_each_state_is_a_condition_of_the_pod(state: str, suffixes: set[str])
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan\nbroken"))
     conditions = shown(core, "Pod") or ()
     assert {one.type for one in conditions} == {f"SlurmNodeState{suffix}" for suffix in suffixes}
-    assert all(one.status == "True" and one.reason for one in conditions)
+    assert {(one.status, one.reason) for one in conditions} <= {("True", "SlurmState")}
+    flags = "+".join(sorted(state.split("+")))
+    assert core.verdict().because.endswith(f"shown in Kubernetes: {flags}")
     assert all(one.message == "fan broken" for one in conditions)
     assert list(conditions) == sorted(conditions, key=lambda one: one.type)
 
@@ -123,6 +126,36 @@ def test_M2_the_node_says_what_slurm_does(state: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "status", "reasons", "messages"),
+    [
+        (
+            "ALLOCATED+DRAIN+NOT_RESPONDING",
+            "True",
+            ("DrainedInSlurm", "Drained", "NotResponding", "JobsRunning"),
+            ("fan", "fan", "", ""),
+        ),
+        (
+            "IDLE",
+            "False",
+            ("NotDrainedInSlurm", "NotDrained", "Responding", "NoJobs"),
+            ("", "", "", ""),
+        ),
+    ],
+    ids=["all true", "all false"],
+)
+def test_M2_every_condition_has_its_reason_and_a_drain_its_message(
+    state: str, status: str, reasons: tuple[str, ...], messages: tuple[str, ...]
+) -> None:
+    """What Slurm calls a reason is the message; a text without a drain is not told."""
+    core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan"))
+    kinds = ("SlurmCordon", "SlurmDrain", "SlurmNotResponding", "SlurmRunning")
+    assert shown(core, "Node") == tuple(
+        Condition(kind, status, reason, message)
+        for kind, reason, message in zip(kinds, reasons, messages, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
     ("reason", "begun_in_slurm"), [("k8s: node cordoned", "False"), ("fan", "True"), ("", "True")]
 )
 def test_M2_slurm_cordon_is_true_only_for_a_drain_begun_in_slurm(
@@ -146,7 +179,7 @@ def test_M2_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times
     assert not core.wants("n1", *KINDS)
     core.see(Lost("slurm_nodes", "down", blind=True))
     unknown = shown(core, "Node") or ()
-    assert {one.status for one in unknown} == {"Unknown"}
+    assert {(one.status, one.reason) for one in unknown} == {("Unknown", "SlurmUnreachable")}
     assert set(times(core, "Node").values()) == {""}
     assert shown(core, "Pod") is None
     node_now = core.graph.host("n1").node
@@ -157,6 +190,14 @@ def test_M2_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times
     back = shown(core, "Node") or ()
     assert {one.status for one in back} == {"False"}
     assert set(times(core, "Node").values()) == {""}
+
+
+def test_M2_a_pod_that_comes_while_slurm_cannot_be_read_is_shown_nothing() -> None:
+    """What was last known of the host may not hold for it."""
+    core = Core(node(), slurmd_pod(), slurm_node())
+    core.see(Lost("slurm_nodes", "down", blind=True), slurmd_pod(uid="new"))
+    assert shown(core, "Pod") is None
+    assert BLIND in core.verdict().because
 
 
 def test_M2_a_message_that_changes_moves_no_time() -> None:
@@ -185,6 +226,8 @@ def test_M3_the_drain_reason_is_an_annotation(state: str, reason: str, text: str
     """On the Pod and on the Node, while the drain lasts."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason=reason))
     assert {row.drain for row in written(core).values()} == {text}
+    on_pod = metadata(core, "Pod")
+    assert (on_pod.labels if on_pod else None) == (() if text else None)
     write(core)
     core.see(slurm_node("n1"))
     assert {row.drain for row in written(core).values()} == {None}
@@ -208,12 +251,21 @@ def test_M4_the_node_names_cluster_namespace_pod_and_nodeset() -> None:
     assert [want.labels for want in wanted] == [()]
 
 
-def test_M4_a_name_that_may_not_be_a_label_is_made_one() -> None:
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("-" + "x" * 62 + ".yz", "x" * 62),
+        ("x" * 70, "x" * 63),
+        ("Xeon, 2 of X", "Xeon-2-of-X"),
+        ("_.gpu-", "gpu"),
+    ],
+)
+def test_M4_a_name_that_may_not_be_a_label_is_made_one(name: str, label: str) -> None:
     """At most 63 characters, beginning and ending with a letter or digit."""
-    core = Core(node(), slurmd_pod(nodeset="-" + "x" * 62 + ".yz"), slurm_node())
+    core = Core(node(), slurmd_pod(nodeset=name), slurm_node())
     wanted = metadata(core, "Node")
     assert wanted is not None
-    assert dict(wanted.labels)[LABEL_NODESET] == "x" * 62
+    assert dict(wanted.labels)[LABEL_NODESET] == label
 
 
 def test_M4_a_node_without_slurmd_pod_carries_the_cluster_alone() -> None:
@@ -249,6 +301,16 @@ def test_M6_a_vanished_slurm_node_takes_everything_along() -> None:
     assert not core.wants("n1", *KINDS)
 
 
+def test_M6_a_node_that_had_vanished_before_slurm_went_blind_is_told_as_vanished() -> None:
+    """Nothing of it is unknown."""
+    core = Core(node(), slurmd_pod(), slurm_node())
+    write(core)
+    core.see(*listing("slurm_nodes"))
+    core.see(Lost("slurm_nodes", "down", blind=True))
+    assert "Slurm knows no such node" in core.verdict().because
+    assert shown(core, "Node") == ()
+
+
 def test_M6_nothing_is_taken_away_before_slurm_was_listed() -> None:
     """Unknown is not gone."""
     core = Core(node(conditions=(condition("SlurmDrain"),)), slurmd_pod(), listed=False)
@@ -264,6 +326,20 @@ def test_M6_a_node_left_for_another_shows_nothing_of_the_host() -> None:
     wanted = metadata(core, "Node", "old")
     assert wanted is not None
     assert (wanted.labels, wanted.annotations) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "left",
+    [{"labels": ((LABEL_CLUSTER, "slurm"),)}, {"drain": ""}, {"drain": "fan"}],
+    ids=["labels", "an empty annotation", "the annotation"],
+)
+def test_M6_each_thing_of_ours_is_taken_away_by_itself(left: dict[str, object]) -> None:
+    """Whatever stands of it on a Node that stands for no Slurm node."""
+    core = Core(node("old", **left), slurm_node())
+    wanted = metadata(core, "Node", "old")
+    assert wanted is not None
+    assert (wanted.labels, wanted.annotations) == ((), ())
+    assert shown(core, "Node", "old") is None
 
 
 def test_M6_a_namesake_of_a_slurm_node_that_a_pod_claims_is_cleaned() -> None:

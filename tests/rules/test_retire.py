@@ -39,6 +39,9 @@ def test_S6_drained_stands_exactly_while_it_holds(
     core = Core(slurmd_pod(drained=drained, **fields), slurm_node("n1", state, reason=OURS))
     change = [((DRAINED, "true"),)] if done else [()]
     assert retired(core) == (change if done != drained else []), why
+    sentences = core.verdict().because.split("; ")
+    assert ("drained and idle: the Pod may go" in sentences) is (done and not drained)
+    assert ("no longer drained and idle" in sentences) is (drained and not done)
 
 
 def test_S6_only_a_read_after_the_drain_counts() -> None:

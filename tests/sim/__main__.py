@@ -1,6 +1,7 @@
 """`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`."""
 
 import argparse
+import gc
 import multiprocessing
 import os
 import sys
@@ -30,7 +31,7 @@ def one(seed: int, *, aloud: bool) -> int:
 def many(seeds: range, *, processes: int) -> int:
     """Run all of them; 1 where any promise was broken."""
     begun_s = time.perf_counter()
-    with multiprocessing.Pool(processes) as pool:
+    with multiprocessing.Pool(processes, gc.freeze) as pool:
         outcomes = pool.imap_unordered(run_seed, seeds, chunksize=4)
         broken, counts, steps, least = _gather(outcomes)
     took_s = time.perf_counter() - begun_s

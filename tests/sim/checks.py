@@ -17,6 +17,7 @@ from tests.sim.judging import (
     causes_of_node,
     causes_of_pod,
     is_drained_and_idle,
+    is_mark,
     label_names,
     mark_of,
     may,
@@ -66,6 +67,8 @@ class Checks:
         """Node → the same; a picture of a Node may be older than that of its Pod."""
         self._pods: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
         """Slurm node → namespace, name and uid of slurmd Pods that ever claimed it."""
+        self._slurmd_uids: set[str] = set()
+        """Pods that the selector ever found: an answer of one that just left it still counts."""
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
         """Slurm node → Nodes that ever stood for it."""
         self._cordoned_by_others: set[str] = set()
@@ -73,10 +76,7 @@ class Checks:
         self.others_changed = 0
         """Changes that are not ours."""
         worlds.onlookers.append(self)
-        for node in worlds.kube.nodes():
-            self._learn(node, "Node")
-        for pod in worlds.kube.pods():
-            self._learn(pod, "Pod")
+        self._learn_all()
 
     def begin(self, process: Process) -> Reads:
         """A new life: it knows nothing."""
@@ -216,10 +216,28 @@ class Checks:
 
     # --- what could be a cause
 
+    def kube_restored(self) -> None:
+        """Kubernetes went back to an older state; only Nodes without our mark are others' then."""
+        self._learn_all()
+        self._cordoned_by_others = {
+            node["metadata"]["name"]
+            for node in self._worlds.kube.nodes()
+            if node["spec"].get("unschedulable")
+            and words.CORDONED_FOR_DRAIN not in words.annotations_of(node)
+        }
+
+    def _learn_all(self) -> None:
+        for node in self._worlds.kube.nodes():
+            self._learn(node, "Node")
+        for pod in self._worlds.kube.pods():
+            self._learn(pod, "Pod")
+
     def _learn(self, an_object: Object, kind: str) -> None:
         """What this object says could be the cause of a drain, now or later."""
         if kind == "Pod":
-            if words.is_slurmd(an_object):
+            uid = an_object["metadata"]["uid"]
+            if words.is_slurmd(an_object) or uid in self._slurmd_uids:
+                self._slurmd_uids.add(uid)
                 self._learn_pod(an_object)
         elif kind == "Node":
             self._learn_node(an_object)
@@ -281,7 +299,11 @@ class Checks:
         """S0, S2, S11-S15."""
         reads = self._basis(was.name)
         wrong = why_not(was, now)
-        if wrong:
+        if wrong and not now.reason and self._present is not None and is_mark(self._present):
+            # 26.05 takes a reason that stands for nothing away with whatever is written.
+            fine = any(row is not None and not row.state & words.FROZEN for row in reads)
+            self._excuse("stray reason", (was, now), fine=fine)
+        elif wrong:
             fine = any(row is not None and may(row, now) for row in reads)
             self._excuse(wrong, (was, now), fine=fine)
         if now.drained and not was.drained:
@@ -347,6 +369,12 @@ class Checks:
         mark = mark_of(now.comment)
         marked = {(mark["namespace"], mark["pod"], mark["uid"])} if mark.get("pod") else set()
         return self._pods[now.name] | marked
+
+    def last_told(self, slurm_node: str) -> tuple[str, str, str] | None:
+        """The slurmd Pod of this Slurm node that the present life was shown last."""
+        told = self._reads[max(self._reads)].told
+        shown = [pod for pod in self._pods[slurm_node] if pod[2] in told]
+        return max(shown, key=lambda pod: told[pod[2]], default=None)
 
     def _nodes_of(self, now: Row) -> set[str]:
         mark = mark_of(now.comment)

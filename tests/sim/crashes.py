@@ -1,17 +1,24 @@
 """Every crash point of every story: killed there, started again, the same end."""
 
+import asyncio
 import multiprocessing
+import os
 import time
+from asyncio.events import _set_running_loop
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
 from tests.sim.history import BrokenPromiseError
 from tests.sim.scenarios import IN_PAIRS, SCENARIOS
-from tests.sim.stage import play
+from tests.sim.stage import Branch, Point, play
+
+ALIVE = "played: "
+TOLD_MAX = 4000
+"""A pipe holds more."""
 
 
 class Crash(Struct, frozen=True):
@@ -40,12 +47,12 @@ def firsts(name: str) -> Sequence[Crash]:
     return [Crash(name, (point.number,)) for point in play(SCENARIOS[name])[1] if point.writes]
 
 
-def run(crash: Crash) -> Found:
+def run(crash: Crash, *, branch: Branch | None = None) -> Found:
     """Play it."""
     scenario = SCENARIOS[crash.scenario]
     try:
         wanted = _end_of(crash.scenario)
-        end, points, _ = play(scenario, crashes=crash.at)
+        end, points, _ = play(scenario, crashes=crash.at, branch=branch)
     except BrokenPromiseError as error:
         return Found(crash, str(error), 0)
     differs = [
@@ -62,10 +69,61 @@ def _end_of(name: str) -> dict[str, Any]:
     return play(SCENARIOS[name])[0]
 
 
+class Fork:
+    """At every point the process splits in two: the child is killed there, the parent plays on.
+
+    So what came before is played once, not once for each second crash.
+    """
+
+    def __init__(self, first: Crash) -> None:
+        self._first = first
+        self.found: list[Found] = []
+        """Of the parent: what became of each child."""
+        self._told = -1
+        """In a child: where its parent reads what became of it."""
+
+    def branch(self, point: Point) -> bool:
+        """Whether this is the child."""
+        loop = asyncio.get_running_loop()
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.close(reader)
+            self._told = writer
+            _set_running_loop(loop)  # asyncio notes it by process
+            return True
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            told = pipe.read()
+        os.wait()
+        why = told.removeprefix(ALIVE) if told.startswith(ALIVE) else "the child died"
+        crash = Crash(self._first.scenario, (*self._first.at, point.number))
+        self.found.append(Found(crash, why, 0))
+        return False
+
+    @property
+    def is_child(self) -> bool:
+        """This process is one that was killed at a point of its own."""
+        return self._told >= 0
+
+    def end(self, why: str) -> NoReturn:
+        """The child tells what it found, and is no more."""
+        os.write(self._told, (ALIVE + why)[:TOLD_MAX].encode())
+        os._exit(0)
+
+
 def run_pairs(crash: Crash) -> list[Found]:
     """A first crash, and then one at every point of the life after it."""
-    first = run(crash)
-    return [run(Crash(crash.scenario, (*crash.at, number))) for number in range(first.points)]
+    _end_of(crash.scenario)
+    fork = Fork(crash)
+    try:
+        why = run(crash, branch=fork.branch).why
+    except Exception as error:
+        if not fork.is_child:
+            raise
+        why = repr(error)
+    if fork.is_child:
+        fork.end(why)
+    return fork.found
 
 
 def main(*, processes: int) -> int:

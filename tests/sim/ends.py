@@ -111,6 +111,8 @@ class Stream:
         self._trouble: Trouble | None = None
         self._dead = False
         """Nothing comes any more, and nobody says so."""
+        self.frozen = False
+        """The peer is gone, and we have not noticed."""
         self._arrived = asyncio.Event()
         self._delivery: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -155,7 +157,7 @@ class Stream:
 
     def freeze(self) -> None:
         """The peer vanishes without a word."""
-        self._dead = True
+        self._dead = self.frozen = True
 
     def _woken(self) -> None:
         if self._delivery is None and not self._dead:

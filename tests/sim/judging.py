@@ -38,6 +38,13 @@ def succeeded(exchange: Exchange) -> bool:
     return getattr(exchange.answer, "status", 500) < 300
 
 
+def is_mark(exchange: Exchange) -> bool:
+    """It writes a comment and says nothing of state or reason."""
+    return exchange.side == "slurm" and msgspec.json.decode(exchange.question.body).keys() <= {
+        "comment", "name",
+    }  # fmt: skip
+
+
 def rest_of(an_object: Object) -> Object:
     """Without what has a check of its own, and without what every write moves."""
     metadata = {

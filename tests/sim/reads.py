@@ -1,6 +1,8 @@
 """What our process was told, as seen from outside: the evidence that its writes rest on."""
 
+import re
 from collections import defaultdict, deque
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +17,7 @@ KEPT = 64
 AT_ONCE_S = 0.1
 """A read that broke is asked once more before its push goes on."""
 NODES = "/api/v1/nodes"
+_uids = re.compile(rb'"uid":"([^"]+)"').findall
 
 
 class Row(Struct, frozen=True):
@@ -67,6 +70,9 @@ class Reads:
         """Kind, namespace, name → answers to reads by name."""
         self.listed: set[str] = set()
         """nodes, slurmd_pods, slurm_nodes: listed completely."""
+        self.told: dict[str, int] = {}
+        """Uid of a slurmd Pod → number of the latest line or page that showed it."""
+        self._showings = 0
         self._ended: deque[tuple[float, float]] = deque(maxlen=KEPT)
         """When reads and writes by name were asked, and when they ended, well or not."""
         self._rows: dict[int, dict[str, Row]] = {}
@@ -171,8 +177,18 @@ class Reads:
     def _take_page(self, exchange: Exchange, answer: Answer) -> None:
         if answer.status != 200 or exchange.question.query.get("limit") == "1":
             return
+        self._tell_pods(exchange.question.path, [answer.body])
         if b'"continue":' not in answer.body[:300]:
             self._end_listing(exchange.question.path, exchange.question.query)
+
+    def _tell_pods(self, path: str, bodies: Iterable[bytes]) -> None:
+        if not path.endswith("/pods"):
+            return
+        for body in bodies:
+            if b'"DELETED"' not in body[:20]:
+                for uid in _uids(body):
+                    self._showings += 1
+                    self.told[uid.decode()] = self._showings
 
     def _end_listing(self, path: str, query: object) -> None:
         if path == NODES:
@@ -184,5 +200,6 @@ class Reads:
         """Lines of a watch: the end of its initial events ends a listing."""
         if process is not self._process:
             return
+        self._tell_pods(question.path, piece)
         if any(INITIAL_EVENTS_END.encode() in line for line in piece):
             self._end_listing(question.path, question.query)

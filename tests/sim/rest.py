@@ -4,20 +4,26 @@ Only hosts whose identity is beyond doubt are spoken of: one Slurm node, at most
 its Node, and nobody else who claims any of the three. Where all is quiet that is nearly all.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import msgspec
 from msgspec import Struct
 
+from sunk_sync.embedded.kube_kinds import EVENTS
 from sunk_sync.settings import Settings
 from tests.sim import words
 from tests.sim.judging import mark_of
 from tests.sim.reads import Row, row_of
+from tests.sim.rivals import quarrels, untold
 from tests.sim.words import Object
 from tests.sim.worlds import Worlds
 
 SEEN_ONCE = ("k8s: pod terminated", "k8s: node gone")
 NOT_SAID = "(no reason given)"
+
+Memory = Callable[[str], tuple[str, str, str] | None]
+"""Slurm node → namespace, name and uid of the slurmd Pod of it that our process was shown last."""
 
 
 class Host(Struct, kw_only=True):
@@ -31,10 +37,14 @@ class Host(Struct, kw_only=True):
 class Picture:
     """Both worlds as somebody from outside sees them now."""
 
-    def __init__(self, worlds: Worlds, settings: Settings) -> None:
+    def __init__(self, worlds: Worlds, settings: Settings, memory: Memory) -> None:
         self.settings = settings
+        self.memory = memory
         self.cluster_uid = worlds.cluster_uid
-        self.rows = {name: row_of(node) for name, node in worlds.slurm.nodes.items()}
+        self.rows = {
+            name: row_of(node) for name, node in worlds.slurm.nodes.items() if node.base != "FUTURE"
+        }
+        """Without those that are yet to come: slurmrestd shows none."""
         self.nodes = {node["metadata"]["name"]: node for node in worlds.kube.nodes()}
         self.all_pods = {
             (pod["metadata"]["namespace"], pod["metadata"]["name"]): pod
@@ -49,8 +59,6 @@ class Picture:
     def hosts(self) -> Iterator[Host]:
         """Hosts whose identity is clear."""
         for name, row in self.rows.items():
-            if "FUTURE" in row.state:
-                continue
             host = self._host(name, row)
             if host is not None:
                 yield host
@@ -90,21 +98,36 @@ class Picture:
             return None
         return Host(row=row, pod=pod, node=node)
 
+    def lives_another(self, slurm_node: str, uid: str) -> bool:
+        """The Pod that our process was shown last is not this one, and still exists."""
+        shown = self.memory(slurm_node)
+        if shown is None or shown[2] == uid:
+            return False
+        pod = self.all_pods.get(shown[:2])
+        return pod is not None and pod["metadata"]["uid"] == shown[2]
+
     def pods_on(self, name: str) -> list[Object]:
         """Slurmd Pods bound to a Node of this name."""
         return [pod for pod in self.pods if pod["spec"].get("nodeName") == name]
 
 
-def unrest(worlds: Worlds, settings: Settings) -> list[str]:
+def unrest(worlds: Worlds, settings: Settings, memory: Memory) -> list[str]:
     """Sentences on everything that is not as the rows ask; empty at rest."""
-    picture = Picture(worlds, settings)
+    picture = Picture(worlds, settings, memory)
     found = [why for host in picture.hosts() for why in _unrest_of(host, picture)]
-    return [*found, *_strays(picture)]
+    return [*found, *_strays(picture), *_rivals(worlds, picture)]
+
+
+def _rivals(worlds: Worlds, picture: Picture) -> Iterator[str]:
+    """S16; Events that an older etcd has forgotten are not told again."""
+    for quarrel in quarrels(picture.pods):
+        events = [stored.an_object for stored in worlds.kube.store.rows(EVENTS).values()]
+        yield from untold(quarrel, None if worlds.restored else events)
 
 
 def clear_hosts(worlds: Worlds, settings: Settings) -> tuple[int, int]:
     """Hosts spoken of, and all."""
-    picture = Picture(worlds, settings)
+    picture = Picture(worlds, settings, lambda _: None)
     return sum(1 for _ in picture.hosts()), len(picture.rows)
 
 
@@ -178,6 +201,8 @@ def _causes_of_gone(host: Host, picture: Picture) -> list[str] | None:
             return None  # it, or the next one of its name, claims another Slurm node now
         if pod is not None and pod["metadata"]["uid"] == mark.get("uid"):
             return None  # out of the selector
+        if picture.lives_another(host.row.name, mark.get("uid", "")):
+            return None  # S7: "seen with a Pod by this process", which is the later knowledge
         causes.append("k8s: pod terminated")
     return causes
 
@@ -306,12 +331,18 @@ def _cordon(node: Object, row: Row, settings: Settings) -> Iterator[str]:
         yield f"M7: Node {name} is still cordoned for a drain though {row}"
 
 
+def _own_claim(node: Object) -> str:
+    """The Slurm node that a Node without a slurmd Pod says it is."""
+    return words.annotations_of(node).get(words.SLURM_NODE) or str(node["metadata"]["name"])
+
+
 def _strays(picture: Picture) -> Iterator[str]:
     """M6: nothing of ours on what stands for no Slurm node."""
     known = {words.claimed_by(pod): pod for pod in picture.pods}
+    claims = Counter(_own_claim(node) for node in picture.nodes.values())
     for name, node in picture.nodes.items():
-        own = words.annotations_of(node).get(words.SLURM_NODE) or name
-        if own in picture.rows or picture.pods_on(name) or own in known:
+        own = _own_claim(node)
+        if own in picture.rows or picture.pods_on(name) or own in known or claims[own] > 1:
             continue
         shown = [type_ for type_ in words.conditions_of(node) if type_ in words.OUR_NODE_CONDITIONS]
         labels = [key for key in words.NODE_LABELS if key in words.labels_of(node)]

@@ -21,6 +21,7 @@ from tests.sim.faults import Faults
 from tests.sim.history import BrokenPromiseError, History
 from tests.sim.life import Life
 from tests.sim.people import People
+from tests.sim.rare import Rare
 from tests.sim.rest import clear_hosts, unrest
 from tests.sim.weather import Weather
 from tests.sim.wire import Exchange, Moment, Wire
@@ -34,6 +35,10 @@ REST_WITHIN_S = 900.0
 """From the end of all faults; a breaker of one drain a minute takes its time."""
 LOOK_EVERY_S = 20.0
 QUIET_S = 600.0
+"""One seed in LONG_EVERY is watched for so long; a run spends most of its time there."""
+SHORT_QUIET_S = 150.0
+"""The others: two audits, two whole listings and two looks at what is missing fit in."""
+LONG_EVERY = 4
 QUIET_ROUNDS_MAX = 4
 """A slurmd that died before may be noticed only now."""
 SETTLE_S = 100.0
@@ -79,6 +84,7 @@ class Run:
         limit = self.settings.max_drains_per_minute
         self.checks = Checks(self.worlds, history, drains_a_minute=20 if limit is None else limit)
         self.wire.witnesses.append(self.checks)
+        self.rare = Rare(random.Random(f"rare {seed}"), self.wire)
         self.life = self._live()
 
     def _live(self) -> Life:
@@ -117,6 +123,7 @@ class Run:
         while acts < ACTS or self.history.steps < STEPS_MIN:
             acts += 1
             await self._sleep(rng.choice(GAPS_S) * rng.random() * 2)
+            self.rare.act()
             what = rng.random()
             if what < 0.02 and self.crashes:
                 await self._crash()
@@ -175,14 +182,15 @@ class Run:
             return ["jobs are still ending"]
         if held := [words for words in self.life.pending() if "is kept back" in words]:
             return held
-        return unrest(self.worlds, self.settings) or self.life.unfinished()
+        return unrest(self.worlds, self.settings, self.checks.last_told) or self.life.unfinished()
 
     async def _stay_at_rest(self) -> None:
-        """Nothing is wanted, and ten more minutes in which nothing happens write nothing."""
+        """Nothing is wanted, and more minutes in which nothing happens write nothing."""
+        quiet_s = SHORT_QUIET_S if self.seed % LONG_EVERY else QUIET_S
         await self._sleep(2 * LOOK_EVERY_S)
         for _ in range(QUIET_ROUNDS_MAX):
             sent, happened = self.checks.sent_writes, self.checks.others_changed
-            await self._sleep(QUIET_S)
+            await self._sleep(quiet_s)
             if self.checks.others_changed == happened:
                 break
             await self._come_to_rest()
@@ -217,6 +225,7 @@ def _setup(rng: random.Random, hosts: int) -> Setup:
             slurmd_timeout_s=rng.choice((20.0, 90.0)),
             ping_every_s=rng.choice((5.0, 100.0)),
             return_to_service=rng.choice((2, 1, 0)),
+            power_saving=True,
         ),
     )
 

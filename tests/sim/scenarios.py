@@ -6,6 +6,15 @@ from sunk_sync.embedded.slurm_job import JobRequest
 from sunk_sync.embedded.slurm_node import NodeSpec
 from sunk_sync.embedded.slurm_update import Update
 from tests.sim import words
+from tests.sim.breaking import (
+    api_server_back,
+    back_up,
+    cut_streams,
+    freeze_streams,
+    restore,
+    restore_unseen,
+    write_much,
+)
 from tests.sim.people import FOREIGN_COMMENT
 from tests.sim.stage import NAMESPACE, Scenario, Stage, Step
 
@@ -84,12 +93,6 @@ def expire_token(stage: Stage) -> None:
 def _told(rows: str, *steps: Step, **n1: str | None) -> Scenario:
     """The usual kind: what becomes of the drains of these hosts."""
     return Scenario(rows=rows, steps=steps, end=n1)
-
-
-def cut_streams(stage: Stage) -> None:
-    """Every watch breaks."""
-    for stream in list(stage.wire.streams):
-        stream.cut()
 
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -297,6 +300,66 @@ SCENARIOS: Mapping[str, Scenario] = {
         (90, controller(up=True)),
         n1=CORDONED,
         n2=CORDONED,
+    ),
+    "etcd is restored from a backup": _told(
+        "F3",
+        (0, back_up),
+        (1, cordon("k1")),
+        (0, delete_pod("n2", grace_s=0)),
+        (5, restore),
+        (3, api_server_back),
+        n1=None,
+        n2=None,
+    ),
+    "etcd is restored behind a dead connection": _told(
+        "F3",
+        (0, back_up),
+        (1, cordon("k1")),
+        (3, freeze_streams),
+        (0, restore_unseen),
+        (3, api_server_back),
+        (1, write_much),
+        (120, write_much),
+        n1=None,
+    ),
+    "a pod that etcd forgot is made again": _told(
+        "F3 S2",
+        (1, delete_pod("n2", grace_s=0)),
+        (1, back_up),
+        (0, add_pod("n2", "k2")),
+        (3, write_much),
+        (0, annotate_pod("n2", keep_cordon="x")),
+        (3, restore),
+        (1, api_server_back),
+        (9, add_pod("n2", "k2")),
+        n2=None,
+    ),
+    "a node is powered down and up": Scenario(
+        rows="S13",
+        steps=(
+            (1, update("n1", state="POWER_DOWN")),
+            (40, cordon("k1")),
+            (5, cordon("k1", on=False)),
+            (1, update("n1", state="POWER_UP")),
+            (20, cordon("k1")),
+        ),
+        end={"n1": CORDONED},
+        knobs={"power_saving": True},
+    ),
+    "a slurm node is yet to come": _told(
+        "S13 M6",
+        (1, update("n1", state="FUTURE")),
+        (9, cordon("k1")),
+        (9, update("n1", state="RESUME")),
+        n1=CORDONED,
+    ),
+    "two go on claiming one host": _told(
+        "S16",
+        (1, add_pod("rival1", "k2", claims="n1")),
+        (9, cordon("k1")),
+        (0, cordon("k2")),
+        n1=None,
+        n2=None,
     ),
     "the token expires": _told("F5", (1, expire_token), (1, cordon("k1")), n1=CORDONED),
     "the history is compacted under a page": Scenario(

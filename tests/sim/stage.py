@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from sunk_sync.embedded.kube_store import Snapshot
 from sunk_sync.embedded.slurm_memory import Knobs, Setup
 from sunk_sync.embedded.slurm_node import NodeSpec
 from sunk_sync.settings import Settings
@@ -58,24 +59,36 @@ class Point(Struct, frozen=True):
     """It is about a write, before it leaves or when it was done."""
 
 
+Branch = Callable[[Point], bool]
+"""Asked at each point of the life after the last crash: whether it is killed here."""
+
+
 class Stage:
     """Three hosts n1-n3 on Nodes k1-k3, and the service. `crashes`: one point for each life."""
 
     def __init__(
-        self, scenario: Scenario, *, history: History, crashes: tuple[int, ...] = ()
+        self,
+        scenario: Scenario,
+        *,
+        history: History,
+        crashes: tuple[int, ...] = (),
+        branch: Branch | None = None,
     ) -> None:
         self.scenario = scenario
         self.history = history
+        self._branch = branch
         self.points: list[Point] = []
         """Moments of the last life that was not to crash."""
         self._crashes = list(crashes)
-        self._seed = f"{scenario.rows} {crashes}"
+        self._seed = f"{scenario.rows} {crashes[:1]}"
         self.settings = Settings(
             slurm_api_base=("http://restd:6820",),
             slurmd_namespace=(NAMESPACE,),
             slurm_poll_interval_s=5.0,
             **scenario.settings,
         )
+        self.backup: Snapshot | None = None
+        """Of etcd, where a story has one made."""
         self.worlds = Worlds(_setup(scenario), history, cluster=3)
         self.kube, self.slurm = self.worlds.kube, self.worlds.slurm
         faults = Faults()
@@ -132,12 +145,19 @@ class Stage:
         writes = exchange.writes and moment in ("sent", "served")
         point = Point(len(self.points), f"{moment} {exchange}", writes)
         self.points.append(point)
-        if self._crashes and self._crashes[0] == point.number:
-            self._crashes.pop(0)
+        if self._dies_at(point):
             self.history.note("service", "killed at", point.words)
             if moment != "after":
                 breaks_calls(self.life.process)
             self._restarting = asyncio.get_running_loop().create_task(self._restart(self.life))
+
+    def _dies_at(self, point: Point) -> bool:
+        if self._crashes:
+            return self._crashes[0] == point.number and self._crashes.pop(0) is not None
+        if self._branch is None or not self._branch(point):
+            return False
+        self._branch = None
+        return True
 
     async def _restart(self, life: Life) -> None:
         await life.crash()
@@ -171,7 +191,7 @@ class Stage:
     async def _rest(self) -> None:
         await self._sleep(SETTLE_S)
         for _ in range(TRIES):
-            found = unrest(self.worlds, self.settings)
+            found = unrest(self.worlds, self.settings, self.checks.last_told)
             if not found:
                 return
             await self._sleep(SETTLE_S / 3)
@@ -217,7 +237,11 @@ def picture(worlds: Worlds) -> dict[str, Any]:
 
 
 def play(
-    scenario: Scenario, *, crashes: tuple[int, ...] = (), aloud: bool = False
+    scenario: Scenario,
+    *,
+    crashes: tuple[int, ...] = (),
+    branch: Branch | None = None,
+    aloud: bool = False,
 ) -> tuple[dict[str, Any], list[Point], History]:
     """One play: its end, the points of its last life, and its history.
 
@@ -227,7 +251,7 @@ def play(
 
     async def story() -> tuple[dict[str, Any], list[Point]]:
         asyncio.get_running_loop().set_exception_handler(_uncaught(history))
-        stage = Stage(scenario, history=history, crashes=crashes)
+        stage = Stage(scenario, history=history, crashes=crashes, branch=branch)
         return await stage.play(), stage.points
 
     end, points = clock.run(story())

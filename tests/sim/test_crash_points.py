@@ -1,9 +1,15 @@
 """Stories, and a share of the points at which they can be killed; `python -m tests.sim crash`
 plays them all, and pairs."""
 
+from typing import Any
+
 import pytest
 
+from sunk_sync.facts import SlurmNode
+from sunk_sync.rules import drain
+from sunk_sync.verdict import Ruling
 from tests.sim import crashes
+from tests.sim.life import Life
 from tests.sim.scenarios import IN_PAIRS, SCENARIOS
 from tests.sim.stage import play
 
@@ -25,7 +31,29 @@ def test_F1_killed_anywhere_it_ends_the_same(name: str) -> None:
     assert not [(one.crash.at, one.why) for one in found if one.why]
 
 
-def test_F1_killed_twice_it_ends_the_same() -> None:
-    """One pair of each story that is also played in pairs."""
-    found = [crashes.run(crashes.Crash(name, (40, 20))) for name in IN_PAIRS]
-    assert not [(one.crash, one.why) for one in found if one.why]
+@pytest.mark.parametrize("name", IN_PAIRS[::2])
+def test_F1_killed_twice_it_ends_the_same(name: str) -> None:
+    """First in the middle, then at every point of the life after it."""
+    found = crashes.run_pairs(crashes.Crash(name, (40,)))
+    assert len(found) > EVERY
+    assert not [(one.crash.at, one.why) for one in found if one.why]
+
+
+def test_a_fork_finds_what_a_replay_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the ends differ: here the third life lifts nothing."""
+    begin, rule = Life.__init__, drain._rule_state
+    life = [0]
+
+    def begins(one: Life, *arguments: Any, number: int, **others: Any) -> None:
+        life[0] = number
+        begin(one, *arguments, number=number, **others)
+
+    def rules(slurm_node: SlurmNode, cause: Any, undecided: Any) -> Ruling:
+        lifts = cause is None and life[0] > 2
+        return Ruling() if lifts else rule(slurm_node, cause, undecided)
+
+    monkeypatch.setattr(Life, "__init__", begins)
+    monkeypatch.setattr(drain, "_rule_state", rules)
+    found = crashes.run_pairs(crashes.Crash("and uncordoned", (60,)))[::EVERY]
+    assert any(one.why for one in found)
+    assert [one.why for one in found] == [crashes.run(one.crash).why for one in found]

@@ -95,6 +95,9 @@ class Witness(Protocol):
 class Broken(Protocol):
     """A stream that can break."""
 
+    frozen: bool
+    """The peer is gone, and nobody has noticed."""
+
     def cut(self) -> None:
         """The connection breaks."""
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from sunk_sync.embedded.kube_api import KubeApi
 from sunk_sync.embedded.kube_kinds import EVENTS, NAMESPACES, NODES, PODS
 from sunk_sync.embedded.kube_refusal import RefusalError
-from sunk_sync.embedded.kube_store import Change
+from sunk_sync.embedded.kube_store import Change, Snapshot
 from sunk_sync.embedded.kubernetes import Kubernetes
 from sunk_sync.embedded.slurm import SlurmWorld
 from sunk_sync.embedded.slurm_memory import Setup
@@ -34,6 +34,9 @@ class Onlooker(Protocol):
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
         """One Slurm node changed, came or went."""
 
+    def kube_restored(self) -> None:
+        """Kubernetes went back to an older state."""
+
 
 class Worlds:
     """Kubernetes and Slurm; time is that of the running loop."""
@@ -44,6 +47,8 @@ class Worlds:
         self.onlookers: list[Onlooker] = []
         self.wall_shift_s = 0.0
         """How far the wall clock of our machine is off."""
+        self.restored = False
+        """Kubernetes went back to an older state: what we told before may be forgotten."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.kube = Kubernetes(heartbeat_s=0.0, cluster=cluster, epoch=EPOCH)
@@ -95,6 +100,13 @@ class Worlds:
             return self.act(author, doing)
         except RefusalError as refusal:
             return refusal
+
+    def restore(self, backup: Snapshot) -> None:
+        """Kubernetes is as it was then; the author is nobody."""
+        self.restored = True
+        self.act(WORLD, lambda: self.kube.restore(backup))
+        for onlooker in self.onlookers:
+            onlooker.kube_restored()
 
     def rearm(self) -> None:
         """Wake up when something is due next."""

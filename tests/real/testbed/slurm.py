@@ -205,12 +205,16 @@ class SlurmServer:
     def stop_slurmrestd(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
         self.daemons["slurmrestd"].stop(a_signal, deadline_s=2)
 
-    def start_slurmd(self, name: str) -> None:
-        """Start it; the node is idle a moment later. One that runs already is an error."""
+    def start_slurmd(self, name: str, *, booted: bool = False) -> None:
+        """Start it; the node is idle a moment later. One that runs already is an error.
+
+        `booted`: it says that its machine was started just now.
+        """
         # Every slurmd serves the commands on one socket in /run, and two that start at once
         # fail on it: only the first gets the /run that the commands see.
         own_run = name != self.conf.slurmd_names[0]
-        self._spawn(f"slurmd-{name}", "slurmd", "-D", "-N", name, own_run=own_run)
+        flags = ["-b"] if booted else []
+        self._spawn(f"slurmd-{name}", "slurmd", "-D", *flags, "-N", name, own_run=own_run)
 
     def stop_slurmd(self, name: str, a_signal: signal.Signals = signal.SIGTERM) -> None:
         self.daemons[f"slurmd-{name}"].stop(a_signal, deadline_s=2)

@@ -61,7 +61,7 @@ MUTANTS = (
         story="A process that had just started judged before everything was listed: what it had"
         " not seen yet looked gone.",
         path=POLICY,
-        old="    return not (graph.unlisted or graph.stale or graph.configuration.dry_run)",
+        old="    return not (graph.stale or graph.configuration.dry_run)",
         new="    return not graph.configuration.dry_run",
     ),
     Mutant(

@@ -1,0 +1,1 @@
+"""Changes rules, policy and outbox in every small way and asks the tests: `make mutation`."""

@@ -1,0 +1,110 @@
+"""The mutation tool kills, finds survivors, and holds the explanations against them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.__main__ import EXPLAINED, run, table
+from tests.mutation.survivors import complaints, described, read_explained, survived
+
+SETTINGS = """
+[tool.mutmut]
+source_paths = ["toy"]
+pytest_add_cli_args = ["-p", "no:cacheprovider"]
+pytest_add_cli_args_test_selection = ["tests"]
+"""
+SOURCE = '''
+"""A toy."""
+
+LOG = []
+
+
+def least(a: int, b: int) -> int:
+    """The lesser of two."""
+    LOG.append("compared")
+    if a < b:
+        return a
+    return b
+
+
+def told(name: str) -> str:
+    """A sentence."""
+    return name or "nobody at all"
+'''
+TESTS = """
+from toy.one import least, told
+
+
+def test_least():
+    assert least(1, 2) == 1
+    assert least(3, 2) == 2
+    assert told("x") == "x"
+"""
+LOGGED = 'one.least: LOG.append("compared") => None'
+EQUAL = "one.least: if a < b: => if a <= b:"
+
+
+def test_a_toy_has_its_mutants_killed_and_its_survivors_named(tmp_path: Path) -> None:
+    """What the tests notice is killed; a statement left out and an equal comparison are not."""
+    for name, text in {
+        "pyproject.toml": SETTINGS,
+        "toy/__init__.py": "",
+        "toy/one.py": SOURCE,
+        "tests/test_one.py": TESTS,
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    results = run(tmp_path)
+    survivors = survived(results)
+    statuses = {one["status"] for one in results}
+    assert statuses == {"killed", "survived"}
+    assert {LOGGED, EQUAL} < set(survivors)
+    assert not [one for one in survivors if "if False" in one or "if True" in one]
+    assert not [one for one in survivors if "XXnobody" in one], "sentences are not reworded"
+    assert "one " in table(results)
+    assert f"not explained: {EQUAL}" in complaints(survivors, [LOGGED])
+
+
+def diff(before: str, after: str) -> str:
+    return f"--- a\n+++ a\n@@ -1 +1 @@\n def f():\n-    {before}\n+    {after}"
+
+
+MUTANT = {
+    "name": "sunk_sync.outbox.xǁOutboxǁ_drop__mutmut_3",
+    "status": "survived",
+    "diff": diff("return 1", "return 2"),
+}
+
+
+def test_a_survivor_is_named_by_its_place_and_its_change() -> None:
+    """Not by a line or number that moves."""
+    assert described(MUTANT) == "outbox.Outbox._drop: return 1 => return 2"
+    function = {**MUTANT, "name": "sunk_sync.rules.drain.x__node_lost__mutmut_11"}
+    assert described(function) == "rules.drain._node_lost: return 1 => return 2"
+
+
+@pytest.mark.parametrize(
+    ("status", "kept"),
+    [("killed", 0), ("timeout", 0), ("survived", 1), ("no tests", 1), ("suspicious", 1)],
+)
+def test_only_what_is_killed_or_never_ends_is_noticed(status: str, kept: int) -> None:
+    """Anything else must be explained."""
+    assert len(survived([{**MUTANT, "status": status}])) == kept
+
+
+def test_every_survivor_has_its_explanation_and_every_explanation_its_survivor() -> None:
+    """One missing, one too many: a complaint each."""
+    explained = read_explained("The same.\n    a: x => y\n    b: x => y\nAnother.\n    c: x => y\n")
+    assert explained == ["a: x => y", "b: x => y", "c: x => y"]
+    assert complaints(["a: x => y", "d: x => y"], explained[:2]) == [
+        "not explained: d: x => y",
+        "explained, but killed or gone: b: x => y",
+    ]
+    assert not complaints(explained, explained)
+
+
+def test_a_survivor_under_no_sentence_is_not_explained() -> None:
+    """The list itself is held to its form."""
+    with pytest.raises(ValueError, match="no sentence"):
+        read_explained("    a: x => y\n")
+    assert read_explained(EXPLAINED.read_text())

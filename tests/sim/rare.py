@@ -1,0 +1,88 @@
+"""What few clusters live through: an older etcd, nodes that sleep, nodes that are yet to come.
+
+With a source of chance of its own, and on in some seeds only: the others are what they were.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from sunk_sync.embedded.kube_store import Snapshot
+from sunk_sync.embedded.slurm_update import Update
+from tests.sim.cast import PERSON
+from tests.sim.wire import Wire
+
+ON = 0.3
+"""Share of seeds in which any of it happens."""
+POWER_STATES = ("POWER_DOWN", "POWER_DOWN", "POWER_DOWN_ASAP", "POWER_DOWN_FORCE", "POWER_UP")
+
+
+class Rare:
+    """Acts now and then; `on` is False in most seeds."""
+
+    def __init__(self, rng: random.Random, wire: Wire) -> None:
+        self._rng = rng
+        self._wire = wire
+        self._worlds = wire.worlds
+        self._backup: Snapshot | None = None
+        self.on = rng.random() < ON
+        self._share = rng.choice((0.03, 0.1, 0.2))
+        kinds: tuple[Callable[[], object], ...] = (
+            self.etcd_backup,
+            self.etcd_restored,
+            self.power,
+            self.future,
+            self.future_no_more,
+        )
+        self._kinds = [one for one in kinds if rng.random() < 0.6]
+
+    def act(self) -> None:
+        """Something of it happens, or not."""
+        if not self.on or not self._kinds or self._rng.random() >= self._share:
+            return
+        doing = self._rng.choice(self._kinds)
+        history = self._worlds.history
+        history.count(f"fault: {doing.__name__}")
+        answer = doing()
+        history.note("rare", doing.__name__, "" if answer is None else answer)
+
+    # --- Kubernetes
+
+    def etcd_backup(self) -> None:
+        """Somebody takes one."""
+        self._backup = self._worlds.kube.backup()
+
+    def etcd_restored(self) -> None:
+        """Objects appear again or vanish, versions go back; the API server is down meanwhile.
+
+        Dead connections that nobody has noticed stay as they are.
+        """
+        if self._backup is None:
+            return
+        self._wire.outages["kube"] = "refused"
+        for stream in list(self._wire.streams):
+            if not stream.frozen:
+                stream.cut()
+        self._worlds.restore(self._backup)
+        later_s = self._rng.uniform(0.5, 10.0)
+        asyncio.get_running_loop().call_later(later_s, self._wire.outages.pop, "kube", None)
+
+    # --- Slurm
+
+    def power(self) -> object:
+        """Power saving, by hand."""
+        return self._update(Update(state=self._rng.choice(POWER_STATES)))
+
+    def future(self) -> object:
+        """A node is configured for later: no listing shows it."""
+        return self._update(Update(state="FUTURE"))
+
+    def future_no_more(self) -> object:
+        """Now it is there."""
+        return self._update(Update(state="RESUME"))
+
+    def _update(self, update: Update) -> object:
+        slurm, now_s = self._worlds.slurm, self._worlds.now_s
+        name = self._rng.choice(sorted(slurm.nodes))
+        self._worlds.try_to(PERSON, lambda: slurm.update(name, update, now_s=now_s))
+        return f"{name} {update.state}"
