@@ -180,7 +180,8 @@ class Daemons:
         self._agenda.note(self._memory.now_s + self._memory.knobs.suspend_s, off)
 
     def _power_up(self, node: Node) -> None:
-        self._memory.put(replace(node, flags=(node.flags - POWER) | {"POWERING_UP", DEAF}))
+        node = replace(node, flags=(node.flags - POWER) | {"POWERING_UP", DEAF})
+        self._memory.put(reasoned(node, self._memory.release))
         self._boot_later(node.name)
 
     def _boot_later(self, name: str) -> None:

@@ -18,7 +18,7 @@ REBOOTING: Final = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 POWER: Final = frozenset(
     {"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWER_UP", "POWERING_UP", "POWER_DRAIN"}
 )
-STANDING: Final = frozenset({"DRAIN", "FAIL", "POWER_DOWN"})
+STANDING: Final = frozenset({"DRAIN", "FAIL", "POWER_DOWN", "POWER_UP"})
 """Beside DOWN, what a reason may speak of."""
 UNFIT: Final = frozenset({"DRAIN", "FAIL", "COMPLETING", DEAF, INVALID_REG}) | REBOOTING | POWER
 """No job starts while one of these stands."""
