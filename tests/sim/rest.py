@@ -336,6 +336,14 @@ def _own_claim(node: Object) -> str:
     return words.annotations_of(node).get(words.SLURM_NODE) or str(node["metadata"]["name"])
 
 
+def _annotated(picture: Picture, name: str) -> bool:
+    """A Node without a slurmd Pod says by annotation that it is this Slurm node (S16)."""
+    return any(
+        words.annotations_of(node).get(words.SLURM_NODE) == name and not picture.pods_on(each)
+        for each, node in picture.nodes.items()
+    )
+
+
 def _strays(picture: Picture) -> Iterator[str]:
     """M6: nothing of ours on what stands for no Slurm node."""
     known = {words.claimed_by(pod): pod for pod in picture.pods}
@@ -354,5 +362,10 @@ def _strays(picture: Picture) -> Iterator[str]:
         shown = [one for one in words.conditions_of(pod) if one.startswith("SlurmNodeState")]
         alone = sum(words.claimed_by(one) == name for one in picture.pods) == 1
         node_name = pod["spec"].get("nodeName", "")
-        if shown and alone and len(picture.pods_on(node_name)) == 1:
+        if (
+            shown
+            and alone
+            and len(picture.pods_on(node_name)) == 1
+            and not _annotated(picture, name)
+        ):
             yield f"M6: Pod {pod['metadata']['name']} claims no Slurm node, but shows {shown}"
