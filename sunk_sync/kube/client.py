@@ -57,12 +57,21 @@ class Permission(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
 
 
+class History(Struct):
+    """What the watches of one API server found out about it together."""
+
+    restores: int = 0
+    """How often one of them found its versions gone back: etcd came from a backup. Another may
+    not have looked before the server had come past its own version again."""
+
+
 class KubeClient:
     """Calls to one API server under one identity. Made by `connect`, ended by `aclose`."""
 
     def __init__(
         self, credentials: Credentials, *, on_exchange: OnExchange, clock: Callable[[], float]
     ) -> None:
+        self.history = History()
         self._credentials = credentials
         self._on_exchange = on_exchange
         self._clock = clock

@@ -31,6 +31,8 @@ class Thread(Struct):
     version: str = ""
     opened: bool = False
     """The last attempt came as far as an open stream."""
+    restores: int = 0
+    """How many restores of the server were known when its listing was asked for."""
     was_away: bool = False
     """The server could not be reached since the last stream."""
     begun_s: float = 0.0

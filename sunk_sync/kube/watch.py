@@ -10,7 +10,7 @@ import anyio
 
 from sunk_sync.facts import Tell
 from sunk_sync.kube.answers import Trouble
-from sunk_sync.kube.client import Request
+from sunk_sync.kube.client import History, Request
 from sunk_sync.kube.decode import order_of
 from sunk_sync.kube.listing import Caller, Listing, OnBad
 from sunk_sync.kube.pace import Ambient, Backoff
@@ -38,6 +38,8 @@ _INITIAL_EVENTS = (
 class Server(Caller, Protocol):
     """The part of KubeClient that a watch needs."""
 
+    history: History
+
     async def open(self, request: Request, *, silence_s: float) -> Lines | Trouble:
         """Begin a stream."""
         ...
@@ -50,6 +52,7 @@ class Watch:
         self, client: Server, subject: Subject, *, tell: Tell, on_bad: OnBad, ambient: Ambient
     ) -> None:
         self._client = client
+        self._history = client.history
         self._subject = subject
         self._ambient = ambient
         self._listing = Listing(client, subject, tell=tell, on_bad=on_bad, ambient=ambient)
@@ -83,17 +86,17 @@ class Watch:
             trouble = await self._stream_list_and_follow()
             if self._streams_lists:
                 return trouble
-        begun_s = self._ambient.clock()
+        begun_s, restores = self._ambient.clock(), self._history.restores
         async with self._one_listing:
             version = await self._listing.run()
         if isinstance(version, Trouble):
             return version
         self._standing.listed(begun_s)
-        return await self._follow_all(version)
+        return await self._follow_all(version, restores=restores)
 
     # Following
 
-    async def _follow_all(self, version: str) -> Trouble:
+    async def _follow_all(self, version: str, *, restores: int) -> Trouble:
         """Follow every collection; the first that needs a listing ends them all."""
         ends: list[Trouble] = []
 
@@ -103,7 +106,7 @@ class Watch:
 
         async with anyio.create_task_group() as group:
             for path in self._subject.paths:
-                group.start_soon(follow, Thread(path, version))
+                group.start_soon(follow, Thread(path, version, restores=restores))
         return ends[0]
 
     async def _follow(self, thread: Thread, *, again: bool = False) -> Trouble:
@@ -155,7 +158,7 @@ class Watch:
             if isinstance(lines, Trouble):
                 return lines
             self._standing.heard(thread.path)
-            trouble = await self._reading.take(lines, thread)
+            trouble = await self._reading.take(lines, thread) or self._restored(thread)
             if trouble is not None:
                 return trouble
 
@@ -169,12 +172,21 @@ class Watch:
         now = await self._listing.version_now(thread.path)
         if isinstance(now, Trouble):
             return now
-        if now < order_of(thread.version):
-            return Trouble(kind="answer", status=GONE, why="the cluster was restored from a backup")
+        if now < order_of(thread.version) and thread.restores == self._history.restores:
+            self._history.restores += 1
+        restored = self._restored(thread)
+        if restored is not None:
+            return restored
         if thread.was_away:
             self._backoff.succeeded()  # it is back: list at once
             return Trouble(kind="answer", status=GONE, why="the server was away")
         return None
+
+    def _restored(self, thread: Thread) -> Trouble | None:
+        """Some watch found since this one listed that the server's history is another."""
+        if thread.restores == self._history.restores:
+            return None
+        return Trouble(kind="answer", status=GONE, why="the cluster was restored from a backup")
 
     async def _open(self, path: str, start: tuple[tuple[str, str], ...]) -> Lines | Trouble:
         seconds = int(WATCH_S * (1 + self._ambient.random()))
@@ -192,7 +204,8 @@ class Watch:
     async def _stream_list_and_follow(self) -> Trouble:
         """As `_list_and_follow`; gives WatchLists up for good where the server has none."""
         begun_s = self._ambient.clock()
-        thread = Thread(self._subject.paths[0], begun_s=begun_s, waiting=[])
+        restores = self._history.restores
+        thread = Thread(self._subject.paths[0], begun_s=begun_s, restores=restores, waiting=[])
         stream = await self._open(thread.path, _INITIAL_EVENTS)
         if isinstance(stream, Trouble):
             self._streams_lists = stream.status in (0, 401, 403, 429)

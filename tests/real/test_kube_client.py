@@ -204,7 +204,7 @@ async def test_F3_410_leads_to_a_fresh_listing(own_server: KubeServer) -> None:
         old = picture.news[0]
         own_server.add_nodes("b")
         await asyncio.to_thread(own_server.restart)
-        trouble = await picture.watch._follow_all(f"{old.order - 1:.0f}")  # type: ignore[union-attr]
+        trouble = await picture.watch._follow_all(f"{old.order - 1:.0f}", restores=0)  # type: ignore[union-attr]
     assert (trouble.status, trouble.reason) == (410, "Expired")
 
 

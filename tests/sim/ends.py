@@ -8,7 +8,7 @@ from msgspec import Struct
 from sunk_sync.embedded.kube_watch import Subscription
 from sunk_sync.embedded.wire import Answer, Question
 from sunk_sync.kube.answers import Decode, T, Trouble, garbage, refusal
-from sunk_sync.kube.client import Request
+from sunk_sync.kube.client import History, Request
 from sunk_sync.kube.reading import Lines
 from sunk_sync.kube.transport import decoded
 from sunk_sync.slurm import transport
@@ -32,6 +32,7 @@ class KubeEnd:
     """What `kube.watch.Server` promises, over the wire."""
 
     def __init__(self, wire: Wire, process: Process) -> None:
+        self.history = History()
         self._wire = wire
         self._process = process
 

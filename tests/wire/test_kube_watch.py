@@ -10,6 +10,7 @@ from aiohttp import web
 
 from sunk_sync.facts import Confirmed, Deleted, ListingStarted, Lost, Observed
 from sunk_sync.kube import Ambient, Subject, Trouble, Watch, nodes, slurmd_pods, watch
+from sunk_sync.kube.client import History
 from tests.wire.kube.server import (
     ApiServer,
     Ear,
@@ -77,6 +78,7 @@ class Running:
         self.ear = ear
         self.watch = reader
         self.slept_s: list[float] = []
+        self.history: History
 
     def watched_from(self) -> list[str]:
         """Versions from which streams were asked for; empty for a WatchList."""
@@ -111,6 +113,7 @@ async def running(
             ambient=Ambient(sleep=sleep, random=lambda: 0.5),
         )
         made = Running(server, ear, reader)
+        made.history = client.history
         made.slept_s = slept_s
         task = asyncio.create_task(reader.run())
         try:
@@ -381,9 +384,28 @@ async def test_a_cluster_restored_from_a_backup_is_listed_again(tmp_path: Path) 
     async with running(script, tmp_path) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
         await run.watches_from("20")
+    assert run.history.restores == 1
     again = run.ear.news[4]
     assert isinstance(again, ListingStarted)
     assert again.order == 20
+
+
+async def test_a_restore_that_another_watch_noticed_is_heeded(tmp_path: Path) -> None:
+    """This one looked when the server had come past its version again."""
+    runs: list[Running] = []
+
+    async def another_notices(request: web.Request) -> web.StreamResponse:
+        runs[0].history.restores += 1
+        return await streams(event("ADDED", node("b", 8)))(request)
+
+    script = Script(
+        lists=[lists(node("a", 3), version=7), lists(node("a", 12), version=12)],
+        watches=[NO_WATCH_LIST, another_notices, streams(event("ADDED", node("c", 13)))],
+    )
+    async with running(script, tmp_path) as run:
+        runs.append(run)
+        await run.ear.hears(*LISTED, "Observed b", "Lost", *LISTED, "Observed c")
+    assert run.history.restores == 1
 
 
 async def test_F7_a_bad_object_is_told_and_the_others_go_on(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sunk_sync.facts import Configuration, News
 from sunk_sync.graph import Graph
 from sunk_sync.kube import Ambient, Subject, Trouble, Watch, nodes, slurmd_pods
 from sunk_sync.kube.answers import Decode, T, refusal
-from sunk_sync.kube.client import Request
+from sunk_sync.kube.client import History, Request
 from sunk_sync.kube.transport import decoded
 from tests.wire.kube.server import bookmark, event, node, pod, status
 
@@ -109,6 +109,7 @@ class BadServer:
     """Serves the world; while `faulty`, in every bad way there is."""
 
     def __init__(self, world: World, *, watch_list: bool) -> None:
+        self.history = History()
         self.world = world
         self.random = world.random
         self.faulty = True
