@@ -68,9 +68,8 @@ class Claims:
 
     def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
         """Work out anew what a Pod or Node speaks of that came, went or changed its claim."""
-        self._kept.pop(slurm_node, None)
-        for name in self.hosts_on_node(node_name):
-            self._kept.pop(name, None)
+        for name in (slurm_node, *self.hosts_on_node(node_name)):
+            self.forget(name)
 
     def forget(self, slurm_node: str) -> None:
         """Work this claim out anew when it is next asked for: what an audit must not trust."""

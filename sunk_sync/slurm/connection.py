@@ -6,6 +6,7 @@ sends a second one after an error (docs/decisions/0011).
 
 import asyncio
 from collections import deque
+from http import HTTPStatus
 from typing import Final
 
 from httptools import HttpParserError, HttpResponseParser
@@ -14,7 +15,6 @@ HEAD_BYTES_MAX: Final = 64 << 10
 """Status line and headers; the parser itself has no bound."""
 WAITING_BYTES_MAX: Final = 256 << 10
 """So much of a body may wait to be taken before the connection is read no further."""
-ERRORS_FROM: Final = 400
 
 
 class BrokenError(Exception):
@@ -108,7 +108,7 @@ class Incoming:
     def reusable(self) -> bool:
         """It ended well, and nothing on this connection can be mistaken for the next answer."""
         clean = self._ended and not self._surplus and self._lost is None
-        return clean and self._keeps and self.status < ERRORS_FROM
+        return clean and self._keeps and self.status < HTTPStatus.BAD_REQUEST
 
     async def _more(self) -> None:
         if self._lost is not None:
@@ -161,7 +161,7 @@ class Incoming:
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if not self._ended and status >= 200:
+        if not self._ended and status >= HTTPStatus.OK:  # below are only promises
             self.status = status
             self._keeps = self._parser.should_keep_alive()
 

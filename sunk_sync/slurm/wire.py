@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -11,7 +12,6 @@ from sunk_sync.slurm.connection import BrokenError
 from sunk_sync.slurm.records import MEBIBYTE, CutError, TooLargeError
 from sunk_sync.slurm.transport import Question, Transport, UnreachableError, UnsendableError
 
-OK: Final = 200
 _BODY_MAX: Final = 4 * MEBIBYTE
 _PIECE_MAX: Final = 64 * 1024
 _THEIRS: Final = (UnreachableError, UnsendableError, BrokenError, CutError, OSError)
@@ -72,7 +72,7 @@ class _Body:
 
     async def take(self, piece: bytes) -> bool:
         self.received_bytes += len(piece)
-        if self.status == OK and self._sink is not None:
+        if self.status == HTTPStatus.OK and self._sink is not None:
             return await self._sink_takes(self._sink, piece)
         self.kept += piece
         if len(self.kept) > _BODY_MAX:

@@ -106,6 +106,14 @@ class Bench:
     def wish(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
         self.outbox.wish(key, wants, because="for a test")
 
+    async def stir_under_way(self, first: Action, *then: Action, after_s: float) -> None:
+        """A fact of the key changes before `first` is answered; `then` is what is wished now."""
+        self.wish(first)
+        await asyncio.sleep(after_s)
+        self.outbox.stir(KEY)
+        self.wish(*then)
+        await asyncio.sleep(5)
+
 
 def story(tell: Callable[[Bench], Awaitable[None]], **chosen: object) -> Bench:
     """Run one story on a fresh bench."""
@@ -431,11 +439,7 @@ def test_a_wish_that_its_own_event_ended_before_its_answer_can_come_back() -> No
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        bench.wish(DRAIN)
-        await asyncio.sleep(0.5)
-        bench.outbox.stir(KEY)
-        bench.wish()
-        await asyncio.sleep(5)
+        await bench.stir_under_way(DRAIN, after_s=0.5)
         bench.wish(DRAIN)
         await asyncio.sleep(5)
 
@@ -447,11 +451,7 @@ def test_what_was_undone_before_its_answer_came_is_done_again() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        bench.wish(DRAIN)
-        await asyncio.sleep(0.5)
-        bench.outbox.stir(KEY)
-        bench.wish(DRAIN)
-        await asyncio.sleep(5)
+        await bench.stir_under_way(DRAIN, DRAIN, after_s=0.5)
 
     assert story(tell).slurm.times == [0, 1 + BACKOFF_FIRST_S]
 
@@ -461,11 +461,7 @@ def test_M1_what_was_undone_before_its_answer_waits_for_the_pace_of_its_object()
 
     async def tell(bench: Bench) -> None:
         bench.kube.seconds = 0.1
-        bench.wish(shown("a"))
-        await asyncio.sleep(0.05)
-        bench.outbox.stir(KEY)
-        bench.wish(shown("a"))
-        await asyncio.sleep(5)
+        await bench.stir_under_way(shown("a"), shown("a"), after_s=0.05)
 
     assert story(tell).kube.times == [0, pytest.approx(0.1 + PACE_S)]
 
@@ -475,11 +471,7 @@ def test_what_a_fact_changed_under_way_waits_for_the_answer_alone() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        bench.wish(DRAIN)
-        await asyncio.sleep(0.5)
-        bench.outbox.stir(KEY)
-        bench.wish(LIFT)
-        await asyncio.sleep(5)
+        await bench.stir_under_way(DRAIN, LIFT, after_s=0.5)
 
     assert story(tell).slurm.times == [0, 1]
 

@@ -59,12 +59,6 @@ async def connected(
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    async with serving() as running:
-        yield running
-
-
-@pytest.fixture
 async def second() -> AsyncIterator[Server]:
     async with serving() as running:
         yield running

@@ -19,12 +19,6 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    async with serving() as running:
-        yield running
-
-
-@pytest.fixture
 async def network() -> AsyncIterator[Network]:
     made = Network(clock=time.monotonic)
     yield made
