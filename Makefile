@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast test-real check bench testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast test-real test-real-old test-real-new check bench testbed sim mutants mutation lock image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -28,8 +28,15 @@ test-fast: $(READY) ## the tests that need no servers
 	$(BIN)/python -m pytest -m "not real" --cov --cov-report=term-missing:skip-covered
 
 test-real: $(READY) testbed ## the tests against real Kubernetes and Slurm servers
-	@# Real daemons on a busy machine: what failed is run once more, alone; both runs are shown.
-	$(BIN)/python -m pytest -m real || $(BIN)/python -m pytest -m real --last-failed --last-failed-no-failures none
+	@# The servers are waited for most of the time: both versions of Slurm go side by side.
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
+
+test-real-old: WHICH := 24.11
+test-real-new: WHICH := not 24.11
+test-real-old test-real-new: $(READY)
+	@# Real daemons on a busy machine: what failed is run once more; both runs are shown.
+	$(BIN)/python -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ || \
+	  $(BIN)/python -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ --last-failed --last-failed-no-failures none
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff check .

@@ -106,7 +106,7 @@ def _with_settings(parsed: argparse.Namespace, mistakes: list[str]) -> int:
 
 def _run(settings: "Settings") -> int:
     from sunk_sync import service
-    from sunk_sync.http import CannotListenError
+    from sunk_sync.listening import CannotListenError
 
     try:
         return service.run(settings)

@@ -1,11 +1,22 @@
 """What can be wanted of the outside world, and what came of it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from sunk_sync.facts import Answered, Condition, News, Observed, Reference, Source
+from sunk_sync.facts import (
+    Answered,
+    BindRefused,
+    Condition,
+    Job,
+    News,
+    Observed,
+    Reference,
+    Source,
+    SubmitRefused,
+)
+from sunk_sync.identity import Identity
 
 Target = tuple[str, ...]
 
@@ -97,9 +108,138 @@ class Relist(Struct, frozen=True, gc=False):
     after_s: float
 
 
+class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
+    """What a placeholder job asks of Slurm, per node where it says so; empty or 0: not asked."""
+
+    slurm_nodes: int = 1
+    """How many nodes: one for each Pod."""
+    cpus: int = 1
+    """Per node, whole ones."""
+    memory_mb: int = 0
+    """Per node."""
+    gres: tuple[tuple[str, int], ...] = ()
+    """Per node: `gpu` or `gpu:a100`, and how many."""
+    account: str = ""
+    comment: str = ""
+    constraints: str = ""
+    prefer: str = ""
+    exclusive: str = ""
+    """In Slurm's spelling: none, oversubscribe, user, mcs or topo."""
+    required_nodes: str = ""
+    excluded_nodes: str = ""
+    """Hostlists as the user gave them; ours come beside them."""
+    partition: str = ""
+    qos: str = ""
+    reservation: str = ""
+    priority: int | None = None
+    user_id: int = 0
+    group_id: int = 0
+    working_directory: str = "/"
+    time_limit_min: int = 0
+
+
+class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
+    """Make the placeholder of one Work (P1), unless Slurm has it already."""
+
+    name: str
+    identity: Identity
+    description: JobDescription
+    excluded: tuple[str, ...] = ()
+    """Slurm nodes that cannot take the Pods (P7), sorted."""
+    kind: Literal["allocation", "script", "external"] = "script"
+    created_s: int = 0
+    """When its youngest Pod was created: of those submitted together the oldest come first."""
+
+
+class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
+    """End this job, only under this name (P23)."""
+
+    job_id: str
+    name: str
+    identity: Identity
+    replaced: bool = False
+    """Mark it first, so that nobody takes the cancel for a human's (P17)."""
+
+
+class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
+    """Give a job that waits another description (P20)."""
+
+    job_id: str
+    name: str
+    identity: Identity
+    """With the digest of the new description."""
+    description: JobDescription
+    excluded: tuple[str, ...] = ()
+    """As at its submission (P7): an update replaces the whole list."""
+
+
+class LookJob(Struct, frozen=True, gc=False):
+    """Read one job now; it comes back as an Observed or Deleted of source jobs."""
+
+    job_id: str
+    after_s: float
+    """Tells one question from the next."""
+
+
+class Bind(Struct, frozen=True, gc=False):
+    """Bind a Pod to a Node and leave the job's id on it, in one write (P11)."""
+
+    reference: Reference
+    node_name: str
+    job_id: str
+
+
+class EndPod(Struct, frozen=True, gc=False):
+    """Set condition DisruptionTarget, then delete the Pod with its own grace (P16)."""
+
+    reference: Reference
+    reason: str
+    message: str
+    weak: bool = False
+    """It rests on a failed node or a missing job: counted by the breaker (P31)."""
+
+
+class LookGang(Struct, frozen=True, gc=False):
+    """Ask a PodGroup or Job for the size of its gang (G1); it comes back as a GangSize."""
+
+    kind: str
+    """group or job."""
+    namespace: str
+    name: str
+    after_s: float
+
+
+class SetScheduled(Struct, frozen=True, gc=False):
+    """Condition PodScheduled=False of a Pod that waits (P1, P2, P10, P26)."""
+
+    reference: Reference
+    reason: str
+    message: str
+
+
+class AnswerGate(Struct, frozen=True, gc=False):
+    """Tell the caller of the gate about one of its nodes (L7)."""
+
+    call: int
+    slurm_node: str
+    go: bool
+    why: str
+    """Whom it waits for, for the caller's log."""
+
+
+class AnswerStop(Struct, frozen=True, gc=False):
+    """Tell a placeholder that asked to stop: its Pods are gone, or drain (L6)."""
+
+    call: int
+    verdict: Literal["gone", "drain"]
+
+
+JobAction = SubmitJob | CancelJob | UpdateJob | LookJob
+HookAction = AnswerGate | AnswerStop
+WorkloadAction = Bind | EndPod | SetScheduled | LookGang
 SlurmAction = Drain | Undrain | RewriteReason | SetComment
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | Announce | Look | Relist
-Action = SlurmAction | KubeAction
+Action = SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -115,6 +255,8 @@ class Refused(Struct, frozen=True, gc=False):
     action: Action
     why: str
     seen: tuple[News, ...] = ()
+    number: int | None = None
+    """Slurm's error number, where it gave one."""
 
 
 class Unsure(Struct, frozen=True, gc=False):
@@ -123,18 +265,49 @@ class Unsure(Struct, frozen=True, gc=False):
     action: Action
     why: str
     retry_after_s: float | None = None
+    seen: tuple[News, ...] = ()
+    """Only what is known for certain: that an attempt was made."""
 
 
 Outcome = Done | Refused | Unsure
 
 
 def shown_by(outcome: Outcome) -> tuple[News, ...]:
-    """What an outcome shows of the world, as news."""
-    if isinstance(outcome, Unsure):
-        return ()
-    return tuple(
-        Answered(one.row, one.order) if isinstance(one, Observed) else one for one in outcome.seen
-    )
+    """What an outcome shows of the world, as news.
+
+    A job that we have just made, or looked at by its id, is new knowledge: nothing but a later
+    answer of Slurm can deny it.
+    """
+    seen = tuple(_as_answer(one) if isinstance(one, Observed) else one for one in outcome.seen)
+    return (*seen, *_refusal(outcome)) if isinstance(outcome, Refused) else seen
+
+
+def _refusal(outcome: Refused) -> tuple[News, ...]:
+    """Refusals that a rule must know of to choose another way."""
+    action = outcome.action
+    match action:
+        case SubmitJob():
+            identity = action.identity
+            return (
+                SubmitRefused(
+                    identity.work, outcome.number, outcome.why, action.kind, identity.digest
+                ),
+            )
+        case UpdateJob():
+            identity = action.identity
+            return (
+                SubmitRefused(
+                    identity.work, outcome.number, outcome.why, "update", identity.digest
+                ),
+            )
+        case Bind():
+            return (BindRefused(action.reference.uid, action.node_name, outcome.why),)
+        case _:
+            return ()
+
+
+def _as_answer(seen: Observed) -> Observed | Answered:
+    return seen if isinstance(seen.row, Job) else Answered(seen.row, seen.order)
 
 
 def target_of(action: Action) -> Target:
@@ -146,12 +319,19 @@ def _state(action: Drain | Undrain | RewriteReason) -> Target:
     return ("slurm_node", action.slurm_node, "state")
 
 
-def _on_object(field: str) -> Callable[[SetConditions | Cordon | Uncordon], Target]:
-    def target(action: SetConditions | Cordon | Uncordon) -> Target:
+OnObject = SetConditions | Cordon | Uncordon | Bind | EndPod | SetScheduled
+
+
+def _on_object(field: str) -> Callable[[OnObject], Target]:
+    def target(action: OnObject) -> Target:
         reference = action.reference
         return (reference.kind, reference.namespace, reference.name, field)
 
     return target
+
+
+def _job(action: CancelJob | UpdateJob) -> Target:
+    return ("job", action.job_id)
 
 
 def _metadata(action: SetMetadata) -> Target:
@@ -173,6 +353,16 @@ _TARGETS: dict[type, Callable[[Any], Target]] = {
     Cordon: _on_object("cordon"),
     Uncordon: _on_object("cordon"),
     Announce: _event,
+    SubmitJob: lambda action: ("work", action.identity.work, "submit"),
+    CancelJob: _job,
+    UpdateJob: _job,
+    LookJob: lambda action: ("look", "job", action.job_id),
+    Bind: _on_object("binding"),
+    EndPod: _on_object("end"),
+    SetScheduled: _on_object("scheduled"),
+    LookGang: lambda action: ("look", action.kind, action.namespace, action.name),
+    AnswerGate: lambda action: ("gate", str(action.call), action.slurm_node),
+    AnswerStop: lambda action: ("stop", str(action.call)),
     Look: lambda action: ("look", action.kind, action.namespace, action.name),
     Relist: lambda action: ("relist", action.source),
 }

@@ -85,6 +85,12 @@ class Claims:
             hosts.add(self._pods.entries[key].row.slurm_node)
         return hosts
 
+    def nodes_near(self, slurm_node: str) -> set[str]:
+        """Names of Nodes that may stand for this Slurm node, whoever wins."""
+        pods = (self._pods.entries[key].row for key in self._pods_claiming.get(slurm_node, ()))
+        names = {pod.node_name for pod in pods} - {""}
+        return {slurm_node, *self._nodes_annotated.get(slurm_node, ()), *names}
+
     def host_of_node(self, name: str) -> str:
         """The one Slurm node that the Node stands for; empty where two claim it."""
         keys = self._pods_on_node.get(name)

@@ -225,7 +225,8 @@ def _sentences(error: ValidationError, given: Mapping[str, Given]) -> list[str]:
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         message = problem["msg"].removeprefix("Value error, ")
         field = str(problem["loc"][0]) if problem["loc"] else ""
-        sentences.append(_sentence(field, message, given.get(field)))
+        told = message.splitlines() or [message]
+        sentences += [_sentence(field, line, given.get(field)) for line in told]
     return sentences
 
 

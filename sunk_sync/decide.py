@@ -3,20 +3,30 @@
 from collections.abc import Callable, Sequence
 
 from sunk_sync.actions import Action, Target, target_of
-from sunk_sync.facts import Configuration
-from sunk_sync.graph import CLUSTER, Graph, Key
+from sunk_sync.configuration import Configuration
+from sunk_sync.graph import Graph
+from sunk_sync.keys import CLUSTER, Key
+from sunk_sync.rules.bind import bind
 from sunk_sync.rules.conflict import conflict
 from sunk_sync.rules.cordon import cordon
 from sunk_sync.rules.drain import drain
+from sunk_sync.rules.evict import evict
+from sunk_sync.rules.gate import gate
 from sunk_sync.rules.hold import hold
 from sunk_sync.rules.mark import mark
 from sunk_sync.rules.mirror import mirror
+from sunk_sync.rules.release import release
 from sunk_sync.rules.retire import retire
 from sunk_sync.rules.selector import selector
+from sunk_sync.rules.size import size
+from sunk_sync.rules.stop import stop
+from sunk_sync.rules.submit import submit
+from sunk_sync.rules.wait import wait
 from sunk_sync.verdict import QUIET, Ruling, Verdict
-from sunk_sync.views import Cluster, Host
+from sunk_sync.views import Cluster, Host, Work
 
 HostRule = Callable[[Host, Configuration, float], Ruling]
+WorkRule = Callable[[Work, Configuration, float], Ruling]
 ClusterRule = Callable[[Cluster, Configuration], Ruling]
 
 HOST_RULES: dict[str, HostRule] = {
@@ -25,8 +35,18 @@ HOST_RULES: dict[str, HostRule] = {
     "mirror": mirror,
     "cordon": cordon,
     "retire": retire,
+    "gate": gate,
 }
-RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict}
+WORK_RULES: dict[str, WorkRule] = {
+    "release": release,
+    "evict": evict,
+    "bind": bind,
+    "submit": submit,
+    "wait": wait,
+    "size": size,
+    "stop": stop,
+}
+RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate}
 CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold}
 
 NOTHING = Verdict(because="in step")
@@ -51,8 +71,27 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
     Pure. `now` is the loop's monotonic second. Raises RuleError where a rule breaks or two
     rules conflict.
     """
-    rulings = _rule_cluster(graph) if key == CLUSTER else _rule_host(graph, key, now)
+    match key[0]:
+        case "work":
+            rulings = _rule_work(graph, key, now)
+        case "cluster":
+            rulings = _rule_cluster(graph)
+        case _:
+            rulings = _rule_host(graph, key, now)
     return _merge(key, rulings) if rulings else NOTHING
+
+
+def _rule_work(graph: Graph, key: Key, now: float) -> list[Ruling]:
+    work = graph.work(key[1])
+    rulings = []
+    for name, rule in WORK_RULES.items():
+        try:
+            ruling = rule(work, graph.configuration, now)
+        except Exception as error:
+            raise RuleError(key, name, error) from error
+        if ruling is not QUIET:
+            rulings.append(ruling)
+    return rulings
 
 
 def _rule_host(graph: Graph, key: Key, now: float) -> list[Ruling]:

@@ -19,14 +19,15 @@ from sunk_sync.kube.listing import Listing
 from sunk_sync.kube.pace import Ambient
 from sunk_sync.kube.subject import nodes, slurmd_pods
 from sunk_sync.mapping import findings_of
+from sunk_sync.parts import configuration_of
 from sunk_sync.permissions import PERMISSIONS, Where
-from sunk_sync.service import configuration_of
 from sunk_sync.settings import Settings
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.calls import Call
 from sunk_sync.slurm.client import Access, SlurmClient
 from sunk_sync.slurm.controller import Conf, read_conf
-from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.poll import NodePoll
+from sunk_sync.slurm.rhythm import Pace, Time
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Network
 
@@ -150,6 +151,8 @@ async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
 
 def _wanted(settings: Settings) -> Iterator[Permission]:
     for permission in PERMISSIONS:
+        if permission.component not in settings.components:
+            continue
         resource, _, subresource = permission.resource.partition("/")
         for namespace in _namespaces(permission.where, settings):
             for verb, _ in permission.verbs:

@@ -9,28 +9,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes"]
-SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "pods", "slurm_nodes")
+from sunk_sync.identity import Identity
+from sunk_sync.workload import NO_OFFER, Gang, Offer, PodSpec
+
+Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs"]
+SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """What must have been listed before anything is written."""
+WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")
+"""What must have been listed too before anything is written for a Work."""
 
 Kind = Literal["Node", "Pod", "Namespace"]
-
-
-class Configuration(Struct, frozen=True, kw_only=True, gc=False):
-    """What the operator chose, as far as rules and policy read it."""
-
-    cluster_uid: str = ""
-    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
-    namespace: str = "default"
-    """Our own namespace: Events about the service as a whole stand there."""
-    cluster_name: str = "slurm"
-    not_ready_grace_s: float = 5.0
-    node_not_ready_grace_s: float = 40.0
-    cordon_on_slurm_drain: bool = False
-    max_drains_per_minute: int | None = None
-    """None: the greater of 20 and 10 % of the hosts."""
-    dry_run: bool = False
 
 
 class Reference(Struct, frozen=True, gc=False):
@@ -81,6 +70,7 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     """Our conditions (names.NODE_CONDITIONS) as they stand there, sorted by type."""
     changed_at: tuple[str, ...] = ()
     """lastTransitionTime of each of them, as served."""
+    offer: Offer = NO_OFFER
 
 
 class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
@@ -107,6 +97,8 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     """Ours (names.POD_STATE_CONDITION*, names.POD_CONFLICT_CONDITION), sorted by type."""
     changed_at: tuple[str, ...] = ()
     """lastTransitionTime of each of them, as served."""
+    requests: tuple[tuple[str, int], ...] = ()
+    """As PodSpec.requests: what it takes of its Node (P28)."""
 
 
 class Pod(Struct, frozen=True, kw_only=True, gc=False):
@@ -115,9 +107,27 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     namespace: str
     name: str
     uid: str
+    created_s: int = 0
+    """creationTimestamp, seconds since 1970: for the order of waiting Pods only."""
     node_name: str = ""
     phase: str = "Pending"
     terminating: bool = False
+    gated: bool = False
+    """Scheduling gates stand."""
+    ended: bool = False
+    """Succeeded, Failed, or every container has ended."""
+    spec: PodSpec = PodSpec()
+    settings: tuple[tuple[str, str], ...] = ()
+    """Annotations of P4 (names.JOB_SETTINGS) without prefix, sorted, equal ones one object."""
+    gang: Gang | None = None
+    job_id: str = ""
+    """Annotation job-id as it stands there: a hint."""
+    cancelled: str = ""
+    """Annotation cancelled (P17)."""
+    resubmit: str = ""
+    """Annotation resubmit (P17)."""
+    conditions: tuple[Condition, ...] = ()
+    """PodScheduled and DisruptionTarget (names.WORKLOAD_CONDITIONS), sorted by type."""
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
@@ -133,10 +143,112 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     have started between the two."""
 
 
-Row = Node | SlurmdPod | Pod | SlurmNode
+class Job(Struct, frozen=True, kw_only=True, gc=False):
+    """A placeholder job of ours. Source: GET /jobs/state/, details by GET /job/{id}."""
+
+    job_id: str
+    """As Slurm spells it where it is cancelled: `12`, or `3_1` for a task of an array."""
+    name: str
+    identity: Identity
+    """Of a task of an array: its own Pod, with `uids` empty."""
+    state: frozenset[str]
+    """Base state and flags: {"RUNNING"}, {"CANCELLED", "COMPLETING"}."""
+    slurm_nodes: tuple[str, ...] = ()
+    """Where it runs or ran; empty while it waits."""
+    reason: str = ""
+    """Slurm's state reason."""
+    submitted_at: int = 0
+    """submit_time as Slurm tells it: with the id and the identity it names one job for ever."""
+    script: bool = False
+    """A batch script holds its nodes until it ends."""
+    started: bool = False
+    """The script said so (P24)."""
+    preempted_at: int = 0
+    """preempt_time: Slurm has begun to preempt it; 0: not."""
+    requeued: bool = False
+    """It ran before (P19)."""
 
 
-def reference_of(row: Node | SlurmdPod) -> Reference:
+class GateCall(Struct, frozen=True, gc=False):
+    """A prolog waits for leave to start a job on these nodes (L7). Source: hooks."""
+
+    call: int
+    """Number of the call, of this process only."""
+    job_id: str
+    slurm_nodes: tuple[str, ...]
+    asked_s: float
+    until_s: float
+    """The caller's deadline, monotonic."""
+
+
+class StopCall(Struct, frozen=True, gc=False):
+    """A placeholder was told to end and waits for its Pods to be gone (L6). Source: hooks."""
+
+    call: int
+    job_id: str
+    asked_s: float
+    until_s: float
+
+
+class CallEnded(Struct, frozen=True, gc=False):
+    """A call was answered, or its caller went away. Source: hooks."""
+
+    call: int
+
+
+class JobTold(Struct, frozen=True, gc=False):
+    """Slurm or a placeholder spoke of a job: a reason to look at it now (L6-L8). Source: hooks."""
+
+    job_id: str
+    what: Literal["starting", "started", "ended"]
+    told_s: float
+
+
+class Attempt(Struct, frozen=True, gc=False):
+    """A submission without an answer: it may have happened (F2)."""
+
+    work: str
+    sent_s: float
+    """When the last byte was sent."""
+
+
+class SubmitRefused(Struct, frozen=True, gc=False):
+    """Slurm refused a submission (P10), or could not start it at once (P11a)."""
+
+    work: str
+    number: int | None
+    """Slurm's error number."""
+    text: str
+    kind: str
+    """Of the placeholder: allocation, script or external."""
+    digest: str
+    """Of the description that was refused."""
+
+
+class BindRefused(Struct, frozen=True, gc=False):
+    """The API server refused a binding for good (P12, G4)."""
+
+    uid: str
+    node_name: str
+    why: str
+
+
+class GangSize(Struct, frozen=True, gc=False):
+    """How many members a gang shall have, as its PodGroup or Job says (G1)."""
+
+    kind: str
+    namespace: str
+    name: str
+    size: int
+    """0: unknown, `why` says so."""
+    why: str
+    asked_s: float
+
+
+Row = Node | SlurmdPod | Pod | SlurmNode | Job
+
+
+def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
     """The object behind a row."""
     if isinstance(row, Node):
         return Reference("Node", "", row.name, row.uid)
@@ -236,6 +348,14 @@ News = (
     | Lost
     | Sighting
     | Holding
+    | GateCall
+    | StopCall
+    | CallEnded
+    | JobTold
+    | Attempt
+    | SubmitRefused
+    | BindRefused
+    | GangSize
 )
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -4,7 +4,6 @@ Every validator raises ValueError (as pydantic asks) with a sentence that begins
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, PlainValidator, SecretStr
 
 COMPONENTS = ("syncer", "scheduler", "nodes", "nodesets", "topology")
-COMPONENTS_BUILT = ("syncer",)
+COMPONENTS_BUILT = ("syncer", "scheduler")
 
 DURATION_FORM = "a duration: 30s, 1m30s, 500ms, 2h, or plain seconds"
 DURATION_MAX_S = 7 * 24 * 3600.0
@@ -32,6 +31,7 @@ _REQUIREMENT = (
     rf"\s*(?:!\s*{_KEY}|{_KEY}|{_KEY}\s*(?:==?|!=)\s*{_VALUE}"
     rf"|{_KEY}\s+(?:not)?in\s+\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\))\s*"
 )
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._\[\]:/-]{1,300}", re.ASCII)
 _SELECTOR = re.compile(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*", re.ASCII)
 
 
@@ -104,8 +104,8 @@ def _components(given: object) -> object:
     assert isinstance(words, tuple)
     if unknown := [word for word in words if word not in COMPONENTS]:
         raise ValueError(f"{unknown[0]!r} is none of {', '.join(COMPONENTS)}")
-    if not set(words) & set(COMPONENTS_BUILT):
-        raise ValueError(f"only {', '.join(COMPONENTS_BUILT)} exists yet: name it too")
+    if "syncer" not in words:
+        raise ValueError("the others rest on syncer: name it too")
     return tuple(dict.fromkeys(words))
 
 
@@ -126,11 +126,15 @@ def _url(word: str) -> str:
     return word.rstrip("/")
 
 
-def _pairs(given: object) -> object:
-    """A mapping of the file → the comma list that the flag takes."""
-    if isinstance(given, Mapping):
-        return ",".join(f"{key}={value}" for key, value in given.items())
-    return ",".join(map(str, given)) if isinstance(given, list) else given
+def _hooks_url(given: object) -> object:
+    """It is written into shell scripts: nothing in it may mean something there."""
+    try:
+        url = _url(given) if isinstance(given, str) else ""
+    except ValueError:
+        url = ""
+    if not _PLAIN_URL.fullmatch(url):
+        raise ValueError("allowed is http://HOST:PORT or https://HOST:PORT")
+    return url
 
 
 def _switch(given: object) -> object:
@@ -182,7 +186,6 @@ Duration = Annotated[float, BeforeValidator(parse_duration)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Count = Annotated[int, BeforeValidator(_whole)]
 Text = Annotated[str, BeforeValidator(_filled)]
-Pairs = Annotated[str, BeforeValidator(_pairs)]
 LabelValue = Annotated[str, BeforeValidator(_label_value)]
 Selector = Annotated[str, BeforeValidator(_selector)]
 FilePath = Annotated[Path, BeforeValidator(_path)]
@@ -191,6 +194,7 @@ BindAddress = Annotated[Address | None, PlainValidator(parse_address)]
 Namespaces = Annotated[tuple[str, ...], BeforeValidator(_namespaces)]
 NamespacesOrAll = Annotated[tuple[str, ...], BeforeValidator(_namespaces_or_all)]
 Components = Annotated[tuple[str, ...], BeforeValidator(_components)]
+HooksUrl = Annotated[str, BeforeValidator(_hooks_url)]
 SlurmAddresses = Annotated[tuple[str, ...], BeforeValidator(_addresses_of_slurmrestd)]
 SlurmVersion = Literal["auto", "v0.0.40", "v0.0.41", "v0.0.42", "v0.0.43", "v0.0.44", "v0.0.45"]
 Level = Literal["debug", "info", "warning", "error"]

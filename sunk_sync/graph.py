@@ -5,15 +5,18 @@ Facts come in by `observe`, which alone marks keys dirty; rules read by `host` a
 
 from collections.abc import Iterable, Sequence
 
-from sunk_sync.claims import UNCLAIMED, Claim, Claims, pod_key, same_claim, same_own_claim, yields
+from sunk_sync.calls import CallWord
+from sunk_sync.claims import UNCLAIMED, pod_key, same_claim, same_own_claim, yields
 from sunk_sync.facts import (
     NEEDED,
-    SOURCES,
+    WORKS_NEED,
     Answered,
-    Configuration,
+    CallEnded,
     Confirmed,
     Deleted,
+    GateCall,
     Holding,
+    Job,
     ListingEnded,
     ListingStarted,
     Lost,
@@ -21,149 +24,21 @@ from sunk_sync.facts import (
     Node,
     Observed,
     Pod,
-    Reference,
     Row,
     Sighting,
     SlurmdPod,
     SlurmNode,
     Source,
-    reference_of,
+    StopCall,
 )
-from sunk_sync.mark import Mark
-from sunk_sync.places import Place, Places, node_place, pod_place
-from sunk_sync.table import Table
-from sunk_sync.views import Cluster, Host
-
-Key = tuple[str, str]
-CLUSTER: Key = ("cluster", "")
+from sunk_sync.host_picture import HostPicture
+from sunk_sync.keys import CLUSTER, Key, host_key
+from sunk_sync.places import Place, node_place
+from sunk_sync.slurm_state import same_kind
 
 
-def host_key(slurm_node: str) -> Key:
-    """Key of the host that this Slurm node names."""
-    return ("host", slurm_node)
-
-
-class Graph:
+class Graph(HostPicture):
     """Every row, once; who claims what; which keys must be decided again."""
-
-    def __init__(self, configuration: Configuration) -> None:
-        self.configuration = configuration
-        self.nodes: Table[Node] = Table()
-        self.slurmd_pods: Table[SlurmdPod] = Table()
-        self.pods: Table[Pod] = Table()
-        self.slurm_nodes: Table[SlurmNode] = Table()
-        self.tables: dict[Source, Table[Node] | Table[SlurmdPod] | Table[Pod] | Table[SlurmNode]]
-        self.tables = dict(
-            zip(SOURCES, (self.nodes, self.slurmd_pods, self.pods, self.slurm_nodes), strict=True)
-        )
-        self.claims = Claims(nodes=self.nodes, pods=self.slurmd_pods)
-        self.holding: Holding | None = None
-        self.unlisted = NEEDED
-        """Sources that were never listed completely."""
-        self.stale = NEEDED
-        """Sources that cannot be read now without a gap."""
-        self.dirty: dict[Key, None] = {}
-        """Keys to decide again, oldest first."""
-        self._places = Places()
-
-    # Reading
-
-    def host(self, name: str) -> Host:
-        """All that rules may read of one host."""
-        claim = self.claims.claim_of(name)
-        if claim.pod is None or claim.node is None:
-            return self._part_of_host(name, claim)
-        pod, node = claim.pod, claim.node
-        return Host(
-            name=name,
-            slurm_node=self.slurm_nodes.get(name),
-            slurm_listed=self.slurm_nodes.listed,
-            kube_listed=self.nodes.listed and self.slurmd_pods.listed,
-            blind=self.slurm_nodes.blind,
-            pod=pod.row,
-            pod_since_s=pod.since_s,
-            node=node.row,
-            node_since_s=node.since_s,
-            owns_node=claim.alone or self.claims.host_of_node(node.row.name) == name,
-            mark=self._places.marks.get(name),
-            stray=self.claims.stray_of(name) if node.row.name != name else None,
-        )
-
-    def _part_of_host(self, name: str, claim: Claim) -> Host:
-        """A host of which Kubernetes shows no Pod or no Node, or too many."""
-        pod, node, finished = claim.pod, claim.node, claim.finished
-        last = self._places.last(name)
-        timed = pod or finished
-        node_name = last.node if last else ""
-        node_absent = node is None and bool(node_name) and node_name not in self.nodes.entries
-        elsewhere = node is not None and node.row.name != name
-        crowded = pod is not None or elsewhere or bool(claim.rivals)
-        return Host(
-            name=name,
-            slurm_node=self.slurm_nodes.get(name),
-            slurm_listed=self.slurm_nodes.listed,
-            kube_listed=self.nodes.listed and self.slurmd_pods.listed,
-            blind=self.slurm_nodes.blind,
-            pod=pod.row if pod else None,
-            pod_since_s=timed.since_s if timed else 0.0,
-            node=node.row if node else None,
-            node_since_s=node.since_s if node else 0.0,
-            owns_node=node is not None and self.claims.host_of_node(node.row.name) == name,
-            mark=self._places.marks.get(name),
-            finished=finished.row if finished else None,
-            last=last,
-            last_moved=last is not None and pod is None and self._moved(name, last),
-            node_absent=node_absent,
-            pod_sighting=self._places.sighting(pod_place(last)) if last and not pod else None,
-            node_sighting=self._places.sighting(node_place(node_name)) if node_absent else None,
-            rivals=claim.rivals,
-            rival_pods=self._rival_pods(name, claim.rivals) if claim.rivals else (),
-            stray=self.claims.stray_of(name) if crowded else None,
-        )
-
-    def _moved(self, name: str, last: Mark) -> bool:
-        pod = self.slurmd_pods.get(pod_key(last.namespace, last.pod))
-        return pod is not None and pod.uid == last.uid and pod.slurm_node != name
-
-    def _rival_pods(self, name: str, rivals: tuple[Reference, ...]) -> tuple[SlurmdPod, ...]:
-        keys = [pod_key(one.namespace, one.name) for one in rivals if one.kind == "Pod"]
-        pods = [self.slurmd_pods.entries[key].row for key in keys]
-        return tuple(pod for pod in pods if pod.slurm_node == name)
-
-    def cluster(self) -> Cluster:
-        """All that rules may read of the cluster as a whole."""
-        unselected = sum(
-            pod_key(sighting.namespace, sighting.name) not in self.slurmd_pods.entries
-            for sighting in self._places.sightings().values()
-            if sighting.kind == "Pod" and sighting.found == "yes"
-        )
-        marks = self._places.marks.values() if unselected else ()
-        marked = sum(bool(mark.pod) for mark in marks)
-        return Cluster(holding=self.holding, marked=marked, unselected=unselected)
-
-    def keys(self) -> list[Key]:
-        """Every key that any row concerns: what a full pass decides."""
-        hosts = self.slurm_nodes.entries | self._places.seen
-        return [CLUSTER, *map(host_key, hosts)]
-
-    def knows(self, key: Key) -> bool:
-        """Whether any row concerns the key."""
-        name = key[1]
-        return key == CLUSTER or name in self.slurm_nodes.entries or name in self._places.seen
-
-    def host_count(self) -> int:
-        """About how many Slurm nodes Kubernetes knows: the breaker's share is taken of it."""
-        return min(
-            len(self.slurm_nodes.entries), max(len(self._places.seen), len(self._places.marks))
-        )
-
-    def reference(self, key: Key) -> Reference:
-        """The object that an Event about this key belongs to."""
-        host = self.host(key[1]) if key != CLUSTER else None
-        row = host and (host.pod or host.node)
-        if row:
-            return reference_of(row)
-        return Reference("Namespace", "", self.configuration.namespace, "")
 
     # Taking in
 
@@ -177,19 +52,17 @@ class Graph:
                     if self._holds(one.row):
                         self._observe_row(one.row, order=one.order, now=now, named=False)
                 case Deleted():
-                    self._remove(
-                        one.source,
-                        pod_key(one.namespace, one.name) if one.namespace else one.name,
-                        uid=one.uid,
-                        order=one.order,
-                        now=now,
-                    )
+                    self._remove(one, now=now, told=True)
                 case Sighting():
                     self._observe_sighting(one)
                 case Holding():
                     self._observe_holding(one)
-                case _:
+                case ListingStarted() | ListingEnded() | Confirmed() | Lost():
                     self._observe_source(one, now=now)
+                case GateCall() | StopCall() | CallEnded():
+                    self._observe_call(one)
+                case _:
+                    self._mark_each(self.works.hear(one, now=now))
 
     def _holds(self, row: Row) -> bool:
         """Whether the picture has a row of this name."""
@@ -200,6 +73,8 @@ class Graph:
                 return row.name in self.nodes.entries
             case SlurmdPod():
                 return pod_key(row.namespace, row.name) in self.slurmd_pods.entries
+            case Job():
+                return row.job_id in self.jobs.entries
             case _:
                 return pod_key(row.namespace, row.name) in self.pods.entries
 
@@ -225,10 +100,19 @@ class Graph:
                 )
                 if changed:
                     self._node_changed(node_before, row)
-            case _:
-                self.pods.put(
-                    pod_key(row.namespace, row.name), row, order=order, now=now, named=named
+            case Job():
+                job_before, changed = self.jobs.put(
+                    row.job_id, row, order=order, now=now, named=named
                 )
+                if changed:
+                    self._mark_each(self.works.job_changed(job_before, row, now=now))
+                else:
+                    self._mark_each(self.works.job_read(row, order=order))
+            case _:
+                key = pod_key(row.namespace, row.name)
+                work_before, changed = self.pods.put(key, row, order=order, now=now, named=named)
+                if changed and self.configuration.scheduler:
+                    self._mark_each(self.works.pod_changed(work_before, row, now=now))
 
     def _observe_source(
         self, one: ListingStarted | ListingEnded | Confirmed | Lost, *, now: float
@@ -242,19 +126,33 @@ class Graph:
                 for key, order in table.end_listing():
                     row = table.entries[key].row
                     uid = getattr(row, "uid", "")
-                    self._remove(one.source, key, uid=uid, order=order, now=now)
+                    gone = Deleted(one.source, *_named(key), uid, order)
+                    self._remove(gone, now=now, told=False)
             case Confirmed():
                 table.confirm(one.begun_s)
             case _:
                 table.lose(one.why, blind=one.blind)
         self.unlisted = tuple(name for name in NEEDED if not self.tables[name].listed)
+        self.works_unlisted = tuple(name for name in WORKS_NEED if not self.tables[name].listed)
         self.stale = tuple(name for name in NEEDED if not self.tables[name].live)
         after = (table.listed, table.live, table.blind)
         if before[::2] != after[::2]:
             self._mark_all()
+        if isinstance(one, ListingEnded | Confirmed):
+            self._listed(one.source)
 
-    def _remove(self, source: Source, key: str, *, uid: str, order: float, now: float) -> None:
-        row = self.tables[source].remove(key, uid=uid, order=order, now=now)
+    def _listed(self, source: Source) -> None:
+        """A question that covers a whole source was answered: absences from it are known."""
+        if source == "jobs":
+            self._mark_each(self.works.jobs_listed())
+        elif source == "pods":
+            self._mark_each(self.works.pods_listed())
+
+    def _remove(self, gone: Deleted, *, now: float, told: bool) -> None:
+        """Take a row out; `told`: the source said by itself that the object is gone."""
+        key = pod_key(gone.namespace, gone.name) if gone.namespace else gone.name
+        table = self.tables[gone.source]
+        row = table.remove(key, uid=gone.uid, order=gone.order, now=now)
         match row:
             case SlurmNode():
                 self._slurm_node_changed(row, None)
@@ -262,16 +160,25 @@ class Graph:
                 self._slurmd_pod_changed(row, None)
             case Node():
                 self._node_changed(row, None)
+            case Job():
+                self._mark_each(self.works.job_changed(row, None, now=now))
+            case Pod() if self.configuration.scheduler:
+                self._mark_each(self.works.pod_changed(row, None, now=now, told=told))
 
     def _observe_sighting(self, sighting: Sighting) -> None:
         """An answer asked for before the latest news of the object proves nothing."""
         kind, namespace, name = sighting.kind, sighting.namespace, sighting.name
         node = kind == "Node"
+        place = pod_key(namespace, name)
         heard_s = (
-            self.nodes.heard_s(name) if node else self.slurmd_pods.heard_s(pod_key(namespace, name))
+            self.nodes.heard_s(name)
+            if node
+            else max(self.slurmd_pods.heard_s(place), self.pods.heard_s(place))
         )
         if sighting.asked_s < heard_s:
             sighting = Sighting(kind, namespace, name, "unknown", "", sighting.asked_s)
+        if kind == "Pod":
+            self._mark_each(self.works.sighted(sighting))
         hosts = self._places.note(sighting)
         if hosts:
             self._mark_hosts(hosts)
@@ -283,6 +190,22 @@ class Graph:
             self.holding = standing
             self._mark(CLUSTER)
 
+    def _observe_call(self, one: CallWord) -> None:
+        """A call at the hooks door concerns its hosts, or the Work of its job."""
+        stop = self.calls.stops.get(one.call) or one
+        for name in sorted(self.calls.hear(one)):
+            self._mark(host_key(name))
+        if isinstance(one, GateCall) and one.job_id in self.jobs.entries:
+            self._see_gate()
+        if isinstance(stop, StopCall):
+            self._mark_each(self.works.stops(stop))
+
+    def _see_gate(self) -> None:
+        """From the first call for a job of ours on every key may count on the gate."""
+        if not self.works.gate_seen:
+            self.works.gate_seen = True
+            self._mark_all()
+
     # Dirty edges: each kind of fact, before and after -> the keys that read it
 
     def _slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> None:
@@ -291,12 +214,18 @@ class Graph:
             comment = after.comment if after else ""
             self._places.remark(name, comment, cluster=self.configuration.cluster_uid)
             self._mark(CLUSTER)
+        if before is None or after is None:
+            self._mark_pods_at(name)
         if after is None:
             self._forget_place(name)
         self._mark(host_key(name))
+        same = before is not None and after is not None and same_kind(before, after)
+        self._mark_each(self.works.room_changed() if same else self.works.fleet_changed())
 
     def _slurmd_pod_changed(self, before: SlurmdPod | None, after: SlurmdPod | None) -> None:
         if before is not None and after is not None and same_claim(before, after):
+            if before.requests != after.requests:
+                self._mark_each(self.works.fleet_changed())
             self._forget_sighting(("Pod", after.namespace, after.name))
             self._mark(host_key(after.slurm_node))
             self._mark_hosts(self.claims.hosts_on_node(after.node_name))
@@ -323,6 +252,8 @@ class Graph:
 
     def _pod_touched(self, pod: SlurmdPod) -> None:
         """A Pod came, went or changed: its host, its neighbours, and the Node's own claim."""
+        self._mark_each(self.works.fleet_changed())
+        self._mark_each(self.works.keys_of_pods_on(pod.node_name))
         node = self.nodes.get(pod.node_name)
         if node is not None:
             self._remember_node(node)
@@ -337,7 +268,12 @@ class Graph:
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         row = after or before
         assert row is not None
-        if before is not None and after is not None and same_own_claim(before, after):
+        same = before is not None and after is not None and same_own_claim(before, after)
+        if before is None or after is None or not same or before.offer != after.offer:
+            self._mark_each(self.works.fleet_changed())
+        if not same:
+            self._mark_each(self.works.keys_of_pods_on(row.name))
+        else:
             last_here = self._places.hosts_last_at(node_place(row.name))
             self._mark_hosts(self.claims.hosts_on_node(row.name) | last_here)
             return
@@ -353,8 +289,19 @@ class Graph:
             self._mark_hosts(self.claims.hosts_on_node(after.name))
         self._mark_hosts(self._places.hosts_last_at(node_place(row.name)))
 
+    def _mark_pods_at(self, slurm_node: str) -> None:
+        """Slurm began or ceased to know it: whether Pods on its Node stand well (P18)."""
+        for name in sorted(self.claims.nodes_near(slurm_node)):
+            self._mark_each(self.works.keys_of_pods_on(name))
+
     def _mark(self, key: Key) -> None:
         self.dirty[key] = None
+
+    def _mark_each(self, keys: Iterable[Key]) -> None:
+        """Sorted, for they come as sets: one history replays the same in every process."""
+        for key in sorted(keys):
+            if key[0] == "work" or self._knows_host(key[1]):
+                self.dirty[key] = None
 
     def _mark_hosts(self, names: Iterable[str]) -> None:
         """Mark those that any row concerns; a Node's own name usually is no host at all.
@@ -362,8 +309,10 @@ class Graph:
         Sorted, for they come as sets: one history replays the same in every process.
         """
         for name in sorted(names):
-            if name in self.slurm_nodes.entries or name in self._places.seen:
+            if self._knows_host(name):
                 self.dirty[("host", name)] = None
+            if name in self.works.works.jobs_at:
+                self._mark_each(self.works.keys_at(name))
 
     def _mark_all(self) -> None:
         self.dirty.update(dict.fromkeys(self.keys()))
@@ -388,3 +337,9 @@ class Graph:
     def _forget_sighting(self, place: Place) -> None:
         if self._places.withdraw(place):
             self._mark(CLUSTER)
+
+
+def _named(key: str) -> tuple[str, str]:
+    """Namespace and name in the key of a table."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name

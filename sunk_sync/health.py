@@ -17,6 +17,7 @@ WORLD_OF: dict[Source, str] = {
     "slurmd_pods": "kubernetes: slurmd pods",
     "pods": "kubernetes: workload pods",
     "slurm_nodes": "slurm",
+    "jobs": "slurm: jobs",
 }
 
 
@@ -41,20 +42,26 @@ class Health:
         """Both sides were listed once, and we are not on our way out."""
         if self.reconciler is None:
             return False, [Check("start", "failed", self.starting)]
-        tables = self.reconciler.graph.tables
-        listed = all(tables[source].listed for source in NEEDED)
-        checks = [self._source(source) for source in SOURCES]
+        checks = [self._source(source) for source in self._sources()]
+        listed = not any(check.ok == "failed" for check in checks)
         checks += [self._selector(), self._holding(), self._service()]
         if self.stopping:
             checks.append(Check("shutdown", "failed", "stopping"))
         return listed and not self.stopping, checks
 
+    def _sources(self) -> Sequence[Source]:
+        """Those that are read: jobs only where Pods are scheduled."""
+        assert self.reconciler is not None
+        schedules = bool(self.reconciler.graph.configuration.scheduler)
+        return [source for source in SOURCES if schedules or source != "jobs"]
+
     def _source(self, source: Source) -> Check:
         assert self.reconciler is not None
-        table = self.reconciler.graph.tables[source]
+        graph = self.reconciler.graph
+        table = graph.tables[source]
         name = WORLD_OF[source]
         if not table.listed:
-            needed = source in NEEDED
+            needed = source in NEEDED or bool(graph.configuration.scheduler)
             return Check(name, "failed" if needed else "degraded", f"not listed yet: {table.why}")
         rows = len(table.entries)
         if table.live:

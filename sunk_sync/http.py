@@ -4,41 +4,22 @@ Two doors may share one address. Requests are bounded: their size, how long a co
 to say what it wants, and how many there are.
 """
 
-import asyncio
 import contextlib
 import html
-import logging
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
-from aiohttp import StreamReader, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.http_parser import RawRequestMessage
-from aiohttp.web_protocol import RequestHandler
+from aiohttp import web
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
+from sunk_sync.listening import Address, Bounds, listen
+
 FIRST_REQUEST_S = 10.0
 """A connection that has not sent one whole request by then is closed."""
-KEEP_ALIVE_S = 75.0
-SHUTDOWN_S = 1.0
 CONNECTIONS_MAX = 200
-HEADER_BYTES_MAX = 8190
-
-
-_log = logging.getLogger(__name__)
-
-
-def _is_ours(record: logging.LogRecord) -> bool:
-    """Garbage that some client sent is answered with 400, not told in our log."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
-
-
-_log.addFilter(_is_ours)
 
 
 class Check(Struct, frozen=True):
@@ -48,20 +29,6 @@ class Check(Struct, frozen=True):
     ok: Literal["ok", "degraded", "failed"]
     text: str
     """A sentence for the operator."""
-
-
-class Address(Protocol):
-    """Where a door listens; `settings.Address` is one."""
-
-    @property
-    def host(self) -> str:
-        """Empty: every address of the machine."""
-        ...
-
-    @property
-    def port(self) -> int:
-        """0: any free port."""
-        ...
 
 
 Live = Callable[[], Sequence[Check]]
@@ -77,10 +44,6 @@ class Sources(Struct, frozen=True, kw_only=True):
     """Whether traffic may come, and every check."""
     registry: CollectorRegistry
     title: str = "sunk-sync"
-
-
-class CannotListenError(Exception):
-    """An address cannot be had; the text names the flag."""
 
 
 class Doors:
@@ -139,86 +102,10 @@ def _by_address(
 async def _open(
     stack: contextlib.AsyncExitStack, room: _Room, address: Address, names: Sequence[str]
 ) -> str:
-    runner = web.ServerRunner(
-        _Server(_answering(room)),
-        handle_signals=False,
-        shutdown_timeout=SHUTDOWN_S,
-    )
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    try:
-        await web.SockSite(runner, _socket(address)).start()
-    except (OSError, UnicodeError) as error:
-        flags = " and ".join(_FLAGS[name] for name in names)
-        where = f"{address.host}:{address.port}"
-        raise CannotListenError(f"{flags}: cannot listen on {where}: {_why(error)}") from error
-    return _spelled(runner.addresses[0])
-
-
-def _socket(address: Address) -> socket.socket:
-    """Without a host: IPv6 and IPv4 on one port, or IPv4 where this machine has no IPv6."""
-    place = (address.host, address.port)
-    if not address.host and socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):
-            return socket.create_server(place, family=socket.AF_INET6, dualstack_ipv6=True)
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    return socket.create_server(place, family=family)
-
-
-def _why(error: Exception) -> str:
-    why = getattr(error, "strerror", None) or str(error)
-    return f"{why}; is another sunk-sync running here?" if "in use" in why else why
-
-
-def _spelled(bound: Sequence[object]) -> str:
-    host, port = bound[0], bound[1]
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
-
-
-class _Server(web.Server):
-    """aiohttp's server with a bound on connections and on silence before the first request."""
-
-    def __init__(self, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        super().__init__(
-            answer,
-            request_factory=self._heard,
-            logger=_log,
-            access_log=None,
-            keepalive_timeout=KEEP_ALIVE_S,
-            lingering_time=1.0,
-            max_line_size=HEADER_BYTES_MAX,
-            max_field_size=HEADER_BYTES_MAX,
-        )
-        self._silent: set[RequestHandler] = set()
-
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        loop = asyncio.get_running_loop()
-        if len(self.connections) > CONNECTIONS_MAX:
-            loop.call_soon(handler.force_close)
-            return
-        self._silent.add(handler)
-        loop.call_later(FIRST_REQUEST_S, self._shut_if_silent, handler)
-
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        self._silent.discard(handler)
-        super().connection_lost(handler, exc)
-
-    def _heard(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        handler: RequestHandler,
-        writer: AbstractStreamWriter,
-        task: asyncio.Task[None],
-    ) -> web.BaseRequest:
-        self._silent.discard(handler)
-        loop = asyncio.get_running_loop()
-        return web.BaseRequest(message, payload, handler, writer, task, loop)
-
-    def _shut_if_silent(self, handler: RequestHandler) -> None:
-        if handler in self._silent:
-            handler.force_close()
+    bounds = Bounds(connections=CONNECTIONS_MAX, first_request_s=FIRST_REQUEST_S)
+    flags = " and ".join(_FLAGS[name] for name in names)
+    door = listen(_answering(room), address, flags=flags, bounds=bounds)
+    return await stack.enter_async_context(door)
 
 
 def _answering(room: _Room) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:

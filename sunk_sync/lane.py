@@ -9,14 +9,24 @@ from msgspec import Struct
 
 from sunk_sync.actions import (
     Action,
+    AnswerGate,
+    AnswerStop,
+    Bind,
+    CancelJob,
     Cordon,
     Drain,
+    EndPod,
     Look,
+    LookGang,
+    LookJob,
     Push,
+    Relist,
     SetComment,
     SetConditions,
+    SubmitJob,
     Uncordon,
     Undrain,
+    UpdateJob,
 )
 
 LEISURELY = 2
@@ -53,6 +63,8 @@ class Slot(Struct, gc=False, eq=False):
     """The authority said for how long (Retry-After): nothing cuts that short (F8)."""
     not_before_s: float = 0.0
     sent_s: float = float("-inf")
+    sent: Action | None = None
+    """What was sent last."""
     queued: bool = False
 
     def open(self) -> bool:
@@ -199,11 +211,13 @@ class Lane:
 def urgency(action: Action) -> int:
     """Lower goes first: drains before reads before what is only shown."""
     match action:
-        case Drain() | Undrain():
+        case Drain() | Undrain() | EndPod() | CancelJob() | AnswerGate() | AnswerStop():
             return 0
-        case Look() | Cordon() | Uncordon():
+        case Look() | LookJob() | LookGang() | Cordon() | Uncordon() | Bind():
             return 1
-        case SetComment():
+        case Relist() if action.source == "jobs":
+            return 1  # a prolog waits for it
+        case SetComment() | SubmitJob() | UpdateJob():
             return 2
         case _ if only_unknown(action):
             return 5

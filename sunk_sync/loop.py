@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sunk_sync.actions import Action, Outcome, shown_by
 from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News
-from sunk_sync.graph import Key
+from sunk_sync.keys import Key
 from sunk_sync.outbox import Outbox, Report
 from sunk_sync.policy import Kept
 from sunk_sync.reconciler import Reconciler

@@ -147,7 +147,23 @@ SLURM = tuple(
     )
     for kind in SLURM_NODE_KINDS
 )
-SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *LOOP, *SLURM)
+_HOOKS = (
+    Spec(
+        "sunk_sync_hook_calls_total",
+        "counter",
+        "Calls at the hooks door by answer: go, wait, requeue, passed (starts beside ending Pods), "
+        "gone, drain, noted, ready, left (the caller went away), or the status of a refusal",
+        ("call", "outcome"),
+    ),
+    Spec("sunk_sync_hook_calls_waiting", "gauge", "Calls that wait for an answer"),
+    Spec(
+        "sunk_sync_hook_call_duration_seconds",
+        "histogram",
+        "From the request to its answer, the wait included",
+        ("call",),
+    ),
+)
+SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *_HOOKS, *LOOP, *SLURM)
 
 # First that fits, worst news first: a drained node that is down counts as down.
 _KIND_OF_STATE = (

@@ -10,7 +10,39 @@ CLOUD_CORDON_REASON = "node.coreweave.cloud/cordonReason"
 PENDING_DELETION = PREFIX + "pending-deletion"
 KEEP_CORDON = PREFIX + "keep-cordon"
 
+# Annotations of workload Pods that others write (P4, P17, G1); without the prefix where so said.
+JOB_SETTINGS = (
+    "account",
+    "comment",
+    "constraints",
+    "current-working-dir",
+    "excluded-nodes",
+    "exclusive",
+    "group-id",
+    "partition",
+    "prefer",
+    "priority",
+    "qos",
+    "required-nodes",
+    "reservation",
+    "timeout",
+    "user-id",
+)
+RESUBMIT = PREFIX + "resubmit"
+GANG = PREFIX + "gang"
+GANG_SIZE = PREFIX + "gang-size"
+GANG_JOB = "job"
+"""Value of the annotation gang: the Pods of one Indexed Job."""
+POD_GROUP_LABELS = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+)
+LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-key"
+LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
+
 # Annotations and labels that we write.
+JOB_ID = PREFIX + "job-id"
+CANCELLED = PREFIX + "cancelled"
 DRAIN = PREFIX + "drain"
 DRAINED = PREFIX + "drained"
 CORDONED_FOR_DRAIN = PREFIX + "cordoned-for-drain"
@@ -33,11 +65,18 @@ NODE_CONDITIONS = (
     NODE_NOT_RESPONDING_CONDITION,
     NODE_RUNNING_CONDITION,
 )
+SCHEDULED_CONDITION = "PodScheduled"
+DISRUPTION_CONDITION = "DisruptionTarget"
+WORKLOAD_CONDITIONS = (DISRUPTION_CONDITION, SCHEDULED_CONDITION)
 
 # One field manager per rule that writes to Kubernetes objects.
 MANAGER_MIRROR = "sunk-sync-mirror"
 MANAGER_RETIRE = "sunk-sync-retire"
 MANAGER_CORDON = "sunk-sync-cordon"
+MANAGER_SUBMIT = "sunk-sync-submit"
+MANAGER_RELEASE = "sunk-sync-release"
+WORKLOAD_MANAGERS = (MANAGER_SUBMIT, MANAGER_RELEASE)
+"""Those that write on workload Pods."""
 EVENT_COMPONENT = "sunk-sync"
 
 # Slurm: a drain is ours only while its reason begins so.
@@ -50,3 +89,14 @@ MARK_KEY = "sunk-sync"
 EVENT_CONFLICT = "SlurmNodeConflict"
 EVENT_DRAINS_HELD = "DrainsHeld"
 EVENT_SELECTOR = "SlurmdSelectorMismatch"
+EVENT_INVALID = "InvalidPod"
+EVENT_UNSCHEDULABLE = "FailedScheduling"
+EVENT_SCHEDULED = "Scheduled"
+EVENT_CANCELLED = "SlurmJobCancelled"
+EVENT_REFUSED = "SlurmRefused"
+EVENT_REPLACED = "SlurmJobReplaced"
+EVENT_UNSUPPORTED = "UnsupportedRule"
+EVENT_STATIC_CPU = "StaticCPU"
+EVENT_BOUND_ELSEWHERE = "BoundElsewhere"
+EVENT_TOO_LATE = "SettingsIgnored"
+EVENT_LOST_JOB = "PodWithoutJob"

@@ -13,13 +13,21 @@ from msgspec import Struct
 from sunk_sync.actions import (
     Action,
     Announce,
+    Bind,
+    CancelJob,
+    Done,
+    EndPod,
+    HookAction,
+    JobAction,
     Outcome,
     Push,
     Refused,
     Relist,
     SetConditions,
     SetMetadata,
+    SetScheduled,
     SlurmAction,
+    SubmitJob,
     Target,
     Unsure,
     target_of,
@@ -34,6 +42,13 @@ PACE_S = 1.0
 """Between two writes of conditions or metadata to one object (M1)."""
 UNKNOWN_PACE_S = 0.01
 """Between any two writes that only say Unknown (M2: 100 a second)."""
+WAITING_PACE_S = 60.0
+"""Between two writes of why one Pod waits (P26)."""
+WAITING_ALL_PACE_S = 0.05
+"""Between any two of them (P26: 20 a second)."""
+ANSWERED_AGAIN_S = 1.0
+"""What ends or binds something is not asked again before the world had time to show it."""
+ENDS = (Bind, CancelJob, EndPod)
 PUSH_LIMIT_S = 60.0
 """A push that has not answered by then counts as unsure: a bug in its own deadlines."""
 
@@ -49,25 +64,36 @@ class Report(Struct, frozen=True):
     answered_s: float
 
 
+class Ways(Struct, frozen=True, kw_only=True):
+    """Who carries out what, and how much of it at a time."""
+
+    slurm: tuple[Push, Limits]
+    """Slurm nodes."""
+    jobs: tuple[Push, Limits]
+    """Placeholder jobs: a burst of them never keeps a drain waiting."""
+    kube: tuple[Push, Limits]
+    hooks: tuple[Push, Limits]
+    """Answers to calls."""
+
+
 class Outbox:
     """Standing wishes of every key, and the lanes that carry them."""
 
     def __init__(
-        self,
-        *,
-        slurm: tuple[Push, Limits],
-        kube: tuple[Push, Limits],
-        clock: Callable[[], float],
-        random: Callable[[], float],
+        self, ways: Ways, *, clock: Callable[[], float], random: Callable[[], float]
     ) -> None:
         self.clock = clock
         self._random = random
-        self.slurm = Lane(push=slurm[0], limits=slurm[1], carry=self._carry, clock=clock)
-        self.kube = Lane(push=kube[0], limits=kube[1], carry=self._carry, clock=clock)
+        self.slurm, self.jobs, self.kube, self.hooks = (
+            Lane(push=push, limits=limits, carry=self._carry, clock=clock)
+            for push, limits in (ways.slurm, ways.jobs, ways.kube, ways.hooks)
+        )
+        self.lanes = (self.slurm, self.kube, self.jobs, self.hooks)
         self._slots: dict[Target, Slot] = {}
         self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
         """Targets that each key wishes something of."""
         self._unknown_next_s = 0.0
+        self._waiting_next_s = 0.0
         self.flying = 0
         """Actions under way."""
         self._landed = asyncio.Event()
@@ -77,12 +103,13 @@ class Outbox:
     async def run(self) -> None:
         """Carry wishes until cancelled."""
         async with asyncio.TaskGroup() as lanes:
-            lanes.create_task(self.slurm.run())
-            lanes.create_task(self.kube.run())
+            for lane in self.lanes:
+                lanes.create_task(lane.run())
 
     async def finish(self, grace_s: float) -> None:
         """Take up nothing more; wait for what is under way, at most so long."""
-        self.slurm.closing = self.kube.closing = True
+        for lane in self.lanes:
+            lane.closing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 while self.flying:
@@ -91,8 +118,8 @@ class Outbox:
 
     def gather(self, *, on: bool) -> None:
         """While `on`, wishes are only collected: the rest of their batch is about to come."""
-        self.slurm.gather(on=on)
-        self.kube.gather(on=on)
+        for lane in self.lanes:
+            lane.gather(on=on)
 
     def wish(self, key: tuple[str, str], wants: Sequence[Action], *, because: str) -> None:
         """Make these the standing wishes of the key; earlier ones that are not among them end."""
@@ -171,9 +198,18 @@ class Outbox:
         if only_unknown(action):
             self._unknown_next_s = max(self._unknown_next_s + UNKNOWN_PACE_S, self.clock())
             return max(self._unknown_next_s, paced_s)
+        if isinstance(action, SetScheduled):
+            now = self.clock()
+            next_s = max(self._waiting_next_s + WAITING_ALL_PACE_S, now)
+            self._waiting_next_s = min(next_s, now + WAITING_PACE_S)
+            return max(self._waiting_next_s, paced_s)
         return paced_s
 
     def _lane(self, action: Action) -> Lane:
+        if isinstance(action, JobAction):
+            return self.jobs
+        if isinstance(action, HookAction):
+            return self.hooks
         return self.slurm if isinstance(action, SlurmAction) else self.kube
 
     async def _carry(self, push: Push, slots: Sequence[Slot]) -> None:
@@ -213,7 +249,8 @@ class Outbox:
 
     def _settle(self, slot: Slot, outcome: Outcome, *, now: float) -> None:
         action, slot.in_flight = slot.in_flight, None
-        slot.sent_s = now
+        if not (isinstance(outcome, Unsure) and isinstance(action, SetScheduled)):
+            slot.sent, slot.sent_s = action, now  # a word that did not arrive starts no minute
         if isinstance(outcome, Unsure):
             slot.attempts += 1
             slot.told_to_wait = outcome.retry_after_s is not None
@@ -222,13 +259,18 @@ class Outbox:
         slot.attempts = 0
         if slot.wish is None:
             return
+        if isinstance(action, SubmitJob) and isinstance(outcome, Done):
+            # Another shape of the job may be wished by now, by who knew nothing of this one.
+            slot.settled, slot.settled_s = slot.wish, None
+            return
         if slot.stirred and slot.wish == action:
             # Newer facts than this answer may ask for it once more; or they are about to end it.
             slot.not_before_s = max(_paced_s(slot, slot.wish), now + BACKOFF_FIRST_S)
             return
         slot.settled = action
         slot.settled_s = now if isinstance(outcome, Refused) else None
-        slot.not_before_s = max(slot.not_before_s, _paced_s(slot, slot.wish))
+        again_s = now + ANSWERED_AGAIN_S if isinstance(action, ENDS) else 0.0
+        slot.not_before_s = max(slot.not_before_s, _paced_s(slot, slot.wish), again_s)
 
     def _backoff_s(self, attempts: int, retry_after_s: float | None) -> float:
         if retry_after_s is not None:
@@ -238,5 +280,10 @@ class Outbox:
 
 
 def _paced_s(slot: Slot, action: Action) -> float:
-    """A second after the last write of conditions or metadata to this object (M1)."""
+    """A second after the last write of conditions or metadata to this object (M1), a minute after
+    the last word of why it waits (P26); another reason comes sooner.
+    """
+    if isinstance(action, SetScheduled):
+        turned = isinstance(slot.sent, SetScheduled) and slot.sent.reason != action.reason
+        return slot.sent_s + (PACE_S if turned else WAITING_PACE_S)
     return slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0

@@ -19,6 +19,8 @@ class Permission(Struct, frozen=True, kw_only=True):
     verbs: tuple[tuple[str, str], ...]
     """Verb and why."""
     group: str = ""
+    component: str = "syncer"
+    """Which part of the service needs it; without that part it need not be granted."""
 
     @property
     def spelled(self) -> str:
@@ -27,6 +29,33 @@ class Permission(Struct, frozen=True, kw_only=True):
 
 
 _EVENT = "says on the object what was decided and why"
+
+SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "pods",
+        "",
+        (
+            ("get", "a job ends for want of its Pod only when a read by name says so (P21)"),
+            ("patch", "annotations job-id and cancelled of a Pod that waits (P1, P17)"),
+            ("delete", "a Pod whose job has ended, by UID and with its own grace (P16)"),
+        ),
+    ),
+    ("pods/binding", "", (("create", "puts a Pod on the Node that Slurm gave its job (P11)"),)),
+    (
+        "pods/status",
+        "",
+        (
+            (
+                "patch",
+                "conditions PodScheduled and DisruptionTarget: why it waits or ends (P1, P16)",
+            ),
+        ),
+    ),
+    ("events", "", (("create", "says on a Pod what was decided and why (P2, P10, P11)"),)),
+    ("jobs", "batch", (("get", "how many Pods the gang of an Indexed Job has (G1)"),)),
+    ("podgroups", "scheduling.x-k8s.io", (("get", "how many Pods a gang has (G1)"),)),
+)
+"""In every namespace of workload Pods: resource, group, verbs with their reasons."""
 
 PERMISSIONS: tuple[Permission, ...] = (
     Permission(
@@ -73,6 +102,10 @@ PERMISSIONS: tuple[Permission, ...] = (
             ("list", "the picture begins with a complete listing"),
             ("watch", "news within milliseconds"),
         ),
+    ),
+    *(
+        Permission(where="work", component="scheduler", resource=resource, group=group, verbs=verbs)
+        for resource, group, verbs in SCHEDULING
     ),
     Permission(
         where="own",

@@ -10,7 +10,10 @@ from msgspec import Struct
 from sunk_sync.actions import (
     Action,
     Drain,
+    EndPod,
     Look,
+    LookGang,
+    LookJob,
     Relist,
     RewriteReason,
     SetMetadata,
@@ -18,7 +21,8 @@ from sunk_sync.actions import (
     Undrain,
 )
 from sunk_sync.facts import Holding
-from sunk_sync.graph import Graph, Key
+from sunk_sync.graph import Graph
+from sunk_sync.keys import Key
 from sunk_sync.names import MANAGER_RETIRE
 from sunk_sync.verdict import Verdict
 
@@ -28,7 +32,9 @@ HELD_AGAIN_S = 2.0
 """Between two looks at a drain that is held: a second listing may have come."""
 DRAINS_PER_MINUTE_MIN = 20
 DRAINS_SHARE = 0.1
-READS = (Look, Relist)
+READS = (Look, LookJob, LookGang, Relist)
+ENDS_PER_MINUTE_MIN = 20
+ENDS_SHARE = 0.1
 LIFTS = (Undrain, Uncordon, RewriteReason)
 
 
@@ -98,10 +104,14 @@ class Policy:
 
     def __init__(self) -> None:
         self.breaker = Breaker()
+        self.ends = Breaker()
+        """Works whose Pods end for a failed node or a missing job (P31)."""
 
     def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
         """Divide a verdict's wants into what may be pushed now and what is kept back."""
         wants = verdict.wants
+        if key[0] == "work":
+            return self._screen_work(graph, key[1], wants, now=now)
         if not wants:
             self.breaker.withdraw(key[1])
             return NOTHING_WANTED
@@ -116,6 +126,31 @@ class Policy:
             tuple(action for action, keep in zip(wants, kept, strict=True) if keep is None),
             tuple(keep for keep in kept if keep is not None),
         )
+
+    def _screen_work(
+        self, graph: Graph, work: str, wants: tuple[Action, ...], *, now: float
+    ) -> Screened:
+        weak = any(isinstance(action, EndPod) and action.weak for action in wants)
+        if not weak:
+            self.ends.withdraw(work)
+        why = _why_not_yet(graph)
+        held = "" if why or not weak else self._hold_end(graph, work, now=now)
+        if not (why or held):
+            return Screened(wants)
+        again_s = self.ends.again_s(now) if held else None
+        kept = [
+            Kept(action, why or held, again_s)
+            for action in wants
+            if not isinstance(action, READS) and (why or _is_weak(action))
+        ]
+        taken = {id(one.action) for one in kept}
+        return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
+
+    def _hold_end(self, graph: Graph, work: str, *, now: float) -> str:
+        limit = end_limit(graph)
+        if self.ends.admit(work, limit=limit, listed_s=graph.nodes.agreed_s, now=now):
+            return ""
+        return f"more than {limit} such ends a minute: held until the Nodes were read again"
 
     def holding(self) -> Holding:
         """How many drains the breaker holds, as a fact for the graph."""
@@ -147,6 +182,26 @@ def drain_limit(graph: Graph) -> int:
     if chosen is not None:
         return chosen
     return max(DRAINS_PER_MINUTE_MIN, int(graph.host_count() * DRAINS_SHARE))
+
+
+def end_limit(graph: Graph) -> int:
+    """Ends of Works a minute that may rest on failed nodes or missing jobs (P31)."""
+    chosen = graph.configuration.max_pod_ends_per_minute
+    if chosen is not None:
+        return chosen
+    return max(ENDS_PER_MINUTE_MIN, int(graph.works.bound_count() * ENDS_SHARE))
+
+
+def _is_weak(action: Action) -> bool:
+    return isinstance(action, EndPod) and action.weak
+
+
+def _why_not_yet(graph: Graph) -> str:
+    """Nothing is written for a Work before Pods and jobs were listed, nor in a dry run."""
+    unlisted = (*graph.unlisted, *graph.works_unlisted)
+    if unlisted:
+        return f"not listed yet: {', '.join(unlisted)}"
+    return "dry run" if graph.configuration.dry_run else ""
 
 
 def _rests_on_absence(wants: tuple[Action, ...]) -> bool:

@@ -11,7 +11,8 @@ from msgspec import Struct
 from sunk_sync.actions import Action, Announce
 from sunk_sync.decide import RuleError, decide
 from sunk_sync.facts import News
-from sunk_sync.graph import CLUSTER, Graph, Key
+from sunk_sync.graph import Graph
+from sunk_sync.keys import CLUSTER, Key
 from sunk_sync.names import EVENT_CONFLICT
 from sunk_sync.policy import NONE_HELD, Kept, Policy
 from sunk_sync.verdict import Verdict
@@ -59,12 +60,12 @@ class Reconciler:
     def observe(self, news: Sequence[News], *, now: float) -> list[Key]:
         """Take news in; the keys whose facts changed by it."""
         graph = self.graph
-        before = (graph.unlisted, graph.stale)
+        before = _readiness(graph)
         graph.observe(news, now=now)
         stirred = list(graph.dirty)
         self.pending.update(graph.dirty)
         graph.dirty.clear()
-        if before != (graph.unlisted, graph.stale):
+        if before != _readiness(graph):
             self.pending.update(dict.fromkeys(self._wanting))
         return stirred
 
@@ -177,6 +178,10 @@ class Reconciler:
             if standing is not None and standing.look_again_s == again_s:
                 standing.look_again_s = None
                 self.pending[key] = None
+
+
+def _readiness(graph: Graph) -> object:
+    return graph.unlisted, graph.works_unlisted, graph.stale
 
 
 def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:

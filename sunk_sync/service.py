@@ -5,43 +5,29 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
-from sunk_sync.facts import Configuration, News
-from sunk_sync.graph import Graph
 from sunk_sync.health import Health
+from sunk_sync.hook_tokens import KeyFileError, new_key, read_key
 from sunk_sync.http import Sources, serve
 from sunk_sync.kube.answers import Trouble
 from sunk_sync.kube.client import KubeClient
-from sunk_sync.kube.listing import OnBad
 from sunk_sync.kube.pace import Ambient, Backoff
-from sunk_sync.kube.push import KubePush
-from sunk_sync.kube.subject import Subject, nodes, pods, slurmd_pods
-from sunk_sync.kube.watch import Server, Watch
-from sunk_sync.lane import Limits
 from sunk_sync.logs import Logs
-from sunk_sync.loop import Journal, Loop
 from sunk_sync.metrics import count_slurm_nodes
-from sunk_sync.outbox import Outbox
-from sunk_sync.policy import Policy
+from sunk_sync.parts import NO_WORD, Authorities, Callers, Parts, Slurmctld
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.settings import Settings
-from sunk_sync.slurm.client import Access, Slurm, SlurmClient
-from sunk_sync.slurm.poll import NodePoll, Pace, Time
-from sunk_sync.slurm.push import SlurmPush
+from sunk_sync.slurm.answers import Failure
+from sunk_sync.slurm.client import Access, SlurmClient
+from sunk_sync.slurm.controller import read_conf
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Network
 from sunk_sync.telemetry import Telemetry
 
-SLURM_LIMITS = Limits(concurrency=6, batch=500, leisurely=2, leisurely_batch=16)
-KUBE_LIMITS = Limits(concurrency=16, batch=1, leisurely=12)
-FINISH_S = 8.0
-"""For what is in flight at SIGTERM; less than Kubernetes' usual grace of 30 s."""
 GAUGES_EVERY_S = 5.0
 
 
@@ -85,13 +71,14 @@ class Service:
             doors = await stack.enter_async_context(self._doors())
             self.log.info("doors open", **doors.addresses)
             self._tell_settings()
+            key = self._hook_key()
             kube = await self._connect()
-            if kube is None:
+            if kube is None or key is None:
                 return 2
             stack.push_async_callback(kube.aclose)
             slurm = self._slurm_client()
             stack.push_async_callback(slurm.aclose)
-            return await self._work(kube, slurm)
+            return await self._work(kube, slurm, key)
 
     def stop(self) -> None:
         """Finish what is in flight, then `run` ends."""
@@ -148,14 +135,15 @@ class Service:
             on_exchange=self.telemetry.exchange,
         )
 
-    async def _work(self, kube: KubeClient, slurm: SlurmClient) -> int:
+    async def _work(self, kube: KubeClient, slurm: SlurmClient, key: bytes) -> int:
         """Learn which cluster this is, then read, decide and push until stopped."""
         uid = await self._unless_stopped(self._cluster_uid(kube))
         if uid is None:
             return 0
+        callers = Callers(key, self.settings.hooks_address, self.telemetry.hooks.called)
         parts = Parts(
             self.settings,
-            Authorities(kube, slurm, uid),
+            Authorities(kube, slurm, uid, callers, await self._slurmctld(slurm)),
             journal=self.telemetry,
             on_bad=self._on_bad,
             ambient=Ambient(clock=self.clock),
@@ -171,12 +159,24 @@ class Service:
         self.log.info("stopped")
         return 0
 
-    async def _run(self, parts: "Parts", slurm: SlurmClient) -> None:
+    async def _run(self, parts: Parts, slurm: SlurmClient) -> None:
+        async with AsyncExitStack() as stack:
+            await self._open_hooks(stack, parts)
+            await self._run_parts(parts, slurm)
+
+    async def _open_hooks(self, stack: AsyncExitStack, parts: Parts) -> None:
+        address = self.settings.hooks_api_bind_address
+        if parts.schedules and address is not None:
+            bound = await stack.enter_async_context(parts.hooks.serve(address))
+            self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)
+            self.log.info("hooks door open", address=bound, url=self.settings.hooks_address)
+
+    async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(parts.run())
             tasks.create_task(self._tell_gauges(parts, slurm))
 
-    async def _tell_gauges(self, parts: "Parts", slurm: SlurmClient) -> None:
+    async def _tell_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Figures that are cheaper to count now and then than at every change."""
         told = {"kubernetes": 0, "slurm": 0}
         while True:
@@ -203,6 +203,26 @@ class Service:
             telemetry.slurm_nodes(
                 count_slurm_nodes([row.state for row in graph.slurm_nodes.rows()])
             )
+
+    def _hook_key(self) -> bytes | None:
+        path = self.settings.hooks_key_file
+        if path is not None:
+            try:
+                return read_key(Path(path))
+            except KeyFileError as error:
+                self.log.error("--hooks-key-file cannot be used", why=str(error))
+                return None
+        if "scheduler" in self.settings.components:
+            self.log.warning("no --hooks-key-file: tokens of placeholders end with this process")
+        return new_key()
+
+    async def _slurmctld(self, slurm: SlurmClient) -> Slurmctld:
+        """What its configuration says; the defaults where it does not answer or does not tell."""
+        conf = await read_conf(slurm)
+        if isinstance(conf, Failure):
+            self.log.info("KillWait and MessageTimeout as set or by default", why=str(conf))
+            return NO_WORD
+        return Slurmctld(conf.kill_wait_s, conf.message_timeout_s)
 
     def _on_bad(self, kind: str, name: str, why: str) -> None:
         self.log.warning("unreadable object left out", kind=kind, name=name, why=why)
@@ -232,105 +252,3 @@ class Service:
             task.cancel()
             await asyncio.wait((task,))
         return None
-
-
-class Authorities(Struct, frozen=True):
-    """Both worlds, as far as readers and writers need them."""
-
-    kube: Server
-    slurm: Slurm
-    cluster_uid: str
-    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
-
-
-class Parts:
-    """Readers, loop and outbox around one picture: everything but connections and doors."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        authorities: Authorities,
-        *,
-        journal: Journal,
-        on_bad: OnBad,
-        ambient: Ambient,
-    ) -> None:
-        kube, slurm = authorities.kube, authorities.slurm
-        configuration = configuration_of(settings, cluster_uid=authorities.cluster_uid)
-        self.reconciler = Reconciler(graph=Graph(configuration), policy=Policy())
-        self._watches = {
-            subject.source: Watch(kube, subject, tell=self._tell, on_bad=on_bad, ambient=ambient)
-            for subject in subjects_of(settings)
-        }
-        self._poll = NodePoll(
-            slurm,
-            self._tell,
-            pace=Pace(interval_s=settings.slurm_poll_interval_s),
-            time=Time(clock=ambient.clock, sleep=ambient.sleep, random=ambient.random),
-        )
-        self.outbox = Outbox(
-            slurm=(SlurmPush(slurm, clock=ambient.clock).push, SLURM_LIMITS),
-            kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
-            clock=ambient.clock,
-            random=ambient.random,
-        )
-        self.loop = Loop(
-            reconciler=self.reconciler, outbox=self.outbox, journal=journal, clock=ambient.clock
-        )
-        self._pushing: asyncio.Task[None] | None = None
-
-    def _kube_push(self, kube: Server, ambient: Ambient) -> KubePush:
-        relist = {source: watch.relist for source, watch in self._watches.items()}
-        return KubePush(kube, relist=relist, clock=ambient.clock, wall_clock=ambient.wall_clock)
-
-    async def run(self) -> None:
-        """Until cancelled; only a bug of ours ends it otherwise."""
-        self._pushing = asyncio.create_task(self.outbox.run())
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.loop.run())
-            tasks.create_task(self._poll.run())
-            tasks.create_task(self._watch_pushing(self._pushing))
-            for watch in self._watches.values():
-                tasks.create_task(watch.run())
-
-    async def finish(self) -> None:
-        """Let what is in flight be answered, within the grace; then end the lanes."""
-        await self.outbox.finish(FINISH_S)
-        self.loop.flush()
-        await self.end()
-
-    async def end(self) -> None:
-        """End the lanes, whatever is in flight."""
-        if self._pushing is not None:
-            self._pushing.cancel()
-            await asyncio.wait((self._pushing,))
-
-    async def _watch_pushing(self, pushing: asyncio.Task[None]) -> None:
-        """Lanes outlive the readers at SIGTERM, but their failure is a failure of all."""
-        await asyncio.shield(pushing)
-
-    async def _tell(self, news: Sequence[News]) -> None:
-        await self.loop.tell(news)
-
-
-def configuration_of(settings: Settings, *, cluster_uid: str) -> Configuration:
-    """The part of the settings that rules and policy read."""
-    return Configuration(
-        cluster_uid=cluster_uid,
-        namespace=settings.own_namespace,
-        cluster_name=settings.cluster_name,
-        not_ready_grace_s=settings.not_ready_grace_s,
-        node_not_ready_grace_s=settings.node_not_ready_grace_s,
-        cordon_on_slurm_drain=settings.cordon_on_slurm_drain,
-        max_drains_per_minute=settings.max_drains_per_minute,
-        dry_run=settings.dry_run,
-    )
-
-
-def subjects_of(settings: Settings) -> Sequence[Subject]:
-    """What is watched in Kubernetes."""
-    return (
-        nodes(),
-        slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector),
-        pods(settings.watch_namespace, scheduler_name=settings.scheduler_name),
-    )

@@ -17,17 +17,25 @@ from sunk_sync.forms import (
     Count,
     Duration,
     FilePath,
+    HooksUrl,
     LabelValue,
     Level,
     Namespaces,
     NamespacesOrAll,
-    Pairs,
     Secret,
     Selector,
     SlurmAddresses,
     SlurmVersion,
     Switch,
     Text,
+)
+from sunk_sync.pod_forms import (
+    GRES_MAP,
+    GpuTypes,
+    GresMap,
+    Overhead,
+    PriorityMap,
+    UserPolicyFile,
 )
 
 ENVIRONMENT_PREFIX = "SUNK_SYNC_"
@@ -52,7 +60,9 @@ def _off(group: str, text: str) -> Any:
 _WHERE = "What it looks after"
 _SLURM = "Slurm"
 _DRAINS = "Drains"
+_PODS = "Pods scheduled by Slurm"
 _DOORS = "Addresses it listens on"
+_HOOKS = "Hooks and the gate"
 _RUNNING = "Running"
 _LATER = "Later (accepted, no effect yet)"
 
@@ -146,11 +156,66 @@ class Settings(BaseModel):
         _DRAINS, "a drain that began in Slurm cordons the Node too"
     )
 
+    termination_offset_s: Duration = _setting(
+        5.0, _PODS, "a Pod's grace period must end so long before Slurm's KillWait"
+    )
+    user_policy: UserPolicyFile = _setting(
+        None,
+        _PODS,
+        "YAML table of namespaces and the uids their jobs may run as",
+        shown="unset: any",
+    )
+    gres_map: GresMap = _setting(
+        GRES_MAP,
+        _PODS,
+        "extended resources → GRES of Slurm; -: only the kubelet counts it",
+    )
+    gpu_types: GpuTypes = _setting(
+        (),
+        _PODS,
+        "values of gpu.nvidia.com/model or /class → GPU types of Slurm: A100_PCIE_80GB=a100",
+        shown="unset: no type is asked for",
+    )
+    priority_map: PriorityMap = _setting(
+        (),
+        _PODS,
+        "PriorityClass → what Slurm is asked for: high=qos=urgent,low=partition=spare,"
+        "first=priority=1000; an annotation wins",
+        shown="unset",
+    )
+    unsupported: Literal["ignore", "refuse"] = _setting(
+        "ignore", _PODS, "Pods with hard rules on other Pods or on spread, which Slurm cannot keep"
+    )
+    refuse_static_cpu: Switch = _off(
+        _PODS, "refuse Pods of Guaranteed QoS with whole CPUs instead of warning"
+    )
+
     metrics_bind_address: BindAddress = _setting(
         Address("", 8080), _DOORS, "/metrics, and the status page at /; empty: off"
     )
     health_probe_bind_address: BindAddress = _setting(
         Address("", 8081), _DOORS, "/livez, /readyz, /healthz; ?verbose names each check"
+    )
+    hooks_api_bind_address: BindAddress = _setting(
+        Address("", 8000), _DOORS, "calls of the gate and of placeholder jobs; empty: off"
+    )
+
+    hooks_url: HooksUrl | None = _setting(
+        None,
+        _HOOKS,
+        "address under which slurmctld and compute nodes reach the hooks",
+        shown="http://sunk-sync-hooks.<own namespace>.svc and the port of the door",
+    )
+    hooks_key_file: FilePath | None = _setting(
+        None,
+        _HOOKS,
+        "file with the key of the hook tokens, 16 to 4096 bytes",
+        shown="made at start: tokens given out before a restart are void after it",
+    )
+    gate: Literal["auto", "on", "off"] = _setting(
+        "auto",
+        _HOOKS,
+        "whether our PrologSlurmctld stands; auto: once it called about a job of ours",
     )
 
     dry_run: Switch = _off(_RUNNING, "observe, decide, say; write nothing")
@@ -160,45 +225,22 @@ class Settings(BaseModel):
     )
 
     leader_elect: Switch = _off(_LATER, "one of several replicas acts")
-    hooks_api_bind_address: BindAddress = _setting(
-        Address("", 8000), _LATER, "prolog and placeholder calls"
-    )
-    hooks_url: Text | None = _setting(
-        None, _LATER, "address under which compute nodes reach the hooks", shown="derived"
-    )
-    hooks_key_file: FilePath | None = _setting(
-        None, _LATER, "key of the hook tokens", shown="generated at start"
-    )
-    gate: Literal["auto", "on", "off"] = _setting("auto", _LATER, "whether the gate stands")
     placeholder: Literal["auto", "allocation", "script", "external"] = _setting(
-        "auto", _LATER, "kind of placeholder job"
+        "auto", _PODS, "kind of placeholder job"
     )
-    termination_offset_s: Duration = _setting(
-        5.0, _LATER, "grace periods must end so long before Slurm's KillWait"
-    )
-    user_policy: FilePath | None = _setting(
-        None, _LATER, "table of namespaces and the uids they may use"
-    )
-    gpu_types: Pairs = _setting("", _LATER, "node label values → GPU types of Slurm")
-    gres_map: Pairs = _setting(
-        "nvidia.com/gpu=gpu,amd.com/gpu=gpu,rdma/*=-", _LATER, "extended resources → GRES"
-    )
-    unsupported: Literal["ignore", "refuse"] = _setting(
-        "ignore", _LATER, "Pods with hard affinity or spread rules"
-    )
-    priority_map: Pairs = _setting("", _LATER, "PriorityClass → qos, partition or priority")
     resubmit_cancelled: Switch = _off(
-        _LATER, "a job cancelled by a human before its Pod was bound is submitted anew"
+        _PODS, "a job cancelled by a human before its Pod was bound is submitted anew"
     )
-    refuse_static_cpu: Switch = _off(_LATER, "refuse Pods that pin whole CPUs")
     watch_all_pods: Switch = _off(_LATER, "count what foreign Pods take of a Node")
-    node_overhead: Pairs = _setting("", _LATER, "fixed cpu=…,memory=… taken on each Node")
+    node_overhead: Overhead = _setting(
+        (), _PODS, "cpu=…,memory=… that Pods of others take on each Node", shown="unset"
+    )
     lost_job: Literal["keep", "readopt", "end"] = _setting(
-        "keep", _LATER, "what becomes of a bound Pod whose job is missing"
+        "keep", _PODS, "what becomes of a bound Pod whose job is missing"
     )
     max_pod_ends_per_minute: Count | None = _setting(
         None,
-        _LATER,
+        _PODS,
         "most ends of Pods a minute for failed nodes and missing jobs; the rest is held",
         shown="the greater of 20 and 10 % of bound Works",
     )
@@ -210,6 +252,13 @@ class Settings(BaseModel):
                 "--slurm-auth-token and --slurm-auth-token-file are both set: give only one"
             )
         return self
+
+    @property
+    def hooks_address(self) -> str:
+        """--hooks-url, or what deploy/manifests make of it."""
+        door = self.hooks_api_bind_address
+        derived = f"http://sunk-sync-hooks.{self.own_namespace}.svc:{door.port if door else 8000}"
+        return self.hooks_url or derived
 
     @property
     def without_effect(self) -> tuple[str, ...]:
@@ -273,6 +322,7 @@ def _form(name: str, kind: Any) -> str:
         return "DURATION"
     words = {"file": "FILE", "kubeconfig": "FILE", "address": "HOST:PORT", "minute": "N"}
     words |= {"base": "URL,…", "components": "LIST", "namespace": "LIST", "policy": "FILE"}
+    words |= {"map": "KEY=VALUE,…", "types": "KEY=VALUE,…"}
     return words.get(name.rpartition("_")[2], "TEXT")
 
 

@@ -117,3 +117,8 @@ def sanitise_reason(text: str) -> str:
     if not readable.isprintable():
         readable = "".join(c if c.isprintable() else " " for c in readable)
     return " ".join(readable.split())[:REASON_LENGTH_MAX].rstrip()
+
+
+def same_kind(before: SlurmNode, after: SlurmNode) -> bool:
+    """Whether jobs of the same kinds can run there: an EXTERNAL node has no slurmd."""
+    return ("EXTERNAL" in before.state) == ("EXTERNAL" in after.state)

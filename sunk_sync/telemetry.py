@@ -17,6 +17,7 @@ from sunk_sync import actions as act
 from sunk_sync.actions import Action, Done, Outcome, Refused, Unsure, target_of
 from sunk_sync.exchange import Exchange
 from sunk_sync.facts import SOURCES, Confirmed, ListingEnded, ListingStarted, Lost, News, Source
+from sunk_sync.hook_journal import HookJournal
 from sunk_sync.metrics import SLURM_NODE_KINDS, Metrics, counted, gauged
 
 LONGEST_STEP_WINDOW_S = 60.0
@@ -65,6 +66,7 @@ class Telemetry:
         self._age = metrics.gauge("sunk_sync_source_age_seconds")
         self._surprises = metrics.counter("sunk_sync_audit_surprises_total")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
+        self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
         metrics.set_build(cluster_name)
         metrics.at_scrape(self._loop.figures)
         metrics.at_scrape(self._figures)
@@ -177,11 +179,10 @@ class Telemetry:
         level, extra = self._level_of(action, outcome)
         level(
             "read" if isinstance(action, act.Look | act.Relist) else "write",
-            **_told(action),
+            **{**_told(action), **extra},
             outcome=came_of_it,
             because=because,
             seconds=round(seconds, 4),
-            **extra,
         )
 
     def _level_of(self, action: Action, outcome: Outcome) -> tuple[Callable[..., Any], _Extra]:
@@ -313,7 +314,9 @@ def name_of(struct: Action | Outcome) -> str:
 
 def authority_of(action: Action) -> str:
     """Which side the action goes to."""
-    return "slurm" if isinstance(action, act.SlurmAction) else "kubernetes"
+    if isinstance(action, act.HookAction):
+        return "hooks"
+    return "slurm" if isinstance(action, act.SlurmAction | act.JobAction) else "kubernetes"
 
 
 def spelled(key: object) -> str:
@@ -329,10 +332,24 @@ def _told(action: Action) -> _Extra:
             return told | {"slurm_node": action.slurm_node, "reason": action.reason}
         case act.SetComment():
             return told | {"slurm_node": action.slurm_node}
-        case act.Look():
+        case act.Look() | act.LookGang():
             return told | _place(action.kind, action.namespace, action.name)
         case act.Relist():
             return told | {"source": action.source}
+        case act.SubmitJob():
+            return told | {"work": action.identity.work, "job": action.name, "kind": action.kind}
+        case act.CancelJob() | act.UpdateJob():
+            return told | {"job_id": action.job_id, "job": action.name}
+        case act.LookJob():
+            return told | {"job_id": action.job_id}
+        case act.AnswerGate():
+            return told | {
+                "slurm_node": action.slurm_node,
+                "go": action.go,
+                "waits_for": action.why,
+            }
+        case act.AnswerStop():
+            return told | {"verdict": action.verdict}
         case _:
             reference = action.reference
             told |= _place(reference.kind, reference.namespace, reference.name)
@@ -348,6 +365,10 @@ def _content(action: Action) -> _Extra:
             return {"set": ",".join(f"{key}={value}" for key, value in pairs)}
         case act.Announce():
             return {"event_reason": action.reason, "message": action.message}
+        case act.Bind():
+            return {"node": action.node_name, "job_id": action.job_id}
+        case act.EndPod() | act.SetScheduled():
+            return {"reason": action.reason, "message": action.message}
         case _:
             return {}
 

@@ -2,8 +2,47 @@
 
 from msgspec import Struct
 
-from sunk_sync.facts import Holding, Node, Reference, Sighting, SlurmdPod, SlurmNode
+from sunk_sync.actions import JobDescription
+from sunk_sync.facts import (
+    Attempt,
+    BindRefused,
+    GateCall,
+    Holding,
+    Job,
+    Node,
+    Pod,
+    Reference,
+    Sighting,
+    SlurmdPod,
+    SlurmNode,
+    StopCall,
+    SubmitRefused,
+)
 from sunk_sync.mark import Mark
+
+
+class Tenant(Struct, frozen=True, gc=False):
+    """A workload Pod that lives on a host, and what is known of its job."""
+
+    pod: str
+    """`namespace/name`."""
+    uid: str
+    work: str
+    """Key of its Work."""
+    job_id: str
+    """Its live job; empty: none."""
+    confirmed: bool
+    """That job was read RUNNING on this host."""
+    read_s: float
+    """When that read began."""
+    held: bool
+    """A batch script holds the host until it ends."""
+    ended: bool
+    """Its job has ended, as Slurm says."""
+    lost: bool = False
+    """Two complete listings, a minute apart, held no job of its identity (P30)."""
+    stop_until_s: float | None = None
+    """Its script was told to end, and is killed then (L6)."""
 
 
 class Host(Struct, frozen=True, kw_only=True, gc=False):
@@ -42,6 +81,11 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """The Pods among them that claim this very Slurm node."""
     stray: Node | None = None
     """A Node that claimed this Slurm node by equal name until a Pod or Node elsewhere did."""
+    tenants: tuple[Tenant, ...] = ()
+    """Workload Pods of ours that live here, sorted by name."""
+    gate_calls: tuple[GateCall, ...] = ()
+    gate: bool = False
+    """The gate stands: the next job waits for Pods by itself (P25)."""
 
 
 class Cluster(Struct, frozen=True, kw_only=True, gc=False):
@@ -52,3 +96,99 @@ class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     """Slurm nodes that carry our mark."""
     unselected: int
     """Pods that exist by name but that no listing of slurmd Pods shows."""
+
+
+class Berth(Struct, frozen=True, gc=False):
+    """A host that a job of ours holds, as the place for a Pod."""
+
+    slurm_node: str
+    node: Node | None
+    """Its one Node; None: Kubernetes knows none, or too many."""
+    unfit: str
+    """Why the Node cannot take the Pod now; empty: it can."""
+    unknown: bool
+    """Kubernetes cannot be read: absences prove nothing."""
+    occupants: tuple[str, ...] = ()
+    """Pods of other Works there whose job is not confirmed running (P11)."""
+
+
+class Work(Struct, frozen=True, kw_only=True, gc=False):
+    """The Pods that one placeholder job stands for, and that job, as the rules read them."""
+
+    key: str
+    id: str
+    """Under which it is submitted; of a gang that is not whole yet: empty."""
+    pods: tuple[Pod, ...]
+    """Members, in their order; empty: only jobs are left."""
+    surplus: tuple[Pod, ...] = ()
+    """Pods beyond the size of their gang (G7)."""
+    missing: str = ""
+    """Why the gang is not whole yet; empty: it is."""
+    gang_problem: str = ""
+    ask_size: bool = False
+    """The size must be asked of the PodGroup or Job."""
+    size_asked_s: float = 0.0
+    job: Job | None = None
+    """The live job that counts (P29)."""
+    job_read_s: float = 0.0
+    job_since_s: float = 0.0
+    """Since when this process knows it."""
+    others: tuple[Job, ...] = ()
+    """Further live jobs: too many."""
+    last: Job | None = None
+    """Where none lives: the one that ended last."""
+    tried: bool = False
+    """An immediate allocation was refused (P11a)."""
+    absent: tuple[str, ...] = ()
+    """Pods in the job's identity that are not in the picture: `namespace/name/uid`."""
+    gone: frozenset[str] = frozenset()
+    """UIDs among them that are known to be gone."""
+    sightings: tuple[Sighting, ...] = ()
+    """Reads by name of absent Pods, in the order of `absent`; made before their job: left out."""
+    berths: tuple[Berth, ...] = ()
+    """Where the job runs."""
+    stands_elsewhere: bool = False
+    """A Pod of it is bound to a Node that the job does not hold (P18)."""
+    attempt: Attempt | None = None
+    refused: SubmitRefused | None = None
+    refused_s: float = 0.0
+    bind_refused: tuple[BindRefused, ...] = ()
+    waits_since_s: float = 0.0
+    """Since when its youngest Pod is known."""
+    jobs_listed_s: float = 0.0
+    """Begin of the latest complete listing of jobs."""
+    ahead: int = 0
+    """About how many Pods of ours wait longer: 0, 1, 10, 100 or 1,000 (P26)."""
+    pods_listed_s: float = float("-inf")
+    """Begin of the latest complete listing of the Pods that an array's task may stand for."""
+    told_s: float = 0.0
+    """When Slurm or the placeholder last spoke of the job."""
+    lost: bool = False
+    """It stands on a host, and complete listings over a minute held no job of it (P30)."""
+    excluded: tuple[str, ...] = ()
+    """Slurm nodes that cannot take its Pods (P7); only while it has no job."""
+    unfit: str = ""
+    """Why no host can; empty: some can."""
+    room: bool = False
+    """Some host that can take it looks free, and nothing of ours waits (P11a)."""
+    standing: tuple[str, ...] = ()
+    """Slurm nodes that its bound Pods' Nodes stand for; empty names: nobody knows."""
+    placed_s: float | None = None
+    """When this process saw its last Pod become bound."""
+    description: JobDescription | None = None
+    """What its Pods ask for; None: it is not whole, or something is wrong."""
+    digest: str = ""
+    invalid: str = ""
+    """All that is wrong with its Pods (P2-P6)."""
+    started: bool = False
+    """The script said that it started, or there is none (P11)."""
+    ran_s: float | None = None
+    """Since when no prolog keeps the job's script from starting."""
+    last_s: float = 0.0
+    """Since when the last job is known to have ended."""
+    ends: int = 0
+    """Jobs of it that ended by themselves before its Pods were bound."""
+    stops: tuple[StopCall, ...] = ()
+    external: bool = False
+    """Every host that can take it is an EXTERNAL node."""
+    gate: bool = False

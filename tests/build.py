@@ -2,31 +2,43 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
+from sunk_sync.configuration import Configuration
 from sunk_sync.facts import (
     Condition,
-    Configuration,
     Confirmed,
     Deleted,
+    Job,
     ListingEnded,
     ListingStarted,
     News,
     Node,
     Observed,
+    Pod,
     Row,
     Sighting,
     SlurmdPod,
     SlurmNode,
     Source,
 )
-from sunk_sync.graph import Graph, host_key
+from sunk_sync.graph import Graph
+from sunk_sync.identity import Identity, job_name, work_id
+from sunk_sync.keys import host_key, work_key
 from sunk_sync.mark import Mark, mark_text
 from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Decision, Reconciler
 from sunk_sync.verdict import Verdict
+from sunk_sync.workload import Gang, Offer, PodSpec
+from sunk_sync.works import work_key_of
 
 CLUSTER_UID = "c1"
-_orders = itertools.count(1)
+SCHEDULER = "slurm-scheduler"
+GIB = 1 << 30
+SMALL = PodSpec(requests=(("cpu", 1000), ("memory", GIB)), grace_s=5)
+OFFER = Offer(allocatable=(("cpu", 16_000), ("memory", 64 * GIB), ("pods", 110)))
+_orders = itertools.count(1, 2**-20)
+"""Small steps: what Slurm shows is as old as its question, and tests' clocks begin at 1,000."""
 
 
 def node(name: str = "kn1", **fields: object) -> Node:
@@ -51,6 +63,45 @@ def slurmd_pod(slurm_node: str = "n1", **fields: object) -> SlurmdPod:
 def slurm_node(name: str = "n1", state: str = "IDLE", **fields: object) -> SlurmNode:
     """A Slurm node; `state` is written IDLE+DRAIN."""
     return SlurmNode(**{"name": name, "state": frozenset(state.split("+")), **fields})  # type: ignore[arg-type]
+
+
+def pod(name: str = "p1", **fields: object) -> Pod:
+    """A workload Pod `ns/p1` of one CPU and 1 GiB that waits to be placed."""
+    standard = {"namespace": "ns", "name": name, "uid": f"uid-{name}", "spec": SMALL}
+    return Pod(**{**standard, **fields})  # type: ignore[arg-type]
+
+
+def gang_pod(name: str, *, size: int = 2, **fields: object) -> Pod:
+    """A member of gang `g` in namespace `ns`."""
+    return pod(name, gang=Gang("annotation", "g", size), **fields)
+
+
+def identity(*pods: Pod, **fields: object) -> Identity:
+    """What we submit for these Pods."""
+    standard = {
+        "cluster": CLUSTER_UID,
+        "scheduler": SCHEDULER,
+        "work": work_id([pod.uid for pod in pods]),
+        "pods": tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)),
+    }
+    return Identity(**{**standard, **fields})  # type: ignore[arg-type]
+
+
+def job(*pods: Pod, state: str = "PENDING", **fields: object) -> Job:
+    """A placeholder of these Pods; `state` is written CANCELLED+COMPLETING."""
+    known = identity(*pods)
+    first = min(pods, key=lambda pod: pod.name)
+    standard = {
+        "job_id": "7",
+        "name": job_name(first.namespace, first.name, work=known.work),
+        "identity": known,
+        "state": frozenset(state.split("+")),
+        "submitted_at": 1,
+        "reason": "Resources" if state == "PENDING" else "",
+        "script": True,
+        "started": True,
+    }
+    return Job(**{**standard, **fields})  # type: ignore[arg-type]
 
 
 def marked(name: str = "n1", **fields: str) -> str:
@@ -85,8 +136,9 @@ def observed(row: Row, order: float | None = None) -> Observed:
 
 def deleted(source: Source, row: Row) -> Deleted:
     """The source's word that the row is gone."""
+    name = row.job_id if isinstance(row, Job) else row.name
     return Deleted(
-        source, getattr(row, "namespace", ""), row.name, getattr(row, "uid", ""), next(_orders)
+        source, getattr(row, "namespace", ""), name, getattr(row, "uid", ""), next(_orders)
     )
 
 
@@ -102,21 +154,35 @@ def listing(source: Source, *rows: Row, begun_s: float = 0.0) -> list[News]:
 
 def source_of(row: Row) -> Source:
     """The source that shows rows of this kind."""
-    return {Node: "nodes", SlurmdPod: "slurmd_pods", SlurmNode: "slurm_nodes"}.get(  # type: ignore[return-value]
-        type(row), "pods"
-    )
+    return SOURCE_OF[type(row)]
+
+
+SOURCE_OF: dict[type, Source] = {
+    Node: "nodes",
+    SlurmdPod: "slurmd_pods",
+    SlurmNode: "slurm_nodes",
+    Pod: "pods",
+    Job: "jobs",
+}
+
+
+def room(name: str = "n1", **fields: object) -> list[Row]:
+    """A host with room: Node kn1, its slurmd Pod, Slurm node n1."""
+    return [node(f"k{name}", offer=OFFER, **fields), slurmd_pod(name), slurm_node(name)]
 
 
 class Core:
     """Graph, rules and policy with a clock that only the test moves."""
 
     def __init__(self, *rows: Row, now: float = 1000.0, listed: bool = True, **chosen: object):
-        configuration = Configuration(**{"cluster_uid": CLUSTER_UID, **chosen})  # type: ignore[arg-type]
+        configuration = Configuration(
+            **{"cluster_uid": CLUSTER_UID, "scheduler": SCHEDULER, **chosen}  # type: ignore[arg-type]
+        )
         self.now = now
         self.graph = Graph(configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
         if listed:
-            for source in ("nodes", "slurmd_pods", "slurm_nodes"):
+            for source in SOURCE_OF.values():
                 self.see(*listing(source, *(r for r in rows if source_of(r) == source)))
         else:
             self.see(*map(observed, rows))
@@ -143,6 +209,16 @@ class Core:
     def confirm(self, source: Source) -> list[Decision]:
         """The source answers that nothing changed."""
         return self.see(Confirmed(source, self.now))
+
+    def work_verdict(self, of: Pod) -> Verdict:
+        """The standing verdict of the Work that the Pod belongs to."""
+        standing = self.reconciler.standing.get(work_key(work_key_of(of)))
+        return standing.verdict if standing else Verdict()
+
+    def work_wants(self, of: Pod, *kinds: type) -> list[Any]:
+        """What is wanted for that Work, of these kinds of action (all where none is named)."""
+        wants = self.work_verdict(of).wants
+        return [want for want in wants if not kinds or isinstance(want, kinds)]
 
     def verdict(self, name: str = "n1") -> Verdict:
         """The standing verdict of a host."""

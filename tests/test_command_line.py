@@ -9,7 +9,7 @@ import pytest
 
 import sunk_sync
 from sunk_sync.__main__ import COMMANDS, main
-from sunk_sync.http import CannotListenError
+from sunk_sync.listening import CannotListenError
 from sunk_sync.settings import ABOUT, Settings, flag_of
 
 Capture = pytest.CaptureFixture[str]

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from sunk_sync.clocks import check_skew, slurmctld_skew_s, span
+from sunk_sync.configuration import Configuration
 from sunk_sync.configure import load
 from sunk_sync.doctor import check_kill_wait, check_permissions, check_token, doctor
 from sunk_sync.facts import (
-    Configuration,
     ListingEnded,
     ListingStarted,
     News,
@@ -443,12 +443,15 @@ async def test_doctor_writes_nothing(servers: Servers, tmp_path: Path) -> None:
     assert posts == {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
 
 
-async def test_doctor_asks_for_the_whole_table_of_permissions(
-    servers: Servers, tmp_path: Path
+@pytest.mark.parametrize("components", [("syncer",), ("syncer", "scheduler")])
+async def test_doctor_asks_for_the_table_of_permissions(
+    servers: Servers, tmp_path: Path, components: tuple[str, ...]
 ) -> None:
-    """The manifests' roles are made from the same one."""
-    _, text = await examined(settings_for(servers.url, tmp_path))
-    places = {(one.where, one.spelled, verb) for one in PERMISSIONS for verb, _ in one.verbs}
+    """The manifests' roles are made from the same one; what does not run needs nothing."""
+    settings = settings_for(servers.url, tmp_path).model_copy(update={"components": components})
+    _, text = await examined(settings)
+    table = [one for one in PERMISSIONS if one.component in components]
+    places = {(one.where, one.spelled, verb) for one in table for verb, _ in one.verbs}
     # In this installation slurmd, work and own are one namespace, so equal questions are one.
     shared = {
         ("slurm" if where in ("slurmd", "work", "own") else where, what, verb)

@@ -29,7 +29,7 @@ def test_before_the_parts_exist_it_lives_and_is_not_ready() -> None:
 
 def test_it_is_ready_once_both_sides_were_listed() -> None:
     """503 until then, naming what is missing."""
-    core = Core(listed=False)
+    core = Core(listed=False, scheduler="")
     health = health_of(core)
     assert not health.ready()[0]
     assert spoken(health)["slurm"] == ("failed", "not listed yet: not listed yet")

@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from sunk_sync import http
 from sunk_sync.forms import Address
-from sunk_sync.http import CannotListenError, Check, Doors, Sources, heartbeat, serve
+from sunk_sync.http import Check, Doors, Sources, heartbeat, serve
+from sunk_sync.listening import CannotListenError
 
 HERE = Address("127.0.0.1", 0)
 SLURM_AWAY = Check("slurm", "degraded", "no answer for 12 s")

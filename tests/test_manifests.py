@@ -18,6 +18,7 @@ WHERE = {
     ("ClusterRole", "sunk-sync"): "cluster",
     ("Role", "sunk-sync-slurmd"): "slurmd",
     ("Role", "sunk-sync-work"): "work",
+    ("Role", "sunk-sync-scheduler"): "work",
     ("Role", "sunk-sync"): "own",
     ("Role", "sunk-sync-events"): "default",
 }
@@ -89,12 +90,32 @@ def test_every_verb_has_its_reason_beside_it() -> None:
 
 
 def test_no_wildcards_and_nothing_that_destroys() -> None:
-    """No `*`, no delete, no update, no Secrets."""
+    """No `*`, no update, no Secrets; delete: nothing but a Pod of the scheduler (P16)."""
+    deletes = []
     for role in roles():
         for rule in role["rules"]:
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
-            assert set(rule["verbs"]) <= READING_AND_MARKING
+            assert set(rule["verbs"]) <= READING_AND_MARKING | {"delete"}
             assert "secrets" not in rule["resources"]
+            if "delete" in rule["verbs"]:
+                deletes.append((role["metadata"]["name"], *rule["resources"]))
+    assert deletes == [("sunk-sync-scheduler", "pods")]
+
+
+def test_what_only_the_scheduler_needs_is_a_role_of_its_own() -> None:
+    """Who runs --components=syncer need not grant any of it."""
+    (role,) = (one for one in roles() if one["metadata"]["name"] == "sunk-sync-scheduler")
+    given = {
+        (rule["apiGroups"][0], rule["resources"][0], verb)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+    }
+    assert given == {
+        (one.group, one.resource, verb)
+        for one in PERMISSIONS
+        for verb, _ in one.verbs
+        if one.component == "scheduler"
+    }
 
 
 def test_every_role_is_bound_to_our_account_alone() -> None:
@@ -149,6 +170,7 @@ def test_the_token_is_a_mounted_folder() -> None:
 def test_the_settings_of_the_deployment_are_right(tmp_path: Path) -> None:
     """Loaded as the process would; ports and probes fit them."""
     (tmp_path / "token").write_text("x")
+    assert container()["env"][-1]["name"] == variable_of("hooks_key_file")
     environment = {one["name"]: one["value"] for one in container()["env"]}
     environment[variable_of("slurm_auth_token_file")] = str(tmp_path / "token")
     settings = load({}, environment, OWN)
@@ -158,6 +180,8 @@ def test_the_settings_of_the_deployment_are_right(tmp_path: Path) -> None:
     ports = {port["name"]: port["containerPort"] for port in container()["ports"]}
     assert ports["metrics"] == settings.metrics_bind_address.port
     assert ports["health"] == settings.health_probe_bind_address.port
+    assert settings.hooks_api_bind_address is not None
+    assert ports["hooks"] == settings.hooks_api_bind_address.port
 
 
 @pytest.mark.parametrize(("probe", "path"), [("liveness", "/livez"), ("readiness", "/readyz")])
@@ -167,11 +191,16 @@ def test_each_probe_asks_its_own_question(probe: str, path: str) -> None:
     assert asked == {"path": path, "port": "health"}
 
 
-def test_the_service_selects_the_pods_of_the_deployment() -> None:
-    """And leads to the port of the metrics."""
-    (service,) = of_kind("Service")
+def test_the_services_select_the_pods_of_the_deployment() -> None:
+    """And lead to the ports of the metrics and of the hooks, these also while not ready."""
+    metrics, hooks = of_kind("Service")
     (deployment,) = of_kind("Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
-    assert service["spec"]["selector"].items() <= labels.items()
-    assert service["spec"]["ports"][0]["targetPort"] == "metrics"
+    for service, port in ((metrics, "metrics"), (hooks, "hooks")):
+        assert service["spec"]["selector"].items() <= labels.items()
+        assert service["spec"]["ports"][0]["targetPort"] == port
+    assert hooks["spec"]["publishNotReadyAddresses"] is True
+    settings = load({}, {}, OWN)
+    where = f"{hooks['metadata']['name']}.{hooks['metadata']['namespace']}.svc"
+    assert settings.hooks_address == f"http://{where}:{hooks['spec']['ports'][0]['port']}"
     assert labels["app.kubernetes.io/component"] != "slurmd"

@@ -61,7 +61,7 @@ def test_every_setting_says_what_it_means_and_what_its_default_is() -> None:
 def test_defaults_of_the_contract() -> None:
     """What stands in design.md §6, with the own namespace known."""
     settings = load({}, {}, "tenant-slurm")
-    assert settings.components == ("syncer",)
+    assert settings.components == ("syncer", "scheduler")
     assert settings.watch_namespace == settings.slurmd_namespace == ("tenant-slurm",)
     assert settings.scheduler_name == "tenant-slurm-slurm"
     assert settings.slurm_api_base == ("http://slurm-restd:6820",)
@@ -206,7 +206,7 @@ def test_all_mistakes_of_all_sources_are_told_at_once(file: Path) -> None:
         ("dry-run", "perhaps", "true or false"),
         ("max-drains-per-minute", "-1", "whole number"),
         ("max-drains-per-minute", "many", "whole number"),
-        ("components", "scheduler", "only syncer exists yet"),
+        ("components", "scheduler", "rest on syncer: name it too"),
         ("components", "synced", "none of syncer, scheduler"),
         ("components", "syncer,", "without empty entries"),
         ("cluster-name", "a/b", "label value"),
@@ -226,6 +226,21 @@ def test_all_mistakes_of_all_sources_are_told_at_once(file: Path) -> None:
         ("slurm-user-name", "a\nb", "no control characters"),
         ("kubeconfig", "/nowhere/kubeconfig", "cannot be read: No such file"),
         ("slurm-auth-token-file", "/nowhere/token", "cannot be read: No such file"),
+        ("user-policy", "/nowhere/users.yaml", "cannot be read: No such file"),
+        ("user-policy", "", "path of a file"),
+        ("gres-map", "nvidia.com/gpu", "KEY=VALUE"),
+        ("gres-map", "cpu=gpu", "extended resource"),
+        ("gres-map", "nvidia.com/gpu=gpu:a:b", "a GRES of Slurm"),
+        ("gres-map", "a/b=gpu,a/b=-", "a/b stands there twice"),
+        ("gpu-types", "A100=a b", "LABELVALUE=TYPE"),
+        ("gpu-types", "A100=a,A100=b", "A100 stands there twice"),
+        ("priority-map", "high=account=x", "PRIORITYCLASS=qos=NAME"),
+        ("priority-map", "high=priority=-1", "PRIORITYCLASS=priority=NUMBER"),
+        ("priority-map", "high=priority=4294967294", "PRIORITYCLASS=priority=NUMBER"),
+        ("priority-map", "high=qos", "PRIORITYCLASS=qos=NAME"),
+        ("priority-map", "high=qos=a,high=qos=b", "high=qos stands there twice"),
+        ("unsupported", "warn", "'ignore' or 'refuse'"),
+        ("termination-offset", "soon", "30s, 1m30s"),
     ],
 )
 def test_wrong_values(key: str, value: str, allowed: str) -> None:
@@ -290,7 +305,96 @@ def test_values_of_the_file_are_read_as_written(file: Path) -> None:
 def test_a_mapping_of_the_file_is_the_comma_list_of_the_flag(file: Path) -> None:
     """`gres-map` and its like."""
     file.write_text("gres-map:\n  nvidia.com/gpu: gpu\n  rdma/*: '-'\n")
-    assert load({"config": str(file)}, {}).gres_map == "nvidia.com/gpu=gpu,rdma/*=-"
+    expected = (("nvidia.com/gpu", "gpu"), ("rdma/*", "-"))
+    assert load({"config": str(file)}, {}).gres_map == expected
+    assert load({"gres-map": "nvidia.com/gpu=gpu, rdma/*=-"}, {}).gres_map == expected
+
+
+def test_P6_P9_what_is_asked_of_slurm_for_gpus_and_classes(file: Path) -> None:
+    """Flags and file say the same; a class may ask for several things."""
+    file.write_text(
+        "priority-map: [high=qos=urgent, high=partition=fast]\ngpu-types: {A100_PCIE_80GB: a100}\n"
+    )
+    flags = {
+        "priority-map": "high=qos=urgent,high=partition=fast",
+        "gpu-types": "A100_PCIE_80GB=a100",
+    }
+    for settings in (load({"config": str(file)}, {}), load(flags, {})):
+        assert settings.priority_map == (("high", "qos", "urgent"), ("high", "partition", "fast"))
+        assert settings.gpu_types == (("A100_PCIE_80GB", "a100"),)
+    assert load({"priority-map": "a=priority=7"}, {}).priority_map == (("a", "priority", 7),)
+    assert load({"gres-map": ""}, {}).gres_map == ()
+
+
+def test_P5_a_table_of_users_is_read_at_start(tmp_path: Path) -> None:
+    """Namespaces and ranges of uids, and `*` for the rest."""
+    table = tmp_path / "users.yaml"
+    table.write_text("a: 1001\nb: [7, 2000-2999]\nc: 1, 3-4\n'*': '*'\n")
+    policy = load({"user-policy": str(table)}, {}).user_policy
+    assert policy is not None
+    assert policy.path == str(table)
+    assert policy.table == (
+        ("*", ((0, 2147483646),)),
+        ("a", ((1001, 1001),)),
+        ("b", ((7, 7), (2000, 2999))),
+        ("c", ((1, 1), (3, 4))),
+    )
+
+
+def test_P5_every_mistake_of_a_table_of_users_is_a_line(tmp_path: Path) -> None:
+    """With the flag, the line and what is allowed."""
+    table = tmp_path / "users.yaml"
+    table.write_text("A_b: 1\nb: alice\nc: 9-3\nd: 2147483647\ne:\nf: {a: 1}\nf: 1\nok: 5\n")
+    told = mistakes_of({"user-policy": str(table)})
+    places = [1, 2, 3, 4, 5, 6, 7]
+    assert [f"line {place}: " in line for place, line in zip(places, told, strict=True)] == (
+        [True] * 7
+    )
+    assert all(line.startswith("--user-policy (SUNK_SYNC_USER_POLICY, ") for line in told)
+    assert "twice" in told[-1]
+    assert "[1001, 2000-2999]" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "must be a mapping"),
+        (b"- a", "must be a mapping"),
+        (b"a: [1", "line 1: not YAML"),
+        (b"\xff", "not UTF-8"),
+        (b"#" * (1 << 20) + b"##", "larger than 1 MiB"),
+        (b"a: " + b"[" * 5000, "not YAML"),
+    ],
+)
+def test_P5_tables_of_users_that_cannot_be_used(tmp_path: Path, content: bytes, why: str) -> None:
+    """A service that ran without its table would let everybody be anybody."""
+    table = tmp_path / "users.yaml"
+    table.write_bytes(content)
+    mistake = one_mistake_of({"user-policy": str(table)})
+    assert mistake.startswith("--user-policy (")
+    assert why in mistake
+
+
+@given(st.binary(max_size=40))
+def test_P5_any_bytes_are_a_table_of_users_or_mistakes(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    """Never another error."""
+    table = tmp_path_factory.getbasetemp() / "users.yaml"
+    table.write_bytes(content)
+    try:
+        load({"user-policy": str(table)}, {})
+    except SettingsError:
+        return
+
+
+@given(st.sampled_from(["gres-map", "gpu-types", "priority-map"]), st.text(max_size=30))
+def test_any_text_is_a_map_or_a_mistake(key: str, text: str) -> None:
+    """Never another error."""
+    try:
+        load({key: text}, {})
+    except SettingsError:
+        return
 
 
 def test_a_key_without_value_and_a_key_given_twice_are_mistakes(file: Path) -> None:
@@ -365,11 +469,29 @@ def test_unknown_variables_are_mistakes_but_service_links_are_not() -> None:
 
 def test_later_settings_are_accepted_and_known_to_be_without_effect() -> None:
     """One log line names what was set in vain; what was not set is not named."""
-    settings = load({"gate": "on", "components": "syncer,scheduler", "dry-run": "true"}, {})
-    assert settings.without_effect == ("--gate", "--components=scheduler")
+    settings = load({"leader-elect": "true", "components": "syncer,nodes", "dry-run": "true"}, {})
+    assert settings.without_effect == ("--leader-elect", "--components=nodes")
     assert load({}, {}).without_effect == ()
     assert "dry_run" not in LATER
-    assert "lost_job" in LATER
+    assert "leader_elect" in LATER
+
+
+def test_the_address_of_the_hooks_is_that_of_the_manifests_unless_given() -> None:
+    """Compute nodes ask under it."""
+    assert load({}, {}, "slurm").hooks_address == "http://sunk-sync-hooks.slurm.svc:8000"
+    flags = {"hooks-api-bind-address": ":9000"}
+    assert load(flags, {}, "a").hooks_address == "http://sunk-sync-hooks.a.svc:9000"
+    given = {"hooks-url": "https://hooks.example:1/"}
+    assert load(given, {}).hooks_address == "https://hooks.example:1"
+
+
+@pytest.mark.parametrize(
+    "given", ["hooks:8000", "ftp://x", "http://x/$(id)", "http://x 1", "http://x'", "http://"]
+)
+def test_the_address_of_the_hooks_means_nothing_to_a_shell(given: str) -> None:
+    """It is written into batch scripts."""
+    (mistake,) = mistakes_of({"hooks-url": given})
+    assert "allowed is http://HOST:PORT or https://HOST:PORT" in mistake
 
 
 def test_settings_are_frozen() -> None:

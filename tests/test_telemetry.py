@@ -14,14 +14,7 @@ from prometheus_client import generate_latest
 from sunk_sync import actions as act
 from sunk_sync import logs as logs_module
 from sunk_sync.exchange import Exchange
-from sunk_sync.facts import (
-    Condition,
-    Confirmed,
-    ListingEnded,
-    ListingStarted,
-    Lost,
-    Reference,
-)
+from sunk_sync.facts import Condition, Confirmed, ListingEnded, ListingStarted, Lost, Reference
 from sunk_sync.logs import LineWriter, Logs, clean
 from sunk_sync.metrics import SPECS, count_slurm_nodes
 from sunk_sync.telemetry import Telemetry
@@ -131,6 +124,14 @@ def test_a_refusal_is_a_warning_with_their_answer(bench: Bench) -> None:
     (line,) = bench.lines()
     assert (line["level"], line["outcome"]) == ("warning", "refused")
     assert line["why"] == "drained by root: bad DIMM"
+
+
+def test_an_answer_of_the_gate_that_came_too_late_is_a_line_too(bench: Bench) -> None:
+    """Whom the job had to wait for, and why the answer was not taken."""
+    answer = act.AnswerGate(1, "n1", go=False, why="Pod ns/a")
+    bench.telemetry.wrote(answer, act.Refused(answer, "the call has ended"), BECAUSE, 0.1)
+    (line,) = bench.lines()
+    assert (line["waits_for"], line["why"]) == ("Pod ns/a", "the call has ended")
 
 
 def test_one_trouble_of_a_thousand_hosts_is_one_line_a_minute(bench: Bench) -> None:

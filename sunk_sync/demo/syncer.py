@@ -121,6 +121,7 @@ def settings_for(*, kubeconfig: str, slurm_address: str) -> Settings:
         "node-not-ready-grace": "1s",
         "metrics-bind-address": f"{LOCAL}:{_free_port()}",
         "health-probe-bind-address": f"{LOCAL}:{_free_port()}",
+        "hooks-api-bind-address": f"{LOCAL}:{_free_port()}",
     }
     return load(flags, {}, NAMESPACE)
 

@@ -75,16 +75,17 @@ _POD_SPEC = {
 
 
 def _pod(an_object: Object) -> Object:
-    spec = an_object.get("spec", {})
+    spec = _without_empty(an_object.get("spec", {}), ("schedulingGates",))
     if not all(name in spec for name in _POD_SPEC) or "securityContext" not in spec:
         spec = {**_POD_SPEC, "securityContext": {}, **spec}
-    containers = spec.get("containers") or []
-    made = [_container(one) for one in containers]
-    if any(one is not other for one, other in zip(made, containers, strict=True)):
-        spec = {**spec, "containers": made}
+    for part in ("containers", "initContainers"):
+        containers = spec.get(part) or []
+        made = [_container(one) for one in containers]
+        if any(one is not other for one, other in zip(made, containers, strict=True)):
+            spec = {**spec, part: made}
     status = _with_conditions(an_object.get("status", {}), _POD_CONDITION)
     if "qosClass" not in status:
-        status = {**status, "qosClass": _quality(containers)}
+        status = {**status, "qosClass": _quality(spec)}
     return {**an_object, "spec": spec, "status": status}
 
 
@@ -98,6 +99,10 @@ _CONTAINER = {
 def _container(one: Object) -> Object:
     if any("protocol" not in port for port in one.get("ports", ())):
         one = {**one, "ports": [{"protocol": "TCP", **port} for port in one["ports"]]}
+    resources = one.get("resources") or {}
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if not limits.keys() <= requests.keys():
+        one = {**one, "resources": {**resources, "requests": {**limits, **requests}}}
     if "imagePullPolicy" in one and all(name in one for name in _CONTAINER):
         return one
     image = str(one.get("image", ""))
@@ -146,7 +151,23 @@ def _admitted_pod(pod: Object) -> Object:
         "preemptionPolicy": "PreemptLowerPriority",
     }
     spec["tolerations"] = _tolerations(spec.get("tolerations", []))
-    return {**pod, "spec": spec, "status": {"phase": "Pending", **pod["status"]}}
+    return {**pod, "spec": spec, "status": {"phase": "Pending", **_gated(pod)}}
+
+
+def _gated(pod: Object) -> Object:
+    """The status, with the reason why nobody may schedule the Pod yet."""
+    status: Object = pod["status"]
+    if not pod["spec"].get("schedulingGates"):
+        return status
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+    return {**status, "conditions": [*status.get("conditions", []), condition]}
 
 
 def _tolerations(given: list[Object]) -> list[Object]:
@@ -166,13 +187,16 @@ def _tolerations(given: list[Object]) -> list[Object]:
     return [*given, *added]
 
 
-def _quality(containers: list[Object]) -> str:
-    wants = [one.get("resources", {}) for one in containers]
-    if not any(want.get("requests") or want.get("limits") for want in wants):
+def _quality(spec: Object) -> str:
+    """Of a spec whose requests are filled in; only cpu and memory count, and not zero."""
+    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    wants = [(_wanted(one, "requests"), _wanted(one, "limits")) for one in containers]
+    if not any(requests or limits for requests, limits in wants):
         return "BestEffort"
-    alike = all(
-        {"cpu", "memory"} <= want.get("limits", {}).keys()
-        and want.get("requests", want["limits"]) == want["limits"]
-        for want in wants
-    )
+    alike = all(len(limits) == 2 and requests == limits for requests, limits in wants)
     return "Guaranteed" if alike else "Burstable"
+
+
+def _wanted(container: Object, part: str) -> Object:
+    amounts = (container.get("resources") or {}).get(part) or {}
+    return {name: amounts[name] for name in ("cpu", "memory") if amounts.get(name, "0") != "0"}

@@ -43,7 +43,12 @@ _POD_SPEC = (
     " additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set"
     " to 1 if it was previously negative)"
 )
-_MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
+_MUTABLE = (
+    "activeDeadlineSeconds",
+    "schedulingGates",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+)
 
 
 def check_new(kind: Kind, an_object: Object) -> None:
@@ -52,7 +57,7 @@ def check_new(kind: Kind, an_object: Object) -> None:
     name = metadata.get("name", "")
     causes = [*_name(kind, name), *_metadata(metadata)]
     if kind.name == "Pod":
-        causes += _containers(an_object["spec"])
+        causes += [*_containers(an_object["spec"]), *_gates(an_object["spec"])]
     if kind.name == "Event":
         causes += _event(an_object)
     if causes:
@@ -138,9 +143,19 @@ def _containers(spec: Object) -> list[Cause]:
     ]
 
 
+def _gates(spec: Object) -> list[Cause]:
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        why = "cannot be set until all schedulingGates have been cleared"
+        return [forbidden("spec.nodeName", why)]
+    return []
+
+
 def _pod_spec(old: Object, new: Object) -> list[Cause]:
     if missing := _containers(new):
         return missing
+    gates = new.get("schedulingGates") or []
+    if any(gate not in (old.get("schedulingGates") or []) for gate in gates):
+        return [forbidden("spec.schedulingGates", "only deletion is allowed")]
     if _frozen(old) == _frozen(new):
         return []
     return [forbidden("spec", _POD_SPEC)]

@@ -241,6 +241,8 @@ class Writes:
         pod, given = stored.an_object, _metadata(binding)
         self._check_uid(place, stored, given.get("uid", ""))
         why = ""
+        if pod["spec"].get("schedulingGates"):
+            why = f"pod {place.name} has non-empty .spec.schedulingGates"
         if pod["spec"].get("nodeName"):
             why = f'pod {place.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
         if "deletionTimestamp" in pod["metadata"]:

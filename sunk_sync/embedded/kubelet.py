@@ -6,15 +6,20 @@ Knobs are annotations, of a Pod or (for all its Pods) of its Node; the Pod's own
     embedded/end-delay-s    seconds from deletionTimestamp to gone (default 0; inf: never)
     embedded/run-s          seconds from Running to the end of the containers (default: never)
     embedded/exit-code      how the containers end by themselves (default 0: Succeeded)
+
+A Pod whose requests do not fit beside those of the Node's other Pods is turned away: phase Failed,
+reason OutOfcpu or its like.
 """
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 
 from sunk_sync.embedded.kube_agenda import Agenda, Clock, Task
 from sunk_sync.embedded.kube_kinds import NODES, PODS, Key, Object
 from sunk_sync.embedded.kube_patch import strategic
 from sunk_sync.embedded.kube_place import DeleteOptions, Place
+from sunk_sync.embedded.kube_room import rejection, requests_of
 from sunk_sync.embedded.kube_schema import SHAPES
 from sunk_sync.embedded.kube_store import Change, Store
 from sunk_sync.embedded.kube_writes import Writes
@@ -26,7 +31,7 @@ RUN = PREFIX + "run-s"
 EXIT_CODE = PREFIX + "exit-code"
 MANAGER = "kubelet"
 
-STEPS = ("start", "run", "end")
+STEPS = ("start", "reject", "run", "end")
 _READY_KINDS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 _RUNNING_KINDS = ("PodReadyToStartContainers", "Ready", "ContainersReady")
 
@@ -49,6 +54,8 @@ class Kubelet:
         self._since: dict[tuple[str, str], float] = {}
         """When a step of a Pod (by uid) was first seen."""
         self._pods_on: defaultdict[str, set[Key]] = defaultdict(set)
+        self._let_in: set[Key] = set()
+        """Bound Pods for which there was room."""
         self._silent: set[str] = set()
         self._addresses = 0
         store.listen(PODS, self._hear_pod)
@@ -69,6 +76,7 @@ class Kubelet:
         self._plan(change.key, pod)
 
     def _forget(self, key: Key, uid: str) -> None:
+        self._let_in.discard(key)
         for step in STEPS:
             self._since.pop((step, uid), None)
             self._agenda.cancel(Task(step, key, uid))
@@ -94,6 +102,7 @@ class Kubelet:
         for uid_step in list(self._since):
             del self._since[uid_step]
         self._pods_on.clear()
+        self._let_in.clear()
         for key, stored in self._store.rows(PODS).items():
             node_name = stored.an_object["spec"].get("nodeName", "")
             if node_name:
@@ -110,6 +119,8 @@ class Kubelet:
         if due is None:
             return
         step, delay_s = due
+        if step == "start" and self._turns_away(key, pod):
+            step, delay_s = "reject", 0.0
         since_s = self._since.setdefault((step, uid), self._clock.now_s)
         if math.isinf(delay_s):
             self._agenda.cancel(Task(step, key, uid))
@@ -132,6 +143,27 @@ class Kubelet:
             return "run", float(knobs[RUN])
         return None
 
+    def _turns_away(self, key: Key, pod: Object) -> Object | None:
+        """The status of a Pod for which there is no room; None: it is let in, if not already."""
+        if key in self._let_in:
+            return None
+        node_name = pod["spec"]["nodeName"]
+        node = self._store.get(NODES, f"/{node_name}")
+        room = node.an_object["status"].get("allocatable", {}) if node else {}
+        beside = map(requests_of, self._living_on(node_name))
+        away = rejection(requests_of(pod), beside=beside, allocatable=room)
+        if away is None:
+            self._let_in.add(key)
+        return away
+
+    def _living_on(self, node_name: str) -> Iterator[Object]:
+        """Pods that hold something of the Node, until their containers have ended."""
+        for key in self._pods_on[node_name]:
+            stored = self._store.get(PODS, key)
+            phase = stored.an_object["status"].get("phase", "Pending") if stored else ""
+            if stored and (phase == "Running" or (phase == "Pending" and key in self._let_in)):
+                yield stored.an_object
+
     # Acting
 
     def act(self, task: Task) -> None:
@@ -142,6 +174,8 @@ class Kubelet:
         pod = stored.an_object
         if task.what == "start":
             self._start(pod)
+        elif task.what == "reject":
+            self._reject(task.name, pod)
         elif task.what == "run":
             self._finish(pod)
         else:
@@ -161,6 +195,14 @@ class Kubelet:
             "containerStatuses": _containers(pod, {"running": {"startedAt": now}}),
         }
         self._patch_status(pod, status)
+
+    def _reject(self, key: Key, pod: Object) -> None:
+        """None of its containers ever runs, unless room came free in the same moment."""
+        away = self._turns_away(key, pod)
+        if away is None:
+            self._plan(key, pod)
+        else:
+            self._patch_status(pod, {**away, "startTime": self._clock.text()})
 
     def _finish(self, pod: Object) -> None:
         """The containers have ended; the Pod stays until somebody deletes it."""

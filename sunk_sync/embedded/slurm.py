@@ -9,16 +9,21 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm_agenda import Agenda
+from sunk_sync.embedded.slurm_array import Target, targets
+from sunk_sync.embedded.slurm_calls import Call
+from sunk_sync.embedded.slurm_change import JobUpdate, updated_job
 from sunk_sync.embedded.slurm_daemons import Daemons
-from sunk_sync.embedded.slurm_job import Job, JobRequest
+from sunk_sync.embedded.slurm_job import Job, JobRequest, has_script
 from sunk_sync.embedded.slurm_memory import Loss, Memory, Setup, Slurmd
 from sunk_sync.embedded.slurm_names import NamesError, named
 from sunk_sync.embedded.slurm_node import DEAF, Node, NodeSpec, counted, new_node
 from sunk_sync.embedded.slurm_release import (
     BUSY_NODES,
     DUPLICATE_NODE,
+    INVALID_JOB,
     INVALID_NAME,
     NO_REASON,
+    NO_REQUEUE,
     NOT_DYNAMIC,
     SlurmError,
 )
@@ -193,10 +198,78 @@ class SlurmWorld:
         self.advance(now_s)
         return self._scheduler.submit(request)
 
-    def cancel(self, job_id: int, *, now_s: float) -> SlurmError | None:
-        """`scancel`."""
+    def allocate(self, request: JobRequest, *, now_s: float) -> int | SlurmError:
+        """`salloc --immediate`: the id of a job that runs; else a FAILED one may be left."""
         self.advance(now_s)
-        return self._scheduler.cancel(job_id)
+        return self._scheduler.allocate(request)
+
+    def cancel(self, job_id: int, *, now_s: float) -> SlurmError | None:
+        """`scancel`: of an array all tasks."""
+        self.advance(now_s)
+        found = targets(self._memory.jobs, str(job_id))
+        refused = [self._scheduler.cancel(target) for target in found]
+        return next(filter(None, refused), None) if found else INVALID_JOB
+
+    def cancel_target(self, target: Target) -> SlurmError | None:
+        """One job, or one waiting task, at the second that was reached."""
+        return self._scheduler.cancel(target)
+
+    def update_job(
+        self, job_id: int, update: JobUpdate, *, now_s: float, user: str = "root"
+    ) -> SlurmError | None:
+        """`scontrol update jobid=…`: one job; of an array only what has its id."""
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        if job is None:
+            return INVALID_JOB
+        changed = updated_job(job, update, memory=self._memory, user=user)
+        if isinstance(changed, SlurmError):
+            return changed
+        self._memory.put_job(changed)
+        if changed.request.time_limit_min != job.request.time_limit_min:
+            self._scheduler.life.note_limit(changed)
+        self._scheduler.look()
+        return None
+
+    def suspend_job(self, job_id: int, *, now_s: float) -> None:
+        """`scontrol suspend`, of a job that runs."""
+        job = self._running(job_id, now_s, state="RUNNING")
+        if job is not None:
+            self._scheduler.life.suspend(job)
+
+    def resume_job(self, job_id: int, *, now_s: float) -> None:
+        """`scontrol resume`, of a job that is suspended."""
+        job = self._running(job_id, now_s, state="SUSPENDED")
+        if job is not None:
+            self._scheduler.life.resume_job(job)
+
+    def requeue_job(self, job_id: int, *, now_s: float) -> SlurmError | None:
+        """`scontrol requeue`: only a batch job that allows it."""
+        job = self._running(job_id, now_s, state="RUNNING")
+        if job is None or job.request.kind != "batch" or not job.request.requeue:
+            return NO_REQUEUE
+        self._scheduler.life.requeue(job)
+        return None
+
+    # --- gates and scripts, see slurm_calls
+
+    def take_calls(self) -> Sequence[Call]:
+        """What slurmctld and scripts told since the last time, in order."""
+        return self._memory.calls.take()
+
+    def release_gate(self, job_id: int, *, now_s: float, passes: bool = True) -> None:
+        """PrologSlurmctld exits; without `passes` with a failure. Nothing where no gate is."""
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        if job is not None:
+            self._scheduler.life.release_gate(job, passes=passes)
+
+    def exit_script(self, job_id: int, *, now_s: float, code: int = 0) -> None:
+        """The script of an acted job exits, by itself or because it was told to."""
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        if job is not None:
+            self._scheduler.life.exit_script(job, code)
 
     # --- people: daemons
 
@@ -236,6 +309,8 @@ class SlurmWorld:
         """Slurmctld is back; nodes are UNKNOWN until their slurmd register."""
         self.advance(now_s)
         self.controller_up = True
+        self._memory.started_s = self._memory.epoch_s
+        scripts = [job for job in self._memory.jobs.values() if has_script(job)]
         self._memory.lose(lose_state)
         for node in list(self._memory.nodes.values()):
             self._memory.put(self._configured(node))
@@ -243,6 +318,7 @@ class SlurmWorld:
         self._scheduler = Scheduler(self._memory, self._agenda)
         self._daemons = Daemons(self._memory, self._agenda, self._scheduler)
         self._scheduler.resume()
+        self._scheduler.life.kill_orphans(scripts)
         self._daemons.ping_soon(self._memory.knobs.register_after_s)
 
     def restart(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
@@ -251,6 +327,11 @@ class SlurmWorld:
         self.start_controller(now_s=now_s, lose_state=lose_state)
 
     # --- inside
+
+    def _running(self, job_id: int, now_s: float, *, state: str) -> Job | None:
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        return job if job is not None and job.state == state else None
 
     def _said(self, names: str, state: str, *, reason: str, now_s: float) -> SlurmError | None:
         if not reason:

@@ -74,11 +74,43 @@ def refusal(error: SlurmError, description: str, *, source: str) -> Complaint:
     }
 
 
-def _refuse_shape(body: Body, given: object) -> None:
-    body.fatal = True
+def refuse_shape(given: object, source: str) -> Complaint:
+    """An entry of `errors`: an object was expected there."""
     text = f"Rejecting {_slurm_type(given)} when dictionary expected"
     error = SlurmError(9209, "Data parser expected a dictionary or object")
-    body.errors.append(refusal(error, text, source="#/"))
+    return refusal(error, text, source=source)
+
+
+def refuse_flag(word: object, source: str) -> Complaint:
+    """An entry of `errors`: no such flag."""
+    error = SlurmError(9207, "Data parser unable to parse invalid flag")
+    return refusal(error, f'Unknown flag "{word}"', source=source)
+
+
+def refuse_integer(value: object, source: str) -> Complaint:
+    """An entry of `errors`: a number was expected there."""
+    return refusal(CONVERSION, f"Expected integer but got {_json(value)}", source=source)
+
+
+def unknown_field(source: str, value: object, *, message: str) -> Complaint:
+    """An entry of `warnings`: the last name in `source` is no field of this message."""
+    name = source.rstrip("/").rpartition("/")[2]
+    text = f'Ignoring unknown field "{name}" of type {_slurm_type(value)} in DATA_PARSER_{message}'
+    return warning(text, source)
+
+
+def read_words(path: str, value: Any, *, warnings: list[Complaint]) -> str | None:
+    """A text where a text belongs; numbers become one, with a warning. None: it is none."""
+    if value is not None and not isinstance(value, str):
+        warnings.append(mistyped(path, value, wanted="string"))
+    if value is None or isinstance(value, list | dict):
+        return None
+    return value if isinstance(value, str) else _json(value)
+
+
+def _refuse_shape(body: Body, given: object) -> None:
+    body.fatal = True
+    body.errors.append(refuse_shape(given, "#/"))
 
 
 def _read_field(body: Body, name: str, value: Any, *, version: str) -> None:
@@ -109,9 +141,8 @@ def _read_state(body: Body, value: Any, version: str) -> None:
     found = [str(word).upper() for word in words]
     for index, word in enumerate(words):
         if found[index] not in known:
-            error = SlurmError(9207, "Data parser unable to parse invalid flag")
             source = f"#/state[{index}]/" if isinstance(value, list) else "#/state/"
-            body.errors.append(refusal(error, f'Unknown flag "{word}"', source=source))
+            body.errors.append(refuse_flag(word, source))
     if found:
         alone = len(set(found)) == 1 and found[0] in known
         body.fields["state"] = found[0] if alone else "?"
@@ -119,7 +150,7 @@ def _read_state(body: Body, value: Any, version: str) -> None:
 
 def _read_names(body: Body, value: Any) -> None:
     if not isinstance(value, list):
-        body.warnings.append(_mistyped("name", value, "array", "list"))
+        body.warnings.append(mistyped("name", value, wanted="array"))
     words = [str(word) for word in value] if isinstance(value, list) else [str(value)]
     try:
         expanded(words)
@@ -136,14 +167,14 @@ def _read_text(body: Body, name: str, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, str):
-        body.warnings.append(_mistyped(name, value, "string", "string"))
+        body.warnings.append(mistyped(name, value, wanted="string"))
     if not isinstance(value, list | dict):
         body.fields[name] = value if isinstance(value, str) else _json(value)
 
 
 def _read_features(body: Body, name: str, value: Any) -> None:
     if not isinstance(value, list):
-        body.warnings.append(_mistyped(name, value, "array", "list"))
+        body.warnings.append(mistyped(name, value, wanted="array"))
         value = str(value).split(",")
     if value:
         body.fields[_ACTIVE[name]] = tuple(str(each) for each in value)
@@ -157,19 +188,29 @@ def _read_weight(body: Body, value: Any) -> None:
     try:
         body.fields["weight"] = int(value) % 2**32
     except (TypeError, ValueError):
-        text = f"Expected integer but got {_json(value)}"
-        body.errors.append(refusal(CONVERSION, text, source="#/weight/"))
+        body.errors.append(refuse_integer(value, "#/weight/"))
         body.fatal = True
 
 
-def _mistyped(name: str, value: Any, wanted: str, slurm_wanted: str) -> Complaint:
+def no_integer(path: str, value: Any) -> Complaint:
+    """An entry of `warnings`: a whole number was expected there."""
     return warning(
-        f"Expected OpenAPI type={wanted} (Slurm type={slurm_wanted}) but got OpenAPI "
+        f"Expected OpenAPI type=integer format=int32 (Slurm type=64 bit integer) but got OpenAPI "
+        f"type={_type(value)} (Slurm type={_slurm_type(value)}): {_json(value)}",
+        f"#/{path}/",
+    )
+
+
+def mistyped(name: str, value: Any, *, wanted: str) -> Complaint:
+    """An entry of `warnings`: another type was expected there."""
+    return warning(
+        f"Expected OpenAPI type={wanted} (Slurm type={_SLURM_TYPES[wanted]}) but got OpenAPI "
         f"type={_type(value)} (Slurm type={_slurm_type(value)}): {_json(value)}",
         f"#/{name}/",
     )
 
 
+_SLURM_TYPES: Final = {"array": "list", "string": "string"}
 _KINDS: Final = (
     (bool, "boolean", "boolean"),
     (int, "integer", "64 bit integer"),

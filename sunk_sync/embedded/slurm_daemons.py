@@ -58,7 +58,7 @@ class Daemons:
     def settle(self, node: Node) -> None:
         """After an update: its jobs are gone if it is DOWN, reboots and power actions begin."""
         if node.base == "DOWN" and (node.running or node.ending):
-            self._scheduler.fail_node(node.name)
+            self._scheduler.life.fail_node(node.name)
         if node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
             self._begin_soon(node.name)
         self._scheduler.look()
@@ -83,7 +83,7 @@ class Daemons:
                 **said,
             )
         )
-        self._scheduler.fail_node(name)
+        self._scheduler.life.fail_node(name)
 
     def _silent(self, name: str) -> Node | None:
         slurmd = self._memory.slurmds.get(name)

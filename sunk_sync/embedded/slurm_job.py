@@ -1,44 +1,76 @@
-"""One job as slurmctld knows it, and which jobs may start where. Pure values.
+"""One job as slurmctld knows it. Pure values."""
 
-Everything that decides when and where a job runs goes through `plan_starts`.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from sunk_sync.embedded.slurm_node import Node, is_fit
+from sunk_sync.embedded.slurm_gres import Gres
+from sunk_sync.embedded.slurm_node import Node
 
-STARTS_MAX: Final = 100
-"""Jobs that one tick of the scheduler looks at (default_queue_depth)."""
+Kind = Literal["batch", "allocation", "external"]
+"""Only a batch job has a process on its node, and can be requeued."""
+
+ALIVE: Final = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
+ON_NODES: Final = frozenset({"RUNNING", "SUSPENDED"})
 
 
 class JobRequest(Struct, frozen=True, kw_only=True):
-    """What a user asks for. CPUs and memory are per node."""
+    """What a user asks for. CPUs, memory and gres are per node."""
 
     name: str = "job"
     user: str = "root"
+    """Who asks; the job is `user_id`'s."""
+    user_id: int | None = None
+    """None: the id of `user`."""
+    group_id: int = 0
     partition: str = ""
     """Empty: the default one."""
     nodes: int = 1
+    any_of: bool = False
+    """`nodes` was asked for: it may be fewer than `required_nodes`, then any of them will do."""
     cpus: int = 1
+    cpus_per_task: int = 1
+    tasks: int = 0
+    """In all; 0: one for each node."""
+    tasks_per_node: int = 0
     memory_mb: int = 0
     """0: all of the node's."""
+    tres_per_node: str = ""
+    """As it was asked for: `gres/gpu:2`."""
     exclusive: bool = False
     """Whole nodes."""
+    shared: str = ""
+    """In Slurm's spelling; `none` goes with `exclusive`."""
     required_nodes: tuple[str, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    prefer: str = ""
     duration_s: float | None = 600.0
     """How long it runs; None: until it is cancelled."""
     ending_s: float | None = None
     """How long it stays COMPLETING; None: as the cluster's jobs do."""
+    exit_code: int = 0
+    """Of its script."""
+    acted: bool = False
+    """Its script is played from outside: SlurmWorld.exit_script ends it."""
+    time_limit_min: int | None = None
+    """None: none."""
     requeue: bool = True
     """It waits again where its node fails."""
     priority: int = 1
-    kind: str = "batch"
+    """0: held."""
+    kind: Kind = "batch"
     comment: str = ""
+    admin_comment: str = ""
     extra: str = ""
+    account: str = ""
+    qos: str = ""
+    directory: str = ""
+    array: tuple[int, ...] = ()
+    """Task ids; empty: no array."""
+    array_most: int = 0
+    """So many tasks at a time; 0: all."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -50,18 +82,50 @@ class Job(Struct, frozen=True, kw_only=True):
     state: str = "PENDING"
     """Base state; COMPLETING is told by `ending`."""
     ending: bool = False
+    lingers: bool = False
+    """While it is ending: its script is still on its nodes."""
+    configuring: bool = False
+    """Allocated, but PrologSlurmctld has not answered."""
     state_reason: str = "None"
+    state_description: str = ""
     nodes: tuple[str, ...] = ()
     """Where it runs or ran last."""
+    gres: tuple[Gres, ...] = ()
+    """What it has on each of them."""
     submitted_s: float = 0.0
+    eligible_s: float = 0.0
+    """Not to be started before."""
     started_s: float | None = None
     ended_s: float | None = None
+    preempted_s: float | None = None
+    """Its preemption has begun; while it is RUNNING this is its grace."""
+    ends_by_s: float | None = None
+    """When its grace is over."""
     restarts: int = 0
+    exit_code: int = 0
+    array_id: int = 0
+    """0: of no array."""
+    task: int | None = None
+    """None: of no array, or still one record for all that wait."""
+    waiting_tasks: tuple[int, ...] = ()
+    """Tasks of an array that this one record stands for."""
+
+    @property
+    def held(self) -> bool:
+        """Not to be started until somebody releases it."""
+        return self.state == "PENDING" and self.request.priority == 0
+
+
+def has_script(job: Job) -> bool:
+    """A process of it is on its nodes."""
+    alive = job.state in ON_NODES and not job.configuring
+    return job.request.kind == "batch" and (alive or job.lingers)
 
 
 def states_of(job: Job) -> Sequence[str]:
     """As slurmrestd spells it."""
-    return (job.state, "COMPLETING") if job.ending else (job.state,)
+    flags = ("COMPLETING",) if job.ending else ("CONFIGURING",) if job.configuring else ()
+    return (job.state, *flags)
 
 
 def needed_cpus(request: JobRequest, node: Node) -> int:
@@ -71,62 +135,4 @@ def needed_cpus(request: JobRequest, node: Node) -> int:
 
 def needed_memory_mb(request: JobRequest, node: Node) -> int:
     """Memory that the request takes of this node."""
-    return node.spec.memory_mb if request.exclusive else request.memory_mb or node.spec.memory_mb
-
-
-class Start(Struct, frozen=True):
-    """A job that starts now, and where."""
-
-    job: Job
-    nodes: tuple[Node, ...]
-
-
-def plan_starts(
-    queue: Iterable[Job], members: Mapping[str, Sequence[Node]]
-) -> tuple[Sequence[Start], Sequence[Job]]:
-    """Which jobs of the queue start now, and which were looked at and wait.
-
-    `members`: partition → its nodes. First fit in order of priority, then of submission; a job
-    that waits lets others pass (as backfill does for what is short enough).
-    """
-    starts: list[Start] = []
-    waiting: list[Job] = []
-    taken: dict[str, tuple[int, int]] = {}
-    ordered = sorted(queue, key=lambda job: (-job.request.priority, job.job_id))
-    for job in ordered[:STARTS_MAX]:
-        nodes = _fitting(job.request, members.get(job.partition, ()), taken)
-        if nodes is None:
-            waiting.append(job)
-            continue
-        starts.append(Start(job, nodes))
-        for node in nodes:
-            cpus, memory_mb = taken.get(node.name, (0, 0))
-            cpus += needed_cpus(job.request, node)
-            taken[node.name] = (cpus, memory_mb + needed_memory_mb(job.request, node))
-    return starts, waiting
-
-
-def _fitting(
-    request: JobRequest, nodes: Sequence[Node], taken: Mapping[str, tuple[int, int]]
-) -> tuple[Node, ...] | None:
-    found: list[Node] = []
-    wanted = max(request.nodes, len(request.required_nodes))
-    for node in sorted(nodes, key=lambda node: node.weight) if request.nodes else ():
-        if request.required_nodes and node.name not in request.required_nodes:
-            continue
-        if _has_room(request, node, taken.get(node.name, (0, 0))):
-            found.append(node)
-        if len(found) == wanted:
-            return tuple(found)
-    return None
-
-
-def _has_room(request: JobRequest, node: Node, taken: tuple[int, int]) -> bool:
-    cpus_left = node.spec.cpus - node.cpus_used - taken[0]
-    memory_left_mb = node.spec.memory_mb - node.memory_used_mb - taken[1]
-    return (
-        is_fit(node)
-        and set(request.features) <= set(node.active_features)
-        and needed_cpus(request, node) <= cpus_left
-        and needed_memory_mb(request, node) <= memory_left_mb
-    )
+    return request.memory_mb or node.spec.memory_mb

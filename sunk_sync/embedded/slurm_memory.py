@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sunk_sync.embedded.slurm_calls import Calls
 from sunk_sync.embedded.slurm_job import Job, JobRequest
 from sunk_sync.embedded.slurm_node import DEAF, Node, NodeSpec, new_node
 from sunk_sync.embedded.slurm_release import RELEASES, Release
@@ -19,6 +20,12 @@ class Partition(Struct, frozen=True, kw_only=True):
     name: str
     nodes: tuple[str, ...] = ()
     default: bool = False
+    tier: int = 1
+    """PriorityTier: jobs of a higher one come first, and push out those of a lower one."""
+    preempt_mode: Literal["OFF", "CANCEL", "REQUEUE"] = "OFF"
+    """What becomes of its jobs then."""
+    grace_s: float = 0.0
+    """GraceTime: how long they are let run after that was decided."""
 
 
 class Knobs(Struct, frozen=True, kw_only=True):
@@ -32,6 +39,10 @@ class Knobs(Struct, frozen=True, kw_only=True):
     reconfigure_forgets_comments: bool = False
     """The real ones keep comment and extra; True for a rehearsal of losing them."""
     schedule_every_s: float = 1.0
+    backfill_every_s: float = 30.0
+    """Jobs behind one that waits are tried only then (bf_interval)."""
+    limits_every_s: float = 30.0
+    """Time limits and graces are looked at so often, counted from the start of slurmctld."""
     ping_every_s: float = 100.0
     """Pings of silent nodes (SlurmdTimeout / 3)."""
     slurmd_timeout_s: float = 300.0
@@ -47,6 +58,12 @@ class Knobs(Struct, frozen=True, kw_only=True):
     ending_s: float = 0.2
     """How long a job is COMPLETING."""
     kill_wait_s: float = 30.0
+    prolog_slurmctld: bool = False
+    """Every allocation calls a gate and waits for its answer (slurm_calls)."""
+    epilog_slurmctld: bool = False
+    """Every end is told."""
+    acted_script: str = ""
+    """Batch scripts that contain this text are played from outside; empty: none."""
     min_job_age_s: float = 300.0
     """Jobs that ended are forgotten then."""
     boot_s: float = 60.0
@@ -99,10 +116,13 @@ class Memory:
         self.nodes: dict[str, Node] = {}
         self.jobs: dict[int, Job] = {}
         self.slurmds: dict[str, Slurmd] = {}
+        self.calls = Calls()
         self.unsettled: set[str] = set()
         """Nodes that a ping or a registration would change."""
         self.next_job_id = 1
         self.now_s = now_s
+        self.started_s = self.epoch_s
+        """Wall clock when slurmctld was started last."""
         self.partitions_changed_s = self.jobs_changed_s = self.nodes_changed_s = self.epoch_s
         self._wake = wake
         self._saved: _Saved | None = None
@@ -134,6 +154,12 @@ class Memory:
         del self.nodes[name]
         self.unsettled.discard(name)
         self._nodes_changed()
+
+    def take_id(self) -> int:
+        """The id of the next job."""
+        self.about_to_change()
+        self.next_job_id += 1
+        return self.next_job_id - 1
 
     def put_job(self, job: Job) -> None:
         """A job as it is from now on."""
@@ -203,15 +229,22 @@ class Memory:
         return nodes
 
 
+def partition_of(request: JobRequest, memory: Memory) -> str:
+    """The partition that it names, or the default one."""
+    default = next((each.name for each in memory.partitions.values() if each.default), "")
+    return request.partition or default
+
+
 def pending(request: JobRequest, memory: Memory) -> Job:
     """The next job of the table."""
-    memory.about_to_change()
-    default = next((each.name for each in memory.partitions.values() if each.default), "")
-    job = Job(
-        job_id=memory.next_job_id,
+    job_id = memory.take_id()
+    return Job(
+        job_id=job_id,
         request=request,
-        partition=request.partition or default,
+        partition=partition_of(request, memory),
         submitted_s=memory.now_s,
+        eligible_s=memory.now_s,
+        array_id=job_id if request.array else 0,
+        waiting_tasks=request.array,
+        state_reason="None" if request.priority else "JobHeldUser",
     )
-    memory.next_job_id += 1
-    return job

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sunk_sync.embedded.slurm_gres import Gres
 from sunk_sync.embedded.slurm_release import Release
 
 Base = Literal["IDLE", "DOWN", "UNKNOWN", "FUTURE"]
@@ -69,6 +70,7 @@ class Node(Struct, frozen=True, kw_only=True):
     """Jobs that are COMPLETING here."""
     cpus_used: int = 0
     memory_used_mb: int = 0
+    gres_used: Gres = ()
     listed_cpus: int = 0
     """Used CPUs as they were at the last listing of all nodes: slurmctld counts only then."""
     listed_memory_mb: int = 0
@@ -107,7 +109,8 @@ def state_of(node: Node) -> Sequence[str]:
 
 
 def _base_of(node: Node) -> str:
-    if 0 < node.listed_cpus < node.spec.cpus:
+    held = node.listed_memory_mb and not node.listed_cpus and node.base == "IDLE"
+    if 0 < node.listed_cpus < node.spec.cpus or held:
         return "MIXED"
     return "ALLOCATED" if node.running and node.base == "IDLE" else node.base
 

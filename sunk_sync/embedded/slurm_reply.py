@@ -15,6 +15,8 @@ from sunk_sync.embedded.wire import Answer, Question
 _STATUS: Final[Mapping[int, int]] = {0: 200, -1: 500, 1: 500, 1007: 511, 1800: 502, 2017: 404}
 _PARSER: Final = range(9000, 9300)
 """slurmrestd's own numbers: 500."""
+_FAILURES: Final = frozenset({11, 2187, 2189})
+"""Numbers for which 26.05 has no status of their own: 500."""
 
 
 class SlurmAnswer(Answer, frozen=True, kw_only=True):
@@ -76,10 +78,11 @@ class Replies:
         *,
         errors: Sequence[Complaint] = (),
         warnings: Sequence[Complaint] = (),
+        status: int = 0,
     ) -> SlurmAnswer:
-        """Some payload, with or without errors."""
+        """Some payload, with or without errors; `status` 0: what the errors say."""
         shape = {**payload, "meta": self._meta(asked), "errors": errors, "warnings": warnings}
-        return self._sent(asked, shape, self._status(errors))
+        return self._sent(asked, shape, status or self._status(errors))
 
     def wrote(
         self,
@@ -136,7 +139,7 @@ class Replies:
         if not errors:
             return 200
         first = errors[0]["error_number"]
-        if first in _PARSER or first == self._release.invalid_power.number == 2187:
+        if first in _PARSER or first in _FAILURES:
             return 500
         return _STATUS.get(first, self._release.refused_status)
 

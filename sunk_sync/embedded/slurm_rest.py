@@ -8,6 +8,7 @@ import msgspec
 from sunk_sync.embedded.slurm import SlurmWorld
 from sunk_sync.embedded.slurm_release import NO_CONTROLLER, UNAUTHENTICATED
 from sunk_sync.embedded.slurm_reply import Asked, Replies, SlurmAnswer
+from sunk_sync.embedded.slurm_rest_changes import ChangeRoutes
 from sunk_sync.embedded.slurm_rest_jobs import JobRoutes
 from sunk_sync.embedded.slurm_rest_nodes import NodeRoutes
 from sunk_sync.embedded.slurm_status import openapi_shape
@@ -27,8 +28,9 @@ class SlurmRest:
         self._versions = world.setup.release.versions
         self._replies = Replies(world.memory)
         nodes, jobs = NodeRoutes(world, self._replies), JobRoutes(world, self._replies)
-        self._whole = _whole_paths(nodes, jobs)
-        self._named = _named_paths(nodes, jobs)
+        changes = ChangeRoutes(world, self._replies)
+        self._whole = {**_whole_paths(nodes, jobs), **_changing_paths(changes)}
+        self._named = _named_paths(nodes, jobs, changes)
 
     def answer(self, question: Question, now_s: float) -> SlurmAnswer:
         """What slurmrestd says to it; the world has then reached `now_s`."""
@@ -70,7 +72,6 @@ def _whole_paths(nodes: NodeRoutes, jobs: JobRoutes) -> Mapping[tuple[str, str],
         ("GET", "partitions"): nodes.partitions,
         ("GET", "jobs"): jobs.jobs,
         ("GET", "jobs/state"): jobs.jobs_state,
-        ("POST", "job/submit"): jobs.submit,
         ("GET", "ping"): jobs.ping,
         ("GET", "diag"): jobs.diag,
         ("GET", "conf"): jobs.conf,
@@ -78,12 +79,23 @@ def _whole_paths(nodes: NodeRoutes, jobs: JobRoutes) -> Mapping[tuple[str, str],
     }
 
 
-def _named_paths(nodes: NodeRoutes, jobs: JobRoutes) -> Mapping[tuple[str, str], _Route]:
+def _changing_paths(changes: ChangeRoutes) -> Mapping[tuple[str, str], _Route]:
+    return {
+        ("DELETE", "jobs"): changes.cancel,
+        ("POST", "job/submit"): changes.submit,
+        ("POST", "job/allocate"): changes.allocate,
+    }
+
+
+def _named_paths(
+    nodes: NodeRoutes, jobs: JobRoutes, changes: ChangeRoutes
+) -> Mapping[tuple[str, str], _Route]:
     return {
         ("GET", "node"): nodes.node,
         ("POST", "node"): nodes.post_node,
         ("DELETE", "node"): nodes.delete_node,
         ("GET", "partition"): nodes.partition,
-        ("GET", "job"): jobs.job,
-        ("DELETE", "job"): jobs.cancel,
+        ("GET", "job"): jobs.checked(jobs.job),
+        ("DELETE", "job"): jobs.checked(changes.cancel_one),
+        ("POST", "job"): jobs.checked(changes.update),
     }

@@ -1,22 +1,35 @@
 """What slurmrestd answers about jobs, and about slurmctld itself."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
 from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_body import Complaint, refusal, warning
-from sunk_sync.embedded.slurm_job import JobRequest
-from sunk_sync.embedded.slurm_release import INVALID_JOB, NO_CONTROLLER, UNSPECIFIED, SlurmError
+from sunk_sync.embedded.slurm_array import family
+from sunk_sync.embedded.slurm_body import refusal, warning
+from sunk_sync.embedded.slurm_job import Job
+from sunk_sync.embedded.slurm_job_shape import job_shape, job_state_shapes
+from sunk_sync.embedded.slurm_release import (
+    BAD_QUERY,
+    INVALID_JOB,
+    NO_CONTROLLER,
+    UNSPECIFIED,
+    SlurmError,
+)
 from sunk_sync.embedded.slurm_reply import Asked, Replies, SlurmAnswer
-from sunk_sync.embedded.slurm_shapes import UNSET, job_shape, job_state_shape, number
+from sunk_sync.embedded.slurm_shapes import number
 from sunk_sync.embedded.slurm_status import conf_shape, diag_shape, ping_shape
-from sunk_sync.embedded.slurm_submit import read_job
 
-NOT_AVAILABLE: Final = "Required node not available (down, drained or reserved)"
 JOB_ID_MAX: Final = 67_043_328
 """slurmrestd itself refuses to ask for more (MaxJobId)."""
+_WHOLE_ARRAY: Final = warning(
+    "Job array Ids are not currently supported for job searches. Showing all jobs in array "
+    "instead.",
+    "_handle_job_get",
+)
+_is_id = re.compile(r"[0-9]+(?:_[0-9]+)?").fullmatch
 
 
 class JobRoutes:
@@ -34,62 +47,34 @@ class JobRoutes:
         if asked.trouble is not None:
             text = "Unable to query jobs"
             return self._no_jobs(asked, asked.trouble, text, source="slurm_load_jobs()")
-        every = self._world.jobs.values()
-        records = [msgspec.json.encode(job_shape(job, memory=self._memory)) for job in every]
+        records = self._records(self._world.jobs.values(), asked)
         none = () if records else (warning("Zero jobs to dump", ""),)
         return self._replies.listed(asked, "jobs", records=records, warnings=none)
 
     def jobs_state(self, asked: Asked) -> SlurmAnswer:
         """GET /jobs/state/."""
         if asked.trouble is None:
-            jobs = [job_state_shape(job) for job in self._world.jobs.values()]
+            jobs = [
+                shape
+                for job in self._asked_for(asked)
+                for shape in job_state_shapes(job, asked.version)
+            ]
             return self._replies.told(asked, {"jobs": jobs})
         error, source = _unspecified(asked.trouble), "slurm_load_job_state()"
         told = refusal(error, "Unable to query job states", source=source)
         return self._replies.told(asked, {"jobs": None}, errors=[told])
 
     def job(self, asked: Asked) -> SlurmAnswer:
-        """GET /job/{id}."""
-        if (rejected := self._rejected(asked)) is not None:
-            return rejected
-        known = self._world.jobs.get(int(asked.name)) if asked.name.isdecimal() else None
+        """GET /job/{id}; with the id of an array all its tasks, also where one task is named."""
+        known = self._world.jobs.get(int(asked.name.partition("_")[0]))
         if asked.trouble is None and known is not None:
-            record = msgspec.json.encode(job_shape(known, memory=self._memory))
-            return self._replies.listed(asked, "jobs", records=[record])
+            found = family(self._world.jobs, known)
+            told = [_WHOLE_ARRAY] if "_" in asked.name else []
+            records = self._records(found, asked)
+            return self._replies.listed(asked, "jobs", records=records, warnings=told)
         error = _unspecified(asked.trouble or INVALID_JOB)
         text = f"Unable to query JobId={asked.name}"
         return self._no_jobs(asked, error, text, source="_handle_job_get")
-
-    def submit(self, asked: Asked) -> SlurmAnswer:
-        """POST /job/submit; see slurm_submit for what is read of it."""
-        text, source = "Batch job submission failed", "slurm_submit_batch_job()"
-        request = read_job(asked.question.body, user=asked.user)
-        if request is None:
-            return self._replies.unreadable_body()
-        job_id: int | SlurmError | None = asked.trouble
-        if job_id is None:
-            job_id = self._world.submit(request, now_s=self._world.now_s)
-        if isinstance(job_id, SlurmError):
-            return self._replies.failed(asked, job_id, text=text, source=source)
-        payload = {"job_id": job_id, "step_id": "batch", "job_submit_user_msg": ""}
-        warnings = (
-            _cannot_start(text=NOT_AVAILABLE, source=source) if self._blocked(request) else []
-        )
-        return self._replies.told(asked, payload, warnings=warnings)
-
-    def cancel(self, asked: Asked) -> SlurmAnswer:
-        """DELETE /job/{id}: 200 also for a job that is not there."""
-        if (rejected := self._rejected(asked)) is not None:
-            return rejected
-        if asked.trouble is not None:
-            away = asked.trouble == NO_CONTROLLER
-            error = SlurmError(1, "Operation not permitted") if away else asked.trouble
-            told = refusal(error, "Signal request failed", source="slurm_kill_jobs()")
-            return self._replies.told(asked, {"status": []}, errors=[told])
-        job_id = int(asked.name) if asked.name.isdecimal() else 0
-        refused = self._world.cancel(job_id, now_s=self._world.now_s)
-        status = [] if refused is None else [_refused(asked.name, refused)]
-        return self._replies.told(asked, {"status": status})
 
     # --- slurmctld itself
 
@@ -121,17 +106,36 @@ class JobRoutes:
         self._world.reconfigure(now_s=self._world.now_s)
         return self._replies.wrote(asked)
 
+    def checked(self, route: Callable[[Asked], SlurmAnswer]) -> Callable[[Asked], SlurmAnswer]:
+        """The route, asked only for what can be a job's id."""
+
+        def checked(asked: Asked) -> SlurmAnswer:
+            return self._rejected(asked) or route(asked)
+
+        return checked
+
     def _rejected(self, asked: Asked) -> SlurmAnswer | None:
-        """A number that no job can have is not even asked for."""
-        if not asked.name.isdecimal() or int(asked.name) <= JOB_ID_MAX:
+        """What no job can have as its id is not even asked for."""
+        if not _is_id(asked.name):
+            text = "Rejecting request. Failure parsing parameters"
+            told = refusal(BAD_QUERY, text, source="op_handler_job")
+            return self._replies.wrote(asked, errors=[told], status=422)
+        if int(asked.name.partition("_")[0]) <= JOB_ID_MAX:
             return None
         text = f"Invalid JobID={asked.name} rejected"
         return self._replies.failed(asked, INVALID_JOB, text=text, source="op_handler_job")
 
-    def _blocked(self, request: JobRequest) -> bool:
-        """Nodes that it must have are down or drained."""
-        nodes = (self._world.nodes[name] for name in request.required_nodes)
-        return any(node.base != "IDLE" or node.flags & {"DRAIN", "FAIL"} for node in nodes)
+    def _asked_for(self, asked: Asked) -> Iterable[Job]:
+        """All, or with `?job_id=` one; of an array all tasks."""
+        word = asked.question.query.get("job_id", "")
+        if not _is_id(word):
+            return self._world.jobs.values()
+        known = self._world.jobs.get(int(word.partition("_")[0]))
+        return () if known is None else family(self._world.jobs, known)
+
+    def _records(self, jobs: Iterable[Job], asked: Asked) -> Sequence[bytes]:
+        every = (job_shape(job, asked.version, memory=self._memory) for job in jobs)
+        return [msgspec.json.encode(shape) for shape in every]
 
     def _no_jobs(self, asked: Asked, error: SlurmError, text: str, *, source: str) -> SlurmAnswer:
         payload = {"jobs": [], "last_backfill": number(0), "last_update": number(0)}
@@ -139,20 +143,6 @@ class JobRoutes:
         return self._replies.told(asked, payload, errors=[told])
 
 
-def _cannot_start(*, text: str, source: str) -> Sequence[Complaint]:
-    said = f"Job submission resulted in non-zero return code: {text}"
-    return [warning(said, source), warning(text, source)]
-
-
 def _unspecified(error: SlurmError) -> SlurmError:
     """Some reads do not say that slurmctld is down."""
     return UNSPECIFIED if error == NO_CONTROLLER else error
-
-
-def _refused(job_id: str, error: SlurmError) -> Mapping[str, Any]:
-    return {
-        "error": {"string": error.text, "code": error.number, "message": error.text},
-        "step_id": job_id,
-        "job_id": UNSET,
-        "federation": {"sibling": ""},
-    }

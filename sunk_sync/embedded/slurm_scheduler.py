@@ -1,197 +1,259 @@
-"""The life of jobs: queued, started at a tick, ended, COMPLETING, forgotten."""
+"""Who starts when: the queue, its ticks, and who is pushed out for whom."""
 
-from collections.abc import Callable
+from collections.abc import Container, Mapping, Sequence
 from math import floor
+from operator import attrgetter
+from typing import Final
 
 from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm_agenda import Agenda
-from sunk_sync.embedded.slurm_job import (
-    Job,
-    JobRequest,
-    Start,
-    needed_cpus,
-    needed_memory_mb,
-    plan_starts,
+from sunk_sync.embedded.slurm_array import Target
+from sunk_sync.embedded.slurm_check import (
+    impossible,
+    invalid,
+    is_ahead,
+    is_kept_out,
+    no_room,
+    refused_now,
+    wants_whole_partition,
 )
+from sunk_sync.embedded.slurm_fit import fitting, victims_of
+from sunk_sync.embedded.slurm_job import ALIVE, Job, JobRequest
+from sunk_sync.embedded.slurm_life import Life
 from sunk_sync.embedded.slurm_memory import Memory, pending
-from sunk_sync.embedded.slurm_node import Node, without_reason
+from sunk_sync.embedded.slurm_names import ranged
+from sunk_sync.embedded.slurm_node import Node
 from sunk_sync.embedded.slurm_release import (
-    INVALID_JOB,
-    INVALID_NAME,
-    INVALID_PARTITION,
     JOB_DONE,
+    NO_CONFIGURATION,
+    NOT_AVAILABLE,
     SlurmError,
+)
+
+_weight = attrgetter("weight")
+STARTS_MAX: Final = 100
+"""Jobs that one tick of the scheduler looks at (default_queue_depth)."""
+OUT_TEXT: Final = (
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 )
 
 
 class Scheduler:
-    """Starts and ends jobs; the only one who writes to the table of jobs."""
+    """Puts jobs into the table and starts them."""
 
     def __init__(self, memory: Memory, agenda: Agenda) -> None:
         self._memory = memory
         self._agenda = agenda
-        self._tick_noted = False
+        self.life = Life(memory, agenda, look=self.look, look_late=self._look_late)
+        self._tick_noted = self._backfill_noted = False
+        self._blocked, self._reserved = set[str](), set[str]()
+        """Partitions and nodes that somebody waits for, in this tick."""
 
     def submit(self, request: JobRequest) -> int | SlurmError:
         """A new job in the queue; its id."""
+        error = invalid(request, self._memory, user=request.user)
+        if error is not None:
+            return error
         job = pending(request, self._memory)
-        if job.partition not in self._memory.partitions:
-            return INVALID_PARTITION
-        if not set(request.required_nodes) <= self._memory.nodes.keys():
-            return INVALID_NAME
-        self._memory.put_job(job)
+        if not job.held and impossible(job, self._memory) is not None:
+            return NO_CONFIGURATION
+        self._memory.put_job(replace(job, state_reason=self._first_reason(job)))
         self.look()
         return job.job_id
 
-    def cancel(self, job_id: int) -> SlurmError | None:
-        """End it; a job that has ended is an error."""
-        job = self._memory.jobs.get(job_id)
-        if job is None:
-            return INVALID_JOB
-        if job.state not in ("PENDING", "RUNNING"):
-            return JOB_DONE
-        self._finish(job, "CANCELLED")
-        return None
+    def allocate(self, request: JobRequest) -> int | SlurmError:
+        """A job that runs at once; one that cannot leaves a FAILED record.
 
-    def fail_node(self, name: str, *, reason: str = "NodeDown") -> None:
-        """Its node is lost: every job there ends or waits again, on all its nodes at once."""
-        for job in list(self._memory.jobs.values()):
-            if name not in job.nodes:
-                continue
-            if job.state == "RUNNING":
-                self._finish(job, "NODE_FAIL", reason=reason, at_once=True)
-            elif job.ending:
-                self._end(job.job_id, job.started_s)(self._memory.now_s)
+        Jobs that it may push out are pushed, though it is refused.
+        """
+        memory = self._memory
+        error = invalid(request, memory, user=request.user)
+        if error is not None:
+            return error
+        job = pending(request, memory)
+        error = refused_now(job, memory, queue=self._queue())
+        nodes = None if error is not None else fitting(request, self._nodes(job))
+        if nodes is not None:
+            self.life.start(job, nodes)
+            return job.job_id
+        if error is None:
+            self._push_out(job)
+        failed = replace(job, started_s=memory.now_s)
+        self.life.finish(failed, "FAILED", reason="BadConstraints")
+        return error or no_room(job, memory)
+
+    def cancel(self, target: Target) -> SlurmError | None:
+        """End it; a job that has ended is an error."""
+        job = target.job
+        if job.state not in ALIVE:
+            return JOB_DONE
+        left = tuple(task for task in job.waiting_tasks if task != target.task)
+        if target.task is None:
+            reason = job.state_reason if job.state == "PENDING" else "None"
+            self.life.finish(job, "CANCELLED", reason=reason)
+        elif left:
+            self._memory.put_job(replace(job, waiting_tasks=left))
+        else:
+            self.life.finish(replace(job, waiting_tasks=()), "CANCELLED")
+        return None
 
     def look(self) -> None:
         """Something changed that may let a job start: look at the next tick."""
         if self._tick_noted or not any(job.state == "PENDING" for job in self._queue()):
             return
         self._tick_noted = True
-        every_s = self._memory.knobs.schedule_every_s
-        self._agenda.note((floor(self._memory.now_s / every_s) + 1) * every_s, self._tick)
+        self._agenda.note(self._next(self._memory.knobs.schedule_every_s), self._tick)
+
+    def _look_late(self) -> None:
+        if any(job.state == "PENDING" for job in self._memory.jobs.values()):
+            self._note_backfill()
 
     def resume(self) -> None:
-        """After a start of slurmctld: what it knew of ends is to be noted anew."""
-        self._tick_noted = False
-        for job in self._memory.jobs.values():
-            if job.state == "RUNNING":
-                self._note_end(job)
-            elif job.ending:
-                self._agenda.note(self._memory.now_s, self._end(job.job_id, job.started_s))
+        """After a start of slurmctld."""
+        self.life.resume()
         self.look()
+
+    def _first_reason(self, job: Job) -> str:
+        """What slurmctld finds when it looks at a new job: it starts later all the same."""
+        if job.held:
+            return "JobHeldUser"
+        if any(is_ahead(each, job, memory=self._memory) for each in self._queue()):
+            return "Priority"
+        return "None" if fitting(job.request, self._nodes(job)) else "Resources"
 
     def _queue(self) -> list[Job]:
         return [job for job in self._memory.jobs.values() if job.state == "PENDING"]
 
+    def _next(self, every_s: float) -> float:
+        return (floor(self._memory.now_s / every_s) + 1) * every_s
+
     def _tick(self, now_s: float) -> None:
         del now_s
         self._tick_noted = False
-        queue = self._queue()
-        members = self._memory.members(job.partition for job in queue)
-        starts, waiting = plan_starts(queue, members)
-        for start in starts:
-            self._start(start)
-        for job in waiting:
-            if job.state_reason != "Resources":
-                self._memory.put_job(replace(job, state_reason="Resources"))
+        self._run(backfills=False)
 
-    def _start(self, start: Start) -> None:
-        names = tuple(node.name for node in start.nodes)
-        job = replace(
-            start.job,
-            state="RUNNING",
-            state_reason="None",
-            nodes=names,
-            started_s=self._memory.now_s,
-        )
-        self._memory.put_job(job)
-        for name in names:
-            self._memory.put(without_reason(self._charged(self._memory.nodes[name], job, 1)))
-        self._note_end(job)
+    def _backfill(self, now_s: float) -> None:
+        del now_s
+        self._backfill_noted = False
+        self._run(backfills=True)
 
-    def _note_end(self, job: Job) -> None:
-        if job.request.duration_s is None or job.started_s is None:
-            return
-        began_s = job.started_s
+    def _run(self, *, backfills: bool) -> None:
+        """In order of tiers, priorities and submission; who waits keeps others off its nodes.
 
-        def end(now_s: float) -> None:
-            del now_s
-            known = self._memory.jobs.get(job.job_id)
-            if known is not None and known.state == "RUNNING" and known.started_s == began_s:
-                self._finish(known, "COMPLETED")
-
-        self._agenda.note(began_s + job.request.duration_s, end)
-
-    def _finish(self, job: Job, state: str, *, reason: str = "None", at_once: bool = False) -> None:
-        """It runs no more. `at_once`: nothing of it is left on its nodes."""
-        ran = job.state == "RUNNING"
-        again = state == "NODE_FAIL" and job.request.requeue
-        self._memory.put_job(
-            replace(
-                job,
-                state="PENDING" if again else state,
-                state_reason="None" if again else reason,
-                ending=ran and not at_once,
-                nodes=() if again else job.nodes,
-                restarts=job.restarts + again,
-                ended_s=self._memory.now_s,
-            )
-        )
-        for name in job.nodes if ran else ():
-            self._release(name, job, ending=0 if at_once else 1)
-        if ran and not at_once:
-            due_s = self._memory.now_s + self._ending_s(job)
-            self._agenda.note(due_s, self._end(job.job_id, job.started_s))
-        self._note_forgetting(job.job_id)
-        self.look()
-
-    def _ending_s(self, job: Job) -> float:
-        asked_s = job.request.ending_s
-        longest_s = self._memory.knobs.kill_wait_s
-        return min(self._memory.knobs.ending_s if asked_s is None else asked_s, longest_s)
-
-    def _end(self, job_id: int, began_s: float | None) -> Callable[[float], None]:
-        """Nothing of it is left on its nodes any more."""
-
-        def end(now_s: float) -> None:
-            del now_s
-            job = self._memory.jobs.get(job_id)
-            if job is None or not job.ending or job.started_s != began_s:
-                return
-            self._memory.put_job(replace(job, ending=False))
-            for name in job.nodes:
-                node = self._memory.nodes.get(name)
-                if node is not None:
-                    self._memory.put(replace(node, ending=max(node.ending - 1, 0)))
+        A backfill lets pass whatever fits: what is ahead waits for jobs without an end in sight.
+        """
+        self._blocked, self._reserved = set[str](), set[str]()
+        looked = 0
+        for job in self._ready():
+            rest: Job | None = job
+            while rest is not None and looked < STARTS_MAX:
+                looked += 1
+                nodes = self._fitting(rest)
+                if nodes is None:
+                    self._wait(rest, keeps=not backfills)
+                    break
+                rest = self._started(rest, nodes)
+        if looked >= STARTS_MAX:
             self.look()
+        if self._blocked or self._reserved:
+            self._note_backfill()
 
-        return end
+    def _fitting(self, job: Job) -> tuple[Node, ...] | None:
+        if job.partition in self._blocked:
+            return None
+        nodes = self._nodes(job)
+        if self._reserved:
+            nodes = [node for node in nodes if node.name not in self._reserved]
+        return fitting(job.request, nodes)
 
-    def _release(self, name: str, job: Job, *, ending: int) -> None:
-        node = self._memory.nodes.get(name)
-        if node is not None:
-            freed = self._charged(node, job, -1)
-            self._memory.put(
-                replace(freed, ending=freed.ending + ending, last_busy_s=self._memory.epoch_s)
-            )
+    def _started(self, job: Job, nodes: tuple[Node, ...]) -> Job | None:
+        """It runs; what is left of the record of an array. Its last task keeps the record's id."""
+        if not job.waiting_tasks:
+            self.life.start(job, nodes)
+            return None
+        task, *more = job.waiting_tasks
+        if not more:
+            self.life.start(replace(job, task=task, waiting_tasks=()), nodes)
+            return None
+        number = self._memory.take_id()
+        rest = replace(job, waiting_tasks=tuple(more))
+        self._memory.put_job(rest)
+        self.life.start(replace(job, job_id=number, task=task, waiting_tasks=()), nodes)
+        return rest
 
-    def _charged(self, node: Node, job: Job, sign: int) -> Node:
-        return replace(
-            node,
-            running=node.running + sign,
-            cpus_used=node.cpus_used + sign * needed_cpus(job.request, node),
-            memory_used_mb=node.memory_used_mb + sign * needed_memory_mb(job.request, node),
-            last_busy_s=self._memory.epoch_s,
+    def _wait(self, job: Job, *, keeps: bool) -> None:
+        """Why, and whom it keeps waiting too."""
+        out = is_kept_out(job, self._memory)
+        if out:
+            down = [name for name in out if self._memory.nodes[name].base == "DOWN"]
+            text = f"UnavailableNodes:{ranged(down)}" if down else "May be reserved for other job"
+            return self._say(job, "ReqNodeNotAvail", f"ReqNodeNotAvail, {text}")
+        if job.partition in self._blocked:
+            return self._say(job, "Priority")
+        if no_room(job, self._memory) == NOT_AVAILABLE:
+            return self._say(job, "Resources", OUT_TEXT)
+        self._say(job, "Resources")
+        self._push_out(job)
+        if keeps and wants_whole_partition(job):
+            self._blocked.add(job.partition)
+            self._reserved |= {node.name for node in self._nodes(job)}
+        elif keeps:
+            self._reserved |= set(job.request.required_nodes)
+        return None
+
+    def _say(self, job: Job, reason: str, text: str = "") -> None:
+        known = self._memory.jobs.get(job.job_id, job)
+        if (known.state_reason, known.state_description) != (reason, text):
+            said = replace(known, state_reason=reason, state_description=text)
+            self._memory.put_job(said)
+
+    def _push_out(self, job: Job) -> None:
+        partitions = self._memory.partitions
+        tier = partitions[job.partition].tier
+        weak = {
+            name
+            for name, each in partitions.items()
+            if each.tier < tier and each.preempt_mode != "OFF"
+        }
+        if not weak:
+            return
+        found = victims_of(job, self._nodes(job), running=self._running(weak))
+        for victim in found or ():
+            partition = partitions[victim.partition]
+            if victim.preempted_s is None:
+                mode, grace_s = partition.preempt_mode, partition.grace_s
+                self.life.preempt(victim, mode=mode, grace_s=grace_s)
+
+    def _running(self, partitions: Container[str]) -> Mapping[str, Sequence[Job]]:
+        """By node; those that are pushed out already come first."""
+        every = self._memory.jobs.values()
+        jobs = [job for job in every if job.state == "RUNNING" and job.partition in partitions]
+        jobs.sort(key=lambda job: (job.preempted_s is None, job.request.priority, job.job_id))
+        found: dict[str, list[Job]] = {}
+        for job in jobs:
+            for name in job.nodes:
+                found.setdefault(name, []).append(job)
+        return found
+
+    def _nodes(self, job: Job) -> Sequence[Node]:
+        """Of its partition, light ones first."""
+        members = self._memory.members([job.partition])[job.partition]
+        return sorted(members, key=_weight)
+
+    def _ready(self) -> Sequence[Job]:
+        now_s, partitions = self._memory.now_s, self._memory.partitions
+        ready = [
+            job
+            for job in self._queue()
+            if not job.ending and job.request.priority and job.eligible_s <= now_s
+        ]
+        return sorted(
+            ready,
+            key=lambda job: (-partitions[job.partition].tier, -job.request.priority, job.job_id),
         )
 
-    def _note_forgetting(self, job_id: int) -> None:
-        def forget(now_s: float) -> None:
-            job = self._memory.jobs.get(job_id)
-            if job is None or job.ended_s is None or job.state in ("PENDING", "RUNNING"):
-                return
-            if now_s - job.ended_s >= self._memory.knobs.min_job_age_s:
-                self._memory.drop_job(job_id)
-
-        self._agenda.note(self._memory.now_s + self._memory.knobs.min_job_age_s, forget)
+    def _note_backfill(self) -> None:
+        if not self._backfill_noted:
+            self._backfill_noted = True
+            self._agenda.note(self._next(self._memory.knobs.backfill_every_s), self._backfill)

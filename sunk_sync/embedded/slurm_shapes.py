@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.embedded.slurm_job import Job, states_of
+from sunk_sync.embedded.slurm_gres import configured
 from sunk_sync.embedded.slurm_memory import Memory, Partition
 from sunk_sync.embedded.slurm_names import ranged
 from sunk_sync.embedded.slurm_node import Node, NodeSpec, state_of
@@ -128,7 +128,7 @@ def _changing(node: Node, release: Release) -> Shape:
         "active_features": node.active_features,
         "weight": node.weight,
         "gres": node.gres,
-        "gres_used": f"{node.gres.rpartition(':')[0]}:0" if node.gres else "",
+        "gres_used": _used(node),
         "boot_time": number(node.boot_s),
         "slurmd_start_time": number(node.slurmd_start_s),
         "last_busy": number(node.last_busy_s),
@@ -137,6 +137,11 @@ def _changing(node: Node, release: Release) -> Shape:
         "alloc_idle_cpus": node.spec.cpus - cpus,
         "tres_used": f"cpu={cpus},mem={_size(memory_mb)}" if cpus else "",
     }
+
+
+def _used(node: Node) -> str:
+    used = dict(node.gres_used)
+    return ",".join(f"{kind}:{used.get(kind, 0)}" for kind, _ in configured(node.gres))
 
 
 def _tres(cpus: int, memory_mb: int, nodes: int = 0) -> str:
@@ -179,18 +184,22 @@ def partition_shape(partition: Partition, version: str, *, memory: Memory) -> Sh
         "cpus": {"task_binding": [] if newest else 0, "total": cpus},
         "defaults": _DEFAULTS,
         **({"flags": ["DEFAULT"] if partition.default else []} if newest else {}),
-        "grace_time": 0,
+        "grace_time": int(partition.grace_s),
         "maximums": {**_MAXIMUMS, **_shares(int(not newest))},
         "minimums": {"nodes": 0},
         "name": partition.name,
         "node_sets": "" if partition.nodes else "ALL",
-        **({"preempt_mode": ["CLUSTER_GLOBAL"]} if newest else {}),
-        "priority": {"job_factor": 1, "tier": 1},
+        **({"preempt_mode": _preempt_mode(partition)} if newest else {}),
+        "priority": {"job_factor": 1, "tier": partition.tier},
         "partition": {**({"exclusive": "NO", "oversubscribe": "NO"} if newest else {}), **_UP},
         "timeouts": {"resume": UNSET, "suspend": UNSET},
         **({"topology": ""} if version >= "v0.0.43" else {}),
         "suspend_time": UNSET,
     }
+
+
+def _preempt_mode(partition: Partition) -> Sequence[str]:
+    return ["CLUSTER_GLOBAL" if partition.preempt_mode == "OFF" else partition.preempt_mode]
 
 
 _UP: Final = {"state": ["UP"]}
@@ -215,59 +224,6 @@ _MAXIMUMS: Final = {
 
 def _shares(jobs: int) -> Shape:
     return {"shares": jobs, "oversubscribe": {"jobs": jobs, "flags": []}}
-
-
-def job_shape(job: Job, *, memory: Memory) -> Shape:
-    """One element of `jobs`; what only schedulers and accounting read is left out."""
-    request = job.request
-    return {
-        "account": "",
-        "admin_comment": "",
-        "batch_flag": request.kind == "batch",
-        "batch_host": job.nodes[0] if job.nodes else "",
-        "cluster": memory.setup.cluster,
-        "comment": request.comment,
-        "cpus": number(request.cpus * request.nodes),
-        "extra": request.extra,
-        "features": "&".join(request.features),
-        "flags": ["EXTERNAL_JOB"] if request.kind == "external" else [],
-        "hold": False,
-        "job_id": job.job_id,
-        "job_state": states_of(job),
-        "memory_per_node": number(request.memory_mb),
-        "name": request.name,
-        "node_count": number(len(job.nodes) or request.nodes),
-        "nodes": ranged(job.nodes),
-        "partition": job.partition,
-        "priority": number(request.priority),
-        "required_nodes": ranged(request.required_nodes),
-        "requeue": request.requeue,
-        "restart_cnt": job.restarts,
-        "shared": [],
-        "state_description": "",
-        "state_reason": job.state_reason,
-        "time_limit": INFINITE,
-        **_times(job, memory.setup.epoch_s),
-        "user_id": 0 if request.user == "root" else 1000,
-        "user_name": request.user,
-    }
-
-
-def _times(job: Job, epoch_s: float) -> Shape:
-    ends_s = job.ended_s
-    if job.state == "RUNNING" and job.started_s is not None and job.request.duration_s is not None:
-        ends_s = job.started_s + job.request.duration_s
-    times = {"submit_time": job.submitted_s, "start_time": job.started_s, "end_time": ends_s}
-    shapes = {
-        name: number(0 if world_s is None else int(epoch_s + world_s))
-        for name, world_s in times.items()
-    }
-    return {**shapes, "preempt_time": _ZERO}
-
-
-def job_state_shape(job: Job) -> Shape:
-    """One element of /jobs/state/."""
-    return {"job_id": str(job.job_id), "state": states_of(job)}
 
 
 def meta_shape(version: str, *, memory: Memory, user: str) -> Shape:

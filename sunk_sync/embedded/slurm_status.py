@@ -31,7 +31,7 @@ def diag_shape(memory: Memory) -> Shape:
     epoch_s = memory.epoch_s
     return {
         "req_time": number(epoch_s),
-        "req_time_start": number(int(memory.setup.epoch_s)),
+        "req_time_start": number(memory.started_s),
         "server_thread_count": 1,
         "agent_queue_size": 0,
         "agent_count": 0,
@@ -52,6 +52,7 @@ def diag_shape(memory: Memory) -> Shape:
 def conf_shape(memory: Memory) -> Shape:
     """The configuration in force; what nothing here depends on is left out."""
     knobs = memory.knobs
+    preempts = any(each.preempt_mode != "OFF" for each in memory.partitions.values())
     return {
         "slurm_conf": {
             "AuthAltTypes": ["auth/jwt"],
@@ -61,10 +62,10 @@ def conf_shape(memory: Memory) -> Shape:
             "KillWait": int(knobs.kill_wait_s),
             "MessageTimeout": 10,
             "MinJobAge": int(knobs.min_job_age_s),
-            "PreemptMode": ["DISABLED"],
-            "PreemptType": "",
-            "PrologSlurmctld": [],
-            "EpilogSlurmctld": [],
+            "PreemptMode": ["CANCEL"] if preempts else ["DISABLED"],
+            "PreemptType": "preempt/partition_prio" if preempts else "",
+            "PrologSlurmctld": ["/etc/slurm/prolog"] if knobs.prolog_slurmctld else [],
+            "EpilogSlurmctld": ["/etc/slurm/epilog"] if knobs.epilog_slurmctld else [],
             "RebootProgram": "/sbin/reboot" if knobs.reboot_program else "",
             "ReturnToService": ("no", "non-responding", "all")[knobs.return_to_service],
             "SchedulerParameters": [],

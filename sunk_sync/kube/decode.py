@@ -5,7 +5,6 @@ Unknown fields are skipped unread. Whatever others can write (annotations above 
 
 import sys
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -13,10 +12,14 @@ from msgspec import Struct
 
 from sunk_sync import names
 from sunk_sync.facts import Condition, Node, Observed, Pod, SlurmdPod, Source
-from sunk_sync.kube import shapes
+from sunk_sync.kube import shapes, workload_shapes
 from sunk_sync.kube.answers import BAD_BYTES
+from sunk_sync.kube.offers import Pairs, offered
+from sunk_sync.kube.slurmd_requests import requests_of
+from sunk_sync.kube.texts import VALUE_LENGTH_MAX, asked, condition, cut, cut_or_none
+from sunk_sync.kube.workload import FINISHED, pod_row
+from sunk_sync.workload import NO_OFFER, Offer
 
-VALUE_LENGTH_MAX = 1024
 VERSION_LENGTH_MAX = 16
 NAME_LENGTH_MAX = 253
 
@@ -24,7 +27,6 @@ RowT = TypeVar("RowT", Node, SlurmdPod, Pod)
 ShapeT = TypeVar("ShapeT")
 
 _NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
-_FINISHED = ("Succeeded", "Failed")
 _intern = sys.intern
 
 
@@ -46,6 +48,16 @@ _NO_POD_ANNOTATIONS = shapes.PodAnnotations()
 
 
 def _node_row(wire: shapes.Node) -> Node:
+    labels = wire.metadata.labels
+    return _node(wire, () if labels is None else _node_labels(labels), NO_OFFER)
+
+
+def _offering_node_row(wire: workload_shapes.OfferingNode) -> Node:
+    known = offered(wire)
+    return _node(wire, known.ours, known.offer)
+
+
+def _node(wire: shapes.Node | workload_shapes.OfferingNode, labels: Pairs, offer: Offer) -> Node:
     meta = wire.metadata
     annotations = meta.annotations or _NO_NODE_ANNOTATIONS
     ready, ours, changed_at = _node_conditions(wire.status.conditions or ())
@@ -54,14 +66,15 @@ def _node_row(wire: shapes.Node) -> Node:
         uid=meta.uid,
         unschedulable=wire.spec.unschedulable,
         ready=ready,
-        cordon_reason=_cut(annotations.cloud_cordon_reason or annotations.cordon_reason),
-        slurm_node=_intern(_cut(annotations.slurm_node)),
-        cordoned_for_drain=_asked(annotations.cordoned_for_drain),
-        keep_cordon=_asked(annotations.keep_cordon),
-        drain=_cut_or_none(annotations.drain),
-        labels=() if meta.labels is None else _node_labels(meta.labels),
+        cordon_reason=cut(annotations.cloud_cordon_reason or annotations.cordon_reason),
+        slurm_node=_intern(cut(annotations.slurm_node)),
+        cordoned_for_drain=asked(annotations.cordoned_for_drain),
+        keep_cordon=asked(annotations.keep_cordon),
+        drain=cut_or_none(annotations.drain),
+        labels=labels,
         conditions=ours,
         changed_at=changed_at,
+        offer=offer,
     )
 
 
@@ -97,7 +110,7 @@ def _ours(conditions: list[shapes.Condition]) -> tuple[tuple[Condition, ...], tu
     if len(conditions) > 1:
         conditions.sort(key=_type_of)
     return (
-        tuple([_condition(one.type, one.status, one.reason, one.message) for one in conditions]),
+        tuple([condition(one) for one in conditions]),
         tuple([one.last_transition_time or "" for one in conditions]),
     )
 
@@ -106,13 +119,7 @@ def _type_of(condition: shapes.Condition) -> str:
     return condition.type
 
 
-@lru_cache(maxsize=8192)
-def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
-    """The same few stand on thousands of objects: each is kept once, and quick to compare."""
-    return Condition(_intern(_cut(kind)), _intern(status), _intern(_cut(reason)), _cut(message))
-
-
-def _node_labels(labels: shapes.NodeLabels) -> tuple[tuple[str, str], ...]:
+def _node_labels(labels: shapes.NodeLabels) -> Pairs:
     """In the order of names.NODE_LABELS, which is sorted."""
     if labels == _NO_NODE_LABELS:
         return ()
@@ -133,17 +140,18 @@ def _slurmd_pod_row(wire: shapes.Pod) -> SlurmdPod:
         name=meta.name,
         uid=meta.uid,
         node_name=_intern(spec.node_name),
-        slurm_node=_intern(_cut(annotations.slurm_node) or _slurm_node(meta.name, spec)),
+        slurm_node=_intern(cut(annotations.slurm_node) or _slurm_node(meta.name, spec)),
         nodeset=_intern(_nodeset(meta)),
-        finished=status.phase in _FINISHED,
+        finished=status.phase in FINISHED,
         ready=ready == "True",
         terminating=meta.deletion_timestamp is not None,
-        cordon=_cut(annotations.cordon) if _asked(annotations.cordon) else "",
-        pending_deletion=_cut_or_none(annotations.pending_deletion),
+        cordon=cut(annotations.cordon) if asked(annotations.cordon) else "",
+        pending_deletion=cut_or_none(annotations.pending_deletion),
         drained=annotations.drained == "true",
-        drain=_cut_or_none(annotations.drain),
+        drain=cut_or_none(annotations.drain),
         conditions=ours,
         changed_at=changed_at,
+        requests=requests_of(spec.containers),
     )
 
 
@@ -156,32 +164,7 @@ def _nodeset(meta: shapes.PodMeta) -> str:
     for owner in meta.owner_references or ():
         if owner.kind == "NodeSet":
             return owner.name
-    return _cut(meta.labels.nodeset) if meta.labels else ""
-
-
-def _pod_row(wire: shapes.Work) -> Pod:
-    meta = wire.metadata
-    return Pod(
-        namespace=_intern(meta.namespace),
-        name=meta.name,
-        uid=meta.uid,
-        node_name=_intern(wire.spec.node_name),
-        phase=_intern(wire.status.phase),
-        terminating=meta.deletion_timestamp is not None,
-    )
-
-
-def _asked(value: str) -> bool:
-    """Whether an annotation that is a switch is on: any value but the empty one and `false`."""
-    return bool(value) and value.strip().lower() not in ("", "false")
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= VALUE_LENGTH_MAX else value[:VALUE_LENGTH_MAX]
-
-
-def _cut_or_none(value: str | None) -> str | None:
-    return None if value is None else _cut(value)
+    return cut(meta.labels.nodeset) if meta.labels else ""
 
 
 # Whole answers.
@@ -297,7 +280,10 @@ def order_of(version: str) -> float:
     return float(version)
 
 
-def _mark(meta: shapes.NodeMeta | shapes.PodMeta | shapes.WorkMeta) -> Mark:
+Meta = shapes.NodeMeta | shapes.PodMeta | workload_shapes.OfferingMeta | workload_shapes.WorkMeta
+
+
+def _mark(meta: Meta) -> Mark:
     order_of(meta.resource_version)
     annotations = meta.annotations
     ends = annotations is not None and annotations.initial_events_end == "true"
@@ -318,5 +304,7 @@ def _unreadable(body: bytes | msgspec.Raw, error: Exception) -> Unreadable:
 
 
 NODES: Wire[Node] = Wire("nodes", "Node", shapes.Node, _node_row)
+OFFERING_NODES: Wire[Node] = Wire("nodes", "Node", workload_shapes.OfferingNode, _offering_node_row)
+"""The same with what they offer to Pods: only the scheduler reads it, and it costs."""
 SLURMD_PODS: Wire[SlurmdPod] = Wire("slurmd_pods", "Pod", shapes.Pod, _slurmd_pod_row)
-PODS: Wire[Pod] = Wire("pods", "Pod", shapes.Work, _pod_row)
+PODS: Wire[Pod] = Wire("pods", "Pod", workload_shapes.Work, pod_row)

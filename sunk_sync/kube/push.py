@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 import anyio
 import msgspec
@@ -13,35 +13,31 @@ from msgspec import Struct
 from sunk_sync.actions import (
     Action,
     Announce,
+    Bind,
     Cordon,
     Done,
+    EndPod,
     Look,
+    LookGang,
     Outcome,
     Refused,
     Relist,
     SetConditions,
     SetMetadata,
+    SetScheduled,
     Uncordon,
     Unsure,
 )
-from sunk_sync.facts import Kind, Observed, Reference, Sighting, Source
+from sunk_sync.facts import Kind, Node, Observed, Sighting, Source
 from sunk_sync.kube import apply, events
-from sunk_sync.kube.answers import Decode, T, Trouble
+from sunk_sync.kube.answers import Decode, Trouble
 from sunk_sync.kube.client import Request
-from sunk_sync.kube.decode import NODES, SLURMD_PODS, Unreadable
-
-WallClock = Callable[[], datetime]
-"""The time of day in UTC: for texts only."""
+from sunk_sync.kube.decode import NODES, PODS, SLURMD_PODS, Unreadable, Wire
+from sunk_sync.kube.outcomes import Caller, WallClock, failed, spelled
+from sunk_sync.kube.workload_push import WorkloadPush
+from sunk_sync.names import WORKLOAD_MANAGERS
 
 RelistOne = Callable[[], Awaitable[Trouble | None]]
-
-
-class Caller(Protocol):
-    """The part of KubeClient that a writer needs."""
-
-    async def call(self, request: Request, decode: Decode[T], /) -> T | Trouble:
-        """Send the request, decode the answer."""
-        ...
 
 
 class _Meta(Struct, frozen=True):
@@ -71,11 +67,15 @@ class KubePush:
         relist: Mapping[Source, RelistOne],
         clock: Callable[[], float] = time.monotonic,
         wall_clock: WallClock = lambda: datetime.now(UTC),
+        nodes: Wire[Node] = NODES,
     ) -> None:
+        """`nodes`: as the watch of Nodes reads them, lest an answer of ours forgets an offer."""
         self._client = client
         self._relist = relist
         self._clock = clock
         self._wall_clock = wall_clock
+        self._nodes = nodes
+        self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """Carry out all of them side by side; the outcomes stand in the order of the actions."""
@@ -101,6 +101,8 @@ class KubePush:
                 return await self._look(action)
             case Relist():
                 return await self._list_again(action)
+            case Bind() | EndPod() | SetScheduled() | LookGang():
+                return await self._workload.push(action)
             case _:
                 return Refused(action, f"{type(action).__name__} is not for Kubernetes")
 
@@ -109,9 +111,9 @@ class KubePush:
             request = apply.request_of(action, at=self._now())
         except UnicodeEncodeError as error:
             return Refused(action, f"its text cannot be sent: {error.reason}")
-        answer = await self._client.call(request, _decoder(action.reference))
+        answer = await self._client.call(request, self._decoder(action))
         if isinstance(answer, Trouble):
-            return _failed(action, request, answer)
+            return failed(action, answer, request=request)
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
 
     async def _announce(self, action: Announce) -> Outcome:
@@ -123,7 +125,7 @@ class KubePush:
         answer = await self._client.call(request, _decode_named)
         if not isinstance(answer, Trouble) or answer.reason == "AlreadyExists":
             return Done(action)
-        return _failed(action, request, answer)
+        return failed(action, answer, request=request)
 
     async def _look(self, action: Look) -> Outcome:
         kind = _KINDS.get(action.kind)
@@ -144,12 +146,15 @@ class KubePush:
             return Done(action)
         return Unsure(action, trouble.why, trouble.retry_after_s)
 
+    def _decoder(self, action: apply.Apply) -> Decode[Observed | Unreadable]:
+        """An answer is the row of the source whose rows the rule read."""
+        if action.reference.kind == "Node":
+            return self._nodes.object
+        theirs = isinstance(action, SetMetadata) and action.manager in WORKLOAD_MANAGERS
+        return PODS.object if theirs else SLURMD_PODS.object
+
     def _now(self) -> str:
-        return self._wall_clock().strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _decoder(reference: Reference) -> Decode[Observed | Unreadable]:
-    return NODES.object if reference.kind == "Node" else SLURMD_PODS.object
+        return spelled(self._wall_clock())
 
 
 def _sighting(kind: Kind, look: Look, answer: _Named | Trouble, asked_s: float) -> Sighting:
@@ -172,12 +177,3 @@ def _sighting(kind: Kind, look: Look, answer: _Named | Trouble, asked_s: float) 
         uid=uid,
         asked_s=asked_s,
     )
-
-
-def _failed(action: Action, request: Request, trouble: Trouble) -> Refused | Unsure:
-    """What a write that brought no object means."""
-    why = f"{request.method} {request.path}: {trouble.why}"
-    foreign_uid = trouble.status == 409 and "uid" in trouble.why.lower()
-    if trouble.passing or (trouble.status == 409 and not foreign_uid):
-        return Unsure(action, why, trouble.retry_after_s)
-    return Refused(action, why)

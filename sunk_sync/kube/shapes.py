@@ -12,6 +12,8 @@ from sunk_sync import names
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
+NOT_GIVEN = msgspec.Raw()
+
 ObjectT = TypeVar("ObjectT")
 
 
@@ -92,10 +94,15 @@ class PodMeta(Struct, gc=False, frozen=True, rename="camel"):
     deletion_timestamp: str | None = None
 
 
+class Container(Struct, gc=False, frozen=True):
+    resources: msgspec.Raw = NOT_GIVEN
+
+
 class PodSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
     hostname: str = ""
     host_network: bool = False
+    containers: tuple[Container, ...] = ()
 
 
 class PodStatus(Struct, gc=False, frozen=True):
@@ -108,36 +115,6 @@ class Pod(Struct, gc=False, frozen=True):
     kind: str = "Pod"
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
-
-
-class WorkAnnotations(Struct, gc=False, frozen=True):
-    initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
-
-
-class WorkMeta(Struct, gc=False, frozen=True, rename="camel"):
-    resource_version: str
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    annotations: WorkAnnotations | None = None
-    deletion_timestamp: str | None = None
-
-
-class WorkSpec(Struct, gc=False, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class WorkStatus(Struct, gc=False, frozen=True):
-    phase: str = "Pending"
-
-
-class Work(Struct, gc=False, frozen=True):
-    """A workload Pod: less of it is read than of a slurmd Pod."""
-
-    metadata: WorkMeta
-    kind: str = "Pod"
-    spec: WorkSpec = WorkSpec()
-    status: WorkStatus = WorkStatus()
 
 
 # Answers that hold objects.

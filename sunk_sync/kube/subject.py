@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from sunk_sync.facts import Source
-from sunk_sync.kube.decode import NODES, PODS, SLURMD_PODS, Wire
+from sunk_sync.kube.decode import NODES, OFFERING_NODES, PODS, SLURMD_PODS, Wire
 
 EVERYWHERE = "*"
 
@@ -24,9 +24,9 @@ class Subject(Struct, frozen=True, kw_only=True):
         return self.wire.source
 
 
-def nodes() -> Subject:
-    """All Nodes."""
-    return Subject(wire=NODES, paths=("/api/v1/nodes",))
+def nodes(*, offers: bool = False) -> Subject:
+    """All Nodes; with what they offer to Pods where somebody schedules."""
+    return Subject(wire=OFFERING_NODES if offers else NODES, paths=("/api/v1/nodes",))
 
 
 def slurmd_pods(namespaces: Sequence[str], *, selector: str) -> Subject:

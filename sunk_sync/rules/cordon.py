@@ -1,7 +1,8 @@
 """A drain begun in Slurm cordons the Node, where the operator asked for that (M7)."""
 
 from sunk_sync.actions import Cordon, Uncordon
-from sunk_sync.facts import Configuration, reference_of
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import reference_of
 from sunk_sync.slurm_state import is_foreign_drain
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from sunk_sync.actions import Drain, Look, RewriteReason, Undrain
-from sunk_sync.facts import Configuration, Sighting, SlurmdPod, SlurmNode
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Sighting, SlurmdPod, SlurmNode
 from sunk_sync.names import LIFTED_PREFIX
 from sunk_sync.slurm_state import (
     is_drained,
@@ -23,6 +24,8 @@ from sunk_sync.views import Host
 
 LOOK_AGAIN_S = 30.0
 """After a read by name that failed."""
+BEFORE_KILL_S = 2.0
+"""So long before Slurm kills a placeholder's script its host must be closed (L6)."""
 EXISTS_AGAIN_S = 60.0
 """After one that found an object which our listings do not show: a selector may be wrong for
 thousands at once."""
@@ -227,6 +230,41 @@ def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answ
     return Cause("k8s: pod not ready", f"{_path(pod)} is not ready", absence=True)
 
 
+def _pod_without_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """P30."""
+    lost = [tenant.pod for tenant in host.tenants if tenant.lost]
+    if not lost or configuration.lost_job == "end":
+        return None
+    return Cause("k8s: pod without job", f"Pod {lost[0]} lives without a job")
+
+
+def _pod_outlives_script(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """L6."""
+    times = [
+        (one.stop_until_s, one.pod)
+        for one in host.tenants
+        if one.stop_until_s is not None and not one.confirmed
+    ]
+    if not times:
+        return None
+    until_s, pod = min(times)
+    words, ripe_s = f"Pod {pod} outlives its job", until_s - BEFORE_KILL_S
+    return (
+        Open(words, again_s=ripe_s) if now < ripe_s else Cause("k8s: pod deletion timeout", words)
+    )
+
+
+def _pod_outlives_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """P25: no gate keeps the next job off, and no script of its own."""
+    if host.gate:
+        return None
+    for tenant in host.tenants:
+        if tenant.ended and not tenant.held and tenant.stop_until_s is None:
+            words = f"Pod {tenant.pod} lives though its job has ended"
+            return Cause("k8s: pod still terminating", words)
+    return None
+
+
 def _path(pod: SlurmdPod) -> str:
     return f"Pod {pod.namespace}/{pod.name}"
 
@@ -234,6 +272,9 @@ def _path(pod: SlurmdPod) -> str:
 CAUSES: tuple[Callable[[Host, Configuration, float], Answer], ...] = (
     _node_lost,
     _pod_gone,
+    _pod_without_job,
+    _pod_outlives_script,
+    _pod_outlives_job,
     _pod_terminating,
     _pod_pending_deletion,
     _node_cordoned,

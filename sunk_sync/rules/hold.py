@@ -1,7 +1,8 @@
 """The breaker holds drains: say so, and ask for a second, independent listing (S19)."""
 
 from sunk_sync.actions import Announce, Relist
-from sunk_sync.facts import Configuration, Reference
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Reference
 from sunk_sync.names import EVENT_DRAINS_HELD
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Cluster

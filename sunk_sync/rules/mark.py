@@ -1,7 +1,7 @@
 """Our mark on the Slurm node: which Node and Pod it stands for (M8, and F11 by itself)."""
 
 from sunk_sync.actions import SetComment
-from sunk_sync.facts import Configuration
+from sunk_sync.configuration import Configuration
 from sunk_sync.mark import Mark, mark_text
 from sunk_sync.slurm_state import is_frozen
 from sunk_sync.verdict import QUIET, Ruling

@@ -6,7 +6,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from sunk_sync.actions import Action, SetConditions, SetMetadata
-from sunk_sync.facts import Condition, Configuration, Node, SlurmdPod, reference_of
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Condition, Node, SlurmdPod, reference_of
 from sunk_sync.names import (
     DRAIN,
     MANAGER_MIRROR,

@@ -1,7 +1,8 @@
 """Most Pods that we know by name are missing from our listings: the selector is wrong (S20)."""
 
 from sunk_sync.actions import Announce
-from sunk_sync.facts import Configuration, Reference
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Reference
 from sunk_sync.names import EVENT_SELECTOR
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Cluster

@@ -1,7 +1,8 @@
 """What slurmrestd answered, as values: errors before payload, and by number, never by status."""
 
+import errno
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +36,8 @@ class Failure(Struct, frozen=True):
     kind: Kind
     text: str
     error_number: int | None = None
+    job_id: int = 0
+    """Of a submission: the job was made all the same, under this id."""
 
     @property
     def final(self) -> bool:
@@ -97,6 +100,13 @@ class Envelope(Struct, frozen=True):
     errors: list[_Error] | None = None
     meta: _Meta | None = None
     last_update: Number = None
+    job_id: Any = None
+    """Of a submission, also where there are errors beside it."""
+
+    @property
+    def made(self) -> int:
+        """Id of the job that was made; 0: none."""
+        return self.job_id if isinstance(self.job_id, int) else 0
 
     @property
     def release(self) -> str:
@@ -109,9 +119,10 @@ _NO_SUCH: Final = frozenset({0, 2018})
 """An unknown node is answered by 200 and an error 0 (GET), or by 2018 (POST)."""
 _AUTH: Final = frozenset({1007, *range(6000, 6012), 9008})
 _PASSING: Final = frozenset(
-    {-1, 2027, 2131, *range(1000, 1027), *range(1800, 1806), *range(5003, 5006)}
+    {-1, errno.EAGAIN, 2027, 2131, *range(1000, 1027), *range(1800, 1806), *range(5003, 5006)}
 )
-"""Unspecified, standby, and slurmctld not reached: none of them says no."""
+"""Unspecified, standby, slurmctld not reached, and EAGAIN (a job's partition cannot be changed in
+the first tens of milliseconds): none of them says no."""
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _Shape = TypeVar("_Shape")
@@ -136,7 +147,8 @@ def read_envelope(body: bytes) -> Envelope | Failure:
     except UNREADABLE as error:
         return Failure("garbage", f"{error}, at {printable(body[:60].decode(errors='replace'))!r}")
     if envelope.errors:
-        return _failure_of(envelope.errors)
+        failure = _failure_of(envelope.errors)
+        return msgspec.structs.replace(failure, job_id=envelope.made)
     if envelope.errors is None and envelope.meta is None:
         return Failure("garbage", "JSON, but no answer of slurmrestd")
     return envelope

@@ -60,6 +60,50 @@ def list_nodes(*, changed_since_s: int | None = None) -> Call:
     return Call(path="nodes/", kind="nodes/", query=query, bulk=True, deadline_s=LISTING_S)
 
 
+_BRIEF: Final = {"flags": "ALL"}
+"""Without the map of cores, which takes most of a record; `nodes` stands there all the same."""
+
+
+def get_job(job_id: str, *, bulk: bool = False) -> Call:
+    """Read one job; of an array, by its own id, every task that has a record, and the rest."""
+    path = f"job/{quote(job_id, safe='')}"
+    return Call(path=path, kind="job/{id}", query=_BRIEF, bulk=bulk, deadline_s=LISTING_S)
+
+
+def list_job_states(*, of: str = "") -> Call:
+    """List every job's id and state, nothing else: 80 bytes each; or those of one job or array."""
+    query = {"job_id": of} if of else {}
+    return Call(
+        path="jobs/state/", kind="jobs/state/", query=query, bulk=not of, deadline_s=LISTING_S
+    )
+
+
+def list_jobs() -> Call:
+    """List all jobs in full: 8 kB each."""
+    return Call(path="jobs/", kind="jobs/", query=_BRIEF, bulk=True, deadline_s=2 * LISTING_S)
+
+
+def submit_job(body: bytes) -> Call:
+    """Make a job that waits for its turn."""
+    return Call(method="POST", path="job/submit", kind="job/submit", body=body, bulk=True)
+
+
+def allocate_job(body: bytes) -> Call:
+    """Make a job that runs at once or not at all."""
+    return Call(method="POST", path="job/allocate", kind="job/allocate", body=body, bulk=True)
+
+
+def update_job(job_id: str, body: bytes) -> Call:
+    """Change a job; of an array the tasks that wait."""
+    path = f"job/{quote(job_id, safe='')}"
+    return Call(method="POST", path=path, kind="job/{id}", body=body)
+
+
+def cancel_jobs(body: bytes) -> Call:
+    """End the jobs that all filters of the body match."""
+    return Call(method="DELETE", path="jobs/", kind="jobs/", body=body)
+
+
 Take = Callable[[Sequence[bytes], float], Awaitable[Failure | None]]
 """Takes records of a listing and the second in which it was asked for; a failure stops it."""
 

@@ -80,6 +80,17 @@ async def diag(client: Slurm) -> Diag | Failure:
     return msgspec.convert(wire.statistics, Diag, from_attributes=True)
 
 
+async def counting_since(client: Slurm) -> int | Failure:
+    """Second of slurmctld's clock since when it counts: another one after each of its starts.
+
+    Also after midnight and `sdiag --reset`.
+    """
+    wire = await _read(client, Call(path="diag/", kind="diag/", bulk=True), _WireDiag)
+    if isinstance(wire, Failure):
+        return wire
+    return int(number_of(wire.statistics.req_time_start) or 0)
+
+
 class _WireSlurmConf(Struct, frozen=True):
     KillWait: Number = None
     MessageTimeout: Number = None
@@ -108,6 +119,7 @@ class _WireStatistics(Struct, frozen=True):
     agent_queue_size: int = 0
     jobs_pending: int = 0
     jobs_running: int = 0
+    req_time_start: Number = None
 
 
 class _WireDiag(Struct, frozen=True):

@@ -59,8 +59,8 @@ class _WireNodes(Struct, frozen=True):
 
 _node = msgspec.json.Decoder(_WireNode).decode
 _nodes = msgspec.json.Decoder(_WireNodes).decode
-_States = frozenset[str]
-_states: dict[tuple[str, ...], _States] = {}
+States = frozenset[str]
+_states: dict[tuple[str, ...], States] = {}
 
 
 def read_node(record: bytes) -> SlurmNode | Failure:
@@ -82,13 +82,13 @@ def read_nodes(body: bytes) -> Sequence[SlurmNode] | Failure:
 def _fact(node: _WireNode) -> SlurmNode:
     return SlurmNode(
         name=sys.intern(node.name),
-        state=_state_of(node.state),
+        state=state_of(node.state),
         reason=(node.reason or "")[:REASON_KEPT],
         comment=(node.comment or "")[:COMMENT_KEPT],
     )
 
 
-def _state_of(words: list[str] | str | None) -> _States:
+def state_of(words: list[str] | str | None) -> States:
     """Equal states are one object: ten thousand nodes share a handful."""
     key = tuple(words) if isinstance(words, list) else (words or "",)
     state = _states.get(key)

@@ -5,43 +5,17 @@ server answers 304 to an unchanged listing it is asked so, but once a minute for
 that took over with a slower clock would hide changes behind 304.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
-
-from msgspec import Struct
 
 from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed, Tell
 from sunk_sync.slurm.answers import Answer, Failure, number_of, read_envelope
 from sunk_sync.slurm.calls import list_nodes
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.decode import dialect_of, read_node
+from sunk_sync.slurm.rhythm import Pace, Rhythm, Time
 
 _SOURCE: Final = "slurm_nodes"
-_SHARE: Final = 5
-"""One fifth of the time, at most, is spent waiting for slurmrestd."""
-_REST_MIN_S: Final = 0.05
-_RETRY_MIN_S: Final = 0.5
-
-
-class Pace(Struct, frozen=True, kw_only=True):
-    """How often to look."""
-
-    interval_s: float = 1.0
-    """From the start of one listing to the next; longer where listings take long."""
-    full_every_s: float = 60.0
-    """At least so often the whole listing, where an unchanged one is not sent."""
-    blind_after_s: float = 60.0
-    """Unreadable for so long: what was seen must no longer be shown as true."""
-    retry_max_s: float = 5.0
-
-
-class Time(Struct, frozen=True, kw_only=True):
-    """Monotonic seconds, waiting, and a number in [0, 1) for jitter."""
-
-    clock: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
-    random: Callable[[], float]
 
 
 class NodePoll:
@@ -52,27 +26,19 @@ class NodePoll:
         self._tell = tell
         self._pace = pace
         self._time = time
-        self._wanted = asyncio.Event()
-        self._took_s = float("inf")
-        """How long the listing before took: one slow answer alone is no sign of load."""
+        self._rhythm = Rhythm(pace, time)
         self._read_s = time.clock()
         self._lost: Lost | None = None
-        self._failures = 0
         self._since_s: int | None = None
         self._full_s = 0.0
 
     def poll_now(self) -> None:
         """Begin another listing as soon as the share of time allows; what runs now is too old."""
-        self._wanted.set()
+        self._rhythm.look_now()
 
     async def run(self) -> None:
         """List for ever; ends only by cancellation."""
-        while True:
-            began_s = self._time.clock()
-            self._wanted.clear()
-            failed = await self.poll() is not None
-            took_s = self._time.clock() - began_s
-            await (self._rest_after_failure() if failed else self._rest(took_s))
+        await self._rhythm.run(self.poll, interval=lambda: self._pace.interval_s)
 
     async def poll(self) -> Failure | None:
         """One listing, told; a failure is told as Lost, once per change of why."""
@@ -82,7 +48,6 @@ class NodePoll:
             return answer
         self._read_s = answer.answered_s
         self._lost = None
-        self._failures = 0
         return None
 
     async def _list(self) -> Answer | Failure:
@@ -114,41 +79,12 @@ class NodePoll:
         self._full_s = answer.asked_s
 
     async def _lose(self, failure: Failure) -> None:
-        self._failures += 1
         self._since_s = None
         unread_s = self._time.clock() - self._read_s
         lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.blind_after_s)
         if lost != self._lost:
             self._lost = lost
             await self._tell([lost])
-
-    async def _rest(self, took_s: float) -> None:
-        """Until the next listing; at least so long that the share is kept.
-
-        slurmrestd holds a question while slurmctld restarts, and resting four times as long would
-        keep us blind long after: the shorter of the last two listings counts.
-        """
-        usual_s, self._took_s = min(took_s, self._took_s), took_s
-        floor_s = max((_SHARE - 1) * usual_s, _REST_MIN_S)
-        await self._time.sleep(floor_s)
-        await self._sleep_unless_wanted(self._pace.interval_s - took_s - floor_s)
-
-    async def _rest_after_failure(self) -> None:
-        longest_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._pace.retry_max_s)
-        await self._time.sleep(longest_s * (1 + self._time.random()) / 2)
-
-    async def _sleep_unless_wanted(self, seconds: float) -> None:
-        if seconds <= 0 or self._wanted.is_set():
-            return
-        waits = [
-            asyncio.ensure_future(self._time.sleep(seconds)),
-            asyncio.ensure_future(self._wanted.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
 
 class _Telling:

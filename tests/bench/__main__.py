@@ -7,23 +7,35 @@ from collections.abc import Mapping, Sequence
 
 from tests.bench import page
 from tests.bench.burst import burst
+from tests.bench.cancelled import cancelled
 from tests.bench.cordon import cordon
 from tests.bench.event import event
 from tests.bench.everything import everything
 from tests.bench.figures import Bench, Figure
+from tests.bench.fitness import fitness
+from tests.bench.flood import flood
+from tests.bench.many import many
 from tests.bench.mirror import mirror
+from tests.bench.pods import pods
 from tests.bench.quiet import quiet
 from tests.bench.running import BenchError
 from tests.bench.scale import scale
+from tests.bench.waiting import waiting
 from tests.real.testbed import BedError, RestError
 
 BENCHES: Mapping[str, Bench] = {
     "event": event,
     "everything": everything,
+    "fitness": fitness,
     "scale": scale,
     "cordon": cordon,
     "mirror": mirror,
     "burst": burst,
+    "many": many,
+    "pods": pods,
+    "flood": flood,
+    "cancelled": cancelled,
+    "waiting": waiting,
     "quiet": quiet,
 }
 

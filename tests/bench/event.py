@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sunk_sync.facts import Observed
-from sunk_sync.kube.decode import NODES, PODS, SLURMD_PODS, Wire
+from sunk_sync.kube.decode import NODES, OFFERING_NODES, PODS, SLURMD_PODS, Wire
 from sunk_sync.loop import KEYS_PER_STEP
 from sunk_sync.slurm.records import Cutter
 from tests.bench.figures import Figure
@@ -130,6 +130,7 @@ def _modified(content: bytes) -> bytes:
 
 KINDS = {
     "Node, heartbeat": Kind(_heartbeats, _watched(NODES)),
+    "Node with what it offers, heartbeat": Kind(_heartbeats, _watched(OFFERING_NODES)),
     "Node, cordoned or not": Kind(_cordons, _watched(NODES)),
     "slurmd Pod, ready or not": Kind(_readiness, _watched(SLURMD_PODS)),
     "workload Pod, phase": Kind(_phases, _watched(PODS)),

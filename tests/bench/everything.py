@@ -12,8 +12,8 @@ from sunk_sync.actions import Action, Outcome
 from sunk_sync.facts import News
 from sunk_sync.logs import Logs
 from sunk_sync.loop import Loop
-from sunk_sync.outbox import Outbox
-from sunk_sync.service import KUBE_LIMITS, SLURM_LIMITS
+from sunk_sync.outbox import Outbox, Ways
+from sunk_sync.parts import HOOK_LIMITS, JOB_LIMITS, KUBE_LIMITS, SLURM_LIMITS
 from sunk_sync.telemetry import Log, Telemetry
 from tests.bench.figures import Figure
 from tests.bench.picture import Picture
@@ -53,10 +53,13 @@ def _change_all(picture: Picture, turn: int) -> float:
 
 async def _through_the_loop(picture: Picture, turn: int) -> tuple[float, float]:
     """(CPU until every key is decided, longest stretch), in milliseconds."""
-    outbox = Outbox(
-        slurm=(_never, SLURM_LIMITS), kube=(_never, KUBE_LIMITS), clock=time.monotonic,
-        random=lambda: 0.5,
-    )  # fmt: skip
+    ways = Ways(
+        slurm=(_never, SLURM_LIMITS),
+        kube=(_never, KUBE_LIMITS),
+        jobs=(_never, JOB_LIMITS),
+        hooks=(_never, HOOK_LIMITS),
+    )
+    outbox = Outbox(ways, clock=time.monotonic, random=lambda: 0.5)
     logs = Logs("warning", "json", sys.stderr)
     counting = _Counting(logs.log)
     loop = Loop(

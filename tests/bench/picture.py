@@ -4,15 +4,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sunk_sync.facts import (
-    Configuration,
-    ListingEnded,
-    ListingStarted,
-    News,
-    Observed,
-    SlurmNode,
-    Source,
-)
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import ListingEnded, ListingStarted, News, Observed, SlurmNode, Source
 from sunk_sync.graph import Graph
 from sunk_sync.kube.decode import NODES, PODS, SLURMD_PODS, Wire
 from sunk_sync.loop import KEYS_PER_STEP, NEWS_PER_STEP

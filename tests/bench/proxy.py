@@ -51,6 +51,8 @@ class Proxy:
         self._host, _, port = server_url.rpartition("/")[2].partition(":")
         self._port = int(port)
         self._seen: list[Exchanged] = []
+        self.passed = 0
+        """Bytes passed on since `clear`, in both directions."""
         self._came = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -84,6 +86,7 @@ class Proxy:
         try:
             while piece := await reader.read(PIECE_BYTES):
                 note(piece)
+                self.passed += len(piece)
                 writer.write(piece)
                 await writer.drain()
         except OSError:
@@ -102,6 +105,7 @@ class Proxy:
     def clear(self) -> None:
         with self._came:
             self._seen.clear()
+            self.passed = 0
 
     def wait(
         self, enough: Callable[[list[Exchanged]], bool], what: str, *, deadline_s: float = 30

@@ -100,6 +100,7 @@ class Running(Measured):
                     *("--slurmd-namespace", "slurm", "--watch-namespace", "default"),
                     *("--metrics-bind-address", "127.0.0.1:0"),
                     *("--health-probe-bind-address", "127.0.0.1:0"),
+                    *("--hooks-api-bind-address", "127.0.0.1:0"),
                     *flags,
                 ],
                 stderr=log.fileno(),

@@ -8,19 +8,25 @@ from sunk_sync.actions import (
     Announce,
     Drain,
     Look,
+    LookGang,
+    LookJob,
     Relist,
     RewriteReason,
     Undrain,
 )
 from sunk_sync.decide import decide
 from sunk_sync.facts import NEEDED, Sighting
-from sunk_sync.graph import Graph, Key
+from sunk_sync.graph import Graph
+from sunk_sync.keys import Key
 from sunk_sync.reconciler import Decision, Reconciler
 from sunk_sync.slurm_state import is_drained, is_foreign_drain, is_frozen
 from tests.core.world import World
 
 Read = tuple[str, str]
 ALL_ROWS = "*"
+FOR_WORKS = ("k8s: pod without job", "k8s: pod still terminating", "k8s: pod deletion timeout")
+"""Drains that workload Pods cause (P25, P30, L6)."""
+READS = (Look, LookGang, LookJob, Relist)
 
 
 class HistoryError(AssertionError):
@@ -90,6 +96,7 @@ class ReadSet:
     def decided(self, key: Key, now: float) -> None:
         """Note what deciding this key reads now."""
         self._graph.claims.forget(key[1])
+        self._graph.works.fleet.forget()
         self._log.reads = set()
         decide(self._graph, key, now)
         self._reads[key] = self._log.reads
@@ -114,6 +121,7 @@ def check_oracle(reconciler: Reconciler, now: float) -> None:
     ghosts = set(reconciler.standing) - keys
     if ghosts:
         raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
+    graph.works.fleet.forget()
     for key in keys:
         kept = graph.claims.claim_of(key[1])
         graph.claims.forget(key[1])
@@ -151,7 +159,7 @@ def check_safety(
     """What may be pushed harms nobody's drain, no frozen node, and rests on no guess."""
     graph = reconciler.graph
     for action in decision.allowed:
-        if not isinstance(action, Look | Relist):
+        if not isinstance(action, READS):
             unlisted = [source for source in NEEDED if not graph.tables[source].listed]
             if unlisted:
                 raise HistoryError(f"unlisted: {action} before {unlisted}")
@@ -189,7 +197,7 @@ def _check_evidence(drain: Drain, graph: Graph, world: World, evidence: Evidence
 
 def is_write(action: Action) -> bool:
     """The action changes an object; Events and reads do not."""
-    return not isinstance(action, Announce | Look | Relist)
+    return not isinstance(action, (Announce, *READS))
 
 
 def check_rest(reconciler: Reconciler, world: World) -> None:
@@ -236,6 +244,8 @@ def _check_drained(name: str, world: World) -> None:
     row = world.slurm_nodes[name]
     claims = [pod for pod in world.pods.values() if pod.slurm_node == name]
     if len(claims) != 1 or is_frozen(row.state) or is_foreign_drain(row) or claims[0].finished:
+        return
+    if row.reason in FOR_WORKS:
         return
     pod = claims[0]
     neighbours = [one for one in world.pods.values() if one.node_name == pod.node_name]

@@ -17,7 +17,7 @@ from sunk_sync.facts import (
     Sighting,
     reference_of,
 )
-from sunk_sync.graph import CLUSTER, host_key
+from sunk_sync.keys import CLUSTER, host_key
 from sunk_sync.names import MANAGER_MIRROR
 from tests.build import Core, deleted, listing, marked, node, observed, slurm_node, slurmd_pod
 from tests.core.checks import check_oracle
@@ -133,9 +133,9 @@ def test_equal_facts_mark_nothing() -> None:
 
 
 def test_workload_pods_are_kept_and_concern_no_host() -> None:
-    """The syncer reads no workload Pod; the scheduler will."""
+    """The syncer reads no workload Pod."""
     pod = Pod(namespace="ns", name="w", uid="u")
-    core = Core(slurm_node())
+    core = Core(slurm_node(), scheduler="")
     core.graph.observe([Observed(pod, 1)], now=1)
     assert core.graph.pods.get("ns/w") == pod
     core.graph.observe([Deleted("pods", "ns", "w", "u", 2)], now=1)

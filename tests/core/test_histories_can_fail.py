@@ -4,21 +4,24 @@ import ast
 import inspect
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from sunk_sync import policy
+from sunk_sync import policy, work_graph
 from sunk_sync.actions import Undrain
 from sunk_sync.claims import Claims
 from sunk_sync.facts import SlurmNode
 from sunk_sync.graph import Graph
+from sunk_sync.keys import Key
 from sunk_sync.rules import drain, mirror
 from sunk_sync.rules.drain import Cause
 from sunk_sync.slurm_state import is_drained
 from sunk_sync.table import Table
 from sunk_sync.verdict import Ruling
+from sunk_sync.work_graph import WorkGraph
+from tests.core import rare_edges
 from tests.core.checks import HistoryError
 from tests.core.history import History
 from tests.core.test_graph import (
@@ -26,19 +29,28 @@ from tests.core.test_graph import (
     a_removed_pod_is_no_longer_unselected_news,
     an_answer_older_than_the_news_proves_nothing,
 )
+from tests.core.work_history import WorkHistory
 
+pytestmark = pytest.mark.no_cover
+"""Thousands of histories: counting their lines would take longer than they do."""
 SEEDS = range(400)
-MARKS = ("_mark", "_mark_hosts", "_mark_all")
+MARKS = ("_mark", "_mark_hosts", "_mark_all", "_mark_each")
+KEYS = ("host_key", "work_key")
+"""What makes keys in work_graph.py: whoever calls it marks them."""
 Edge = tuple[str, int, str]
+
+
+def functions(module: str) -> Iterator[ast.FunctionDef]:
+    """Every function of its source."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def edges() -> list[Edge]:
     """Every place in graph.py that marks keys dirty: function, line, source."""
-    source = inspect.getsource(sys.modules[Graph.__module__])
     return [
         (function.name, call.lineno, ast.unparse(call))
-        for function in ast.walk(ast.parse(source))
-        if isinstance(function, ast.FunctionDef) and function.name not in MARKS
+        for function in functions(Graph.__module__)
         for call in ast.walk(function)
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
@@ -46,13 +58,25 @@ def edges() -> list[Edge]:
     ]
 
 
-def first_failure() -> str:
+def work_edges() -> list[Edge]:
+    """Every line of work_graph.py that makes keys to be marked: function, line, source."""
+    found = {
+        (name.lineno, name.id): function.name
+        for function in functions(WorkGraph.__module__)
+        for name in ast.walk(function)
+        if isinstance(name, ast.Name) and name.id in KEYS and function.name not in KEYS
+    }
+    return [(function, line, name) for (line, name), function in sorted(found.items())]
+
+
+def first_failure(kinds: Sequence[type[History]] = (History, WorkHistory)) -> str:
     """Name of the check that fails first, over as many histories as it takes; empty for none."""
     for seed in SEEDS:
-        try:
-            History(seed).run()
-        except HistoryError as error:
-            return str(error).partition(":")[0]
+        for kind in kinds:
+            try:
+                kind(seed).run()
+            except HistoryError as error:
+                return str(error).partition(":")[0]
     return ""
 
 
@@ -71,19 +95,73 @@ def drop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Graph, name, forgetful(getattr(Graph, name)))
 
 
+def drop_work_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key is made in this line of work_graph.py any more."""
+    _, line, name = edge
+    make = getattr(work_graph, name)
+
+    def forgets(key: str) -> Key:
+        here = sys._getframe(1)
+        dropped = here.f_lineno == line and here.f_code.co_filename == work_graph.__file__
+        return NOBODY if dropped else make(key)
+
+    monkeypatch.setattr(work_graph, name, forgets)
+
+
+NOBODY: Key = ("host", "nobody")
+WORK_EDGES = work_edges()
+WORK_NAMES = [
+    f"{function}:{name}:{[(f, n) for f, _, n in WORK_EDGES[: nth + 1]].count((function, name))}"
+    for nth, (function, _, name) in enumerate(WORK_EDGES)
+]
 EDGES = edges()
 NAMES = [f"{name}:{source}" for name, _, source in EDGES]
 RARE = CLUSTER_EDGE
 """The one edge that histories hardly ever need: a scripted test of test_graph.py guards it."""
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != RARE])
+STORIES = rare_edges.GRAPH_EDGES | rare_edges.WORK_EDGES
+"""Edges that the histories need less than once in sixty: each has a small story."""
+
+
+@pytest.mark.parametrize("story", sorted(set(STORIES.values()), key=str))
+def test_the_small_stories_end_right(story: Callable[[], None]) -> None:
+    """With every edge in its place."""
+    story()
+
+
+@pytest.mark.parametrize("name", rare_edges.GRAPH_EDGES)
+def test_a_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """By the oracle at the end of its story."""
+    drop(EDGES[NAMES.index(name)], monkeypatch)
+    with pytest.raises(HistoryError, match="oracle"):
+        STORIES[name]()
+
+
+@pytest.mark.parametrize("name", rare_edges.WORK_EDGES)
+def test_a_rare_key_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """By the oracle at the end of its story."""
+    drop_work_edge(WORK_EDGES[WORK_NAMES.index(name)], monkeypatch)
+    with pytest.raises(HistoryError, match="oracle"):
+        STORIES[name]()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, *STORIES)])
 def test_any_dirty_edge_that_is_dropped_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Each edge of the graph matters: without it a verdict stands that is no longer right."""
     drop(EDGES[NAMES.index(name)], monkeypatch)
     assert first_failure() in ("oracle", "read-set")
+
+
+@pytest.mark.parametrize("name", [name for name in WORK_NAMES if name not in STORIES])
+def test_any_key_of_a_work_that_is_dropped_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each fact about Pods and jobs wakes whoever reads it."""
+    drop_work_edge(WORK_EDGES[WORK_NAMES.index(name)], monkeypatch)
+    assert first_failure((WorkHistory,)) in ("oracle", "read-set", "index")
 
 
 def test_the_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

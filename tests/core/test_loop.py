@@ -8,17 +8,10 @@ import pytest
 
 from sunk_sync import decide as deciding
 from sunk_sync.actions import Action, Done, Drain, Look, Outcome, Refused, SetConditions, Unsure
-from sunk_sync.facts import (
-    Configuration,
-    Confirmed,
-    ListingEnded,
-    ListingStarted,
-    Lost,
-    News,
-    Observed,
-    Sighting,
-)
-from sunk_sync.graph import Graph, host_key
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed, Sighting
+from sunk_sync.graph import Graph
+from sunk_sync.keys import host_key
 from sunk_sync.lane import Limits
 from sunk_sync.loop import (
     AUDIT_ROUND_S,
@@ -30,7 +23,7 @@ from sunk_sync.loop import (
     NEWS_PER_STEP,
     Loop,
 )
-from sunk_sync.outbox import Outbox
+from sunk_sync.outbox import Outbox, Ways
 from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.verdict import Ruling
@@ -95,8 +88,9 @@ class House:
         self.first_drain_after: int | None = None
         """Keys that had been decided when the first drain left."""
         self.answer: Callable[[Action], Outcome] = Done
+        way = (self.push, LIMITS)
         self.outbox = Outbox(
-            slurm=(self.push, LIMITS), kube=(self.push, LIMITS), clock=now, random=lambda: 0.0
+            Ways(slurm=way, jobs=way, kube=way, hooks=way), clock=now, random=lambda: 0.0
         )
         self.diary = Diary()
         self.loop = Loop(

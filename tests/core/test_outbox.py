@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.actions import (
     Action,
@@ -12,6 +13,7 @@ from sunk_sync.actions import (
     Cordon,
     Done,
     Drain,
+    JobDescription,
     Look,
     Outcome,
     Refused,
@@ -20,6 +22,8 @@ from sunk_sync.actions import (
     SetComment,
     SetConditions,
     SetMetadata,
+    SetScheduled,
+    SubmitJob,
     Target,
     Uncordon,
     Undrain,
@@ -34,10 +38,12 @@ from sunk_sync.outbox import (
     PACE_S,
     PUSH_LIMIT_S,
     REFUSED_AGAIN_S,
+    WAITING_PACE_S,
     Outbox,
     Report,
+    Ways,
 )
-from tests.build import condition
+from tests.build import condition, identity, pod
 from tests.clock import now, run
 
 KEY, OTHER = ("host", "n1"), ("host", "n2")
@@ -89,14 +95,15 @@ class Bench:
     """An outbox in virtual time between two authorities."""
 
     def __init__(self, slurm: Limits = ONE, kube: Limits = ONE, jitter: float = 0.0) -> None:
-        self.slurm, self.kube = Authority(), Authority()
+        self.slurm, self.kube, self.jobs = Authority(), Authority(), Authority()
         self.reports: list[Report] = []
-        self.outbox = Outbox(
+        ways = Ways(
             slurm=(self.slurm.push, slurm),
             kube=(self.kube.push, kube),
-            clock=now,
-            random=lambda: jitter,
+            jobs=(self.jobs.push, ONE),
+            hooks=(self.jobs.push, ONE),
         )
+        self.outbox = Outbox(ways, clock=now, random=lambda: jitter)
         self.outbox.report = self.report
         self.task = asyncio.ensure_future(self.outbox.run())
 
@@ -169,6 +176,26 @@ def test_one_in_flight_per_target_and_the_latest_wish_wins() -> None:
 
     bench = story(tell, slurm=Limits(concurrency=5, batch=1, leisurely=5))
     assert bench.slurm.actions == [DRAIN, LIFT]
+
+
+def test_a_job_that_was_made_is_not_made_again_in_another_shape() -> None:
+    """What was wished while it flew was wished by who did not know of it yet."""
+    first = SubmitJob(
+        name="k8s/ns/p1/1",
+        identity=identity(pod()),
+        description=JobDescription(),
+        kind="allocation",
+    )
+
+    async def tell(bench: Bench) -> None:
+        bench.jobs.seconds = 1
+        bench.wish(first)
+        await asyncio.sleep(0.1)
+        bench.outbox.stir(KEY)
+        bench.wish(replace(first, kind="script"))
+        await asyncio.sleep(5)
+
+    assert story(tell).jobs.actions == [first]
 
 
 def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:
@@ -558,6 +585,38 @@ def test_M1_the_pace_holds_across_a_wish_that_ended() -> None:
 
     times = story(tell).kube.times
     assert all(after - before >= PACE_S for before, after in pairwise(times))
+
+
+@pytest.mark.parametrize(
+    ("reason", "after_s"), [("Unschedulable", WAITING_PACE_S), ("SlurmJobCancelled", PACE_S)]
+)
+def test_P26_why_a_pod_waits_is_told_once_a_minute_but_another_reason_soon(
+    reason: str, after_s: float
+) -> None:
+    """P17: that its job was cancelled is news, that Slurm's reason changed seldom is."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(SetScheduled(POD, "Unschedulable", "waits"))
+        await asyncio.sleep(0.5)
+        bench.outbox.stir(KEY)
+        bench.wish(SetScheduled(POD, reason, "otherwise"))
+        await asyncio.sleep(2 * WAITING_PACE_S)
+
+    assert story(tell).kube.times == [0, after_s]
+
+
+def test_P26_a_word_that_did_not_arrive_starts_no_minute() -> None:
+    """A conflict with another write to the Pod, and then Slurm gives another reason."""
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.answers = [unsure]
+        bench.wish(SetScheduled(POD, "Unschedulable", "waits: None"))
+        await asyncio.sleep(0.05)
+        bench.outbox.stir(KEY)
+        bench.wish(SetScheduled(POD, "Unschedulable", "waits: Resources"))
+        await asyncio.sleep(5)
+
+    assert len(story(tell).kube.actions) == 2
 
 
 def test_M2_writes_that_only_say_unknown_are_a_hundred_a_second() -> None:

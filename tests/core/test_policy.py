@@ -15,8 +15,10 @@ from sunk_sync.actions import (
     SetMetadata,
     Undrain,
 )
-from sunk_sync.facts import Configuration, Confirmed, Holding, Lost, Row, Sighting, Source
-from sunk_sync.graph import CLUSTER, Graph, host_key
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Confirmed, Holding, Lost, Row, Sighting, Source
+from sunk_sync.graph import Graph
+from sunk_sync.keys import CLUSTER, host_key
 from sunk_sync.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
 from sunk_sync.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
 from sunk_sync.verdict import Verdict

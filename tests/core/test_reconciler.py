@@ -6,9 +6,11 @@ import pytest
 
 from sunk_sync import decide as deciding
 from sunk_sync.actions import Drain, Undrain
+from sunk_sync.configuration import Configuration
 from sunk_sync.decide import ConflictError, RuleError, decide
-from sunk_sync.facts import Configuration, Holding, Lost
-from sunk_sync.graph import CLUSTER, Graph, host_key
+from sunk_sync.facts import Holding, Lost
+from sunk_sync.graph import Graph
+from sunk_sync.keys import CLUSTER, host_key
 from sunk_sync.reconciler import OUT_OF_SERVICE
 from sunk_sync.verdict import Ruling
 from sunk_sync.views import Cluster, Host

@@ -38,6 +38,8 @@ from sunk_sync.facts import (
     News,
     Node,
     Observed,
+    Pod,
+    Row,
     Sighting,
     SlurmdPod,
     SlurmNode,
@@ -46,12 +48,15 @@ from sunk_sync.facts import (
 from sunk_sync.names import DRAIN, MANAGER_RETIRE
 from sunk_sync.slurm.precondition import Change, No, plan
 
-Row = Node | SlurmdPod | SlurmNode
 SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
+POLLED: tuple[Source, ...] = ("slurm_nodes", "jobs")
+"""Sources of Slurm: no watch, and an answer is as old as its question."""
 
 
 class World:
     """The truth of both sides, and per source the news that are under way to us."""
+
+    sources: tuple[Source, ...] = SEEN
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -68,7 +73,7 @@ class World:
         """UNDRAIN empties the reason: 26.05 does, 24.11 does not."""
         self.unreadable = 0.0
         """Share of reads by name that are answered 403."""
-        self.streams: dict[Source, deque[News]] = {source: deque() for source in SEEN}
+        self.streams: dict[Source, deque[News]] = {source: deque() for source in self.sources}
         self.following: set[Source] = set()
         """Watches that stand."""
         self.told: list[News] = []
@@ -116,7 +121,7 @@ class World:
         if source in self.following and not (source == "slurmd_pods" and self.hidden):
             self.streams[source].append(Observed(row, float(self.version)))
 
-    def _gone(self, source: Source, name: str, row: Node | SlurmdPod) -> None:
+    def _gone(self, source: Source, name: str, row: Node | SlurmdPod | Pod) -> None:
         self.version += 1
         self.orders[source, name] = float(self.version)
         if source in self.following and not (source == "slurmd_pods" and self.hidden):
@@ -138,12 +143,15 @@ class World:
     def start_listing(self, source: Source, *, whole: bool = True) -> None:
         """A reader asked for everything; the answer is under way, or breaks off in the middle."""
         self.tick()
-        slurm = source == "slurm_nodes"
+        slurm = source in POLLED
         order = self.now if slurm else float(self.version)
         rows = list(self.rows(source))
         self.rng.shuffle(rows)
         news: list[News] = [ListingStarted(source, self.now, order)]
-        news += [Observed(row, order if slurm else self.orders[source, row.name]) for row in rows]
+        news += [
+            Observed(row, order if slurm else self.orders[source, getattr(row, "name", "")])
+            for row in rows
+        ]
         stream = self.streams[source]
         if not slurm:
             stream.clear()
@@ -205,9 +213,15 @@ class World:
                 return Done(action)
             case Announce():
                 return Done(action)
+            case _:
+                raise AssertionError(f"no rule of hosts wants {action}")
+
+    def _placed(self, look: Look) -> Node | SlurmdPod | Pod | None:
+        """The object of that place."""
+        return (self.nodes if look.kind == "Node" else self.pods).get(look.name)
 
     def _look(self, look: Look) -> Sighting:
-        row = (self.nodes if look.kind == "Node" else self.pods).get(look.name)
+        row = self._placed(look)
         kind: Kind = "Node" if look.kind == "Node" else "Pod"
         asked_s = self.now
         if self.rng.random() < self.unreadable:

@@ -2,8 +2,8 @@
 
 import json
 
-from tests.embedded.kube_scenarios import SCENARIOS
 from tests.embedded.kube_trace import HOME, RECORDED, trace
+from tests.embedded.kube_workloads import SCENARIOS
 from tests.real.test_differential_kube import Real
 from tests.real.testbed import KubeServer
 

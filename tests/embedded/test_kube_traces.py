@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.embedded.kube_random import random_scenario
-from tests.embedded.kube_scenarios import SCENARIOS
 from tests.embedded.kube_trace import RECORDED, Embedded, Step, trace
+from tests.embedded.kube_workloads import SCENARIOS
 
 Json = Any
 

@@ -115,6 +115,76 @@ def test_containers_end_by_themselves(world: Kubernetes, code: str, phase: str) 
     assert state_of(world) == (phase, "False")
 
 
+def asking(cpu: str, **knobs: str) -> dict[str, Any]:
+    """Of a Pod that asks for so much."""
+    container = {"name": "c", "image": "none.invalid/none:1"}
+    resources = {"requests": {"cpu": cpu, "example.com/none": "1"}}
+    return {
+        "spec": {"containers": [container | {"resources": resources}]},
+        "metadata": {"annotations": knobs},
+    }
+
+
+def test_a_kubelet_turns_away_what_does_not_fit(world: Kubernetes) -> None:
+    """In a real kubelet's words; what is being ended still holds its place, what ended does not."""
+    world.add_node("n2", cpus=4)
+    world.add_pod("first", node="n2", **asking("3", **{END_DELAY: "10", START_DELAY: "5"}))
+    world.add_pod("second", node="n2", **asking("1500m"))
+    world.advance(0)
+    second = world.pod("second")
+    assert second is not None
+    status = second["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
+    assert status["message"] == (
+        "Pod was rejected: Node didn't have enough resource: cpu,"
+        " requested: 1500, used: 3000, capacity: 4000"
+    )
+    world.advance(5)
+    assert state_of(world, "first")[0] == "Running"
+    world.delete_pod("first")
+    world.advance(6)
+    world.add_pod("third", node="n2", **asking("1500m"))
+    world.advance(7)
+    assert state_of(world, "third")[0] == "Failed"
+    world.advance(15)
+    assert world.pod("first") is None
+    world.add_pod("fourth", node="n2", **asking("4"))
+    world.advance(16)
+    assert state_of(world, "fourth")[0] == "Running"
+
+
+def test_a_kubelet_counts_what_ran_before_a_restore(world: Kubernetes) -> None:
+    """Running Pods hold their place, whoever let them in."""
+    world.add_node("n2", cpus=4)
+    world.add_pod("first", node="n2", **asking("3"))
+    world.advance(0)
+    world.restore(world.backup())
+    world.add_pod("second", node="n2", **asking("2"))
+    world.advance(1)
+    assert state_of(world, "second")[0] == "Failed"
+    assert state_of(world, "first")[0] == "Running"
+
+
+def test_a_gated_pod_is_bound_only_once_its_gates_are_gone(world: Kubernetes) -> None:
+    """P1, and the condition tells why; the binding itself makes it True."""
+    world.add_pod("p", spec={"schedulingGates": [{"name": "example.com/later"}]})
+    pod = world.pod("p")
+    assert pod is not None
+    assert pod["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    path = "/api/v1/namespaces/default/pods/p"
+    bind = json.dumps({"metadata": {"name": "p"}, "target": {"name": "n1"}}).encode()
+    binding = Question(method="POST", path=f"{path}/binding", body=bind)
+    refused = KubeApi(world).answer(binding, 1)
+    assert isinstance(refused, Answer)
+    assert refused.status == 409
+    headers = {"content-type": "application/merge-patch+json"}
+    free = json.dumps({"spec": {"schedulingGates": None}}).encode()
+    KubeApi(world).answer(Question(method="PATCH", path=path, body=free, headers=headers), 2)
+    KubeApi(world).answer(binding, 3)
+    world.advance(3)
+    assert state_of(world) == ("Running", "True")
+
+
 def test_a_deleted_pod_goes_when_its_kubelet_ended_it(world: Kubernetes) -> None:
     world.add_pod("p", node="n1", metadata={"annotations": {END_DELAY: "7"}})
     world.advance(1)

@@ -19,8 +19,9 @@ from sunk_sync.slurm import controller
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import get_node
 from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.poll import NodePoll
 from sunk_sync.slurm.push import SlurmPush
+from sunk_sync.slurm.rhythm import Pace, Time
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Network
 

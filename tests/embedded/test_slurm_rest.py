@@ -23,19 +23,26 @@ Json = Any
 RECORDED = Path(__file__).parent.parent / "wire" / "slurm"
 NEWEST = {"26.05": "v0.0.45", "24.11": "v0.0.42"}
 BOTH = pytest.mark.parametrize("generation", NEWEST)
+PLACE = {"current_working_directory": "/", "environment": ["A=b"]}
 TOKENS = {"root": Pass("root"), "old": Pass("root", 1.0), "nobody": Pass("nobody")}
 
 
 class Asker:
     """Asks one world, at its own second."""
 
-    def __init__(self, generation: str = "26.05", *, names: Sequence[str] = ("n1", "n2", "n3")):
+    def __init__(
+        self,
+        generation: str = "26.05",
+        *,
+        names: Sequence[str] = ("n1", "n2", "n3"),
+        acted_script: str = "",
+    ):
         self.world = SlurmWorld(
             Setup(
                 nodes=[NodeSpec(name=name, gres="gpu:4", features=("a100",)) for name in names],
                 generation=generation,  # type: ignore[arg-type]
                 cluster="c1",
-                knobs=Knobs(),
+                knobs=Knobs(acted_script=acted_script),
             )
         )
         self.rest = SlurmRest(self.world, Tokens(TOKENS))
@@ -118,7 +125,7 @@ def test_what_does_not_move_is_equal(generation: str) -> None:
 def test_a_used_node_is_counted_as_a_recorded_one() -> None:
     """MIXED, with its tres."""
     asker = Asker()
-    asker.world.submit(JobRequest(exclusive=True, memory_mb=10, required_nodes=("n2",)), now_s=1)
+    asker.world.submit(JobRequest(exclusive=True, required_nodes=("n2",)), now_s=1)
     asker.wait(2)
     node = asker.get("nodes/")["nodes"][1]
     assert node["state"] == recorded("26.05", "nodes-drain-mixed")["nodes"][0]["state"]
@@ -457,13 +464,14 @@ def test_a_job_by_rest_from_its_submission_to_its_end() -> None:
     asker = Asker()
     job = {"name": "j", "cpus_per_task": 4, "tasks": 1, "constraints": "a100", "nodes": "1-2"}
     size = {"memory_per_node": {"set": True, "number": 1000}, "time_limit": {"number": 5}}
-    answer = asker.ask("POST", "job/submit", {"script": "#!/bin/sh\nsleep 5", "job": job | size})
+    body = {"script": "#!/bin/sh\nsleep 5", "job": PLACE | job | size}
+    answer = asker.ask("POST", "job/submit", body)
     job_id = json.loads(answer.body)["job_id"]
     assert asker.get("jobs/state/")["jobs"] == [{"job_id": str(job_id), "state": ["PENDING"]}]
     asker.wait(2)
     (row,) = asker.get(f"job/{job_id}")["jobs"]
     assert (row["job_state"], row["nodes"], row["name"]) == (["RUNNING"], "n1", "j")
-    assert row["end_time"]["number"] - row["start_time"]["number"] == 5
+    assert row["end_time"]["number"] - row["start_time"]["number"] == 365 * 86_400
     asker.wait(10)
     assert asker.get("jobs/")["jobs"][0]["job_state"] == ["COMPLETED"]
 
@@ -471,10 +479,12 @@ def test_a_job_by_rest_from_its_submission_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "number"),
     [
-        ({"script": "", "job": {"partition": "nosuch"}}, 422, 2000),
-        ({"job": {"required_nodes": ["n9"]}}, 422, 2018),
-        ({"job": {"cpus_per_task": "x"}}, 400, None),
-        (b"[]", 400, None),
+        ({"script": "x", "job": {"partition": "nosuch", **PLACE}}, 422, 2000),
+        ({"script": "x", "job": {"required_nodes": ["n9"], **PLACE}}, 422, 2018),
+        ({"script": "x", "job": {"memory_per_node": "x"}}, 500, 9202),
+        ({"job": {}}, 422, 9000),
+        (b"[]", 500, 9209),
+        (b"{", 400, None),
     ],
 )
 def test_submissions_that_are_refused(body: Json, status: int, number: int | None) -> None:
@@ -489,7 +499,9 @@ def test_a_job_for_a_drained_node_is_taken_with_a_warning() -> None:
     """It waits."""
     asker = Asker()
     asker.ask("POST", "node/n1", {"state": ["DRAIN"], "reason": "x"})
-    told = asker.ask("POST", "job/submit", {"job": {"required_nodes": ["n1"]}})
+    told = asker.ask(
+        "POST", "job/submit", {"script": "x", "job": {"required_nodes": ["n1"], **PLACE}}
+    )
     assert (told.status, len(json.loads(told.body)["warnings"])) == (200, 2)
 
 
@@ -497,7 +509,7 @@ def test_a_stubborn_job_holds_its_node_until_kill_wait() -> None:
     """COMPLETING for 30 s."""
     asker = Asker()
     script = "trap '' TERM\nwhile true; do sleep 1; done"
-    asker.ask("POST", "job/submit", {"script": script, "job": {"required_nodes": ["n1"]}})
+    asker.ask("POST", "job/submit", {"script": script, "job": {"required_nodes": ["n1"], **PLACE}})
     asker.wait(2)
     assert json.loads(asker.ask("DELETE", "job/1").body)["status"] == []
     asker.wait(29)
@@ -506,7 +518,7 @@ def test_a_stubborn_job_holds_its_node_until_kill_wait() -> None:
     assert "COMPLETING" not in asker.node()["state"]
 
 
-@pytest.mark.parametrize(("name", "code"), [("1", 2021), ("7", 2017), ("x", 2017)])
+@pytest.mark.parametrize(("name", "code"), [("1", 2021), ("7", 2017), ("1_0", 2017)])
 def test_a_cancel_that_changes_nothing_is_200(name: str, code: int) -> None:
     """The code stands in `status`."""
     asker = Asker()
@@ -537,7 +549,7 @@ def test_slurmctld_away(generation: str, method: str, path: str, status: int, nu
     """Every answer is late; a ping is not."""
     asker = Asker(generation)
     asker.world.stop_controller(now_s=1)
-    body = {"name": ["n1"], "job": {}} if method == "POST" else None
+    body = {"name": ["n1"], "script": "x", "job": PLACE} if method == "POST" else None
     answer = asker.ask(method, path, body)
     assert (answer.status, error_number(answer)) == (status, number)
     assert answer.after_s == asker.world.setup.release.gives_up_after_s

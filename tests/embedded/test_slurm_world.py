@@ -312,7 +312,10 @@ def test_a_drained_node_runs_its_jobs_to_the_end_and_takes_no_more() -> None:
     assert state(world, at=5) == "ALLOCATED+DRAIN"
     assert state(world, at=20) == "IDLE+DRAIN"
     assert isinstance(second, int)
-    assert (world.jobs[second].state, world.jobs[second].state_reason) == ("PENDING", "Resources")
+    assert (world.jobs[second].state, world.jobs[second].state_reason) == (
+        "PENDING",
+        "ReqNodeNotAvail",
+    )
     world.undrain("n1", now_s=21)
     assert state(world, at=24) == "ALLOCATED"
 
@@ -527,7 +530,7 @@ def test_what_was_noted_for_a_job_that_ended_otherwise_does_nothing() -> None:
     world.advance(28)
     world.down("n1", reason="again", now_s=29)
     world.resume("n1", now_s=30)
-    world.advance(100)
+    world.advance(200)
     assert [job.state for job in world.jobs.values()] == ["RUNNING"]
 
 

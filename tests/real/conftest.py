@@ -11,14 +11,15 @@ from tests.real.testbed import Bed, KubeServer, SlurmServer
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 from tests.real.testbed.requirements import why_not
 from tests.real.testbed.sandbox import sweep
+from tests.real.works import Works
 
 Serve = Callable[..., Service]
 SHOWN_LINES = 30
 
 
-def require(*, kube: str | None = None, slurm: str | None = None) -> None:
+def require(*, kube: str | None = None, slurm: str | None = None, scheduler: bool = False) -> None:
     """Skip where these servers cannot run; in CI that is a failure."""
-    reason = why_not(kube=kube, slurm=slurm)
+    reason = why_not(kube=kube, slurm=slurm, scheduler=scheduler)
     if reason and os.environ.get("CI"):
         pytest.fail(reason)
     if reason:
@@ -58,12 +59,34 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         stage.close()
 
 
+@pytest.fixture(scope="session", params=SLURM_SUITES)
+def works(request: pytest.FixtureRequest) -> Iterator[Works]:
+    """Many hosts for workload Pods, once for each Slurm version."""
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    works = Works(request.param)
+    try:
+        yield works
+    finally:
+        works.close()
+
+
 @pytest.fixture
 def serve(stage: Stage) -> Iterator[Serve]:
     """Gives the service with these settings; afterwards nothing may have gone wrong inside it.
 
     Its log lines of this test are shown where the test fails.
     """
+    yield from serving(stage)
+
+
+@pytest.fixture
+def schedule(works: Works) -> Iterator[Serve]:
+    """As `serve`, on the stage for Pods."""
+    yield from serving(works)
+
+
+def serving(stage: Stage) -> Iterator[Serve]:
+    """The body of a fixture that serves on this stage."""
     served: dict[Service, int] = {}
 
     def serve_with(**flags: str) -> Service:

@@ -31,7 +31,7 @@ QUICK = {
     "max_drains_per_minute": "1000",
 }
 """Settings that make tests short; all others are the defaults."""
-READY_DEADLINE_S = 20
+READY_DEADLINE_S = 40
 END_DEADLINE_S = 20
 TAIL_LINES = 40
 
@@ -62,6 +62,7 @@ class Service:
                 "watch_namespace": NAMESPACE,
                 "metrics_bind_address": "127.0.0.1:0",
                 "health_probe_bind_address": "127.0.0.1:0",
+                "hooks_api_bind_address": "127.0.0.1:0",
                 "log_format": "json",
                 **flags,
             }

@@ -5,7 +5,7 @@ Each test takes hosts that no other test has used, so nothing has to be put back
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -228,7 +228,7 @@ class Stage:
     """`serve` gives the one service, `take` hosts that nobody has used."""
 
     def __init__(self, slurm: str) -> None:
-        conf = SlurmConf(slurmds=HOSTS, external_nodes=CROWD, gpus=2, extra_lines=CONF)
+        conf = self.conf()
         self.bed = Bed.start(slurm=slurm, conf=conf)
         self.crowd = [Host(self.bed, name) for name in conf.external_names]
         self._fresh: Iterator[str] = iter(conf.slurmd_names)
@@ -238,6 +238,13 @@ class Stage:
         except BaseException:
             self.close()
             raise
+
+    def conf(self) -> SlurmConf:
+        return SlurmConf(slurmds=HOSTS, external_nodes=CROWD, gpus=2, extra_lines=CONF)
+
+    def settings(self, flags: Mapping[str, str]) -> dict[str, str]:
+        """All settings of a service that is to have these."""
+        return {**QUICK, **flags}
 
     @property
     def version(self) -> str:
@@ -251,7 +258,7 @@ class Stage:
 
     def serve(self, **flags: str) -> Service:
         """The service with these settings on top of QUICK: as it runs, or started anew."""
-        wanted = {**QUICK, **flags}
+        wanted = self.settings(flags)
         service = self._service
         if service is not None and service.flags == wanted and service.running:
             return service

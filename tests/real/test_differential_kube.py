@@ -16,8 +16,9 @@ from sunk_sync.embedded.kube_http import kubeconfig
 from sunk_sync.embedded.kubernetes import Kubernetes
 from sunk_sync.embedded.wire import Question
 from tests.embedded.kube_random import random_scenario
-from tests.embedded.kube_scenarios import EVENTS, LEASES, NODES, PODS, SCENARIOS
+from tests.embedded.kube_scenarios import EVENTS, LEASES, NODES, PODS
 from tests.embedded.kube_trace import HOME, Embedded, Step, ends, trace, url
+from tests.embedded.kube_workloads import SCENARIOS
 from tests.real.conftest import require
 from tests.real.testbed import KubeServer
 from tests.real.testbed.cache import KUBE_DEFAULT

@@ -338,7 +338,7 @@ class Embedded:
         gres = f"gpu:{server.conf.gpus}" if server.conf.gpus else ""
         power = bool(server.conf.extra_lines)
         generation = "26.05" if server.version == "26.05" else "24.11"
-        self.world = SlurmWorld(
+        world = SlurmWorld(
             Setup(
                 nodes=[NodeSpec(name=name, gres=gres) for name in NAMES],
                 partitions=(Partition(name="main", default=True),),
@@ -354,8 +354,14 @@ class Embedded:
             ),
             now_s=100.0,
         )
-        self._rest = SlurmRest(self.world, tokens)
         self._now_s = 100.0
+        self._keys = tokens
+        self.serve(world)
+
+    def serve(self, world: SlurmWorld) -> None:
+        """From now on this one answers."""
+        self.world = world
+        self._rest = SlurmRest(world, self._keys)
 
     def rest(self, step: Rest) -> tuple[int, str, bytes]:
         self._now_s += 0.001

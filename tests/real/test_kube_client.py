@@ -22,7 +22,8 @@ from sunk_sync.actions import (
     SetMetadata,
     Uncordon,
 )
-from sunk_sync.facts import Condition, Configuration, Lost, News, Reference, Sighting
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Condition, Lost, News, Reference, Sighting
 from sunk_sync.graph import Graph
 from sunk_sync.kube import (
     Ambient,

@@ -13,6 +13,8 @@ pytestmark = pytest.mark.real
 
 CORDONED = "k8s: node cordoned"
 ROLE = "sunk-sync-slurmd"
+GETTERS = (ROLE, "sunk-sync-scheduler")
+"""Both let the account read Pods by name."""
 READERS = (ROLE, "sunk-sync-work")
 """Both let the account list Pods here, where slurmd Pods and workload share a namespace."""
 RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
@@ -414,31 +416,31 @@ def test_S20_a_read_by_name_that_is_forbidden_is_no_absence(
     """A Pod vanishes while we may list but not get: unknown, not drained; allowed again it is."""
     serve()
     host.until(lambda: host.mark)
-    role = f"{RBAC}/roles/{ROLE}"
     rest = stage.bed.kube.rest
-    standing = rest.call("GET", role)
+    standing = {role: rest.call("GET", f"{RBAC}/roles/{role}")["rules"] for role in GETTERS}
     try:
-        _may(stage, standing["rules"], get=False)
+        _may(stage, standing, get=False)
         host.delete_pod(slowly=True)
         host.until_drained("k8s: pod terminating")
         host.let_pod_end()
         assert stays(lambda: host.drained_as("k8s: pod terminating"), for_s=1.5)
     finally:
-        _may(stage, standing["rules"], get=True)
+        _may(stage, standing, get=True)
     serve().restart()
     host.until_drained("k8s: pod terminated")
 
 
-def _may(stage: Stage, rules: list[dict[str, list[str]]], *, get: bool) -> None:
-    """Give or take the verb `get` of the role."""
-    changed = [
-        {**rule, "verbs": [verb for verb in rule["verbs"] if get or verb != "get"]}
-        for rule in rules
-    ]
+def _may(stage: Stage, standing: dict[str, list[dict[str, list[str]]]], *, get: bool) -> None:
+    """Give or take the verb `get` of the roles."""
     content = "application/merge-patch+json"
-    stage.bed.kube.rest.call(
-        "PATCH", f"{RBAC}/roles/{ROLE}", {"rules": changed}, content_type=content
-    )
+    for role, rules in standing.items():
+        changed = [
+            {**rule, "verbs": [verb for verb in rule["verbs"] if get or verb != "get"]}
+            for rule in rules
+        ]
+        stage.bed.kube.rest.call(
+            "PATCH", f"{RBAC}/roles/{role}", {"rules": changed}, content_type=content
+        )
     time.sleep(0.3)  # the authorizer learns of it by a watch
 
 

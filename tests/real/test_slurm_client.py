@@ -29,8 +29,9 @@ from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import get_node, post_node
 from sunk_sync.slurm.client import Access, SlurmClient
 from sunk_sync.slurm.decode import dialect_of, read_nodes
-from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.poll import NodePoll
 from sunk_sync.slurm.push import SlurmPush
+from sunk_sync.slurm.rhythm import Pace, Time
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Network
 from sunk_sync.slurm_state import sanitise_reason
@@ -74,10 +75,14 @@ class Reader:
 
 @asynccontextmanager
 async def connected(
-    server: SlurmServer, *, token: Token | None = None, heard: list[Exchange] | None = None
+    server: SlurmServer,
+    *,
+    token: Token | None = None,
+    heard: list[Exchange] | None = None,
+    version: str = "auto",
 ) -> AsyncIterator[SlurmClient]:
     client = SlurmClient(
-        Access(addresses=(server.url,)),
+        Access(addresses=(server.url,), version=version),
         token or Token(text=server.token()),
         transport=Network(clock=time.monotonic),
         clock=time.monotonic,

@@ -212,6 +212,31 @@ def test_a_pod_ends_by_itself(
     assert ready(kube_server.pod(name, namespace)) == "False"
 
 
+def test_a_pod_that_does_not_fit_is_turned_away(kube_server: KubeServer, namespace: str) -> None:
+    """As a kubelet does, in its words; room is free again when the containers have ended."""
+
+    def asking(name: str, cpu: str, **knobs: str) -> kube_objects.Object:
+        resources = {"resources": {"requests": {"cpu": cpu}}}
+        spec = {"containers": [kube_objects.CONTAINER | resources]}
+        return kube_objects.pod(name, namespace=namespace, node="m1", annotations=knobs, spec=spec)
+
+    def phase(name: str) -> str:
+        return str(kube_server.pod(name, namespace)["status"]["phase"])
+
+    kube_server.create(asking("big", "12"))
+    eventually(lambda: phase("big") == "Running")
+    kube_server.create(asking("more", "5"), asking("little", "4"))
+    eventually(lambda: phase("more") == "Failed")
+    status = kube_server.pod("more", namespace)["status"]
+    assert status["reason"] == "OutOfcpu"
+    assert "requested: 5000, used: 1" in status["message"]
+    eventually(lambda: phase("little") == "Running")
+    kube_server.delete_pod("big", namespace)
+    eventually(lambda: gone(lambda: kube_server.pod("big", namespace)))
+    kube_server.create(asking("again", "12"))
+    eventually(lambda: phase("again") == "Running")
+
+
 def test_a_test_sets_pods_and_nodes_unready(kube_server: KubeServer, namespace: str) -> None:
     """The stand-in does not take back what a test says."""
     kube_server.create(kube_objects.pod("p5", namespace=namespace, node="m1"))

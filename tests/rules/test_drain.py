@@ -18,12 +18,12 @@ ACTS = (Drain, Undrain, RewriteReason)
 PATH = ("slurm", "slurmd-n1")
 
 
-def core_of(*, slurm: str = "IDLE", reason: str = "", **fields: object) -> Core:
+def core_of(*, slurm: str = "IDLE", reason: str = "", **fields: Any) -> Core:
     """Host n1: Node kn1, its slurmd Pod and a Slurm node in this state."""
     rows: dict[str, Row] = {"node": node(), "pod": slurmd_pod()}
     rows |= {name: row for name, row in fields.items() if isinstance(row, Node | SlurmdPod)}
     chosen = {name: value for name, value in fields.items() if name not in rows}
-    return Core(*rows.values(), slurm_node("n1", slurm, reason=reason), **chosen)  # type: ignore[arg-type]
+    return Core(*rows.values(), slurm_node("n1", slurm, reason=reason), **chosen)
 
 
 def gone(core: Core, kind: str, name: str, found: str = "no", uid: str = "") -> None:

@@ -1,10 +1,13 @@
 """Rows S19 and S20 as the cluster's own key tells them."""
 
+from typing import Any
+
 import pytest
 
 from sunk_sync.actions import Announce, Relist
-from sunk_sync.facts import Configuration, Holding, Reference, Sighting
-from sunk_sync.graph import CLUSTER
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Holding, Reference, Sighting
+from sunk_sync.keys import CLUSTER
 from sunk_sync.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.rules.hold import hold
 from sunk_sync.rules.selector import selector
@@ -16,8 +19,8 @@ HERE = Configuration(namespace="slurm")
 NAMESPACE = Reference("Namespace", "", "slurm", "")
 
 
-def cluster(**fields: object) -> Cluster:
-    return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})  # type: ignore[arg-type]
+def cluster(**fields: Any) -> Cluster:
+    return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})
 
 
 def test_S19_a_held_drain_is_told_once_and_asks_for_a_second_listing() -> None:

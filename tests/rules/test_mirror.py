@@ -1,5 +1,7 @@
 """Rows M1-M6: what Slurm says of a host, shown on its Pod and its Node."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -333,7 +335,7 @@ def test_M6_a_node_left_for_another_shows_nothing_of_the_host() -> None:
     [{"labels": ((LABEL_CLUSTER, "slurm"),)}, {"drain": ""}, {"drain": "fan"}],
     ids=["labels", "an empty annotation", "the annotation"],
 )
-def test_M6_each_thing_of_ours_is_taken_away_by_itself(left: dict[str, object]) -> None:
+def test_M6_each_thing_of_ours_is_taken_away_by_itself(left: dict[str, Any]) -> None:
     """Whatever stands of it on a Node that stands for no Slurm node."""
     core = Core(node("old", **left), slurm_node())
     wanted = metadata(core, "Node", "old")

@@ -1,4 +1,7 @@
-"""`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`."""
+"""`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`.
+
+`--works`: those of Pods.
+"""
 
 import argparse
 import gc
@@ -11,13 +14,14 @@ from collections.abc import Iterable
 
 from tests.sim import crashes, mutation
 from tests.sim.run import Outcome, run_seed
+from tests.sim.works.run import run_seed as run_work_seed
 
 SHOWN = 12
 
 
-def one(seed: int, *, aloud: bool) -> int:
+def one(seed: int, *, aloud: bool, works: bool) -> int:
     """Replay one seed."""
-    outcome = run_seed(seed, aloud=aloud)
+    outcome = (run_work_seed if works else run_seed)(seed, aloud=aloud)
     if outcome.broken:
         print("" if aloud else outcome.tail)
         print(f"seed {seed}: BROKEN {outcome.broken}")
@@ -28,11 +32,11 @@ def one(seed: int, *, aloud: bool) -> int:
     return 0
 
 
-def many(seeds: range, *, processes: int) -> int:
+def many(seeds: range, *, processes: int, works: bool) -> int:
     """Run all of them; 1 where any promise was broken."""
     begun_s = time.perf_counter()
     with multiprocessing.Pool(processes, gc.freeze) as pool:
-        outcomes = pool.imap_unordered(run_seed, seeds, chunksize=4)
+        outcomes = pool.imap_unordered(run_work_seed if works else run_seed, seeds, chunksize=4)
         broken, counts, steps, least = _gather(outcomes)
     took_s = time.perf_counter() - begun_s
     _tell_counts(counts)
@@ -62,7 +66,7 @@ def _gather(outcomes: Iterable[Outcome]) -> tuple[list[int], Counter[str], int, 
 
 
 def _tell_counts(counts: Counter[str]) -> None:
-    for head in ("fault: ", "exempt: ", "hosts"):
+    for head in ("fault: ", "exempt: ", "hosts", "gates: ", "overlap", "late"):
         found = sorted(item for item in counts.items() if item[0].startswith(head))
         print("; ".join(f"{name.removeprefix('fault: ')} {count}" for name, count in found))
 
@@ -71,6 +75,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
+    parser.add_argument("--works", action="store_true", help="seeds of Pods and jobs")
     parser.add_argument("-v", action="store_true", dest="aloud", help="tell the whole history")
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--from", type=int, default=0, dest="first")
@@ -79,12 +84,12 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.what == "":
         seeds = range(chosen.first, chosen.first + (chosen.seeds or 100))
-        return many(seeds, processes=chosen.processes)
+        return many(seeds, processes=chosen.processes, works=chosen.works)
     if chosen.what == "crash":
-        return crashes.main(processes=chosen.processes)
+        return crashes.main(processes=chosen.processes, works=chosen.works)
     if chosen.what == "mutants":
         return mutation.main(processes=chosen.processes, only=chosen.only)
-    return one(int(chosen.what), aloud=chosen.aloud)
+    return one(int(chosen.what), aloud=chosen.aloud, works=chosen.works)
 
 
 if __name__ == "__main__":

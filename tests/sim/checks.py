@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from sunk_sync.embedded.kube_store import Change
+from sunk_sync.embedded.slurm_job import Job
 from sunk_sync.embedded.slurm_node import Node
 from tests.sim import words
 from tests.sim.history import History
@@ -16,6 +17,7 @@ from tests.sim.judging import (
     Place,
     causes_of_node,
     causes_of_pod,
+    is_about_jobs,
     is_drained_and_idle,
     is_mark,
     label_names,
@@ -145,7 +147,7 @@ class Checks:
     def kube_changed(self, change: Change, author: str) -> None:
         """One object was written."""
         kind, now = change.kind.name, change.now.an_object
-        if kind == "Event":
+        if kind == "Event" or (kind == "Pod" and words.is_workload(now)):
             return
         before = change.before.an_object if change.before else None
         if author == US:
@@ -181,8 +183,7 @@ class Checks:
         was, now = words.conditions_of(before), words.conditions_of(after)
         for type_ in was.keys() | now.keys():
             if was.get(type_) != now.get(type_) and not words.is_our_condition(kind, type_):
-                name = before["metadata"]["name"]
-                self._break("foreign", f"condition {type_} of {kind} {name} changed")
+                self._break("foreign", f"condition {type_} of {before['metadata']['name']} changed")
 
     def _check_cordon(self, before: Object, after: Object) -> None:
         """M7: cordoned with our mark in one write; never a human's cordon lifted."""
@@ -211,8 +212,7 @@ class Checks:
         known = [one for one in reads if one.taken_s <= sent_s]
         fresh = [one for one in known if one.served_s >= sent_s - FRESH_S] or known[-1:]
         if not any(is_drained_and_idle(one) for one in fresh):
-            name = pod["metadata"]["name"]
-            self._break("drained", f"Pod {name} is told drained=true, but nobody read it so")
+            self._break("drained", f"{pod['metadata']['name']} is told so, but nobody read it so")
 
     # --- what could be a cause
 
@@ -259,8 +259,13 @@ class Checks:
 
     # --- Slurm
 
+    def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
+        """Jobs have checks of their own."""
+
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
         """One Slurm node changed, came or went."""
+        if self._present is not None and is_about_jobs(self._present):
+            return  # what a job takes and gives back
         if author != US:
             self.others_changed += 1
             if before is not None and "DRAIN" in before.flags:
@@ -359,7 +364,9 @@ class Checks:
             ]
             if not asked:
                 self._break("evidence", f"{now} though nobody asked for its Node by name")
-        elif not any(now.reason.startswith(cause) for cause in self._causes_of(now.name)):
+        elif now.reason not in words.LINGERING and not any(
+            now.reason.startswith(cause) for cause in self._causes_of(now.name)
+        ):
             self._break("cause", f"{now} though that was never so")
 
     def _causes_of(self, name: str) -> set[str]:

@@ -17,6 +17,11 @@ def label_names(kind: str) -> frozenset[str]:
     return frozenset(words.NODE_LABELS if kind == "Node" else ())
 
 
+def is_about_jobs(exchange: Exchange) -> bool:
+    """A call about placeholder jobs."""
+    return exchange.side == "slurm" and "/job" in exchange.question.path
+
+
 def places(exchange: Exchange) -> list[Place]:
     """What a write of ours is about: one in flight each."""
     question = exchange.question
@@ -25,7 +30,13 @@ def places(exchange: Exchange) -> list[Place]:
             return []
         manager = question.query.get("fieldManager", "")
         field = "conditions" if question.path.endswith("/status") else manager
+        if question.method == "DELETE":
+            field = "whole"
+        elif manager == "sunk-sync-release":
+            field = manager
         return [(question.path.removesuffix("/status"), field)]
+    if is_about_jobs(exchange):
+        return []
     body = msgspec.json.decode(question.body)
     field = "comment" if "comment" in body else "state"
     tail = question.path.rstrip("/").rpartition("/")[2]

@@ -4,16 +4,32 @@ import asyncio
 import random
 from typing import Any
 
-from sunk_sync.actions import Action, Announce, Look, Outcome, Relist
+from sunk_sync.actions import (
+    Action,
+    Announce,
+    AnswerGate,
+    AnswerStop,
+    Look,
+    LookJob,
+    Outcome,
+    Relist,
+)
 from sunk_sync.facts import News
 from sunk_sync.kube.pace import Ambient
-from sunk_sync.service import Authorities, Parts
+from sunk_sync.parts import Authorities, Callers, Parts
 from sunk_sync.settings import Settings
 from sunk_sync.slurm.client import Access, SlurmClient
 from sunk_sync.telemetry import spelled
 from tests.sim.ends import KubeEnd, SlurmEnd, TokenFile
 from tests.sim.history import History
 from tests.sim.wire import Process, Wire
+
+HOOK_KEY = b"the key of every life"
+HOOK_URL = "http://hooks:8000"
+STANDING = (Announce, Look, LookJob, Relist, AnswerGate, AnswerStop)
+"""What may stand as a wish for ever: it writes nothing, or waits for somebody."""
+OUTSIDE = "outside "
+"""Names of tasks that are none of the service's begin so."""
 
 
 class Diary:
@@ -68,7 +84,9 @@ class Life:
         uid = wire.worlds.cluster_uid
         self.parts = Parts(
             settings,
-            Authorities(KubeEnd(wire, self.process), client, uid),
+            Authorities(
+                KubeEnd(wire, self.process), client, uid, Callers(HOOK_KEY, HOOK_URL, _unmeasured)
+            ),
             journal=Diary(history),
             on_bad=self._on_bad,
             ambient=Ambient(
@@ -106,7 +124,11 @@ class Life:
         await self._bury()
 
     async def _bury(self) -> None:
-        mine = {task for task in asyncio.all_tasks() if task not in self._others}
+        mine = {
+            task
+            for task in asyncio.all_tasks()
+            if task not in self._others and not task.get_name().startswith(OUTSIDE)
+        }
         mine.discard(asyncio.current_task())
         for _ in range(10):
             for task in mine:
@@ -127,7 +149,7 @@ class Life:
             f"{spelled(key)} wants {want}: {one.verdict.because}"
             for key, one in self.parts.reconciler.standing.items()
             for want in one.verdict.wants
-            if not isinstance(want, Announce | Look | Relist)
+            if not isinstance(want, STANDING)
         ]
 
     def pending(self) -> list[str]:

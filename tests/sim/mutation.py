@@ -11,18 +11,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.sim.mutants import deciding, doing
+from tests.sim.mutants import deciding, doing, working
 from tests.sim.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parent.parent.parent
-CATALOGUE = (*deciding.MUTANTS, *doing.MUTANTS)
+CATALOGUE = (*deciding.MUTANTS, *doing.MUTANTS, *working.MUTANTS)
 LIMIT_S = 400.0
 SUITES = (
     ("rules", ("tests/rules",)),
     ("core", ("tests/core", "--deselect", "tests/core/test_histories_can_fail.py")),
     ("stories", ("tests/sim/test_crash_points.py", "-k", "story")),
     ("seeds", ("tests/sim/test_seeds.py", "-k", "hour")),
+    ("stories of Pods", ("tests/sim/works/test_stories.py", "-k", "story")),
+    ("hooks", ("tests/test_hooks.py", "tests/test_hook_tokens.py")),
     ("wire", ("tests/wire",)),
+    ("seeds of Pods", ("tests/sim/works/test_stories.py", "-k", "hour")),
     ("crash points", ("tests/sim/test_crash_points.py",)),
 )
 """In the order in which they are tried: the quickest first."""

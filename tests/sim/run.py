@@ -65,7 +65,7 @@ class Run:
         rng = self._rng = random.Random(f"run {seed}")
         hosts = rng.choice((1, 2, 3, 3, 5))
         self.tidy = rng.random() < 0.5
-        self.settings = _settings(rng)
+        self.settings = _settings(rng, seed)
         self.worlds = Worlds(_setup(rng, hosts), history, cluster=7)
         self.faults = Faults(random.Random(f"faults {seed}"))
         self.wire = Wire(self.worlds, self.faults, history)
@@ -204,9 +204,10 @@ class Run:
         self.history.raise_broken()
 
 
-def _settings(rng: random.Random) -> Settings:
+def _settings(rng: random.Random, seed: int) -> Settings:
     return Settings(
         slurm_api_base=("http://restd:6820",),
+        components=("syncer", "scheduler") if seed % 4 == 3 else ("syncer",),
         slurmd_namespace=rng.choice((("slurm",), ("slurm",), ("slurm", "slurm-b"))),
         slurm_poll_interval_s=rng.choice((1.0, 1.0, 2.5, 10.0)),
         cordon_on_slurm_drain=rng.random() < 0.35,

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk_sync.embedded.kube_store import Snapshot
-from sunk_sync.embedded.slurm_memory import Knobs, Setup
+from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
 from sunk_sync.embedded.slurm_node import NodeSpec
 from sunk_sync.settings import Settings
 from tests import clock
@@ -48,6 +49,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
     knobs: Mapping[str, Any] = {}
     pages: bool = False
     """The API server knows no WatchLists and gives out two objects a page."""
+    partitions: tuple[Partition, ...] = ()
+    """Empty: one."""
+    staged_by: "type[Stage] | None" = None
+    """None: a Stage."""
 
 
 class Point(Struct, frozen=True):
@@ -85,7 +90,7 @@ class Stage:
             slurm_api_base=("http://restd:6820",),
             slurmd_namespace=(NAMESPACE,),
             slurm_poll_interval_s=5.0,
-            **scenario.settings,
+            **{"components": ("syncer",), **scenario.settings},
         )
         self.backup: Snapshot | None = None
         """Of etcd, where a story has one made."""
@@ -140,7 +145,7 @@ class Stage:
     def _at(self, moment: Moment, exchange: Exchange) -> None:
         if exchange.process is not self.life.process or not exchange.process.alive:
             return
-        if not _counts(moment, exchange):
+        if not self._counts(moment, exchange):
             return
         writes = exchange.writes and moment in ("sent", "served")
         point = Point(len(self.points), f"{moment} {exchange}", writes)
@@ -150,6 +155,13 @@ class Stage:
             if moment != "after":
                 breaks_calls(self.life.process)
             self._restarting = asyncio.get_running_loop().create_task(self._restart(self.life))
+
+    def _counts(self, moment: Moment, exchange: Exchange) -> bool:
+        """Polls that bring nothing new are no points of their own: all but the first few."""
+        poll = exchange.side == "slurm" and exchange.question.path.endswith("/nodes/")
+        if poll and not exchange.writes and exchange.process.polls > 2:
+            return False
+        return moment in ("sent", "served", "after", "piece")
 
     def _dies_at(self, point: Point) -> bool:
         if self._crashes:
@@ -177,11 +189,17 @@ class Stage:
             for name, reason in self.scenario.end.items():
                 self.expect(name, reason)
             self.history.raise_broken()
-            return picture(self.worlds)
+            return self._picture()
         finally:
             if self._restarting is not None and not self._restarting.done():
                 await self._restarting
             await self.life.crash()
+
+    def _picture(self) -> dict[str, Any]:
+        return picture(self.worlds)
+
+    def _unrest(self) -> list[str]:
+        return unrest(self.worlds, self.settings, self.checks.last_told)
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -191,7 +209,7 @@ class Stage:
     async def _rest(self) -> None:
         await self._sleep(SETTLE_S)
         for _ in range(TRIES):
-            found = unrest(self.worlds, self.settings, self.checks.last_told)
+            found = self._unrest()
             if not found:
                 return
             await self._sleep(SETTLE_S / 3)
@@ -199,17 +217,10 @@ class Stage:
         raise BrokenPromiseError(f"rest: {'; '.join(found)}; pending: {pending}")
 
 
-def _counts(moment: Moment, exchange: Exchange) -> bool:
-    """Polls that bring nothing new are no points of their own: all but the first few."""
-    poll = exchange.side == "slurm" and exchange.question.path.endswith("/nodes/")
-    if poll and not exchange.writes and exchange.process.polls > 2:
-        return False
-    return moment in ("sent", "served", "after", "piece")
-
-
 def _setup(scenario: Scenario) -> Setup:
     knobs: dict[str, Any] = {"slurmd_timeout_s": 20.0, "boot_s": 5.0, **scenario.knobs}
-    return Setup(nodes=[NodeSpec(name=f"n{number}") for number in HOSTS], knobs=Knobs(**knobs))
+    setup = Setup(nodes=[NodeSpec(name=f"n{number}") for number in HOSTS], knobs=Knobs(**knobs))
+    return replace(setup, partitions=scenario.partitions) if scenario.partitions else setup
 
 
 def picture(worlds: Worlds) -> dict[str, Any]:
@@ -251,7 +262,9 @@ def play(
 
     async def story() -> tuple[dict[str, Any], list[Point]]:
         asyncio.get_running_loop().set_exception_handler(_uncaught(history))
-        stage = Stage(scenario, history=history, crashes=crashes, branch=branch)
+        stage = (scenario.staged_by or Stage)(
+            scenario, history=history, crashes=crashes, branch=branch
+        )
         return await stage.play(), stage.points
 
     end, points = clock.run(story())

@@ -58,6 +58,19 @@ ABSENCES: Final = (
 )
 """S19: S4, S7, S8."""
 
+LINGERING: Final = (
+    "k8s: pod still terminating",
+    "k8s: pod deletion timeout",
+    "k8s: pod without job",
+)
+"""P25, L6, P30: workload Pods have checks of their own."""
+SCHEDULER: Final = "default-slurm"
+JOB_ID: Final = PREFIX + "job-id"
+CANCELLED: Final = PREFIX + "cancelled"
+RESUBMIT: Final = PREFIX + "resubmit"
+GANG: Final = PREFIX + "gang"
+GANG_SIZE: Final = PREFIX + "gang-size"
+
 Object = dict[str, Any]
 
 
@@ -99,6 +112,11 @@ def is_ready(an_object: Object) -> bool:
 def is_slurmd(pod: Object) -> bool:
     """The selector finds it."""
     return labels_of(pod).get(SELECTOR[0]) == SELECTOR[1]
+
+
+def is_workload(pod: Object) -> bool:
+    """A Pod for our scheduler."""
+    return bool(pod["spec"].get("schedulerName") == SCHEDULER)
 
 
 def is_finished(pod: Object) -> bool:

@@ -1,9 +1,11 @@
 """Both embedded worlds in one virtual time, and who is changing them just now."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from sunk_sync.embedded.kube_api import KubeApi
 from sunk_sync.embedded.kube_kinds import EVENTS, NAMESPACES, NODES, PODS
@@ -11,10 +13,13 @@ from sunk_sync.embedded.kube_refusal import RefusalError
 from sunk_sync.embedded.kube_store import Change, Snapshot
 from sunk_sync.embedded.kubernetes import Kubernetes
 from sunk_sync.embedded.slurm import SlurmWorld
+from sunk_sync.embedded.slurm_calls import Call
+from sunk_sync.embedded.slurm_job import Job
 from sunk_sync.embedded.slurm_memory import Setup
 from sunk_sync.embedded.slurm_node import Node
 from sunk_sync.embedded.slurm_rest import SlurmRest
 from sunk_sync.embedded.slurm_tokens import Tokens
+from sunk_sync.embedded.wire import Question
 from tests.sim.history import History
 
 T = TypeVar("T")
@@ -33,6 +38,9 @@ class Onlooker(Protocol):
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
         """One Slurm node changed, came or went."""
+
+    def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
+        """One Slurm job changed, came or was forgotten."""
 
     def kube_restored(self) -> None:
         """Kubernetes went back to an older state."""
@@ -57,7 +65,10 @@ class Worlds:
         self.tokens = Tokens()
         self.slurm = SlurmWorld(setup, now_s=self.now_s)
         self.slurm_rest = SlurmRest(self.slurm, self.tokens)
+        self.on_calls: Callable[[Sequence[Call]], None] = _unheard
+        """Hears what slurmctld and the scripts of jobs tell the outside."""
         self._rows: dict[str, Node] = dict(self.slurm.nodes)
+        self._jobs: dict[int, Job] = {}
         for kind in (NODES, PODS, EVENTS):
             self.kube.store.listen(kind, self._kube_changed)
 
@@ -101,6 +112,17 @@ class Worlds:
         except RefusalError as refusal:
             return refusal
 
+    def patch(self, path: str, patch: dict[str, Any]) -> None:
+        """As `kubectl patch`."""
+        question = Question(
+            method="PATCH",
+            path=f"/api/v1/{path}",
+            query={"fieldManager": "others"},
+            headers={"content-type": "application/merge-patch+json"},
+            body=msgspec.json.encode(patch),
+        )
+        self.kube_api.answer(question, self.now_s)
+
     def restore(self, backup: Snapshot) -> None:
         """Kubernetes is as it was then; the author is nobody."""
         self.restored = True
@@ -128,7 +150,26 @@ class Worlds:
             onlooker.kube_changed(change, self.author)
 
     def _look(self) -> None:
-        """What became of the Slurm nodes since the last look."""
+        """What became of the Slurm nodes and jobs since the last look."""
+        self._look_at_nodes()
+        self._look_at_jobs()
+        calls = self.slurm.take_calls()
+        if calls:
+            self.on_calls(calls)
+
+    def _look_at_jobs(self) -> None:
+        before, after = self._jobs, self.slurm.jobs
+        if before.keys() == after.keys() and all(before[key] is after[key] for key in before):
+            return
+        self._jobs = after = dict(after)
+        for key in before | after:
+            was, now = before.get(key), after.get(key)
+            if was is not now:
+                self.history.steps += 1
+                for onlooker in self.onlookers:
+                    onlooker.job_changed(was, now, self.author)
+
+    def _look_at_nodes(self) -> None:
         before, after = self._rows, self.slurm.nodes
         if before.keys() == after.keys() and all(before[name] is after[name] for name in before):
             return
@@ -144,3 +185,7 @@ class Worlds:
         self.history.steps += 1
         for onlooker in self.onlookers:
             onlooker.slurm_changed(before, after, self.author)
+
+
+def _unheard(calls: Sequence[Call]) -> None:
+    """Nobody plays gates and scripts."""

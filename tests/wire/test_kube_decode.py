@@ -13,6 +13,7 @@ from sunk_sync.facts import Condition, Node, Observed, Pod, SlurmdPod
 from sunk_sync.kube.answers import BAD_BYTES, Trouble, refusal, stream_refusal
 from sunk_sync.kube.decode import (
     NODES,
+    OFFERING_NODES,
     PODS,
     SLURMD_PODS,
     Failed,
@@ -28,6 +29,7 @@ LINES = [
     for wire, name in (
         (NODES, "watch-nodes.json"),
         (NODES, "watchlist-nodes.json"),
+        (OFFERING_NODES, "watchlist-nodes.json"),
         (NODES, "watch-gone.json"),
         (SLURMD_PODS, "watch-pods.json"),
         (PODS, "watch-pods.json"),
@@ -183,7 +185,7 @@ def test_a_pods_state_is_read_from_phase_and_deletion() -> None:
     row = row_of(SLURMD_PODS, an_object)
     assert (row.finished, row.terminating, row.ready) == (True, True, False)
     assert row_of(PODS, an_object) == Pod(
-        namespace="slurm", name="p", uid="uid-p", phase="Failed", terminating=True
+        namespace="slurm", name="p", uid="uid-p", phase="Failed", terminating=True, ended=True
     )
 
 
@@ -307,7 +309,7 @@ _JSON = st.recursive(
 def test_any_json_in_an_event_is_a_value(an_object: Any, kind: str) -> None:
     """F7: no shape of JSON makes a reader fall over."""
     line = msgspec.json.encode({"type": kind, "object": an_object})
-    for wire in (NODES, SLURMD_PODS, PODS):
+    for wire in (NODES, OFFERING_NODES, SLURMD_PODS, PODS):
         assert isinstance(wire.event(line), Unreadable | Failed | None)
         assert isinstance(wire.object(line), Unreadable)
     assert isinstance(stream_refusal(line), Trouble)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.facts import Configuration, News
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import News
 from sunk_sync.graph import Graph
 from sunk_sync.kube import Ambient, Subject, Trouble, Watch, nodes, slurmd_pods
 from sunk_sync.kube.answers import Decode, T, refusal

@@ -16,7 +16,8 @@ from sunk_sync.slurm import controller
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import Call
 from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.poll import NodePoll
+from sunk_sync.slurm.rhythm import Pace, Time
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Begin, Question, Take
 from tests.wire.slurm import RELEASES, recorded

@@ -9,7 +9,8 @@ import pytest
 from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import Call, Take
-from sunk_sync.slurm.poll import NodePoll, Pace, Time
+from sunk_sync.slurm.poll import NodePoll
+from sunk_sync.slurm.rhythm import Pace, Time
 from tests.wire.slurm.world import DOWN, World, slurm_node
 
 NODES = [slurm_node(f"n{i}") for i in range(5)]

@@ -14,6 +14,7 @@ from tests.real.testbed.errors import BedError, CannotRunError
 from tests.real.testbed.progress import Progress
 
 KUBE_COMMANDS = ("kube-apiserver", "kube-controller-manager", "kubectl")
+KUBE_SCHEDULER = "kube-scheduler"
 ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
 # Older ones cannot fetch the version of Go that a module asks for.
 OLDEST_GO = (1, 21)
@@ -33,9 +34,10 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
         partial(_require_debian_for, slurm, progress),
         partial(debian.require_command, "openssl", "openssl", progress),
     )
-    jobs = [*_kube_jobs(kube, progress), *_slurm_jobs(slurm, progress)]
-    with ThreadPoolExecutor(max(1, len(jobs))) as threads:
-        results = [threads.submit(artifact.ensure, job) for artifact, job in jobs]
+    # The scheduler is made of what the other servers had compiled: one after the other.
+    lanes = [_kube_jobs(kube, progress), *([job] for job in _slurm_jobs(slurm, progress))]
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        results = [threads.submit(_ensure_each, lane) for lane in lanes]
         try:
             for result in results:
                 result.result()
@@ -43,9 +45,14 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
             for process in list(_running):
                 process.kill()
             raise
-    for artifact in [*([cache.kube(kube)] if kube else []), *map(cache.slurm, slurm)]:
+    for artifact in [*_kube_artifacts(kube), *map(cache.slurm, slurm)]:
         version = (artifact.path / VERSION_FILE).read_text().strip()
         progress.say(artifact.name, f"{version}, in {artifact.path}")
+
+
+def _ensure_each(lane: Sequence[Job]) -> None:
+    for artifact, job in lane:
+        artifact.ensure(job)
 
 
 def _check(*requirements: Callable[[], None]) -> None:
@@ -85,14 +92,23 @@ def run_logged(argv: Sequence[str | Path], log: Path, see: Callable[[str], None]
 # --- Kubernetes
 
 
+def _kube_artifacts(version: str | None) -> list[Artifact]:
+    return [cache.kube(version), cache.kube_scheduler(version)] if version else []
+
+
 def _kube_jobs(version: str | None, progress: Progress) -> list[Job]:
-    if not version or cache.kube(version).built:
+    if version is None:
         return []
-    return [(cache.kube(version), partial(_build_kube, version, progress))]
+    builders = (_build_kube, _build_kube_scheduler)
+    return [
+        (artifact, partial(build, version, progress))
+        for artifact, build in zip(_kube_artifacts(version), builders, strict=True)
+        if not artifact.built
+    ]
 
 
 def _require_go_for(version: str | None) -> None:
-    if not version or cache.kube(version).built:
+    if all(artifact.built for artifact in _kube_artifacts(version)):
         return
     go = shutil.which("go")
     cure = "install Go 1.21 or later and put it on PATH (Debian 13: apt-get install golang-go)"
@@ -106,15 +122,9 @@ def _require_go_for(version: str | None) -> None:
 
 def _build_kube(version: str, progress: Progress, part: Path) -> None:
     artifact = cache.kube(version)
-    major, minor, _ = version.split(".")
-    in_version = "k8s.io/component-base/version"
-    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
-    flags = ["-s -w", *(f"-X {in_version}.{key}={value}" for key, value in values.items())]
     # Each alone: what was linked stays in Go's own cache when a later one fails.
     for command in KUBE_COMMANDS:
-        with progress.step(artifact.name, f"building {command}") as step:
-            package = f"k8s.io/kubernetes/cmd/{command}"
-            run_logged(_go_build(version, flags, part / command, package), artifact.log, step.see)
+        _build_command(version, command, progress, part)
     with progress.step(artifact.name, "building etcd") as step:
         etcd = _go_build(version, ["-s -w"], part / "etcd", ETCD_PACKAGE)
         run_logged(etcd, artifact.log, step.see)
@@ -123,6 +133,22 @@ def _build_kube(version: str, progress: Progress, part: Path) -> None:
         _first_line(part / "etcd", "-version"),
     ]
     (part / VERSION_FILE).write_text(", ".join(versions) + "\n")
+
+
+def _build_kube_scheduler(version: str, progress: Progress, part: Path) -> None:
+    _build_command(version, KUBE_SCHEDULER, progress, part)
+    (part / VERSION_FILE).write_text(_first_line(part / KUBE_SCHEDULER, "--version") + "\n")
+
+
+def _build_command(version: str, command: str, progress: Progress, part: Path) -> None:
+    artifact = cache.kube(version)
+    major, minor, _ = version.split(".")
+    in_version = "k8s.io/component-base/version"
+    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+    flags = ["-s -w", *(f"-X {in_version}.{key}={value}" for key, value in values.items())]
+    with progress.step(artifact.name, f"building {command}") as step:
+        package = f"k8s.io/kubernetes/cmd/{command}"
+        run_logged(_go_build(version, flags, part / command, package), artifact.log, step.see)
 
 
 def _go_build(version: str, flags: Sequence[str], out: Path, package: str) -> list[str | Path]:

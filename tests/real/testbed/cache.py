@@ -86,6 +86,11 @@ def kube(version: str) -> Artifact:
     return Artifact(f"kube-{version}", recipe)
 
 
+def kube_scheduler(version: str) -> Artifact:
+    """kube-scheduler alone: who has the other servers of this version need not build them anew."""
+    return Artifact(f"kube-scheduler-{version}", kube(version).recipe)
+
+
 def slurm(version: str) -> Artifact:
     """A Debian root with slurmctld, slurmrestd, slurmd and the commands."""
     return Artifact(f"slurm-{version}", f"{SLURM_SUITES[version]} {SLURM_PACKAGES}")

@@ -223,6 +223,28 @@ class KubeServer(KubeApi):
             "--node-monitor-grace-period=24h",
         )
 
+    def start_scheduler(self) -> None:
+        """Start kube-scheduler, for Pods of `default-scheduler`; no bed has it by itself."""
+        binary = cache.kube_scheduler(self.version).path / "kube-scheduler"
+        if not binary.exists():
+            raise BedError(f"kube-scheduler {self.version} is not built: make testbed")
+        kubeconfig = self.admin_kubeconfig
+        self.daemons[binary.name] = self._sandbox.spawn(
+            binary.name,
+            [
+                binary,
+                f"--kubeconfig={kubeconfig}",
+                f"--authentication-kubeconfig={kubeconfig}",
+                f"--authorization-kubeconfig={kubeconfig}",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={self._ports.take()}",
+                f"--cert-dir={self.directory}",
+                "--leader-elect=false",
+                "--kube-api-qps=1000",
+                "--kube-api-burst=2000",
+            ],
+        )
+
     def _start_kubelet(self) -> None:
         module = [sys.executable, "-m", "tests.real.testbed.kubelet"]
         self.daemons["kubelet"] = self._sandbox.spawn(

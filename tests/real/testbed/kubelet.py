@@ -9,6 +9,9 @@ them, at creation or later:
     testbed/run-s          seconds from Running to the end of the containers (default: never)
     testbed/exit-code      how the containers end by themselves (default 0: Succeeded)
 
+A Pod whose requests do not fit beside those of the Node's other Pods is turned away, as a kubelet
+does: phase Failed, reason OutOfcpu or its like.
+
 A Node made with a Ready condition gets one heartbeat of it, through the status subresource. What a
 kubelet does not do here, a test does by the API: Node NotReady, Pod not Ready, Node gone.
 """
@@ -20,12 +23,15 @@ import json
 import math
 import ssl
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections import defaultdict
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+
+from sunk_sync.embedded.kube_room import rejection, requests_of
 
 Object = dict[str, Any]
 
@@ -53,7 +59,13 @@ class Kubelet:
         self._session = session
         self._calls = asyncio.Semaphore(MAX_CALLS_AT_ONCE)
         self._knobs_of_node: dict[str, dict[str, str]] = {}
+        self._room_on: dict[str, Object] = {}
+        """Allocatable of each Node."""
+        self._let_in: set[str] = set()
+        """UIDs of Pods for which there was room."""
         self._pods: dict[str, Object] = {}
+        self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
+        """UIDs by Node."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._since: dict[tuple[str, str], float] = {}
         self._addresses = itertools.count(1)
@@ -100,12 +112,14 @@ class Kubelet:
         self._begin_heartbeat(kind, node)
         known = self._knobs_of_node.pop(name, {})
         knobs = {} if kind == "DELETED" else _knobs(node)
+        self._room_on[name] = node.get("status", {}).get("allocatable") or {}
+        if kind == "DELETED":
+            del self._room_on[name]
         if knobs:
             self._knobs_of_node[name] = knobs
         if knobs != known:
-            for uid, pod in self._pods.items():
-                if pod["spec"]["nodeName"] == name:
-                    self._plan(uid, pod)
+            for uid in self._pods_on[name]:
+                self._plan(uid, self._pods[uid])
 
     def _begin_heartbeat(self, kind: str, node: Object) -> None:
         """One, so that the Ready condition belongs to a field manager as on a real Node."""
@@ -129,9 +143,12 @@ class Kubelet:
         uid = pod["metadata"]["uid"]
         if kind != "DELETED":
             self._pods[uid] = pod
+            self._pods_on[pod["spec"]["nodeName"]].add(uid)
             self._plan(uid, pod)
             return
         self._pods.pop(uid, None)
+        self._pods_on[pod["spec"]["nodeName"]].discard(uid)
+        self._let_in.discard(uid)
         if task := self._tasks.pop(uid, None):
             task.cancel()
         for step in ("start", "run", "end"):
@@ -150,12 +167,35 @@ class Kubelet:
         phase = pod.get("status", {}).get("phase", "Pending")
         if "deletionTimestamp" in pod["metadata"]:
             return self._after(uid, "end", knobs.get(END_DELAY, "0"), self._remove(pod, phase))
+        if phase == "Pending" and (away := self._turned_away(uid, pod)):
+            return self._after(uid, "start", "0", self._patch_status(pod, away))
         if phase == "Pending":
             return self._after(uid, "start", knobs.get(START_DELAY, "0"), self._start(pod))
         if phase == "Running" and RUN in knobs:
             code = int(knobs.get(EXIT_CODE, "0"))
             return self._after(uid, "run", knobs[RUN], self._finish(pod, code))
         return None
+
+    def _turned_away(self, uid: str, pod: Object) -> Object | None:
+        """The status of a Pod for which there is no room; None: it is let in, if not already."""
+        if uid in self._let_in:
+            return None
+        node_name = pod["spec"]["nodeName"]
+        away = rejection(
+            requests_of(pod),
+            beside=map(requests_of, self._living_on(node_name)),
+            allocatable=self._room_on.get(node_name, {}),
+        )
+        if away is None:
+            self._let_in.add(uid)
+        return away
+
+    def _living_on(self, node_name: str) -> Iterator[Object]:
+        for uid in self._pods_on[node_name]:
+            pod = self._pods[uid]
+            phase = pod.get("status", {}).get("phase", "Pending")
+            if phase == "Running" or (phase == "Pending" and uid in self._let_in):
+                yield pod
 
     async def _after(self, uid: str, step: str, delay: str, act: Coroutine[Any, Any, None]) -> None:
         """Act when the delay is over, counted from when the step was first seen."""

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.real.testbed import cache
@@ -23,10 +24,19 @@ mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
 
 
 def why_not(
-    *, kube: str | None = cache.KUBE_DEFAULT, slurm: str | None = SLURM_DEFAULT
+    *,
+    kube: str | None = cache.KUBE_DEFAULT,
+    slurm: str | None = SLURM_DEFAULT,
+    scheduler: bool = False,
 ) -> str | None:
-    """Why servers of these versions cannot run here, or None if they can (built, as root)."""
-    return why_not_run() or _why_not_built(kube, slurm)
+    """Why servers of these versions cannot run here, or None if they can (built, as root).
+
+    `scheduler`: kube-scheduler of that Kubernetes version as well.
+    """
+    wanted = [cache.kube(kube)] if kube else []
+    wanted += [cache.kube_scheduler(kube)] if kube and scheduler else []
+    wanted += [cache.slurm(slurm)] if slurm else []
+    return why_not_run() or _why_not_built(wanted)
 
 
 def why_not_run() -> str | None:
@@ -56,9 +66,7 @@ def _why_no_namespaces() -> str | None:
     )
 
 
-def _why_not_built(kube: str | None, slurm: str | None) -> str | None:
-    wanted = [cache.kube(kube)] if kube else []
-    wanted += [cache.slurm(slurm)] if slurm else []
+def _why_not_built(wanted: Sequence[cache.Artifact]) -> str | None:
     for artifact in wanted:
         if not artifact.built:
             return f"{artifact.name} is not built: make testbed (or python -m tests.real build)"

@@ -93,8 +93,8 @@ MUTANTS = (
         " audit.",
         path=GRAPH,
         old="        self._mark_hosts(self._places.hosts_last_at(node_place(row.name)))\n\n"
-        "    def _mark(",
-        new="\n    def _mark(",
+        "    def _mark_pods_at(",
+        new="\n    def _mark_pods_at(",
     ),
     Mutant(
         name="the wrong rival remembered",

@@ -89,8 +89,9 @@ MUTANTS = (
         story="Found by the simulator (seed 79): the event of our write came before its answer,"
         " the answer was remembered, and the same wish was never carried out again.",
         path=OUTBOX,
-        old="        if slot.wish is None:\n            return\n        if slot.stirred",
-        new="        if slot.stirred",
+        old="        if slot.wish is None:\n            return\n"
+        "        if isinstance(action, SubmitJob)",
+        new="        if isinstance(action, SubmitJob)",
     ),
     Mutant(
         name="undone before it was answered",
@@ -169,7 +170,7 @@ MUTANTS = (
     Mutant(
         name="Retry-After ignored",
         story="Priority and fairness asked for a second of peace and got none.",
-        path="kube/push.py",
+        path="kube/outcomes.py",
         old="        return Unsure(action, why, trouble.retry_after_s)\n    return Refused",
         new="        return Unsure(action, why)\n    return Refused",
     ),

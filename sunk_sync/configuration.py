@@ -1,0 +1,49 @@
+"""What the operator chose, as far as rules and policy read it."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Configuration(Struct, frozen=True, kw_only=True, gc=False):
+    """What the operator chose, as far as rules and policy read it."""
+
+    cluster_uid: str = ""
+    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
+    namespace: str = "default"
+    """Our own namespace: Events about the service as a whole stand there."""
+    cluster_name: str = "slurm"
+    not_ready_grace_s: float = 5.0
+    node_not_ready_grace_s: float = 40.0
+    cordon_on_slurm_drain: bool = False
+    max_drains_per_minute: int | None = None
+    """None: the greater of 20 and 10 % of the hosts."""
+    scheduler: str = ""
+    """--scheduler-name: Pods of ours, and our jobs' identity; empty: the scheduler does not run."""
+    watch_namespaces: tuple[str, ...] = ("*",)
+    """Of workload Pods; `*` is all."""
+    gate: Literal["auto", "on", "off"] = "auto"
+    placeholder: Literal["auto", "allocation", "script", "external"] = "auto"
+    lost_job: Literal["keep", "readopt", "end"] = "keep"
+    resubmit_cancelled: bool = False
+    max_pod_ends_per_minute: int | None = None
+    """None: the greater of 20 and 10 % of bound Works."""
+    settle_s: float = 12.0
+    """After the last byte of a submission without an answer Slurm may still act on it (F2)."""
+    dry_run: bool = False
+    kill_wait_s: float = 30.0
+    """Slurm's KillWait."""
+    termination_offset_s: float = 5.0
+    user_policy: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] | None = None
+    """Namespaces (or `*`) and the users allowed there, as ranges; None: all are (P5)."""
+    gpu_types: tuple[tuple[str, str], ...] = ()
+    """Value of a Node's label, type of GPU in Slurm (P6)."""
+    gres_map: tuple[tuple[str, str], ...] = ()
+    """Extended resource (or `prefix/*`), GRES in Slurm or `-` (P6)."""
+    unsupported: Literal["ignore", "refuse"] = "ignore"
+    """Pods with hard rules that Slurm cannot keep (P8)."""
+    priority_map: tuple[tuple[str, str, str | int], ...] = ()
+    """PriorityClass; qos, partition or priority; the value of it (P9)."""
+    refuse_static_cpu: bool = False
+    node_overhead: tuple[tuple[str, int], ...] = ()
+    """What else stands on each Node, as PodSpec.requests (P28)."""

@@ -1,0 +1,137 @@
+"""Which hosts could take a workload Pod (P7, P28): asked only while it has no job."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk_sync.claims import Claim, Claims
+from sunk_sync.facts import Node, SlurmNode
+from sunk_sync.fitness import Amounts, Demand, Reasons, why_none, why_unfit
+from sunk_sync.table import Table
+from sunk_sync.workload import PodSpec, Taint
+
+FREE = frozenset({"IDLE", "MIXED"})
+CLOSED = frozenset(
+    {"DRAIN", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING", "PLANNED", "RESERVED", "FUTURE"}
+)
+SPECS_KEPT = 256
+LIFECYCLE_TAINTS = "node.kubernetes.io/"
+ONE_POD: Amounts = (("pods", 1),)
+NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
+
+
+class Reach(Struct, frozen=True, gc=False):
+    """What the hosts, as they stand, mean for one kind of Pod."""
+
+    excluded: tuple[str, ...]
+    """Slurm nodes that cannot take it, sorted."""
+    unfit: str
+    """Why none can; empty: some can."""
+    fit: tuple[str, ...]
+    external: bool = False
+    """Only EXTERNAL nodes can: no slurmd would run a script there."""
+
+
+def together(reaches: Sequence[Reach]) -> Reach:
+    """Of Pods of several kinds that need a host each: every host must take the most demanding."""
+    fit = set(reaches[0].fit).intersection(*(reach.fit for reach in reaches[1:]))
+    excluded = {name for reach in reaches for name in reach.excluded}
+    unfit = next(filter(None, (reach.unfit for reach in reaches)), "")
+    if not fit and not unfit:
+        unfit = "no host can take every Pod of the gang"
+    external = all(reach.external for reach in reaches)
+    return Reach(tuple(sorted(excluded)), unfit, tuple(sorted(fit)), external)
+
+
+class Fleet:
+    """All hosts as places for Pods; what was worked out is kept until a host changes."""
+
+    def __init__(self, *, slurm_nodes: Table[SlurmNode], claims: Claims, overhead: Amounts) -> None:
+        self._overhead = overhead
+        """What else stands on each Node, as the operator told (P28)."""
+        self._slurm_nodes = slurm_nodes
+        self._claims = claims
+        self._kept: dict[PodSpec, Reach] = {}
+
+    def forget(self) -> None:
+        """A host came, went or changed what it offers."""
+        self._kept.clear()
+
+    def reach(self, spec: PodSpec) -> Reach:
+        """Which hosts can take such a Pod."""
+        kept = self._kept.get(spec)
+        if kept is None:
+            if len(self._kept) >= SPECS_KEPT:
+                self._kept.clear()
+            kept = self._kept[spec] = self._work_out(spec)
+        return kept
+
+    def is_free(self, reach: Reach) -> bool:
+        """Whether one of the hosts that can take it may have room at once."""
+        entries = self._slurm_nodes.entries
+        return any(_may_have_room(entries[name].row) for name in reach.fit if name in entries)
+
+    def unfit(self, spec: PodSpec, claim: Claim, *, others: Iterable[Amounts]) -> str:
+        """Why the Node of this claim cannot take such a Pod now, beside others; empty: it can."""
+        assert claim.node is not None
+        node = claim.node.row
+        if node.ready != "True":
+            return f"Node {node.name} is not ready"
+        return why_unfit(spec, node, taken=summed((self._standing(claim), *others)))
+
+    def _standing(self, claim: Claim) -> Amounts:
+        """What stands on the Node for as long as it serves Slurm."""
+        slurmd = claim.pod.row.requests if claim.pod is not None else ()
+        return summed((self._overhead, slurmd, ONE_POD)) if slurmd else self._overhead
+
+    def _work_out(self, spec: PodSpec) -> Reach:
+        demand = Demand(spec)
+        unfit: dict[str, Reasons] = {}
+        fit = []
+        external = True
+        for name, entry in self._slurm_nodes.entries.items():
+            reasons = self._reasons(demand, name)
+            if reasons:
+                unfit[name] = reasons
+                continue
+            fit.append(name)
+            external = external and "EXTERNAL" in entry.row.state
+        why = "" if fit else why_none(unfit.values(), nodes=len(unfit))
+        return Reach(tuple(sorted(unfit)), why, tuple(sorted(fit)), bool(fit) and external)
+
+    def _reasons(self, demand: Demand, slurm_node: str) -> Reasons:
+        claim = self._claims.claim_of(slurm_node)
+        if claim.node is None:
+            return NO_NODE
+        return demand.reasons(_lasting(claim.node.row), self._standing(claim))
+
+
+def summed(parts: Iterable[Amounts]) -> Amounts:
+    """The sum by resource, sorted."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part:
+            total[resource] = total.get(resource, 0) + amount
+    return tuple(sorted(total.items()))
+
+
+def _lasting(node: Node) -> Node:
+    """The Node without what comes and goes, and keeps jobs off by a drain meanwhile (S1, S8).
+
+    A job that waits keeps the exclusions that it was submitted with: a Node that was cordoned in
+    that moment would be lost to it.
+    """
+    offer = node.offer
+    if not node.unschedulable and not any(_passing(taint) for taint in offer.taints):
+        return node
+    taints = tuple(taint for taint in offer.taints if not _passing(taint))
+    return replace(node, unschedulable=False, offer=replace(offer, taints=taints))
+
+
+def _passing(taint: Taint) -> bool:
+    return taint.key.startswith(LIFECYCLE_TAINTS)
+
+
+def _may_have_room(slurm_node: SlurmNode) -> bool:
+    return not FREE.isdisjoint(slurm_node.state) and CLOSED.isdisjoint(slurm_node.state)

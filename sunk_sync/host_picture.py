@@ -1,0 +1,194 @@
+"""Every row once, and one host or the cluster put together for a decision."""
+
+from sunk_sync.calls import Calls
+from sunk_sync.claims import Claim, Claims, pod_key
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import (
+    NEEDED,
+    WORKS_NEED,
+    Holding,
+    Job,
+    Node,
+    Pod,
+    Reference,
+    SlurmdPod,
+    SlurmNode,
+    Source,
+    reference_of,
+)
+from sunk_sync.keys import CLUSTER, Key, host_key, work_key
+from sunk_sync.mark import Mark
+from sunk_sync.places import Places, node_place, pod_place
+from sunk_sync.table import Table
+from sunk_sync.views import Cluster, Host, Tenant, Work
+from sunk_sync.work_graph import WorkGraph
+from sunk_sync.work_picture import Hosts
+
+Rows = Table[Node] | Table[SlurmdPod] | Table[Pod] | Table[SlurmNode] | Table[Job]
+
+
+class HostPicture:
+    """The tables and what rules read of hosts."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.nodes: Table[Node] = Table()
+        self.slurmd_pods: Table[SlurmdPod] = Table()
+        self.pods: Table[Pod] = Table()
+        self.slurm_nodes: Table[SlurmNode] = Table()
+        self.jobs: Table[Job] = Table()
+        self.tables: dict[Source, Rows] = {
+            "nodes": self.nodes,
+            "slurmd_pods": self.slurmd_pods,
+            "pods": self.pods,
+            "slurm_nodes": self.slurm_nodes,
+            "jobs": self.jobs,
+        }
+        self.claims = Claims(nodes=self.nodes, pods=self.slurmd_pods)
+        self.calls = Calls()
+        self._places = Places()
+        self.works = WorkGraph(
+            configuration=configuration,
+            pods=self.pods,
+            jobs=self.jobs,
+            hosts=Hosts(self.nodes, self.slurm_nodes, self.claims, self._places),
+            calls=self.calls,
+        )
+        self.holding: Holding | None = None
+        self.unlisted = NEEDED
+        """Sources that were never listed completely."""
+        self.works_unlisted = WORKS_NEED
+        """Of those that only Works need, the ones that were never listed completely."""
+        self.stale = NEEDED
+        """Sources that cannot be read now without a gap."""
+        self.dirty: dict[Key, None] = {}
+        """Keys to decide again, oldest first."""
+
+    # Reading
+
+    def host(self, name: str) -> Host:
+        """All that rules may read of one host."""
+        claim = self.claims.claim_of(name)
+        if claim.pod is None or claim.node is None:
+            return self._part_of_host(name, claim)
+        pod, node = claim.pod, claim.node
+        return Host(
+            name=name,
+            slurm_node=self.slurm_nodes.get(name),
+            slurm_listed=self.slurm_nodes.listed,
+            kube_listed=self.nodes.listed and self.slurmd_pods.listed,
+            blind=self.slurm_nodes.blind,
+            pod=pod.row,
+            pod_since_s=pod.since_s,
+            node=node.row,
+            node_since_s=node.since_s,
+            owns_node=claim.alone or self.claims.host_of_node(node.row.name) == name,
+            mark=self._places.marks.get(name),
+            stray=self.claims.stray_of(name) if node.row.name != name else None,
+            tenants=self.works.tenants(name, node.row.name),
+            gate=self.works.gate(),
+            gate_calls=self.calls.gates_at(name),
+        )
+
+    def work(self, key: str) -> Work:
+        """All that rules may read of one Work."""
+        return self.works.work(key)
+
+    def _part_of_host(self, name: str, claim: Claim) -> Host:
+        """A host of which Kubernetes shows no Pod or no Node, or too many."""
+        pod, node, finished = claim.pod, claim.node, claim.finished
+        last = self._places.last(name)
+        timed = pod or finished
+        node_name = last.node if last else ""
+        node_absent = node is None and bool(node_name) and node_name not in self.nodes.entries
+        elsewhere = node is not None and node.row.name != name
+        crowded = pod is not None or elsewhere or bool(claim.rivals)
+        return Host(
+            name=name,
+            slurm_node=self.slurm_nodes.get(name),
+            slurm_listed=self.slurm_nodes.listed,
+            kube_listed=self.nodes.listed and self.slurmd_pods.listed,
+            blind=self.slurm_nodes.blind,
+            pod=pod.row if pod else None,
+            pod_since_s=timed.since_s if timed else 0.0,
+            node=node.row if node else None,
+            node_since_s=node.since_s if node else 0.0,
+            owns_node=node is not None and self.claims.host_of_node(node.row.name) == name,
+            mark=self._places.marks.get(name),
+            finished=finished.row if finished else None,
+            last=last,
+            last_moved=last is not None and pod is None and self._moved(name, last),
+            node_absent=node_absent,
+            pod_sighting=self._places.sighting(pod_place(last)) if last and not pod else None,
+            node_sighting=self._places.sighting(node_place(node_name)) if node_absent else None,
+            rivals=claim.rivals,
+            rival_pods=self._rival_pods(name, claim.rivals) if claim.rivals else (),
+            stray=self.claims.stray_of(name) if crowded else None,
+            tenants=self._tenants_near(name, node.row.name if node else "", node_name),
+            gate=self.works.gate(),
+            gate_calls=self.calls.gates_at(name),
+        )
+
+    def _tenants_near(self, name: str, node_name: str, last_node: str) -> tuple[Tenant, ...]:
+        """Where nobody knows which Node it is: Pods on any that it may be (L7)."""
+        if node_name:
+            return self.works.tenants(name, node_name)
+        near = self.claims.nodes_near(name) | {last_node}
+        found = {one.uid: one for node in near for one in self.works.tenants(name, node)}
+        return tuple(sorted(found.values(), key=lambda tenant: tenant.pod))
+
+    def _moved(self, name: str, last: Mark) -> bool:
+        pod = self.slurmd_pods.get(pod_key(last.namespace, last.pod))
+        return pod is not None and pod.uid == last.uid and pod.slurm_node != name
+
+    def _rival_pods(self, name: str, rivals: tuple[Reference, ...]) -> tuple[SlurmdPod, ...]:
+        keys = [pod_key(one.namespace, one.name) for one in rivals if one.kind == "Pod"]
+        pods = [self.slurmd_pods.entries[key].row for key in keys]
+        return tuple(pod for pod in pods if pod.slurm_node == name)
+
+    def cluster(self) -> Cluster:
+        """All that rules may read of the cluster as a whole."""
+        unselected = sum(
+            pod_key(sighting.namespace, sighting.name) not in self.slurmd_pods.entries
+            for sighting in self._places.sightings().values()
+            if sighting.kind == "Pod" and sighting.found == "yes"
+        )
+        marks = self._places.marks.values() if unselected else ()
+        marked = sum(bool(mark.pod) for mark in marks)
+        return Cluster(holding=self.holding, marked=marked, unselected=unselected)
+
+    def keys(self) -> list[Key]:
+        """Every key that any row concerns: what a full pass decides."""
+        hosts = self.slurm_nodes.entries | self._places.seen | self.calls.by_host
+        return [CLUSTER, *map(host_key, hosts), *map(work_key, self.works.works.keys())]
+
+    def knows(self, key: Key) -> bool:
+        """Whether any row concerns the key."""
+        name = key[1]
+        if key[0] == "work":
+            return self.works.works.knows(name)
+        return key == CLUSTER or self._knows_host(name)
+
+    def _knows_host(self, name: str) -> bool:
+        known = name in self.slurm_nodes.entries or name in self._places.seen
+        return known or self.calls.waits_at(name)
+
+    def host_count(self) -> int:
+        """About how many Slurm nodes Kubernetes knows: the breaker's share is taken of it."""
+        return min(
+            len(self.slurm_nodes.entries), max(len(self._places.seen), len(self._places.marks))
+        )
+
+    def reference(self, key: Key) -> Reference:
+        """The object that an Event about this key belongs to."""
+        if key[0] == "work":
+            pods = self.works.works.pods.get(key[1], {})
+            return next((reference_of(pod) for pod in pods.values()), self._ourselves())
+        host = self.host(key[1]) if key != CLUSTER else None
+        row = host and (host.pod or host.node)
+        if row:
+            return reference_of(row)
+        return self._ourselves()
+
+    def _ourselves(self) -> Reference:
+        return Reference("Namespace", "", self.configuration.namespace, "")

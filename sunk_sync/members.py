@@ -1,0 +1,63 @@
+"""Which Pods are one Work: a lone one, those that a job names, a gang that is whole (G1, G7)."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from sunk_sync.facts import GangSize, Job, Pod
+from sunk_sync.works import uids_of
+
+
+class Members(Struct, frozen=True, gc=False):
+    """Which Pods of one key make up the Work."""
+
+    pods: tuple[Pod, ...]
+    surplus: tuple[Pod, ...] = ()
+    missing: str = ""
+    problem: str = ""
+    ask_size: bool = False
+    size_asked_s: float = 0.0
+
+
+def members_of(known: Mapping[str, Pod], job: Job | None, *, told: GangSize | None) -> Members:
+    """Of the known Pods of one key; `told`: the size of their gang as it was read."""
+    pods = sorted(known.values(), key=lambda pod: pod.name)
+    if job is not None:
+        named = set(uids_of(job.identity))
+        return Members(
+            tuple(pod for pod in pods if pod.uid in named),
+            tuple(pod for pod in pods if pod.uid not in named),
+        )
+    if len(pods) == 1 and pods[0].gang is None:
+        return Members(tuple(pods))
+    return _of_gang(pods, told) if pods else Members(())
+
+
+def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
+    """Without a job: whole only when as many Pods exist as its size says (G1, G7)."""
+    bound = tuple(pod for pod in pods if pod.node_name)
+    if bound:
+        return Members(bound, tuple(pod for pod in pods if not pod.node_name))
+    size = max((pod.gang.size for pod in pods if pod.gang), default=0)
+    problem = next((pod.gang.problem for pod in pods if pod.gang and pod.gang.problem), "")
+    ask = not size and (told is None or not told.size) and not problem
+    size = size or (told.size if told else 0)
+    ready = [pod for pod in pods if not (pod.ended or pod.terminating or pod.gated)]
+    ready.sort(key=lambda pod: (pod.created_s, pod.name))
+    missing = problem or _missing(len(ready), size, told)
+    taken = sorted(ready[:size], key=lambda pod: pod.name) if not missing else pods
+    return Members(
+        tuple(taken),
+        tuple(ready[size:]) if not missing else (),
+        missing,
+        problem,
+        ask,
+        told.asked_s if told else 0.0,
+    )
+
+
+def _missing(ready: int, size: int, told: GangSize | None) -> str:
+    if not size:
+        why = f": {told.why}" if told is not None and told.why else ""
+        return f"the size of its gang is not known{why}"
+    return f"{ready} of the {size} Pods of its gang exist" if ready < size else ""

@@ -1,0 +1,87 @@
+"""Pods go where their job runs (P11), all or none of a gang (G1): the only rule that binds."""
+
+from sunk_sync.actions import Announce, Bind
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Pod, reference_of
+from sunk_sync.job_state import is_running
+from sunk_sync.names import EVENT_SCHEDULED
+from sunk_sync.verdict import QUIET, Ruling
+from sunk_sync.views import Berth, Work
+from sunk_sync.work_state import is_broken, named
+
+TOLD_S = 5.0
+"""So long after it was seen bound a Pod may get its Event."""
+
+
+def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """As soon as the job holds fit hosts that no other Pod still needs."""
+    job = work.job
+    unbound = [pod for pod in work.pods if not pod.node_name]
+    if job is None or not work.pods or work.absent or work.stops:
+        return QUIET  # a script that was told to end holds its host no longer than for its Pods
+    if not unbound:
+        return _told(work, now)
+    if not is_running(job) or is_broken(work) or any(pod.ended for pod in work.pods):
+        return QUIET
+    if job.identity.replaced:
+        return Ruling(because=f"job {job.job_id} is being given up")
+    if work.others and not _counts(work):
+        return QUIET
+    against = _against(work)
+    if against:
+        return Ruling(because=against)
+    pairs = _pairs(work)
+    if len(pairs) < len(unbound):
+        return QUIET
+    wants = tuple(Bind(reference_of(pod), node, job.job_id) for pod, node in pairs)
+    where = ", ".join(node for _, node in pairs)
+    return Ruling(wants, f"{named(work)} bound to {where}: job {job.job_id} runs there")
+
+
+def _counts(work: Work) -> bool:
+    """Of several live jobs only one that runs alone may hold a Pod (P29)."""
+    return not any(is_running(other) for other in work.others)
+
+
+def _against(work: Work) -> str:
+    job = work.job
+    assert job is not None
+    if not work.started:
+        return f"job {job.job_id} is allocated: its script has not started yet"
+    for berth in work.berths:
+        if berth.node is None or berth.unfit:
+            return f"job {job.job_id} is on {berth.slurm_node}: {berth.unfit}"
+        if berth.occupants:
+            others = ", ".join(berth.occupants[:3])
+            return f"waits on {berth.slurm_node} for {others}, whose job is not confirmed running"
+    return ""
+
+
+def _pairs(work: Work) -> list[tuple[Pod, str]]:
+    """Each Pod that is not bound yet and the Node for it; those that are keep theirs."""
+    taken = {pod.node_name for pod in work.pods if pod.node_name}
+    free = [berth for berth in work.berths if _node(berth) not in taken]
+    unbound = [pod for pod in work.pods if not pod.node_name]
+    return [(pod, _node(berth)) for pod, berth in zip(unbound, free, strict=False)]
+
+
+def _node(berth: Berth) -> str:
+    return berth.node.name if berth.node is not None else ""
+
+
+def _told(work: Work, now: float) -> Ruling:
+    """One Event on each Pod that this process saw bound."""
+    job, placed_s = work.job, work.placed_s
+    if job is None or placed_s is None or now >= placed_s + TOLD_S:
+        return QUIET
+    wants = tuple(
+        Announce(
+            reference_of(pod),
+            "Normal",
+            EVENT_SCHEDULED,
+            f"Bound to Node {pod.node_name}, where Slurm job {job.job_id} runs",
+        )
+        for pod in work.pods
+        if pod.job_id == job.job_id
+    )
+    return Ruling(wants, f"{named(work)} runs with job {job.job_id}", placed_s + TOLD_S)

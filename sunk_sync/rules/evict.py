@@ -1,0 +1,82 @@
+"""Bound Pods end when their job has (P16, P19, P30), and with their gang (G3): the only rule that
+ends Pods.
+"""
+
+from sunk_sync.actions import Announce, EndPod
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import Pod, reference_of
+from sunk_sync.job_state import disruption_of, end_of, is_waiting
+from sunk_sync.names import EVENT_LOST_JOB
+from sunk_sync.verdict import QUIET, Ruling
+from sunk_sync.views import Work
+from sunk_sync.work_state import is_broken, named
+
+WEAK = frozenset({"NODE_FAIL", "BOOT_FAIL"})
+"""Ends that rest on Slurm not reaching a node: many at once may be Slurm's own trouble (P31)."""
+
+
+def evict(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """With the Pod's own grace; what is terminating already is left to its kubelet."""
+    bound = [pod for pod in work.pods if pod.node_name and not pod.ended]
+    if not bound:
+        return QUIET
+    job = work.job
+    if job is None:
+        return _without_job(work, bound, configuration)
+    if is_broken(work):
+        return _end(bound, "SlurmJobEnded", f"a member of the gang of job {job.job_id} is gone")
+    if "SUSPENDED" in job.state and not work.stands_elsewhere:
+        return _end(bound, disruption_of(job), f"Slurm job {job.job_id} was suspended")
+    if is_waiting(job) and not work.stands_elsewhere:
+        return _end(bound, "SlurmJobEnded", f"Slurm job {job.job_id} was requeued")
+    if work.bind_refused and len(bound) < len(work.pods):
+        return _end(bound, "SlurmJobEnded", f"a member cannot be bound: {work.bind_refused[0].why}")
+    return QUIET
+
+
+def _without_job(work: Work, bound: list[Pod], configuration: Configuration) -> Ruling:
+    last = work.last
+    ours = [pod for pod in bound if last is not None and pod.job_id == last.job_id]
+    if last is not None and ours and not last.identity.replaced:
+        message = f"Slurm job {last.job_id} ended: {end_of(last)}"
+        if last.reason not in ("", "None"):
+            message = f"{message} ({last.reason})"
+        return _end(ours, disruption_of(last), message, weak=not WEAK.isdisjoint(last.state))
+    if last is not None and ours and not work.attempt:
+        return _after_replacement(work, ours)
+    return _lost(work, bound, configuration)
+
+
+def _after_replacement(work: Work, ours: list[Pod]) -> Ruling:
+    """We gave the job up ourselves: where its Pod was bound by us, it goes too (P19, G4)."""
+    assert work.last is not None
+    here = [
+        pod
+        for pod, host in zip(_bound(work), work.standing, strict=False)
+        if pod in ours and host in work.last.slurm_nodes
+    ]
+    message = f"Slurm job {work.last.job_id} was given up"
+    return _end(here, "SlurmJobEnded", message) if here else QUIET
+
+
+def _bound(work: Work) -> list[Pod]:
+    return [pod for pod in work.pods if pod.node_name]
+
+
+def _lost(work: Work, bound: list[Pod], configuration: Configuration) -> Ruling:
+    """P30: Slurm knows no job of it any more, though nobody saw it end."""
+    ours = [pod for pod in bound if pod.job_id]
+    if not work.lost or not ours:
+        return QUIET
+    message = f"Slurm knows no job of {named(work)} any more"
+    if configuration.lost_job == "end":
+        return _end(ours, "SlurmJobEnded", message, weak=True)
+    events = tuple(Announce(reference_of(pod), "Warning", EVENT_LOST_JOB, message) for pod in ours)
+    return Ruling(events, message)
+
+
+def _end(pods: list[Pod], reason: str, message: str, *, weak: bool = False) -> Ruling:
+    wants = tuple(
+        EndPod(reference_of(pod), reason, message, weak) for pod in pods if not pod.terminating
+    )
+    return Ruling(wants, message)

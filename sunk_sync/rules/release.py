@@ -1,0 +1,178 @@
+"""Jobs end when their Pods have, or when they stand in the way: the only rule that cancels.
+
+P13-P15, P17-P21, P29, G3, G4; a cancel of our own making that another job follows is marked first.
+"""
+
+from msgspec.structs import replace
+
+from sunk_sync.actions import Action, Announce, CancelJob, Look, LookJob, Relist, UpdateJob
+from sunk_sync.configuration import Configuration
+from sunk_sync.description import can_update
+from sunk_sync.facts import Job, Pod, reference_of
+from sunk_sync.identity import Identity
+from sunk_sync.job_state import is_running, is_waiting
+from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
+from sunk_sync.verdict import QUIET, Ruling
+from sunk_sync.views import Work
+from sunk_sync.work_state import is_broken, is_known_gone, is_over, named
+
+START_S = 300.0
+"""A prolog of the node, of which no state tells, may take minutes; a script needs a second."""
+LOOK_AGAIN_S = 30.0
+"""After a read by name that settled nothing."""
+
+
+def release(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """What becomes of the live jobs of a Work."""
+    job = work.job
+    if job is None:
+        return QUIET
+    extra = tuple(cancel(other, replaced=True) for other in work.others)
+    ruling = _rule_job(work, job, now)
+    if not extra:
+        return ruling
+    because = f"{len(extra)} live jobs too many for {named(work)}: job {job.job_id} stays"
+    parts = [part for part in (because, ruling.because) if part]
+    return Ruling((*extra, *ruling.wants), "; ".join(parts), ruling.look_again_s)
+
+
+def _rule_job(work: Work, job: Job, now: float) -> Ruling:
+    if is_over(work):
+        return Ruling((cancel(job),), f"job {job.job_id} ended: no Pod of it lives")
+    look = _look(work, now)
+    if look is not None:
+        return look
+    if work.told_s > work.job_read_s:
+        return Ruling((LookJob(job.job_id, work.told_s),), f"job {job.job_id} changes: looking")
+    bound = any(pod.node_name for pod in work.pods)
+    if is_broken(work):
+        return _break(job, bound=bound)
+    why = _why_replace(work, job, bound=bound)
+    if why:
+        return _replace(work, job, why)
+    return _update(work, job) if is_waiting(job) else _await_start(work, job, now, bound=bound)
+
+
+def _await_start(work: Work, job: Job, now: float, *, bound: bool) -> Ruling:
+    """A script that never starts is given up: slurmctld 26.05 forgets one that it was stopped
+    with at the gate, and calls its job running for ever.
+    """
+    if work.started or bound or work.ran_s is None:
+        return QUIET
+    ripe_s = work.ran_s + START_S
+    if now < ripe_s:
+        return Ruling(look_again_s=ripe_s)
+    return _replace(work, job, f"its script did not start within {START_S:g} s")
+
+
+def _look(work: Work, now: float) -> Ruling | None:
+    """Absence needs evidence: each Pod that is not in the picture is asked for by name (P21)."""
+    open_pods = [pod for pod in work.absent if not is_known_gone(work, pod)]
+    if not open_pods:
+        return None
+    asked = {(one.namespace, one.name): one.asked_s for one in work.sightings}
+    wants: list[Action] = []
+    again_s: float | None = None
+    for pod in open_pods:
+        namespace, _, rest = pod.partition("/")
+        name = rest.partition("/")[0]
+        asked_s = asked.get((namespace, name))
+        if asked_s is not None and now < asked_s + LOOK_AGAIN_S:
+            again_s = asked_s + LOOK_AGAIN_S
+        elif not name:
+            wants.append(Relist("pods", work.job_since_s))
+        else:
+            wants.append(Look("Pod", namespace, name, asked_s or work.job_since_s))
+    because = f"job {work.job.job_id if work.job else ''} kept: {open_pods[0]} may still live"
+    return Ruling(tuple(dict.fromkeys(wants)), because, again_s)
+
+
+def _break(job: Job, *, bound: bool) -> Ruling:
+    """A gang that lost a member: its job ends once no Pod of it stands (G3, G4)."""
+    if bound:
+        return QUIET
+    why = f"job {job.job_id} given up: a member of its gang is gone"
+    return Ruling((cancel(job, replaced=True),), why)
+
+
+def _why_replace(work: Work, job: Job, *, bound: bool) -> str:
+    """Why this job must go though its Pods live; empty: it may stay."""
+    if work.stands_elsewhere:
+        return f"{named(work)} was bound by somebody else"
+    why = _why_in_its_state(work, job, bound=bound)
+    marked = job.identity.replaced and not bound
+    return why or ("it was to be replaced" if marked else "")
+
+
+def _why_in_its_state(work: Work, job: Job, *, bound: bool) -> str:
+    if is_waiting(job):
+        if bound:
+            return "it was requeued, and a Pod is never moved"
+        return _why_edited(work, job)
+    if "SUSPENDED" in job.state and not bound:
+        return "it was suspended before its Pod was bound"
+    if not is_running(job) or not any(not pod.node_name for pod in work.pods):
+        return ""
+    return _why_unfit(work)
+
+
+def _why_edited(work: Work, job: Job) -> str:
+    """P20: an edit that the waiting job cannot follow."""
+    if work.invalid:
+        return f"its Pod was edited, and is refused now: {work.invalid}"
+    before, after = job.identity.digest, work.digest
+    if not before or not after or before == after:
+        return ""
+    refused = work.refused
+    tried = refused is not None and refused.kind == "update" and refused.digest == after
+    one_task = "_" in job.job_id
+    follows = can_update(before, after) and not (tried or one_task)
+    return "" if follows else "its Pod was edited, and Slurm does not let it change"
+
+
+def _why_unfit(work: Work) -> str:
+    """P12. A gang that cannot be bound whole ends its bound members first (G4, P14)."""
+    if not work.berths:
+        return ""  # its state was read, where it runs was not
+    if len(work.berths) < len(work.pods):
+        return f"it holds {len(work.berths)} hosts for {len(work.pods)} Pods"
+    for berth in work.berths:
+        if (berth.node is None or berth.unfit) and not berth.unknown:
+            return f"{berth.slurm_node} cannot take it: {berth.unfit}"
+    return ""
+
+
+def _replace(work: Work, job: Job, why: str) -> Ruling:
+    elsewhere = work.stands_elsewhere
+    reason = EVENT_BOUND_ELSEWHERE if elsewhere else EVENT_REPLACED
+    message = f"Slurm job {job.job_id} is given up: {why}"
+    events = tuple(_event(pod, reason, message) for pod in work.pods)
+    return Ruling((cancel(job, replaced=True), *events), message)
+
+
+def _event(pod: Pod, reason: str, message: str) -> Announce:
+    return Announce(reference_of(pod), "Warning", reason, message)
+
+
+def _update(work: Work, job: Job) -> Ruling:
+    """P20: the Pod was edited while its job waits."""
+    same = not work.digest or work.digest == job.identity.digest or not job.identity.digest
+    if same or work.description is None or "_" in job.job_id:
+        return QUIET
+    action = UpdateJob(
+        job_id=job.job_id,
+        name=job.name,
+        identity=_with_digest(job, work.digest),
+        description=work.description,
+        excluded=work.excluded,
+    )
+    return Ruling((action,), f"job {job.job_id} follows its edited Pod")
+
+
+def _with_digest(job: Job, digest: str) -> Identity:
+    return replace(job.identity, digest=digest)
+
+
+def cancel(job: Job, *, replaced: bool = False) -> CancelJob:
+    """End this very job."""
+    return CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, replaced=replaced)

@@ -1,0 +1,20 @@
+"""How many members a gang shall have is asked of its PodGroup or Job, until it is known (G1)."""
+
+from sunk_sync.actions import LookGang
+from sunk_sync.configuration import Configuration
+from sunk_sync.verdict import QUIET, Ruling
+from sunk_sync.views import Work
+
+ASK_AGAIN_S = 30.0
+
+
+def size(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """One GET at first sight; what it does not tell is asked again after a while."""
+    gang = work.pods[0].gang if work.pods else None
+    if not work.ask_size or gang is None:
+        return QUIET
+    again_s = work.size_asked_s + ASK_AGAIN_S
+    if work.size_asked_s and now < again_s:
+        return Ruling(look_again_s=again_s)
+    look = LookGang(gang.kind, work.pods[0].namespace, gang.name, work.size_asked_s)
+    return Ruling((look,), "the size of its gang is asked for")

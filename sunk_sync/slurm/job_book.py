@@ -1,0 +1,86 @@
+"""Whose each job id is, as far as it was read: shared by the reader and the writer of jobs.
+
+An identity is read once. What is known by id holds only while slurmctld keeps its state: one
+that was killed forgets seconds, and hands the ids out again.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from sunk_sync.facts import Job
+from sunk_sync.identity import Identity
+from sunk_sync.slurm.jobs import JobRecord, number_in
+
+Mine = Callable[[Identity], bool]
+"""Whether cluster and scheduler of an identity are ours (P22)."""
+
+_FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING"})
+
+
+class JobBook:
+    """Jobs by their listed id, which is how /jobs/state calls them."""
+
+    def __init__(self, mine: Mine) -> None:
+        self._mine = mine
+        self.ours: dict[str, Job] = {}
+        """Listed id → the job as it was last read."""
+        self.foreign: set[str] = set()
+        """Listed ids of jobs that are not ours."""
+        self.arrays: dict[str, JobRecord] = {}
+        """Id of an array of ours → a record of it, for its whole identity."""
+        self.touched = False
+        """Others were told of an end that a listing did not show: the next must be told in full."""
+        self._listed: dict[str, str] = {}
+        """Job id → listed id."""
+
+    def is_mine(self, record: JobRecord) -> bool:
+        """It carries an identity of this cluster and this scheduler."""
+        return record.identity is not None and self._mine(record.identity)
+
+    def learn(self, job: Job) -> None:
+        """A job of ours as another answer showed it, or as we have just made it."""
+        self.keep(self._listed.get(job.job_id, job.job_id), job)
+
+    def has_read(self, job: Job) -> bool:
+        """Another answer has shown this very job already."""
+        known = self.ours.get(self._listed.get(job.job_id, job.job_id))
+        return known is not None and known.identity.work == job.identity.work
+
+    def learn_array(self, record: JobRecord) -> None:
+        """An array of ours as we have just made or marked it."""
+        self.arrays[str(record.array)] = record
+
+    def learn_gone(self, job_id: str) -> None:
+        """Another answer showed that it is no more, or not ours."""
+        self.drop(self._listed.get(job_id, job_id))
+        self.touched = True
+
+    def keep(self, listed_id: str, job: Job) -> None:
+        """A job of ours, under the id that a listing calls it by."""
+        self.foreign.discard(listed_id)
+        self.ours[listed_id] = job
+        self._listed[job.job_id] = listed_id
+
+    def drop(self, listed_id: str) -> Job | None:
+        """No such id any more."""
+        job = self.ours.pop(listed_id, None)
+        if job is not None and self._listed.get(job.job_id) == listed_id:
+            del self._listed[job.job_id]
+        return job
+
+    def record_id(self, job_id: str) -> str:
+        """Under which number to ask for the record of a job: a task that started has its own."""
+        return number_in(self._listed.get(job_id, job_id))
+
+    def forget(self) -> None:
+        """Trust no id any more: slurmctld may have lost its state and given it away."""
+        self.ours.clear()
+        self.foreign.clear()
+        self.arrays.clear()
+        self._listed.clear()
+        self.touched = True
+
+
+def base_of(state: frozenset[str]) -> frozenset[str]:
+    """The state without what comes and goes while it lasts."""
+    return state - _FLAGS

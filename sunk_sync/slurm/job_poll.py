@@ -1,0 +1,238 @@
+"""Lists the jobs for ever and tells what it saw of ours.
+
+/jobs/state first, 80 bytes a job; records only of what is new or in another state. Told is a whole
+listing, with the guarantees of the nodes' poll, whenever one was asked for and every ten seconds;
+in between what changed and what is gone, then Confirmed.
+A running job's preempt_time stands in its record only: a preemption with grace is seen when
+something else makes us read the record, else when it ends the job.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.facts import (
+    Confirmed,
+    Deleted,
+    Job,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    News,
+    Observed,
+    Tell,
+)
+from sunk_sync.slurm.answers import Failure
+from sunk_sync.slurm.calls import list_job_states
+from sunk_sync.slurm.client import Slurm
+from sunk_sync.slurm.controller import counting_since
+from sunk_sync.slurm.job_book import JobBook
+from sunk_sync.slurm.job_reading import JobReading
+from sunk_sync.slurm.jobs import States, read_state
+from sunk_sync.slurm.rhythm import Pace, Rhythm, Time
+
+_SOURCE: Final = "jobs"
+_TOLD_AT_ONCE: Final = 256
+_REFRESH_AMONG: Final = 512
+
+
+class JobPace(Struct, frozen=True, kw_only=True):
+    """How often to look."""
+
+    busy: Callable[[], bool]
+    """Something of ours lives, or is awaited."""
+    pace: Pace = Pace()
+    """While busy."""
+    idle_s: float = 30.0
+    told_every_s: float = 10.0
+    """So often the whole is told; in between only what changed."""
+    checked_every_s: float = 5.0
+    """At least so often it is asked whether slurmctld was started anew."""
+    refresh_every: int = 2
+    """In one of so many listings the reason of one job that waits is read anew (P26)."""
+
+
+class JobPoll:
+    """The reader of our jobs."""
+
+    def __init__(
+        self, client: Slurm, tell: Tell, *, book: JobBook, pace: JobPace, time: Time
+    ) -> None:
+        self._client = client
+        self._tell = tell
+        self._book = book
+        self._pace = pace
+        self._time = time
+        self._rhythm = Rhythm(pace.pace, time)
+        self._waiting: list[asyncio.Future[Failure | None]] = []
+        self._told: Mapping[str, Job] | None = None
+        """Jobs of the last listing that ended; None: the next one is told in full."""
+        self._told_s = 0.0
+        self._read_s = time.clock()
+        self._since: int | None = None
+        """Since when slurmctld counts, as it last said."""
+        self._checked_s = float("-inf")
+        self._lost: Lost | None = None
+        self._round = 0
+        self._cursor = 0
+        """Where the search for a job that waits goes on."""
+
+    def poll_now(self) -> None:
+        """Begin another listing as soon as the share of time allows; what runs now is too old."""
+        self._rhythm.look_now()
+
+    async def relist(self) -> Failure | None:
+        """Wait for a whole listing that begins from now on; several callers share one."""
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._rhythm.look_now()
+        failure: Failure | None = await done
+        return failure
+
+    async def run(self) -> None:
+        """List for ever; ends only by cancellation."""
+        try:
+            await self._rhythm.run(self.poll, interval=self._interval)
+        finally:
+            _settle(self._waiting, Failure("unreachable", "jobs are not read any more"))
+
+    def _interval(self) -> float:
+        return self._pace.pace.interval_s if self._pace.busy() else self._pace.idle_s
+
+    async def poll(self) -> Failure | None:
+        """One listing, told; a failure is told as Lost, once per change of why."""
+        waiting, self._waiting = self._waiting, []
+        outcome: Failure | None = Failure("unreachable", "the listing was given up")
+        try:
+            outcome = await self._list(strict=bool(waiting))
+        finally:
+            _settle(waiting, outcome)
+        return outcome
+
+    async def _list(self, *, strict: bool) -> Failure | None:
+        states = _StateListing()
+        answer = await self._client.read_records(list_job_states(), "jobs", states.take)
+        if isinstance(answer, Failure):
+            return await self._lose(answer)
+        self._rhythm.listing_s = answer.answered_s - answer.asked_s
+        if failure := await self._check_restart(strict=strict):
+            return await self._lose(failure)
+        touched, self._book.touched = self._book.touched, False
+        reading = JobReading(self._client, self._book, states=states.seen, asked_s=answer.asked_s)
+        await reading.read(refresh=self._refreshed())
+        self._told = None if strict or touched else self._told
+        if reading.failure or reading.reused:
+            return await self._tell_part(reading, answer.asked_s)
+        self._read_s = answer.answered_s
+        self._lost = None
+        await self._tell_all(reading.jobs, answer.asked_s)
+        return None
+
+    async def _check_restart(self, *, strict: bool) -> Failure | None:
+        """After the listing: if slurmctld still counts as before, the ids are those we know."""
+        now_s = self._time.clock()
+        if not strict and now_s - self._checked_s < self._pace.checked_every_s:
+            return None
+        since = await counting_since(self._client)
+        if isinstance(since, Failure):
+            return since
+        if since != self._since:
+            self._book.forget()
+        self._since, self._checked_s = since, now_s
+        return None
+
+    def _refreshed(self) -> Sequence[str]:
+        """Now and then one job that waits, in turn: why it waits may have changed.
+
+        Of an array its first task, and only while that waits: later a read of all takes long.
+        """
+        self._round += 1
+        if self._round % self._pace.refresh_every:
+            return ()
+        jobs = self._book.ours
+        ids = list(itertools.islice(jobs, self._cursor, self._cursor + _REFRESH_AMONG))
+        for place, listed_id in enumerate(ids):
+            task = listed_id.partition("_")[2]
+            if task in ("", "0") and "PENDING" in jobs[listed_id].state:
+                self._cursor += place + 1
+                return [listed_id]
+        self._cursor = self._cursor + len(ids) if len(ids) == _REFRESH_AMONG else 0
+        return ()
+
+    async def _tell_all(self, jobs: Mapping[str, tuple[Job, float]], asked_s: float) -> None:
+        """In full, or what differs from what was told before."""
+        if self._told is None or asked_s - self._told_s >= self._pace.told_every_s:
+            await self._tell_rows(jobs, asked_s)
+            await self._tell([ListingEnded(_SOURCE)])
+            self._told_s = asked_s
+        else:
+            news: list[News] = [*_changes(self._told, jobs)]
+            news += _ends(self._told, jobs, asked_s=asked_s)
+            await self._tell_in_parts([*news, Confirmed(_SOURCE, asked_s)])
+        self._told = {job_id: job for job_id, (job, _) in jobs.items()}
+
+    async def _tell_rows(self, jobs: Mapping[str, tuple[Job, float]], asked_s: float) -> None:
+        news: list[News] = [ListingStarted(_SOURCE, begun_s=asked_s, order=asked_s)]
+        news += [Observed(job, order) for job, order in jobs.values()]
+        await self._tell_in_parts(news)
+
+    async def _tell_in_parts(self, news: Sequence[News]) -> None:
+        for start in range(0, len(news), _TOLD_AT_ONCE):
+            await self._tell(news[start : start + _TOLD_AT_ONCE])
+
+    async def _tell_part(self, reading: JobReading, asked_s: float) -> Failure:
+        """What was read is true; what is missing is unknown."""
+        await self._tell_rows(reading.jobs, asked_s)
+        if reading.failure is None:
+            self._book.forget()
+        why = reading.failure or Failure("garbage", "Slurm gave an id of ours to another job")
+        return await self._lose(why)
+
+    async def _lose(self, failure: Failure) -> Failure:
+        self._told = None
+        self._checked_s = float("-inf")
+        unread_s = self._time.clock() - self._read_s
+        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.pace.blind_after_s)
+        if lost != self._lost:
+            self._lost = lost
+            await self._tell([lost])
+        return failure
+
+
+def _changes(told: Mapping[str, Job], jobs: Mapping[str, tuple[Job, float]]) -> Iterator[Observed]:
+    for job_id, (job, order) in jobs.items():
+        before = told.get(job_id)
+        if before is not job and before != job:
+            yield Observed(job, order)
+
+
+def _ends(
+    told: Mapping[str, Job], jobs: Mapping[str, tuple[Job, float]], *, asked_s: float
+) -> Iterator[Deleted]:
+    for job_id in told.keys() - jobs.keys():
+        yield Deleted(_SOURCE, "", job_id, "", asked_s)
+
+
+class _StateListing:
+    """Every job's state by listed id."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, States] = {}
+
+    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        del asked_s
+        for one in records:
+            read = read_state(one)
+            if isinstance(read, Failure):
+                return read
+            self.seen[read.listed_id] = read.state
+        return None
+
+
+def _settle(waiting: Sequence[asyncio.Future[Failure | None]], outcome: Failure | None) -> None:
+    for done in waiting:
+        if not done.done():
+            done.set_result(outcome)

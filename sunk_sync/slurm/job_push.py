@@ -1,0 +1,270 @@
+"""Writes wishes about placeholder jobs to Slurm.
+
+A job is never cancelled by its number alone (P23): id and name must both match, and what else
+changes a job rests on a read of its identity just before.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Final, TypeGuard
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk_sync.actions import (
+    Action,
+    CancelJob,
+    Done,
+    JobAction,
+    LookJob,
+    Outcome,
+    Refused,
+    SubmitJob,
+    Unsure,
+    UpdateJob,
+)
+from sunk_sync.facts import Deleted, Job, Observed
+from sunk_sync.identity import Identity
+from sunk_sync.slurm.answers import UNREADABLE, Answer, Failure, decoded, printable
+from sunk_sync.slurm.calls import cancel_jobs, update_job
+from sunk_sync.slurm.client import Slurm
+from sunk_sync.slurm.job_body import identity_body, update_body
+from sunk_sync.slurm.job_book import JobBook
+from sunk_sync.slurm.job_look import Found, find_job
+from sunk_sync.slurm.job_submit import JobSubmit, Script, Wishes, grouped
+from sunk_sync.slurm.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_replaced
+from sunk_sync.slurm.wire import Clock
+
+_NOT_MATCHING: Final = 2172
+"""Of this id and this name there is no job."""
+_OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
+_LIVE: Final = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
+
+Part = Mapping[int, Outcome]
+"""Outcomes by the place of their actions in the batch."""
+
+
+class JobPush:
+    """The one writer of jobs; its method `push` is an actions.Push."""
+
+    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook, script: Script) -> None:
+        self._client = client
+        self._clock = clock
+        self._book = book
+        self._submit = JobSubmit(client, clock, book=book, script=script)
+        self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By array: all its tasks that wait share one text."""
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """One outcome for each action, in the same order; never raises."""
+        placed = list(enumerate(actions))
+        wishes: Wishes = [(place, one) for place, one in placed if isinstance(one, SubmitJob)]
+        parts: list[Awaitable[Part]] = [self._submit.submit(group) for group in grouped(wishes)]
+        parts += [self._cancel(group) for group in _same_name(placed)]
+        parts += [self._one(place, one) for place, one in placed if _is_single(one)]
+        outcomes: dict[int, Outcome] = {
+            place: Refused(one, "it is no wish about a job")
+            for place, one in placed
+            if not isinstance(one, JobAction)
+        }
+        for part in await asyncio.gather(*parts):
+            outcomes.update(part)
+        return [outcomes[place] for place, _ in placed]
+
+    async def _one(self, place: int, action: LookJob | UpdateJob) -> Part:
+        if isinstance(action, LookJob):
+            return {place: await self._look(action, action.job_id)}
+        return {place: await self._update(action)}
+
+    # --- looking
+
+    async def _look(self, action: Action, job_id: str) -> Outcome:
+        found = await self._find(job_id)
+        if isinstance(found, Failure):
+            return _unsuccessful(action, found)
+        return Done(action, found.news)
+
+    async def _find(self, job_id: str) -> Found | Failure:
+        found = await find_job(self._client, self._book, job_id=job_id, clock=self._clock)
+        if isinstance(found, Failure):
+            return found
+        if found.job is None:
+            self._book.learn_gone(job_id)
+        else:
+            self._book.learn(found.job)
+        return found
+
+    # --- cancelling
+
+    async def _cancel(self, group: "Cancels") -> Part:
+        """Jobs of one name, in one request; first those are marked that shall be replaced."""
+        outcomes: dict[int, Outcome] = {}
+        marked = [(place, one) for place, one in group if one.replaced]
+        verdicts = await asyncio.gather(*(self._mark(one) for _, one in marked))
+        for (place, _), verdict in zip(marked, verdicts, strict=True):
+            if verdict is not None:
+                outcomes[place] = verdict
+        left = [(place, one) for place, one in group if place not in outcomes]
+        if left:
+            outcomes.update(await self._delete(left))
+        return outcomes
+
+    async def _delete(self, group: "Cancels") -> Part:
+        ids = [one.job_id for _, one in group]
+        body = msgspec.json.encode({"jobs": ids, "job_name": group[0][1].name})
+        answer = await self._client.call(cancel_jobs(body))
+        failed = answer if isinstance(answer, Failure) else _read_status(answer)
+        if isinstance(failed, Failure):
+            return {place: _unsuccessful(one, failed) for place, one in group}
+        codes = [(place, one, failed.get(one.job_id, (0, ""))) for place, one in group]
+        outcomes = await asyncio.gather(
+            *(self._after(one, code=code, text=text) for _, one, (code, text) in codes)
+        )
+        return {place: outcome for (place, _, _), outcome in zip(codes, outcomes, strict=True)}
+
+    async def _after(self, action: CancelJob, *, code: int, text: str) -> Outcome:
+        if code in _OVER:
+            return await self._look(action, action.job_id)
+        if code:
+            return Refused(action, f"{text} ({code})", number=code)
+        return Done(action)
+
+    async def _mark(self, action: CancelJob) -> Outcome | None:
+        """Say in its identity that we replace it; None: it may be cancelled now."""
+        array = action.job_id.partition("_")[0]
+        async with self._marking.setdefault(array, asyncio.Lock()):
+            found = await self._checked(action)
+            if not isinstance(found, _Standing):
+                return found
+            if found.job.identity.replaced:
+                return None
+            identity = _replaced(found)
+            answer = await self._write(found, identity_body(identity))
+            if isinstance(answer, Failure):
+                return await self._unwritten(action, answer)
+            self._learn_mark(found, identity)
+            return None
+
+    async def _checked(self, action: CancelJob | UpdateJob) -> "_Standing | Outcome":
+        """The job if it still is the one that was meant and has not ended; else the outcome."""
+        found = await self._find(action.job_id)
+        if isinstance(found, Failure):
+            return _unsuccessful(action, found)
+        job, record = found.job, found.record
+        if job is None or record is None:
+            return Done(action, found.news)
+        if job.identity.work != action.identity.work:
+            return Done(action, (Deleted("jobs", "", action.job_id, "", found.asked_s),))
+        if _LIVE.isdisjoint(job.state):
+            return Done(action, found.news)
+        return _Standing(job, record, found.asked_s)
+
+    async def _write(self, standing: "_Standing", body: bytes) -> Answer | Failure:
+        return await self._client.call(update_job(str(standing.record.number), body))
+
+    async def _unwritten(self, action: CancelJob | UpdateJob, failure: Failure) -> Outcome:
+        if failure.error_number in _OVER:
+            return await self._look(action, action.job_id)
+        return _unsuccessful(action, failure)
+
+    def _learn_mark(self, standing: "_Standing", identity: Identity) -> None:
+        job, record = standing.job, standing.record
+        if record.array and record.task is None:
+            self._book.learn_array(replace(record, identity=identity))
+        self._book.learn(replace(job, identity=replace(job.identity, replaced=True)))
+
+    # --- updating
+
+    async def _update(self, action: UpdateJob) -> Outcome:
+        """What a waiting job asks for, then its identity: a refused update is done in part."""
+        standing = await self._checked(action)
+        if not isinstance(standing, _Standing):
+            return standing
+        seen = (Observed(standing.job, standing.asked_s),)
+        if standing.record.array:
+            return Refused(action, "one task of an array cannot be changed alone", seen)
+        if "PENDING" not in standing.job.state:
+            return Refused(action, "it does not wait any more", seen)
+        answer = await self._write(standing, update_body(action))
+        if isinstance(answer, Answer):
+            answer = await self._write(standing, identity_body(action.identity))
+        if isinstance(answer, Failure):
+            outcome = await self._unwritten(action, answer)
+            return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome
+        job = replace(standing.job, identity=action.identity)
+        self._book.learn(job)
+        return Done(action, (Observed(job, answer.answered_s),))
+
+
+Cancels = Sequence[tuple[int, CancelJob]]
+"""Each with its place in the batch."""
+
+
+class _Standing(Struct, frozen=True):
+    """A job of ours that lives, as it was just read."""
+
+    job: Job
+    record: JobRecord
+    asked_s: float
+
+
+def _same_name(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:
+    groups: defaultdict[str, list[tuple[int, CancelJob]]] = defaultdict(list)
+    for place, one in placed:
+        if isinstance(one, CancelJob):
+            groups[one.name].append((place, one))
+    return list(groups.values())
+
+
+def _is_single(action: Action) -> TypeGuard[LookJob | UpdateJob]:
+    return isinstance(action, LookJob | UpdateJob)
+
+
+def _replaced(standing: _Standing) -> Identity:
+    """The identity as it stands in the record, with the mark."""
+    identity, record = standing.record.identity, standing.record
+    assert identity is not None
+    if not record.array:
+        return replace(identity, replaced=True)
+    task = int(standing.job.job_id.partition("_")[2])
+    return with_replaced(identity, frozenset({task}))
+
+
+def _unsuccessful(action: Action, failure: Failure) -> Outcome:
+    if failure.final:
+        return Refused(action, str(failure), number=failure.error_number)
+    return Unsure(action, str(failure))
+
+
+class _WireError(Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+    string: str = ""
+
+
+class _WireStatus(Struct, frozen=True):
+    error: _WireError = _WireError()
+    step_id: str = ""
+    """The id as it was asked for."""
+
+
+class _WireStatuses(Struct, frozen=True):
+    status: list[_WireStatus] | None = None
+
+
+_statuses = msgspec.json.Decoder(_WireStatuses).decode
+
+
+def _read_status(answer: Answer) -> Mapping[str, tuple[int, str]] | Failure:
+    """Ids that were not cancelled, each with the number and text of why."""
+    try:
+        wire = decoded(_statuses, answer.body)
+    except UNREADABLE as error:
+        return Failure("garbage", printable(str(error)))
+    return {
+        one.step_id: (one.error.code, printable(one.error.message or one.error.string))
+        for one in wire.status or ()
+    }

@@ -1,0 +1,247 @@
+"""From the states of all jobs to ours: reads the records of what is new or has changed.
+
+Nothing is concluded from what could not be read: then the listing is not complete.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from typing import Final
+
+from msgspec.structs import replace
+
+from sunk_sync.facts import Job
+from sunk_sync.slurm.answers import Failure
+from sunk_sync.slurm.calls import Call, get_job, list_jobs
+from sunk_sync.slurm.client import Slurm
+from sunk_sync.slurm.job_book import JobBook, base_of
+from sunk_sync.slurm.jobs import (
+    NO_SUCH_JOB,
+    JobRecord,
+    States,
+    job_of,
+    number_in,
+    read_job,
+    withdrawn,
+)
+
+LIST_ABOVE: Final = 200
+"""More unknown ids than this are read by one listing,"""
+_LIST_SHARE: Final = 4
+"""if they are more than one in four of all: a listing shows those that are known, too."""
+_AT_ONCE: Final = 4
+_BREATH: Final = 2048
+_WHOLE_ARRAY_FROM: Final = 3
+"""Started tasks of one array, from which on one read of the array is cheaper."""
+
+
+class JobReading:
+    """One listing: `states` by listed id, asked for at `asked_s`."""
+
+    def __init__(
+        self, client: Slurm, book: JobBook, *, states: Mapping[str, States], asked_s: float
+    ) -> None:
+        self.jobs: dict[str, tuple[Job, float]] = {}
+        """Job id → job of ours, and since when it is known to be so."""
+        self.failure: Failure | None = None
+        """Why the listing is not complete."""
+        self.reused = False
+        """An id that was ours belongs to somebody else."""
+        self._client = client
+        self._book = book
+        self._states = states
+        self._asked_s = asked_s
+        self._read_s: dict[str, float] = {}
+        """Listed id → when its record was asked for."""
+        self._gone: set[str] = set()
+        """Numbers that Slurm no longer knows."""
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._numbers = {listed_id.partition("_")[0] for listed_id in states}
+        self._by_number: defaultdict[str, list[str]] = defaultdict(list)
+
+    async def read(self, *, refresh: Sequence[str] = ()) -> None:
+        """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
+        left = self._forget_absent()
+        await asyncio.sleep(0)
+        wanted = self._wanted() | {one for one in refresh if one in self._states}
+        await asyncio.sleep(0)
+        if wanted:
+            await self._read_wanted(wanted, left)
+        await self._settle()
+
+    async def _read_wanted(self, wanted: Set[str], left: Sequence[Job]) -> None:
+        for listed_id in self._states:
+            self._by_number[number_in(listed_id)].append(listed_id)
+        if len(wanted) > max(LIST_ABOVE, len(self._states) // _LIST_SHARE):
+            await self._ask(list_jobs())
+        await self._read_numbers(self._whole_arrays(wanted - self._read_s.keys(), left))
+        await self._read_numbers({number_in(one) for one in wanted - self._read_s.keys()})
+        for listed_id in wanted - self._read_s.keys():
+            self._give_up(listed_id)
+
+    def _forget_absent(self) -> Sequence[Job]:
+        """What the listing does not name is gone from the book; ours among it."""
+        self._book.foreign &= self._states.keys()
+        for array in [one for one in self._book.arrays if one not in self._numbers]:
+            del self._book.arrays[array]
+        gone = [self._book.drop(one) for one in list(self._book.ours) if one not in self._states]
+        return [job for job in gone if job is not None]
+
+    def _wanted(self) -> set[str]:
+        """Listed ids whose record must be read: unknown ones, and ours in another state."""
+        ours, foreign = self._book.ours, self._book.foreign
+        return {
+            listed_id
+            for listed_id, state in self._states.items()
+            if listed_id not in foreign
+            and (listed_id not in ours or _is_stale(ours[listed_id], state))
+            and not self._is_hollow(listed_id)
+        }
+
+    def _is_hollow(self, listed_id: str) -> bool:
+        """What is left of an array of ours whose waiting tasks were all cancelled."""
+        return listed_id.endswith("_*") and number_in(listed_id) in self._book.arrays
+
+    def _whole_arrays(self, wanted: Collection[str], left: Sequence[Job]) -> set[str]:
+        """Arrays to read first, for that shows their tasks too: those that must be read anyway, and
+        those of which several tasks seem to have started, each with a new id now.
+        """
+        started = {one.partition("_")[2] for one in wanted if one not in self._book.ours}
+        tasks: defaultdict[str, int] = defaultdict(int)
+        for job in left:
+            array, _, task = job.job_id.partition("_")
+            tasks[array] += task in started and array in self._book.arrays
+        return {number_in(one) for one in wanted if number_in(one) in self._book.arrays} | {
+            array
+            for array, count in tasks.items()
+            if count >= _WHOLE_ARRAY_FROM and 2 * count >= self._records_of(array)
+        }
+
+    def _records_of(self, array: str) -> int:
+        """How many of its tasks have a record of their own already."""
+        jobs = self._book.ours.values()
+        return sum(1 for job in jobs if job.job_id.startswith(f"{array}_") and job.slurm_nodes)
+
+    async def _read_numbers(self, numbers: Iterable[str]) -> None:
+        await asyncio.gather(*map(self._read_number, sorted(numbers)))
+
+    async def _read_number(self, number: str) -> None:
+        async with self._slots:
+            if self.failure is None:
+                await self._ask(get_job(number, bulk=True), number=number)
+
+    async def _ask(self, call: Call, *, number: str = "") -> None:
+        asked = await self._client.read_records(call, "jobs", self._take)
+        if not isinstance(asked, Failure):
+            return
+        if number and asked.error_number == NO_SUCH_JOB:
+            self._gone.add(number)
+        else:
+            what = f"job {number}" if number else "all jobs"
+            self.failure = replace(asked, text=f"{what}: {asked.text}")
+
+    async def _take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        for one in records:
+            record = read_job(one)
+            if isinstance(record, Failure):
+                return record
+            if self._book.is_mine(record):
+                self._note(record, asked_s)
+            else:
+                self._note_foreign(record, asked_s)
+        return None
+
+    def _note_foreign(self, record: JobRecord, asked_s: float) -> None:
+        for number in {str(record.number), str(record.array)}:
+            for listed_id in self._by_number.get(number, ()):
+                self.reused = self.reused or self._book.drop(listed_id) is not None
+                self._book.foreign.add(listed_id)
+                self._read_s[listed_id] = asked_s
+
+    def _note(self, record: JobRecord, asked_s: float) -> None:
+        if not record.array:
+            self._keep([str(record.number)], job_of(record), asked_s)
+            return
+        array, number = str(record.array), str(record.number)
+        if array == number or array not in self._book.arrays:
+            self._book.arrays[array] = record
+        if record.task is not None:
+            listed_ids = [f"{number}_{record.task}", f"{array}_{record.task}"]
+            self._keep(listed_ids, job_of(record), asked_s)
+        else:
+            self._note_waiting(record, asked_s)
+
+    def _note_waiting(self, record: JobRecord, asked_s: float) -> None:
+        """The one record for every task that waits; which do, the listing says."""
+        for listed_id in self._by_number.get(str(record.array), ()):
+            task = listed_id.partition("_")[2]
+            if not task.isdecimal():
+                self._read_s[listed_id] = asked_s
+            elif listed_id not in self._read_s:
+                self._keep([listed_id], job_of(record, int(task)), asked_s)
+
+    def _keep(self, listed_ids: Sequence[str], job: Job | None, asked_s: float) -> None:
+        """Under the first of these ids that was listed; one that was not is younger than that."""
+        for listed_id in listed_ids:
+            if listed_id in self._states:
+                self._read_s[listed_id] = asked_s
+                if job is not None:
+                    self.reused = self.reused or _is_another(self._book.ours.get(listed_id), job)
+                    self._book.keep(listed_id, job)
+                return
+
+    def _give_up(self, listed_id: str) -> None:
+        """Its number was asked for, and no record of it came."""
+        if number_in(listed_id) in self._gone:
+            self._book.drop(listed_id)
+        elif self.failure is None:
+            self.failure = Failure("garbage", f"job {listed_id} is listed, but has no record")
+
+    async def _settle(self) -> None:
+        for place, (listed_id, job) in enumerate(list(self._book.ours.items())):
+            await _breathe(place)
+            state = self._states.get(listed_id)
+            if state is None:
+                continue
+            asked_s = self._read_s.get(listed_id, self._asked_s)
+            if listed_id not in self._read_s and job.state != state:
+                job = replace(job, state=state)
+                self._book.keep(listed_id, job)
+            self.jobs[job.job_id] = (job, asked_s)
+        if self.failure is None:
+            await self._add_withdrawn()
+
+    async def _add_withdrawn(self) -> None:
+        """Tasks that are neither waiting nor have a record: cancelled while they waited."""
+        for place, (array, record) in enumerate(list(self._book.arrays.items())):
+            await _breathe(64 * place)
+            identity = record.identity
+            if identity is None or array not in self._numbers:
+                continue
+            for task in range(len(identity.uids)):
+                job = None if f"{array}_{task}" in self.jobs else withdrawn(record, task)
+                if job is not None:
+                    self.jobs[job.job_id] = (job, self._asked_s)
+
+
+async def _breathe(place: int) -> None:
+    """Let others run now and then: there may be tens of thousands of jobs."""
+    if place % _BREATH == 0:
+        await asyncio.sleep(0)
+
+
+def _is_stale(job: Job, state: States) -> bool:
+    """It is in another state by now, or runs where nobody has read yet: that read had failed."""
+    return _differ(job.state, state) or ("RUNNING" in state and not job.slurm_nodes)
+
+
+def _differ(before: States, now: States) -> bool:
+    """In more than what comes and goes."""
+    return before != now and base_of(before) != base_of(now)
+
+
+def _is_another(before: Job | None, job: Job) -> bool:
+    """Another job stands under the id of one of ours; a requeued one is submitted later."""
+    if before is None:
+        return False
+    return before.identity.work != job.identity.work or before.submitted_at > job.submitted_at

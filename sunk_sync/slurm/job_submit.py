@@ -1,0 +1,193 @@
+"""Makes placeholder jobs: one each, or one array for many of the same description."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from sunk_sync.actions import Done, Outcome, Refused, SubmitJob, Unsure
+from sunk_sync.facts import Attempt, Job, Observed
+from sunk_sync.identity import Identity
+from sunk_sync.slurm.answers import Answer, Failure, read_envelope
+from sunk_sync.slurm.calls import PING, allocate_job, submit_job
+from sunk_sync.slurm.client import Slurm
+from sunk_sync.slurm.job_body import refusal, submit_body
+from sunk_sync.slurm.job_book import JobBook
+from sunk_sync.slurm.job_look import find_job
+from sunk_sync.slurm.jobs import JobRecord, job_of
+from sunk_sync.slurm.throttle import Throttle
+from sunk_sync.slurm.wire import Clock
+
+Wishes = Sequence[tuple[int, SubmitJob]]
+"""Each with its place in the batch."""
+Script = Callable[[SubmitJob], str]
+
+ARRAY_MAX: Final = 64
+"""Tasks of one array: their UIDs take 2.5 kB of its admin_comment."""
+ALLOCATED_MAX: Final = 16
+"""More equal ones than this are not allocated one by one but wait as an array."""
+ENVIRONMENT: Final = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",)
+"""Slurm takes no script without any."""
+_ALONE: Final = frozenset({2050, 2081})
+"""A limit on how many jobs there may be, and arrays that are not allowed: one by one it may go."""
+_NOT_SENT: Final = frozenset({"unreachable", "unserved", "auth"})
+_PENDING: Final = frozenset({"PENDING"})
+
+
+class JobSubmit:
+    """The maker of jobs; knows what the server speaks."""
+
+    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook, script: Script) -> None:
+        self._client = client
+        self._clock = clock
+        self._book = book
+        self._script = script
+        self._throttle = Throttle(clock)
+        self._version = ""
+        """As the last answer said; empty: to be asked for."""
+        self._asking = asyncio.Lock()
+
+    async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
+        """One job for one wish, an array for several of `grouped`."""
+        action = group[0][1] if len(group) == 1 else array_of([wish for _, wish in group])
+        why = refusal(action, await self._known_version())
+        if why:
+            return {place: Refused(wish, why) for place, wish in group}
+        answer = await self._send(action)
+        number = _made(answer)
+        if number:
+            assert isinstance(answer, Answer | Failure)
+            return await self._note(group, action, number=number)
+        assert isinstance(answer, Failure)
+        if len(group) > 1 and answer.error_number in _ALONE:
+            return await self._one_by_one(group)
+        return {place: self._unsuccessful(wish, answer) for place, wish in group}
+
+    async def _known_version(self) -> str:
+        """API version; empty where nobody answers, and then the submission fails by itself."""
+        async with self._asking:
+            if not self._version:
+                self._learn_version(await self._client.call(PING))
+        return self._version
+
+    def _learn_version(self, answer: Answer | Failure) -> None:
+        if isinstance(answer, Answer):
+            self._version = answer.version
+        elif not answer.final:
+            self._version = ""  # another address may answer next time
+
+    async def _send(self, action: SubmitJob) -> Answer | Failure:
+        script = self._script(action) if action.kind == "script" else ""
+        body = submit_body(action, script=script, environment=ENVIRONMENT)
+        call = allocate_job(body) if action.kind == "allocation" else submit_job(body)
+        async with self._throttle.slot():
+            answer = await self._client.call(call)
+        self._learn_version(answer)
+        return answer
+
+    async def _note(
+        self, group: Wishes, action: SubmitJob, *, number: int
+    ) -> Mapping[int, Outcome]:
+        """The job was made: under which id, for whom, and (allocated) where."""
+        now_s = self._clock()
+        record = JobRecord(
+            number=number,
+            array=number if len(group) > 1 else 0,
+            identity=action.identity,
+            name=action.name,
+            state=_PENDING,
+            script=action.kind == "script",
+        )
+        if record.array:
+            self._book.learn_array(record)
+        outcomes: dict[int, Outcome] = {}
+        for task, (place, wish) in enumerate(group):
+            job = job_of(record, task)
+            assert job is not None
+            if self._book.has_read(job):
+                outcomes[place] = Done(wish)  # the answer came late: a listing knows more by now
+                continue
+            self._book.learn(job)
+            seen = await self._placed(job, now_s) if action.kind == "allocation" else None
+            outcomes[place] = Done(wish, (seen or Observed(job, now_s),))
+        return outcomes
+
+    async def _placed(self, job: Job, now_s: float) -> Observed | None:
+        """Where an allocated job runs stands in its record only.
+
+        Unread, it is told as pending: that the next listing shows another state makes us read it.
+        """
+        found = await find_job(self._client, self._book, job_id=job.job_id, clock=self._clock)
+        if isinstance(found, Failure) or found.job is None:
+            return None
+        self._book.learn(found.job)
+        return Observed(found.job, max(found.asked_s, now_s))
+
+    async def _one_by_one(self, group: Wishes) -> Mapping[int, Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        for wish in group:
+            outcomes.update(await self.submit([wish]))
+        return outcomes
+
+    def _unsuccessful(self, wish: SubmitJob, failure: Failure) -> Outcome:
+        if failure.final:
+            return Refused(wish, str(failure), number=failure.error_number)
+        if failure.kind in _NOT_SENT:
+            return Unsure(wish, str(failure))
+        attempt = Attempt(wish.identity.work, self._clock())
+        return Unsure(wish, str(failure), seen=(attempt,))
+
+
+def grouped(wishes: Iterable[tuple[int, SubmitJob]]) -> Sequence[Wishes]:
+    """Equal wishes of one Pod each together, at most ARRAY_MAX; all others alone.
+
+    The oldest first: Slurm starts jobs of one priority in the order of their numbers (P26).
+    """
+    families: defaultdict[object, list[tuple[int, SubmitJob]]] = defaultdict(list)
+    for place, wish in sorted(wishes, key=_age):
+        families[_family(wish) or place].append((place, wish))
+    return [group for family in families.values() for group in _cut(family)]
+
+
+def array_of(wishes: Sequence[SubmitJob]) -> SubmitJob:
+    """The array whose task i is the i-th of these wishes."""
+    first = wishes[0]
+    identity = Identity(
+        cluster=first.identity.cluster,
+        scheduler=first.identity.scheduler,
+        uids=tuple(wish.identity.pods[0].rpartition("/")[2] for wish in wishes),
+        digest=first.identity.digest,
+    )
+    return replace(first, identity=identity, kind="script")
+
+
+def _age(placed: tuple[int, SubmitJob]) -> tuple[int, str]:
+    _, wish = placed
+    return wish.created_s, wish.name
+
+
+def _family(wish: SubmitJob) -> object:
+    """Equal for what one array can stand for; None: a job of its own."""
+    identity = wish.identity
+    if wish.kind == "external" or len(identity.pods) != 1 or wish.description.slurm_nodes != 1:
+        return None
+    # An array's name tells the namespace of all its Pods: their absence is judged by it (P21).
+    namespace = identity.pods[0].partition("/")[0]
+    owner = (identity.cluster, identity.scheduler, identity.digest, namespace)
+    return (owner, wish.description, wish.excluded, wish.kind)
+
+
+def _cut(family: Wishes) -> Iterable[Wishes]:
+    if family[0][1].kind == "allocation" and len(family) <= ALLOCATED_MAX:
+        return [[wish] for wish in family]
+    return [family[start : start + ARRAY_MAX] for start in range(0, len(family), ARRAY_MAX)]
+
+
+def _made(answer: Answer | Failure) -> int:
+    """Id of the job that was made; also beside errors, such as an unknown flag."""
+    if isinstance(answer, Failure):
+        return answer.job_id
+    envelope = read_envelope(answer.body)
+    return 0 if isinstance(envelope, Failure) else envelope.made

@@ -1,0 +1,316 @@
+"""What a change touches: Pods, jobs and hosts to the Works, and the hosts, that read them.
+
+`Graph` owns the tables and marks the keys.
+"""
+
+from collections.abc import Iterable
+
+from sunk_sync.facts import (
+    Attempt,
+    BindRefused,
+    GangSize,
+    Job,
+    JobTold,
+    Pod,
+    Sighting,
+    StopCall,
+    SubmitRefused,
+)
+from sunk_sync.job_state import (
+    is_live,
+    is_waiting,
+    number_of,
+)
+from sunk_sync.keys import Key, host_key, work_key
+from sunk_sync.places import node_place
+from sunk_sync.work_picture import WorkPicture, uid_in
+from sunk_sync.workload import Gang
+from sunk_sync.works import GANG_PREFIX, gang_key, own_key, uids_of, work_key_of
+
+Word = Attempt | SubmitRefused | BindRefused | GangSize | JobTold
+QUEUE_S = 60.0
+
+
+class WorkGraph(WorkPicture):
+    """The dirty edges of Works."""
+
+    # What a change touches
+
+    def pod_changed(
+        self, before: Pod | None, after: Pod | None, *, now: float, told: bool = False
+    ) -> set[Key]:
+        """Keys that read this Pod; `told`: the source itself said that it is gone."""
+        rows = [row for row in (before, after) if row is not None]
+        keys = {key for row in rows for key in self._keys_of_pod(row)}
+        if before is not None:
+            self.works.drop_pod(before, told=told, moves=after is None or moved(before, after))
+        if after is not None:
+            self.works.add_pod(after, now=now)
+            if before is not None and before.uid == after.uid and moved(before, after):
+                self.works.placed_s[after.uid] = now
+        for row in rows:
+            self.works.forget(work_key_of(row))
+        nodes = {row.node_name for row in rows if row.node_name}
+        if before is None or after is None or stands_otherwise(before, after):
+            keys |= {key for name in nodes for key in self._keys_on_node(name)}
+        return keys | self._review({key[1] for key in keys if key[0] == "work"})
+
+    def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
+        """Keys that read this job: its Work, and those that stand or want to stand beside it."""
+        rows = [row for row in (before, after) if row is not None]
+        crowded = self._crowded()
+        if before is not None:
+            self._waiting.discard(before.job_id)
+            self.works.drop_job(before)
+        if after is not None:
+            self.works.add_job(after, now=now)
+            if is_waiting(after):
+                self._waiting.add(after.job_id)
+        if before is not None:
+            self.works.forget_unnamed(before)
+        if before is not None and not (after is not None and is_live(after)):
+            self._forget_refusals(before)
+        works = {key for row in rows for key in self.works.keys_of_job(row)}
+        keys = {work_key(key) for key in works}
+        for name in {name for row in rows for name in row.slurm_nodes}:
+            keys |= self.keys_at(name)
+        for row in rows:
+            keys |= self._keys_beside(row)
+        if after is None and before is not None:
+            for memory in (
+                self.works.told,
+                self.works.ran_s,
+                self.works.ended_s,
+                self.calls.until_s,
+            ):
+                memory.pop(before.job_id, None)
+            self.works.started.pop(before.job_id, None)
+        keys |= self._review(works)
+        return keys | self._since_crowded(crowded)
+
+    def _forget_refusals(self, job: Job) -> None:
+        """Bindings were refused for the hosts of this job: the next one may hold others (G4)."""
+        for uid in uids_of(job.identity):
+            self.works.bind_refusals.pop(uid, None)
+
+    def job_read(self, job: Job, *, order: float) -> set[Key]:
+        """It stands as it did, by a newer read: what somebody waits for at its hosts (L7, L8)."""
+        keys = {host_key(name) for name in job.slurm_nodes if self.calls.waits_at(name)}
+        told_s = self.works.told.get(job.job_id)
+        if told_s is not None and order >= told_s:
+            del self.works.told[job.job_id]
+            keys |= set(map(work_key, self.works.keys_of_job(job)))
+        return keys
+
+    def hear(self, word: Word, *, now: float) -> set[Key]:
+        """What no row shows; the Works that it concerns."""
+        works = self.works
+        match word:
+            case Attempt():
+                works.note_attempt(word, now=now)
+                return self._keys_of_id(word.work)
+            case SubmitRefused():
+                works.note_refusal(word, now=now)
+                return self._keys_of_id(word.work)
+            case BindRefused() if word.uid in works.key_of_uid:
+                works.bind_refusals[word.uid] = word
+                return {work_key(works.key_of_uid[word.uid])}
+            case GangSize():
+                key = gang_key(word.namespace, Gang(word.kind, word.name))
+                works.sizes[key] = word
+                works.forget(key)
+                return {work_key(key)}
+            case JobTold() if word.job_id in self._jobs.entries:
+                works.told[word.job_id] = word.told_s
+                if word.what == "started":
+                    works.started[word.job_id] = None
+                keys = works.keys_of_job(self._jobs.entries[word.job_id].row)
+                return set(map(work_key, keys))
+            case _:
+                return set()
+
+    def _keys_of_id(self, work: str) -> set[Key]:
+        """The Work of this id: its key, or the gang that is submitted under it."""
+        keys = [work] if work in self.works.pods else self._gangs_called(work)
+        for key in keys:
+            if key != work:
+                self.works.gang_ids[key] = (work,)
+        return set(map(work_key, keys)) | self._review(keys)
+
+    def _gangs_called(self, work: str) -> list[str]:
+        gangs = [key for key in self.works.pods if key.startswith(GANG_PREFIX)]
+        return [key for key in gangs if self.work(key).id == work]
+
+    def sighted(self, sighting: Sighting) -> set[Key]:
+        """A Pod was read by name: jobs that name it may learn that it is gone."""
+        prefix = f"{sighting.namespace}/{sighting.name}/"
+        keys: set[Key] = set()
+        for key in self._orphaned:
+            for one in self.works.job_ids(key):
+                for pod in self._jobs.entries[one].row.identity.pods:
+                    if pod.startswith(prefix):
+                        self.works.sightings[uid_in(pod)] = sighting
+                        keys.add(work_key(key))
+        return keys
+
+    def fleet_changed(self) -> set[Key]:
+        """What the hosts offer changed: Works without a job choose anew."""
+        self.fleet.forget()
+        edited, self._edited = self._edited, {}
+        return set(map(work_key, self._unplaced | edited))
+
+    def room_changed(self) -> set[Key]:
+        """The state of a Slurm node changed: only few Works ever read it."""
+        return set() if self._crowded() else set(map(work_key, self._unplaced))
+
+    def jobs_listed(self) -> set[Key]:
+        """A listing of jobs was complete: what it did not hold is missing (F2, P30)."""
+        listed_s = self._jobs.agreed_s
+        keys = self._queue(listed_s)
+        for key in self._unsettled:
+            keys.add(work_key(key))
+            bound_s = self._bound_s(key)
+            if bound_s is not None and listed_s > bound_s:
+                self.works.missing_s.setdefault(key, listed_s)
+                keys |= {
+                    touched
+                    for pod in self.works.pods[key].values()
+                    for touched in self._keys_on_node(pod.node_name)
+                }
+        return keys
+
+    def _queue(self, listed_s: float) -> set[Key]:
+        """Once a minute, who waits behind about how many (P26)."""
+        if listed_s < self._queued_s + QUEUE_S:
+            return set()
+        self._queued_s = listed_s
+        rows = sorted((self._jobs.entries[one].row for one in self._waiting), key=number_of)
+        ahead = {own_key(row): about(place) for place, row in enumerate(rows)}
+        before, self.works.ahead = self.works.ahead, ahead
+        turned = {one for one in before | ahead if before.get(one, 0) != ahead.get(one, 0)}
+        jobs = {one for work in turned for one in self.works.jobs_of_work.get(work, ())}
+        return {key for one in jobs for key in self._keys_named(one)}
+
+    def _keys_named(self, job_id: str) -> set[Key]:
+        return set(map(work_key, self.works.keys_of_job(self._jobs.entries[job_id].row)))
+
+    def stops(self, call: StopCall) -> set[Key]:
+        """A script waits for its Pods, or no more: the Work of its job, and its Pods' hosts."""
+        entry = self._jobs.entries.get(call.job_id)
+        if entry is None:
+            return set()
+        self.calls.until_s[call.job_id] = call.until_s
+        return set(map(work_key, self.works.keys_of_job(entry.row))) | self._keys_beside(entry.row)
+
+    def keys_of_pods_on(self, node_name: str) -> set[Key]:
+        """Works whose Pods live on this Node: which Slurm node it stands for has changed."""
+        there = self.works.pods_on_node.get(node_name, {})
+        return {work_key(self.works.key_of_uid[uid]) for uid in there}
+
+    def _keys_beside(self, job: Job) -> set[Key]:
+        """Hosts where Pods of this job live, its own or not (P18), and Works there."""
+        nodes = {self._node_of(uid) for uid in uids_of(job.identity)} - {""}
+        return {key for name in nodes for key in self._keys_on_node(name)}
+
+    def _node_of(self, uid: str) -> str:
+        pods = self.works.pods.get(self.works.key_of_uid.get(uid, ""), {})
+        return pods[uid].node_name if uid in pods else ""
+
+    def pods_listed(self) -> set[Key]:
+        """A listing of Pods was complete: what it did not hold is gone."""
+        return set(map(work_key, self._orphaned))
+
+    def keys_at(self, slurm_node: str) -> set[Key]:
+        """Works that are about to move in on this Slurm node: only they read who lives there."""
+        ids = self.works.jobs_at.get(slurm_node, ())
+        rows = [self._jobs.entries[one].row for one in ids if one in self._jobs.entries]
+        return {
+            work_key(key)
+            for row in rows
+            for key in self.works.keys_of_job(row)
+            if self._moves_in(key)
+        }
+
+    def _moves_in(self, key: str) -> bool:
+        """Some Pod of it is not bound yet."""
+        return any(not pod.node_name for pod in self.works.pods.get(key, {}).values())
+
+    def _keys_on_node(self, node_name: str) -> set[Key]:
+        if not node_name:
+            return set()
+        last_here = self._hosts.places.hosts_last_at(node_place(node_name))
+        hosts = self._hosts.claims.hosts_on_node(node_name) | last_here
+        return {host_key(name) for name in hosts} | {
+            key for name in hosts for key in self.keys_at(name)
+        }
+
+    def _keys_of_pod(self, pod: Pod) -> set[Key]:
+        ids = self.works.jobs_of_uid.get(pod.uid, ())
+        named = {own_key(self._jobs.entries[one].row) for one in ids}
+        return {work_key(key) for key in {work_key_of(pod)} | named}
+
+    def _review(self, works: Iterable[str]) -> set[Key]:
+        """Keep the sets of Works that read more than their own rows; keys that this touches."""
+        crowded = self._crowded()
+        for key in works:
+            pods = self.works.pods.get(key, {}).values()
+            live = any(is_live(self._jobs.entries[one].row) for one in self.works.job_ids(key))
+            _keep(self._unplaced, key, wanted=not live and any(map(could_have_job, pods)))
+            bound = any(pod.node_name and not pod.ended for pod in pods)
+            attempted = any(
+                one in self.works.attempts for one in (key, *self.works.gang_ids.get(key, ()))
+            )
+            _keep(self._unsettled, key, wanted=not live and (bound or (attempted and bool(pods))))
+            if live or not bound:
+                self.works.missing_s.pop(key, None)
+            _keep(self._orphaned, key, wanted=live and self._lacks_pods(key))
+        return self._since_crowded(crowded)
+
+    def _since_crowded(self, crowded: bool) -> set[Key]:
+        """Whether something waits has turned: Works without a job may try another way (P11a)."""
+        return set(map(work_key, self._unplaced)) if crowded != self._crowded() else set()
+
+    def _lacks_pods(self, key: str) -> bool:
+        rows = [self._jobs.entries[one].row for one in self.works.job_ids(key)]
+        return any(
+            uid not in self.works.key_of_uid
+            for row in rows
+            if is_live(row)
+            for uid in uids_of(row.identity)
+        )
+
+    def _bound_s(self, key: str) -> float | None:
+        seconds = [
+            self.works.bound_s[uid]
+            for uid in self.works.pods.get(key, ())
+            if uid in self.works.bound_s
+        ]
+        return max(seconds, default=None)
+
+
+def about(count: int) -> int:
+    """0, 1, 10, 100 or 1,000: what is shown seldom changes."""
+    return 10 ** min(len(str(count)) - 1, 3) if count else 0
+
+
+def could_have_job(pod: Pod) -> bool:
+    """It waits to be placed."""
+    return not (pod.node_name or pod.ended or pod.terminating or pod.gated)
+
+
+def stands_otherwise(before: Pod, after: Pod) -> bool:
+    """Others on its Node see it differently."""
+    same = before.ended == after.ended and before.spec == after.spec
+    return moved(before, after) or not same
+
+
+def moved(before: Pod, after: Pod) -> bool:
+    """It is another Pod, or on another Node, than before."""
+    return before.node_name != after.node_name or before.uid != after.uid
+
+
+def _keep(keys: dict[str, None], key: str, *, wanted: bool) -> None:
+    if wanted:
+        keys[key] = None
+    else:
+        keys.pop(key, None)

@@ -1,0 +1,379 @@
+"""One Work, put together for a decision: its Pods, its jobs, the hosts that they hold or want."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from sunk_sync.calls import Calls
+from sunk_sync.claims import Claims, pod_key
+from sunk_sync.configuration import Configuration
+from sunk_sync.description import Invalid, digested
+from sunk_sync.facts import Job, Node, Pod, Sighting, SlurmNode
+from sunk_sync.fitness import Amounts
+from sunk_sync.fleet import Fleet, Reach, together
+from sunk_sync.identity import work_id
+from sunk_sync.job_state import (
+    AGAIN,
+    is_busy_refusal,
+    is_edited,
+    is_live,
+    is_running,
+    is_waiting,
+    newest,
+    number_of,
+)
+from sunk_sync.members import Members, members_of
+from sunk_sync.places import Places
+from sunk_sync.table import Entry, Table
+from sunk_sync.views import Berth, Tenant, Work
+from sunk_sync.works import Works, own_key
+
+LOST_AFTER_S = 60.0
+"""Between the first listing without a job and one that proves it lost (P30): two listings, and
+more than slurmctld's first minute."""
+READOPT_S = 10.0
+"""So long its host is not drained, for another job to begin there: a drain would refuse it."""
+FEW = 4
+"""So many Works without a job may try an immediate allocation; more are a burst (P11a)."""
+
+
+class Hosts(Struct, frozen=True):
+    """The tables that tell of hosts."""
+
+    nodes: Table[Node]
+    slurm_nodes: Table[SlurmNode]
+    claims: Claims
+    places: Places
+
+
+class WorkPicture:
+    """Works over the tables of `Graph`, as rules read them."""
+
+    def __init__(
+        self,
+        *,
+        configuration: Configuration,
+        pods: Table[Pod],
+        jobs: Table[Job],
+        hosts: Hosts,
+        calls: Calls,
+    ) -> None:
+        self.calls = calls
+        self.configuration = configuration
+        self.works = Works()
+        self.gate_seen = False
+        """A gate call for a job of ours came to this process."""
+        self.fleet = Fleet(
+            slurm_nodes=hosts.slurm_nodes,
+            claims=hosts.claims,
+            overhead=configuration.node_overhead,
+        )
+        self._pods = pods
+        self._jobs = jobs
+        self._hosts = hosts
+        self._unplaced: dict[str, None] = {}
+        """Works without a live job whose Pods could have one: they read the fleet."""
+        self._unsettled: dict[str, None] = {}
+        """Works that the next listing of jobs may decide (F2, P30)."""
+        self._orphaned: dict[str, None] = {}
+        """Works with a live job of which some Pod is not in the picture (P21)."""
+        self._edited: dict[str, None] = {}
+        """Works whose waiting job is to be updated (P20): they read the fleet too, since the last
+        time that it changed."""
+        self._queued_s = float("-inf")
+        self._waiting: set[str] = set()
+        """Jobs that hold no nodes yet."""
+
+    # What rules read
+
+    def work(self, key: str) -> Work:
+        """All that rules may read of one Work."""
+        entries = [self._jobs.entries[one] for one in sorted(self.works.job_ids(key))]
+        live = [entry for entry in entries if is_live(entry.row)]
+        ended = [entry.row for entry in entries if not is_live(entry.row)]
+        known = self.works.pods.get(key, {})
+        chosen = self._choose(live, known)
+        job = chosen.row if chosen is not None else None
+        members = members_of(known, job, told=self.works.sizes.get(key))
+        last = newest([one for one in ended if not is_busy_refusal(one)])
+        return Work(
+            key=key,
+            id=_id_of(members, job),
+            pods=members.pods,
+            surplus=members.surplus,
+            missing=members.missing,
+            ask_size=members.ask_size,
+            size_asked_s=members.size_asked_s,
+            gang_problem=members.problem,
+            job=job,
+            job_read_s=chosen.order if chosen is not None else 0.0,
+            job_since_s=chosen.since_s if chosen is not None else 0.0,
+            others=tuple(entry.row for entry in live if entry is not chosen),
+            last=last,
+            jobs_listed_s=self._jobs.agreed_s if key in self._unsettled else 0.0,
+            lost=self._is_lost(key),
+            stops=self.calls.stops_of([entry.row.job_id for entry in entries]),
+            gate=self.gate(),
+            **self._of_ended(ended, last),
+            **self._of_job(key, job, members.pods),
+            **self._of_absent(chosen, _absent(job or last, known)),
+            **self._of_pods(members.pods),
+            **self._of_submission(_id_of(members, job)),
+            **self._of_hosts(key, job, members),
+        )
+
+    def _of_ended(self, ended: Sequence[Job], last: Job | None) -> dict[str, Any]:
+        by_itself = [job for job in ended if not is_busy_refusal(job)]
+        return {
+            "tried": len(by_itself) < len(ended),
+            "last_s": self.works.ended_s.get(last.job_id, 0.0) if last is not None else 0.0,
+            "ends": sum(1 for job in by_itself if AGAIN.isdisjoint(job.state)),
+        }
+
+    def _of_job(self, key: str, job: Job | None, pods: Sequence[Pod]) -> dict[str, Any]:
+        if job is None:
+            return {}
+        works = self.works
+        return {
+            "berths": self._berths(key, job, pods),
+            "stands_elsewhere": self._stands_elsewhere(job, pods),
+            "ahead": works.ahead.get(own_key(job), 0),
+            "told_s": works.told.get(job.job_id, 0.0),
+            "started": job.started or not job.script or job.job_id in works.started,
+            "ran_s": works.ran_s.get(job.job_id),
+        }
+
+    def _of_absent(self, chosen: Entry[Job] | None, absent: tuple[str, ...]) -> dict[str, Any]:
+        if not absent:
+            return {}
+        return {
+            "absent": absent,
+            "gone": frozenset(uid for uid in map(uid_in, absent) if uid in self.works.gone),
+            "sightings": self._sightings(absent, after_s=chosen.since_s if chosen else 0.0),
+            "pods_listed_s": self._pods_listed_s(chosen.row if chosen else None, absent),
+        }
+
+    def _of_pods(self, pods: Sequence[Pod]) -> dict[str, Any]:
+        works, uids = self.works, [pod.uid for pod in pods]
+        host_of = self._hosts.claims.host_of_node
+        placed = [works.placed_s[uid] for uid in uids if uid in works.placed_s]
+        refused = [works.bind_refusals[uid] for uid in uids if uid in works.bind_refusals]
+        return {
+            "waits_since_s": self._since_s(pods),
+            "standing": tuple(host_of(pod.node_name) for pod in pods if pod.node_name),
+            "placed_s": max(placed, default=None),
+            "bind_refused": tuple(refused),
+        }
+
+    def _of_submission(self, identity: str) -> dict[str, Any]:
+        attempt = self.works.attempts.get(identity)
+        refused = self.works.refusals.get(identity)
+        return {
+            "attempt": attempt[0] if attempt else None,
+            "refused": refused[0] if refused else None,
+            "refused_s": refused[1] if refused else 0.0,
+        }
+
+    def _of_hosts(self, key: str, job: Job | None, members: Members) -> dict[str, Any]:
+        """What its Pods ask for, and which hosts could give it."""
+        asked = self._asked(members)
+        if job is not None:
+            edited = is_edited(job, asked.get("digest", ""))
+            if edited:
+                self._edited[key] = None
+            return asked | {"excluded": self._excluded(members.pods) if edited else ()}
+        reach = self._reach(members.pods)
+        if reach is None:
+            return asked
+        return asked | {
+            "excluded": reach.excluded,
+            "unfit": reach.unfit,
+            "room": not self._crowded() and self.fleet.is_free(reach),
+            "external": reach.external,
+        }
+
+    def _pods_listed_s(self, job: Job | None, absent: Sequence[str]) -> float:
+        """An array's identity names its Pods by UID alone (P21).
+
+        Where their namespace is watched, a complete listing tells whether they are there.
+        """
+        if job is None or not job.identity.uids or not absent:
+            return float("-inf")
+        watched = self.configuration.watch_namespaces
+        namespace = job.name.split("/")[1:2]
+        known = "*" in watched or (namespace and namespace[0] in watched)
+        return self._pods.listed_s if known else float("-inf")
+
+    def _asked(self, members: Members) -> dict[str, Any]:
+        """What the Pods ask of their job."""
+        if members.missing or not members.pods:
+            return {}
+        described, its_digest = digested(members.pods, self.configuration)
+        if isinstance(described, Invalid):
+            return {"invalid": described.message}
+        return {"description": described, "digest": its_digest}
+
+    def gate(self) -> bool:
+        """Whether the gate stands."""
+        chosen = self.configuration.gate
+        return chosen == "on" or (chosen == "auto" and self.gate_seen)
+
+    def awaits_jobs(self) -> bool:
+        """Something of ours lives in Slurm, or is about to."""
+        return bool(self._jobs.entries or self.works.pods)
+
+    def bound_count(self) -> int:
+        """How many Pods of ours are bound."""
+        return len(self.works.bound_s)
+
+    def tenants(self, slurm_node: str, node_name: str) -> tuple[Tenant, ...]:
+        """Workload Pods of ours that live on this Node, which stands for this Slurm node."""
+        there = self.works.pods_on_node.get(node_name)
+        if not there:
+            return ()
+        found = [self._tenant(pod, slurm_node) for pod in there.values() if not pod.ended]
+        return tuple(sorted(found, key=lambda tenant: tenant.pod))
+
+    def _tenant(self, pod: Pod, slurm_node: str) -> Tenant:
+        key = self.works.key_of_uid[pod.uid]
+        entries = [self._jobs.entries[one] for one in self.works.jobs_of_uid.get(pod.uid, ())]
+        live = [entry for entry in entries if is_live(entry.row)]
+        counted = [entry for entry in entries if not is_busy_refusal(entry.row)]
+        readopts = self.configuration.lost_job == "readopt" and counted == entries
+        patience_s = READOPT_S if readopts else 0.0
+        here = [entry for entry in live if slurm_node in entry.row.slurm_nodes]
+        held = next((entry for entry in here if is_running(entry.row)), None)
+        shown = held or next(iter(here or live), None)
+        return Tenant(
+            pod=f"{pod.namespace}/{pod.name}",
+            uid=pod.uid,
+            work=key,
+            job_id=shown.row.job_id if shown else "",
+            confirmed=held is not None,
+            read_s=shown.order if shown else 0.0,
+            held=any(_holds(entry.row, slurm_node) for entry in entries),
+            ended=bool(counted) and not live,
+            lost=not counted and self._is_lost(key, patience_s=patience_s),
+            stop_until_s=self.calls.stop_until_s([entry.row.job_id for entry in entries]),
+        )
+
+    def _is_lost(self, key: str, *, patience_s: float = 0.0) -> bool:
+        missing_s = self.works.missing_s.get(key)
+        after_s = LOST_AFTER_S + patience_s
+        return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
+
+    def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
+        """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
+        if len(live) < 2:
+            return live[0] if live else None
+        bound = {
+            self._hosts.claims.host_of_node(pod.node_name)
+            for pod in known.values()
+            if pod.node_name
+        }
+
+        def rank(entry: Entry[Job]) -> tuple[bool, bool, tuple[int, int]]:
+            job = entry.row
+            return (bound.isdisjoint(job.slurm_nodes), not is_running(job), number_of(job))
+
+        return min(live, key=rank)
+
+    def _sightings(self, absent: Sequence[str], *, after_s: float) -> tuple[Sighting, ...]:
+        found = (self.works.sightings.get(uid_in(pod)) for pod in absent)
+        return tuple(one for one in found if one is not None and one.asked_s > after_s)
+
+    def _berths(self, key: str, job: Job | None, pods: Sequence[Pod]) -> tuple[Berth, ...]:
+        if job is None or is_waiting(job):
+            return ()
+        return tuple(self._berth(key, name, pods) for name in sorted(job.slurm_nodes))
+
+    def _berth(self, key: str, slurm_node: str, pods: Sequence[Pod]) -> Berth:
+        claim = self._hosts.claims.claim_of(slurm_node)
+        node = claim.node.row if claim.node is not None else None
+        if node is None or claim.rivals:
+            why = "Kubernetes knows no one Node for it"
+            return Berth(slurm_node, None, why, not self._hosts.nodes.live)
+        specs = dict.fromkeys(pod.spec for pod in pods if not pod.node_name)
+        if not specs:  # nobody is about to move in: who else lives there is not asked
+            return Berth(slurm_node, node, "", unknown=False)
+        others = [one for one in self.tenants(slurm_node, node.name) if one.work != key]
+        taken = self._taken(node.name, others)
+        unfit = next(
+            filter(None, (self.fleet.unfit(spec, claim, others=taken) for spec in specs)), ""
+        )
+        occupants = tuple(tenant.pod for tenant in others if not tenant.confirmed)
+        return Berth(slurm_node, node, unfit, unknown=False, occupants=occupants)
+
+    def _taken(self, node_name: str, others: Sequence[Tenant]) -> list[Amounts]:
+        """What Pods of other Works take of this Node (P28).
+
+        Those that are about to leave it are waited for (P11): what they take makes nobody unfit.
+        """
+        staying = {tenant.uid for tenant in others if tenant.confirmed}
+        there = self.works.pods_on_node.get(node_name, {}).values()
+        return [
+            (*pod.spec.requests, ("pods", 1))
+            for pod in there
+            if pod.uid in staying and not pod.ended
+        ]
+
+    def _stands_elsewhere(self, job: Job, pods: Sequence[Pod]) -> bool:
+        """Bound by somebody else (P18); where nobody knows the Node's host, nothing is said.
+
+        A Pod that waited carries the job's id before anybody binds it: only of a job that ran
+        before that means that we bound the Pod to where it was (P19).
+        """
+        for pod in pods:
+            host = self._hosts.claims.host_of_node(pod.node_name) if pod.node_name else ""
+            requeued = job.requeued and is_waiting(job) and pod.job_id == job.job_id
+            if self._is_host(host) and host not in job.slurm_nodes and not requeued:
+                return True
+        return False
+
+    def _is_host(self, name: str) -> bool:
+        """Slurm knows it: a Node without its slurmd Pod goes by its own name for a while."""
+        return name in self._hosts.slurm_nodes.entries
+
+    def _since_s(self, pods: Sequence[Pod]) -> float:
+        entries = (self._pods.entries.get(pod_key(pod.namespace, pod.name)) for pod in pods)
+        return max((entry.since_s for entry in entries if entry is not None), default=0.0)
+
+    def _reach(self, pods: Sequence[Pod]) -> Reach | None:
+        if not pods or any(pod.node_name for pod in pods):
+            return None
+        reaches = [self.fleet.reach(spec) for spec in dict.fromkeys(pod.spec for pod in pods)]
+        return reaches[0] if len(reaches) == 1 else together(reaches)
+
+    def _excluded(self, pods: Sequence[Pod]) -> tuple[str, ...]:
+        reach = self._reach(pods)
+        return reach.excluded if reach is not None else ()
+
+    def _crowded(self) -> bool:
+        return len(self._unplaced) > FEW or bool(self._waiting)
+
+
+def uid_in(named: str) -> str:
+    """UID of `namespace/name/uid`."""
+    return named.rpartition("/")[2]
+
+
+def _holds(job: Job, slurm_node: str) -> bool:
+    """A batch script that has not ended keeps the host from others."""
+    alive = is_running(job) or "COMPLETING" in job.state
+    return job.script and alive and slurm_node in job.slurm_nodes
+
+
+def _id_of(members: Members, job: Job | None) -> str:
+    if job is not None:
+        return job.identity.work
+    if members.missing or not members.pods:
+        return ""
+    return work_id([pod.uid for pod in members.pods])
+
+
+def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
+    if job is None:
+        return ()
+    named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
+    return tuple(pod for pod in named if uid_in(pod) not in known)

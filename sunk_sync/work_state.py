@@ -1,0 +1,75 @@
+"""What several rules conclude from one Work; pure."""
+
+from sunk_sync.facts import Job, Pod
+from sunk_sync.views import Work
+
+REFUSED_AGAIN_S = 300.0
+"""Slurm's no stands so long, unless the Pods change (P10)."""
+
+
+def named(work: Work) -> str:
+    """`Pod ns/name`, or the gang's first Pod and how many more."""
+    if not work.pods:
+        return f"Work {work.key}"
+    first = work.pods[0]
+    more = f" and {len(work.pods) - 1} more" if len(work.pods) > 1 else ""
+    return f"Pod {first.namespace}/{first.name}{more}"
+
+
+def was_cancelled(job: Job | None) -> bool:
+    """Somebody else cancelled it: we say so ourselves where it was us (P17)."""
+    return job is not None and "CANCELLED" in job.state and not job.identity.replaced
+
+
+def mark_of(job_id: str, pod: Pod) -> str:
+    """Value of annotation cancelled: while the Pod's resubmit stays as it is, no new job."""
+    return f"{job_id}/{pod.resubmit}"
+
+
+def cancelled_job(work: Work) -> str:
+    """Id of the job that a human cancelled and that no other may follow; empty: none (P17)."""
+    for pod in work.pods:
+        job_id, _, resubmit = pod.cancelled.partition("/")
+        if pod.cancelled and resubmit == pod.resubmit:
+            return job_id
+    last = work.last
+    if last is not None and was_cancelled(last):
+        marked = all(pod.cancelled.partition("/")[0] == last.job_id for pod in work.pods)
+        return "" if marked else last.job_id
+    return ""
+
+
+def refusal_ends_s(work: Work) -> float | None:
+    """Until when Slurm's no stands; None: there is none, or the Pods changed since."""
+    refused = work.refused
+    if refused is None or refused.kind != "script" or refused.digest != work.digest:
+        return None
+    return work.refused_s + REFUSED_AGAIN_S
+
+
+def is_known_gone(work: Work, named_pod: str) -> bool:
+    """Whether this Pod of the job's identity is gone for certain (P21)."""
+    namespace, _, rest = named_pod.partition("/")
+    name, _, uid = rest.partition("/")
+    if uid in work.gone:
+        return True
+    if not name:
+        return work.pods_listed_s >= work.job_since_s
+    for one in work.sightings:
+        if (one.namespace, one.name) == (namespace, name):
+            return one.found == "no" or (one.found == "yes" and one.uid != uid)
+    return False
+
+
+def is_over(work: Work) -> bool:
+    """No Pod of it has a container left, and none ever will: its job may end (P14, P15, P21)."""
+    if not all(is_known_gone(work, pod) for pod in work.absent):
+        return False
+    return all(pod.ended or (pod.terminating and not pod.node_name) for pod in work.pods)
+
+
+def is_broken(work: Work) -> bool:
+    """A member of a gang was deleted: the others end too (G3)."""
+    lost = [pod for pod in work.absent if is_known_gone(work, pod)]
+    leaving = [pod for pod in work.pods if pod.terminating]
+    return bool(work.pods) and bool(lost or (leaving and len(work.pods) + len(work.absent) > 1))

@@ -1,0 +1,213 @@
+"""Which Pods and which jobs are one Work: indexes over both tables, kept by `Graph`.
+
+A Work's key is its id (of one Pod, or of a job whose Pods are all gone), or the place of a gang.
+"""
+
+from collections import defaultdict
+from typing import TypeVar
+
+from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Sighting, SubmitRefused
+from sunk_sync.identity import Identity, work_id
+from sunk_sync.job_state import has_passed_prolog, is_live
+from sunk_sync.workload import Gang
+
+Index = defaultdict[str, set[str]]
+GANG_PREFIX = "gang/"
+KEPT_S = 600.0
+"""For what Slurm said of a submission: a no is asked again after five minutes (P10)."""
+
+
+def uids_of(identity: Identity) -> list[str]:
+    """UIDs of the Pods that a job stands for."""
+    named = [pod.rpartition("/")[2] for pod in identity.pods]
+    return named or list(identity.uids)
+
+
+def gang_key(namespace: str, gang: Gang) -> str:
+    """Key of a gang's Work: a gang of the same name elsewhere is another (G6)."""
+    return f"{GANG_PREFIX}{namespace}/{gang.kind}/{gang.name}"
+
+
+def work_key_of(pod: Pod) -> str:
+    """Key of the Work that the Pod belongs to."""
+    return work_id((pod.uid,)) if pod.gang is None else gang_key(pod.namespace, pod.gang)
+
+
+class Works:
+    """Indexes and what is remembered of Works beside the rows."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, dict[str, Pod]] = {}
+        """Work key → UID → Pod."""
+        self.key_of_uid: dict[str, str] = {}
+        self.jobs_of_uid: Index = defaultdict(set)
+        self.jobs_of_work: Index = defaultdict(set)
+        """By the id in their identity."""
+        self.uids_of_job: dict[str, tuple[str, ...]] = {}
+        self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+        """Node name → UID → Pod bound there."""
+        self.jobs_at: Index = defaultdict(set)
+        """Slurm node → live jobs of ours that hold it."""
+        self.attempts: dict[str, tuple[Attempt, float]] = {}
+        """Work id → the last attempt without an answer, and when we learnt of it."""
+        self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
+        """Work id → Slurm's last no, and when."""
+        self.bind_refusals: dict[str, BindRefused] = {}
+        self.sizes: dict[str, GangSize] = {}
+        self.gang_ids: dict[str, tuple[str, ...]] = {}
+        """Key of a gang → ids that were submitted without an answer."""
+        self.gone: dict[str, None] = {}
+        """UIDs that a watch told are gone, while a job names them."""
+        self.sightings: dict[str, Sighting] = {}
+        """By UID that some job names."""
+        self.told: dict[str, float] = {}
+        """Job id → second in which Slurm or a placeholder spoke of it."""
+        self.bound_s: dict[str, float] = {}
+        """UID → second since when the Pod is seen bound."""
+        self.ahead: dict[str, int] = {}
+        """Work id → about how many wait longer."""
+        self.placed_s: dict[str, float] = {}
+        """UID → when this process saw the Pod become bound."""
+        self.started: dict[str, None] = {}
+        """Jobs whose script called."""
+        self.ran_s: dict[str, float] = {}
+        """Job id → since when no prolog keeps its script from starting."""
+        self.ended_s: dict[str, float] = {}
+        """Job id → since when it is known to have ended."""
+        self.missing_s: dict[str, float] = {}
+        """Work key → begin of the first listing without a job for its bound Pod (P30)."""
+
+    # Pods
+
+    def add_pod(self, pod: Pod, *, now: float) -> None:
+        """Index a Pod that was just put into the table."""
+        key = work_key_of(pod)
+        self.pods.setdefault(key, {})[pod.uid] = pod
+        self.key_of_uid[pod.uid] = key
+        self.gone.pop(pod.uid, None)
+        if pod.node_name:
+            self.pods_on_node[pod.node_name][pod.uid] = pod
+            self.bound_s.setdefault(pod.uid, now)
+
+    def drop_pod(self, pod: Pod, *, told: bool, moves: bool) -> None:
+        """Take a Pod, as it was, out; `told`: the source itself said that it is gone.
+
+        `moves`: it is not about to come back on the same Node.
+        """
+        key = self.key_of_uid.pop(pod.uid, "")
+        members = self.pods.get(key, {})
+        members.pop(pod.uid, None)
+        if not members:
+            self.pods.pop(key, None)
+        if pod.node_name:
+            self._leave_node(pod)
+        if moves:
+            self.placed_s.pop(pod.uid, None)
+            self.bound_s.pop(pod.uid, None)
+            self.bind_refusals.pop(pod.uid, None)
+        if told and pod.uid in self.jobs_of_uid:
+            self.gone[pod.uid] = None
+
+    def forget(self, key: str) -> None:
+        """What is remembered of a key without Pods goes with the last of them."""
+        if key not in self.pods:
+            self.missing_s.pop(key, None)
+            self.sizes.pop(key, None)
+            self.gang_ids.pop(key, None)
+
+    def _leave_node(self, pod: Pod) -> None:
+        there = self.pods_on_node.get(pod.node_name, {})
+        there.pop(pod.uid, None)
+        if not there:
+            self.pods_on_node.pop(pod.node_name, None)
+
+    def note_attempt(self, attempt: Attempt, *, now: float) -> None:
+        """A submission got no answer."""
+        _note(self.attempts, attempt.work, (attempt, now), now=now)
+
+    def note_refusal(self, refusal: SubmitRefused, *, now: float) -> None:
+        """Slurm said no to a submission; no attempt is open any more."""
+        _note(self.refusals, refusal.work, (refusal, now), now=now)
+
+    # Jobs
+
+    def add_job(self, job: Job, *, now: float) -> None:
+        """Index a job that was just put into the table."""
+        if not is_live(job):
+            self.ended_s.setdefault(job.job_id, now)
+        elif has_passed_prolog(job):
+            self.ran_s.setdefault(job.job_id, now)
+        self.jobs_of_work[own_key(job)].add(job.job_id)
+        self.uids_of_job[job.job_id] = tuple(uids_of(job.identity))
+        for uid in uids_of(job.identity):
+            self.jobs_of_uid[uid].add(job.job_id)
+        if is_live(job):
+            for name in job.slurm_nodes:
+                self.jobs_at[name].add(job.job_id)
+
+    def drop_job(self, job: Job) -> None:
+        """Take a job, as it was, out of the indexes."""
+        _discard(self.jobs_of_work, own_key(job), job.job_id)
+        self.uids_of_job.pop(job.job_id, None)
+        for uid in uids_of(job.identity):
+            _discard(self.jobs_of_uid, uid, job.job_id)
+        for name in job.slurm_nodes:
+            _discard(self.jobs_at, name, job.job_id)
+
+    def forget_unnamed(self, job: Job) -> None:
+        """What is known of Pods that are gone goes with the last job that names them."""
+        for uid in uids_of(job.identity):
+            if uid not in self.jobs_of_uid:
+                self.gone.pop(uid, None)
+                self.sightings.pop(uid, None)
+
+    # Keys
+
+    def keys(self) -> list[str]:
+        """Every Work that a Pod or a job concerns, in the order in which they came to be known."""
+        orphans = [work for work in self.jobs_of_work if work not in self.pods and self.knows(work)]
+        return [*self.pods, *orphans]
+
+    def knows(self, key: str) -> bool:
+        """Whether some Pod, or a job without any Pod, concerns the key."""
+        return key in self.pods or any(map(self._is_orphan, self.jobs_of_work.get(key, ())))
+
+    def _is_orphan(self, job_id: str) -> bool:
+        """No Pod of it is in the picture: it is a Work by itself."""
+        return not any(uid in self.key_of_uid for uid in self.uids_of_job[job_id])
+
+    def keys_of_job(self, job: Job) -> set[str]:
+        """Works whose Pods the job names, and the one that it is where none of them is known."""
+        found = {self.key_of_uid[uid] for uid in uids_of(job.identity) if uid in self.key_of_uid}
+        return found | {own_key(job)}
+
+    def job_ids(self, key: str) -> set[str]:
+        """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id."""
+        found = set(filter(self._is_orphan, self.jobs_of_work.get(key, ())))
+        for uid in self.pods.get(key, ()):
+            found |= self.jobs_of_uid.get(uid, set())
+        return found
+
+
+def own_key(job: Job) -> str:
+    """Key of the Work that a job is where no Pod of it is known."""
+    return job.identity.work or work_id(uids_of(job.identity))
+
+
+Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])
+
+
+def _note(memory: dict[str, Noted], work: str, one: Noted, *, now: float) -> None:
+    """Keep the newest last; what is older than anybody asks for goes."""
+    memory.pop(work, None)
+    memory[work] = one
+    while (oldest := next(iter(memory.values())))[1] < now - KEPT_S:
+        memory.pop(oldest[0].work)
+
+
+def _discard(index: Index, name: str, one: str) -> None:
+    members = index.get(name)
+    if members is not None:
+        members.discard(one)
+        if not members:
+            del index[name]

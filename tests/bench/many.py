@@ -1,0 +1,114 @@
+"""20,000 Pods wait and 5,000 are bound: what one event costs the core, and a start into that."""
+
+import gc
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from sunk_sync.facts import Node, Observed, Row
+from sunk_sync.loop import KEYS_PER_STEP
+from tests.bench.crowd import IDLE, MIXED, NOW_S, PENDING, RUNNING, Crowd
+from tests.bench.figures import Figure
+
+MANY, FEW = (20_000, 5_000), (2_000, 500)
+EVENTS = 400
+ROUNDS = 12
+LIMIT_US = 30.0
+GROWTH_MAX = 1.3
+START_GROWTH_MAX = 13.0
+"""For ten times as many."""
+RSS_MAX_MIB = 300.0
+
+Made = Callable[[Crowd, int, bool], Row]
+
+
+def many() -> Iterator[Figure]:
+    """Each kind of event, observed and decided; CPU time, the best of 12 rounds."""
+    crowds = {counts: Crowd(*counts) for counts in (FEW, MANY)}
+    for what, made in KINDS.items():
+        cost_us = _costs_us(crowds, made)
+        yield Figure(f"{what}, {MANY[0]:,} wait", cost_us[MANY], "µs", LIMIT_US)
+        yield Figure(f"{what}, of {FEW[0]:,}", cost_us[MANY] / cost_us[FEW], "x", GROWTH_MAX)
+    crowds.clear()
+    starts = {counts: _start(*counts) for counts in (FEW, MANY)}
+    (few_s, _), (many_s, peak_mib) = starts[FEW], starts[MANY]
+    yield Figure(f"start into {sum(MANY):,}: CPU", many_s, "s")
+    yield Figure(f"start into {sum(MANY):,}: peak RSS", peak_mib, "MiB", RSS_MAX_MIB)
+    yield Figure("start, ten times as many", many_s / few_s, "x", START_GROWTH_MAX)
+
+
+def _start(waiting: int, bound: int) -> tuple[float, float]:
+    """(CPU seconds, peak RSS in MiB) of a process of its own: the better of two."""
+    argv = [sys.executable, "-m", "tests.bench.crowd", str(waiting), str(bound)]
+    runs = [subprocess.run(argv, check=True, capture_output=True, text=True) for _ in range(2)]
+    spent_s, peak_mib = min(tuple(map(float, run.stdout.split())) for run in runs)
+    return spent_s, peak_mib
+
+
+def _costs_us(crowds: Mapping[tuple[int, int], Crowd], made: Made) -> dict[tuple[int, int], float]:
+    """The best round of each, measured in turns."""
+    best = dict.fromkeys(crowds, float("inf"))
+    for turn in range(ROUNDS):
+        for counts, crowd in crowds.items():
+            best[counts] = min(best[counts], _round_us(crowd, made, turn))
+    return best
+
+
+def _round_us(crowd: Crowd, made: Made, turn: int) -> float:
+    chance = random.Random(turn // 2)
+    events = [made(crowd, chance.randrange(10**9), turn % 2 == 0) for _ in range(EVENTS)]
+    news = [Observed(row, next(crowd.orders)) for row in events]
+    gc.collect()
+    begun_s = time.process_time()
+    for one in news:
+        crowd.reconciler.observe((one,), now=NOW_S)
+        crowd.reconciler.step(now=NOW_S, limit=KEYS_PER_STEP)
+    spent_s = time.process_time() - begun_s
+    crowd.settle()
+    return spent_s / EVENTS * 1e6
+
+
+def _waiting_pod(crowd: Crowd, chance: int, flip: bool) -> Row:
+    pod = crowd.pod(crowd.bound + chance % crowd.waiting)
+    return replace(pod, job_id="1") if flip else pod
+
+
+def _bound_pod(crowd: Crowd, chance: int, flip: bool) -> Row:
+    pod = crowd.pod(chance % crowd.bound)
+    return replace(pod, phase="Pending") if flip else pod
+
+
+def _waiting_job(crowd: Crowd, chance: int, flip: bool) -> Row:
+    job = crowd.job(crowd.bound + chance % crowd.waiting)
+    return replace(job, reason="Priority") if flip else job
+
+
+def _starting_job(crowd: Crowd, chance: int, flip: bool) -> Row:
+    """It gets a host: the Pod is to be bound there; and back."""
+    job = crowd.job(crowd.bound + chance % crowd.waiting)
+    assert job.state == PENDING
+    host = f"host-{chance % crowd.hosts:05d}"
+    return replace(job, state=RUNNING, slurm_nodes=(host,), started=True) if flip else job
+
+
+def _slurm_node(crowd: Crowd, chance: int, flip: bool) -> Row:
+    return crowd.slurm_node(chance % crowd.hosts, state=IDLE if flip else MIXED)
+
+
+def _node(crowd: Crowd, chance: int, flip: bool) -> Row:
+    node: Node = crowd.node(chance % crowd.hosts)
+    return replace(node, unschedulable=flip)
+
+
+KINDS: Mapping[str, Made] = {
+    "Pod that waits, its annotation": _waiting_pod,
+    "Pod that is bound, its phase": _bound_pod,
+    "job that waits, its reason": _waiting_job,
+    "job that starts, Pod to be bound": _starting_job,
+    "Slurm node, its state": _slurm_node,
+    "Node, cordoned or not": _node,
+}

@@ -1,0 +1,162 @@
+"""The bare floor of scheduling: for each Pod a job, for each job a binding. No state, no safety.
+
+`python -m tests.bench.pod_floor KUBE CA_FILE TOKEN_FILE SLURM VERSION SLURM_TOKEN MODE [SCRIPT]`
+MODE `allocate`: allocate at once, read where, bind. `called`: submit SCRIPT and bind when it calls
+`/v1/placeholder/started`; every other call is answered with `go`.
+"""
+
+import http.client
+import json
+import ssl
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+NAME = "floor"
+"""Of all its jobs, and of the scheduler that its Pods ask for."""
+JOB = {
+    "name": NAME,
+    "current_working_directory": "/",
+    "environment": ["PATH=/usr/local/bin:/usr/bin:/bin"],
+    "nodes": "1",
+    "tasks": 1,
+    "tasks_per_node": 1,
+    "cpus_per_task": 1,
+    "memory_per_node": {"set": True, "number": 100},
+    "requeue": False,
+    "standard_output": "/dev/null",
+    "standard_error": "/dev/null",
+    "standard_input": "/dev/null",
+}
+
+
+class Kube:
+    """Watches the Pods that ask for the floor, binds them; a connection for each of both."""
+
+    def __init__(self, address: str, ca: str, token: str) -> None:
+        context = ssl.create_default_context(cafile=ca)
+        self._own = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._address, self._context = address, context
+        self._binding = self._made()
+
+    def _made(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self._address, context=self._context)
+
+    def pods(self) -> Any:
+        """Each Pod that is not bound yet, as it comes."""
+        api = self._made()
+        only = f"fieldSelector=spec.schedulerName={NAME},spec.nodeName="
+        path = f"/api/v1/namespaces/default/pods?{only}"
+        api.request("GET", path + "&limit=1", headers=self._own)
+        begin = json.loads(api.getresponse().read())["metadata"]["resourceVersion"]
+        api.request("GET", f"{path}&watch=true&resourceVersion={begin}", headers=self._own)
+        lines = api.getresponse()
+        print("ready", flush=True)
+        while line := lines.readline():
+            told = json.loads(line)
+            if told["type"] == "ADDED":
+                yield told["object"]["metadata"]
+
+    def bind(self, pod: Any, node: str) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod["name"], "uid": pod["uid"]},
+            "target": target,
+        }
+        path = f"/api/v1/namespaces/default/pods/{pod['name']}/binding"
+        self._binding.request("POST", path, json.dumps(body), self._own)
+        answer = self._binding.getresponse()
+        answer.read()
+        assert answer.status < 300, answer.status
+
+
+class Slurm:
+    """One connection."""
+
+    def __init__(self, address: str, version: str, token: str) -> None:
+        self._rest = http.client.HTTPConnection(address)
+        self._root = f"/slurm/{version}/"
+        self._headers = {"Content-Type": "application/json", "X-SLURM-USER-TOKEN": token}
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        text = None if body is None else json.dumps(body)
+        self._rest.request(method, self._root + path, text, self._headers)
+        return json.loads(self._rest.getresponse().read())
+
+    def allocate(self) -> str:
+        """Where it runs."""
+        made = self.ask("POST", "job/allocate", {"job": {**JOB, "immediate": True}})
+        if not made.get("job_id"):
+            raise SystemExit(f"not allocated: {made['errors']}")
+        return self.where(made["job_id"])
+
+    def where(self, job_id: str | int) -> str:
+        found: str = self.ask("GET", f"job/{job_id}?flags=ALL")["jobs"][0]["nodes"]
+        return found
+
+    def submit(self, script: str) -> str:
+        return str(self.ask("POST", "job/submit", {"script": script, "job": JOB})["job_id"])
+
+
+class Door:
+    """Answers every call with `go`; a script that started has its Pod bound."""
+
+    def __init__(self, kube: Kube, slurm: Slurm) -> None:
+        self._kube, self._slurm = kube, slurm
+        self._pods: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._known = threading.Condition()
+        door = self
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if self.path.endswith("/started"):
+                    door.bind(body["job_id"])
+                told = b'{"action":"go"}\n' if "stopping" not in self.path else b'{"action":"gone"}'
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(told)))
+                self.end_headers()
+                self.wfile.write(told)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                del format, args
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.port = self._server.server_address[1]
+
+    def expect(self, job_id: str, pod: Any) -> None:
+        with self._known:
+            self._pods[job_id] = pod
+            self._known.notify_all()
+
+    def bind(self, job_id: str) -> None:
+        with self._known:
+            self._known.wait_for(lambda: job_id in self._pods, 10)
+        with self._lock:
+            self._kube.bind(self._pods[job_id], self._slurm.where(job_id))
+
+
+def main(
+    kube: str, ca: str, kube_token: str, slurm: str, version: str, token: str, *mode: str
+) -> None:
+    api = Kube(kube, ca, Path(kube_token).read_text())
+    rest = Slurm(slurm, version, token)
+    if mode[0] == "allocate":
+        for pod in api.pods():
+            api.bind(pod, rest.allocate())
+        return
+    door = Door(api, Slurm(slurm, version, token))
+    print(door.port, flush=True)
+    script = Path(mode[1])
+    for pod in api.pods():
+        door.expect(rest.submit(script.read_text()), pod)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

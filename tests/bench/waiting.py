@@ -1,0 +1,41 @@
+"""Pods that wait for resources beside Pods that are bound: what the service asks of slurmrestd."""
+
+import time
+from collections.abc import Iterator
+
+from tests.bench.figures import Figure
+from tests.bench.scheduled import OURS, Site, scheduled
+from tests.real.testbed import SlurmConf
+
+HOSTS = 18
+BOUND, WAITING = (HOSTS + 1) * 16, 150
+"""Scaled down from 1,000 and 500: the limits are for each job and each second."""
+WATCHED_S = 30.0
+SETTLE_S = 15.0
+REQUESTS_MAX = 3.0
+BYTES_PER_JOB, BYTES = 120, 30_000
+
+
+def waiting() -> Iterator[Figure]:
+    """Half a minute in which nothing starts and nothing ends."""
+    conf = SlurmConf(slurmds=1, external_nodes=HOSTS)
+    with scheduled(conf, hooks=(), flags=["--placeholder", "external"]) as here:
+        yield from _watch(here)
+
+
+def _watch(here: Site) -> Iterator[Figure]:
+    names = [f"{OURS}-{number}" for number in range(BOUND + WAITING)]
+    here.create_all(names)
+    here.watch.wait(lambda: len(here.watch.bound) >= BOUND, f"{BOUND} bound")
+    time.sleep(SETTLE_S)
+    cpu_s = here.service.cpu_s()
+    here.rest.clear()
+    begun_s = time.monotonic()
+    time.sleep(WATCHED_S)
+    spent_s = time.monotonic() - begun_s
+    jobs = len(here.bed.slurm.rest.call("GET", here.bed.slurm.path("jobs/state/"))["jobs"])
+    asked, passed = len(here.rest.seen()), here.rest.passed
+    yield Figure("jobs that Slurm knows", jobs, "")
+    yield Figure("requests to slurmrestd", asked / spent_s, "1/s", REQUESTS_MAX)
+    yield Figure("bytes from and to it", passed / spent_s, "B/s", BYTES_PER_JOB * jobs + BYTES)
+    yield Figure("our CPU", (here.service.cpu_s() - cpu_s) / spent_s * 100, "%")

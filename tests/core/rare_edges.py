@@ -1,0 +1,153 @@
+"""Small stories for the dirty edges that random histories hardly ever need.
+
+Each ends with the oracle; without its edge a verdict stands there that is no longer right.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from sunk_sync.actions import CancelJob, SubmitJob
+from sunk_sync.facts import GateCall, Observed, Row
+from tests.build import (
+    OFFER,
+    Core,
+    deleted,
+    gang_pod,
+    identity,
+    job,
+    listing,
+    node,
+    pod,
+    room,
+    slurm_node,
+    slurmd_pod,
+)
+from tests.core.checks import check_oracle
+
+ONE, OTHER = pod(), pod("other", node_name="kn1", job_id="8")
+RUNS = job(OTHER, job_id="8", state="RUNNING", slurm_nodes=("n1",))
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def right(world: Core) -> None:
+    check_oracle(world.reconciler, world.now)
+
+
+def lost(*rows: Row) -> Core:
+    """A Pod on Node kn1 without a job, to be readopted."""
+    world = Core(*rows, OTHER, lost_job="readopt")
+    for begun_s in (1001.0, 1061.0):
+        world.now = begun_s
+        world.see(*listing("jobs", begun_s=begun_s))
+    assert world.work_wants(OTHER, SubmitJob)
+    return world
+
+
+def slurmd_asks_for_more() -> None:
+    """P28: less is left on its Node for Pods."""
+    world = core(ONE)
+    world.see(slurmd_pod("n1", requests=(("cpu", 15_500), ("memory", 1))))
+    right(world)
+    (submit,) = world.work_wants(ONE, SubmitJob)
+    assert submit.excluded == ("n1",)
+
+
+def a_pods_node_loses_its_slurmd() -> None:
+    """P30: nobody knows its host any more."""
+    world = lost(*room("n1"))
+    world.see(deleted("slurmd_pods", slurmd_pod("n1")))
+    right(world)
+
+
+def a_pods_node_names_another_host() -> None:
+    """P30: it would be readopted there."""
+    world = lost(node("kn1", slurm_node="n1", offer=OFFER), slurm_node("n1"), slurm_node("n2"))
+    world.see(node("kn1", slurm_node="n2", offer=OFFER))
+    right(world)
+
+
+def a_pods_node_becomes_a_slurm_node() -> None:
+    """P18: now it is known that its job is elsewhere."""
+    stray = pod("stray", node_name="kn5", job_id="8")
+    runs = job(stray, job_id="8", state="RUNNING", slurm_nodes=("n1",))
+    world = core(node("kn5", offer=OFFER), stray, runs)
+    assert not world.work_wants(stray, CancelJob)
+    world.see(slurm_node("kn5"))
+    right(world)
+    assert world.work_wants(stray, CancelJob)
+
+
+def a_listing_of_pods_settles_an_array() -> None:
+    """P21: an array names its Pods by UID alone."""
+    its = job(ONE, identity=identity(ONE, pods=(), uids=(ONE.uid,)))
+    world = core(its, watch_namespaces=("ns",))
+    world.now += 1
+    world.see(*listing("pods", begun_s=world.now))
+    right(world)
+
+
+def a_job_is_read_again_while_a_gate_waits() -> None:
+    """L7: it runs as before, but now that is known."""
+    world = core(OTHER, RUNS)
+    world.now += 1
+    world.see(GateCall(1, "99", ("n1",), world.now, world.now + 60))
+    world.see(Observed(RUNS, world.now + 1))
+    right(world)
+
+
+def the_last_job_that_waits_is_gone() -> None:
+    """P11a: an immediate allocation may be tried."""
+    waits = job(pod("q"), job_id="9")
+    world = core(ONE, pod("q"), waits, gate="on")
+    world.see(replace(waits, state=frozenset({"RUNNING"}), slurm_nodes=("n2",)))
+    right(world)
+    (submit,) = world.work_wants(ONE, SubmitJob)
+    assert submit.kind == "allocation"
+
+
+def the_first_gate_call_of_ours() -> None:
+    """P11a, P25: from now on the gate is counted on."""
+    world = core(ONE, OTHER, RUNS)
+    world.see(GateCall(1, "8", ("n1",), world.now, world.now + 60))
+    right(world)
+    (submit,) = world.work_wants(ONE, SubmitJob)
+    assert submit.kind == "allocation"
+
+
+def a_gangs_pod_is_told_its_place() -> None:
+    """P26: its key is not the id of its job."""
+    a, b = gang_pod("a"), gang_pod("b")
+    jobs = [job(pod("q"), job_id="1"), job(a, b, job_id="9")]
+    world = core(pod("q"), a, b, jobs[1])
+    world.wait(5)
+    world.now += 61
+    world.see(*listing("jobs", *jobs, begun_s=world.now))
+    right(world)
+
+
+GRAPH_EDGES: dict[str, Callable[[], None]] = {
+    "_slurmd_pod_changed:self._mark_each(self.works.fleet_changed())": slurmd_asks_for_more,
+    "_pod_touched:self._mark_each(self.works.keys_of_pods_on(pod.node_name))": (
+        a_pods_node_loses_its_slurmd
+    ),
+    "_node_changed:self._mark_each(self.works.keys_of_pods_on(row.name))": (
+        a_pods_node_names_another_host
+    ),
+    "_mark_pods_at:self._mark_each(self.works.keys_of_pods_on(name))": (
+        a_pods_node_becomes_a_slurm_node
+    ),
+    "_listed:self._mark_each(self.works.pods_listed())": a_listing_of_pods_settles_an_array,
+    "_see_gate:self._mark_all()": the_first_gate_call_of_ours,
+}
+WORK_EDGES: dict[str, Callable[[], None]] = {
+    "job_read:host_key:1": a_job_is_read_again_while_a_gate_waits,
+    "keys_of_pods_on:work_key:1": a_pods_node_becomes_a_slurm_node,
+    "pods_listed:work_key:1": a_listing_of_pods_settles_an_array,
+    "_since_crowded:work_key:1": the_last_job_that_waits_is_gone,
+    "_keys_named:work_key:1": a_gangs_pod_is_told_its_place,
+}

@@ -1,0 +1,240 @@
+"""What must hold of Works after every step: who is bound, cancelled, ended and submitted, and why.
+
+Stated anew from the picture's rows and the world's truth; no rule and no view is asked.
+"""
+
+from collections.abc import Iterable
+
+from sunk_sync.actions import (
+    Action,
+    AnswerGate,
+    Bind,
+    CancelJob,
+    EndPod,
+    SubmitJob,
+)
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import NEEDED, WORKS_NEED, Attempt, GateCall, Job, Pod
+from sunk_sync.graph import Graph
+from sunk_sync.reconciler import Decision
+from tests.core.checks import READS, HistoryError
+from tests.core.work_world import WorkWorld
+
+LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
+
+
+class Attempts:
+    """Submissions without an answer, as this process was told of them."""
+
+    def __init__(self) -> None:
+        self.sent_s: dict[str, float] = {}
+
+    def told(self, attempt: Attempt) -> None:
+        self.sent_s[attempt.work] = attempt.sent_s
+
+
+class Judge:
+    """Looks at what may be pushed for Works and hosts."""
+
+    def __init__(self, graph: Graph, world: WorkWorld, attempts: Attempts) -> None:
+        self._graph = graph
+        self._world = world
+        self._attempts = attempts
+        self._configuration: Configuration = graph.configuration
+
+    def check(self, decision: Decision) -> None:
+        """Raise HistoryError where an action harms."""
+        if decision.key[0] == "work":
+            self._check_listed(decision.allowed)
+            self._check_binds(decision.allowed)
+        for action in decision.allowed:
+            match action:
+                case Bind():
+                    self._check_bind(action)
+                case CancelJob():
+                    self._check_cancel(action)
+                case EndPod():
+                    self._check_end(action)
+                case SubmitJob():
+                    self._check_submit(action)
+                case AnswerGate() if action.go:
+                    self._check_gate(action)
+                case _:
+                    pass
+
+    # What the picture holds
+
+    def _pods(self) -> dict[str, Pod]:
+        return {row.uid: row for row in self._graph.pods.rows()}
+
+    def _live(self, uid: str) -> list[Job]:
+        return [job for job in self._graph.jobs.rows() if is_live(job) and uid in uids(job)]
+
+    def _confirmed(self, pod: Pod, slurm_node: str, *, since_s: float = float("-inf")) -> bool:
+        """Some job of it was read RUNNING there, by a read begun since then."""
+        return any(
+            is_live(entry.row)
+            and "RUNNING" in entry.row.state
+            and slurm_node in entry.row.slurm_nodes
+            and pod.uid in uids(entry.row)
+            and entry.order >= since_s
+            for entry in self._graph.jobs.entries.values()
+        )
+
+    def _check_listed(self, actions: Iterable[Action]) -> None:
+        needed = (*NEEDED, *WORKS_NEED)
+        unlisted = [source for source in needed if not self._graph.tables[source].listed]
+        for action in actions:
+            if unlisted and not isinstance(action, READS):
+                raise HistoryError(f"unlisted: {action} before {unlisted}")
+
+    # P11, G1
+
+    def _check_binds(self, actions: Iterable[Action]) -> None:
+        binds = [action for action in actions if isinstance(action, Bind)]
+        if len({bind.node_name for bind in binds}) < len(binds):
+            raise HistoryError(f"bind: two Pods of one Work to one Node: {binds}")
+        if len({bind.job_id for bind in binds}) > 1:
+            raise HistoryError(f"bind: by two jobs: {binds}")
+
+    def _check_bind(self, bind: Bind) -> None:
+        graph = self._graph
+        job = graph.jobs.get(bind.job_id)
+        host = graph.claims.host_of_node(bind.node_name)
+        pod = self._pods().get(bind.reference.uid)
+        if job is None or "RUNNING" not in job.state or host not in job.slurm_nodes:
+            raise HistoryError(f"bind: {bind} to {host} though its job is {job}")
+        if pod is None or pod.uid not in uids(job):
+            raise HistoryError(f"bind: {bind} by a job of others: {job}")
+        if job.script and not job.started and bind.job_id not in graph.works.works.started:
+            raise HistoryError(f"bind: {bind} before its script started")
+        others = [one for one in self._live(pod.uid) if "RUNNING" in one.state]
+        if len(others) > 1:
+            raise HistoryError(f"bind: {bind} while several jobs of it run: {others}")
+        for other in graph.pods.rows():
+            stands = other.node_name == bind.node_name and not other.ended
+            if stands and other.uid not in uids(job) and not self._confirmed(other, host):
+                raise HistoryError(f"bind: {bind} beside {other}, whose job is not confirmed")
+
+    # P13-P21, P29, G3
+
+    def _check_cancel(self, cancel: CancelJob) -> None:
+        job = self._graph.jobs.get(cancel.job_id)
+        if job is None or job.name != cancel.name or not is_live(job):
+            raise HistoryError(f"cancel: {cancel} though it is {job}")
+        if not cancel.replaced:
+            for uid in uids(job):
+                self._check_over(cancel, uid)
+            return
+        pods = [pod for uid, pod in self._pods().items() if uid in uids(job)]
+        if "RUNNING" in job.state and all(map(self._stands_well, pods)) and self._whole(job, pods):
+            raise HistoryError(f"cancel: {cancel} though all its Pods live on its hosts: {pods}")
+
+    def _whole(self, job: Job, pods: list[Pod]) -> bool:
+        return len(pods) == len(uids(job)) == len(job.slurm_nodes)
+
+    def _stands_well(self, pod: Pod) -> bool:
+        """Bound where this one live job of it runs, and not about to end."""
+        host = self._graph.claims.host_of_node(pod.node_name) if pod.node_name else ""
+        live = self._live(pod.uid)
+        alone = len(live) == 1 and host in live[0].slurm_nodes
+        return bool(host) and alone and not (pod.terminating or pod.ended)
+
+    def _check_over(self, cancel: CancelJob, uid: str) -> None:
+        """The Pod is gone in truth, or ended, or will never start."""
+        pod = self._pods().get(uid)
+        if pod is None:
+            truth = [one for one in self._world.workload.values() if one.uid == uid]
+            if truth:
+                raise HistoryError(f"orphan: {cancel} though {truth} exists")
+        elif not (pod.ended or (pod.terminating and not pod.node_name)):
+            raise HistoryError(f"cancel: {cancel} though {pod} lives")
+
+    # P16, P19, P30, G3, G4
+
+    def _check_end(self, end: EndPod) -> None:
+        pod = self._pods().get(end.reference.uid)
+        if pod is None or not pod.node_name:
+            raise HistoryError(f"end: {end} of {pod}")
+        live = self._live(pod.uid)
+        well = [job for job in live if "RUNNING" in job.state]
+        if any(self._unbroken(job) for job in well):
+            raise HistoryError(f"end: {end} though a job of it runs: {well}")
+        ended = [job for job in self._graph.jobs.rows() if pod.uid in uids(job)]
+        lost = self._configuration.lost_job == "end" and end.weak
+        if not ended and not lost:
+            raise HistoryError(f"end: {end} though no job of it was read")
+
+    def _unbroken(self, job: Job) -> bool:
+        """No member of its gang left, is about to, or was refused its Node."""
+        pods = self._pods()
+        members = [pods.get(uid) for uid in uids(job)]
+        refused = self._graph.works.works.bind_refusals
+        return all(
+            pod is not None and not pod.terminating and pod.uid not in refused for pod in members
+        )
+
+    # P1, P17, F2
+
+    def _check_submit(self, submit: SubmitJob) -> None:
+        graph, identity = self._graph, submit.identity
+        named = {pod.rpartition("/")[2] for pod in identity.pods}
+        live = [job for uid in named for job in self._live(uid)]
+        if live:
+            raise HistoryError(f"submit: {submit} though {live} live")
+        sent_s = self._attempts.sent_s.get(identity.work)
+        settle_s = self._configuration.settle_s
+        if sent_s is not None and graph.jobs.listed_s < sent_s + settle_s:
+            raise HistoryError(f"attempt: {submit} while one of {sent_s} may still happen")
+        pods = self._pods()
+        members = [pods[uid] for uid in named if uid in pods]
+        if len(members) != len(named) or submit.description.slurm_nodes != len(named):
+            raise HistoryError(f"submit: {submit} though its Pods are {members}")
+        readopts = self._configuration.lost_job == "readopt" and submit.kind == "allocation"
+        for pod in members:
+            unfit = pod.ended or pod.terminating or pod.gated
+            if unfit or (pod.node_name and not readopts):
+                raise HistoryError(f"submit: {submit} for {pod}")
+        self._check_cancelled(submit, members)
+
+    def _check_cancelled(self, submit: SubmitJob, members: list[Pod]) -> None:
+        if self._configuration.resubmit_cancelled or any(pod.node_name for pod in members):
+            return
+        named = {pod.uid for pod in members}
+        ended = [job for job in self._graph.jobs.rows() if named & set(uids(job))]
+        last = max(ended, key=lambda job: job.submitted_at, default=None)
+        human = last is not None and "CANCELLED" in last.state and not last.identity.replaced
+        for pod in members:
+            job_id, _, resubmit = pod.cancelled.partition("/")
+            stands = bool(pod.cancelled) and resubmit == pod.resubmit
+            unmarked = human and last is not None and job_id != last.job_id
+            if stands or unmarked:
+                raise HistoryError(f"human: {submit} though cancelled: {pod}, {last}")
+
+    # L7
+
+    def _check_gate(self, answer: AnswerGate) -> None:
+        call = self._graph.calls.gates.get(answer.call)
+        if not isinstance(call, GateCall):
+            return
+        for pod in self._graph.pods.rows():
+            if not pod.node_name or pod.ended or self._its_own(pod, call):
+                continue
+            claims, name = self._graph.claims, answer.slurm_node
+            claimed = claims.claim_of(name).node
+            near = {claimed.row.name} if claimed is not None else claims.nodes_near(name)
+            if pod.node_name in near and not self._confirmed(pod, name, since_s=call.asked_s):
+                raise HistoryError(f"gate: {answer} beside {pod}")
+
+    def _its_own(self, pod: Pod, call: GateCall) -> bool:
+        job = self._graph.jobs.get(call.job_id)
+        return job is not None and pod.uid in uids(job)
+
+
+def is_live(job: Job) -> bool:
+    return not LIVE.isdisjoint(job.state)
+
+
+def uids(job: Job) -> list[str]:
+    """UIDs of the Pods that it names."""
+    return [pod.rpartition("/")[2] for pod in job.identity.pods]

@@ -1,0 +1,251 @@
+"""Random histories with workload Pods, placeholder jobs and calls at the hooks door."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from sunk_sync.actions import AnswerGate, AnswerStop, Outcome, SubmitJob, Unsure
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import (
+    Attempt,
+    GateCall,
+    JobTold,
+    News,
+    Node,
+    Pod,
+    SlurmdPod,
+    SlurmNode,
+    StopCall,
+)
+from sunk_sync.keys import Key
+from sunk_sync.reconciler import Decision
+from sunk_sync.workload import Gang, PodSpec
+from tests.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
+from tests.core.checks import ReadSet
+from tests.core.history import NODES, SLURM_NODES, History
+from tests.core.work_checks import Attempts, Judge
+from tests.core.work_reads import WorkReads, check_indexes
+from tests.core.work_rest import check_work_rest
+from tests.core.work_world import WorkWorld
+
+SINGLES = ("w1", "w2", "w3")
+MEMBERS = ("g1", "g2", "g3")
+PICKY = PodSpec(requests=SMALL.requests, grace_s=5, node_selector=(("zone", "x"),))
+HUNGRY = PodSpec(requests=(("cpu", 15_500), ("memory", 1 << 30)), grace_s=5)
+BROKEN = PodSpec(requests=SMALL.requests, grace_s=600)
+SETTINGS = (
+    (),
+    (("constraints", "a"),),
+    (("constraints", "b"),),
+    (("partition", "a"),),
+    (("timeout", "soon"),),
+)
+
+
+class WorkHistory(History):
+    """Runs one seed. Raises HistoryError with the last steps in its notes."""
+
+    world: WorkWorld
+
+    def _world(self) -> WorkWorld:
+        return WorkWorld(self.rng)
+
+    def _configuration(self) -> Configuration:
+        choose = self.rng.choice
+        return Configuration(
+            cluster_uid=CLUSTER_UID,
+            scheduler=SCHEDULER,
+            gate=choose(("auto", "on", "off")),
+            placeholder=choose(("auto", "auto", "script", "allocation")),
+            lost_job=choose(("keep", "readopt", "end")),
+            resubmit_cancelled=self.rng.random() < 0.2,
+            max_pod_ends_per_minute=choose((None, None, 1)),
+        )
+
+    def _kinds(self) -> tuple[Callable[[], None], ...]:
+        mine = (self._change_workload, self._change_jobs, self._change_jobs, self._call)
+        return (*super()._kinds(), *dict.fromkeys(mine))
+
+    def _prepare(self) -> None:
+        """Hosts that can take Pods, most of them; then a few changes."""
+        self.gangs = self.rng.random() < 0.5
+        self.calls = 0
+        for number in "123":
+            self.world.put_node(node(f"k{number}", uid=self._uid(), offer=OFFER))
+            self.world.put_pod(
+                slurmd_pod(f"n{number}", name=f"p{number}", uid=self._uid(), node_name=f"k{number}")
+            )
+            self.world.put_slurm_node(slurm_node(f"n{number}"))
+        for _ in range(4):
+            self._change_workload()
+
+    def _start(self) -> None:
+        super()._start()
+        self.attempts = Attempts()
+        self.judge = Judge(self.graph, self.world, self.attempts)
+        self.world.calls.clear()
+
+    def _read_set(self) -> ReadSet:
+        return WorkReads(self.graph)
+
+    def _told(self, news: Sequence[News]) -> None:
+        for one in news:
+            if isinstance(one, Attempt):
+                self.attempts.told(one)
+
+    def _check(self, decision: Decision) -> None:
+        super()._check(decision)
+        self.judge.check(decision)
+
+    def _settle(self) -> None:
+        super()._settle()
+        check_indexes(self.graph)
+
+    # What happens
+
+    def _changed_node(self, row: Node) -> Node:
+        if self.rng.random() < 0.15:
+            return replace(row, offer=OFFER if row.offer != OFFER else node().offer)
+        return super()._changed_node(row)
+
+    def _changed_slurm_node(self, row: SlurmNode) -> SlurmNode:
+        if self.rng.random() < 0.1:
+            return replace(row, state=row.state ^ {"EXTERNAL"})
+        return super()._changed_slurm_node(row)
+
+    def _changed_pod(self, row: SlurmdPod) -> SlurmdPod:
+        if self.rng.random() < 0.1:
+            cpu = self.rng.choice((1000, 15_500))
+            return replace(row, requests=(("cpu", cpu), ("memory", 1 << 30)))
+        return super()._changed_pod(row)
+
+    def _change_workload(self) -> None:
+        names = (*SINGLES, *MEMBERS) if self.gangs else SINGLES
+        name, world = self.rng.choice(names), self.world
+        row = world.workload.get(name)
+        if row is not None and (row.terminating or self.rng.random() < 0.12):
+            self._note("drop", row)
+            if row.node_name and not row.terminating:
+                world.put_workload(replace(row, terminating=True))
+            else:
+                world.drop_workload(name)
+            return
+        row = self._new_workload(name) if row is None else self._changed_workload(row)
+        self._note("put", row)
+        world.put_workload(row)
+
+    def _new_workload(self, name: str) -> Pod:
+        rng = self.rng
+        gang = None
+        if name in MEMBERS:
+            kind = "group" if self.world.gang_sizes or rng.random() < 0.3 else "annotation"
+            if kind == "group":
+                self.world.gang_sizes["g"] = 2
+            gang = Gang(kind, "g", 0 if kind == "group" else 2)
+        return pod(
+            name,
+            uid=self._uid(),
+            gang=gang,
+            created_s=self.uid,
+            gated=rng.random() < 0.15,
+            spec=rng.choice((SMALL, SMALL, SMALL, SMALL, PICKY, BROKEN)),
+        )
+
+    def _changed_workload(self, row: Pod) -> Pod:
+        rng = self.rng
+        match rng.randrange(12):
+            case 0:
+                return replace(row, terminating=True)
+            case 1 | 2:
+                return replace(row, settings=rng.choice(SETTINGS))
+            case 3 if row.node_name:
+                return replace(row, ended=True, phase="Succeeded")
+            case 4 if not (row.node_name or row.gated) and rng.random() < 0.4:
+                return replace(row, node_name=rng.choice(NODES))
+            case 7 | 8:
+                return replace(row, resubmit=rng.choice(("", "1", "2")))
+            case 5 if rng.random() < 0.3:
+                return replace(row, spec=HUNGRY)
+            case 6 if row.gang is not None and rng.random() < 0.2:
+                return replace(row, gang=None)
+            case _:
+                return replace(row, gated=False)
+
+    def _change_jobs(self) -> None:
+        jobs = self.world.jobs
+        told = jobs.duplicate() if self.rng.random() < 0.04 else jobs.happen()
+        self._note("slurm:", told)
+
+    def _call(self) -> None:
+        """The hooks door."""
+        rng, world = self.rng, self.world
+        if world.calls and rng.random() < 0.3:
+            self._observe(world.end_call(rng.choice(list(world.calls))))
+            return
+        jobs = list(world.jobs.rows.values())
+        job = rng.choice(jobs) if jobs else None
+        job_id = "999" if job is None or rng.random() < 0.3 else job.job_id
+        now = world.now
+        self.calls += 1
+        match rng.randrange(4):
+            case 0:
+                held = job.slurm_nodes if job is not None else ()
+                names = held or (rng.choice(SLURM_NODES),)
+                call: GateCall | StopCall = GateCall(self.calls, job_id, names, now, now + 60)
+            case 1:
+                call = StopCall(self.calls, job_id, now, now + rng.choice((5.0, 30.0)))
+            case 2:
+                self._observe([JobTold(job_id, "ended", now)])
+                return
+            case _:
+                started = job is not None and "RUNNING" in job.state
+                self._observe([JobTold(job_id, "started" if started else "starting", now)])
+                return
+        world.calls[call.call] = call
+        self._observe([call])
+
+    # Answers
+
+    def _answer(self, *, lost: bool = False) -> None:
+        """A lost answer is Unsure; a submission's tells of the attempt (F2)."""
+        if lost:
+            key, outcome = self.answers[0]
+            self.answers[0] = (key, _unsure(outcome, self.world.now))
+        key, outcome = self.answers[0]
+        super()._answer()
+        if not isinstance(outcome, Unsure):
+            self._answered(key, outcome)
+
+    def _answered(self, key: Key, outcome: Outcome) -> None:  # noqa: ARG002
+        action = outcome.action
+        ends = isinstance(action, AnswerStop) or (isinstance(action, AnswerGate) and action.go)
+        if ends and isinstance(action, AnswerStop | AnswerGate):
+            self._observe(self.world.end_call(action.call))
+
+    # Rest
+
+    def _heal(self) -> None:
+        world = self.world
+        world.faulty = False
+        world.jobs.late.clear()
+        for number in list(world.calls):
+            self._observe(world.end_call(number))
+        super()._heal()
+        world.tick(301.0)
+        self._settle()
+        self._relist()
+
+    def _round(self) -> bool:
+        self.world.kubelets()
+        self.world.jobs.calm()
+        return super()._round()
+
+    def _check_rest(self) -> None:
+        super()._check_rest()
+        check_work_rest(self.reconciler, self.world)
+
+
+def _unsure(outcome: Outcome, now: float) -> Unsure:
+    action = outcome.action
+    sent = (Attempt(action.identity.work, now),) if isinstance(action, SubmitJob) else ()
+    return Unsure(action, "the connection broke", seen=sent)

@@ -1,0 +1,87 @@
+"""What Works remember beside rows, as the read-set and the oracle see it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sunk_sync.graph import Graph
+from sunk_sync.job_state import is_live, is_waiting
+from sunk_sync.work_graph import could_have_job
+from sunk_sync.works import Works
+from tests.core.checks import HistoryError, Read, ReadSet, Recorded
+
+MEMORIES = (
+    "attempts", "refusals", "bind_refusals", "sizes", "gone", "sightings", "told", "ahead",
+    "placed_s", "started", "ended_s", "missing_s",
+)  # fmt: skip
+
+
+class WorkReads(ReadSet):
+    """The read-set of histories with Works."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        works = graph.works.works
+        for name in MEMORIES:
+            setattr(works, name, Recorded(self._log, f"work {name}", getattr(works, name)))
+
+        fleet = graph.works.fleet
+        for name in ("reach", "is_free"):
+            setattr(fleet, name, self._unseen(getattr(fleet, name)))
+        works_graph = graph.works
+        works_graph._is_host = self._unseen(works_graph._is_host)  # type: ignore[method-assign]
+        claims = graph.claims
+        claims.host_of_node = self._unseen(claims.host_of_node)  # type: ignore[method-assign]
+
+    def _unseen(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        """It looks at whole rows for little of each: the oracle alone guards it."""
+
+        def asked(*arguments: Any) -> Any:
+            reads, self._log.reads = self._log.reads, None
+            try:
+                return ask(*arguments)
+            finally:
+                self._log.reads = reads
+
+        return asked
+
+    def rows(self) -> dict[Read, object]:
+        rows = super().rows()
+        works = self._graph.works.works
+        for name in MEMORIES:
+            rows |= {(f"work {name}", str(key)): one for key, one in getattr(works, name).items()}
+        return rows
+
+
+def check_indexes(graph: Graph) -> None:
+    """Every index and every set of Works is what the rows make of it."""
+    fresh = Works()
+    for entry in graph.pods.entries.values():
+        fresh.add_pod(entry.row, now=0.0)
+    for job in graph.jobs.entries.values():
+        fresh.add_job(job.row, now=0.0)
+    kept = graph.works.works
+    for name in ("pods", "key_of_uid", "jobs_of_uid", "jobs_of_work", "pods_on_node", "jobs_at"):
+        if getattr(kept, name) != getattr(fresh, name):
+            told = f"{getattr(kept, name)}, right is {getattr(fresh, name)}"
+            raise HistoryError(f"index: {name} is {told}")
+    _check_sets(graph)
+
+
+def _check_sets(graph: Graph) -> None:
+    works = graph.works
+    right: dict[str, set[str]] = {"_unplaced": set(), "_unsettled": set()}
+    for key, pods in works.works.pods.items():
+        live = any(is_live(graph.jobs.entries[one].row) for one in works.works.job_ids(key))
+        if live:
+            continue
+        if any(map(could_have_job, pods.values())):
+            right["_unplaced"].add(key)
+        if any(pod.node_name and not pod.ended for pod in pods.values()):
+            right["_unsettled"].add(key)
+    if set(works._unplaced) != right["_unplaced"]:
+        raise HistoryError(f"index: _unplaced {works._unplaced}, right {right['_unplaced']}")
+    if not right["_unsettled"] <= set(works._unsettled):
+        raise HistoryError(f"index: _unsettled {works._unsettled}, right {right['_unsettled']}")
+    waiting = {job.job_id for job in graph.jobs.rows() if is_waiting(job)}
+    if waiting != works._waiting:
+        raise HistoryError(f"index: _waiting {works._waiting}, right {waiting}")

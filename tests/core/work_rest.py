@@ -1,0 +1,42 @@
+"""What must be true of Works once the faults have stopped and everything rests."""
+
+from sunk_sync.facts import Pod
+from sunk_sync.keys import work_key
+from sunk_sync.names import SCHEDULED_CONDITION
+from sunk_sync.reconciler import Reconciler
+from sunk_sync.works import work_key_of
+from tests.core.checks import HistoryError
+from tests.core.work_checks import is_live, uids
+from tests.core.work_world import WorkWorld
+
+
+def check_work_rest(reconciler: Reconciler, world: WorkWorld) -> None:
+    """One live job a Pod at most, none for what is gone; who is not bound says why."""
+    pods = {row.uid: row for row in world.workload.values()}
+    for job in world.jobs.rows.values():
+        named = [pods[uid] for uid in uids(job) if uid in pods]
+        if is_live(job) and not any(not pod.ended for pod in named):
+            raise HistoryError(f"orphan: at rest {job} lives, its Pods are {named}")
+    for pod in pods.values():
+        _check_pod(pod, reconciler, world)
+
+
+def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkWorld) -> None:
+    live = world.jobs.live_for(pod.uid)
+    if len(live) > 1:
+        raise HistoryError(f"double: at rest {pod} has {live}")
+    if pod.terminating:
+        raise HistoryError(f"rest: {pod} still ends")
+    if pod.ended:
+        return
+    if pod.node_name:
+        host = reconciler.graph.claims.host_of_node(pod.node_name)
+        known = host in reconciler.graph.slurm_nodes.entries
+        if live and known and host not in live[0].slurm_nodes:
+            raise HistoryError(f"wrong: {pod} stands beside its job {live}")
+        return
+    standing = reconciler.standing.get(work_key(work_key_of(pod)))
+    because = standing.verdict.because if standing is not None else ""
+    told = any(one.type == SCHEDULED_CONDITION and one.status == "False" for one in pod.conditions)
+    if not told and not pod.gated and because in ("", "in step"):
+        raise HistoryError(f"silent: {pod} waits, and nobody says why: {live}")

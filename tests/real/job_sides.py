@@ -1,0 +1,380 @@
+"""Two Slurms with jobs, as scenarios of placeholder jobs see them: the real one and the embedded.
+
+Ids of jobs are counted from the first one of a scenario: `@0` in a path or a body is its id. Times
+and what the machine decides are left out; so are COMPLETING and CONFIGURING, which come and go by
+the real one's own pace, unless a scenario asks for them (Act "flags").
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sunk_sync.embedded.slurm import SlurmWorld
+from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
+from sunk_sync.embedded.slurm_node import NodeSpec
+from tests.real import test_differential_slurm as base
+from tests.real.test_differential_slurm import Act, Rest, get
+from tests.real.testbed import SlurmConf, SlurmServer
+from tests.real.testbed.sandbox import wait_until
+
+Json = Any
+Step = Rest | Act
+NAMES = base.NAMES
+PREEMPTION = (
+    "PreemptType=preempt/partition_prio",
+    "PreemptMode=CANCEL",
+    "SchedulerParameters=batch_sched_delay=0,bf_interval=600",
+)
+PARTITIONS = (
+    Partition(name="main", default=True, tier=5),
+    Partition(name="low", nodes=("n1", "n2"), preempt_mode="CANCEL"),
+    Partition(name="graced", nodes=("n1", "n2"), preempt_mode="CANCEL", grace_s=3),
+    Partition(name="again", nodes=("n1", "n2"), preempt_mode="REQUEUE"),
+    Partition(name="high", nodes=("n1", "n2"), tier=10),
+)
+GATE = """#!/bin/sh
+while [ -e /opt/gate/wait ]; do sleep 0.05; done
+[ ! -e /opt/gate/fail ]
+"""
+END = """#!/bin/sh
+echo "$SLURM_JOB_ID $SLURM_JOB_NODELIST" >> /opt/gate/ended
+"""
+GATED = ("PrologSlurmctld=/opt/gate/gate", "EpilogSlurmctld=/opt/gate/end")
+PLACE = {"current_working_directory": "/tmp", "environment": ["A=b"]}
+_SHOWN = (
+    "name", "partition", "state_reason", "nodes", "admin_comment", "extra", "comment", "account",
+    "priority", "hold", "time_limit", "features", "prefer", "shared", "required_nodes",
+    "excluded_nodes", "user_id", "group_id", "tres_per_node", "node_count", "cpus",
+    "cpus_per_task", "tasks", "tasks_per_node", "memory_per_node", "requeue", "restart_cnt",
+    "current_working_directory", "array_task_id", "array_task_string", "array_max_tasks",
+    "batch_flag", "batch_host", "state_description",
+)  # fmt: skip
+_PASSING = {"COMPLETING", "CONFIGURING"}
+
+
+def conf_of(partition: Partition) -> str:
+    """A line of slurm.conf."""
+    mode, grace_s = partition.preempt_mode, int(partition.grace_s)
+    nodes = ",".join(partition.nodes) or "ALL"
+    default = "YES" if partition.default else "NO"
+    return (
+        f"PartitionName={partition.name} Nodes={nodes} Default={default} MaxTime=INFINITE "
+        f"State=UP PriorityTier={partition.tier} PreemptMode={mode} GraceTime={grace_s}"
+    )
+
+
+def conf(*more: str) -> SlurmConf:
+    """Three nodes with two GPUs each, and partitions that push each other out."""
+    return SlurmConf(
+        slurmds=3,
+        gpus=2,
+        partitions=[conf_of(each) for each in PARTITIONS],
+        extra_lines=[*PREEMPTION, *more],
+    )
+
+
+class Side(Protocol):
+    """One of the two, as a scenario sees it."""
+
+    version: str
+    first: int
+
+    def rest(self, step: Rest) -> tuple[int, str, bytes]:
+        """Status, content type, body."""
+
+    def act(self, act: Act) -> Json:
+        """What it gave, if anything."""
+
+
+class RealJobs(base.Real):
+    """The real one."""
+
+    first = 0
+
+    def act(self, act: Act) -> Json:
+        acts: Mapping[str, Callable[[str], Json]] = {
+            "wait": lambda on: time.sleep(float(on)),
+            "until": lambda on: wait_until(lambda: states_are(self, on), on, deadline_s=45),
+            "calm": lambda _: wait_until(lambda: is_calm(self), "calm", deadline_s=20),
+            "flags": lambda _: flags(self),
+            "suspend": lambda on: self._said("suspend", on),
+            "resume": lambda on: self._said("resume", on),
+            "requeue": lambda on: self._said("requeue", on),
+            "close gate": lambda _: self._file("wait").touch(),
+            "open gate": lambda _: self._open(),
+            "fail gate": lambda _: self._file("fail").touch(),
+            "ended": lambda _: self._ended(),
+        }
+        return acts[act.what](act.on) if act.what in acts else super().act(act)
+
+    def gated(self) -> None:
+        """From now on every allocation stands at a gate, which is open."""
+        folder = self.server.root / "opt/gate"
+        folder.mkdir()
+        folder.chmod(0o777)
+        for name, text in (("gate", GATE), ("end", END)):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        self.server.reconfigure(conf(*GATED))
+        self.server.wait_until_idle()
+
+    def _said(self, what: str, on: str) -> None:
+        self.server.scontrol(what, str(self.first + int(on)))
+
+    def _file(self, name: str) -> Any:
+        return self.server.root / "opt/gate" / name
+
+    def _open(self) -> None:
+        self._file("wait").unlink(missing_ok=True)
+        time.sleep(0.5)
+        self._file("fail").unlink(missing_ok=True)
+
+    def _ended(self) -> Json:
+        file = self._file("ended")
+        lines = file.read_text().splitlines() if file.exists() else []
+        file.unlink(missing_ok=True)
+        told = [[int(line.split()[0]) - self.first, line.split()[1]] for line in lines]
+        return sorted(each for each in told if each[0] >= 0)
+
+
+class EmbeddedJobs(base.Embedded):
+    """The world; who plays its gates stands here."""
+
+    first = 0
+
+    def __init__(self, server: SlurmServer, *, gated: bool = False) -> None:
+        super().__init__(server)
+        self.world = SlurmWorld(
+            Setup(
+                nodes=[NodeSpec(name=name, gres="gpu:2") for name in NAMES],
+                partitions=PARTITIONS,
+                generation="26.05" if server.version == "26.05" else "24.11",
+                cluster="testbed",
+                epoch_s=time.time() - 100,
+                knobs=Knobs(
+                    kill_wait_s=server.conf.kill_wait_s,
+                    backfill_every_s=600,
+                    prolog_slurmctld=gated,
+                    epilog_slurmctld=gated,
+                ),
+            ),
+            now_s=100.0,
+        )
+        self.serve(self.world)
+        self._closed = self._fails = False
+        self._at_gate: list[int] = []
+        self._told: list[tuple[int, str]] = []
+
+    def rest(self, step: Rest) -> tuple[int, str, bytes]:
+        answer = super().rest(step)
+        self._play()
+        return answer
+
+    def act(self, act: Act) -> Json:
+        world = self.world
+        acts: Mapping[str, Callable[[str], Json]] = {
+            "wait": lambda on: self._later(float(on)),
+            "until": self._until_states,
+            "calm": lambda _: self._later(5),
+            "flags": lambda _: flags(self),
+            "suspend": lambda on: world.suspend_job(self._job(on), now_s=self._now_s),
+            "resume": lambda on: world.resume_job(self._job(on), now_s=self._now_s),
+            "requeue": lambda on: world.requeue_job(self._job(on), now_s=self._now_s),
+            "close gate": lambda _: self._gate(closed=True),
+            "open gate": lambda _: self._gate(closed=False),
+            "fail gate": lambda _: self._fail(),
+            "ended": lambda _: self._ended(),
+        }
+        gave = acts[act.what](act.on) if act.what in acts else super().act(act)
+        self._play()
+        return None if act.what in ("suspend", "resume", "requeue") else gave
+
+    def _job(self, on: str) -> int:
+        return self.first + int(on)
+
+    def _later(self, seconds: float = 4.0) -> None:
+        until_s = self._now_s + seconds
+        while self._now_s < until_s:
+            super()._later(min(0.1, until_s - self._now_s))
+            self._play()
+
+    def _until_states(self, wanted: str) -> None:
+        for _ in range(450):
+            if states_are(self, wanted):
+                return
+            self._later(0.1)
+        raise AssertionError(f"never {wanted}: {flags(self)}")
+
+    def _fail(self) -> None:
+        self._fails = True
+
+    def _gate(self, *, closed: bool) -> None:
+        self._closed = closed
+        self._play()
+        if not closed:
+            self._later(0.5)
+            self._fails = False
+
+    def _play(self) -> None:
+        for call in self.world.take_calls():
+            if call.kind == "gate":
+                self._at_gate.append(call.job.job_id)
+            elif call.kind == "ended":
+                self._told.append((call.job.job_id, ",".join(call.job.nodes)))
+        while self._at_gate and not self._closed:
+            job_id = self._at_gate.pop(0)
+            self.world.release_gate(job_id, now_s=self._now_s, passes=not self._fails)
+
+    def _ended(self) -> Json:
+        told, self._told = self._told, []
+        return sorted([job_id - self.first, on] for job_id, on in told if job_id >= self.first)
+
+
+def placed(step: Step, first: int) -> Step:
+    """With real ids for `@0`."""
+    if isinstance(step, Act):
+        return step
+
+    def number(match: re.Match[str]) -> str:
+        return str(first + int(match[1]))
+
+    body = (
+        None if step.body is None else json.loads(re.sub(r"@(\d+)", number, json.dumps(step.body)))
+    )
+    return Rest(
+        step.method,
+        re.sub(r"@(\d+)", number, step.path),
+        body,
+        who=step.who,
+        version=step.version,
+    )
+
+
+def counted(side: Side, name: str) -> str:
+    """An id, or the id of a task, from the first one of the scenario."""
+    number, _, task = name.partition("_")
+    if int(number) > 90_000:
+        return name
+    return f"{int(number) - side.first}" + (f"_{task}" if task else "")
+
+
+def states_of(side: Side) -> Mapping[str, Sequence[str]]:
+    """Of this scenario's jobs, as /jobs/state/ names them."""
+    rows = json.loads(side.rest(get("jobs/state/"))[2])["jobs"]
+    ours = [row for row in rows if int(row["job_id"].partition("_")[0]) >= side.first]
+    return {counted(side, row["job_id"]): row["state"] for row in ours}
+
+
+def states_are(side: Side, wanted: str) -> bool:
+    """`0=RUNNING 1=PENDING`: without passing flags."""
+    states = states_of(side)
+    pairs = (each.split("=") for each in wanted.split())
+    return all(set(states.get(name, ())) - _PASSING == {state} for name, state in pairs)
+
+
+def flags(side: Side) -> Json:
+    """States with everything, and those of nodes."""
+    nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
+    return [
+        dict(states_of(side)),
+        {node["name"]: sorted(set(node["state"]) - {"NOT_RESPONDING"}) for node in nodes},
+    ]
+
+
+def shown(side: Side, after: Step) -> Json:
+    """All jobs of this scenario and all nodes."""
+    settled = isinstance(after, Act)
+    states = {name: sorted(set(state) - _PASSING) for name, state in states_of(side).items()}
+    jobs = {}
+    for name in sorted({name.partition("_")[0] for name in states}, key=int):
+        rows = json.loads(side.rest(get(f"job/{int(name) + side.first}"))[2])["jobs"]
+        for row in rows:
+            plain = _plain(side, row)
+            if not settled and plain["state_reason"] in ("None", "Priority", "Resources"):
+                del plain["state_reason"]  # until somebody looks at it again
+            jobs[row["job_id"] - side.first] = plain
+    nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
+    return [
+        states,
+        {str(key): jobs[key] for key in sorted(jobs)},
+        {n["name"]: _node(n) for n in nodes},
+    ]
+
+
+def _node(node: Json) -> Json:
+    state = sorted(set(node["state"]) - {"NOT_RESPONDING", "COMPLETING"})
+    return [state, node["gres_used"], node["alloc_cpus"], node["alloc_memory"]]
+
+
+def _plain(side: Side, row: Json) -> Json:
+    plain = {field: row[field] for field in _SHOWN}
+    plain["state"] = sorted(set(row["job_state"]) - _PASSING)
+    array = row["array_job_id"]["number"]
+    plain["array"] = array and array - side.first
+    plain["external"] = "EXTERNAL_JOB" in row["flags"]
+    plain["pushed"] = row["preempt_time"]["number"] > 0
+    plain["gres"] = [re.sub(r"\(.*?\)", "", each) for each in row["gres_detail"]]
+    if plain["state"] == ["FAILED"]:
+        del plain["cpus"]  # a guess of the real one
+    plain["exit"] = row["exit_code"]["return_code"]["number"]
+    return plain
+
+
+def given(side: Side, status: int, body: bytes) -> Json:
+    """An answer to a write, or to a read of a job."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return [status, body.decode()]
+    kept = {name: answer.get(name) for name in ("errors", "warnings", "results")}
+    kept["job"] = answer["job_id"] - side.first if "job_id" in answer else None
+    kept["status"] = [_failure(side, one) for one in answer.get("status") or ()]
+    return [status, kept]
+
+
+def _failure(side: Side, one: Json) -> Json:
+    known = one["job_id"]["set"]
+    return [one["error"], counted(side, one["step_id"]), known]
+
+
+def play(side: Side, steps: Sequence[Step]) -> list[Json]:
+    """What each step gave, and how jobs and nodes were after it."""
+    trace: list[Json] = []
+    for step in steps:
+        real = placed(step, side.first)
+        if isinstance(real, Act):
+            gave = side.act(real)
+        else:
+            status, _, body = side.rest(real)
+            gave = given(side, status, body)
+        trace.append([repr(step)[:200], gave, None if is_racing(step) else shown(side, step)])
+    return trace
+
+
+def is_racing(step: Step) -> bool:
+    """After it the real one may do more at any moment: jobs are looked at after the next step."""
+    if isinstance(step, Act):
+        return step.what == "requeue"
+    return step.path == "job/submit" or step.method == "DELETE" or step.path.startswith("node/")
+
+
+def begin(side: Side) -> None:
+    """No jobs, idle nodes, and ids counted from the next one."""
+    for name in states_of(side):
+        side.rest(Rest("DELETE", f"job/{int(name.partition('_')[0]) + side.first}"))
+    for node in json.loads(side.rest(get("nodes/"))[2])["nodes"]:
+        if "DRAIN" in node["state"]:
+            side.rest(base.post(node["name"], state=["UNDRAIN"]))
+    side.act(Act("calm"))
+    body = {"script": "#!/bin/sh\n", "job": {**PLACE, "name": "probe", "hold": True}}
+    probe = json.loads(side.rest(Rest("POST", "job/submit", body))[2])["job_id"]
+    side.rest(Rest("DELETE", f"job/{probe}"))
+    side.first = probe + 1
+
+
+def is_calm(side: Side) -> bool:
+    """Nothing runs or ends anywhere."""
+    nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
+    return all(node["state"] == ["IDLE"] for node in nodes)

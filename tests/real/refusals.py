@@ -1,0 +1,240 @@
+"""Errors that slurmrestd gives in place of a job, and how each is brought about on a real Slurm.
+
+`test_pending.py` plays them and reads the numbers back; docs/pending.md calls seen what stands
+here, because that test shows it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.real.slurm_jobs import (
+    ALICE,
+    BOTH,
+    EXTRA_LINES,
+    NEW,
+    OLD,
+    SLEEP,
+    Fields,
+    Jobs,
+    described,
+    number,
+    versions_by,
+)
+from tests.real.testbed import RestError
+from tests.real.testbed.rest import Rest
+
+Asked = Iterable[tuple[int, Callable[[], Any]]]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What is asked, and the number that Slurm answers.
+
+    One with `path` is a call of its own, with the fields as its body.
+    """
+
+    number: int
+    what: str
+    fields: Fields
+    versions: tuple[str, ...] = BOTH
+    kind: str = "submit"
+    path: str = ""
+
+    def play(self, jobs: Jobs) -> None:
+        """RestError, as it should be."""
+        if self.path:
+            jobs.call(self.kind, self.path, self.fields)
+        elif self.kind == "allocate":
+            jobs.allocate(**self.fields)
+        else:
+            jobs.submit(**self.fields)
+
+
+def _at_once(number: int, what: str, **fields: Any) -> Refusal:
+    return Refusal(number, f"at once: {what}", fields, kind="allocate")
+
+
+def _cancel(number: int, what: str, *ids: str) -> Refusal:
+    return Refusal(number, f"cancel: {what}", {"jobs": ids}, kind="DELETE", path="jobs/")
+
+
+_LARGE = number(10**6)
+SUBMISSIONS = (
+    Refusal(2000, "a partition that is none", {"partition": "nope"}),
+    Refusal(2002, "a partition that wants a reservation", {"partition": "reserved"}),
+    Refusal(2006, "0 nodes", {"nodes": "0"}),
+    Refusal(2010, "a user that cannot be", {"user_id": "4294967294", "group_id": "1"}, NEW),
+    Refusal(2165, "a user that cannot be", {"user_id": "4294967294", "group_id": "1"}, OLD),
+    Refusal(2012, "a name of 1,025 characters", {"name": "x" * 1025}),
+    Refusal(2014, "too much memory", {"memory_per_node": _LARGE}),
+    Refusal(2014, "too many GPUs", {"tres_per_node": "gres/gpu:99"}),
+    Refusal(2014, "GPUs of a type that is none", {"tres_per_node": "gres/gpu:h100:1"}),
+    Refusal(2014, "a node of another partition", {"partition": "one", "required_nodes": ["n2"]}),
+    Refusal(2014, "all nodes excluded", {"excluded_nodes": ["n[1-3]"]}),
+    Refusal(2014, "too many CPUs for its partition", {"partition": "tight", "cpus_per_task": 8}),
+    Refusal(2014, "too many nodes", {"nodes": "99"}, OLD),
+    Refusal(2014, "too many CPUs", {"cpus_per_task": 999}, OLD),
+    Refusal(2018, "a required node that is none", {"required_nodes": ["nope"]}),
+    Refusal(2018, "an excluded node that is none", {"excluded_nodes": ["nope"]}),
+    Refusal(2019, "no environment", {"environment": []}, OLD),
+    Refusal(2127, "no environment", {"environment": []}, NEW),
+    Refusal(2029, "a feature that is none", {"constraints": "nope"}),
+    Refusal(2029, "half an expression", {"constraints": "[a&"}),
+    Refusal(2038, "after a job that is none", {"dependency": "afterok:99999"}),
+    Refusal(2048, "a licence that is none", {"licenses": "nope:1"}),
+    Refusal(2048, "more licences than there are", {"licenses": "matlab:5"}),
+    Refusal(2051, "a deadline before its end", {"deadline": 1}),
+    Refusal(2053, "a reservation that is none", {"reservation": "nope"}),
+    Refusal(2063, "no working directory", {"current_working_directory": ""}),
+    Refusal(2070, "a drained partition", {"partition": "drained"}),
+    Refusal(2070, "an inactive partition", {"partition": "inactive"}),
+    Refusal(2072, "a generic resource that is none", {"tres_per_node": "gres/foo:1"}),
+    Refusal(2081, "too large an array", {"array": "0-99"}),
+    Refusal(2112, "X11", {"x11": ["FORWARD_ALL_NODES"]}),
+    Refusal(2114, "features of the first node alone", {"batch_features": "nope"}),
+    Refusal(2115, "a resource that is none", {"tres_per_node": "gpu:2"}),
+    Refusal(2123, "a nice value out of bounds", {"nice": 2**31 - 1}),
+    Refusal(2124, "a least time over its limit", {"time_minimum": number(100)}),
+    Refusal(2133, "a preferred feature that is none", {"prefer": "nope"}),
+    Refusal(2164, "a group name that is none", {"group_id": "nope"}, NEW),
+    Refusal(2166, "a user name that is none", {"user_id": "nope", "group_id": "1"}),
+    Refusal(2189, "a job without process, but a script", {"flags": ["EXTERNAL_JOB"]}, NEW),
+    Refusal(9000, "no script", {"script": ""}),
+    Refusal(9202, "a number of nodes that is none", {"nodes": "abc"}),
+    Refusal(9207, "a flag that is none", {"flags": ["NOPE"]}),
+)
+OTHER_CALLS = (
+    _at_once(2014, "too much memory", memory_per_node=_LARGE),
+    _at_once(2038, "held", hold=True),
+    _at_once(2101, "a partition that is down", partition="off"),
+    Refusal(2015, "at once: too many nodes", {"nodes": "9"}, NEW, "allocate"),
+    Refusal(2014, "at once: too many nodes", {"nodes": "9"}, OLD, "allocate"),
+    Refusal(2017, "update: a job that is none", {"name": "x"}, kind="POST", path="job/99999"),
+    _cancel(2136, "an empty id", ""),
+    _cancel(2137, "an id that is no number", "x"),
+    _cancel(2138, "a negative id", "-1"),
+    _cancel(2144, "a task that is no number", "3_x"),
+    Refusal(2173, "cancel: no job at all", {}, kind="DELETE", path="jobs/"),
+    Refusal(9209, "submit: no object", {"job": 5}, kind="POST", path="job/submit"),
+)
+REFUSALS = (*SUBMISSIONS, *OTHER_CALLS)
+
+
+@dataclass(frozen=True)
+class Denial:
+    """`play` gives calls, each with the number that it is to be answered."""
+
+    numbers: tuple[int, ...]
+    play: Callable[[Jobs], Asked]
+    versions: tuple[str, ...] = BOTH
+
+
+DENIALS: list[Denial] = []
+
+
+def _denial(
+    *numbers: int, versions: tuple[str, ...] = BOTH
+) -> Callable[[Callable[[Jobs], Asked]], None]:
+    return lambda play: DENIALS.append(Denial(numbers, play, versions))
+
+
+@_denial(2013, 2016)
+def nodes_in_use(jobs: Jobs) -> Asked:
+    jobs.allocate(nodes="3", tasks=3, shared=["none"])
+    yield 2016, lambda: jobs.allocate(nodes="1")
+    jobs.submit(nodes="3")
+    yield 2013, lambda: jobs.allocate(nodes="3")
+
+
+@_denial(2068)
+def required_node_drained(jobs: Jobs) -> Asked:
+    jobs.slurm.scontrol("update", "nodename=n3", "state=drain", "reason=x")
+    yield 2068, lambda: jobs.allocate(required_nodes=["n3"])
+
+
+@_denial(2052)
+def reservation_of_others(jobs: Jobs) -> Asked:
+    jobs.reserve("others", "StartTime=now", "Nodes=n2", "Users=daemon")
+    yield 2052, lambda: jobs.submit(reservation="others", **ALICE)
+
+
+@_denial(2010, 2038, 2042, 2071, 2084)
+def updates(jobs: Jobs) -> Asked:
+    one, ended = jobs.submit(hold=True), jobs.submit(script="#!/bin/sh\nexit 0\n")
+    two = jobs.submit(hold=True, dependency=f"afterok:{one}")
+    yield 2010, lambda: jobs.update(one, user_id="1001")
+    yield 2038, lambda: jobs.update(one, dependency=f"afterok:{one}")
+    yield 2071, lambda: jobs.update(one, dependency=f"afterok:{two}")
+    jobs.update(one, hold=True)
+    yield 2042, lambda: jobs.update(one, priority=number(7))
+    jobs.until(lambda: jobs.ended(ended), "a job has ended")
+    yield 2084, lambda: jobs.update(ended, name="x")
+
+
+@_denial(1007, 2002)
+def tokens(jobs: Jobs) -> Asked:
+    slurm = jobs.slurm
+
+    def as_user(token: str, **fields: Any) -> None:
+        rest = Rest(slurm.url, headers={"X-SLURM-USER-TOKEN": token})
+        rest.call("POST", slurm.path("job/submit"), {"script": SLEEP, **described(fields)})
+
+    yield 1007, lambda: as_user("no.token.atall")
+    yield 2002, lambda: as_user(slurm.token(user="daemon"), admin_comment="x")
+
+
+@_denial(2003, 2005, 2006, 2015, 2044, 2051)
+def limits_enforced(jobs: Jobs) -> Asked:
+    jobs.reconfigure(*EXTRA_LINES, "EnforcePartLimits=ALL")
+    yield 2003, lambda: jobs.submit(partition="members", **ALICE)
+    yield 2005, lambda: jobs.submit(cpus_per_task=999)
+    yield 2005, lambda: jobs.submit(nodes="99")
+    yield 2006, lambda: jobs.submit(partition="small", nodes="2")
+    yield 2015, lambda: jobs.submit(partition="root", **ALICE)
+    yield 2044, lambda: jobs.submit(partition="tight", memory_per_node=number(2000))
+    yield 2051, lambda: jobs.submit(partition="short", time_limit=number(60))
+
+
+@_denial(2125)
+def deferred(jobs: Jobs) -> Asked:
+    jobs.reconfigure("SchedulerParameters=defer")
+    yield 2125, jobs.allocate
+
+
+@_denial(11, versions=OLD)
+def too_many_jobs_for_24_11(jobs: Jobs) -> Asked:
+    """It has a number of its own for this, and answers EAGAIN."""
+    yield from _too_many(jobs, 11)
+
+
+@_denial(2007, versions=NEW)
+def too_many_jobs(jobs: Jobs) -> Asked:
+    yield from _too_many(jobs, 2007)
+
+
+def _too_many(jobs: Jobs, number: int) -> Asked:
+    jobs.reconfigure("MaxJobCount=2")
+    for _ in range(2):
+        try:
+            jobs.submit(hold=True)
+        except RestError:
+            break
+    yield number, lambda: jobs.submit(hold=True)
+
+
+@_denial(1800)
+def controller_down(jobs: Jobs) -> Asked:
+    """Answered after 9 or 10 seconds."""
+    jobs.slurm.stop_slurmctld()
+    yield 1800, jobs.submit
+
+
+def seen_errors() -> Mapping[int, frozenset[str]]:
+    """Error number → the versions where it was read."""
+
+    def pairs() -> Iterator[tuple[int, tuple[str, ...]]]:
+        yield from ((one.number, one.versions) for one in REFUSALS)
+        yield from ((number, one.versions) for one in DENIALS for number in one.numbers)
+
+    return versions_by(pairs())

@@ -1,0 +1,133 @@
+"""A Slurm with many partitions, and jobs on it made through its slurmrestd."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tests.real.testbed import SlurmConf, SlurmServer
+from tests.real.testbed.sandbox import wait_until
+
+BOTH = ("24.11", "26.05")
+NEW, OLD = ("26.05",), ("24.11",)
+EXTRA_LINES = (
+    "Licenses=matlab:1",
+    "SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1",
+    "MaxArraySize=10",
+)
+CONF = SlurmConf(
+    slurmds=3,
+    gpus=2,
+    partitions=(
+        "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+        "PartitionName=short Nodes=ALL MaxTime=5 State=UP",
+        "PartitionName=small Nodes=ALL MaxNodes=1 State=UP",
+        "PartitionName=tight Nodes=ALL MaxMemPerNode=1000 MaxCPUsPerNode=4 State=UP",
+        "PartitionName=one Nodes=n1 State=UP",
+        "PartitionName=two Nodes=n2 State=UP",
+        "PartitionName=off Nodes=ALL State=DOWN",
+        "PartitionName=drained Nodes=ALL State=DRAIN",
+        "PartitionName=inactive Nodes=ALL State=INACTIVE",
+        "PartitionName=members Nodes=ALL AllowGroups=games State=UP",
+        "PartitionName=reserved Nodes=ALL ReqResv=YES State=UP",
+        "PartitionName=root Nodes=ALL RootOnly=YES State=UP",
+    ),
+    extra_lines=EXTRA_LINES,
+)
+ALICE: Mapping[str, Any] = {"user_id": "1001", "group_id": "1001"}
+"""A user whom Slurm's host does not know."""
+SLEEP = "#!/bin/sh\nexec sleep 600\n"
+Fields = Mapping[str, Any]
+Key = TypeVar("Key")
+
+
+def number(value: int) -> Fields:
+    """A number as v0.0.42 and later want it."""
+    return {"set": True, "number": value}
+
+
+class Jobs:
+    """Makes jobs on one Slurm through its slurmrestd, and reads why they wait."""
+
+    def __init__(self, slurm: SlurmServer) -> None:
+        self.slurm = slurm
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        return self.slurm.rest.call(method, self.slurm.path(path), body)
+
+    def submit(self, *, script: str = SLEEP, **fields: Any) -> int:
+        """The id of a new job. RestError where Slurm refuses it."""
+        return int(
+            self.call("POST", "job/submit", {"script": script, **described(fields)})["job_id"]
+        )
+
+    def allocate(self, **fields: Any) -> int:
+        """The id of a job that runs at once. RestError where it cannot."""
+        body = described({"immediate": True, **fields})
+        return int(self.call("POST", "job/allocate", body)["job_id"])
+
+    def update(self, job: int, **fields: Any) -> None:
+        self.call("POST", f"job/{job}", fields)
+
+    def cancel_all(self) -> None:
+        known = self.call("GET", "jobs/state/")["jobs"]
+        # A started task of an array is spelled <its own id>_<task>, which no cancel finds.
+        ids = {job["job_id"].partition("_")[0] for job in known if _lives(job["state"])}
+        if ids:
+            self.call("DELETE", "jobs/", {"jobs": sorted(ids)})
+        self.until(lambda: not self.nodes_in_use(), "all nodes free")
+
+    def nodes_in_use(self) -> bool:
+        states = self.slurm.states().values()
+        return any({"ALLOCATED", "MIXED", "COMPLETING"} & set(state) for state in states)
+
+    def reasons(self, job: int) -> set[str]:
+        """state_reason of the job, or of each task of an array."""
+        return {one["state_reason"] for one in self.call("GET", f"job/{job}")["jobs"]}
+
+    def until_it_waits(self, job: int, reason: str) -> None:
+        self.until(lambda: reason in self.reasons(job), f"job {job} with reason {reason}")
+
+    def runs(self, job: int) -> bool:
+        return self._is(job, "RUNNING")
+
+    def ended(self, job: int) -> bool:
+        return self._is(job, "FAILED", "CANCELLED", "COMPLETED")
+
+    def _is(self, job: int, *states: str) -> bool:
+        return bool(set(states) & set(self.call("GET", f"job/{job}")["jobs"][0]["job_state"]))
+
+    def until(self, claim: Callable[[], bool], what: str) -> None:
+        wait_until(claim, what, deadline_s=20)
+
+    def running(self, **fields: Any) -> int:
+        """The id of a job that runs."""
+        job = self.submit(**fields)
+        self.until(lambda: self.runs(job), f"job {job} runs")
+        return job
+
+    def reserve(self, name: str, *what: str) -> None:
+        """A reservation of an hour."""
+        argv = ("create", "reservation", f"ReservationName={name}", "Duration=60", *what)
+        self.slurm.scontrol(*argv)
+
+    def reconfigure(self, *lines: str) -> None:
+        """The same partitions, with these lines in place of EXTRA_LINES."""
+        self.slurm.reconfigure(replace(CONF, extra_lines=lines))
+
+
+def _lives(state: Sequence[str]) -> bool:
+    return bool({"PENDING", "RUNNING"} & set(state))
+
+
+def described(fields: Fields) -> Fields:
+    """What both ways to make a job want, and these fields."""
+    asked = {"environment": ["A=b"], "name": "w", "time_limit": number(3), **fields}
+    return {"job": {"current_working_directory": "/tmp", **asked}}
+
+
+def versions_by(pairs: Iterable[tuple[Key, tuple[str, ...]]]) -> dict[Key, frozenset[str]]:
+    """Each key with all versions that stand beside it."""
+    found: dict[Key, frozenset[str]] = {}
+    for key, versions in pairs:
+        found[key] = found.get(key, frozenset()) | set(versions)
+    return found

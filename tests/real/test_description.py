@@ -1,0 +1,363 @@
+"""What a Pod asks for, read back from real jobs: every annotation, every version of slurmrestd."""
+
+import errno
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.actions import JobDescription, SubmitJob, UpdateJob
+from sunk_sync.configuration import Configuration
+from sunk_sync.description import can_update, describe, digest
+from sunk_sync.facts import Pod
+from sunk_sync.identity import Identity, read_identity
+from sunk_sync.names import JOB_SETTINGS
+from sunk_sync.slurm.job_body import ABILITIES, identity_body, refusal, submit_body, update_body
+from sunk_sync.workload import PodSpec
+from tests.real.conftest import require
+from tests.real.testbed import SlurmConf, SlurmServer
+from tests.real.testbed.rest import RestError
+
+pytestmark = pytest.mark.real
+
+SERVED = {
+    "26.05": ("v0.0.42", "v0.0.43", "v0.0.44", "v0.0.45"),
+    "24.11": ("v0.0.40", "v0.0.41", "v0.0.42"),
+}
+CONFIGURATION = Configuration(gres_map=(("nvidia.com/gpu", "gpu"),))
+IDENTITY = Identity("c1", "s", work="w", pods=("team/p/uid",))
+NAME = "k8s/team/p/01234567"
+SCRIPT = "#!/bin/sh\nsleep 600\n"
+NO_ROOM = (2013, 2014, 2015, 2016, 2068)
+Job = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedGpus(SlurmConf):
+    """Four a100 on each node."""
+
+    slurmds: int = 4
+    gpus: int = 4
+    partitions: tuple[str, ...] = (
+        "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+        "PartitionName=spare Nodes=ALL MaxTime=INFINITE State=UP",
+    )
+
+    def slurm_conf(self, version: str, *, slurmctld_port: int, slurmd_ports: list[int]) -> str:
+        text = super().slurm_conf(version, slurmctld_port=slurmctld_port, slurmd_ports=slurmd_ports)
+        return text.replace("Gres=gpu:4", "Gres=gpu:a100:4 Feature=ib,slow")
+
+    def gres_conf(self) -> str:
+        return super().gres_conf().replace("Name=gpu", "Name=gpu Type=a100")
+
+
+@pytest.fixture(scope="module", params=SERVED)
+def server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
+    require(slurm=request.param)
+    with SlurmServer(request.param, TypedGpus()) as server:
+        server.scontrol(
+            "create", "reservation", "reservationname=test", "starttime=now", "duration=60",
+            "nodes=n4", "users=root",
+        )  # fmt: skip
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def no_jobs(server: SlurmServer) -> Iterator[None]:
+    yield
+    server.rest.call("DELETE", server.path("jobs/"), {"job_name": NAME})
+
+
+def pod(**annotations: str) -> Pod:
+    return asking(0, **annotations)
+
+
+def asking(gpus: int, /, **annotations: str) -> Pod:
+    """1.5 CPUs, 700 MiB and so many GPUs."""
+    requests = {"cpu": 1500, "memory": 700 << 20, "nvidia.com/gpu": gpus}
+    settings = {key.replace("_", "-"): value for key, value in annotations.items()}
+    return Pod(
+        namespace="team",
+        name="p",
+        uid="uid",
+        spec=PodSpec(requests=tuple(requests.items()), grace_s=5),
+        settings=tuple(sorted(settings.items())),
+    )
+
+
+def described(*pods: Pod) -> JobDescription:
+    description = describe(pods, CONFIGURATION)
+    assert isinstance(description, JobDescription)
+    return description
+
+
+def wish(*pods: Pod, **fields: Any) -> SubmitJob:
+    given = {"name": NAME, "identity": IDENTITY, "description": described(*pods), **fields}
+    return SubmitJob(**given)
+
+
+def submit(server: SlurmServer, action: SubmitJob, version: str = "") -> int:
+    """Job id; no error and no warning."""
+    version = version or server.api_version
+    assert refusal(action, version) == ""
+    path = "job/allocate" if action.kind == "allocation" else "job/submit"
+    body = json.loads(submit_body(action, script=SCRIPT, environment=["A=b"]))
+    answer = server.rest.call("POST", f"/slurm/{version}/{path}", body)
+    assert answer["errors"] == []
+    assert [one for one in answer["warnings"] if "held state" not in one["description"]] == []
+    return int(answer["job_id"])
+
+
+def allocate(server: SlurmServer, description: JobDescription) -> int:
+    """Job id; waits until the jobs of the test before have left their nodes."""
+    action = wish(pod(), description=description, kind="allocation")
+    for _ in range(200):
+        try:
+            return submit(server, action)
+        except RestError as error:
+            if error.body["errors"][0]["error_number"] not in NO_ROOM:
+                raise
+            time.sleep(0.1)
+    raise TimeoutError
+
+
+def read(server: SlurmServer, job_id: int) -> Job:
+    (job,) = server.rest.call("GET", server.path(f"job/{job_id}"))["jobs"]
+    assert isinstance(job, dict)
+    return job
+
+
+def number(field: str) -> Callable[[Job], object]:
+    return lambda job: job[field]["number"] if job[field]["set"] else None
+
+
+def text(field: str) -> Callable[[Job], object]:
+    return lambda job: job[field]
+
+
+READ_BACK: list[tuple[str, str, Callable[[Job], object], object]] = [
+    ("account", "root", text("account"), "root"),
+    ("comment", "A Kubernetes job,\n\"ä'\\", text("comment"), "A Kubernetes job,\n\"ä'\\"),
+    ("comment", "é" * 512, text("comment"), "é" * 512),
+    ("constraints", "ib&slow", text("features"), "ib&slow"),
+    ("current-working-dir", "/path/to use", text("current_working_directory"), "/path/to use"),
+    ("excluded-nodes", "n1,n2", text("excluded_nodes"), "n[1-2]"),
+    ("excluded-nodes", "n[2-3]", text("excluded_nodes"), "n[2-3]"),
+    ("group-id", "1002", text("group_id"), 1002),
+    ("partition", "spare", text("partition"), "spare"),
+    ("partition", "spare,main", text("partition"), "spare,main"),
+    ("prefer", "slow", text("prefer"), "slow"),
+    ("priority", "100", number("priority"), 100),
+    ("priority", "0", number("priority"), 0),
+    ("priority", "4294967293", number("priority"), 4294967293),
+    ("qos", "normal", text("qos"), "normal"),
+    ("required-nodes", "n2", text("required_nodes"), "n2"),
+    ("required-nodes", "n3,n1", text("required_nodes"), "n[1,3]"),
+    ("reservation", "test", text("resv_name"), "test"),
+    ("timeout", "123", number("time_limit"), 123),
+    ("timeout", "1-00:00:00", number("time_limit"), 1440),
+    ("timeout", "52560000", number("time_limit"), 52560000),
+    ("user-id", "1001", text("user_id"), 1001),
+    ("user-id", "1001", text("group_id"), 1001),
+    ("user-id", "2147483646", text("user_id"), 2147483646),
+]
+
+
+def test_every_annotation_is_read_back_somewhere() -> None:
+    assert {row[0] for row in READ_BACK} | {"exclusive"} == set(JOB_SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "given", "look", "value"), READ_BACK)
+def test_P4_P5_an_annotation_reaches_its_field(
+    server: SlurmServer, name: str, given: str, look: Callable[[Job], object], *, value: object
+) -> None:
+    """By every version of the data parser that the server speaks."""
+    for version in SERVED[server.version]:
+        job_id = submit(server, wish(pod(**{name: given})), version)
+        assert look(read(server, job_id)) == value, version
+
+
+@pytest.mark.parametrize(
+    ("word", "shown_24", "shown_26"),
+    [
+        ("none", "OverSubscribe=NO", "OverSubscribe=NO Exclusive=NODE"),
+        ("true", "OverSubscribe=NO", "OverSubscribe=NO Exclusive=NODE"),
+        ("ok", "OverSubscribe=YES", "OverSubscribe=YES Exclusive=NO"),
+        ("user", "OverSubscribe=USER", "OverSubscribe=NO Exclusive=USER"),
+        ("mcs", "OverSubscribe=MCS", "OverSubscribe=NO Exclusive=MCS"),
+        ("topo", "OverSubscribe=TOPO", "OverSubscribe=NO Exclusive=TOPO"),
+        ("false", "OverSubscribe=OK", "OverSubscribe=NO Exclusive=NO"),
+        ("", "OverSubscribe=OK", "OverSubscribe=NO Exclusive=NO"),
+    ],
+)
+def test_P4_exclusive_is_what_slurm_calls_so(
+    server: SlurmServer, word: str, shown_24: str, shown_26: str
+) -> None:
+    """v0.0.45 does not tell it, scontrol does; v0.0.40 has no topo and says so beforehand."""
+    for version in SERVED[server.version]:
+        action = wish(pod(exclusive=word))
+        if refusal(action, version):
+            assert (word, version) == ("topo", "v0.0.40")
+            continue
+        told = server.scontrol("show", "job", str(submit(server, action, version)))
+        assert (shown_24 if server.version == "24.11" else shown_26) + " Contiguous" in told
+
+
+def test_P6_the_shape_reaches_slurm(server: SlurmServer) -> None:
+    """Whole CPUs, MiB and GPUs of a type, on each node."""
+    typed = replace(described(asking(2)), gres=(("gpu:a100", 2),), slurm_nodes=2)
+    for version in SERVED[server.version]:
+        for description in (described(asking(2), asking(2)), typed):
+            job = read(server, submit(server, wish(pod(), description=description), version))
+            assert number("node_count")(job) == number("tasks")(job) == 2
+            assert (number("cpus_per_task")(job), number("memory_per_node")(job)) == (2, 700)
+            assert job["tres_per_node"] == f"gres/{description.gres[0][0]}:2"
+            assert (job["requeue"], job["extra"], job["name"]) == (False, "", NAME)
+            assert read_identity(job["admin_comment"]) == IDENTITY
+
+
+def test_P6_a_gang_gets_so_much_on_each_node(server: SlurmServer) -> None:
+    """Three nodes, and on each what its largest member asks for."""
+    description = described(asking(1), asking(4), asking(2))
+    job = read(server, allocate(server, description))
+    assert (job["job_state"], job["nodes"]) == (["RUNNING"], "n[1-3]")
+    assert job["tres_alloc_str"].startswith("cpu=6,mem=2100M,node=3")
+    assert [one.partition("(")[0] for one in job["gres_detail"]] == ["gpu:a100:4"] * 3
+
+
+def test_P7_excluded_nodes_are_the_users_and_ours(server: SlurmServer) -> None:
+    action = wish(pod(excluded_nodes="n1"), excluded=("n2", "odd name"))
+    for version in SERVED[server.version]:
+        assert read(server, submit(server, action, version))["excluded_nodes"] == "n[1-2]"
+
+
+def test_P11a_slurmrestd_allocates_for_the_tokens_user_only(server: SlurmServer) -> None:
+    """So a Pod with a user of its own must be submitted: the body would be right, the job not."""
+    allocate(server, described(pod()))
+    action = wish(pod(user_id="1001"), kind="allocation")
+    for version in SERVED[server.version]:
+        assert "token's own user" in refusal(action, version) or version == "v0.0.40"
+        if ABILITIES[version].allocate:
+            body = json.loads(submit_body(action, environment=["A=b"]))
+            answer = server.rest.call("POST", f"/slurm/{version}/job/allocate", body)
+            assert read(server, answer["job_id"])["user_id"] == 0
+            server.rest.call("DELETE", server.path(f"job/{answer['job_id']}"))
+
+
+def test_an_array_has_a_task_for_each_uid(server: SlurmServer) -> None:
+    identity = Identity("c1", "s", uids=("a", "b", "c"), digest="d")
+    for version in SERVED[server.version]:
+        job = read(server, submit(server, wish(pod(), identity=identity), version))
+        assert job["array_task_string"] == "0-2"
+        assert read_identity(job["admin_comment"]) == identity
+
+
+def test_an_external_job_needs_26(server: SlurmServer) -> None:
+    """And a version that knows the flag; 24.11 has none."""
+    for version in SERVED[server.version]:
+        action = wish(asking(1, user_id="1001"), kind="external")
+        if not refusal(action, version):
+            job = read(server, submit(server, action, version))
+            assert "EXTERNAL_JOB" in job["flags"]
+            assert job["user_id"] == 1001
+    assert ABILITIES[SERVED[server.version][-1]].external == (server.version == "26.05")
+
+
+@pytest.mark.parametrize(
+    ("name", "letters"),
+    [("comment", "x"), ("account", "x"), ("qos", "x"), ("constraints", "ib&"), ("prefer", "ib&")],
+)
+def test_P4_our_bounds_are_slurms(server: SlurmServer, name: str, letters: str) -> None:
+    """A little more than we let through is refused as too long (2012)."""
+    words = letters * (1026 // len(letters)) + "ib"
+    long = wish(pod(), description=replace(described(pod()), **{name: words}))
+    with pytest.raises(RestError) as caught:
+        submit(server, long)
+    assert caught.value.body["errors"][0]["error_number"] == 2012
+
+
+def update(server: SlurmServer, job_id: int, new: JobDescription, **fields: Any) -> None:
+    action = UpdateJob(job_id=str(job_id), name=NAME, identity=IDENTITY, description=new, **fields)
+    for body in (update_body(action), identity_body(replace(IDENTITY, digest=digest(new)))):
+        post(server, job_id, json.loads(body))
+
+
+def post(server: SlurmServer, job_id: int, body: Any) -> None:
+    """slurmctld has moments in which it updates nothing: EAGAIN, on both versions."""
+    for _ in range(100):
+        try:
+            server.rest.call("POST", server.path(f"job/{job_id}"), body)
+        except RestError as error:
+            if error.body["errors"][0]["error_number"] != errno.EAGAIN:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+@pytest.fixture
+def full(server: SlurmServer) -> None:
+    """All nodes are taken, so that jobs wait."""
+    allocate(server, replace(described(pod(), pod(), pod()), exclusive="none"))
+
+
+TEXTS: Mapping[str, str] = {
+    "comment": "c",
+    "constraints": "ib",
+    "prefer": "slow",
+    "required_nodes": "n1",
+    "excluded_nodes": "n2",
+    "reservation": "test",
+    "current_working_dir": "/w",
+}
+
+
+@pytest.mark.usefixtures("full")
+def test_P20_a_waiting_job_is_given_another_description(server: SlurmServer) -> None:
+    """Every field that we say can change does, and back."""
+    wire = ["comment", "features", "prefer", "required_nodes", "excluded_nodes", "resv_name"]
+    wire.append("current_working_directory")
+    job_id = submit(server, wish(pod(timeout="5", partition="main", priority="7")))
+    time.sleep(1.5)
+    other = described(pod(**TEXTS, timeout="9", partition="spare", priority="8"))
+    plain = described(pod(timeout="9", partition="spare", priority="8"))
+    assert can_update(digest(plain), digest(other))
+    update(server, job_id, other)
+    job = read(server, job_id)
+    assert [job[field] for field in wire] == list(TEXTS.values())
+    assert (number("time_limit")(job), job["partition"]) == (9, "spare")
+    assert number("priority")(job) == 8
+    identity = read_identity(job["admin_comment"])
+    assert identity is not None
+    assert identity.digest == digest(other)
+    update(server, job_id, plain, excluded=("n3",))
+    job = read(server, job_id)
+    assert [job[field] for field in wire] == ["", "", "", "", "n3", "", "/"]
+
+
+@pytest.mark.usefixtures("full")
+def test_P20_what_we_say_cannot_be_changed_is_not(server: SlurmServer) -> None:
+    """Slurm answers 200 to all of these: nothing but another job helps."""
+    job_id = submit(server, wish(pod(exclusive="user")))
+    for field, value in (("account", "x"), ("qos", "x"), ("group_id", "5")):
+        post(server, job_id, {field: value})
+        assert read(server, job_id)[field] in ("", 0)
+    post(server, job_id, {"shared": ["user"]})
+    assert "USER" not in server.scontrol("show", "job", str(job_id)).split("OverSub")[1][:30]
+    post(server, job_id, {"cpus_per_task": 999})
+    assert number("cpus_per_task")(read(server, job_id)) == 999
+
+
+@pytest.mark.usefixtures("full")
+def test_P20_a_refused_update_is_done_in_part(server: SlurmServer) -> None:
+    """So the digest must follow by itself."""
+    job_id = submit(server, wish(pod()))
+    with pytest.raises(RestError):
+        update(server, job_id, described(pod(comment="new", constraints="nosuch", timeout="9")))
+    job = read(server, job_id)
+    assert job["comment"] == "new"
+    assert read_identity(job["admin_comment"]) == IDENTITY

@@ -1,0 +1,206 @@
+"""P7, P28: kube-scheduler and our own judgement are asked the same, and say the same.
+
+Each Pod is pinned to one Node by a label beside its own rules, so that its fate is the verdict on
+this pair; its message speaks of all Nodes of the round.
+"""
+
+import json
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from sunk_sync.facts import Node, Observed, Pod
+from sunk_sync.fitness import Amounts, Demand, Reasons, why_none
+from sunk_sync.kube.decode import OFFERING_NODES, PODS
+from sunk_sync.workload import PodSpec
+from tests.real.conftest import require
+from tests.real.fitness_draw import NAMESPACE, PIN, Draw
+from tests.real.testbed import KubeServer, kube_objects
+from tests.real.testbed.cache import KUBE_DEFAULT
+
+pytestmark = pytest.mark.real
+
+WORLDS, TURNS = 4, 5
+PAIRS = 200
+"""Nodes of a world, and Pods of a round."""
+SETTLED_S = 60
+POD_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
+NODE_PATH = "/api/v1/nodes"
+NOW = {"gracePeriodSeconds": 0}
+PROBE = "probe"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[KubeServer]:
+    """Without controllers, who would add taints of their own."""
+    require(kube=KUBE_DEFAULT, scheduler=True)
+    flags = ["--disable-admission-plugins=TaintNodesByCondition", "--delete-collection-workers=16"]
+    with KubeServer(controllers=False, kubelet=False, apiserver_flags=flags) as server:
+        server.ensure_namespace(NAMESPACE)
+        server.start_scheduler()
+        yield server
+
+
+class Fate(NamedTuple):
+    """What became of a Pod."""
+
+    pod: Any
+    node: str
+    message: str
+
+
+def settle(server: KubeServer, count: int) -> dict[str, Fate]:
+    """Wait until the scheduler has spoken about every Pod."""
+    deadline_s = time.monotonic() + SETTLED_S
+    while time.monotonic() < deadline_s:
+        pods = server.rest.call("GET", f"{POD_PATH}?labelSelector={PIN}")["items"]
+        fates = {one["metadata"]["name"]: fate for one in pods if (fate := told(one))}
+        if len(fates) == count:
+            return fates
+        time.sleep(0.25)
+    raise AssertionError(f"{len(fates)} of {count} Pods after {SETTLED_S} s")
+
+
+def told(pod: Any) -> Fate | None:
+    if node := pod["spec"].get("nodeName"):
+        return Fate(pod, node, "")
+    for condition in pod["status"].get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return Fate(pod, "", condition["message"])
+    return None
+
+
+class World:
+    """Nodes and what stands on them."""
+
+    def __init__(self, server: KubeServer, seed: int) -> None:
+        self.server = server
+        self.draw = Draw(seed, old=server.version.startswith("1.30."))
+        self.names = [f"n{seed}-{number}" for number in range(PAIRS)]
+        residents = [pod for name in self.names for pod in self.draw.residents(name)]
+        server.create(kube_objects.node(PROBE, labels={PIN: PROBE}))
+        server.create(*map(self.draw.node, self.names))
+        server.create(*residents)
+        wire = server.rest.call("GET", NODE_PATH)["items"]
+        self.nodes = {node.name: node for node in map(node_fact, wire)}
+        self.taken = taken_by(server.rest.call("GET", POD_PATH)["items"])
+
+    def clean(self) -> None:
+        for path in (POD_PATH, NODE_PATH):
+            self.server.rest.call("DELETE", path, NOW)
+
+
+class Round:
+    """One Pod for each Node of a world."""
+
+    def __init__(self, world: World, turn: int) -> None:
+        self._world = world
+        self._names = {name: f"p{turn}-{name}" for name in world.names}
+        self._await_sight(f"{PROBE}{turn}")
+        pods = [
+            world.draw.pod(pod, pin=name, others=world.names) for name, pod in self._names.items()
+        ]
+        world.server.create(*pods)
+        self._fates = settle(world.server, PAIRS)
+
+    def _await_sight(self, probe: str) -> None:
+        """The scheduler has seen all that is there: it placed a Pod that was made last."""
+        server = self._world.server
+        server.create(
+            kube_objects.pod(probe, namespace=NAMESPACE, spec={"nodeSelector": {PIN: PROBE}})
+        )
+        deadline_s = time.monotonic() + SETTLED_S
+        while not server.pod(probe, NAMESPACE)["spec"].get("nodeName"):
+            assert time.monotonic() < deadline_s, "the scheduler does not schedule"
+            time.sleep(0.02)
+        server.delete_pod(probe, NAMESPACE, grace_s=0)
+
+    def compare(self) -> Counter[str]:
+        """How often each verdict was given."""
+        verdicts: Counter[str] = Counter()
+        for name, pod in self._names.items():
+            fate = self._fates[pod]
+            spec = spec_fact(fate.pod)
+            demand = Demand(spec)
+            unfit = {
+                node.name: demand.reasons(node, self._taken(node.name))
+                for node in self._world.nodes.values()
+            }
+            reasons = unfit[name]
+            story = self._story(name, reasons)
+            assert bool(fate.node) == (not reasons), story
+            assert agreed(fate, spec, unfit.values()), story
+            verdicts.update(shortened(reasons) or ["fits"])
+        return verdicts
+
+    def _taken(self, name: str) -> Amounts:
+        return self._world.taken.get(name, ())
+
+    def _story(self, name: str, reasons: Reasons) -> str:
+        fate = self._fates[self._names[name]]
+        theirs = fate.message or f"bound to {fate.node}"
+        spec, node = spec_fact(fate.pod), self._world.nodes[name]
+        return f"ours: {reasons}\ntheirs: {theirs}\n{spec}\n{node}\ntaken: {self._taken(name)}"
+
+    def clean(self) -> None:
+        self._world.server.rest.call("DELETE", f"{POD_PATH}?labelSelector={PIN}", NOW)
+
+
+def agreed(fate: Fate, spec: PodSpec, unfit: Iterable[Reasons]) -> bool:
+    """Whether the scheduler counted the same reasons over all Nodes."""
+    if fate.node or any(term.fields for term in spec.terms or ()):
+        return True  # Nodes ruled out by name are counted apart (1.35) or not at all (1.30).
+    if "untolerated taint(s)" in fate.message:
+        unfit = map(shortened, unfit)
+    said = fate.message.partition(". ")[0].rstrip(".")
+    return said == why_none(unfit, nodes=PAIRS + 1)
+
+
+def shortened(reasons: Reasons) -> Reasons:
+    """As Kubernetes 1.35, which does not name the taint."""
+    return tuple(re.sub(r"taint \{.*\}", "taint(s)", one) for one in reasons)
+
+
+@pytest.mark.timeout(600)
+def test_P7_P28_kube_scheduler_and_we_judge_every_pod_and_node_alike(server: KubeServer) -> None:
+    """4,000 pairs; and every reason was given often enough to have been tested."""
+    verdicts: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world = World(server, seed)
+        for turn in range(TURNS):
+            one = Round(world, turn)
+            verdicts += one.compare()
+            one.clean()
+        world.clean()
+    print(verdicts)
+    assert verdicts["fits"] >= PAIRS * WORLDS * TURNS // 10
+    assert len(verdicts) == 10
+    assert min(verdicts.values()) >= WORLDS * TURNS
+
+
+# --- facts from the API server's own JSON
+
+
+def node_fact(wire: Any) -> Node:
+    seen = OFFERING_NODES.object(json.dumps(wire).encode())
+    assert isinstance(seen, Observed), seen
+    assert isinstance(seen.row, Node)
+    return seen.row
+
+
+def spec_fact(wire: Any) -> PodSpec:
+    seen = PODS.object(json.dumps(wire).encode())
+    assert isinstance(seen, Observed), seen
+    assert isinstance(seen.row, Pod)
+    return seen.row.spec
+
+
+def taken_by(pods: Iterable[Any]) -> dict[str, Amounts]:
+    taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for pod in pods:
+        taken[pod["spec"]["nodeName"]].update({**dict(spec_fact(pod).requests), "pods": 1})
+    return {node: tuple(sorted(one.items())) for node, one in taken.items()}

@@ -1,0 +1,107 @@
+"""G1, G3, G4: a member of a gang is deleted in the very moment in which it is to be bound.
+
+A tap before the API server deletes it when its binding comes by, so that the server refuses it.
+"""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.conftest import check_health, require
+from tests.real.pod_bed import PodBed, pod_bed, pod_conf
+from tests.real.service import NAMESPACE, Service
+from tests.real.stage import stays
+from tests.real.tap import Tap, tapped_kubeconfig
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+
+SIZE = 3
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+
+class Ambush:
+    """Deletes one Pod when the binding of one comes by: `when` before it is passed on, or after."""
+
+    def __init__(self, bed: PodBed) -> None:
+        self.bed = bed
+        self.victim, self.at, self.when = "", "", ""
+        self.struck = threading.Event()
+
+    def set(self, victim: str, *, at: str, when: str) -> None:
+        self.victim, self.at, self.when = victim, at, when
+        self.struck.clear()
+
+    def hook(self, when: str, method: str, path: str) -> bool:
+        wanted = method == "POST" and path.endswith(f"/pods/{self.at}/binding")
+        if wanted and when == self.when and not self.struck.is_set():
+            self.struck.set()
+            self.bed.delete_pod(self.victim, grace_s=0)
+        return True
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    with pod_bed(request.param, pod_conf(SIZE)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ambush(bed: PodBed) -> Ambush:
+    return Ambush(bed)
+
+
+@pytest.fixture(scope="module")
+def service(bed: PodBed, ambush: Ambush) -> Iterator[Service]:
+    """Behind the tap; at its end nothing may have gone wrong inside it."""
+    kube = bed.bed.kube
+    with Tap(kube.url, ambush.hook, ca_file=kube.ca_file) as tap:
+        flags = {"kubeconfig": str(tapped_kubeconfig(bed.bed, tap))}
+        with bed.service(gate=False, **flags) as made:
+            yield made
+            check_health(made, since=0)
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", ["own", "another's"])
+def test_G4_a_member_gone_while_the_gang_is_bound_is_all_or_none(
+    bed: PodBed, ambush: Ambush, when: str, at: str
+) -> None:
+    """The bound ones end, the job ends once, and nothing of the gang stays placed."""
+    gang = f"g{when}{'own' if at == 'own' else 'other'}"
+    names = [f"{gang}-{number}" for number in range(SIZE)]
+    victim = names[1]
+    ambush.set(victim, at=victim if at == "own" else names[0], when=when)
+    for name in names:
+        bed.make_pod(name, gang=gang, gang_size=str(SIZE))
+    bed.until(ambush.struck.is_set, "the member is deleted")
+    bed.until(lambda: settled(bed, names), "none of the gang is placed", within_s=40)
+    assert stays(lambda: settled(bed, names), for_s=2)
+    made = [job for name in names for job in bed.placeholders(name)]
+    placed = {name: bed.host_of(name) for name in names if bed.pod(name)}
+    bed.say(f"{victim} deleted {when} {at} binding: jobs {[one['job_state'] for one in made]}")
+    bed.say(f"left of it: {placed}")
+    assert len(made) == 1
+    bed.clear()
+
+
+def settled(bed: PodBed, names: list[str]) -> bool:
+    """No member holds a host, no job of theirs lives."""
+    placed = [name for name in names if bed.host_of(name)]
+    return not placed and not any(bed.live(name) for name in names)
+
+
+@pytest.mark.usefixtures("service")
+def test_G1_undisturbed_all_are_bound(bed: PodBed, ambush: Ambush) -> None:
+    """So that the others fail for the right reason."""
+    ambush.set("", at="", when="")
+    names = [f"whole-{number}" for number in range(SIZE)]
+    for name in names:
+        bed.make_pod(name, gang="whole", gang_size=str(SIZE))
+    bed.until_bound(*names)
+    assert len({bed.host_of(name) for name in names}) == SIZE
+    assert len([job for name in names for job in bed.live(name)]) == 1
+    bed.bed.kube.delete_pod(names[0], NAMESPACE)
+    bed.until(lambda: not bed.ours() and settled(bed, names), "all end with one (G3)")

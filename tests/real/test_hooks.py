@@ -1,0 +1,533 @@
+"""The gate and the placeholder script under real slurmctld and slurmd (L6-L9, P24).
+
+The door is ours, the core behind it is the test. Every figure is printed (`-rP`).
+"""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sunk_sync.actions import AnswerGate, AnswerStop, HookAction
+from sunk_sync.facts import GateCall, JobTold, News, StopCall
+from sunk_sync.forms import Address
+from sunk_sync.hook_calls import Called
+from sunk_sync.hook_tokens import GATE, make_token, new_key
+from sunk_sync.hooks import Hooks, Rest
+from sunk_sync.placeholder import script_of
+from tests.real.conftest import require
+from tests.real.testbed import SlurmConf, SlurmServer
+from tests.real.testbed.cache import SLURM_SUITES
+from tests.real.testbed.rest import RestError
+from tests.real.testbed.sandbox import wait_until
+
+pytestmark = pytest.mark.real
+
+SCRIPTS = Path(__file__).parent.parent.parent / "deploy" / "slurm"
+KILL_WAIT_S = 4
+FOLDER = "/etc/slurm/sunk-sync"
+QUICK = ("SchedulerParameters=batch_sched_delay=0,default_queue_depth=10000",)
+GATE_LINES = (
+    f"PrologSlurmctld={FOLDER}/sunk-sync-prolog.sh",
+    f"EpilogSlurmctld={FOLDER}/sunk-sync-epilog.sh",
+)
+JOB = {
+    "current_working_directory": "/tmp",
+    "environment": ["A=b"],
+    "standard_output": "/dev/null",
+    "memory_per_node": {"set": True, "number": 100},
+    "requeue": False,
+}
+NOTHING = "#!/bin/sh\nexec sleep 60\n"
+
+
+class Door:
+    """Our door in a thread; the test is the core. Times are of the wall clock."""
+
+    def __init__(self) -> None:
+        self.key = new_key()
+        self.news: list[tuple[float, News]] = []
+        self.called: list[Called] = []
+        self.subjects: dict[str, str] = {}
+        self.not_ready = ""
+        self.requeueable = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        rest = Rest(
+            ready=lambda: self.not_ready,
+            subject=self.subjects.get,
+            requeueable=self._may_be_requeued,
+            called=self.called.append,
+        )
+        self.hooks = Hooks(self.key, self._tell, clock=time.monotonic, rest=rest)
+        self._stop = asyncio.Event()
+        self._bound: Future[str] = Future()
+        self._port = 0
+        self.open()
+
+    async def _may_be_requeued(self, _job_id: str) -> bool:
+        return self.requeueable
+
+    async def _tell(self, news: Sequence[News]) -> None:
+        self.news.extend((time.time(), one) for one in news)
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    def open(self) -> None:
+        """Listen, after `die` on the same port again."""
+        self._stop.clear()
+        self._bound = Future()
+        self._serving = asyncio.run_coroutine_threadsafe(self._serve(), self._loop)
+        self.url = f"http://{self._bound.result(10)}"
+        self._port = int(self.url.rpartition(":")[2])
+
+    async def _serve(self) -> None:
+        async with self.hooks.serve(Address("127.0.0.1", self._port)) as bound:
+            self._bound.set_result(bound)
+            await self._stop.wait()
+
+    def die(self) -> None:
+        """Every caller loses its connection, nobody listens."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._serving.result(10)
+
+    def close(self) -> None:
+        self.die()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def answer(self, *actions: HookAction) -> None:
+        self._run(self.hooks.push(actions))
+
+    def heard(self, kind: type[News], job: str, what: str = "") -> tuple[float, Any] | None:
+        """The first such word about this job, and when it came."""
+        for at, one in list(self.news):
+            its = isinstance(one, kind) and getattr(one, "job_id", "") == job
+            if its and what in ("", getattr(one, "what", "")):
+                return at, one
+        return None
+
+    def wait(
+        self, kind: type[News], job: str, what: str = "", *, deadline_s: float = 20
+    ) -> tuple[float, Any]:
+        name = f"{kind.__name__} {what} of job {job}"
+        wait_until(lambda: self.heard(kind, job, what) is not None, name, deadline_s=deadline_s)
+        found = self.heard(kind, job, what)
+        assert found is not None
+        return found
+
+    def gate_calls(self, job: str) -> list[GateCall]:
+        """Every call of this job's gate until now."""
+        return [one for _, one in self.news if isinstance(one, GateCall) and one.job_id == job]
+
+    def let_go(self, job: str) -> None:
+        """Answer the latest call of this job's gate: go, for every node."""
+        self.wait(GateCall, job)
+        call = self.gate_calls(job)[-1]
+        self.answer(*(AnswerGate(call.call, name, go=True, why="") for name in call.slurm_nodes))
+
+
+class Bed:
+    """One Slurm with our scripts installed, and the door."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.jobs: list[str] = []
+        self.door = Door()
+        self.slurm = SlurmServer(version, SlurmConf(slurmds=3, kill_wait_s=KILL_WAIT_S))
+        self.folder = self.slurm.root / FOLDER.lstrip("/")
+        self.folder.mkdir()
+        for script in SCRIPTS.glob("*.sh"):
+            shutil.copy(script, self.folder)
+        (self.folder / "token").write_text(make_token(self.door.key, GATE) + "\n")
+        (self.slurm.root / "tmp/out").mkdir()
+        (self.slurm.root / "tmp/out").chmod(0o777)
+
+    def install(self, *lines: str, **settings: str) -> None:
+        """slurm.conf with these lines, sunk-sync.conf with these settings."""
+        given = {"url": self.door.url, "token-file": f"{FOLDER}/token"} | settings
+        text = "".join(f"{name.replace('_', '-')} = {value}\n" for name, value in given.items())
+        (self.folder / "sunk-sync.conf").write_text(text)
+        conf = SlurmConf(slurmds=3, kill_wait_s=KILL_WAIT_S, extra_lines=(*QUICK, *lines))
+        self.slurm.reconfigure(conf)
+        self.slurm.wait_until_idle(deadline_s=40)
+
+    def submit(self, script: str = NOTHING, **fields: Any) -> str:
+        body = {"script": script, "job": {"name": "t", **JOB, **fields}}
+        path = self.slurm.path("job/submit")
+        job = str(self.slurm.rest.call("POST", path, body)["job_id"])
+        self.jobs.append(job)
+        return job
+
+    def cancel(self, job: str) -> None:
+        self.slurm.rest.call("DELETE", self.slurm.path(f"job/{job}"))
+
+    def job(self, job: str) -> Any:
+        return self.slurm.rest.call("GET", self.slurm.path(f"job/{job}"))["jobs"][0]
+
+    def state(self, job: str) -> set[str]:
+        return set(self.job(job)["job_state"])
+
+    def until(self, claim: Callable[[], bool], what: str, *, deadline_s: float = 20) -> float:
+        """Seconds until it was so."""
+        began = time.monotonic()
+        wait_until(claim, what, deadline_s=deadline_s)
+        return time.monotonic() - began
+
+    def out(self, name: str) -> Path:
+        return self.slurm.root / "tmp/out" / name
+
+    def stamp(self, name: str) -> str:
+        """A script that leaves the time of its start in a file, then sleeps."""
+        return f"#!/bin/sh\ndate +%s.%N >/tmp/out/{name}\nexec sleep 60\n"
+
+    def stamped(self, name: str) -> float | None:
+        text = self.out(name).read_text() if self.out(name).exists() else ""
+        return float(text) if text.endswith("\n") else None
+
+    def started(self, name: str, *, deadline_s: float = 20) -> float:
+        wait_until(lambda: self.stamped(name) is not None, f"{name} runs", deadline_s=deadline_s)
+        at = self.stamped(name)
+        assert at is not None
+        return at
+
+    def clear(self) -> None:
+        """No job lives, every node is idle."""
+        for job in self.jobs:
+            with contextlib.suppress(RestError):
+                self.cancel(job)
+        self.jobs.clear()
+        self.slurm.wait_until_idle(deadline_s=40)
+
+    def say(self, text: str) -> None:
+        print(f"{self.version}: {text}")
+
+    def close(self) -> None:
+        self.slurm.close()
+        self.door.close()
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def shared(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    require(slurm=request.param)
+    bed = Bed(request.param)
+    try:
+        yield bed
+    finally:
+        bed.close()
+
+
+@pytest.fixture
+def bed(shared: Bed) -> Iterator[Bed]:
+    yield shared
+    shared.door.not_ready, shared.door.requeueable = "", False
+    shared.clear()
+
+
+def test_L7_L8_a_job_waits_at_the_gate_until_it_is_let_go(bed: Bed) -> None:
+    """Its script does not start before; start and end of every job are news at once."""
+    bed.install(*GATE_LINES)
+    job = bed.submit(bed.stamp("held"))
+    at, call = bed.door.wait(GateCall, job)
+    assert bed.slurm.run_in_root("scontrol", "show", "hostnames", call.slurm_nodes[0])
+    assert bed.state(job) == {"RUNNING", "CONFIGURING"}
+    time.sleep(2)
+    assert bed.stamped("held") is None
+    let_go = time.time()
+    bed.door.let_go(job)
+    started = bed.started("held")
+    assert started > let_go
+    bed.say(f"let go → script runs {1000 * (started - let_go):.0f} ms")
+    allocated = bed.job(job)["start_time"]["number"]
+    assert at - allocated < 3
+    ended = time.time()
+    bed.cancel(job)
+    told, _ = bed.door.wait(JobTold, job, "ended")
+    bed.say(f"cancelled → told of the end {1000 * (told - ended):.0f} ms")
+
+
+def test_L7_how_much_the_gate_costs(bed: Bed) -> None:
+    """Allocated at once by /job/allocate: POST → call at the gate, twenty times."""
+    bed.install(*GATE_LINES)
+    took = []
+    for _ in range(20):
+        body = {"job": {"name": "t", **JOB, "immediate": True}}
+        sent = time.time()
+        answer = bed.slurm.rest.call("POST", bed.slurm.path("job/allocate"), body)
+        job = str(answer["job_id"])
+        at, _ = bed.door.wait(GateCall, job)
+        took.append(1000 * (at - sent))
+        bed.door.let_go(job)
+        bed.cancel(job)
+    took.sort()
+    bed.say(f"allocate sent → gate call: p50 {took[10]:.0f} ms, worst {took[-1]:.0f} ms")
+    assert took[10] < 500
+
+
+def test_L7_a_task_of_an_array_is_named_as_slurm_cancels_it(bed: Bed) -> None:
+    """By PrologSlurmctld, by EpilogSlurmctld."""
+    bed.install(*GATE_LINES)
+    job = bed.submit(array="0-1")
+    for task in (f"{job}_0", f"{job}_1"):
+        bed.door.let_go(task)
+    bed.until(lambda: "RUNNING" in bed.state(job), "the array runs")
+    bed.cancel(job)
+    for task in (f"{job}_0", f"{job}_1"):
+        bed.door.wait(JobTold, task, "ended")
+
+
+def test_L7_a_job_cancelled_at_the_gate_ends(bed: Bed) -> None:
+    """Its prolog is ended, its call with it, and its node is free."""
+    bed.install(*GATE_LINES)
+    job = bed.submit()
+    bed.door.wait(GateCall, job)
+    bed.cancel(job)
+    took = bed.until(lambda: bed.state(job) == {"CANCELLED"}, "ended")
+    left = bed.until(lambda: bed.door.hooks.calls.waiting == 0, "call ended")
+    bed.say(f"cancelled at the gate: ended after {took:.1f} s, its call {left:.1f} s later")
+
+
+def test_L7_slurmctld_killed_while_a_job_waits_asks_again(bed: Bed) -> None:
+    """No job slips through."""
+    bed.install(*GATE_LINES)
+    job = bed.submit(bed.stamp("killed"))
+    bed.door.wait(GateCall, job)
+    time.sleep(6)  # a job younger than slurmctld's last save would be forgotten
+    bed.slurm.stop_slurmctld(signal.SIGKILL)
+    bed.slurm.start_slurmctld()
+    bed.until(lambda: len(bed.door.gate_calls(job)) == 2, "asked again", deadline_s=30)
+    assert bed.stamped("killed") is None
+    bed.door.let_go(job)
+    bed.started("killed")
+
+
+def test_L7_slurmctld_stopped_while_a_job_waits(bed: Bed) -> None:
+    """It ends the prolog. 24.11 runs it again; 26.05 believes that it is done, and starts nothing.
+
+    Either way no job slips through.
+    """
+    bed.install(*GATE_LINES)
+    job = bed.submit(bed.stamp("stopped"))
+    bed.door.wait(GateCall, job)
+    bed.slurm.stop_slurmctld()
+    bed.slurm.start_slurmctld()
+    if bed.version == "24.11":
+        bed.until(lambda: len(bed.door.gate_calls(job)) == 2, "asked again", deadline_s=30)
+        bed.door.let_go(job)
+        bed.started("stopped")
+        return
+    time.sleep(5)
+    bed.say(f"slurmctld stopped and started: {bed.job(job)['job_state']}")
+    assert bed.stamped("stopped") is None
+
+
+def test_L7_P24_an_image_without_curl(bed: Bed) -> None:
+    """What Debian's slurmd image has: bash. Gate, end, placeholder."""
+    bed.install(*GATE_LINES)
+    curl = bed.slurm.root / "usr/bin/curl"
+    aside = curl.rename(curl.with_name("curl-aside"))
+    try:
+        job = placeholder(bed, "k8s/ns/no-curl/1")
+        bed.door.let_go(job)
+        bed.door.wait(JobTold, job, "started")
+        bed.cancel(job)
+        call: StopCall = bed.door.wait(StopCall, job)[1]
+        bed.door.answer(AnswerStop(call.call, "gone"))
+        bed.door.wait(JobTold, job, "ended")
+    finally:
+        aside.rename(curl)
+
+
+def test_L7_many_jobs_wait_at_once(bed: Bed) -> None:
+    """48 tasks of an array, each with its call; all are let go at once."""
+    bed.install(*GATE_LINES)
+    began = time.time()
+    job = bed.submit(array="0-47")
+    tasks = [f"{job}_{i}" for i in range(48)]
+    for task in tasks:
+        bed.door.wait(GateCall, task, deadline_s=30)
+    calls = [at for at, one in bed.door.news if isinstance(one, GateCall) and one.job_id in tasks]
+    bed.say(f"48 tasks: first call {calls[0] - began:.2f} s, last {calls[-1] - began:.2f} s")
+    for task in tasks:
+        bed.door.let_go(task)
+    rows = bed.slurm.path(f"job/{job}")
+
+    def configured() -> bool:
+        jobs = bed.slurm.rest.call("GET", rows)["jobs"]
+        return all(row["job_state"] == ["RUNNING"] for row in jobs)
+
+    took = bed.until(configured, "all run", deadline_s=30)
+    bed.say(f"48 tasks let go: all run {took:.2f} s later")
+
+
+def test_L9_a_door_that_dies_does_not_hold_the_job_for_ever(bed: Bed) -> None:
+    """It asks on; after --silent the job starts."""
+    bed.install(*GATE_LINES, silent="4s=pass")
+    job = bed.submit(bed.stamp("silent"))
+    bed.door.wait(GateCall, job)
+    died = time.time()
+    bed.door.die()
+    try:
+        waited = bed.started("silent") - died
+    finally:
+        bed.door.open()
+    bed.say(f"--silent 4s: door dead → script runs {waited:.1f} s")
+    assert 2 < waited < 9
+
+
+def test_L9_a_door_that_comes_back_is_asked_again(bed: Bed) -> None:
+    """A restart of ours loses no gate."""
+    bed.install(*GATE_LINES)
+    job = bed.submit(bed.stamp("back"))
+    bed.door.wait(GateCall, job)
+    bed.door.die()
+    time.sleep(1.5)
+    bed.door.open()
+    bed.until(lambda: len(bed.door.gate_calls(job)) == 2, "asked again")
+    assert bed.stamped("back") is None
+    bed.door.let_go(job)
+    bed.started("back")
+
+
+def test_L9_a_standby_is_asked_again(bed: Bed) -> None:
+    """503 until it has listed."""
+    bed.door.not_ready = "not listed yet"
+    bed.install(*GATE_LINES)
+    job = bed.submit(bed.stamp("standby"))
+    bed.until(lambda: len(bed.door.called) > 1, "two calls")
+    assert bed.stamped("standby") is None
+    bed.door.not_ready = ""
+    bed.door.let_go(job)
+    bed.started("standby")
+
+
+def test_L9_busy_until_busy_max_then_it_starts(bed: Bed) -> None:
+    """Counted by us as passed."""
+    bed.install(*GATE_LINES, busy="2s", busy_max="4s")
+    begun = len(bed.door.called)
+    job = bed.submit(bed.stamp("busy"))
+    at, _ = bed.door.wait(GateCall, job)
+    waited = bed.started("busy") - at
+    outcomes = [one.reply.outcome for one in bed.door.called[begun:] if one.reply]
+    assert outcomes[-1] == "passed"
+    bed.say(f"--busy-max 4s: gate call → script runs {waited:.1f} s")
+    assert 2 < waited < 8
+
+
+def test_L9_a_requeueable_job_goes_back_and_another_is_killed(bed: Bed) -> None:
+    """What slurmctld makes of exit 1: PENDING with a hold-off, or CANCELLED."""
+    bed.install(*GATE_LINES, busy="2s", busy_max="4s")
+    bed.door.requeueable = True
+    soft = bed.submit(requeue=True)
+    bed.until(lambda: bed.job(soft)["restart_cnt"] == 1, "requeued")
+    bed.until(lambda: "COMPLETING" not in bed.state(soft), "the attempt ended")
+    row = bed.job(soft)
+    wait_s = row["eligible_time"]["number"] - row["submit_time"]["number"]
+    bed.say(f"exit 1, requeueable: {row['job_state']} {row['state_reason']}, again in {wait_s} s")
+    assert "PENDING" in row["job_state"]
+    hard = bed.submit(requeue=False)
+    bed.until(
+        lambda: "RUNNING" not in bed.state(hard) and bed.door.heard(GateCall, hard) is not None,
+        "killed",
+    )
+    bed.say(f"exit 1, not requeueable: {bed.job(hard)['job_state']}")
+    assert bed.state(hard) & {"CANCELLED", "FAILED"}
+    assert all("DRAIN" not in state for state in bed.slurm.states().values())
+
+
+def test_L9_as_prolog_of_the_nodes_it_holds_the_job_and_drains_nothing(bed: Bed) -> None:
+    """Each node asks for itself; at the end of our patience it passes."""
+    bed.install(f"Prolog={FOLDER}/sunk-sync-prolog.sh", busy="2s", busy_max="4s")
+    bed.door.requeueable = True
+    job = bed.submit(bed.stamp("node"), nodes="2", tasks=2, tasks_per_node=1)
+    at, call = bed.door.wait(GateCall, job)
+    assert len(call.slurm_nodes) == 1
+    waited = bed.started("node") - at
+    bed.say(f"node prolog, --busy-max 4s: call → script runs {waited:.1f} s")
+    assert 3 < waited < 9
+    assert all("DRAIN" not in state for state in bed.slurm.states().values())
+
+
+def placeholder(bed: Bed, name: str, **fields: Any) -> str:
+    """A placeholder job of ours; its token is of its name."""
+    token = make_token(bed.door.key, name)
+    script = script_of(url=bed.door.url, token=token, kill_wait_s=KILL_WAIT_S, extra="x")
+    job = bed.submit(script, name=name, extra="x", **fields)
+    tasks = [f"{job}_{i}" for i in range(3)] if "array" in fields else []
+    bed.door.subjects |= dict.fromkeys([job, *tasks], name)
+    return job
+
+
+def test_P24_L6_a_placeholder_says_that_it_started(bed: Bed) -> None:
+    """In `extra` first: who looks because of the call finds it."""
+    bed.install()
+    job = placeholder(bed, "k8s/ns/a/1")
+    at, _ = bed.door.wait(JobTold, job, "started")
+    assert bed.job(job)["extra"] == "x: started"
+    bed.say(f"start of the job → told: {at - bed.job(job)['start_time']['number']:.1f} s (whole s)")
+
+
+def test_P24_each_task_of_an_array_says_so_for_itself(bed: Bed) -> None:
+    """One script and one token for all."""
+    bed.install()
+    job = placeholder(bed, "k8s/ns/array/1", array="0-2")
+    for i in range(3):
+        bed.door.wait(JobTold, f"{job}_{i}", "started")
+    rows = bed.slurm.rest.call("GET", bed.slurm.path(f"job/{job}"))["jobs"]
+    assert [row["extra"] for row in rows] == ["x: started"] * 3
+
+
+def test_P24_under_another_user(bed: Bed) -> None:
+    """nobody may not be root's equal: what then is `extra`?"""
+    bed.install()
+    job = placeholder(bed, "k8s/ns/nobody/1", user_id="65534", group_id="65534")
+    bed.door.wait(JobTold, job, "started")
+    bed.say(f"extra as written by uid 65534: {bed.job(job)['extra']!r}")
+
+
+def test_L6_a_cancelled_placeholder_holds_its_node_until_its_pod_is_gone(bed: Bed) -> None:
+    """COMPLETING until we say gone, then free at once."""
+    bed.install()
+    job = placeholder(bed, "k8s/ns/b/1")
+    bed.door.wait(JobTold, job, "started")
+    sent = time.time()
+    bed.cancel(job)
+    at, call = bed.door.wait(StopCall, job)
+    bed.say(f"DELETE → stop call {1000 * (at - sent):.0f} ms")
+    time.sleep(1.5)
+    assert bed.state(job) == {"CANCELLED", "COMPLETING"}
+    bed.door.answer(AnswerStop(call.call, "gone"))
+    took = bed.until(lambda: bed.state(job) == {"CANCELLED"}, "ended")
+    bed.say(f"gone → node free {1000 * took:.0f} ms")
+    assert took < 2
+
+
+def test_L6_after_KillWait_slurm_kills_the_placeholder(bed: Bed) -> None:
+    """It blocks on after `drain` and after our death; KILL comes KillWait after the cancel."""
+    bed.install()
+    job = placeholder(bed, "k8s/ns/c/1")
+    bed.door.wait(JobTold, job, "started")
+    sent = time.time()
+    bed.cancel(job)
+    call: StopCall = bed.door.wait(StopCall, job)[1]
+    assert call.until_s - call.asked_s <= KILL_WAIT_S
+    bed.door.answer(AnswerStop(call.call, "drain"))
+    bed.door.die()
+    try:
+        bed.until(lambda: bed.state(job) == {"CANCELLED"}, "killed")
+    finally:
+        bed.door.open()
+    took = time.time() - sent
+    bed.say(f"DELETE → killed after {took:.1f} s (KillWait {KILL_WAIT_S})")
+    assert took >= KILL_WAIT_S
+    assert all("DRAIN" not in state for state in bed.slurm.states().values())

@@ -1,0 +1,203 @@
+"""F1 for Pods: killed at any write of a Pod's life, the service carries on from the listings.
+
+A tap before both servers counts the writes about Pods and jobs, and kills the service at the n-th:
+before it reaches the server, as soon as it was sent, or when it was answered and nobody saw that.
+`SUNK_SYNC_POINTS=all` for every write point in all three ways; else a few at random.
+"""
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.conftest import require
+from tests.real.pod_bed import PodBed, pod_bed, pod_conf
+from tests.real.service import NAMESPACE, Service
+from tests.real.stage import PREFIX
+from tests.real.tap import Tap, tapped_kubeconfig
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+
+ALL = os.environ.get("SUNK_SYNC_POINTS") == "all"
+SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
+FEW = 3
+WAYS = ("before", "sent", "after")
+WITHIN_S = 25
+QUIET_S = 1.5
+FAST, SLOW = "n1", "n2"
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3000 if ALL else 240)]
+
+
+class Trap:
+    """Kills the service at one write and lets it come back; counts all of them."""
+
+    def __init__(self) -> None:
+        self.service: Service
+        self.number, self.way = 0, ""
+        self.seen: list[str] = []
+        self.struck = ""
+        self._lock = threading.Lock()
+        self._fell = threading.Event()
+        self.stop = threading.Event()
+
+    def arm(self, number: int, way: str) -> None:
+        with self._lock:
+            self.number, self.way, self.seen, self.struck = number, way, [], ""
+
+    def hook(self, when: str, method: str, path: str) -> bool:
+        what = spoken(method, path)
+        if not what:
+            return True
+        with self._lock:
+            if when == "before":
+                self.seen.append(what)
+            if self.struck or when != self.way or len(self.seen) < self.number:
+                return True
+            self.struck = what
+        self.service.kill9()
+        self._fell.set()
+        return False
+
+    def revive(self) -> None:
+        """A thread's work: start it again each time. It must outlive the service (PDEATHSIG)."""
+        while not self.stop.is_set():
+            if self._fell.wait(0.05):
+                self._fell.clear()
+                self.service.start()
+
+
+def spoken(method: str, path: str) -> str:
+    """What a write about a Pod or a job is; empty: a read, or the syncer's."""
+    if method == "GET" or "/pods/slurmd-" in path or "/node" in path:
+        return ""
+    parts = path.strip("/").split("/")
+    if parts[0] == "slurm":
+        last = ["{id}" if part.isdigit() else part for part in parts[2:]]
+        return f"{method} {'/'.join(last)}"
+    return f"{method} {'/'.join([parts[4], *parts[6:]])}"
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    with pod_bed(request.param, pod_conf(2)) as made:
+        yield made
+
+
+def test_F01_killed_at_any_write_of_a_Pods_life(bed: PodBed) -> None:
+    """Ends right each time, with one job for each Pod."""
+    trap = Trap()
+    kube, slurm = bed.bed.kube, bed.bed.slurm
+    with (
+        Tap(kube.url, trap.hook, ca_file=kube.ca_file) as to_kube,
+        Tap(slurm.url, trap.hook) as to_slurm,
+    ):
+        flags = {
+            "kubeconfig": str(tapped_kubeconfig(bed.bed, to_kube)),
+            "slurm_api_base": to_slurm.url,
+        }
+        trap.service = bed.service(gate=False, **flags)
+        reviver = threading.Thread(target=trap.revive, daemon=True)
+        with trap.service:
+            reviver.start()
+            trap.arm(10**6, "before")
+            live(bed, "clean")
+            writes = list(trap.seen)
+            bed.say(f"{len(writes)} writes in a life: {dict(Counter(writes))}")
+            strike_all(bed, trap, points(len(writes)))
+            errors = trap.service.lines(level="error")
+            assert errors == [], errors
+        trap.stop.set()
+
+
+def points(writes: int) -> list[tuple[int, str]]:
+    every = [(number, way) for number in range(1, writes + 1) for way in WAYS]
+    return random.Random(SEED).sample(every, len(every) if ALL else FEW)
+
+
+def strike_all(bed: PodBed, trap: Trap, where: list[tuple[int, str]]) -> None:
+    print(f"SUNK_SYNC_SEED={SEED}")
+    told: Counter[str] = Counter()
+    faults = []
+    for number, way in where:
+        since = trap.service.mark()
+        fault = strike(bed, trap, number, way)
+        if fault:
+            faults.append(f"killed {way} write {number}, {trap.struck or 'not yet'}: {fault}")
+            print(faults[-1], *trap.seen, *trap.service.lines(since=since)[-60:], sep="\n")
+            bed.clear()
+        bed.say(f"{way} write {number}, {trap.struck or 'none'}: {fault or 'right'}")
+        told[f"{way} {trap.struck or '(no such write this time)'}"] += 1
+    bed.say(f"{len(where)} kills, {len(faults)} faults: {dict(sorted(told.items()))}")
+    assert not faults, faults
+
+
+def strike(bed: PodBed, trap: Trap, number: int, way: str) -> str:
+    """One life with one kill; what was wrong, or nothing."""
+    trap.arm(number, way)
+    try:
+        live(bed, f"k{number}-{way}")
+    except (AssertionError, ValueError) as error:
+        return str(error) or repr(error)
+    return ""
+
+
+def live(bed: PodBed, name: str) -> None:
+    """Three Pods: one waits, is placed, and its job is cancelled; one waits, is edited and
+    deleted; one is placed and deleted."""
+    first, second, third = f"{name}-a", f"{name}-b", f"{name}-c"
+    other = bed.submit(f"{name}-other", FAST)
+    bed.until(lambda: "RUNNING" in bed.states()[other], "the other's job")
+    bed.make_pod(first, host=FAST, end_s=0.5)
+    bed.until(lambda: waits(bed, first), f"{first} is told to wait", within_s=WITHIN_S)
+    bed.make_pod(second, host=FAST)
+    bed.make_pod(third, host=SLOW, end_s=0.5)
+    bed.until(lambda: waits(bed, second), f"{second} is told to wait", within_s=WITHIN_S)
+    bed.bed.kube.annotate_pod(second, NAMESPACE, {PREFIX + "comment": "edited"})
+    bed.until(lambda: commented(bed, second), f"{second}'s job follows", within_s=WITHIN_S)
+    bed.until_bound(third, within_s=WITHIN_S)
+    bed.delete_pod(second)
+    bed.delete_pod(third)
+    bed.until(lambda: over(bed, second), f"{second} over", within_s=WITHIN_S)
+    bed.until(lambda: over(bed, third), f"{third} over", within_s=WITHIN_S)
+    bed.cancel(other)
+    bed.until_bound(first, within_s=WITHIN_S)
+    (job,) = bed.live(first)
+    assert job["nodes"] == bed.host_of(first) == FAST
+    bed.cancel(str(job["job_id"]))
+    bed.until(lambda: over(bed, first), f"{first} over", within_s=WITHIN_S)
+    check(bed, first, second, third)
+
+
+def check(bed: PodBed, *pods: str) -> None:
+    """One job was made for each, nothing lives, nothing is drained, and it stays so."""
+    time.sleep(QUIET_S)
+    for pod in pods:
+        made = bed.placeholders(pod)
+        assert len(made) == 1, [(one["job_id"], one["job_state"]) for one in made]
+        assert over(bed, pod)
+    bed.until(
+        lambda: not any("DRAIN" in state for state in bed.bed.slurm.states().values()),
+        "no host is drained",
+    )
+
+
+def waits(bed: PodBed, name: str) -> bool:
+    """It says so, with the id of its job."""
+    pod = bed.pod(name)
+    conditions = {one["type"]: one for one in pod["status"].get("conditions", [])}
+    shown = conditions.get("PodScheduled", {}).get("reason") == "Unschedulable"
+    job = bed.job_of(name)
+    return bool(shown and job and [job] == [str(one["job_id"]) for one in bed.live(name)])
+
+
+def commented(bed: PodBed, name: str) -> bool:
+    return [one["comment"] for one in bed.live(name)] == ["edited"]
+
+
+def over(bed: PodBed, name: str) -> bool:
+    return bed.pod(name) is None and not bed.live(name)

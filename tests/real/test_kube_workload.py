@@ -1,0 +1,535 @@
+"""Workload Pods against a real API server and etcd: what is read of them, and what is written."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sunk_sync import names
+from sunk_sync.actions import (
+    Action,
+    Bind,
+    Done,
+    EndPod,
+    LookGang,
+    Outcome,
+    Refused,
+    SetMetadata,
+    SetScheduled,
+)
+from sunk_sync.facts import GangSize, Node, Observed, Pod, Reference
+from sunk_sync.kube import KubeClient, KubePush, Trouble
+from sunk_sync.kube.client import Request
+from sunk_sync.kube.decode import OFFERING_NODES, PODS, Unreadable
+from sunk_sync.workload import Gang, Requirement, Taint, Term, Toleration
+from tests.real.testbed import KubeServer, RestError, kube_objects
+from tests.real.testbed.kubelet import END_DELAY, RUN, START_DELAY
+
+pytestmark = pytest.mark.real
+
+NAMESPACE = "workloads"
+GIB = 2**30
+WITHIN_S = 15
+Json = dict[str, Any]
+LASTS = {END_DELAY: "inf"}
+
+
+class Place:
+    """One namespace and one Node of a test, and the Pods made in it."""
+
+    def __init__(self, server: KubeServer, node_name: str) -> None:
+        self.server = server
+        self.node_name = node_name
+
+    def make(self, name: str, *, spec: Json | None = None, **metadata: Any) -> Reference:
+        """A Pod that names our scheduler."""
+        made = kube_objects.pod(name, namespace=NAMESPACE, spec=spec)
+        made["spec"]["schedulerName"] = "slurm-scheduler"
+        made["metadata"] |= metadata
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        created = self.server.rest.call("POST", path, made)
+        return Reference("Pod", NAMESPACE, name, created["metadata"]["uid"])
+
+    def pod(self, name: str) -> Json:
+        """As the API server serves it."""
+        served: Json = self.server.pod(name, NAMESPACE)
+        return served
+
+    def remove(self, name: str) -> None:
+        self.server.delete_pod(name, NAMESPACE, grace_s=0)
+
+    def condition(self, name: str, kind: str) -> Json:
+        conditions: list[Json] = self.pod(name)["status"].get("conditions", [])
+        return next((one for one in conditions if one["type"] == kind), {})
+
+    async def until(self, name: str, phase: str) -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while self.pod(name)["status"]["phase"] != phase:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def place(kube_server: KubeServer, request: pytest.FixtureRequest) -> Iterator[Place]:
+    kube_server.ensure_namespace(NAMESPACE)
+    name = f"w{abs(hash(request.node.nodeid)) % 10**8}"
+    kube_server.add_nodes(name)
+    yield Place(kube_server, name)
+    for pod in kube_server.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]:
+        kube_server.delete_pod(pod["metadata"]["name"], NAMESPACE, grace_s=0)
+    kube_server.delete_node(name)
+
+
+async def push(place: Place, *actions: Action) -> Outcome:
+    """Carry out one after the other; the last outcome."""
+    path = str(place.server.admin_kubeconfig)
+    client = await KubeClient.connect(kubeconfig=path, context=None, on_exchange=lambda _: None)
+    assert not isinstance(client, Trouble), client
+    try:
+        writer = KubePush(client, relist={}, nodes=OFFERING_NODES)
+        for action in actions:
+            (outcome,) = await writer.push([action])
+        return outcome
+    finally:
+        await client.aclose()
+
+
+async def read(place: Place, path: str, wire: Any) -> Any:
+    """One object, from the server's own bytes."""
+    kubeconfig = str(place.server.admin_kubeconfig)
+    client = await KubeClient.connect(
+        kubeconfig=kubeconfig, context=None, on_exchange=lambda _: None
+    )
+    assert not isinstance(client, Trouble), client
+    try:
+        seen: Observed | Unreadable | Trouble = await client.call(Request(path=path), wire.object)
+        assert isinstance(seen, Observed), seen
+        return seen.row
+    finally:
+        await client.aclose()
+
+
+async def row(place: Place, name: str) -> Pod:
+    found = await read(place, f"/api/v1/namespaces/{NAMESPACE}/pods/{name}", PODS)
+    assert isinstance(found, Pod)
+    return found
+
+
+def shown(outcome: Outcome) -> Pod:
+    (seen,) = outcome.seen
+    assert isinstance(seen, Observed)
+    assert isinstance(seen.row, Pod)
+    return seen.row
+
+
+# Decode
+
+
+def asks(name: str, *, limits: Json | None = None, **requests: Any) -> Json:
+    resources: Json = {"requests": requests} | ({"limits": limits} if limits else {})
+    return kube_objects.CONTAINER | {"name": name, "resources": resources}
+
+
+DISK: Json = {"ephemeral-storage": "1M"}
+FULL: Json = {
+    "containers": [
+        asks("a", cpu="1500m", memory="1.5Gi"),
+        asks("b", limits={"cpu": "1000e-3", "memory": "1k"}),
+    ],
+    "initContainers": [
+        asks("c", cpu="1") | {"restartPolicy": "Always"},
+        asks("d", cpu="3", **DISK),
+    ],
+    "nodeSelector": {"pool": "gpu"},
+    "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "terminationGracePeriodSeconds": 11,
+    "schedulingGates": [{"name": "example.com/later"}],
+    "priorityClassName": "system-node-critical",  # allowed in any namespace, without a quota
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [{"key": "n", "operator": "Gt", "values": ["3"]}],
+                        "matchFields": [
+                            {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+                        ],
+                    }
+                ]
+            }
+        },
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+            ]
+        },
+    },
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {},
+        }
+    ],
+}
+
+
+async def test_P6_P7_P8_a_pod_with_everything_is_read_as_the_server_defaulted_it(
+    place: Place,
+) -> None:
+    """P6-P9: limits without requests were made requests by the API server itself."""
+    annotations = {names.PREFIX + "partition": "gpu", names.PREFIX + "timeout": "90"}
+    labels = {names.POD_GROUP_LABELS[0]: "g"}
+    place.make("full", spec=FULL, annotations=annotations, labels=labels)
+    found = await row(place, "full")
+    assert dict(found.spec.requests) == {
+        "cpu": 4000,
+        "ephemeral-storage": 10**6,
+        "memory": 3 * GIB // 2 + 1000,
+    }
+    assert found.spec.node_selector == (("pool", "gpu"),)
+    assert found.spec.terms == (
+        Term((Requirement("n", "Gt", ("3",)),), (Requirement("metadata.name", "In", ("n1",)),)),
+    )
+    assert Toleration("gpu", "Exists", "", "NoSchedule") in found.spec.tolerations
+    assert (found.spec.grace_s, found.spec.priority_class) == (11, "system-node-critical")
+    assert found.spec.hard == ("podAntiAffinity", "topologySpread")
+    assert (found.gated, found.phase, found.node_name, found.ended) == (True, "Pending", "", False)
+    assert found.settings == (("partition", "gpu"), ("timeout", "90"))
+    assert found.gang == Gang("group", "g")
+    assert found.created_s > 1_700_000_000
+    assert not found.spec.static_cpu
+
+
+async def test_P27_the_server_itself_says_which_qos(place: Place) -> None:
+    """P27: Guaranteed is worked out at creation, from requests and limits."""
+    room = {"cpu": "2", "memory": "1Gi"}
+    place.make("whole", spec={"containers": [asks("a", limits=room)]})
+    place.make("parts", spec={"containers": [asks("a", limits=room | {"cpu": "1500m"})]})
+    place.make("burst", spec={"containers": [asks("a", cpu="2", memory="1Gi")]})
+    static = {
+        name: (await row(place, name)).spec.static_cpu for name in ("whole", "parts", "burst")
+    }
+    assert static == {"whole": True, "parts": False, "burst": False}
+
+
+async def test_two_pods_of_one_template_share_one_spec(place: Place) -> None:
+    """Also as a real server writes them, with a token volume of its own name in each."""
+    spec = {"containers": [asks("a", cpu="1")], "automountServiceAccountToken": True}
+    for name in ("one", "two"):
+        place.make(name, spec=spec)
+    assert place.pod("one")["spec"] != place.pod("two")["spec"]
+    one, two = await row(place, "one"), await row(place, "two")
+    assert one.spec is two.spec
+
+
+async def test_P7_P28_a_real_node_offers_what_it_has(place: Place) -> None:
+    """P7, P28: labels, taints, allocatable."""
+    path = f"/api/v1/nodes/{place.node_name}"
+    taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+    place.server.rest.call(
+        "PATCH", path, {"spec": {"taints": taints}}, content_type="application/merge-patch+json"
+    )
+    found = await read(place, path, OFFERING_NODES)
+    assert isinstance(found, Node)
+    assert Taint("gpu", "NoSchedule", "yes") in found.offer.taints
+    assert dict(found.offer.allocatable) == {"cpu": 16_000, "memory": 64 * GIB, "pods": 250}
+    assert dict(found.offer.labels)["kubernetes.io/hostname"] == place.node_name
+
+
+# Bind
+
+
+async def test_P11_one_write_binds_and_leaves_the_job_id(place: Place) -> None:
+    """P1, P11: annotation, node and PodScheduled=True in one new version of the Pod."""
+    reference = place.make("p", annotations=LASTS)
+    before = place.pod("p")
+    place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
+    outcome = await push(place, Bind(reference, place.node_name, "17"))
+    assert isinstance(outcome, Done), outcome
+    bound = await row(place, "p")
+    assert (bound.node_name, bound.job_id) == (place.node_name, "17")
+    assert [(one.type, one.status) for one in bound.conditions] == [("PodScheduled", "True")]
+    assert before["metadata"]["annotations"] == LASTS
+    assert place.pod("p")["metadata"]["annotations"] == LASTS | {names.JOB_ID: "17"}
+
+
+async def test_P11_P17_the_binding_corrects_the_hint_of_a_waiting_pod(place: Place) -> None:
+    """P1, P17: another job than the one that was told of while the Pod waited."""
+    reference = place.make("p")
+    hint = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.JOB_ID, "17"),))
+    assert shown(await push(place, hint)).job_id == "17"
+    assert isinstance(await push(place, Bind(reference, place.node_name, "18")), Done)
+    assert (await row(place, "p")).job_id == "18"
+
+
+async def test_P11_the_same_binding_again_is_done_another_is_refused(place: Place) -> None:
+    """F2: after a lost answer; to another Node or for another job it is somebody else's."""
+    reference = place.make("p")
+    here = place.node_name
+    assert isinstance(await push(place, Bind(reference, here, "17")), Done)
+    again = await push(place, Bind(reference, here, "17"))
+    assert isinstance(again, Done), again
+    assert shown(again).node_name == here
+    for other in (Bind(reference, "elsewhere", "17"), Bind(reference, here, "18")):
+        refused = await push(place, other)
+        assert isinstance(refused, Refused), refused
+        assert shown(refused).job_id == "17"
+    assert place.pod("p")["spec"]["nodeName"] == here
+
+
+async def test_P11_a_recreated_pod_is_not_bound_for_the_old_one(place: Place) -> None:
+    """P11: the UID is a precondition."""
+    old = place.make("p")
+    place.remove("p")
+    gone = await push(place, Bind(old, place.node_name, "17"))
+    assert isinstance(gone, Refused), gone
+    place.make("p")
+    other = await push(place, Bind(old, place.node_name, "17"))
+    assert isinstance(other, Refused), other
+    assert "nodeName" not in place.pod("p")["spec"]
+    assert names.JOB_ID not in place.pod("p")["metadata"].get("annotations", {})
+
+
+async def test_P11_a_pod_that_is_ending_or_gated_is_not_bound(place: Place) -> None:
+    """P1: scheduling gates are the API server's to keep too."""
+    gated = place.make("gated", spec={"schedulingGates": [{"name": "example.com/later"}]})
+    ending = place.make("ending", finalizers=["example.com/hold"])
+    place.server.delete_pod("ending", NAMESPACE)
+    try:
+        for reference in (gated, ending):
+            outcome = await push(place, Bind(reference, place.node_name, "17"))
+            assert isinstance(outcome, Refused), outcome
+            assert shown(outcome).node_name == ""
+    finally:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/ending"
+        patch = {"metadata": {"finalizers": None}}
+        place.server.rest.call("PATCH", path, patch, content_type="application/merge-patch+json")
+
+
+# EndPod
+
+
+async def test_P16_a_pod_ends_with_its_reason_and_its_own_grace(place: Place) -> None:
+    """P16: DisruptionTarget first, then a graceful deletion; a second end changes nothing."""
+    spec = {"terminationGracePeriodSeconds": 77}
+    reference = place.make("p", annotations=LASTS, spec=spec)
+    await push(place, Bind(reference, place.node_name, "17"))
+    await place.until("p", "Running")
+    end = EndPod(reference, "PreemptionByScheduler", "Slurm preempted job 17")
+    outcome = await push(place, end)
+    assert isinstance(outcome, Done), outcome
+    assert shown(outcome).terminating
+    metadata = place.pod("p")["metadata"]
+    assert metadata["deletionGracePeriodSeconds"] == 77
+    condition = place.condition("p", "DisruptionTarget")
+    assert (condition["status"], condition["reason"], condition["message"]) == (
+        "True",
+        "PreemptionByScheduler",
+        "Slurm preempted job 17",
+    )
+    assert place.condition("p", "PodScheduled")["status"] == "True"
+    assert place.condition("p", "Ready")["status"] == "True"
+    deadline = metadata["deletionTimestamp"]
+    assert isinstance(await push(place, end), Done)
+    assert place.pod("p")["metadata"]["deletionTimestamp"] == deadline
+    assert any(
+        one["manager"] == names.MANAGER_RELEASE
+        for one in place.pod("p")["metadata"]["managedFields"]
+    )
+
+
+async def test_P16_a_pod_that_is_gone_or_replaced_is_done(place: Place) -> None:
+    """P16: the one that has its name now lives on, unmarked."""
+    old = place.make("p")
+    end = EndPod(old, "SlurmJobEnded", "over")
+    place.remove("p")
+    assert await push(place, end) == Done(end)
+    place.make("p")
+    assert await push(place, end) == Done(end)
+    assert "deletionTimestamp" not in place.pod("p")["metadata"]
+    assert not place.condition("p", "DisruptionTarget")
+
+
+async def test_P16_an_ended_pod_and_an_unbound_one_go_at_once(place: Place) -> None:
+    """P15: nothing waits for a grace where nothing runs."""
+    waiting = place.make("waiting")
+    over = place.make("over", annotations={RUN: "0"})
+    await push(place, Bind(over, place.node_name, "17"))
+    await place.until("over", "Succeeded")
+    assert (await row(place, "over")).ended
+    for reference in (waiting, over):
+        assert isinstance(await push(place, EndPod(reference, "SlurmJobEnded", "over")), Done)
+    await asyncio.sleep(0.5)
+    left = place.server.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+    assert left == []
+
+
+# SetScheduled
+
+
+async def test_P1_why_a_pod_waits_stands_on_it_until_it_is_bound(place: Place) -> None:
+    """P1, P26: another message keeps the time; after the binding the API server's word stands."""
+    place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
+    reference = place.make("p")
+    waits = SetScheduled(reference, "Unschedulable", "job 17 waits: Resources")
+    outcome = await push(place, waits)
+    assert isinstance(outcome, Done), outcome
+    assert shown(outcome).conditions[0].message == "job 17 waits: Resources"
+    first = place.condition("p", "PodScheduled")
+    assert first["status"] == "False"
+    await asyncio.sleep(1.1)
+    await push(place, SetScheduled(reference, "Unschedulable", "job 17 waits: Priority"))
+    second = place.condition("p", "PodScheduled")
+    assert second["message"] == "job 17 waits: Priority"
+    assert second["lastTransitionTime"] == first["lastTransitionTime"]
+    await push(place, Bind(reference, place.node_name, "17"))
+    late = await push(place, waits)
+    assert isinstance(late, Refused), late
+    bound = place.condition("p", "PodScheduled")
+    assert bound["status"] == "True"
+    assert bound.get("reason", "") == ""
+
+
+async def test_P1_a_binding_between_read_and_write_wins(place: Place) -> None:
+    """The version that was read is a precondition: 409 of the server, and nothing written."""
+    place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
+    reference = place.make("p")
+    client = await KubeClient.connect(
+        kubeconfig=str(place.server.admin_kubeconfig), context=None, on_exchange=lambda _: None
+    )
+    assert not isinstance(client, Trouble), client
+
+    through = client.call
+
+    class Meanwhile:
+        """A client beside which somebody binds the Pod after it was read."""
+
+        async def call(self, request: Any, decode: Any, /) -> Any:
+            answer = await through(request, decode)
+            if request.method == "GET":
+                await push(place, Bind(reference, place.node_name, "17"))
+            return answer
+
+    try:
+        writer = KubePush(Meanwhile(), relist={})
+        (outcome,) = await writer.push([SetScheduled(reference, "Unschedulable", "waits")])
+    finally:
+        await client.aclose()
+    assert type(outcome).__name__ == "Unsure", outcome
+    assert place.condition("p", "PodScheduled")["status"] == "True"
+
+
+# Marks and gangs
+
+
+async def test_P17_a_mark_on_a_waiting_pod_comes_back(place: Place) -> None:
+    """P17: the annotation cancelled, read back as the workload Pod's."""
+    reference = place.make("p")
+    mark = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.CANCELLED, "17/"),))
+    outcome = await push(place, mark)
+    assert isinstance(outcome, Done), outcome
+    assert shown(outcome).cancelled == "17/"
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRD_NAME = "podgroups.scheduling.x-k8s.io"
+CRD: Json = {
+    "metadata": {
+        "name": CRD_NAME,
+        # Its group is Kubernetes' own: without this mark the API server takes no such kind.
+        "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+    },
+    "spec": {
+        "group": "scheduling.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"plural": "podgroups", "kind": "PodGroup"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {"minMember": {"type": "integer"}},
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def made(place: Place, collection: str, an_object: Json) -> bool:
+    """Whether the server knows the kind already, and took the object."""
+    try:
+        place.server.rest.call("POST", collection, an_object)
+    except RestError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+async def test_G1_the_size_of_a_gang_comes_from_its_pod_group(place: Place) -> None:
+    """G1: spec.minMember, once the kind is known to the server."""
+    rest = place.server.rest
+    groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train"},
+        "spec": {"minMember": 5},
+    }
+    rest.call("POST", CRDS, CRD)
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while not made(place, groups, group):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        outcome = await push(place, LookGang("group", NAMESPACE, "train", 0.0))
+    finally:
+        rest.call("DELETE", f"{CRDS}/{CRD_NAME}")
+    assert isinstance(outcome, Done), outcome
+    (told,) = outcome.seen
+    assert isinstance(told, GangSize)
+    assert (told.size, told.why) == (5, "")
+
+
+async def test_G1_the_size_of_a_gang_comes_from_its_job(place: Place) -> None:
+    """G1: spec.completions of an Indexed Job; a PodGroup whose kind is unknown has no size."""
+    container = kube_objects.CONTAINER
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    job = {
+        "metadata": {"name": "train"},
+        "spec": {
+            "completions": 3,
+            "parallelism": 3,
+            "completionMode": "Indexed",
+            "suspend": True,
+            "template": template,
+        },
+    }
+    path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+    place.server.rest.call("POST", path, job)
+    try:
+        sizes = {}
+        for kind, name in (("job", "train"), ("job", "none"), ("group", "none")):
+            outcome = await push(place, LookGang(kind, NAMESPACE, name, 0.0))
+            assert isinstance(outcome, Done), outcome
+            (told,) = outcome.seen
+            assert isinstance(told, GangSize)
+            sizes[kind, name] = (told.size, bool(told.why))
+    finally:
+        place.server.rest.call("DELETE", f"{path}/train")
+    assert sizes == {
+        ("job", "train"): (3, False),
+        ("job", "none"): (0, True),
+        ("group", "none"): (0, True),
+    }

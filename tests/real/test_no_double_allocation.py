@@ -1,0 +1,165 @@
+"""No two workloads on one host: however a placeholder ends, the next job waits for its Pod (P25).
+
+Each of many Pods holds a host of its own; somebody else's job wants that host; the placeholder
+ends, in each of the ways that there are, and both sides are sampled every 50 ms (`overlap.py`).
+
+`SUNK_SYNC_DUELS=all` for the whole matrix (two minutes for each of ten cases), whose table stands
+in docs/double-allocation.md.
+"""
+
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import require
+from tests.real.overlap import Duel, Sampler
+from tests.real.pod_bed import PodBed, pod_bed, pod_conf
+from tests.real.service import Service
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+
+ALL = os.environ.get("SUNK_SYNC_DUELS") == "all"
+KILL_WAIT_S = 12 if ALL else 4
+DELAYS_S = (1, 10, 16) if ALL else (1, 6)
+"""Kubelets that end a Pod at once, late, and later than Slurm's KillWait."""
+WITHIN_S = 180.0
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a placeholder comes to its end."""
+
+    name: str
+    partition: str = "main"
+    timeout: str = ""
+    end: Callable[[PodBed, Duel], None] | None = None
+    """None: the other's job does it by preempting."""
+
+
+def cancel(bed: PodBed, duel: Duel) -> None:
+    bed.cancel(bed.job_of(duel.pod))
+
+
+def delete(bed: PodBed, duel: Duel) -> None:
+    bed.delete_pod(duel.pod)
+
+
+def lose_node(bed: PodBed, duel: Duel) -> None:
+    """Its slurmd dies; a new one comes up once Slurm has given the job up."""
+    bed.bed.slurm.stop_slurmd(duel.host, signal.SIGKILL)
+
+
+def nothing(bed: PodBed, duel: Duel) -> None:
+    """Slurm does it by itself."""
+
+
+WAYS = (
+    Way("preempted", "low"),
+    Way("preempted, GraceTime 4 s", "grace"),
+    Way("preempted, REQUEUE", "again"),
+    Way("cancelled", end=cancel),
+    Way("Pod deleted", end=delete),
+    Way("time limit", timeout="1", end=nothing),
+    Way("slurmd killed", end=lose_node),
+)
+FEW_WAYS = (WAYS[0], WAYS[3], WAYS[4])
+Case = tuple[str, bool]
+CASES: tuple[Case, ...] = (
+    tuple((kind, gate) for gate in (True, False) for kind in ("allocation", "script", "external"))
+    if ALL
+    else (("allocation", True), ("script", False))
+)
+_number = iter(range(10**6))
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    ways = WAYS if ALL else FEW_WAYS
+    conf = pod_conf(len(ways) * len(DELAYS_S), kill_wait_s=KILL_WAIT_S)
+    with pod_bed(request.param, conf) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("kind", "gate"), CASES)
+def test_P25_no_job_runs_beside_a_live_Pod_of_another(bed: PodBed, kind: str, gate: bool) -> None:
+    """With the gate never; without it a script holds its host for KillWait by itself."""
+    if kind == "external" and bed.version == "24.11":
+        return  # it has no external jobs: docs/double-allocation.md says so
+    bed.set_gate(on=gate)
+    with bed.service(gate=gate, placeholder=kind) as service:
+        duels = fight(bed, kind)
+        tell(bed, f"{kind}, {'gate' if gate else 'no gate'}", duels, service)
+        bed.clear()
+    for way, delay_s, duel in duels:
+        if gate or (kind == "script" and holds(way, delay_s)):
+            assert duel.overlap_s == 0, (way.name, delay_s, duel)
+
+
+def holds(way: Way, delay_s: float) -> bool:
+    """The script lives as long as its slurmd does, and no longer than KillWait."""
+    return delay_s < KILL_WAIT_S and way.end is not lose_node
+
+
+Fought = list[tuple[Way, int, Duel]]
+
+
+def fight(bed: PodBed, kind: str) -> Fought:
+    """All ways and all kubelets at once, a host for each."""
+    hosts = iter(bed.bed.slurm.conf.slurmd_names)
+    duels = [
+        (way, delay_s, Duel(f"p{next(_number)}", next(hosts)))
+        for way in (WAYS if ALL else FEW_WAYS)
+        for delay_s in DELAYS_S
+    ]
+    for way, delay_s, duel in duels:
+        more: dict[str, Any] = {"timeout": way.timeout} if way.timeout else {}
+        bed.make_pod(duel.pod, host=duel.host, end_s=delay_s, partition=way.partition, **more)
+        if kind == "allocation":
+            bed.until_bound(duel.pod, within_s=60)  # of a crowd most get scripts (P11a)
+    bed.until_bound(*(duel.pod for _, _, duel in duels), within_s=60)
+    ours = [job for job in bed.jobs() if job["nodes"] and job["name"].startswith("k8s/")]
+    live = {job["name"].split("/")[2]: job["batch_flag"] for job in ours}
+    bed.say(f"{sum(not live[duel.pod] for _, _, duel in duels)} of {len(duels)} hold no script")
+    every = [duel for _, _, duel in duels]
+    with Sampler(bed) as sampler:
+        sampler.duels = every
+        bed.until(lambda: all(duel.last_live_s for duel in every), "all Pods sampled")
+        for duel in every:
+            duel.job = bed.submit(duel.pod, duel.host)
+        time.sleep(1.0)
+        for way, _, duel in duels:
+            if way.end is not None:
+                way.end(bed, duel)
+        bring_back(bed, [duel for way, _, duel in duels if way.end is lose_node])
+        bed.until(lambda: all(duel.over for duel in every), "all duels over", within_s=WITHIN_S)
+    gaps_ms = sorted(1000 * gap for gap in sampler.gaps)
+    p50, p99 = statistics.median(gaps_ms), gaps_ms[int(len(gaps_ms) * 0.99)]
+    bed.say(f"{len(gaps_ms)} samples, {p50:.0f} ms apart (p99 {p99:.0f} ms)")
+    return duels
+
+
+def bring_back(bed: PodBed, duels: list[Duel]) -> None:
+    """Start their slurmd again once Slurm took the nodes for DOWN."""
+    hosts = {duel.host for duel in duels}
+    if hosts:
+        states = bed.bed.slurm.states
+        bed.until(lambda: all("DOWN" in states()[host] for host in hosts), "DOWN", within_s=60)
+    for host in hosts:
+        bed.bed.slurm.start_slurmd(host)
+
+
+def tell(bed: PodBed, case: str, duels: Fought, service: Service) -> None:
+    """A row for each: Slurm, case, way, kubelet, seconds together, seconds idle."""
+    for way, delay_s, duel in duels:
+        figures = f"{duel.overlap_s:.2f} | {duel.idle_s:.2f}"
+        print(f"| {bed.version} | {case} | {way.name} | {delay_s} | {figures} |")
+    errors = service.lines(level="error")
+    assert errors == [], errors

@@ -1,0 +1,105 @@
+"""P1, P10: every reason and error that a real Slurm can be brought to, read back from it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import pytest
+
+from sunk_sync.pending import error_in_words, in_words
+from sunk_sync.slurm_errors import ERRORS, RANGES
+from tests import slurm_names
+from tests.real import slurm_names as library
+from tests.real.conftest import require
+from tests.real.refusals import DENIALS, OTHER_CALLS, SUBMISSIONS, Denial, Refusal
+from tests.real.slurm_jobs import CONF, Jobs
+from tests.real.testbed import RestError, SlurmServer
+from tests.real.testbed.cache import SLURM_SUITES
+from tests.real.waits import SCENES, Scene
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def clean(request: pytest.FixtureRequest) -> Iterator[Jobs]:
+    """One Slurm with many partitions."""
+    require(slurm=request.param)
+    with SlurmServer(request.param, CONF) as slurm:
+        yield Jobs(slurm)
+
+
+@pytest.fixture
+def jobs(clean: Jobs) -> Iterator[Jobs]:
+    """Afterwards the Slurm is again as it was configured, without jobs."""
+    yield clean
+    slurm = clean.slurm
+    if not slurm.daemons["slurmctld"].running:
+        slurm.start_slurmctld()
+    clean.cancel_all()
+    for name, state in slurm.states().items():
+        if {"DRAIN", "DOWN"} & set(state):
+            slurm.scontrol("update", f"nodename={name}", "state=resume")
+    slurm.scontrol("update", "partitionname=one", "state=up")
+    for name in ("later", "others"):
+        if name in slurm.scontrol("show", "reservation"):
+            slurm.scontrol("delete", f"ReservationName={name}")
+    if slurm.conf != CONF:
+        slurm.reconfigure(CONF)
+    slurm.wait_until_idle()
+
+
+def refused(call: Callable[[], object]) -> list[tuple[int, str]]:
+    """Numbers and texts of the answer; empty if it was no refusal."""
+    try:
+        call()
+    except RestError as refusal:
+        return [(error["error_number"], error["error"]) for error in refusal.body["errors"]]
+    return []
+
+
+def check_error(number: int, answered: list[tuple[int, str]], what: str) -> None:
+    """Slurm gave this number, and the table has words for it that keep its own."""
+    assert [one for one, _ in answered] == [number], what
+    _, text = answered[0]
+    words = error_in_words(number, text)
+    assert text.rstrip(".") in words.text
+    assert f"({number})" in words.text
+    assert number in ERRORS or any(number in numbers for numbers in RANGES)
+
+
+@pytest.mark.parametrize("refusals", [SUBMISSIONS, OTHER_CALLS], ids=["submissions", "others"])
+def test_every_refusal_has_its_number(jobs: Jobs, refusals: Sequence[Refusal]) -> None:
+    """P10: what Slurm refuses at once."""
+    for refusal in refusals:
+        if jobs.slurm.version in refusal.versions:
+            check_error(refusal.number, refused(partial(refusal.play, jobs)), refusal.what)
+
+
+@pytest.mark.parametrize("denial", DENIALS, ids=lambda one: one.play.__name__)
+def test_a_call_that_cannot_be_answered_now_has_its_number(jobs: Jobs, denial: Denial) -> None:
+    """P10, P11a: refused because of what else there is."""
+    if jobs.slurm.version not in denial.versions:
+        pytest.skip(f"not of {jobs.slurm.version}")
+    played = []
+    for number, call in denial.play(jobs):
+        check_error(number, refused(call), denial.play.__name__)
+        played.append(number)
+    assert sorted(set(played)) == sorted(denial.numbers)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda one: one.play.__name__)
+def test_every_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
+    """P1: Slurm took the job and says why it does not run."""
+    if jobs.slurm.version not in scene.versions:
+        pytest.skip(f"not of {jobs.slurm.version}")
+    waiting = list(scene.play(jobs))
+    assert {reason for reason, _ in waiting} == set(scene.reasons)
+    for reason, job in waiting:
+        jobs.until_it_waits(job, reason)
+        assert not in_words(reason).text.startswith("Slurm gives the reason")
+
+
+@pytest.mark.parametrize("version", SLURM_SUITES)
+def test_the_list_of_names_is_the_one_of_this_slurm(version: str) -> None:
+    """slurm_names.ini: `python -m tests.real.slurm_names` renews it."""
+    require(slurm=version)
+    assert slurm_names.read()[version] == library.ask(version)

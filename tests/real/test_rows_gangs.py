@@ -1,0 +1,276 @@
+"""Rows G1 to G7 against the real servers: Pods that start and end together.
+
+What happened is read from slurmctld and the API server, never from our own log alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import Serve
+from tests.real.service import NAMESPACE, Service
+from tests.real.stage import PREFIX, eventually, stays
+from tests.real.testbed.rest import RestError
+from tests.real.works import FOREVER, Job, Load, Works, workload_spec
+
+pytestmark = pytest.mark.real
+
+POD_GROUPS: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "podgroups.scheduling.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+    },
+    "spec": {
+        "group": "scheduling.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+NO_BINDING = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "no-binding"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods/binding"],
+                }
+            ]
+        },
+        "validations": [
+            {
+                "expression": "!object.metadata.name.startsWith('refused')",
+                "message": "this one may not be bound",
+            }
+        ],
+    },
+}
+NO_BINDING_HERE = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "no-binding"},
+    "spec": {"policyName": "no-binding", "validationActions": ["Deny"]},
+}
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def service(schedule: Serve) -> Service:
+    return schedule(watch_namespace="slurm,gangs")
+
+
+@pytest.fixture
+def call(works: Works) -> Call:
+    """The API server, as its administrator."""
+    return works.bed.kube.rest.call
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _allowed(works: Works) -> None:
+    """Workload Pods in one more namespace."""
+    works.allow("gangs")
+
+
+def gang(works: Works, name: str, size: int, *, namespace: str = NAMESPACE) -> list[Load]:
+    """So many Pods of a gang of two."""
+    annotations = {"gang": name, "gang_size": "2"}
+    return [works.load(annotations=annotations, namespace=namespace) for _ in range(size)]
+
+
+def one_job(loads: list[Load]) -> Job:
+    """The one live job of them all, once it runs on as many nodes as there are Pods."""
+    eventually(lambda: all(load.node for load in loads), f"all bound: {loads}")
+    found = [[job["job_id"] for job in load.live] for load in loads]
+    assert found == [found[0]] * len(loads)
+    (job,) = loads[0].live
+    assert job["node_count"]["number"] == len(loads)
+    assert len({load.node for load in loads}) == len(loads)
+    return dict(job)
+
+
+@pytest.mark.usefixtures("service")
+def test_G01_G07_a_gang_waits_for_all_members_then_gets_one_job_and_the_surplus_waits(
+    works: Works,
+) -> None:
+    """One node for each Pod, and the same job for all; a third Pod of two is told so."""
+    (first,) = gang(works, "g1", 1)
+    first.until(lambda: first.message.startswith("1 of the 2 Pods"))
+    assert not first.jobs
+    (second,) = gang(works, "g1", 1)
+    job = one_job([first, second])
+    assert {first.node, second.node} == set(works.expand(job["nodes"]))
+    (third,) = gang(works, "g1", 1)
+    third.until(lambda: "as many Pods as its size" in third.message)
+    third.until(lambda: third.told("FailedScheduling"))
+    assert stays(lambda: not third.jobs and not third.node)
+
+
+@pytest.mark.usefixtures("service")
+def test_G01_the_pods_of_an_indexed_job_are_a_gang(works: Works, call: Call) -> None:
+    """Its completions are the size; made by the real Job controller."""
+    spec = {
+        "completions": 3,
+        "parallelism": 3,
+        "completionMode": "Indexed",
+        "template": {
+            "metadata": {"annotations": {PREFIX + "gang": "job"}},
+            "spec": {**workload_spec(), "restartPolicy": "Never"},
+        },
+    }
+    call(
+        "POST",
+        f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs",
+        {"metadata": {"name": "j3"}, "spec": spec},
+    )
+    loads: list[Load] = []
+
+    def made() -> bool:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=job-name%3Dj3"
+        found = [one["metadata"] for one in call("GET", path)["items"]]
+        loads[:] = [Load(works.bed, one["name"], uid=one["uid"]) for one in found]
+        return len(loads) == 3
+
+    eventually(made, "three Pods")
+    one_job(loads)
+
+
+@pytest.mark.usefixtures("service")
+def test_G01_a_pod_group_tells_the_size(works: Works, call: Call) -> None:
+    call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_GROUPS)
+    groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "pg"},
+        "spec": {"minMember": 2},
+    }
+    eventually(lambda: accepted(call, groups, group), "the PodGroup is made")
+    labels = {"scheduling.x-k8s.io/pod-group": "pg"}
+    first = works.load(labels=labels)
+    first.until(lambda: first.message.startswith("1 of the 2 Pods"))
+    one_job([first, works.load(labels=labels)])
+
+
+@pytest.mark.usefixtures("service")
+def test_G02_a_member_that_is_refused_refuses_them_all_by_name(works: Works) -> None:
+    annotations = {"gang": "g2", "gang_size": "2"}
+    good = works.load(annotations=annotations)
+    bad = works.load(annotations=annotations, terminationGracePeriodSeconds=300)
+    for load in (good, bad):
+        load.until(lambda load=load: load.told("InvalidPod"))
+        assert bad.name in load.message
+        assert "300" in load.message
+        assert not load.jobs
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("how", ["a member deleted", "its job cancelled"])
+def test_G03_a_gang_ends_as_a_whole(works: Works, how: str) -> None:
+    """The job once, and not before the last of its Pods is gone."""
+    annotations = {"gang": f"g3{how[0]}", "gang_size": "2"}
+    loads = [works.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
+    job = one_job(loads)
+    if how == "a member deleted":
+        loads[0].delete()
+        loads[1].until(lambda: loads[1].terminating)
+        assert stays(lambda: loads[1].job["job_state"] == ["RUNNING"])
+        assert loads[1].disruption[0] == "SlurmJobEnded"
+    else:
+        works.scancel(job["job_id"])
+        loads[1].until(lambda: loads[1].terminating)
+        assert loads[1].disruption[0] == "SlurmJobCancelled"
+    eventually(lambda: loads[0].gone, "the first is gone")
+    loads[1].let_end()
+    eventually(loads[1].ended, "ended")
+    assert len(loads[1].jobs) == 1
+
+
+@pytest.fixture
+def _binding_refused(call: Call) -> Iterator[None]:
+    """The API server lets nobody bind a Pod called refused…"""
+    call("POST", f"{ADMISSION}/validatingadmissionpolicies", NO_BINDING)
+    call("POST", f"{ADMISSION}/validatingadmissionpolicybindings", NO_BINDING_HERE)
+    yield
+    call("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/no-binding")
+    call("DELETE", f"{ADMISSION}/validatingadmissionpolicies/no-binding")
+
+
+@pytest.mark.usefixtures("service", "_binding_refused")
+def test_G04_where_one_cannot_be_bound_all_is_rolled_back(works: Works) -> None:
+    """The job ends and the bound member too."""
+    wait_for_policy(works)
+    annotations = {"gang": "g4", "gang_size": "2"}
+    bound = works.load(annotations=annotations)
+    refused = works.load(annotations=annotations, name="refused-1")
+    eventually(lambda: bound.gone, f"rolled back: {bound} {refused}")
+    eventually(refused.ended, f"its job ended: {refused}")
+    assert refused.node == ""
+    refused.delete()
+
+
+def wait_for_policy(works: Works) -> None:
+    """A policy counts a moment after it was made."""
+    host = works.take()
+    probe = works.load(name="refused-0", schedulingGates=[], schedulerName="nobody")
+
+    def denied() -> bool:
+        try:
+            path = f"/api/v1/namespaces/{NAMESPACE}/pods/{probe.name}/binding?dryRun=All"
+            target = {"kind": "Node", "name": host.name}
+            body = {"metadata": {"name": probe.name}, "target": target}
+            works.bed.kube.rest.call("POST", path, body)
+        except RestError as error:
+            return "may not be bound" in str(error)
+        return False
+
+    eventually(denied, "the policy counts")
+    probe.delete()
+
+
+@pytest.mark.usefixtures("service")
+def test_G05_the_largest_shape_holds_on_every_node(works: Works) -> None:
+    annotations = {"gang": "g5", "gang_size": "2"}
+    small = works.load(annotations=annotations)
+    large = works.load(annotations=annotations, **workload_spec("3", "2Gi"))
+    job = one_job([small, large])
+    assert job["cpus"]["number"] == 6
+    assert job["memory_per_node"]["number"] == 2048
+
+
+@pytest.mark.usefixtures("service")
+def test_G06_the_same_name_in_two_namespaces_is_two_gangs(works: Works) -> None:
+    here, there = gang(works, "g6", 1), gang(works, "g6", 1, namespace="gangs")
+    for (load,) in (here, there):
+        load.until(lambda load=load: load.message.startswith("1 of the 2 Pods"))
+    here += gang(works, "g6", 1)
+    there += gang(works, "g6", 1, namespace="gangs")
+    assert one_job(here)["job_id"] != one_job(there)["job_id"]
+
+
+def accepted(call: Call, path: str, body: Any) -> bool:
+    try:
+        call("POST", path, body)
+    except RestError:
+        return False
+    return True

@@ -1,0 +1,367 @@
+"""Rows P14 to P31 against the real servers: from a job to its Pod, and who may end what.
+
+What happened is read from slurmctld and the API server, never from our own log alone.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import Serve
+from tests.real.service import Service
+from tests.real.stage import Host, eventually, stays
+from tests.real.works import FOREVER, Load, Works, all_jobs, lives, replaced, state_of
+
+pytestmark = pytest.mark.real
+
+AT_ONCE = {"gate": "on"}
+WITHOUT_GATE = {"placeholder": "allocation", "gate": "off"}
+
+
+@pytest.fixture
+def service(schedule: Serve) -> Service:
+    """Script placeholders, as without a gate."""
+    return schedule()
+
+
+@pytest.fixture
+def host(works: Works) -> Host:
+    return works.take()
+
+
+@pytest.fixture(scope="module")
+def timed(works: Works) -> Iterator[Load]:
+    """A Pod whose job's time limit comes soon; slurmctld looks only every 30 s."""
+    works.serve()
+    load = works.load(works.take(), knobs=FOREVER, annotations={"timeout": "1"})
+    job = load.until_bound()
+    works.bed.slurm.scontrol("update", f"job={job}", "endtime=now+2")
+    yield load
+    load.let_end()
+
+
+@pytest.mark.usefixtures("service", "timed")
+def test_P14_P15_a_job_stays_until_its_pod_is_gone_and_ends_with_its_containers(
+    works: Works,
+) -> None:
+    """Deleted and slow to end; Succeeded; Failed."""
+    slow = works.load(works.take(), knobs=FOREVER)
+    done = works.load(works.take(), knobs={"testbed/run-s": "0.3"})
+    knobs = {"testbed/run-s": "0.3", "testbed/exit-code": "3"}
+    failed = works.load(works.take(), knobs=knobs)
+    slow.until_bound()
+    slow.delete()
+    for load, phase in ((done, "Succeeded"), (failed, "Failed")):
+        load.until(load.ended)
+        assert load.pod["status"]["phase"] == phase
+        assert len(load.jobs) == 1
+    assert stays(lambda: slow.job["job_state"] == ["RUNNING"])
+    slow.let_end()
+    eventually(slow.ended, "ended")
+    assert slow.gone
+    assert not replaced(slow.job)
+
+
+@pytest.mark.usefixtures("service", "timed")
+def test_P16_a_bound_pod_ends_when_its_job_has_with_the_reason(works: Works) -> None:
+    """Cancelled, its node failed, suspended, preempted: DisruptionTarget, own grace, no force."""
+    hosts = [works.take() for _ in range(4)]
+    loads = [works.load(host, knobs=FOREVER) for host in hosts[:3]]
+    loads.append(works.load(hosts[3], knobs=FOREVER, annotations={"partition": "low"}))
+    jobs = [load.until_bound() for load in loads]
+    works.scancel(jobs[0])
+    hosts[1].update(state="down", reason="burnt")
+    works.bed.slurm.scontrol("suspend", jobs[2])
+    works.submit_above(hosts[3])
+    reasons = ("SlurmJobCancelled", "SlurmNodeFail", "SlurmSuspended", "PreemptionByScheduler")
+    for load, job, reason in zip(loads, jobs, reasons, strict=True):
+        load.until(lambda load=load: load.terminating)
+        assert load.disruption[0] == reason, load
+        assert f"job {job}" in load.disruption[1]
+        assert load.pod["metadata"]["deletionGracePeriodSeconds"] == 3
+        assert not load.gone
+    for load in loads:
+        load.let_end()
+    for load in loads:
+        eventually(load.ended, f"no job of {load.name} is left")
+        assert len(load.jobs) == 1
+
+
+@pytest.mark.usefixtures("service")
+def test_P18_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job(
+    works: Works, host: Host
+) -> None:
+    blocker = works.occupy(host)
+    load = works.load(host)
+    load.until_waits()
+    elsewhere = works.take()
+    load.bind_to(elsewhere)
+    load.until(load.ended)
+    load.until(lambda: load.told("BoundElsewhere"))
+    assert stays(lambda: load.node == elsewhere.name and not load.terminating)
+    assert len(load.jobs) == 1
+    works.scancel(blocker)
+
+
+@pytest.mark.usefixtures("service")
+def test_P19_a_job_that_was_requeued_all_the_same_is_replaced_and_its_pod_ends(
+    works: Works, host: Host
+) -> None:
+    """Never moved: not even where the job would come back to the same host."""
+    load = works.load(host, knobs=FOREVER)
+    job = load.until_bound()
+    assert not load.job["requeue"]
+    works.bed.slurm.scontrol("update", f"job={job}", "requeue=1")
+    works.bed.slurm.scontrol("requeue", job)
+    load.until(lambda: load.terminating)
+    assert load.disruption[0] == "SlurmJobEnded"
+    assert "requeued" in load.disruption[1]
+    assert load.node == host.name
+    load.let_end()
+    eventually(load.ended, "ended")
+    assert len(load.jobs) == 1
+
+
+@pytest.mark.usefixtures("service")
+def test_P20_an_edit_while_the_job_waits_is_followed_and_later_ignored(
+    works: Works, host: Host
+) -> None:
+    """A comment is updated, exclusiveness takes a new job; after the binding one Event."""
+    blocker = works.occupy(host)
+    load = works.load(host)
+    first = load.until_waits()["job_id"]
+    load.annotate(comment="for you")
+    load.until(lambda: load.job["comment"] == "for you")
+    assert [job["job_id"] for job in load.jobs] == [first]
+    load.annotate(exclusive="user")
+    load.until(lambda: len(load.jobs) == 2 and len(load.live) == 1)
+    assert replaced(load.jobs[0])
+    assert load.annotation("cancelled") is None
+    works.scancel(blocker)
+    job = load.until_bound()
+    load.annotate(comment="too late")
+    load.until(lambda: load.told("SettingsIgnored"))
+    assert stays(lambda: load.job["comment"] == "for you" and not load.terminating)
+    assert len(load.told("SettingsIgnored")) == 1
+    assert str(load.job["job_id"]) == job
+
+
+@pytest.mark.usefixtures("service")
+def test_P29_of_two_live_jobs_the_one_of_the_bound_pod_stays(works: Works, host: Host) -> None:
+    """A submission that came late: cancelled as replaced within 5 s, and the Pod never moves."""
+    load = works.load(host)
+    job = load.until_bound()
+    twin = works.impostor(load.job["admin_comment"], name=load.job["name"])
+    begin = time.monotonic()
+    eventually(lambda: not state_of(works.bed, twin), "the twin ends")
+    assert time.monotonic() - begin < 5
+    (other,) = [one for one in load.jobs if str(one["job_id"]) == twin]
+    assert replaced(other)
+    assert [str(one["job_id"]) for one in load.live] == [job]
+    assert stays(lambda: load.node == host.name and not load.terminating)
+
+
+@pytest.mark.usefixtures("service")
+def test_P17_a_job_that_a_human_cancelled_is_submitted_again_only_when_asked_for(
+    works: Works, schedule: Serve, host: Host
+) -> None:
+    """The mark on the Pod outlives us; another value of resubmit asks for a new job."""
+    blocker = works.occupy(host)
+    load = works.load(host)
+    job = load.until_waits()["job_id"]
+    works.scancel(job)
+    load.until(lambda: load.condition("PodScheduled")[1] == "SlurmJobCancelled")
+    assert load.annotation("cancelled") == f"{job}/"
+    load.until(lambda: load.told("SlurmJobCancelled"))
+    assert not load.live
+    schedule().restart()
+    assert stays(lambda: len(load.jobs) == 1)
+    load.annotate(resubmit="1")
+    load.until(lambda: load.live)
+    works.scancel(blocker)
+    assert load.until_bound() != str(job)
+
+
+@pytest.mark.usefixtures("service")
+def test_P29_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays(
+    works: Works, host: Host
+) -> None:
+    """Though its number is the higher one; it is on a host that can take the Pod."""
+    blocker = works.occupy(host)
+    load = works.load(host)
+    waiting = load.until_waits()
+    works.quit()
+    works.bed.slurm.scontrol("hold", str(waiting["job_id"]))
+    works.scancel(blocker)
+    twin = works.impostor(waiting["admin_comment"], name=waiting["name"], on=host)
+    works.serve()
+    assert load.until_bound() == twin
+    eventually(lambda: len(load.live) == 1, "one is left")
+    assert replaced(next(one for one in load.jobs if one["job_id"] == waiting["job_id"]))
+
+
+def test_P22_a_job_of_another_cluster_or_scheduler_or_of_nobody_is_never_touched(
+    works: Works, schedule: Serve, host: Host
+) -> None:
+    """Names like ours, identities that are not: seen at the start and as news."""
+    service = schedule()
+    load = works.load(host)
+    load.until_bound()
+    ours = json.loads(load.job["admin_comment"])["sunk-sync"]
+    alien = {**ours, "pods": [f"slurm/gone/{0}"], "work": "0" * 16}
+    texts = [
+        json.dumps({"sunk-sync": {**alien, "cluster": "another"}}),
+        json.dumps({"sunk-sync": {**alien, "scheduler": "another"}}),
+        '{"sunk-sync": {"cluster": ',
+        "",
+    ]
+    jobs = [works.impostor(text, name="k8s/slurm/gone/00000000") for text in texts]
+    mine = works.impostor(json.dumps({"sunk-sync": alien}), name="k8s/slurm/gone/00000000")
+    eventually(lambda: not state_of(works.bed, mine), "the one that is ours ends")
+    assert stays(lambda: all(state_of(works.bed, job) for job in jobs))
+    service.restart()
+    assert stays(lambda: all(state_of(works.bed, job) for job in jobs))
+    works.scancel(*jobs)
+
+
+def test_P26_the_oldest_are_submitted_first_and_each_says_how_many_wait_ahead(
+    works: Works, schedule: Serve
+) -> None:
+    """Two dozen that came while nobody looked; then all run, none is forgotten."""
+    works.quit()
+    held = {"partition": "off"}
+    early = [works.load(annotations=held) for _ in range(12)]
+    time.sleep(1.1)
+    late = [works.load(annotations=held) for _ in range(12)]
+    schedule()
+    loads = early + late
+    eventually(lambda: sum(len(load) for load in by_load(works, loads)) == 24, "submitted")
+    first, second = (by_load(works, some) for some in (early, late))
+    assert max(places(first)) < min(places(second))
+    schedule().restart()
+    late[-1].until(lambda: "At least 10 other Pods wait ahead" in late[-1].message)
+    early[0].until(lambda: "No other Pod waits ahead" in early[0].message)
+    works.bed.slurm.scontrol("update", "partitionname=off", "state=up")
+    eventually(lambda: all(load.node for load in loads), "all bound")
+    assert [len(jobs) for jobs in by_load(works, loads)] == [1] * 24
+    works.bed.slurm.scontrol("update", "partitionname=off", "state=down")
+    for load in loads:
+        load.delete()
+
+
+@pytest.mark.usefixtures("service")
+def test_P16_a_job_at_its_time_limit_ends_its_pod(timed: Load) -> None:
+    timed.until(lambda: timed.terminating, within_s=60)
+    assert timed.disruption[0] == "SlurmTimeLimit"
+    assert "TIMEOUT" in timed.job["job_state"]
+
+
+def test_P21_a_job_without_a_pod_ends_only_on_evidence(works: Works, schedule: Serve) -> None:
+    """Deleted while nobody looked: ended. Of a namespace that we may not read: kept."""
+    works.allow("elsewhere")
+    schedule(watch_namespace="slurm,elsewhere")
+    near, far = works.load(works.take()), works.load(works.take(), namespace="elsewhere")
+    for load in (near, far):
+        load.until_bound()
+    works.quit()
+    for load in (near, far):
+        load.delete(now=True)
+    works.allow("elsewhere", allowed=False)
+    service = schedule()
+    eventually(near.ended, "its Pod is gone")
+    assert stays(lambda: far.job["job_state"] == ["RUNNING"], for_s=1.5)
+    assert not [line for line in service.writes("cancel-job") if "/elsewhere/" in line["job"]]
+    works.scancel(far.job["job_id"])
+
+
+def test_P17_resubmit_cancelled_submits_again_by_itself(works: Works, schedule: Serve) -> None:
+    host = works.take()
+    schedule(resubmit_cancelled="true")
+    blocker = works.occupy(host)
+    load = works.load(host)
+    works.scancel(load.until_waits()["job_id"])
+    load.until(lambda: load.live, within_s=20)
+    works.scancel(blocker)
+    load.until_bound()
+
+
+def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself_told(
+    works: Works, schedule: Serve
+) -> None:
+    """One a minute here; a cancelled job's Pod ends beside them at once."""
+    service = schedule(max_pod_ends_per_minute="1")
+    hosts = [works.take() for _ in range(4)]
+    loads = [works.load(host, knobs=FOREVER) for host in hosts]
+    jobs = [load.until_bound() for load in loads]
+    for host in hosts[:3]:
+        host.update(state="down", reason="burnt")
+    failing = loads[:3]
+    eventually(lambda: any(load.terminating for load in failing), "one ends")
+    works.scancel(jobs[3])
+    loads[3].until(lambda: loads[3].terminating)
+    assert stays(lambda: sum(load.terminating for load in failing) == 1, for_s=2)
+    assert service.metric("sunk_sync_rule_failures_total") == 0
+    for load in loads:
+        load.let_end()
+
+
+def test_P25_without_a_gate_a_host_is_held_while_a_pod_outlives_its_job(
+    works: Works, schedule: Serve, host: Host
+) -> None:
+    """An allocation has no process that holds the host: a drain does, until the Pod is gone."""
+    schedule(**WITHOUT_GATE)
+    load = works.load(host, knobs=FOREVER)
+    works.scancel(load.until_bound())
+    host.until_drained("k8s: pod still terminating")
+    load.until(lambda: load.terminating)
+    assert stays(lambda: host.drained_as("k8s: pod still terminating"))
+    load.let_end()
+    host.until_free()
+    assert load.gone
+
+
+def test_P17_preempted_before_its_pod_was_bound_gets_a_new_job(
+    works: Works, schedule: Serve, host: Host
+) -> None:
+    """Its host was given to it while another Pod still ended there."""
+    schedule(**AT_ONCE)
+    first = works.load(host, knobs=FOREVER)
+    works.scancel(first.until_bound())
+    first.until(lambda: first.terminating)
+    second = works.load(host, annotations={"partition": "low"})
+    second.until(lambda: second.live and second.job["job_state"] == ["RUNNING"])
+    lost = second.job["job_id"]
+    above = works.submit_above(host)
+    second.until(lambda: second.live and second.job["job_id"] != lost)
+    (old,) = [job for job in second.jobs if job["job_id"] == lost]
+    assert "PREEMPTED" in old["job_state"]
+    assert second.annotation("cancelled") is None
+    first.let_end()
+    works.scancel(above)
+    second.until_bound()
+
+
+def by_load(works: Works, loads: list[Load]) -> list[list[Any]]:
+    """Live jobs of each Pod; of an array, its place in it counts."""
+    jobs = [job for job in all_jobs(works.bed) if lives(job)]
+    return [[one for job in jobs if (one := place_of(load, job))] for load in loads]
+
+
+def place_of(load: Load, job: dict[str, Any]) -> tuple[int, int] | None:
+    """Job or array id, and the place in the array."""
+    if load.uid not in job["admin_comment"]:
+        return None
+    uids = json.loads(job["admin_comment"])["sunk-sync"].get("uids", [])
+    if not uids:
+        return job["job_id"], 0
+    task = job["array_task_id"]
+    if task["set"] and uids[task["number"]] != load.uid:
+        return None
+    return job["array_job_id"]["number"], uids.index(load.uid)
+
+
+def places(found: list[list[Any]]) -> list[Any]:
+    return [one for jobs in found for one in jobs]

@@ -1,0 +1,168 @@
+"""Rows P23, P30 and P31 where slurmctld comes back without its state: every job is lost.
+
+Three small beds, one for each policy, wait side by side: a minute must pass before a job counts
+as lost.
+"""
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.real.conftest import check_health, require
+from tests.real.service import Service
+from tests.real.stage import Host, eventually, stays
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+from tests.real.works import Load, Works, brief, state_of
+
+pytestmark = pytest.mark.real
+
+WITHIN_S = 90
+"""Two listings over a minute apart, both begun after the loss."""
+
+
+ONE_BY_ONE = threading.Lock()
+"""Two beds that start at once are slower than one after the other."""
+
+
+class Small(Works):
+    """A bed of its own for one policy."""
+
+    hosts = 3
+
+
+@dataclass
+class Loss:
+    """What stood before the loss, and when it came."""
+
+    works: Works
+    service: Service
+    hosts: list[Host]
+    loads: list[Load]
+    at_s: float
+    same_number: str
+    """A job of somebody else's with the number that ours had."""
+    gone_after_s: list[float] = field(default_factory=list)
+    """When Pods were gone, until a moment after the first."""
+
+    def watch(self) -> "Loss":
+        """Until one Pod is gone, and a moment longer."""
+        eventually(self.gone, "a Pod ends", within_s=WITHIN_S)
+        self.gone_after_s.append(time.monotonic() - self.at_s)
+        stays(lambda: len(self.gone()) == 1, for_s=3)
+        self.gone_after_s += [time.monotonic() - self.at_s] * (len(self.gone()) - 1)
+        return self
+
+    def gone(self) -> list[Load]:
+        return [load for load in self.loads if load.gone]
+
+
+def lose(version: str, policy: str) -> Loss:
+    """The loss under this policy, and what is to be watched of it while others come."""
+    with ONE_BY_ONE:
+        works = Small(version)
+        try:
+            loss = _lose(works, policy)
+        except BaseException:
+            works.close()
+            raise
+    return loss.watch() if policy == "end" else loss
+
+
+def _lose(works: Works, policy: str) -> Loss:
+    """Two bound Pods; then slurmctld is killed and its state is gone."""
+    # The gate: placeholders are allocations, and no slurmd tells of a script of theirs.
+    service = works.serve(gate="on", lost_job=policy, max_pod_ends_per_minute="1")
+    hosts = [works.take() for _ in range(3)]
+    loads = [works.load(host) for host in hosts[:2]]
+    numbers = [load.until_bound() for load in loads]
+    slurm = works.bed.slurm
+    slurm.stop_slurmctld(signal.SIGKILL)
+    for path in (slurm.root / "var/spool/slurmctld").iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    slurm.start_slurmctld()
+    at_s = time.monotonic()
+    slurm.wait_until_idle()
+    argv = ["sbatch", "--parsable", "-w", hosts[2].name, "--mem=100", "-o", "/dev/null"]
+    taken = [slurm.run_in_root(*argv, "--wrap", "exec sleep 600").strip() for _ in numbers]
+    assert numbers[0] in taken, (numbers, taken)
+    return Loss(works, service, hosts, loads, at_s, numbers[0])
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def losses(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Loss]]:
+    """Gives the loss under one policy; all three come at once."""
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    with ThreadPoolExecutor(3) as threads:
+        begun: dict[str, Future[Loss]] = {
+            policy: threads.submit(lose, request.param, policy)
+            for policy in ("keep", "readopt", "end")
+        }
+        yield lambda policy: begun[policy].result()
+        for future in begun.values():
+            if future.exception() is None:
+                future.result().works.close()
+
+
+def lives(load: Load) -> bool:
+    return bool(load.node) and not load.terminating
+
+
+def test_P30_keep_the_pod_lives_and_its_host_is_drained(
+    losses: Callable[[str], Loss],
+) -> None:
+    """Not in slurmctld's first minute; Event and drain then, lifted with the Pod."""
+    loss = losses("keep")
+    load, host = loss.loads[0], loss.hosts[0]
+    assert host.free
+    host.until_drained("k8s: pod without job", within_s=WITHIN_S)
+    assert time.monotonic() - loss.at_s > 60
+    load.until(lambda: load.told("PodWithoutJob"))
+    assert lives(load)
+    assert not load.jobs
+    load.delete()
+    host.until_free()
+
+
+def test_P23_another_job_under_our_number_is_never_touched(
+    losses: Callable[[str], Loss],
+) -> None:
+    """The Pod names it in its annotation, and ends: the identity decides."""
+    loss = losses("keep")
+    load = loss.loads[1]
+    assert loss.same_number in {one.annotation("job-id") for one in loss.loads[1:]} | {"1", "2"}
+    load.delete()
+    eventually(lambda: load.gone, "the Pod is gone")
+    running = lambda: state_of(loss.works.bed, loss.same_number) == "RUNNING"  # noqa: E731
+    assert stays(running, for_s=1.5)
+    assert not loss.service.writes("cancel-job")
+    check_health(loss.service, since=0)
+
+
+def test_P30_readopt_the_pod_gets_another_job_on_its_own_host(
+    losses: Callable[[str], Loss],
+) -> None:
+    loss = losses("readopt")
+    for load, host in zip(loss.loads, loss.hosts, strict=False):
+        load.until(lambda load=load: load.live, within_s=WITHIN_S)
+        (job,) = load.live
+        assert (job["nodes"], job["job_state"]) == (host.name, ["RUNNING"]), brief(job)
+        host.until_free()
+        assert lives(load)
+    load = loss.loads[0]
+    load.delete()
+    eventually(load.ended, "its new job ends with it")
+    check_health(loss.service, since=0)
+
+
+def test_P30_P31_end_the_pods_end_one_a_minute(losses: Callable[[str], Loss]) -> None:
+    """The limit of this bed; which of them is the first is nobody's concern."""
+    loss = losses("end")
+    (first_s,) = loss.gone_after_s
+    assert first_s > 60
+    check_health(loss.service, since=0)

@@ -1,0 +1,332 @@
+"""Rows P1 to P13 against the real servers: from a Pod to its Node.
+
+What happened is read from slurmctld and the API server, never from our own log alone.
+"""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import Serve
+from tests.real.service import Service
+from tests.real.stage import Host, eventually, stays
+from tests.real.works import (
+    FOREVER,
+    KILL_WAIT_S,
+    Works,
+    replaced,
+    state_of,
+    workload_spec,
+)
+
+pytestmark = pytest.mark.real
+
+AT_ONCE = {"gate": "on"}
+"""Allocations: nobody waits for slurmctld's tick."""
+STRICT = {
+    "unsupported": "refuse",
+    "refuse_static_cpu": "true",
+    "priority_map": "urgent=partition=high,weighty=priority=4711",
+}
+AFFINITY = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+        ]
+    }
+}
+
+
+@pytest.fixture
+def service(schedule: Serve) -> Service:
+    """Script placeholders, as without a gate."""
+    return schedule()
+
+
+@pytest.fixture
+def host(works: Works) -> Host:
+    return works.take()
+
+
+def pinned(**resources: str) -> list[dict[str, Any]]:
+    """A container of Guaranteed QoS."""
+    (container,) = workload_spec()["containers"]
+    return [{**container, "resources": {"requests": resources, "limits": resources}}]
+
+
+def test_P01_a_pod_bound_within_a_second_costs_the_binding_alone(
+    works: Works, schedule: Serve, host: Host
+) -> None:
+    """No status, no annotation beside: API server and log agree; the job id comes with it."""
+    service = schedule(**AT_ONCE)
+    since = service.mark()
+    load = works.load(host)
+    job_id = load.until_bound()
+    assert load.node == host.name
+    assert str(load.job["job_id"]) == job_id == load.annotation("job-id")
+    load.until(lambda: load.told("Scheduled"))
+    written = [line["action"] for line in service.writes(since=since, pod=load.path)]
+    assert written == ["bind", "announce"]
+    managers = {one["manager"] for one in load.pod["metadata"]["managedFields"]}
+    assert not [one for one in managers if one.startswith("sunk-sync-")]
+
+
+def test_P11_no_pod_is_bound_beside_one_whose_job_has_ended(
+    works: Works, schedule: Serve, host: Host
+) -> None:
+    """With the gate: Slurm gave the host away while the first Pod still ends."""
+    schedule(**AT_ONCE)
+    first = works.load(host, knobs=FOREVER)
+    works.scancel(first.until_bound())
+    first.until(lambda: first.terminating)
+    second = works.load(host)
+    second.until(lambda: second.live and "RUNNING" in second.job["job_state"])
+    second.until(lambda: f"waits for Pod {first.path} to end" in second.message)
+    assert stays(lambda: not second.node)
+    first.let_end()
+    second.until_bound()
+    assert first.gone
+    assert "DRAIN" not in host.state
+
+
+def test_P11a_one_pod_where_room_is_seen_is_allocated_at_once(
+    works: Works, schedule: Serve
+) -> None:
+    """Without a script, well within slurmctld's tick; where there is no room it is not tried."""
+    service = schedule(**AT_ONCE)
+    times = []
+    for _ in range(3):
+        host = works.take()
+        begin = time.monotonic()
+        load = works.load(host)
+        load.until_bound()
+        times.append(time.monotonic() - begin)
+        assert not load.job["batch_flag"]
+        assert "FAILED" not in load.jobs[0]["job_state"]
+    assert min(times) < 0.4, times
+    full = works.take()
+    blocker = works.occupy(full)
+    eventually(lambda: "ALLOCATED" in full.state, "seen full")
+    service.settle()
+    load = works.load(full)
+    load.until(lambda: load.live)
+    assert len(load.jobs) == 1, load
+    assert load.job["batch_flag"]
+    works.scancel(blocker)
+    load.until_bound()
+
+
+@pytest.mark.usefixtures("service")
+def test_P01_a_pod_that_waits_says_so_with_slurms_reason(works: Works, host: Host) -> None:
+    """Annotation, condition and Event, with the job's id and the reason as Slurm spells it."""
+    blocker = works.occupy(host)
+    load = works.load(host)
+    job = load.until_waits()
+    status, reason, message = load.condition("PodScheduled")
+    assert (status, reason) == ("False", "Unschedulable")
+    assert f"Slurm job {job['job_id']} waits" in message
+    load.until(lambda: f"({load.job['state_reason']})" in load.message)
+    load.until(lambda: load.annotation("job-id") == str(job["job_id"]))
+    load.until(lambda: load.message in load.told("FailedScheduling"))
+    works.scancel(blocker)
+    assert load.until_bound() == str(job["job_id"])
+    assert load.condition("PodScheduled")[0] == "True"
+
+
+@pytest.mark.usefixtures("service")
+def test_P01_no_job_while_scheduling_gates_stand(works: Works, host: Host) -> None:
+    load = works.load(host, schedulingGates=[{"name": "later.example/gate"}])
+    assert stays(lambda: not load.jobs)
+    path = f"/api/v1/namespaces/{load.namespace}/pods/{load.name}"
+    patch = {"spec": {"schedulingGates": None}}
+    content_type = "application/merge-patch+json"
+    works.bed.kube.rest.call("PATCH", path, patch, content_type=content_type)
+    load.until_bound()
+    assert len(load.jobs) == 1
+
+
+@pytest.mark.usefixtures("service")
+def test_P02_P03_P04_what_is_wrong_with_a_pod_is_said_at_once_and_not_submitted(
+    works: Works,
+) -> None:
+    """No CPUs asked for, too long a grace, a timeout that is none: each with its numbers."""
+    (container,) = workload_spec()["containers"]
+    bare = {**container, "resources": {"requests": {"memory": "1Gi"}}}
+    idle = works.load(containers=[bare])
+    slow = works.load(terminationGracePeriodSeconds=KILL_WAIT_S)
+    odd = works.load(annotations={"timeout": "soon", "priority": "high"})
+    words = {
+        idle: ["cpu"],
+        slow: [str(KILL_WAIT_S), str(KILL_WAIT_S - 1)],
+        odd: ["timeout", "soon", "priority", "high"],
+    }
+    for load, expected in words.items():
+        load.until(lambda load=load: load.told("InvalidPod"))
+        (message,) = load.told("InvalidPod")
+        assert load.condition("PodScheduled") == ("False", "Unschedulable", message)
+        assert [word for word in expected if word not in message] == [], message
+    assert stays(lambda: not any(load.jobs for load in words))
+    odd.annotate(timeout="90s", priority=None)
+    odd.until_bound()
+    assert odd.job["time_limit"]["number"] == 2
+
+
+@pytest.mark.usefixtures("service")
+def test_P07_hosts_that_cannot_take_the_pod_are_excluded_from_its_job(works: Works) -> None:
+    """By selector and by taint: a list of exclusions; what was never fit is never asked."""
+    fit, tainted = works.take(), works.take()
+    for one in (fit, tainted):
+        label(one, pool="seven")
+    taint(tainted)
+    load = works.load(nodeSelector={"pool": "seven"})
+    load.until_bound()
+    assert load.node == fit.name
+    names = set(works.bed.slurm.conf.names)
+    excluded = works.expand(load.job["excluded_nodes"])
+    assert excluded == names - {fit.name}
+    assert not load.job["required_nodes"]
+    tolerant = works.load(
+        nodeSelector={"pool": "seven"}, tolerations=[{"key": "test/broken", "operator": "Exists"}]
+    )
+    tolerant.until_bound()
+    assert works.expand(tolerant.job["excluded_nodes"]) == names - {fit.name, tainted.name}
+
+
+@pytest.mark.usefixtures("service")
+def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(works: Works) -> None:
+    """Unschedulable, at once."""
+    host = works.take()
+    load = works.load(nodeSelector={"pool": "nowhere"})
+    load.until(lambda: load.condition("PodScheduled")[:2] == ("False", "Unschedulable"))
+    load.until(lambda: load.message in load.told("FailedScheduling"))
+    assert stays(lambda: not load.jobs)
+    label(host, pool="nowhere")
+    load.until_bound()
+    assert load.node == host.name
+
+
+@pytest.mark.usefixtures("service")
+def test_P08_P27_what_slurm_cannot_keep_is_warned_of(works: Works, host: Host) -> None:
+    """One Event each, and the Pod runs."""
+    blocker = works.occupy(host)
+    load = works.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
+    load.until_waits()
+    load.until(lambda: load.told("UnsupportedRule") and load.told("StaticCPU"))
+    works.scancel(blocker)
+    load.until_bound()
+    assert "podAntiAffinity" in load.told("UnsupportedRule")[0]
+    assert len(load.told("UnsupportedRule")) == len(load.told("StaticCPU")) == 1
+
+
+@pytest.mark.usefixtures("service")
+def test_P10_slurms_refusal_is_told_and_asked_again_only_when_the_pod_changes(
+    works: Works, service: Service, host: Host
+) -> None:
+    """Number and text of Slurm; one submission until then."""
+    since = service.mark()
+    load = works.load(host, annotations={"partition": "nowhere"})
+    load.until(lambda: load.told("SlurmRefused"))
+    assert "(2000)" in load.message
+    assert load.message in load.told("SlurmRefused")
+    name = f"k8s/{load.path}/"
+    assert stays(lambda: len(submissions(service, name, since)) == 1, for_s=2)
+    load.annotate(partition="main")
+    load.until_bound()
+    assert len(submissions(service, name, since)) == 2
+
+
+@pytest.mark.usefixtures("service")
+def test_P11_P24_a_pod_is_bound_once_the_script_of_its_job_has_started(
+    works: Works, host: Host
+) -> None:
+    """`: started` in the job's extra; the script runs on the host."""
+    load = works.load(host)
+    load.until_bound()
+    assert load.node == host.name
+    load.until(lambda: load.job["extra"].endswith(": started"))
+    assert load.job["batch_flag"]
+    assert len(load.jobs) == 1
+    load.until(lambda: load.told("Scheduled"))
+    assert str(load.job["job_id"]) in load.told("Scheduled")[0]
+
+
+@pytest.mark.usefixtures("service")
+def test_P12_a_host_that_became_unfit_is_given_back_and_another_one_asked_for(
+    works: Works,
+) -> None:
+    """Tainted while the job waited: the job ends as replaced, the next one excludes the host."""
+    bad, good = works.take(), works.take()
+    for one in (bad, good):
+        label(one, pool="twelve")
+    blockers = works.occupy(bad), works.occupy(good)
+    load = works.load(nodeSelector={"pool": "twelve"})
+    first = load.until_waits()
+    taint(bad)
+    works.scancel(blockers[0])
+    load.until(lambda: len(load.jobs) > 1)
+    assert load.node == ""
+    given_up = next(job for job in load.jobs if job["job_id"] == first["job_id"])
+    assert "CANCELLED" in given_up["job_state"]
+    assert replaced(given_up)
+    assert bad.name in works.expand(load.job["excluded_nodes"])
+    load.until(lambda: load.told("SlurmJobReplaced"))
+    assert bad.name in load.told("SlurmJobReplaced")[0]
+    works.scancel(blockers[1])
+    load.until_bound()
+    assert load.node == good.name
+
+
+@pytest.mark.usefixtures("service")
+def test_P13_a_pod_deleted_before_it_was_bound_takes_its_job_with_it(
+    works: Works, host: Host
+) -> None:
+    """At once: the cancel does not wait for the next poll of Slurm."""
+    blocker = works.occupy(host)
+    load = works.load(host)
+    job = str(load.until_waits()["job_id"])
+    begin = time.monotonic()
+    load.delete()
+    eventually(lambda: not state_of(works.bed, job), "cancelled")
+    assert time.monotonic() - begin < 1.0
+    assert len(load.jobs) == 1
+    assert not replaced(load.job)
+    works.scancel(blocker)
+
+
+def test_P08_P09_P27_strict_settings_refuse_and_map(works: Works, schedule: Serve) -> None:
+    """Hard rules and static CPUs are refused; PriorityClasses become partition and priority."""
+    schedule(**STRICT)
+    for name in ("urgent", "weighty"):
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        works.bed.kube.rest.call("POST", path, {"metadata": {"name": name}, "value": 10})
+    spread, static = (
+        works.load(affinity=AFFINITY),
+        works.load(containers=pinned(cpu="2", memory="1Gi")),
+    )
+    urgent = works.load(works.take(), priorityClassName="urgent")
+    weighty = works.load(works.take(), priorityClassName="weighty")
+    wins = works.load(works.take(), priorityClassName="urgent", annotations={"partition": "low"})
+    for load in (urgent, weighty, wins):
+        load.until_bound()
+    assert urgent.job["partition"] == "high"
+    assert weighty.job["priority"]["number"] == 4711
+    assert wins.job["partition"] == "low"
+    for load in (spread, static):
+        load.until(lambda load=load: load.told("InvalidPod"))
+        assert not load.jobs
+    assert "podAntiAffinity" in spread.message
+
+
+def submissions(service: Service, name: str, since: int) -> list[Any]:
+    written = service.writes("submit-job", since=since)
+    return [line for line in written if line["job"].startswith(name)]
+
+
+def label(host: Host, **labels: str) -> None:
+    words = [f"{name}={value}" for name, value in labels.items()]
+    host.bed.kube.kubectl("label", "node", host.name, *words)
+
+
+def taint(host: Host) -> None:
+    host.bed.kube.kubectl("taint", "node", host.name, "test/broken=yes:NoSchedule")

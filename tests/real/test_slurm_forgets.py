@@ -1,0 +1,120 @@
+"""P30, P31: slurmctld comes back without its state while 20 Pods run, and we died with it.
+
+`SUNK_SYNC_LOST=all` for the policies `readopt` and `end` too (a minute and a half each).
+"""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.conftest import check_health, require
+from tests.real.pod_bed import PodBed, pod_bed, pod_conf
+from tests.real.service import Service
+from tests.real.stage import stays
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+
+PODS = 20
+LOST_S = 60
+"""Within this time nothing is done about a job that is missing."""
+WITHIN_S = LOST_S + 60
+REASON = "k8s: pod without job"
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+if_all = pytest.mark.skipif(os.environ.get("SUNK_SYNC_LOST") != "all", reason="SUNK_SYNC_LOST=all")
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    with pod_bed(request.param, pod_conf(PODS)) as made:
+        yield made
+
+
+def forget(bed: PodBed, service: Service) -> None:
+    """Both die at the same moment; slurmctld comes back with nothing, and we with the same."""
+    slurm = bed.bed.slurm
+    slurm.stop_slurmctld(signal.SIGKILL)
+    service.kill9()
+    for path in (slurm.root / "var/spool/slurmctld").iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    slurm.start_slurmctld()
+    service.start().wait_ready()
+
+
+def fill(bed: PodBed) -> list[str]:
+    """A Pod on each host; their names."""
+    names = [f"p{number}" for number in range(PODS)]
+    for name in names:
+        bed.make_pod(name)
+    bed.until_bound(*names, within_s=60)
+    return names
+
+
+def closed(bed: PodBed) -> int:
+    rows = bed.bed.slurm.rest.call("GET", bed.bed.slurm.path("nodes/"))["nodes"]
+    return sum("DRAIN" in row["state"] and row["reason"] == REASON for row in rows)
+
+
+def standing(bed: PodBed) -> dict[str, str]:
+    """Pods that live and are not ending: where."""
+    return {
+        pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
+        for pod in bed.ours()
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def test_P30_keep_every_Pod_lives_and_its_host_is_closed(bed: PodBed) -> None:
+    """And the new jobs, which get the numbers of the old ones, are nobody's but their own (P23)."""
+    with bed.service(gate=False) as service:
+        names = fill(bed)
+        before = standing(bed)
+        forget(bed, service)
+        assert bed.states() == {}
+        bed.until(lambda: closed(bed) == PODS, "all hosts closed", within_s=WITHIN_S)
+        assert standing(bed) == before
+        other = bed.submit("other", before[names[0]])
+        reused = [name for name in names if bed.job_of(name) == other]
+        bed.say(f"{PODS} Pods live on closed hosts; new job {other} has the number of {reused}")
+        assert stays(lambda: "PENDING" in bed.states()[other])
+        bed.cancel(other)
+        assert stays(lambda: standing(bed) == before, for_s=3)
+        assert service.writes("end-pod", since=service.begun) == []
+        check_health(service, since=service.begun)
+        bed.clear()
+
+
+@if_all
+def test_P30_readopt_every_Pod_gets_a_job_on_its_own_host(bed: PodBed) -> None:
+    with bed.service(gate=False, lost_job="readopt") as service:
+        fill(bed)
+        before = standing(bed)
+        forget(bed, service)
+        bed.until(lambda: readopted(bed) == before, "all Pods have jobs", within_s=WITHIN_S)
+        bed.until(lambda: closed(bed) == 0, "no host is closed")
+        assert standing(bed) == before
+        check_health(service, since=service.begun)
+        bed.clear()
+
+
+def readopted(bed: PodBed) -> dict[str, str]:
+    """Pods with exactly one running job: where that is."""
+    running = [job for job in bed.jobs() if "RUNNING" in job["job_state"]]
+    return {job["name"].split("/")[2]: job["nodes"] for job in running}
+
+
+@if_all
+def test_P30_P31_end_the_Pods_end_so_many_a_minute(bed: PodBed) -> None:
+    """And none within slurmctld's first minute."""
+    with bed.service(gate=False, lost_job="end", max_pod_ends_per_minute="12") as service:
+        fill(bed)
+        forget(bed, service)
+        assert stays(lambda: len(standing(bed)) == PODS, for_s=LOST_S - 20)
+        bed.until(lambda: len(standing(bed)) == PODS - 12, "the first twelve", within_s=60)
+        assert stays(lambda: len(standing(bed)) == PODS - 12, for_s=20)
+        bed.until(lambda: not standing(bed), "all ended", within_s=WITHIN_S)
+        check_health(service, since=service.begun)
+        bed.clear()

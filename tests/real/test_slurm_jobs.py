@@ -1,0 +1,462 @@
+"""Placeholder jobs on real slurmctld and slurmrestd, 26.05 and 24.11."""
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from random import Random
+from signal import SIGKILL
+from typing import Any, Literal
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.actions import (
+    Action,
+    CancelJob,
+    Done,
+    JobDescription,
+    LookJob,
+    Outcome,
+    Refused,
+    SubmitJob,
+    UpdateJob,
+)
+from sunk_sync.exchange import Exchange
+from sunk_sync.facts import Confirmed, Deleted, Job, ListingEnded, News, Observed
+from sunk_sync.identity import Identity, job_name, work_id
+from sunk_sync.slurm.client import SlurmClient
+from sunk_sync.slurm.job_book import JobBook
+from sunk_sync.slurm.job_poll import JobPace, JobPoll
+from sunk_sync.slurm.job_push import JobPush
+from sunk_sync.slurm.rhythm import Time
+from tests.real.conftest import require
+from tests.real.test_slurm_client import connected
+from tests.real.testbed import SlurmConf, SlurmServer
+from tests.real.testbed.cache import SLURM_SUITES
+from tests.real.testbed.sandbox import wait_until
+
+pytestmark = pytest.mark.real
+
+CONF = SlurmConf(slurmds=3, extra_lines=("SchedulerParameters=batch_sched_delay=0",))
+SCRIPT = "#!/bin/sh\nexec sleep 600\n"
+SMALL = JobDescription(cpus=4, memory_mb=100)
+WHOLE = JobDescription(cpus=16, memory_mb=100)
+TICK_S = 3.0
+"""Slurm's scheduler begins once a second."""
+numbers = itertools.count(1)
+
+
+class Side:
+    """One installation's reader and writer."""
+
+    def __init__(self, client: SlurmClient, *, cluster: str = "") -> None:
+        self.cluster = cluster = cluster or f"c{next(numbers)}"
+        self.client = client
+        self.news: list[News] = []
+        self.book = JobBook(lambda one: (one.cluster, one.scheduler) == (cluster, "s1"))
+        self.push = JobPush(client, time.monotonic, book=self.book, script=lambda _: SCRIPT)
+        moments = Time(clock=time.monotonic, sleep=asyncio.sleep, random=Random(1).random)
+        pace = JobPace(busy=lambda: True, refresh_every=1000)
+        self.poll = JobPoll(client, self.tell, book=self.book, pace=pace, time=moments)
+
+    def anew(self) -> "Side":
+        """The same installation, started again."""
+        return Side(self.client, cluster=self.cluster)
+
+    async def tell(self, news: Sequence[News]) -> None:
+        self.news.extend(news)
+
+    async def jobs(self) -> dict[str, Job]:
+        """One listing in full."""
+        self.news.clear()
+        asked = asyncio.ensure_future(self.poll.relist())
+        await asyncio.sleep(0)
+        assert await self.poll.poll() is None
+        assert await asked is None
+        assert isinstance(self.news[-1], ListingEnded)
+        rows = [news.row for news in self.news if isinstance(news, Observed)]
+        return {row.job_id: row for row in rows if isinstance(row, Job)}
+
+    async def do(self, *actions: Action) -> list[Outcome]:
+        return list(await self.push.push(actions))
+
+    def wish(
+        self,
+        kind: Literal["allocation", "script", "external"] = "script",
+        description: JobDescription = SMALL,
+    ) -> SubmitJob:
+        number = next(numbers)
+        uid = f"uid-{number}"
+        work = work_id([uid])
+        return SubmitJob(
+            created_s=number,
+            name=job_name("ns", "p", work=work),
+            identity=Identity(self.cluster, "s1", work, (f"ns/p/{uid}",), digest="d1"),
+            description=description,
+            kind=kind,
+        )
+
+    async def make(self, *wishes: SubmitJob) -> list[Job]:
+        outcomes = await self.do(*wishes)
+        assert [type(one) for one in outcomes] == [Done] * len(wishes), outcomes
+        return [job_in(one) for one in outcomes]
+
+    async def until_state(self, state: str, *jobs: Job) -> dict[str, Job]:
+        async with asyncio.timeout(TICK_S + 5):
+            while True:
+                seen = await self.jobs()
+                if all({state} <= seen[job.job_id].state for job in jobs):
+                    return seen
+                await asyncio.sleep(0.1)
+
+
+def job_in(outcome: Outcome) -> Job:
+    (seen,) = outcome.seen
+    assert isinstance(seen, Observed)
+    assert isinstance(seen.row, Job)
+    return seen.row
+
+
+def cancel(job: Job, **fields: Any) -> CancelJob:
+    return CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, **fields)
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
+    require(slurm=request.param)
+    with SlurmServer(request.param, CONF) as one:
+        yield one
+
+
+@pytest.fixture
+async def side(server: SlurmServer) -> AsyncIterator[Side]:
+    """Ours, on an empty cluster."""
+    async with connected(server) as client:
+        yield Side(client)
+    clean(server)
+
+
+def clean(server: SlurmServer) -> None:
+    server.run_in_root("scancel", "--user=root")
+    wait_until(lambda: not server.squeue("-h"), "no jobs", deadline_s=20)
+    server.wait_until_idle()
+
+
+def foreign_allocation(server: SlurmServer, **fields: Any) -> int:
+    """A job of somebody else's, running."""
+    job = {
+        "name": "theirs",
+        "current_working_directory": "/",
+        "environment": ["A=b"],
+        "immediate": True,
+        "memory_per_node": {"set": True, "number": 100},
+    }
+    answer = server.rest.call("POST", server.path("job/allocate"), {"job": {**job, **fields}})
+    return int(answer["job_id"])
+
+
+async def test_a_submitted_script_waits_and_runs(side: Side) -> None:
+    """Told at once as made, then as Slurm shows it."""
+    (made,) = await side.make(side.wish())
+    assert made.state == {"PENDING"}
+    seen = (await side.until_state("RUNNING", made))[made.job_id]
+    assert len(seen.slurm_nodes) == 1
+    assert seen.script
+    assert not seen.started
+    assert (seen.identity, seen.name) == (made.identity, made.name)
+    assert abs(seen.submitted_at - time.time()) < 60
+
+
+async def test_P24_the_scripts_word_is_read(side: Side, server: SlurmServer) -> None:
+    """It stands in `extra`."""
+    (made,) = await side.make(side.wish())
+    await side.until_state("RUNNING", made)
+    server.scontrol("update", f"JobId={made.job_id}", "extra=k8s: started")
+    (outcome,) = await side.do(LookJob(made.job_id, 0.0))
+    assert job_in(outcome).started
+
+
+async def test_P11a_an_allocation_runs_on_its_nodes_when_it_is_answered(side: Side) -> None:
+    """One node or three; the listing says the same."""
+    one, gang = await side.make(
+        side.wish("allocation"), side.wish("allocation", replace(SMALL, slurm_nodes=3))
+    )
+    assert one.state == gang.state == {"RUNNING"}
+    assert gang.slurm_nodes == ("n1", "n2", "n3")
+    assert not gang.script
+    assert await side.jobs() == {one.job_id: one, gang.job_id: gang}
+
+
+async def test_P11a_a_busy_cluster_refuses_an_allocation_by_number(side: Side) -> None:
+    """Its record stays as FAILED, under our identity."""
+    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
+    wish = side.wish("allocation", WHOLE)
+    (outcome,) = await side.do(wish)
+    assert isinstance(outcome, Refused)
+    assert outcome.number == 2016
+    (left,) = [job for job in (await side.jobs()).values() if "FAILED" in job.state]
+    assert (left.identity, left.slurm_nodes, left.script) == (wish.identity, (), False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "number"),
+    [
+        ({"partition": "none-such"}, 2000),
+        ({"constraints": "none-such"}, 2029),
+        ({"reservation": "none-such"}, 2053),
+    ],
+)
+async def test_P10_a_refused_submission_carries_slurms_number(
+    side: Side, fields: dict[str, str], number: int
+) -> None:
+    """The same on both versions, whatever the status."""
+    for kind in ("script", "allocation"):
+        (outcome,) = await side.do(side.wish(kind, replace(SMALL, **fields)))
+        assert isinstance(outcome, Refused)
+        assert outcome.number == number
+
+
+async def test_external_jobs_from_v0_0_43_on(side: Side, server: SlurmServer) -> None:
+    """Before, the flag would be dropped and a batch job made: nothing is sent."""
+    (outcome,) = await side.do(side.wish("external"))
+    if server.version == "24.11":
+        assert isinstance(outcome, Refused)
+        assert await side.jobs() == {}
+        return
+    made = job_in(outcome)
+    seen = await side.until_state("RUNNING", made)
+    assert not seen[made.job_id].script
+
+
+async def test_equal_wishes_become_an_array_and_each_task_one_pods_job(side: Side) -> None:
+    """Ids, names and identities stay the same from submission to the end."""
+    wishes = [side.wish(description=WHOLE) for _ in range(6)]
+    made = await side.make(*wishes)
+    array = made[0].job_id.partition("_")[0]
+    assert [job.job_id for job in made] == [f"{array}_{task}" for task in range(6)]
+    seen = await side.until_state("RUNNING", *made[:3])
+    assert sorted(seen[job.job_id].slurm_nodes for job in made[:3]) == [("n1",), ("n2",), ("n3",)]
+    assert {seen[job.job_id].state for job in made[3:]} == {frozenset({"PENDING"})}
+    for wish, job in zip(wishes, made, strict=True):
+        uid = wish.identity.pods[0].rpartition("/")[2]
+        assert seen[job.job_id].identity == job.identity
+        assert (job.identity.uids, job.identity.work) == ((uid,), wish.identity.work)
+    assert await side.anew().jobs() == await side.jobs()
+
+
+async def test_P23_one_task_is_cancelled_alone(side: Side) -> None:
+    """One that runs, one that waits: of that one Slurm keeps nothing, and it is told."""
+    made = await side.make(*(side.wish(description=WHOLE) for _ in range(7)))
+    await side.until_state("RUNNING", *made[:3])
+    outcomes = await side.do(cancel(made[1]), cancel(made[6], replaced=True), cancel(made[5]))
+    assert [type(one) for one in outcomes] == [Done] * 3
+    for one in (side, side.anew()):
+        seen = await one.jobs()
+        assert [("CANCELLED" in seen[job.job_id].state) for job in made] == [
+            False, True, False, False, False, True, True,
+        ]  # fmt: skip
+        assert [seen[job.job_id].identity.replaced for job in made] == [False] * 6 + [True]
+    (look,) = await side.do(LookJob(made[6].job_id, 0.0))
+    assert job_in(look).state == {"CANCELLED"}
+    assert job_in(look).identity.replaced
+    (again,) = await side.do(cancel(made[1]))
+    assert isinstance(again, Done)
+    assert "CANCELLED" in job_in(again).state
+
+
+async def test_P17_a_running_task_is_marked_alone(side: Side) -> None:
+    """In a record of its own."""
+    made = await side.make(*(side.wish() for _ in range(4)))
+    await side.until_state("RUNNING", *made)
+    assert [type(one) for one in await side.do(cancel(made[2], replaced=True))] == [Done]
+    seen = await side.anew().jobs()
+    assert [seen[job.job_id].identity.replaced for job in made] == [False, False, True, False]
+    assert "CANCELLED" in seen[made[2].job_id].state
+
+
+async def test_a_cancelled_array_is_told_task_by_task(side: Side, server: SlurmServer) -> None:
+    """By a human, while all of it waits; a held job of theirs with the same tasks is not told."""
+    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
+    made = await side.make(*(side.wish(description=WHOLE) for _ in range(4)))
+    await side.jobs()
+    server.run_in_root("scancel", made[0].job_id.partition("_")[0])
+    for one in (side, side.anew()):
+        seen = await one.jobs()
+        assert {seen[job.job_id].state for job in made} == {frozenset({"CANCELLED"})}
+        assert len(seen) == 5
+
+
+async def test_P17_our_own_cancel_can_be_told_from_a_humans(side: Side) -> None:
+    """Also by a process that starts anew."""
+    (theirs,) = await side.make(side.wish("allocation"))
+    (ours,) = await side.make(side.wish())
+    await side.do(cancel(ours, replaced=True), cancel(theirs))
+    seen = await side.anew().jobs()
+    assert seen[ours.job_id].identity == replace(ours.identity, replaced=True)
+    assert not seen[theirs.job_id].identity.replaced
+    assert all("CANCELLED" in job.state for job in seen.values())
+
+
+async def test_P20_a_waiting_job_is_updated_where_slurm_lets_it(side: Side) -> None:
+    """And keeps its old identity where not."""
+    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
+    (made,) = await side.make(side.wish(description=WHOLE))
+    new = replace(made.identity, digest="d2")
+    description = replace(WHOLE, comment="hello", time_limit_min=7)
+    update = UpdateJob(job_id=made.job_id, name=made.name, identity=new, description=description)
+    (outcome,) = await side.do(update)
+    assert isinstance(outcome, Done)
+    assert job_in(outcome).identity == new
+    assert (await side.anew().jobs())[made.job_id].identity == new
+    bad = replace(update, identity=made.identity, description=replace(WHOLE, constraints="none"))
+    (outcome,) = await side.do(bad)
+    assert isinstance(outcome, Refused)
+    assert outcome.number == 2029
+    assert (await side.jobs())[made.job_id].identity == new
+
+
+async def test_a_look_at_what_is_not_there(side: Side, server: SlurmServer) -> None:
+    """Unknown to Slurm, or somebody else's."""
+    theirs = foreign_allocation(server)
+    for job_id in ("99999", str(theirs)):
+        (outcome,) = await side.do(LookJob(job_id, 0.0))
+        assert isinstance(outcome, Done)
+        assert isinstance(outcome.seen[0], Deleted)
+        assert abs(outcome.seen[0].order - time.monotonic()) < 5
+
+
+async def test_P22_two_clusters_share_a_slurm(side: Side, server: SlurmServer) -> None:
+    """Neither sees or ends the other's; with arrays, and beside humans' jobs."""
+    other = Side(side.client)
+    foreign_allocation(server)
+    mine = await side.make(side.wish("allocation"))
+    theirs = await other.make(other.wish("allocation"))
+    mine += await side.make(*(side.wish() for _ in range(3)))
+    theirs += await other.make(*(other.wish() for _ in range(3)))
+    assert set(await side.jobs()) == {job.job_id for job in mine}
+    assert set(await other.jobs()) == {job.job_id for job in theirs}
+    for replaced in (False, True):
+        wishes = [cancel(job, replaced=replaced) for job in mine[:1] + mine[2:]]
+        aimed = [replace(one, job_id=job.job_id) for one, job in zip(wishes, theirs, strict=False)]
+        outcomes = await side.do(*aimed)
+        assert all(isinstance(one, Done) for one in outcomes)
+        assert not any("CANCELLED" in job.state for job in (await other.jobs()).values())
+    assert not any(job.identity.replaced for job in (await other.jobs()).values())
+
+
+async def test_P23_a_killed_slurmctld_gives_our_id_away(server: SlurmServer) -> None:
+    """The new holder of the id is in the same state; no poll fails in between."""
+    async with connected(server) as client:
+        side = Side(client)
+        await asyncio.sleep(6)
+        foreign_allocation(server)  # slurmctld saves once in 5 s: perhaps this one, not the next
+        await asyncio.sleep(0.5)
+        (made,) = await side.make(side.wish("allocation"))
+        assert made.job_id in await side.jobs()
+        server.stop_slurmctld(SIGKILL)
+        server.start_slurmctld()
+        wait_until(lambda: is_ready(server), "all nodes answer", deadline_s=20)
+        while (given := foreign_allocation(server)) < int(made.job_id):
+            pass
+        assert given == int(made.job_id)
+        assert made.job_id not in await side.jobs()
+        (outcome,) = await side.do(cancel(made))
+        assert isinstance(outcome, Done)
+        assert isinstance(outcome.seen[0], Deleted)
+        assert f"{given} RUNNING" in server.squeue("-h", "-o", "%i %T").splitlines()
+    clean(server)
+
+
+OLDER = {"26.05": ("v0.0.44", "v0.0.43", "v0.0.42"), "24.11": ("v0.0.41", "v0.0.40")}
+
+
+async def test_every_api_version_tells_the_same_of_the_same_jobs(
+    side: Side, server: SlurmServer
+) -> None:
+    """An array partly started, partly cancelled; v0.0.40 calls started tasks as before."""
+    made = await side.make(*(side.wish(description=WHOLE) for _ in range(6)))
+    await side.until_state("RUNNING", *made[:3])
+    await side.do(cancel(made[5]))
+    expected = await side.jobs()
+    assert len(expected) == 6
+    for version in OLDER[server.version]:
+        async with connected(server, version=version) as client:
+            older = Side(client, cluster=side.cluster)
+            assert await older.jobs() == expected
+            looked = await older.do(*(LookJob(job.job_id, 0.0) for job in made))
+            assert {job_in(one).job_id: job_in(one) for one in looked} == expected
+
+
+@pytest.mark.usefixtures("side")
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_every_api_version_makes_and_ends_jobs(server: SlurmServer, place: int) -> None:
+    """Single, allocated where it can, arrays; marked and cancelled one by one."""
+    version = dict(enumerate(OLDER[server.version])).get(place)
+    if version is None:
+        pytest.skip("24.11 has two older ones")
+    async with connected(server, version=version) as client:
+        older = Side(client)
+        (allocated,) = await older.do(older.wish("allocation"))
+        assert isinstance(allocated, Refused if version == "v0.0.40" else Done)
+        (single,) = await older.make(older.wish())
+        tasks = await older.make(*(older.wish() for _ in range(3)))
+        await older.until_state("RUNNING", single, *tasks)
+        outcomes = await older.do(cancel(single, replaced=True), cancel(tasks[1], replaced=True))
+        assert [type(one) for one in outcomes] == [Done, Done]
+        seen = await older.anew().jobs()
+        ended = {single.job_id, tasks[1].job_id}
+        assert {one for one, job in seen.items() if "CANCELLED" in job.state} == ended
+        assert {one for one, job in seen.items() if job.identity.replaced} == ended
+
+
+def is_ready(server: SlurmServer) -> bool:
+    """Slurmctld has heard of all of them since its start."""
+    return not any({"UNKNOWN", "NOT_RESPONDING"} & set(state) for state in server.states().values())
+
+
+@pytest.fixture
+def thousand(server: SlurmServer) -> Iterator[None]:
+    """A thousand waiting tasks of somebody else's."""
+    job = {
+        "name": "theirs",
+        "current_working_directory": "/",
+        "environment": ["A=b"],
+        "hold": True,
+        "array": "0-999",
+    }
+    body = {"script": SCRIPT, "job": job}
+    server.rest.call("POST", server.path("job/submit"), body)
+    yield
+    clean(server)
+
+
+async def test_the_cost_of_a_look_among_a_thousand_jobs(
+    server: SlurmServer, thousand: None
+) -> None:
+    """At most 120 bytes a job; nothing is read twice."""
+    del thousand
+    heard: list[Exchange] = []
+    async with connected(server, heard=heard) as client:
+        side = Side(client)
+        (made,) = await side.make(side.wish("allocation"))
+        await side.jobs()
+        heard.clear()
+        took: list[float] = []
+        for _ in range(20):
+            began_s, cpu_s = time.monotonic(), time.process_time()
+            side.news.clear()
+            assert await side.poll.poll() is None
+            took.append(time.monotonic() - began_s)
+            cpu_s = time.process_time() - cpu_s
+        assert isinstance(side.news[-1], Confirmed | ListingEnded)
+        assert {one.path for one in heard} <= {"/slurm/jobs/state/", "/slurm/diag/"}
+        listed = [one for one in heard if one.path == "/slurm/jobs/state/"]
+        jobs = 1000 + len(server.squeue("-h", "-o", "%i").split())
+        assert listed[-1].received_bytes < 120 * jobs
+        print(
+            f"\n{server.version}: {listed[-1].received_bytes} bytes, {1000 * min(took):.1f} to "
+            f"{1000 * max(took):.1f} ms a look, {1000 * cpu_s:.1f} ms of them our CPU; "
+            f"first look {made.job_id}, {os.cpu_count()} cores"
+        )

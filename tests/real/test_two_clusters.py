@@ -1,0 +1,104 @@
+"""P22: two services for two Kubernetes clusters on one Slurm leave each other in peace.
+
+Same scheduler name, same namespace, same Pods' names: only the uid of kube-system differs.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.real.conftest import check_health, require
+from tests.real.pod_bed import CPUS, PodBed, pod_conf
+from tests.real.stage import stays
+from tests.real.testbed import Bed, KubeServer, SlurmServer
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+HOSTS = ("n1", "n2"), ("n3", "n4")
+PODS = ("a", "b")
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def beds(request: pytest.FixtureRequest) -> Iterator[tuple[PodBed, PodBed]]:
+    """One Slurm; each Kubernetes has two of its four hosts."""
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    with ExitStack() as stack:
+        slurm = stack.enter_context(SlurmServer(request.param, pod_conf(4)))
+        made = []
+        for hosts in HOSTS:
+            kube = stack.enter_context(KubeServer(KUBE_DEFAULT))
+            kube.add_hosts(*hosts)
+            made.append(PodBed(Bed(kube, slurm)))
+            stack.callback(made[-1].close)
+        yield made[0], made[1]
+
+
+def uids(bed: PodBed) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in bed.ours()}
+
+
+def jobs_of(bed: PodBed, among: set[str]) -> dict[str, tuple[str, ...]]:
+    """Jobs that name one of these Pods, by id: state and nodes."""
+    return {
+        str(job["job_id"]): (*job["job_state"], job["nodes"])
+        for job in bed.jobs()
+        if any(uid in job["admin_comment"] for uid in among)
+    }
+
+
+def test_P22_neither_touches_the_others_jobs(beds: tuple[PodBed, PodBed]) -> None:
+    """Pods placed, ended, deleted; a service killed, its cluster gone silent: never the other's."""
+    one, two = beds
+    first, second = (bed.service(gate=False) for bed in beds)
+    with first, second:
+        for bed in beds:
+            for name in PODS:
+                bed.make_pod(name, cpus=CPUS)
+        for bed, hosts in zip(beds, HOSTS, strict=True):
+            bed.until_bound(*PODS)
+            assert {bed.host_of(name) for name in PODS} == set(hosts)
+        theirs = uids(two)
+        before = jobs_of(two, theirs)
+        assert len(before) == len(jobs_of(one, uids(one))) == len(PODS)
+
+        def untouched() -> bool:
+            return uids(two) == theirs and jobs_of(two, theirs) == before
+
+        one.cancel(one.job_of("a"))
+        one.until(lambda: one.pod("a") is None, "a ended with its job")
+        assert stays(untouched)
+        one.delete_pod("b")
+        one.until(
+            lambda: one.host_of("b") == "" and not live_of(one, two), "b's job ended", within_s=60
+        )
+        assert stays(untouched)
+        one.make_pod("a")
+        one.until_bound("a")
+        first.restart()
+        first.settle()
+        assert stays(untouched)
+        # Every Pod of the first cluster is gone while its service is dead: only its own jobs end.
+        first.kill9()
+        one.delete_pod("a")
+        one.until(lambda: not uids(one), "no Pod")
+        second.restart()
+        assert stays(untouched)
+        assert len(live_of(one, two)) == 1, "two ended what is of one"
+        first.start().wait_ready()
+        one.until(lambda: not live_of(one, two), "the orphan ended")
+        assert stays(untouched)
+        check_health(second, since=0)
+        check_health(first, since=first.begun)
+        told = {
+            pod["metadata"]["name"]: jobs_of(two, {pod["metadata"]["uid"]}) for pod in two.ours()
+        }
+        one.say(f"of the second cluster from first to last: {told}")
+
+
+def live_of(one: PodBed, two: PodBed) -> list[str]:
+    """Live jobs that are not of the second cluster."""
+    theirs = jobs_of(two, uids(two))
+    wanted = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING"}
+    return [job for job, state in one.states().items() if wanted & state and job not in theirs]

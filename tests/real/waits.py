@@ -1,0 +1,143 @@
+"""Reasons of jobs that wait or have ended, and how each is brought about on a real Slurm.
+
+`test_pending.py` plays the scenes and reads the reasons back; docs/pending.md calls seen what
+stands here, because that test shows it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tests.real.slurm_jobs import ALICE, BOTH, NEW, Jobs, number, versions_by
+
+Waiting = Iterable[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`play` makes jobs and gives each with the reason that it is to have."""
+
+    reasons: tuple[str, ...]
+    play: Callable[[Jobs], Waiting]
+    versions: tuple[str, ...] = BOTH
+
+
+SCENES: list[Scene] = []
+
+
+def _scene(
+    *reasons: str, versions: tuple[str, ...] = BOTH
+) -> Callable[[Callable[[Jobs], Waiting]], None]:
+    return lambda play: SCENES.append(Scene(reasons, play, versions))
+
+
+@_scene("JobHeldUser", "JobHeldAdmin", "BeginTime", "PartitionTimeLimit", "PartitionNodeLimit",
+        "PartitionDown", "PartitionConfig", "AccountNotAllowed", "MaxMemPerLimit",
+        "JobArrayTaskLimit")  # fmt: skip
+def asks_what_it_may_not_have(jobs: Jobs) -> Waiting:
+    """Slurm takes these jobs and lets them wait."""
+    # An allocation at once is answered as if it ran, and waits.
+    yield "PartitionTimeLimit", jobs.allocate(partition="short", time_limit=number(60))
+    yield "JobHeldUser", jobs.submit(hold=True)
+    yield "JobHeldUser", jobs.submit(priority=number(0))
+    held = jobs.submit(hold=True)
+    jobs.update(held, hold=True)
+    yield "JobHeldAdmin", held
+    yield "BeginTime", jobs.submit(begin_time=number(int(time.time()) + 3600))
+    yield "PartitionTimeLimit", jobs.submit(partition="short", time_limit=number(60))
+    yield "PartitionNodeLimit", jobs.submit(partition="small", nodes="2")
+    yield "PartitionDown", jobs.submit(partition="off")
+    yield "PartitionConfig", jobs.submit(partition="root", **ALICE)
+    yield "AccountNotAllowed", jobs.submit(partition="members", **ALICE)
+    yield "MaxMemPerLimit", jobs.submit(partition="tight", memory_per_node=number(2000))
+    yield "JobArrayTaskLimit", jobs.submit(array="0-3%1")
+
+
+@_scene("PartitionConfig", versions=NEW)
+def asks_for_more_than_there_is(jobs: Jobs) -> Waiting:
+    """24.11 refuses these."""
+    yield "PartitionConfig", jobs.submit(nodes="99")
+    yield "PartitionConfig", jobs.submit(cpus_per_task=999)
+
+
+@_scene("JobHeldAdmin")
+def user_unknown_on_the_node(jobs: Jobs) -> Waiting:
+    """slurmd cannot start the script, and slurmctld holds the job."""
+    yield "JobHeldAdmin", jobs.submit(**ALICE)
+
+
+@_scene("Resources", "Priority", "Dependency", "None")
+def full_cluster(jobs: Jobs) -> Waiting:
+    full = jobs.running(nodes="3", tasks=3, shared=["none"])
+    yield "None", full
+    yield "Resources", jobs.submit(nodes="3", priority=number(10))
+    yield "Priority", jobs.submit(nodes="1", priority=number(5))
+    yield "Dependency", jobs.submit(dependency=f"afterok:{full}")
+    yield "Dependency", jobs.submit(dependency="singleton")
+
+
+@_scene("Licenses")
+def licence_in_use(jobs: Jobs) -> Waiting:
+    jobs.running(licenses="matlab:1")
+    yield "Licenses", jobs.submit(licenses="matlab:1")
+
+
+@_scene("NonZeroExitCode", "RaisedSignal", "DependencyNeverSatisfied")
+def ends_badly(jobs: Jobs) -> Waiting:
+    failed = jobs.submit(script="#!/bin/sh\nexit 1\n")
+    yield "RaisedSignal", jobs.submit(script="#!/bin/sh\nkill -9 $$\n")
+    jobs.until(lambda: jobs.ended(failed), "a job has failed")
+    yield "NonZeroExitCode", failed
+    yield "DependencyNeverSatisfied", jobs.submit(dependency=f"afterok:{failed}")
+
+
+@_scene("NodeDown")
+def its_node_is_set_down(jobs: Jobs) -> Waiting:
+    """It has ended as NODE_FAIL, though its `requeue` reads true: it has no script."""
+    job = jobs.allocate(required_nodes=["n3"])
+    jobs.slurm.scontrol("update", "nodename=n3", "state=down", "reason=x")
+    yield "NodeDown", job
+
+
+@_scene("ReqNodeNotAvail", "Resources")
+def nodes_drained_and_down(jobs: Jobs) -> Waiting:
+    jobs.slurm.scontrol("update", "nodename=n3", "state=drain", "reason=x")
+    jobs.slurm.scontrol("update", "nodename=n2", "state=down", "reason=x")
+    yield "ReqNodeNotAvail", jobs.submit(required_nodes=["n3"])
+    yield "ReqNodeNotAvail", jobs.submit(required_nodes=["n2"])
+    yield "Resources", jobs.submit(nodes="3")
+    yield "Resources", jobs.submit(partition="two")
+
+
+@_scene("Reservation", "ReqNodeNotAvail", "Resources")
+def reservations(jobs: Jobs) -> Waiting:
+    jobs.reserve("later", "StartTime=now+3600", "Nodes=n1", "Users=root")
+    jobs.reserve("others", "StartTime=now", "Nodes=n2", "Users=daemon")
+    yield "Reservation", jobs.submit(reservation="later")
+    yield "ReqNodeNotAvail", jobs.submit(required_nodes=["n2"])
+    yield "Resources", jobs.submit(partition="two")
+
+
+@_scene("BadConstraints", "PartitionInactive")
+def taken_away_while_it_waits(jobs: Jobs) -> Waiting:
+    jobs.slurm.update_slurm_node("n3", features=["old"], features_act=["old"])
+    soon = number(int(time.time()) + 2)
+    yield "BadConstraints", jobs.submit(constraints="old", begin_time=soon)
+    yield "PartitionInactive", jobs.submit(partition="one", begin_time=soon)
+    jobs.slurm.update_slurm_node("n3", features=["new"], features_act=["new"])
+    jobs.slurm.scontrol("update", "partitionname=one", "state=inactive")
+
+
+@_scene("BeginTime", "JobHeldUser")
+def requeued(jobs: Jobs) -> Waiting:
+    again, held = jobs.running(), jobs.running()
+    jobs.slurm.scontrol("requeue", str(again))
+    jobs.slurm.scontrol("requeuehold", str(held))
+    yield "BeginTime", again
+    yield "JobHeldUser", held
+
+
+def seen_reasons() -> Mapping[str, frozenset[str]]:
+    """Reason → the versions where it was read."""
+    pairs = ((reason, scene.versions) for scene in SCENES for reason in scene.reasons)
+    return versions_by(pairs)

@@ -1,0 +1,351 @@
+"""A bed whose Slurm runs placeholder jobs, and workload Pods on it.
+
+Each Pod is pinned to a host of its own by its nodeSelector, so tests do not disturb each other
+and nothing has to be put back.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tests.real.service import NAMESPACE
+from tests.real.stage import PREFIX, Host, Stage, eventually
+from tests.real.testbed import Bed, SlurmConf, kube_objects
+from tests.real.testbed.ports import Ports
+from tests.real.testbed.rest import RestError
+
+HOSTS = 56
+KILL_WAIT_S = 6
+SCHEDULER = "sunk"
+HOSTNAME = "kubernetes.io/hostname"
+FOREVER = {"testbed/end-delay-s": "inf"}
+SCHEDULING = {
+    "scheduler_name": SCHEDULER,
+    "termination_offset": "0s",
+    "slurm_kill_wait": f"{KILL_WAIT_S}s",
+}
+CONF = (
+    "ReturnToService=1",
+    "SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1",
+    "PreemptType=preempt/partition_prio",
+    "PreemptMode=CANCEL",
+)
+PARTITIONS = (
+    "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PreemptMode=OFF",
+    "PartitionName=low Nodes=ALL PriorityTier=1 PreemptMode=CANCEL State=UP",
+    "PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF State=UP",
+    "PartitionName=off Nodes=ALL PreemptMode=OFF State=DOWN",
+)
+_names = itertools.count(1)
+Job = dict[str, Any]
+Text = TypeVar("Text", str, str | None)
+
+
+class Load:
+    """A workload Pod: what both servers say of it, and what people do to it."""
+
+    def __init__(self, bed: Bed, name: str, *, namespace: str = NAMESPACE, uid: str = "") -> None:
+        self.bed = bed
+        self.name = name
+        self.namespace = namespace
+        self.uid = uid
+
+    def __repr__(self) -> str:
+        told: dict[str, Any] = {"jobs": [brief(job) for job in self.jobs]}
+        with suppress(RestError):
+            told["node"] = self.node
+            told["conditions"] = [
+                (one["type"], one["status"], one.get("reason"), one.get("message"))
+                for one in self.pod["status"].get("conditions", [])
+            ]
+            told["annotations"] = self.pod["metadata"].get("annotations")
+        with suppress(RestError):
+            told["events"] = self.events
+        return f"{self.path}: {told}"
+
+    def until(self, claim: Any, *, within_s: float = 15.0) -> None:
+        """`eventually`, and where it fails the Pod is shown."""
+        try:
+            eventually(claim, "", within_s=within_s)
+        except AssertionError:
+            raise AssertionError(f"not within {within_s} s: {self!r}") from None
+
+    def until_bound(self, *, within_s: float = 15.0) -> str:
+        """The job id that its binding carries."""
+        self.until(lambda: self.node, within_s=within_s)
+        return self.annotation("job-id") or ""
+
+    def until_waits(self) -> Job:
+        """Its one job, once it is pending and the Pod says so."""
+        self.until(lambda: self.live and self.message.startswith("Slurm job"))
+        (job,) = self.live
+        return job
+
+    # --- Kubernetes
+
+    @property
+    def path(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def pod(self) -> Any:
+        return self.bed.kube.pod(self.name, self.namespace)
+
+    @property
+    def node(self) -> str:
+        return str(self.pod["spec"].get("nodeName", ""))
+
+    @property
+    def gone(self) -> bool:
+        """No Pod of this UID is left."""
+        try:
+            return bool(self.pod["metadata"]["uid"] != self.uid)
+        except RestError as error:
+            return error.status == 404
+
+    @property
+    def terminating(self) -> bool:
+        return "deletionTimestamp" in self.pod["metadata"]
+
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        """Status, reason and message; empty where there is none."""
+        for one in self.pod["status"].get("conditions", []):
+            if one["type"] == kind:
+                return one["status"], one.get("reason", ""), one.get("message", "")
+        return "", "", ""
+
+    @property
+    def message(self) -> str:
+        """Why it is not scheduled."""
+        status, _, message = self.condition("PodScheduled")
+        return message if status == "False" else ""
+
+    @property
+    def disruption(self) -> tuple[str, str]:
+        """Reason and message of DisruptionTarget."""
+        status, reason, message = self.condition("DisruptionTarget")
+        return (reason, message) if status == "True" else ("", "")
+
+    def annotation(self, name: str) -> str | None:
+        value = self.pod["metadata"].get("annotations", {}).get(PREFIX + name)
+        return None if value is None else str(value)
+
+    def annotate(self, **annotations: str | None) -> None:
+        """Annotations of ours, without their prefix; `_` for `-`."""
+        self.bed.kube.annotate_pod(self.name, self.namespace, prefixed(annotations))
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        """Reason and message of each Event on it, oldest first."""
+        path = f"/api/v1/namespaces/{self.namespace}/events"
+        found = self.bed.kube.rest.call(
+            "GET", f"{path}?fieldSelector=involvedObject.uid%3D{self.uid}"
+        )
+        return [(one["reason"], one["message"]) for one in found["items"]]
+
+    def told(self, reason: str) -> list[str]:
+        """Messages of its Events with this reason."""
+        return [message for one, message in self.events if one == reason]
+
+    def delete(self, *, now: bool = False) -> None:
+        """`now`: by force, nobody waits for its containers."""
+        self.bed.kube.delete_pod(self.name, self.namespace, grace_s=0 if now else None)
+
+    def linger(self) -> None:
+        """From now on it never ends by itself."""
+        self.bed.kube.annotate_pod(self.name, self.namespace, FOREVER)
+
+    def let_end(self) -> None:
+        self.bed.kube.annotate_pod(self.name, self.namespace, {"testbed/end-delay-s": "0"})
+
+    def bind_to(self, host: Host) -> None:
+        """As somebody else's scheduler does."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": host.name}
+        binding = {"metadata": {"name": self.name}, "target": target}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/binding"
+        self.bed.kube.rest.call("POST", path, binding)
+
+    # --- Slurm
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Every job that names this Pod, oldest first; those that have ended too."""
+        return [job for job in all_jobs(self.bed) if self.uid in job["admin_comment"]]
+
+    @property
+    def live(self) -> list[Job]:
+        return [job for job in self.jobs if lives(job)]
+
+    @property
+    def job(self) -> Job:
+        """Its newest job."""
+        return self.jobs[-1]
+
+    def ended(self) -> bool:
+        """It had jobs, and none is left, not even one that is completing."""
+        jobs = self.jobs
+        busy = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING"}
+        return bool(jobs) and all(busy.isdisjoint(job["job_state"]) for job in jobs)
+
+
+class Works(Stage):
+    """A stage for Pods: `load` makes one, `serve` gives the service that schedules them."""
+
+    hosts = HOSTS
+
+    def __init__(self, slurm: str) -> None:
+        self._ports = Ports()
+        port = self._ports.take()
+        super().__init__(slurm)
+        # Scripts outlive the service: a key of its own would void their tokens.
+        key = self.bed.kube.directory / "hooks.key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(32))
+        self.hooks = {
+            "hooks_api_bind_address": f"127.0.0.1:{port}",
+            "hooks_url": f"http://127.0.0.1:{port}",
+            "hooks_key_file": str(key),
+        }
+
+    def conf(self) -> SlurmConf:
+        return SlurmConf(
+            slurmds=self.hosts,
+            kill_wait_s=KILL_WAIT_S,
+            partitions=PARTITIONS,
+            extra_lines=CONF,
+        )
+
+    def settings(self, flags: Mapping[str, str]) -> dict[str, str]:
+        return super().settings({**SCHEDULING, **self.hooks, **flags})
+
+    def load(
+        self,
+        on: Host | None = None,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        namespace: str = NAMESPACE,
+        knobs: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> Load:
+        """A new Pod of ours that only `on` can take; annotations without prefix, `_` for `-`."""
+        name = spec.pop("name", f"w{next(_names)}")
+        labels = spec.pop("labels", None)
+        pinned = {} if on is None else {"nodeSelector": {HOSTNAME: on.name}}
+        made = kube_objects.pod(
+            name,
+            namespace=namespace,
+            labels=labels,
+            annotations={**prefixed(annotations or {}), **(knobs or {})},
+            spec={**workload_spec(), **pinned, **spec},
+        )
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        created = self.bed.kube.rest.call("POST", path, made)
+        return Load(self.bed, name, namespace=namespace, uid=created["metadata"]["uid"])
+
+    def occupy(self, host: Host) -> str:
+        """A job of somebody else's that holds the whole host; its id."""
+        job = self.submit_above(host)
+        host.until(lambda: state_of(self.bed, job) == "RUNNING")
+        return job
+
+    def submit_above(self, host: Host) -> str:
+        """A job that preempts those of partition low; its id."""
+        argv = ["sbatch", "--parsable", "--exclusive", "-p", "high", "-w", host.name]
+        slurm = self.bed.slurm
+        return slurm.run_in_root(*argv, "-o", "/dev/null", "--wrap", "exec sleep 600").strip()
+
+    def impostor(self, admin_comment: str, *, name: str, on: Host | None = None) -> str:
+        """A job under this name and with this identity that we did not submit; its id.
+
+        It says that its script has started, as ours do.
+        Waits in a partition that is down, or runs `on` a host.
+        """
+        where = {"required_nodes": [on.name]} if on is not None else {}
+        body = {
+            "name": name,
+            "admin_comment": admin_comment,
+            "current_working_directory": "/tmp",
+            "environment": ["A=b"],
+            "extra": ": started",
+            "partition": "off" if on is None else "high",
+            "memory_per_node": {"set": True, "number": 100},
+            "time_limit": {"set": True, "number": 60},
+            "standard_output": "/dev/null",
+            **where,
+        }
+        path = self.bed.slurm.path("job/submit")
+        request = {"script": "#!/bin/sh\nexec sleep 600\n", "job": body}
+        job = str(self.bed.slurm.rest.call("POST", path, request)["job_id"])
+        if on is not None:
+            eventually(lambda: state_of(self.bed, job) == "RUNNING", "the impostor runs")
+        return job
+
+    def allow(self, namespace: str, *, allowed: bool = True) -> None:
+        """The roles for workload Pods in one more namespace, or no longer."""
+        kubectl = self.bed.kube.kubectl
+        self.bed.kube.ensure_namespace(namespace)
+        for kind in ("role", "rolebinding"):
+            for name in ("sunk-sync-work", "sunk-sync-scheduler"):
+                if not allowed:
+                    kubectl("delete", kind, "-n", namespace, name)
+                    continue
+                found = json.loads(kubectl("get", kind, "-n", NAMESPACE, name, "-o", "json"))
+                found["metadata"] = {"name": name, "namespace": namespace}
+                plural = f"{kind}s"
+                path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{plural}"
+                self.bed.kube.rest.call("POST", path, found)
+
+    def expand(self, listed: str | list[str]) -> set[str]:
+        """Names of a hostlist, as Slurm itself spells them out."""
+        text = listed if isinstance(listed, str) else ",".join(listed)
+        return set(self.bed.slurm.scontrol("show", "hostnames", text).split()) if text else set()
+
+    def scancel(self, *jobs: str | int) -> None:
+        self.bed.slurm.run_in_root("scancel", *map(str, jobs))
+
+    def close(self) -> None:
+        super().close()
+        self._ports.close()
+
+
+def workload_spec(cpu: str = "1", memory: str = "64Mi") -> dict[str, Any]:
+    requests = {"cpu": cpu, "memory": memory}
+    container = {**kube_objects.CONTAINER, "resources": {"requests": requests}}
+    return {
+        "schedulerName": SCHEDULER,
+        "containers": [container],
+        "terminationGracePeriodSeconds": 3,
+        "tolerations": [],
+    }
+
+
+def prefixed(annotations: Mapping[str, Text]) -> dict[str, Text]:
+    return {PREFIX + name.replace("_", "-"): value for name, value in annotations.items()}
+
+
+def all_jobs(bed: Bed) -> list[Job]:
+    """Records of all jobs by their ids."""
+    found = bed.slurm.rest.call("GET", bed.slurm.path("jobs/?flags=ALL"))["jobs"]
+    return sorted(found, key=lambda job: int(job["job_id"]))
+
+
+def state_of(bed: Bed, job: str) -> str:
+    """As squeue spells it; empty: gone."""
+    return bed.slurm.squeue("-h", "-j", job, "-o", "%T").strip()
+
+
+def lives(job: Job) -> bool:
+    return not {"PENDING", "RUNNING", "SUSPENDED"}.isdisjoint(job["job_state"])
+
+
+def replaced(job: Job) -> bool:
+    """Marked by us before we cancelled it (P17)."""
+    return bool(json.loads(job["admin_comment"])["sunk-sync"].get("replaced"))
+
+
+def brief(job: Job) -> str:
+    state, reason = "+".join(job["job_state"]), job["state_reason"]
+    return f"{job['job_id']} {job['name']} {state} {reason} {job['nodes']}"

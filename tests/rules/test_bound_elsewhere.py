@@ -1,0 +1,30 @@
+"""P18, P19: a bound Pod whose job waits: bound by somebody else, or by us before a requeue."""
+
+import pytest
+
+from sunk_sync.actions import Announce, CancelJob, EndPod
+from sunk_sync.names import EVENT_BOUND_ELSEWHERE
+from tests.build import Core, job, node, pod, slurm_node, slurmd_pod
+
+HOST = (node("kn1"), slurmd_pod("n1"), slurm_node("n1"))
+
+
+@pytest.mark.parametrize("told", ["", "7"])
+def test_P18_somebody_elses_binding_costs_the_job_and_not_the_pod(told: str) -> None:
+    """Also of a Pod that waited so long that it carries the job's id."""
+    theirs = pod(node_name="kn1", job_id=told)
+    core = Core(*HOST, theirs, job(theirs))
+    (cancel,) = core.work_wants(theirs, CancelJob)
+    assert cancel.replaced
+    assert not core.work_wants(theirs, EndPod)
+    (event,) = core.work_wants(theirs, Announce)
+    assert event.reason == EVENT_BOUND_ELSEWHERE
+
+
+def test_P19_a_pod_that_we_bound_ends_when_its_job_was_requeued() -> None:
+    """It ran before: the id on the Pod came with the binding."""
+    ours = pod(node_name="kn1", job_id="7")
+    core = Core(*HOST, ours, job(ours, requeued=True))
+    assert core.work_wants(ours, CancelJob)
+    (end,) = core.work_wants(ours, EndPod)
+    assert "requeued" in end.message

@@ -1,0 +1,633 @@
+"""Pods in, a description of their job out, or all that is wrong: P2-P9, P20, P27, G2, G5."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from sunk_sync.actions import JobDescription
+from sunk_sync.configuration import Configuration
+from sunk_sync.description import (
+    MESSAGE_MAX,
+    Invalid,
+    can_update,
+    describe,
+    digest,
+    static_cpu_warning,
+    unsupported,
+)
+from sunk_sync.facts import Pod
+from sunk_sync.names import JOB_SETTINGS
+from sunk_sync.workload import Gang, PodSpec, Requirement, Term
+
+GIB = 1 << 30
+CONFIGURATION = Configuration(
+    gres_map=(("nvidia.com/gpu", "gpu"), ("amd.com/gpu", "gpu"), ("rdma/*", "-")),
+    gpu_types=(("A100_PCIE_80GB", "a100"), ("A100_NVLINK_80GB", "a100"), ("H100", "h100")),
+)
+SMALL: Mapping[str, int] = {"cpu": 1000, "memory": GIB}
+
+
+def pod(name: str = "p", **fields: Any) -> Pod:
+    """A Pod `team/NAME` of one CPU and 1 GiB; spec fields and annotations (with `_`) as given."""
+    requests: Mapping[str, int] = fields.pop("requests", SMALL)
+    of_spec = {key: fields.pop(key) for key in tuple(fields) if key in PodSpec.__struct_fields__}
+    of_pod = {key: fields.pop(key) for key in tuple(fields) if key in ("namespace", "gang")}
+    settings = {key.replace("_", "-"): value for key, value in fields.items()}
+    return Pod(
+        **{"namespace": "team", "name": name, "uid": f"uid-{name}", **of_pod},
+        spec=PodSpec(requests=tuple(sorted(requests.items())), **{"grace_s": 5, **of_spec}),
+        settings=tuple(sorted(settings.items())),
+    )
+
+
+def described(*pods: Pod, configuration: Configuration = CONFIGURATION) -> JobDescription:
+    description = describe(pods, configuration)
+    assert isinstance(description, JobDescription), description
+    return description
+
+
+def refused(*pods: Pod, configuration: Configuration = CONFIGURATION) -> str:
+    invalid = describe(pods, configuration)
+    assert isinstance(invalid, Invalid), invalid
+    return invalid.message
+
+
+def configured(**fields: Any) -> Configuration:
+    return replace(CONFIGURATION, **fields)
+
+
+def test_P1_a_plain_pod_is_a_job_of_root_on_one_node() -> None:
+    assert described(pod()) == JobDescription(slurm_nodes=1, cpus=1, memory_mb=1024)
+
+
+# --- P2
+
+
+@pytest.mark.parametrize(
+    ("requests", "numbers"),
+    [
+        ({}, "0 CPUs and 0 MiB"),
+        ({"cpu": 500}, "0.5 CPUs and 0 MiB"),
+        ({"memory": 3 << 20}, "0 CPUs and 3 MiB"),
+        ({"cpu": 0, "memory": 0, "nvidia.com/gpu": 8}, "0 CPUs and 0 MiB"),
+    ],
+)
+def test_P2_without_cpu_or_memory_there_is_no_job(
+    requests: Mapping[str, int], numbers: str
+) -> None:
+    message = refused(pod(requests=requests))
+    assert message == f"cpu and memory requests must be above 0, but they are {numbers}"
+
+
+# --- P3
+
+
+@pytest.mark.parametrize("grace_s", [0, 24])
+def test_P3_a_grace_below_the_limit_is_taken(grace_s: int) -> None:
+    """SUNK's own example: with KillWait 30 s the most is 24."""
+    described(pod(grace_s=grace_s))
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "kill_wait_s", "offset_s", "told"),
+    [
+        (25, 30.0, 5.0, "at most 24 is allowed"),
+        (30, 30.0, 5.0, "at most 24 is allowed"),
+        (25, 30.0, 5.5, "at most 24 is allowed"),
+        (30, 30.0, 0.0, "at most 29 is allowed"),
+        (1, 6.0, 5.0, "at most 0 is allowed"),
+        (0, 5.0, 5.0, "no value is allowed"),
+        (0, 2.0, 5.0, "no value is allowed"),
+    ],
+)
+def test_P3_a_grace_at_the_limit_is_refused_with_both_numbers(
+    grace_s: int, kill_wait_s: float, offset_s: float, told: str
+) -> None:
+    configuration = configured(kill_wait_s=kill_wait_s, termination_offset_s=offset_s)
+    assert refused(pod(grace_s=grace_s), configuration=configuration) == (
+        f"terminationGracePeriodSeconds {grace_s} must be less than Slurm's KillWait "
+        f"{kill_wait_s:g} s minus {offset_s:g} s: {told}"
+    )
+
+
+# --- P4
+
+
+ANNOTATIONS: list[tuple[str, str, str, object]] = [
+    ("account", "root", "account", "root"),
+    ("comment", "A Kubernetes job", "comment", "A Kubernetes job"),
+    ("comment", " two\n\tlines ", "comment", " two\n\tlines "),
+    ("comment", "é" * 512, "comment", "é" * 512),
+    ("constraints", "a100&(ib|roce)", "constraints", "a100&(ib|roce)"),
+    ("current-working-dir", "/path/to/use", "working_directory", "/path/to/use"),
+    ("excluded-nodes", "a100-092-01,a100-092-02", "excluded_nodes", "a100-092-01,a100-092-02"),
+    ("excluded-nodes", "n1, n2", "excluded_nodes", "n1,n2"),
+    ("excluded-nodes", "n[1-3,7]", "excluded_nodes", "n[1-3,7]"),
+    ("exclusive", "none", "exclusive", "none"),
+    ("exclusive", "ok", "exclusive", "oversubscribe"),
+    ("exclusive", "user", "exclusive", "user"),
+    ("exclusive", "mcs", "exclusive", "mcs"),
+    ("exclusive", "topo", "exclusive", "topo"),
+    ("exclusive", "true", "exclusive", "none"),
+    ("exclusive", "True", "exclusive", "none"),
+    ("exclusive", "false", "exclusive", ""),
+    ("group-id", "1002", "group_id", 1002),
+    ("partition", "default", "partition", "default"),
+    ("partition", "a,b", "partition", "a,b"),
+    ("prefer", "ib", "prefer", "ib"),
+    ("priority", "100", "priority", 100),
+    ("priority", "0", "priority", 0),
+    ("priority", "4294967293", "priority", 4294967293),
+    ("qos", "normal", "qos", "normal"),
+    ("required-nodes", "a100-092-04,a100-092-06", "required_nodes", "a100-092-04,a100-092-06"),
+    ("reservation", " test ", "reservation", "test"),
+    ("timeout", "123", "time_limit_min", 123),
+    ("timeout", "1", "time_limit_min", 1),
+    ("timeout", "90s", "time_limit_min", 2),
+    ("timeout", "60s", "time_limit_min", 1),
+    ("timeout", "2h", "time_limit_min", 120),
+    ("timeout", "1h30m", "time_limit_min", 90),
+    ("timeout", "2d", "time_limit_min", 2880),
+    ("timeout", "1-00:00:00", "time_limit_min", 1440),
+    ("timeout", "1-12", "time_limit_min", 2160),
+    ("timeout", "1-00:30", "time_limit_min", 1470),
+    ("timeout", "02:30:01", "time_limit_min", 151),
+    ("timeout", "52560000", "time_limit_min", 52560000),
+    ("user-id", "1001", "user_id", 1001),
+]
+
+
+def test_P4_every_annotation_has_its_row_above() -> None:
+    """A new one without a row would be taken for tested."""
+    assert {row[0] for row in ANNOTATIONS} == set(JOB_SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "text", "field", "value"), ANNOTATIONS)
+def test_P4_an_annotation_is_its_field(name: str, text: str, field: str, value: object) -> None:
+    description = described(pod(**{name: text}))
+    assert getattr(description, field) == value
+    changed = {field: getattr(JobDescription(), field)}
+    rest = replace(description, **changed)
+    assert replace(rest, group_id=0) == described(pod()), "nothing else may change"
+
+
+@pytest.mark.parametrize("name", JOB_SETTINGS)
+@pytest.mark.parametrize("text", ["", "  "])
+def test_P4_an_empty_annotation_is_none(name: str, text: str) -> None:
+    """As templates make them."""
+    assert described(pod(**{name: text})) == described(pod())
+
+
+WRONG = [
+    ("account", "a b", "a name, or names with commas"),
+    ("account", "x" * 1025, "at most 1024 bytes"),
+    ("comment", "a\0b", "printable characters"),
+    ("comment", "é" * 513, "at most 1024 bytes"),
+    ("constraints", "a\nb", "printable characters"),
+    ("current-working-dir", "relative", "an absolute path"),
+    ("current-working-dir", "/a\nb", "an absolute path"),
+    ("current-working-dir", "/" + "x" * 4095, "at most 4095 bytes"),
+    ("excluded-nodes", "n[1-", "hostlist: unbalanced brackets"),
+    ("excluded-nodes", "n[3-1]", "runs backwards"),
+    ("excluded-nodes", "n[1-99999]", "more than 65536 names"),
+    ("excluded-nodes", ",", "names of Slurm nodes or a hostlist"),
+    ("exclusive", "yes", "none, ok, user, mcs, topo, true or false"),
+    ("exclusive", "oversubscribe", "none, ok, user, mcs, topo, true or false"),
+    ("group-id", "wheel", "a whole number"),
+    ("partition", "a\tb", "printable"),
+    ("prefer", "x" * 1025, "at most 1024 bytes"),
+    ("priority", "-1", "a whole number from 0"),
+    ("priority", "1.5", "a whole number from 0"),
+    ("priority", "high", "a whole number from 0"),
+    ("priority", "4294967294", "to 4294967293"),
+    ("priority", "٣", "a whole number"),
+    ("qos", "a b", "a name"),
+    ("required-nodes", "n]1[", "unbalanced brackets"),
+    ("reservation", "a b", "a name"),
+    ("timeout", "0", "whole minutes above 0"),
+    ("timeout", "-5", "whole minutes above 0"),
+    ("timeout", "soon", "whole minutes above 0"),
+    ("timeout", "1:2", "whole minutes above 0"),
+    ("timeout", "2h1d", "whole minutes above 0"),
+    ("timeout", "52560001", "at most 100 years"),
+    ("timeout", "9" * 5000, "at most 100 years"),
+    ("user-id", "root", "a whole number"),
+    ("user-id", "2147483647", "to 2147483646"),
+]
+
+
+def test_P4_every_annotation_has_its_wrong_form_above() -> None:
+    assert {row[0] for row in WRONG} == set(JOB_SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "text", "told"), WRONG)
+def test_P4_a_wrong_form_is_told_with_what_is_allowed(name: str, text: str, told: str) -> None:
+    message = refused(pod(**{name: text}))
+    assert message.startswith(f"annotation sunk.coreweave.com/{name}: '{text[0]}"[:40].rstrip("\0"))
+    assert told in message
+    assert message.isprintable()
+
+
+def test_P4_all_that_is_wrong_is_one_message() -> None:
+    message = refused(
+        pod(requests={}, grace_s=99, priority="high", timeout="soon", user_id="me", claims=True)
+    )
+    for part in ("cpu and memory", "at most 24", "/priority:", "/timeout:", "/user-id:", "Claims"):
+        assert part in message
+    assert message.count("; ") == 5
+
+
+@given(st.dictionaries(st.sampled_from(JOB_SETTINGS), st.text(), max_size=4), st.booleans())
+def test_P4_no_text_of_an_annotation_raises(texts: Mapping[str, str], policy: bool) -> None:
+    """A description or a message, whatever people write."""
+    configuration = configured(user_policy=(("team", ((0, 9),)),) if policy else None)
+    outcome = describe([pod(**texts)], configuration)
+    if isinstance(outcome, Invalid):
+        assert 0 < len(outcome.message.encode()) <= MESSAGE_MAX
+        assert outcome.message.isprintable()
+
+
+@given(st.from_regex(r"[0-9dhms:\- ]{1,14}", fullmatch=True))
+def test_P4_no_time_is_zero_or_endless(text: str) -> None:
+    outcome = describe([pod(timeout=text)], CONFIGURATION)
+    if isinstance(outcome, JobDescription) and text.strip():
+        assert 1 <= outcome.time_limit_min <= 52_560_000
+
+
+# --- P5
+
+
+def test_P5_a_user_without_a_group_has_the_group_of_that_number() -> None:
+    description = described(pod(user_id="1001"))
+    assert (description.user_id, description.group_id) == (1001, 1001)
+    description = described(pod(user_id="1001", group_id="7"))
+    assert (description.user_id, description.group_id) == (1001, 7)
+
+
+POLICY = (("*", ((5, 5),)), ("batch", ()), ("team", ((0, 0), (1000, 1999))))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "user"),
+    [("team", "0"), ("team", ""), ("team", "1000"), ("team", "1999"), ("other", "5")],
+)
+def test_P5_who_is_in_the_table_may(namespace: str, user: str) -> None:
+    """Namespaces that are not named share the row `*`."""
+    one = pod(namespace=namespace, user_id=user)
+    described(one, configuration=configured(user_policy=POLICY))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "user"),
+    [("team", "1"), ("team", "2000"), ("team", "5"), ("other", ""), ("batch", "5")],
+)
+def test_P5_who_is_not_in_the_table_may_not(namespace: str, user: str) -> None:
+    """Not even as root by leaving the annotation out."""
+    one = pod(namespace=namespace, user_id=user)
+    message = refused(one, configuration=configured(user_policy=POLICY))
+    assert f"namespace {namespace} may not run jobs as user {user or 0} (" in message
+
+
+def test_P5_an_empty_table_allows_nobody() -> None:
+    """And no table at all allows everybody."""
+    assert "may not" in refused(pod(), configuration=configured(user_policy=()))
+    described(pod(user_id="77"), configuration=configured(user_policy=None))
+
+
+# --- P6
+
+
+@pytest.mark.parametrize(
+    ("millis", "cpus"), [(1, 1), (999, 1), (1000, 1), (1001, 2), (110_000, 110)]
+)
+def test_P6_cpus_are_rounded_up(millis: int, cpus: int) -> None:
+    assert described(pod(requests={**SMALL, "cpu": millis})).cpus == cpus
+
+
+@pytest.mark.parametrize(
+    ("octets", "mebibytes"),
+    [(1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (960 * GIB, 960 * 1024), (10**9, 954)],
+)
+def test_P6_memory_is_rounded_up(octets: int, mebibytes: int) -> None:
+    assert described(pod(requests={**SMALL, "memory": octets})).memory_mb == mebibytes
+
+
+@pytest.mark.parametrize(
+    ("resource", "gres"),
+    [
+        ("nvidia.com/gpu", (("gpu", 2),)),
+        ("amd.com/gpu", (("gpu", 2),)),
+        ("rdma/ib", ()),
+        ("rdma/hca_shared", ()),
+        ("ephemeral-storage", ()),
+        ("hugepages-2Mi", ()),
+    ],
+)
+def test_P6_resources_are_counted_as_the_map_says(
+    resource: str, gres: tuple[tuple[str, int], ...]
+) -> None:
+    assert described(pod(requests={**SMALL, resource: 2})).gres == gres
+
+
+def test_P6_two_resources_of_one_gres_add_up() -> None:
+    requests = {**SMALL, "nvidia.com/gpu": 2, "amd.com/gpu": 3}
+    assert described(pod(requests=requests)).gres == (("gpu", 5),)
+
+
+def test_P6_the_exact_name_wins_over_the_pattern() -> None:
+    for gres_map in ((("a/*", "-"), ("a/b", "fpga")), (("a/b", "fpga"), ("a/*", "-"))):
+        configuration = configured(gres_map=gres_map)
+        one = pod(requests={**SMALL, "a/b": 1, "a/c": 1})
+        assert described(one, configuration=configuration).gres == (("fpga", 1),)
+
+
+def test_P6_what_the_map_does_not_name_is_refused() -> None:
+    """Ignored it would let two Pods share one device."""
+    message = refused(pod(requests={**SMALL, "nvidia.com/mig-1g.5gb": 1, "smarter/fuse": 1}))
+    assert message == (
+        "Slurm does not know nvidia.com/mig-1g.5gb, smarter/fuse: name it in --gres-map"
+    )
+    described(pod(requests={**SMALL, "smarter/fuse": 0}))
+
+
+def affine(*values: str, key: str = "gpu.nvidia.com/model", operator: str = "In") -> Term:
+    return Term((Requirement("zone", "In", ("a",)), Requirement(key, operator, values)))
+
+
+GPUS = {**SMALL, "nvidia.com/gpu": 8}
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ({}, "gpu"),
+        ({"node_selector": (("gpu.nvidia.com/model", "H100"),)}, "gpu:h100"),
+        ({"node_selector": (("gpu.nvidia.com/class", "A100_PCIE_80GB"),)}, "gpu:a100"),
+        ({"node_selector": (("gpu.nvidia.com/model", "unknown"),)}, "gpu"),
+        ({"terms": (affine("H100"),)}, "gpu:h100"),
+        ({"terms": (affine("A100_PCIE_80GB", key="gpu.nvidia.com/class"),)}, "gpu:a100"),
+        ({"terms": (affine("A100_PCIE_80GB", "A100_NVLINK_80GB"),)}, "gpu:a100"),
+        ({"terms": (affine("A100_PCIE_80GB", "H100"),)}, "gpu"),
+        ({"terms": (affine("H100", "unknown"),)}, "gpu"),
+        ({"terms": (affine("unknown"),)}, "gpu"),
+        ({"terms": (affine("H100", operator="NotIn"),)}, "gpu"),
+        ({"terms": (affine("H100"), affine("H100"))}, "gpu:h100"),
+        ({"terms": (affine("H100"), affine("A100_PCIE_80GB"))}, "gpu"),
+        ({"terms": (affine("H100"), Term())}, "gpu"),
+        ({"terms": ()}, "gpu"),
+        ({"terms": (affine("H100", key="other"),)}, "gpu"),
+    ],
+)
+def test_P6_the_type_of_gpu_is_asked_for_where_only_one_will_do(
+    spec: Mapping[str, Any], name: str
+) -> None:
+    """Several: no type here, the other hosts are excluded by P7."""
+    assert described(pod(requests=GPUS, **spec)).gres == ((name, 8),)
+
+
+def test_P6_a_type_in_the_map_of_resources_stays() -> None:
+    configuration = configured(gres_map=(("nvidia.com/gpu", "gpu:gold"),))
+    one = pod(requests=GPUS, terms=(affine("H100"),))
+    assert described(one, configuration=configuration).gres == (("gpu:gold", 8),)
+
+
+def test_P6_only_gpus_have_that_type() -> None:
+    configuration = configured(gres_map=(("nvidia.com/gpu", "gpu"), ("xilinx.com/fpga", "fpga")))
+    one = pod(requests={**GPUS, "xilinx.com/fpga": 1}, terms=(affine("H100"),))
+    assert described(one, configuration=configuration).gres == (("fpga", 1), ("gpu:h100", 8))
+
+
+def test_P6_without_gpus_the_type_says_nothing() -> None:
+    assert described(pod(terms=(affine("H100"),))).gres == ()
+
+
+def test_the_example_of_the_seed_is_its_job() -> None:
+    """The older page's manifest: a whole node, eight GPUs, affinity to a model."""
+    requests = {"cpu": 110_000, "memory": 960 * GIB, "nvidia.com/gpu": 8, "rdma/ib": 1}
+    terms = (Term((Requirement("gpu.nvidia.com/model", "In", ("H100_NVLINK_80GB",)),)),)
+    annotations = {"account": "root", "comment": "A Kubernetes job", "exclusive": "none"}
+    one = pod(requests=requests, terms=terms, grace_s=5, **annotations)
+    configuration = configured(gpu_types=(("H100_NVLINK_80GB", "h100"),))
+    assert described(one, configuration=configuration) == JobDescription(
+        cpus=110,
+        memory_mb=983_040,
+        gres=(("gpu:h100", 8),),
+        account="root",
+        comment="A Kubernetes job",
+        exclusive="none",
+    )
+
+
+# --- P8, P9, P27
+
+
+HARD = ("podAntiAffinity", "topologySpread")
+
+
+def test_P8_hard_rules_are_ignored_and_named_or_refused() -> None:
+    one = pod(hard=HARD)
+    assert described(one) == described(pod())
+    assert unsupported([one]) == HARD
+    assert unsupported([pod(hard=("b",)), pod(hard=("a", "b"))]) == ("a", "b")
+    assert unsupported([pod()]) == ()
+    message = refused(one, configuration=configured(unsupported="refuse"))
+    assert message == "Slurm cannot keep podAntiAffinity, topologySpread"
+    described(pod(), configuration=configured(unsupported="refuse"))
+
+
+@pytest.mark.parametrize("chosen", ["ignore", "refuse"])
+def test_P8_resource_claims_are_always_refused(chosen: str) -> None:
+    message = refused(pod(claims=True), configuration=configured(unsupported=chosen))
+    assert message == "resourceClaims are not supported"
+
+
+CLASSES = (("high", "qos", "urgent"), ("high", "priority", 9), ("spare", "partition", "low"))
+
+
+def test_P9_a_class_asks_as_its_map_says_and_annotations_win() -> None:
+    configuration = configured(priority_map=CLASSES)
+
+    def asked(**fields: str) -> tuple[object, ...]:
+        one = described(pod(**fields), configuration=configuration)
+        return one.qos, one.priority, one.partition
+
+    assert asked(priority_class="high") == ("urgent", 9, "")
+    assert asked(priority_class="high", qos="mine") == ("mine", 9, "")
+    assert asked(priority_class="high", priority="0") == ("urgent", 0, "")
+    assert asked(priority_class="spare") == ("", None, "low")
+    assert asked(priority_class="other") == asked() == ("", None, "")
+
+
+def test_P27_pinned_cpus_are_told_or_refused() -> None:
+    one = pod(static_cpu=True)
+    described(one)
+    assert "whole CPUs" in static_cpu_warning([pod(), one])
+    assert static_cpu_warning([pod()]) == ""
+    assert "whole CPUs" in refused(one, configuration=configured(refuse_static_cpu=True))
+    described(pod(), configuration=configured(refuse_static_cpu=True))
+
+
+# --- G2, G5
+
+
+def test_G5_the_largest_shape_stands_on_every_node() -> None:
+    """Each resource by itself, whoever asks for it."""
+    leader = pod("a", requests={"cpu": 500, "memory": 64 * GIB})
+    worker = pod("b", requests={"cpu": 8000, "memory": GIB, "nvidia.com/gpu": 4})
+    assert described(worker, leader, pod("c")) == JobDescription(
+        slurm_nodes=3, cpus=8, memory_mb=65536, gres=(("gpu", 4),)
+    )
+
+
+def test_G5_whose_turn_it_is_does_not_matter() -> None:
+    """Pods come in any order, and the job's digest must not depend on it."""
+    many, few = pod("a", requests=GPUS), pod("b", requests={**SMALL, "nvidia.com/gpu": 1})
+    assert described(many, few) == described(few, many)
+    assert described(many, few).gres == (("gpu", 8),)
+    left, right = pod("a", account="x"), pod("b", account="y")
+    assert refused(left, right) == refused(right, left)
+
+
+def test_G5_what_one_member_says_holds_for_all() -> None:
+    """Workers need not repeat the leader's annotations; whose turn it is does not matter."""
+    members = [pod("a"), pod("b", account="x"), pod("c", account="x", timeout="2h")]
+    assert described(*members) == described(*reversed(members))
+    assert described(*members).account == "x"
+    assert described(*members).time_limit_min == 120
+
+
+def test_G5_one_type_of_gpu_or_none() -> None:
+    """Two types on one node there are not: P7 excludes what fits nobody."""
+    h100, a100, free = (
+        pod("a", requests=GPUS, terms=(affine("H100"),)),
+        pod("b", requests=GPUS, terms=(affine("A100_PCIE_80GB"),)),
+        pod("c", requests={**SMALL, "nvidia.com/gpu": 9}),
+    )
+    assert described(h100, free).gres == (("gpu:h100", 9),)
+    assert described(h100, a100).gres == (("gpu", 8),)
+
+
+def test_G5_members_that_contradict_each_other_are_refused_by_name() -> None:
+    message = refused(pod("a", account="x"), pod("b", account="y"), pod("c"))
+    assert message == (
+        "Pod team/b: sunk.coreweave.com/account 'y' differs from 'x' of team/a in the same gang"
+    )
+    described(pod("a", timeout="2h"), pod("b", timeout="120"))
+
+
+def test_G5_classes_contradict_too_unless_an_annotation_decides() -> None:
+    configuration = configured(priority_map=(("high", "qos", "h"), ("low", "qos", "l")))
+    members = [pod("a", priority_class="high"), pod("b", priority_class="low")]
+    message = refused(*members, configuration=configuration)
+    assert message == (
+        "Pod team/b: by its PriorityClass qos 'l' differs from 'h' of team/a in the same gang"
+    )
+    decided = described(*members, pod("c", qos="mine"), configuration=configuration)
+    assert decided.qos == "mine"
+
+
+def test_G2_the_message_names_the_member_and_why() -> None:
+    message = refused(pod("a"), pod("b", grace_s=99), pod("c"))
+    assert message.startswith("Pod team/b: terminationGracePeriodSeconds 99 must be less than")
+
+
+def test_G2_members_with_one_fault_share_a_sentence() -> None:
+    members = [pod(f"w{number}", requests={}) for number in range(6)]
+    message = refused(pod("a", priority="x"), *members)
+    first, second = message.split(". ")
+    assert first.startswith("Pod team/a: annotation ")
+    assert second.startswith("Pods team/w0, team/w1, team/w2 and 3 more: cpu and memory")
+
+
+def test_G1_a_claim_that_makes_no_sense_is_told() -> None:
+    gang = Gang("annotation", "g", problem="gang-size 'x' is no number")
+    assert refused(pod(gang=gang)) == "gang-size 'x' is no number"
+    described(pod(gang=Gang("annotation", "g", 1)))
+
+
+@given(st.integers(1, 300))
+def test_a_message_fits_into_an_event(number: int) -> None:
+    """However many members say how different things; cut between characters."""
+    members = [pod(f"p{i}", timeout=f"é{i}" * 20) for i in range(number)]
+    assert len(refused(*members).encode()) <= MESSAGE_MAX
+
+
+def test_a_message_is_counted_in_bytes() -> None:
+    names = ("exclusive", "group_id", "priority", "timeout", "user_id")
+    message = refused(pod(**dict.fromkeys(names, "é" * 60)))
+    whole = refused(pod(**dict.fromkeys(names, "e" * 60)))
+    assert len(whole) < MESSAGE_MAX
+    assert MESSAGE_MAX - 3 < len(message.encode()) <= MESSAGE_MAX
+    assert message.endswith("…")
+
+
+# --- digest
+
+
+def test_P20_the_digest_of_a_description_never_changes() -> None:
+    """It stands in Slurm, and another version of ours must find it right."""
+    assert digest(JobDescription()) == "4f53cda14f53cda1"
+    full = JobDescription(
+        slurm_nodes=2, cpus=3, gres=(("gpu", 1),), account="ä", priority=0, time_limit_min=5
+    )
+    assert digest(full) == "e33aa15523bb8c80"
+
+
+OTHERS: Mapping[str, object] = {
+    "slurm_nodes": 2,
+    "cpus": 2,
+    "memory_mb": 2,
+    "gres": (("gpu", 1),),
+    "user_id": 2,
+    "group_id": 2,
+    "priority": 2,
+    "time_limit_min": 2,
+}
+
+
+def other(field: str) -> JobDescription:
+    fields: dict[str, Any] = {field: OTHERS.get(field, "other")}
+    return JobDescription(**fields)
+
+
+@pytest.mark.parametrize("field", JobDescription.__struct_fields__)
+def test_P20_every_field_counts(field: str) -> None:
+    assert digest(other(field)) != digest(JobDescription())
+    assert len(digest(other(field))) == 16
+
+
+@pytest.mark.parametrize("field", JobDescription.__struct_fields__)
+def test_P20_a_waiting_job_is_given_what_slurm_really_changes(field: str) -> None:
+    """For the rest it must be another job: Slurm says yes and does nothing, or something else."""
+    given = {"comment", "constraints", "prefer", "reservation", "working_directory"}
+    given |= {"required_nodes", "excluded_nodes"}
+    new = digest(other(field))
+    assert can_update(digest(JobDescription()), new) == (field in given)
+    assert can_update(new, digest(JobDescription())) == (field in given)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "can"),
+    [
+        ({"priority": 5}, {"priority": 6}, True),
+        ({"priority": 0}, {"priority": 6}, False),
+        ({"priority": 6}, {"priority": 0}, False),
+        ({"priority": 6}, {}, False),
+        ({"partition": "a"}, {"partition": "b"}, True),
+        ({"partition": "a"}, {}, False),
+        ({"time_limit_min": 5}, {"time_limit_min": 6}, True),
+        ({"time_limit_min": 5}, {}, False),
+    ],
+)
+def test_P20_what_slurm_cannot_forget_needs_another_job(
+    old: dict[str, Any], new: dict[str, Any], *, can: bool
+) -> None:
+    assert can_update(digest(JobDescription(**old)), digest(JobDescription(**new))) == can
+
+
+def test_P20_a_job_without_digest_cannot_be_judged() -> None:
+    assert not can_update("", digest(JobDescription()))

@@ -1,0 +1,178 @@
+"""Bound Pods end when their job has: rows P16, P18, P19, P30, P31."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.actions import Announce, EndPod
+from sunk_sync.facts import Job, Pod, Row, reference_of
+from sunk_sync.names import EVENT_LOST_JOB
+from tests.build import Core, identity, job, listing, node, pod, room
+
+BOUND = pod(node_name="kn1", job_id="7")
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def ended(state: str, *pods: Pod, **fields: Any) -> Job:
+    return job(*(pods or (BOUND,)), state=state, **{"slurm_nodes": ("n1",), **fields})
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("PREEMPTED", "PreemptionByScheduler"),
+        ("CANCELLED+COMPLETING", "SlurmJobCancelled"),
+        ("TIMEOUT", "SlurmTimeLimit"),
+        ("DEADLINE", "SlurmTimeLimit"),
+        ("NODE_FAIL", "SlurmNodeFail"),
+        ("BOOT_FAIL", "SlurmNodeFail"),
+        ("SUSPENDED", "SlurmSuspended"),
+        ("COMPLETED", "SlurmJobEnded"),
+        ("FAILED", "SlurmJobEnded"),
+        ("OUT_OF_MEMORY", "SlurmJobEnded"),
+        ("PENDING+COMPLETING", "SlurmJobEnded"),
+    ],
+)
+def test_P16_P19_a_bound_pod_ends_with_its_job(state: str, reason: str) -> None:
+    """The condition names why, the message the job."""
+    (end,) = core(BOUND, ended(state)).work_wants(BOUND, EndPod)
+    assert (end.reference, end.reason) == (reference_of(BOUND), reason)
+    assert "Slurm job 7" in end.message
+
+
+def test_P16_slurms_own_reason_is_told() -> None:
+    """`None` says nothing."""
+    told = core(BOUND, ended("TIMEOUT", reason="TimeLimit")).work_wants(BOUND, EndPod)
+    silent = core(BOUND, ended("TIMEOUT", reason="None")).work_wants(BOUND, EndPod)
+    assert (told[0].message, silent[0].message) == (
+        "Slurm job 7 ended: TIMEOUT (TimeLimit)",
+        "Slurm job 7 ended: TIMEOUT",
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [{"terminating": True}, {"ended": True}, {"node_name": ""}], ids=str
+)
+def test_P16_who_ends_already_or_was_never_bound_is_left_alone(fields: dict[str, Any]) -> None:
+    """Its own grace runs, or it gets another job."""
+    one = pod(**{"node_name": "kn1", "job_id": "7", **fields})
+    assert not core(one, ended("PREEMPTED", one)).work_wants(one, EndPod)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "RUNNING+COMPLETING"])
+def test_P16_a_pod_whose_job_runs_is_left_alone(state: str) -> None:
+    """Nothing to do."""
+    assert not core(BOUND, ended(state)).work_wants(BOUND)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
+def test_P18_who_was_bound_by_somebody_else_does_not_end_with_our_job(state: str) -> None:
+    """Only the job does."""
+    one = pod(node_name="kn2")
+    assert not core(one, ended(state, one)).work_wants(one, EndPod)
+
+
+def test_P18_nor_by_an_ended_job_that_is_not_the_one_on_it() -> None:
+    """The annotation of the binding says which."""
+    one = pod(node_name="kn1", job_id="9")
+    assert not core(one, ended("CANCELLED", one)).work_wants(one, EndPod)
+
+
+def test_P19_a_pod_ends_with_the_job_that_we_gave_up_on_its_host() -> None:
+    """Elsewhere it was bound by somebody else."""
+    gone = ended("CANCELLED", identity=identity(BOUND, replaced=True))
+    assert core(BOUND, gone).work_wants(BOUND, EndPod)
+    elsewhere = replace(BOUND, node_name="kn2")
+    assert not core(elsewhere, gone).work_wants(elsewhere, EndPod)
+
+
+def lose(world: Core, *seconds: float) -> None:
+    """Complete listings without the job, so long after the start."""
+    for begun_s in seconds:
+        world.now = 1000.0 + begun_s
+        world.see(*listing("jobs", begun_s=world.now))
+
+
+@pytest.mark.parametrize("policy", ["keep", "readopt", "end"])
+def test_P30_a_pod_without_job_is_not_lost_before_two_listings_a_minute_apart(policy: str) -> None:
+    """slurmctld's first minute counts for nothing."""
+    world = core(BOUND, lost_job=policy)
+    lose(world, 1.0, 31.0, 60.0)
+    assert not world.work_wants(BOUND)
+
+
+def test_P30_keep_tells_and_ends_nothing() -> None:
+    """One Event."""
+    world = core(BOUND)
+    lose(world, 1.0, 61.0)
+    (event,) = world.work_wants(BOUND)
+    assert isinstance(event, Announce)
+    assert event.reason == EVENT_LOST_JOB
+
+
+def test_P30_end_ends_it_and_counts_for_the_breaker() -> None:
+    """It rests on an absence."""
+    world = core(BOUND, lost_job="end")
+    lose(world, 1.0, 61.0)
+    (end,) = world.work_wants(BOUND)
+    assert isinstance(end, EndPod)
+    assert end.weak
+
+
+def test_P30_a_job_that_comes_back_ends_the_count() -> None:
+    """It begins anew when the job is missing again."""
+    world = core(BOUND, lost_job="end")
+    lose(world, 1.0)
+    world.see(ended("RUNNING"))
+    lose(world, 61.0, 100.0)
+    assert not world.work_wants(BOUND)
+    lose(world, 121.0)
+    assert world.work_wants(BOUND, EndPod)
+
+
+@pytest.mark.parametrize(
+    ("state", "weak"),
+    [("NODE_FAIL", True), ("BOOT_FAIL", True), ("PREEMPTED", False), ("CANCELLED", False)],
+)
+def test_P31_only_what_rests_on_a_failed_node_is_weak(state: str, weak: bool) -> None:
+    """What was read under its identity as cancelled, preempted or timed out is never held."""
+    (end,) = core(BOUND, ended(state)).work_wants(BOUND, EndPod)
+    assert end.weak is weak
+
+
+def may_end(world: Core, pods: list[Pod]) -> list[str]:
+    """Names of the Pods whose end policy lets through."""
+    standing = world.reconciler.standing
+    kept = {one.action for entry in standing.values() for one in entry.kept}
+    wants = [end for one in pods for end in world.work_wants(one, EndPod) if end not in kept]
+    return [end.reference.name for end in wants]
+
+
+@pytest.mark.parametrize(("state", "at_once"), [("NODE_FAIL", 2), ("PREEMPTED", 5)])
+def test_P31_many_weak_ends_are_held_until_the_nodes_were_read_again(
+    state: str, at_once: int
+) -> None:
+    """At most so many a minute; the others wait for the Nodes' own word."""
+    pods = [pod(f"p{i}", node_name="kn1", job_id=str(i)) for i in range(5)]
+    jobs = [ended(state, one, job_id=one.job_id) for one in pods]
+    world = core(*pods, *jobs, max_pod_ends_per_minute=2)
+    assert len(may_end(world, pods)) == at_once
+    world.wait(59)
+    assert len(may_end(world, pods)) == at_once
+    world.wait(61)
+    assert len(may_end(world, pods)) == at_once
+    nodes = [node("kn1", offer=room()[0].offer), node("kn2")]  # type: ignore[union-attr]
+    world.see(*listing("nodes", *nodes, begun_s=world.now))
+    world.wait(61)
+    assert len(may_end(world, pods)) > 2
+
+
+def test_P31_the_default_is_the_greater_of_20_and_a_tenth() -> None:
+    """Of the bound Works."""
+    pods = [pod(f"p{i}", node_name="kn1", job_id=str(i)) for i in range(30)]
+    jobs = [ended("NODE_FAIL", one, job_id=one.job_id) for one in pods]
+    assert len(may_end(core(*pods, *jobs), pods)) == 20

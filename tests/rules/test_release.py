@@ -1,0 +1,297 @@
+"""What becomes of jobs: rows P12-P15, P17-P22, P29."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.actions import Announce, CancelJob, Look, LookJob, UpdateJob
+from sunk_sync.facts import Job, JobTold, Observed, Pod, Row, Sighting, SubmitRefused
+from sunk_sync.keys import work_key
+from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
+from sunk_sync.reconciler import Standing
+from tests.build import Core, deleted, identity, job, listing, node, pod, room, slurm_node
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def running(*pods: Pod, at: tuple[str, ...] = ("n1",), **fields: Any) -> Job:
+    return job(*pods, state="RUNNING", slurm_nodes=at, **fields)
+
+
+def cancels(world: Core, of: Pod) -> list[tuple[str, bool]]:
+    """Id of each job to be cancelled, and whether another follows it."""
+    return [(want.job_id, want.replaced) for want in world.work_wants(of, CancelJob)]
+
+
+def orphan(world: Core, of: Job) -> Standing:
+    return world.reconciler.standing[work_key(of.identity.work)]
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+def test_P13_a_pod_deleted_before_it_was_bound_frees_its_job_at_once(state: str) -> None:
+    """The watch's word is enough."""
+    one = pod()
+    its = job(one, state=state, slurm_nodes=("n1",) if state == "RUNNING" else ())
+    world = core(one, its)
+    world.see(deleted("pods", one))
+    (cancel,) = orphan(world, its).verdict.wants
+    assert isinstance(cancel, CancelJob)
+    assert (cancel.job_id, cancel.name, cancel.replaced) == ("7", its.name, False)
+
+
+def test_P13_what_the_watch_told_outlives_news_of_the_job() -> None:
+    """The job may start in the meantime."""
+    one = pod()
+    its = job(one)
+    world = core(one, its)
+    world.see(deleted("pods", one))
+    started = running(one)
+    world.see(started)
+    assert [type(want) for want in orphan(world, started).verdict.wants] == [CancelJob]
+
+
+def test_P13_a_pod_that_leaves_unbound_needs_no_job() -> None:
+    """Finalizers may keep it for long."""
+    one = pod(terminating=True)
+    assert cancels(core(one, job(one)), one) == [("7", False)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "over"),
+    [
+        ({"terminating": True}, False),
+        ({"terminating": True, "ended": True}, True),
+        ({"ended": True}, True),
+        ({}, False),
+    ],
+)
+def test_P14_P15_the_job_of_a_bound_pod_stays_until_its_containers_ended(
+    fields: dict[str, Any], over: bool
+) -> None:
+    """Never earlier."""
+    one = pod(node_name="kn1", job_id="7", **fields)
+    assert cancels(core(one, running(one)), one) == ([("7", False)] if over else [])
+
+
+def test_P12_a_job_on_a_host_that_cannot_take_the_pod_is_replaced() -> None:
+    """An Event says so."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(node("kn1", ready="Unknown"))
+    assert cancels(world, one) == [("7", True)]
+    (event,) = world.work_wants(one, Announce)
+    assert (event.reason, "Node kn1 is not ready" in event.message) == (EVENT_REPLACED, True)
+
+
+def test_P12_a_job_on_a_host_without_a_node_is_replaced() -> None:
+    """Unknown in Kubernetes; a job whose hosts were not read yet is left alone."""
+    one = pod()
+    assert cancels(core(one, running(one, at=("n9",))), one) == [("7", True)]
+    assert cancels(core(one, running(one, at=())), one) == []
+
+
+def test_P17_a_job_suspended_before_its_pod_was_bound_is_replaced() -> None:
+    """It holds a host for nothing."""
+    one = pod()
+    its = job(one, state="SUSPENDED", slurm_nodes=("n1",))
+    assert cancels(core(one, its), one) == [("7", True)]
+
+
+@pytest.mark.parametrize("hint", ["", "7"])
+def test_P18_the_job_of_a_pod_that_somebody_else_bound_ends(hint: str) -> None:
+    """Though it waited so long that our hint stands on it."""
+    one = pod(node_name="kn2", job_id=hint)
+    world = core(one, running(one))
+    assert cancels(world, one) == [("7", True)]
+    (event,) = world.work_wants(one, Announce)
+    assert event.reason == EVENT_BOUND_ELSEWHERE
+
+
+def test_P18_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile() -> None:
+    """Its own name is no Slurm node: the job of the Pod there goes on."""
+    one = pod(node_name="kn1", job_id="7")
+    world = core(one, running(one))
+    world.see(deleted("slurmd_pods", room("n1")[1]))
+    assert not world.work_wants(one)
+
+
+def test_P19_a_requeued_job_of_a_bound_pod_is_replaced() -> None:
+    """A Pod is never moved."""
+    one = pod(node_name="kn1", job_id="7")
+    assert cancels(core(one, job(one)), one) == [("7", True)]
+
+
+EDITED = (("constraints", "fast"),)
+
+
+def digests(world: Core, of: Pod) -> str:
+    return world.graph.work(work_key_of_one(of)).digest
+
+
+def work_key_of_one(of: Pod) -> str:
+    return identity(of).work
+
+
+def test_P20_the_job_of_an_edited_pod_is_updated_while_it_waits() -> None:
+    """With the digest of what it asks for now."""
+    one = pod()
+    before = digests(core(one), one)
+    edited = replace(one, settings=EDITED)
+    its = job(one, identity=identity(one, digest=before))
+    world = core(edited, its, slurm_node("n3"))
+    (update,) = world.work_wants(edited, UpdateJob)
+    assert update.excluded == ("n3",)
+    assert update.identity.digest == digests(world, edited)
+    assert update.description.constraints == "fast"
+
+
+def test_P20_where_slurm_does_not_let_it_the_job_is_replaced_once() -> None:
+    """The refusal is of that job: the next one asks for the new already."""
+    one = pod()
+    before = digests(core(one), one)
+    edited = replace(one, settings=EDITED)
+    its = job(one, identity=identity(one, digest=before))
+    world = core(edited, its)
+    after = digests(world, edited)
+    world.see(SubmitRefused(identity(one).work, 2021, "no", "update", after))
+    assert cancels(world, edited) == [("7", True)]
+    world.see(job(one, state="CANCELLED", identity=identity(one, digest=before, replaced=True)))
+    world.see(job(one, job_id="8", submitted_at=2, identity=identity(one, digest=after)))
+    assert not cancels(world, edited)
+
+
+def test_P20_a_job_of_an_older_installation_is_left_as_it_is() -> None:
+    """Without a digest nobody knows what it was asked for."""
+    one = pod(settings=EDITED)
+    assert not core(one, job(one)).work_wants(one, UpdateJob, CancelJob)
+
+
+def test_P21_an_orphan_is_asked_for_by_name_before_its_job_ends() -> None:
+    """After a restart the listing alone proves nothing."""
+    one = pod()
+    its = running(one)
+    world = core(its)
+    (look,) = orphan(world, its).verdict.wants
+    assert isinstance(look, Look)
+    assert (look.kind, look.namespace, look.name) == ("Pod", "ns", "p1")
+
+
+@pytest.mark.parametrize(
+    ("found", "uid", "ends"),
+    [
+        ("no", "", True),
+        ("yes", "another", True),
+        ("yes", "uid-p1", False),
+        ("unknown", "", False),
+    ],
+)
+def test_P21_only_a_404_or_another_uid_ends_an_orphan(found: str, uid: str, ends: bool) -> None:
+    """403 and an unwatched namespace are unknown: kept, and asked again after a while."""
+    one = pod()
+    its = running(one)
+    world = core(its)
+    world.now += 1
+    world.see(Sighting("Pod", "ns", "p1", found, uid, world.now))  # type: ignore[arg-type]
+    wants = orphan(world, its).verdict.wants
+    assert [type(want) for want in wants] == ([CancelJob] if ends else [])
+    world.wait(30)
+    assert [type(want) for want in orphan(world, its).verdict.wants] == [
+        CancelJob if ends else Look
+    ]
+
+
+def test_P21_an_answer_from_before_the_job_was_seen_proves_nothing() -> None:
+    """The Pod may have come since."""
+    one = pod()
+    its = running(one)
+    world = core(its)
+    world.see(Sighting("Pod", "ns", "p1", "no", "", world.now - 1))
+    assert [type(want) for want in orphan(world, its).verdict.wants] == [Look]
+
+
+def test_P21_a_pod_that_comes_back_to_the_picture_keeps_its_job() -> None:
+    """The listing was behind."""
+    one = pod(node_name="kn1", job_id="7")
+    its = running(one)
+    world = core(its)
+    world.see(one)
+    assert not world.work_wants(one)
+
+
+def test_P29_of_two_live_jobs_the_one_where_the_pod_stands_stays() -> None:
+    """Whatever its number."""
+    one = pod(node_name="kn2", job_id="9")
+    rows = [running(one), running(one, at=("n2",), job_id="9")]
+    assert cancels(core(one, *rows), one) == [("7", True)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes"),
+    [("PENDING", "RUNNING", "7"), ("RUNNING", "PENDING", "9"), ("PENDING", "PENDING", "9")],
+)
+def test_P29_else_the_running_one_else_the_first(first: str, second: str, goes: str) -> None:
+    """Ids are compared as numbers."""
+    one = pod()
+    rows = [
+        job(one, state=state, job_id=job_id, slurm_nodes=("n1",) if state == "RUNNING" else ())
+        for state, job_id in ((first, "7"), (second, "9"))
+    ]
+    assert cancels(core(one, *rows), one) == [(goes, True)]
+
+
+def test_L8_a_job_that_slurm_speaks_of_is_looked_at_now() -> None:
+    """Once, until a read that began later."""
+    one = pod()
+    its = job(one)
+    world = core(one, its)
+    world.now += 1
+    world.see(JobTold("7", "starting", world.now))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+    world.see(*listing("jobs", its, begun_s=world.now))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+    world.now += 1
+    world.see(Observed(its, world.now))
+    assert not world.work_wants(one, LookJob)
+
+
+def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
+    """Slurm nodes that nobody knows change nothing of it."""
+    one = pod(node_name="kn1", job_id="7")
+    its = running(one)
+    world = core(one, its)
+    world.see(slurm_node("n5"))
+    known = [key for key in world.graph.keys() if key[0] == "work"]  # noqa: SIM118 - no mapping
+    assert known == [work_key(identity(one).work)]
+
+
+def test_P11_a_script_that_never_starts_is_given_up() -> None:
+    """slurmctld 26.05 forgets to start one that was at the gate when it was stopped."""
+    its = pod()
+    held = job(its, state="RUNNING+CONFIGURING", slurm_nodes=("n1",), started=False)
+    world = Core(*room(), its, held)
+    world.wait(600.0)
+    assert not world.work_wants(its, CancelJob), "a prolog may take its time"
+    world.see(replace(held, state=frozenset({"RUNNING"})))
+    world.wait(299.0)
+    assert not world.work_wants(its, CancelJob)
+    world.wait(1.0)
+    (cancel,) = world.work_wants(its, CancelJob)
+    assert cancel.replaced
+
+
+def test_P20_an_edit_of_one_task_of_an_array_replaces_its_job() -> None:
+    """Slurm changes all tasks that wait, or none."""
+    its = pod(settings=(("comment", "new"),))
+    task = job(its, job_id="3_1", identity=identity(its, digest=f"{'0' * 8}{'1' * 8}"))
+    assert cancels(core(its, task), its) == [("3_1", True)]
+
+
+def test_P20_an_edit_that_is_refused_ends_the_waiting_job() -> None:
+    """It asked for what nobody wants any more."""
+    its = pod(settings=(("priority", "high"),))
+    assert cancels(core(its, job(its, identity=identity(its, digest="0" * 16))), its) == [
+        ("7", True)
+    ]

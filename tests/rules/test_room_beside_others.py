@@ -1,0 +1,102 @@
+"""P28: what else stands on a Node counts, before a job is asked for and before a binding."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.actions import Bind, CancelJob, SubmitJob
+from sunk_sync.workload import Gang, PodSpec
+from tests.build import GIB, OFFER, Core, job, node, pod, slurm_node, slurmd_pod
+
+BIG = PodSpec(requests=(("cpu", 6000), ("memory", GIB)), grace_s=5)
+
+FULL = PodSpec(requests=(("cpu", 15_000), ("memory", GIB)), grace_s=5)
+
+
+def core_of(*more: object, slurmd_cpu: int = 0, **chosen: Any) -> Core:
+    """Hosts n1, where slurmd asks for so much, and n2, where it asks for nothing."""
+    requests = (("cpu", slurmd_cpu),) if slurmd_cpu else ()
+    return Core(
+        node("kn1", offer=OFFER),
+        slurmd_pod("n1", requests=requests),
+        slurm_node("n1"),
+        node("kn2", offer=OFFER),
+        slurmd_pod("n2"),
+        slurm_node("n2"),
+        *more,  # type: ignore[arg-type]
+        **chosen,
+    )
+
+
+@pytest.mark.parametrize(("slurmd_cpu", "excluded"), [(0, ()), (10_000, ()), (10_001, ("n1",))])
+def test_P28_a_host_whose_slurmd_leaves_too_little_is_excluded(
+    slurmd_cpu: int, excluded: tuple[str, ...]
+) -> None:
+    """6 of 16 CPUs beside the slurmd Pod's own request."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, slurmd_cpu=slurmd_cpu)
+    (submit,) = core.work_wants(wanted, SubmitJob)
+    assert submit.excluded == excluded
+
+
+def test_P28_what_the_operator_says_others_take_counts_everywhere() -> None:
+    """No host is left: nothing is submitted, and the Pod says why."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, node_overhead=(("cpu", 11_000),))
+    assert not core.work_wants(wanted, SubmitJob)
+    assert "Insufficient cpu" in core.work_verdict(wanted).because
+
+
+def test_P28_a_pod_is_not_bound_beside_pods_that_leave_too_little() -> None:
+    """The kubelet would answer OutOfcpu: the job is given up instead."""
+    others = [pod(f"o{n}", spec=BIG, node_name="kn1", job_id=f"{n}") for n in (1, 2)]
+    jobs = [job(one, state="RUNNING", job_id=one.job_id, slurm_nodes=("n1",)) for one in others]
+    wanted = pod(spec=BIG)
+    held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
+    core = core_of(*others, *jobs, wanted, held)
+    assert not core.work_wants(wanted, Bind)
+    (cancel,) = core.work_wants(wanted, CancelJob)
+    assert cancel.replaced
+    elsewhere = replace(held, slurm_nodes=("n2",))
+    core.see(elsewhere)
+    assert [want.node_name for want in core.work_wants(wanted, Bind)] == ["kn2"]
+
+
+def test_P11_a_pod_that_is_about_to_leave_is_waited_for() -> None:
+    """Its job has ended: its host is not excluded for ever (found by the simulator)."""
+    other = pod("o1", spec=FULL, node_name="kn1", job_id="1", terminating=True)
+    ended = job(other, state="CANCELLED", job_id="1", slurm_nodes=("n1",))
+    wanted = pod(spec=BIG)
+    core = core_of(other, ended, wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
+    assert not core.work_wants(wanted, Bind, CancelJob)
+    core.see(replace(other, ended=True))
+    assert [want.node_name for want in core.work_wants(wanted, Bind)] == ["kn1"]
+
+
+def test_G1_a_member_that_is_bound_already_does_not_stand_in_the_way() -> None:
+    """The gang gave its own job up (found by the simulator)."""
+    both = [pod(name, spec=FULL, gang=Gang("annotation", "g", 2)) for name in ("a", "b")]
+    held = job(*both, state="RUNNING", slurm_nodes=("n1", "n2"))
+    core = core_of(*both, held)
+    binds = core.work_wants(both[0], Bind)
+    core.see(replace(both[1], node_name=binds[1].node_name, job_id=held.job_id))
+    assert not core.work_wants(both[0], CancelJob)
+    assert [want.node_name for want in core.work_wants(both[0], Bind)] == [binds[0].node_name]
+
+
+def test_P12_a_job_whose_hosts_were_not_read_yet_stays() -> None:
+    """Its state was read, its record was not: it was given up for holding too few hosts (sim)."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, job(wanted, state="RUNNING", slurm_nodes=()))
+    assert not core.work_wants(wanted, Bind, CancelJob)
+
+
+def test_P17_nothing_is_bound_to_a_job_that_is_being_given_up() -> None:
+    """We have marked it, and are about to cancel it."""
+    wanted = pod(spec=BIG)
+    held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
+    marked = replace(held, identity=replace(held.identity, replaced=True))
+    core = core_of(wanted, marked)
+    assert not core.work_wants(wanted, Bind)
+    assert core.work_wants(wanted, CancelJob), "also where a process was killed in between"

@@ -1,0 +1,50 @@
+"""L6: what a placeholder is told that Slurm has told to end."""
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.actions import AnswerStop, Bind
+from sunk_sync.facts import StopCall
+from sunk_sync.rules.stop import BINDING_S
+from tests.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
+
+
+def core_of(*, started: bool) -> Core:
+    """A Pod that is not bound yet, whose job runs on n1."""
+    wanted = pod()
+    held = replace(job(wanted, state="RUNNING", slurm_nodes=("n1",)), script=True, started=started)
+    hosts = (node("kn1", offer=OFFER), slurmd_pod("n1"), slurm_node("n1"))
+    return Core(*hosts, wanted, held)
+
+
+def stop(core: Core) -> StopCall:
+    """Its script was told to end just now."""
+    return StopCall(1, job(pod()).job_id, core.now, core.now + 30.0)
+
+
+@pytest.mark.parametrize(("started", "at_once"), [(False, True), (True, False)])
+def test_L6_a_binding_that_may_be_on_its_way_is_waited_for(started: bool, at_once: bool) -> None:
+    """Only a placeholder that said that it started can have been bound to."""
+    core = core_of(started=started)
+    core.see(stop(core))
+    assert [want.verdict for want in core.work_wants(pod(), AnswerStop)] == ["gone"] * at_once
+    core.wait(BINDING_S)
+    assert [want.verdict for want in core.work_wants(pod(), AnswerStop)] == ["gone"]
+
+
+def test_L6_a_binding_that_arrives_meanwhile_keeps_the_script() -> None:
+    """Found by the simulator: it was told that all were gone while its binding was under way."""
+    core = core_of(started=True)
+    core.see(stop(core))
+    core.wait(1.0)
+    core.see(pod(node_name="kn1", job_id=job(pod()).job_id))
+    core.wait(BINDING_S)
+    assert "gone" not in [want.verdict for want in core.work_wants(pod(), AnswerStop)]
+
+
+def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
+    """Slurm gives its hosts to others as soon as the script is gone."""
+    core = core_of(started=True)
+    assert core.work_wants(pod(), Bind)
+    core.see(stop(core))
+    assert not core.work_wants(pod(), Bind)

@@ -1,0 +1,236 @@
+"""Defects of what schedules Pods: rules of Works, their picture, jobs, the hooks door."""
+
+from tests.sim.mutants.mutant import Mutant
+
+BIND, RELEASE, EVICT = "rules/bind.py", "rules/release.py", "rules/evict.py"
+GATE, STOP, SUBMIT, WAIT = "rules/gate.py", "rules/stop.py", "rules/submit.py", "rules/wait.py"
+STATE, PUSH, MAKE = "work_state.py", "slurm/job_push.py", "slurm/job_submit.py"
+POLL, HOOKS, CALLS = "slurm/job_poll.py", "hooks.py", "hook_calls.py"
+PODS, POLICY = "kube/workload_push.py", "policy.py"
+
+
+def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
+    return Mutant(name=name, story=story, path=path, old=old, new=new)
+
+
+MUTANTS = (
+    _mutant(
+        "a Pod is bound before its script started", BIND,
+        "    if not work.started:", "    if False:",
+        "A Pod ran on a node whose prolog still waited, and the node was given to somebody else.",
+    ),
+    _mutant(
+        "a Pod is bound beside one that is ending", BIND,
+        "        if berth.occupants:", "        if False:",
+        "Two Pods shared GPUs for as long as the first took to end.",
+    ),
+    _mutant(
+        "a gang is bound in part", BIND,
+        "    if len(pairs) < len(unbound):", "    if not pairs:",
+        "Half of a training job sat on its GPUs and waited for the rest.",
+    ),
+    _mutant(
+        "bound while the script ends", BIND,
+        "or work.stops:", "or False:",
+        "The simulator's seed 44: the Pod was bound after its placeholder had been let go.",
+    ),
+    _mutant(
+        "bound to a job that is being replaced", BIND,
+        "    if job.identity.replaced:", "    if False:",
+        "The cancel was on its way already: the Pod ended as soon as it began.",
+    ),
+    _mutant(
+        "the job ends with the deletion, not with the Pod", STATE,
+        "    return all(pod.ended or (pod.terminating and not pod.node_name) for pod in work.pods)",
+        "    return all(pod.ended or pod.terminating for pod in work.pods)",
+        "slurm-bridge: the node was given away while the Pod used its grace, 15 of 15 times.",
+    ),
+    _mutant(
+        "an unread Pod counts as gone", STATE,
+        '            return one.found == "no" or (one.found == "yes" and one.uid != uid)',
+        '            return one.found != "yes" or one.uid != uid',
+        "A 403 was read as 'gone', and jobs of living Pods were cancelled.",
+    ),
+    _mutant(
+        "our own cancel is taken for a human's", STATE,
+        '"CANCELLED" in job.state and not job.identity.replaced', '"CANCELLED" in job.state',
+        "A replaced job's Pod waited for ever for somebody to say resubmit.",
+    ),
+    _mutant(
+        "a gang that lost a member goes on", STATE,
+        "    return bool(work.pods) and bool(lost or (leaving and",
+        "    return False and bool(lost or (leaving and",
+        "The rest of the gang held its nodes for nothing.",
+    ),
+    _mutant(
+        "a job that is missing hosts in the picture is given up", RELEASE,
+        "    if not work.berths:", "    if False:",
+        "The simulator's seed 139: only its state had been read.",
+    ),
+    _mutant(
+        "late duplicates live on", RELEASE,
+        "    extra = tuple(cancel(other, replaced=True) for other in work.others)",
+        "    extra: tuple[CancelJob, ...] = ()",
+        "A submission that was answered too late held a node for nobody.",
+    ),
+    _mutant(
+        "a replacing cancel is not marked", RELEASE,
+        "    return Ruling((cancel(job, replaced=True), *events), message)",
+        "    return Ruling((cancel(job), *events), message)",
+        "After a restart our own cancel looked like a human's.",
+    ),
+    _mutant(
+        "a suspended job's Pod runs on", EVICT,
+        '    if "SUSPENDED" in job.state', '    if "NEVER" in job.state',
+        "Slurm gave the CPUs of the suspended job away.",
+    ),
+    _mutant(
+        "a Pod outlives its job", EVICT,
+        "    if last is not None and ours and not last.identity.replaced:",
+        "    if last is not None and ours and last.identity.replaced:",
+        "A cancelled job's Pod stayed for 184 seconds (slurm-bridge, p50 with 300 bound).",
+    ),
+    _mutant(
+        "the gate takes an old read", GATE,
+        "    return not tenant.confirmed or tenant.read_s < call.asked_s",
+        "    return not tenant.confirmed",
+        "The job had ended after the last poll: the next one started beside its Pod.",
+    ),
+    _mutant(
+        "the gate never waits", GATE,
+        "    return not tenant.confirmed or tenant.read_s < call.asked_s",
+        "    return False",
+        "What the gate is for.",
+    ),
+    _mutant(
+        "the gate keeps a placeholder from its own host", GATE,
+        "    if tenant.job_id == call.job_id:", "    if False:",
+        "A job that was read before its own gate call waited for itself.",
+    ),
+    _mutant(
+        "a script is let go before a binding arrived", STOP,
+        "+ BINDING_S if work.started else 0.0", "if False else 0.0",
+        "The simulator's seed 44.",
+    ),
+    _mutant(
+        "a script is let go though its Pod lives", STOP,
+        "    if work.absent or any(pod.node_name for pod in work.pods):",
+        "    if work.absent:",
+        "TERM ended the placeholder at once, and Slurm gave the node away.",
+    ),
+    _mutant(
+        "nobody says that a script is about to be killed", STOP,
+        '    late = [call for call in work.stops if now >= call.until_s - BEFORE_KILL_S]',
+        "    late = [call for call in work.stops if now < 0]",
+        "Slurm killed the script and started the next job beside the Pod.",
+    ),
+    _mutant(
+        "asked again without looking", SUBMIT,
+        "work.jobs_listed_s < attempt.sent_s + configuration.settle_s:", "False:",
+        "A submission that timed out was made again: two jobs for one Pod (slurm-bridge, 3 of 3).",
+    ),
+    _mutant(
+        "a human's cancel is answered with a new job", SUBMIT,
+        "    if cancelled and not configuration.resubmit_cancelled:", "    if False:",
+        "scancel of a placeholder was undone within a second, for ever.",
+    ),
+    _mutant(
+        "a gated Pod gets a job", SUBMIT,
+        "    if any(pod.gated for pod in work.pods):", "    if False:",
+        "Kueue's Pods took nodes before Kueue let them.",
+    ),
+    _mutant(
+        "a part of a gang gets a job", SUBMIT,
+        "    if work.missing:", "    if False:",
+        "Two of four members started.",
+    ),
+    _mutant(
+        "Slurm's no is asked again at once", SUBMIT,
+        "    if refused_until_s is not None and now < refused_until_s:", "    if False:",
+        "A Pod with an unknown partition took a request of slurmctld every second.",
+    ),
+    _mutant(
+        "hosts that cannot take a Pod are not excluded", SUBMIT,
+        "not last.slurm_nodes:\n        return work.excluded",
+        "not last.slurm_nodes:\n        return ()",
+        "The job started on a host with a taint, was replaced, and started there again.",
+    ),
+    _mutant(
+        "the human's cancel is not written down", WAIT,
+        "    if cancelled:\n        wanted[CANCELLED] = cancelled\n", "",
+        "After five minutes Slurm forgot the job, and the Pod got another one.",
+    ),
+    _mutant(
+        "a cancel by number alone", PUSH,
+        'body = msgspec.json.encode({"jobs": ids, "job_name": group[0][1].name})',
+        'body = msgspec.json.encode({"jobs": ids})',
+        "slurmctld had lost its last seconds and given the number to somebody else.",
+    ),
+    _mutant(
+        "a foreign job under our number is marked", PUSH,
+        "        if job.identity.work != action.identity.work:", "        if False:",
+        "The same, for the mark.",
+    ),
+    _mutant(
+        "a mark that was not written does not stop the cancel", PUSH,
+        "            if isinstance(answer, Failure):\n"
+        "                return await self._unwritten(action, answer)\n"
+        "            self._learn_mark",
+        "            self._learn_mark",
+        "The cancel went out unmarked, and looked like a human's after a restart.",
+    ),
+    _mutant(
+        "a submission that may have happened is none", MAKE,
+        "        return Unsure(wish, str(failure), seen=(attempt,))",
+        "        return Unsure(wish, str(failure))",
+        "Two jobs for one Pod.",
+    ),
+    _mutant(
+        "an array's answer is one job's", MAKE,
+        "            array=number if len(group) > 1 else 0,", "            array=0,",
+        "Sixty-three Pods of a burst never heard of their job.",
+    ),
+    _mutant(
+        "a restart of slurmctld is not noticed", POLL,
+        "        if since != self._since:", "        if False:",
+        "Identities of before were held against numbers of now.",
+    ),
+    _mutant(
+        "a listing that broke off is whole", POLL,
+        "        if reading.failure or reading.reused:", "        if False:",
+        "Jobs whose record could not be read were taken for gone.",
+    ),
+    _mutant(
+        "a placeholder speaks for any job", HOOKS,
+        "        if seen != subject:", "        if False:",
+        "A user's script with its own token ended the Pods of another.",
+    ),
+    _mutant(
+        "a placeholder's token opens the gate", HOOKS,
+        "        if subject is None or (subject == GATE) != of_gate:",
+        "        if subject is None:",
+        "The same, for the gate.",
+    ),
+    _mutant(
+        "the door answers before all was listed", HOOKS,
+        "        if why := self._rest.ready():", "        if why := self._rest.ready() and '':",
+        "A standby that knew of no Pod said go.",
+    ),
+    _mutant(
+        "one node's go is the call's", CALLS,
+        '        return None if self.held else "go"', '        return "go"',
+        "A job on two hosts started when the first was free.",
+    ),
+    _mutant(
+        "a lost answer to a binding is a refusal", PODS,
+        "        if (pod.node_name, pod.job_id) == (action.node_name, action.job_id):",
+        "        if False:",
+        "The gang was rolled back though all its members were bound.",
+    ),
+    _mutant(
+        "ends of Pods without a breaker", POLICY,
+        "        if self.ends.admit(work, limit=limit, listed_s=graph.nodes.agreed_s, now=now):",
+        "        if True:",
+        "slurmctld lost its network for a minute, and every Pod of the cluster was ended.",
+    ),
+)  # fmt: skip

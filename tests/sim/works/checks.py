@@ -1,0 +1,342 @@
+"""What our hand may do to Pods and jobs, checked at every change and every call, from outside."""
+
+from collections import defaultdict
+from typing import Final
+
+import msgspec
+
+from sunk_sync.embedded.kube_store import Change
+from sunk_sync.embedded.slurm_job import Job
+from sunk_sync.embedded.slurm_node import Node
+from tests.sim import words
+from tests.sim.history import History
+from tests.sim.wire import Exchange, Process
+from tests.sim.words import Object
+from tests.sim.works.evidence import Evidence, Sight
+from tests.sim.works.truth import (
+    Uids,
+    cpus_of,
+    is_alive,
+    is_live,
+    is_ours,
+    is_replaced,
+    place_of,
+    slurm_node_of,
+    uid_of,
+    works_of,
+)
+from tests.sim.worlds import US, Worlds
+
+AT_ONCE_S: Final = 0.1
+"""What arrives while a write is on its way out of our process."""
+SEEN_S: Final = 5.0
+"""P29."""
+PATIENCE_S: Final = 90.0
+"""What a process may not have heard of yet, whatever the network does."""
+OURS: Final = frozenset({words.JOB_ID, words.CANCELLED})
+CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
+UNMOVED: Final = frozenset({"managedFields", "resourceVersion", "generation", "annotations"})
+DELETION: Final = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
+
+
+class WorkChecks:
+    """An onlooker of both worlds and a witness of every call."""
+
+    def __init__(self, worlds: Worlds, history: History) -> None:
+        self._worlds = worlds
+        self._history = history
+        self._present: Exchange | None = None
+        self._evidence: dict[int, Evidence] = {}
+        self._ran_since: dict[str, float] = {}
+        """UID of a Pod → since when a job of its own has been running where it is bound."""
+        self.uids: dict[str, Object] = {}
+        """Workload Pods as they are, by UID."""
+        self._wanted: dict[str, Uids] = {}
+        """UID → the Work that its job was made for."""
+        self._twice_s: dict[Uids, float] = {}
+        """Work with two live jobs → since when the present process has seen both."""
+        self.calm = False
+        """Nothing goes wrong any more: what is owed within seconds is asked for."""
+        self.refused_writes = 0
+        """P10: asked again every five minutes."""
+        self.lost_state = False
+        """Slurm has forgotten jobs."""
+        worlds.onlookers.append(self)
+        for pod in worlds.kube.pods():
+            if words.is_workload(pod):
+                self.uids[uid_of(pod)] = pod
+
+    def begin(self, process: Process) -> None:
+        """A new life: it knows nothing."""
+        self._evidence[process.number] = Evidence(self._worlds)
+        self._twice_s.clear()
+
+    def _break(self, check: str, why: object) -> None:
+        self._history.break_promise(check, f"{why} [{self._present}]")
+
+    # --- every call
+
+    def sent(self, exchange: Exchange) -> None:
+        """A binding rests on what was read."""
+        path = exchange.question.path
+        if exchange.side == "kube" and exchange.writes and path.endswith("/binding"):
+            self._check_binding(exchange)
+
+    def serving(self, exchange: Exchange) -> None:
+        """From here on our hand is at work."""
+        self._present = exchange
+
+    def served(self, exchange: Exchange) -> None:
+        """It has been."""
+        self._present = None
+        if exchange.served_s is not None:
+            self._evidence[exchange.process.number].served(exchange)
+
+    def taken(self, exchange: Exchange) -> None:
+        """Our process has the answer."""
+        self._evidence[exchange.process.number].taken(exchange)
+        self._look_for_twins(exchange)
+        if exchange.writes and b'"errors":[{' in getattr(exchange.answer, "body", b""):
+            self.refused_writes += "/job/" in exchange.question.path
+
+    def half_taken(self, exchange: Exchange, body: bytes) -> None:
+        """Nothing is concluded from half an answer."""
+
+    def over(self, exchange: Exchange) -> None:
+        """Our process waits for it no longer."""
+        self._evidence[exchange.process.number].over(exchange)
+
+    # --- bindings
+
+    def _check_binding(self, exchange: Exchange) -> None:
+        """P11: only where a job of its own was read running, and of no two."""
+        body = msgspec.json.decode(exchange.question.body)
+        uid, node_name = body["metadata"]["uid"], body["target"]["name"]
+        evidence = self._evidence[exchange.process.number]
+        running = []
+        for number, sights in evidence.jobs.items():
+            known = [one for one in sights if one.taken_s <= exchange.sent_s]
+            if self._reads_as_running(uid, slurm_node_of(node_name), known, exchange.sent_s):
+                running.append(number)
+        if not running:
+            self._break("bound blindly", f"{uid} to {node_name}: no job of it was read running")
+        elif len(running) > 1:
+            self._break("bound twice", f"{uid} to {node_name} though jobs {running} run")
+
+    def _reads_as_running(
+        self, uid: str, slurm_node: str, known: list[Sight], sent_s: float
+    ) -> bool:
+        """Read RUNNING there, and nothing that was asked later said otherwise in time."""
+        last: Sight | None = None
+        for one in known:
+            job = one.job
+            if job is None or job.state != "RUNNING" or slurm_node not in job.nodes:
+                continue
+            if any(uid in uids for uids in works_of(job)) and self._is_ours(job):
+                last = one if last is None or one.served_s > last.served_s else last
+        if last is None:
+            return False
+        return not any(
+            one.asked_s > last.served_s
+            and one.taken_s < sent_s - AT_ONCE_S
+            and (one.job is None or one.job.state != "RUNNING")
+            for one in known
+        )
+
+    # --- jobs
+
+    def _is_ours(self, job: Job) -> bool:
+        return is_ours(job, self._worlds.cluster_uid)
+
+    def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
+        """One job changed, came or was forgotten."""
+        if before is not None and after is None and is_live(before):
+            self.lost_state = True
+        self._note_author(author)
+        if author == US:
+            self._check_job(before, after)
+        if after is not None and self._is_ours(after):
+            for uids in works_of(after):
+                for uid in uids:
+                    self._wanted[uid] = uids
+        self._note_running()
+
+    def _check_job(self, before: Job | None, after: Job | None) -> None:
+        if before is None:
+            if after is not None:
+                self._check_new(after)
+            return
+        if not self._is_ours(before):
+            pushed_out = after is not None and after.preempted_s is not None
+            if not pushed_out:
+                self._break("foreign job", f"{before} -> {after}")
+            return
+        ended = after is not None and is_live(before) and not is_live(after)
+        if ended and after is not None and after.preempted_s is None:
+            self._check_cancel(before)
+
+    def _check_new(self, job: Job) -> None:
+        """F2: never a second one of which the process should have known."""
+        if not self._is_ours(job):
+            self._break("foreign job", f"a job without our identity: {job}")
+            return
+        exchange = self._present
+        assert exchange is not None
+        evidence = self._evidence[exchange.process.number]
+        for other in self._worlds.slurm.jobs.values():
+            if other.job_id == job.job_id or not is_live(other) or not is_live(job):
+                continue
+            if other.array_id and other.array_id == job.array_id:
+                continue
+            if not self._is_ours(other) or set(works_of(other)).isdisjoint(works_of(job)):
+                continue
+            shown = [
+                one.job
+                for one in evidence.jobs.get(other.job_id, ())
+                if one.taken_s <= exchange.sent_s - AT_ONCE_S and one.asked_s >= other.submitted_s
+            ]
+            if shown and shown[-1] is not None and is_live(shown[-1]):
+                self._break(
+                    "second job", f"job {job.job_id} beside job {other.job_id}, which was read"
+                )
+            self._history.count("late duplicates")
+
+    def _check_cancel(self, job: Job) -> None:
+        """P14: the job of a bound Pod ends after the Pod."""
+        for uids in works_of(job):
+            pods = [self.uids[uid] for uid in uids if uid in self.uids]
+            standing = [pod for pod in pods if place_of(pod) and is_alive(pod)]
+            here = [pod for pod in standing if slurm_node_of(place_of(pod)) in job.nodes]
+            if here and job.state == "RUNNING" and not self._has_other(job, uids):
+                names = [pod["metadata"]["name"] for pod in here]
+                self._break("ended early", f"job {job.job_id} though {names} live on its hosts")
+
+    def _has_other(self, job: Job, uids: Uids) -> bool:
+        """P29: another one stays."""
+        return any(
+            other.job_id != job.job_id and is_live(other) and uids in works_of(other)
+            for other in self._worlds.slurm.jobs.values()
+            if self._is_ours(other)
+        )
+
+    def _look_for_twins(self, exchange: Exchange) -> None:
+        """P29: gone within five seconds of being seen."""
+        live: defaultdict[Uids, list[Job]] = defaultdict(list)
+        for job in self._worlds.slurm.jobs.values():
+            if is_live(job) and self._is_ours(job):
+                for uids in works_of(job):
+                    live[uids].append(job)
+        twins = {uids: jobs for uids, jobs in live.items() if len(jobs) > 1}
+        evidence = self._evidence[exchange.process.number]
+        now_s = self._worlds.now_s
+        for uids in list(self._twice_s):
+            if uids not in twins or not self.calm:
+                del self._twice_s[uids]
+        for uids, jobs in twins.items():
+            if all(evidence.jobs.get(job.job_id) for job in jobs):
+                since_s = self._twice_s.setdefault(uids, now_s)
+                if now_s - since_s > SEEN_S and not any(is_replaced(job) for job in jobs):
+                    numbers = [job.job_id for job in jobs]
+                    self._break("twins", f"jobs {numbers} of one Work for {now_s - since_s:.1f} s")
+
+    # --- Pods
+
+    def kube_changed(self, change: Change, author: str) -> None:
+        """One object was written."""
+        if change.kind.name != "Pod":
+            return
+        self._note_author(author)
+        now, before = change.now.an_object, change.before.an_object if change.before else None
+        if not words.is_workload(now):
+            if author == US and not words.is_slurmd(now):
+                self._break("foreign pod", f"Pod {now['metadata']['name']} was changed")
+            return
+        gone = change.type == "DELETED"
+        if author == US:
+            self._check_pod(before, now, gone=gone)
+        if gone:
+            self.uids.pop(uid_of(now), None)
+        else:
+            self.uids[uid_of(now)] = now
+        self._note_running()
+
+    def _check_pod(self, before: Object | None, now: Object, *, gone: bool) -> None:
+        name = now["metadata"]["name"]
+        if before is None:
+            self._break("foreign pod", f"Pod {name} was created")
+            return
+        ends = gone or ("deletionTimestamp" in now["metadata"]) != words.is_terminating(before)
+        if ends:
+            self._check_end(before)
+        if gone:
+            return
+        if _rest(before) != _rest(now):
+            self._break("foreign pod", f"{name}: more than what is ours changed")
+        if place_of(before) and place_of(before) != place_of(now):
+            self._break("moved", f"{name} from {place_of(before)} to {place_of(now)}")
+        was, is_now = words.annotations_of(before), words.annotations_of(now)
+        changed = {key for key in was.keys() | is_now.keys() if was.get(key) != is_now.get(key)}
+        if changed - OURS:
+            self._break("foreign pod", f"{name}: annotations {sorted(changed)} changed")
+
+    def _check_end(self, pod: Object) -> None:
+        """P16: never while its job runs well and its gang is whole."""
+        name, uid = pod["metadata"]["name"], uid_of(pod)
+        if not place_of(pod):
+            self._break("ended unbound", f"Pod {name} was deleted before it was bound")
+        since_s = self._ran_since.get(uid)
+        members = self._wanted.get(uid, frozenset())
+        whole = all(
+            one in self.uids
+            and not words.is_terminating(self.uids[one])
+            and place_of(self.uids[one])
+            for one in members
+        )
+        if since_s is not None and whole and self._worlds.now_s - since_s > PATIENCE_S:
+            self._break("ended well", f"Pod {name}, whose job has run since second {since_s:.1f}")
+
+    def _note_running(self) -> None:
+        running: set[str] = set()
+        for job in self._worlds.slurm.jobs.values():
+            if job.state == "RUNNING" and self._is_ours(job):
+                for uids in works_of(job):
+                    for uid in uids:
+                        pod = self.uids.get(uid)
+                        if pod is not None and slurm_node_of(place_of(pod)) in job.nodes:
+                            running.add(uid)
+        for uid in list(self._ran_since):
+            if uid not in running:
+                del self._ran_since[uid]
+        for uid in running:
+            self._ran_since.setdefault(uid, self._worlds.now_s)
+
+    def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:  # noqa: ARG002
+        """Hosts have checks of their own."""
+        self._note_author(author)
+
+    def _note_author(self, author: str) -> None:
+        if author != US:
+            self._history.count("changes by others")
+
+    def kube_restored(self) -> None:
+        """No story of Pods goes back in time."""
+
+
+def _rest(pod: Object) -> Object:
+    """Without what we may write and without what every write moves."""
+    metadata = {
+        key: value
+        for key, value in pod["metadata"].items()
+        if key not in UNMOVED and key not in DELETION
+    }
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    status = dict(pod.get("status", {}))
+    status["conditions"] = [
+        one for one in status.get("conditions") or () if one["type"] not in CONDITIONS
+    ]
+    return {**pod, "metadata": metadata, "spec": spec, "status": status}
+
+
+def cpus_needed(pod: Object) -> int:
+    """What it takes of its Node."""
+    return cpus_of(pod)

@@ -1,0 +1,257 @@
+"""Who calls at the hooks door, in virtual time: gates, placeholder scripts, words of ends.
+
+They are as deploy/slurm and placeholder.sh have it, as far as timing and calls go; they outlive
+the service, whose answers break off where it is killed.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.embedded.slurm_calls import Call
+from sunk_sync.embedded.slurm_job import Job
+from sunk_sync.hook_tokens import GATE, make_token
+from sunk_sync.hooks import Hooks
+from tests.sim.life import HOOK_KEY, OUTSIDE
+from tests.sim.works.truth import Run, run_of
+from tests.sim.worlds import WORLD, Worlds
+
+Told = Mapping[str, Any]
+"""Body of an answer."""
+STARTED = ": started"
+
+
+class Habits(Struct, frozen=True, kw_only=True):
+    """Arguments of the gate's script, and how bad the way to the door is."""
+
+    busy_s: float = 90.0
+    busy_max_s: float = 600.0
+    silent_s: float = 60.0
+    lost: float = 0.0
+    """Share of calls whose request or answer is lost."""
+
+
+class Asked:
+    """A request as the door reads it."""
+
+    def __init__(self, path: str, body: bytes, token: str) -> None:
+        self.method, self.path, self.remote = "POST", path, "10.0.0.1"
+        self.headers = {"Authorization": f"Bearer {token}"}
+        self._body = body
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        return self._body
+
+
+class Door:
+    """Plays all callers. `hooks` is None while nobody listens."""
+
+    def __init__(self, rng: random.Random, worlds: Worlds, habits: Habits) -> None:
+        self._rng = rng
+        self._worlds = worlds
+        self.habits = habits
+        self.hooks: Hooks | None = None
+        self.passed: dict[Run, str] = {}
+        """Run of a job → why its gate opened: go, busy, silent."""
+        self.killed: set[Run] = set()
+        """Runs whose script was killed."""
+        self._scripts: dict[Run, Script] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._number = 0
+        worlds.on_calls = self._hear
+
+    def close(self) -> None:
+        """Everybody goes home."""
+        for task in self._tasks:
+            task.cancel()
+
+    @property
+    def now_s(self) -> float:
+        """Second of the worlds."""
+        return self._worlds.now_s
+
+    def do(self, doing: Callable[[], object]) -> None:
+        """A script does something to Slurm."""
+        self._worlds.act(WORLD, doing)
+
+    def slurm(self) -> Any:
+        """The Slurm of it."""
+        return self._worlds.slurm
+
+    def _hear(self, calls: Sequence[Call]) -> None:
+        for call in calls:
+            run = run_of(call.job)
+            self._worlds.history.note("slurm", call.kind, f"job {call.job.job_id}")
+            if call.kind == "gate":
+                self._spawn(self._gate(call.job))
+            elif call.kind == "started":
+                self._scripts[run] = script = Script(self, call.job)
+                self._spawn(script.run())
+            elif call.kind == "ended":
+                self._spawn(self._tell_end(call.job))
+            elif call.kind == "killed":
+                self.killed.add(run)
+            if call.kind in ("term", "killed") and run in self._scripts:
+                getattr(self._scripts[run], call.kind).set()
+
+    def _spawn(self, doing: Coroutine[Any, Any, None]) -> None:
+        self._number += 1
+        task = asyncio.get_running_loop().create_task(doing, name=f"{OUTSIDE}{self._number}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- calling
+
+    async def call(
+        self, path: str, body: Mapping[str, Any], *, token: str, seconds: float
+    ) -> Told | None:
+        """What was answered with 200; None: nothing, or something else."""
+        await asyncio.sleep(self._rng.uniform(0.0003, 0.003))
+        hooks, lost = self.hooks, self._rng.random() < self.habits.lost
+        if hooks is None or (lost and self._rng.random() < 0.5):
+            return None
+        asked: Any = Asked(f"/v1/{path}", msgspec.json.encode(body), token)
+        answering = asyncio.create_task(hooks._answer(asked), name="door")
+        try:
+            await asyncio.wait({answering}, timeout=seconds)
+        finally:
+            answering.cancel()
+        if lost or not answering.done() or answering.cancelled() or answering.exception():
+            return None
+        answer = answering.result()
+        assert isinstance(answer.body, bytes)
+        told: Told = msgspec.json.decode(answer.body)
+        self._worlds.history.note("door", path, body.get("job_id"), answer.status, told)
+        return told if answer.status == 200 else None
+
+    async def _tell_end(self, job: Job) -> None:
+        token = make_token(HOOK_KEY, GATE)
+        await self.call("ended", {"job_id": spelled(job)}, token=token, seconds=3.0)
+
+    # --- the gate
+
+    def _waits(self, job: Job) -> bool:
+        known = self._worlds.slurm.jobs.get(job.job_id)
+        return known is not None and known.configuring and run_of(known) == run_of(job)
+
+    async def _gate(self, job: Job) -> None:
+        habits, token = self.habits, make_token(HOOK_KEY, GATE)
+        begun_s = heard_s = self.now_s
+        while self._waits(job):
+            at_s = self.now_s
+            if at_s >= begun_s + habits.busy_max_s:
+                return self._release(job, "busy")
+            if at_s - heard_s >= habits.silent_s:
+                return self._release(job, "silent")
+            busy = at_s < begun_s + habits.busy_s
+            ends_s = begun_s + (habits.busy_s if busy else habits.busy_max_s)
+            then = "requeue" if busy else "pass"
+            margin_s = 5.0
+            longest_s = max(heard_s + habits.silent_s - at_s - margin_s, 1.0)
+            if ends_s - at_s > longest_s:
+                ends_s, then = at_s + longest_s, "ask"
+            left_s = max(ends_s - at_s, 1.0)
+            body = {
+                "job_id": spelled(job),
+                "nodes": ",".join(job.nodes),
+                "deadline_s": left_s,
+                "then": then,
+            }
+            told = await self.call("gate", body, token=token, seconds=left_s + margin_s)
+            action = told["action"] if told else ""
+            if action == "go":
+                return self._release(job, "go")
+            if action == "requeue" and then == "requeue":
+                return self._release(job, "requeue")
+            heard_s = self.now_s if told else heard_s
+            if not told or self.now_s < ends_s - 1.0:
+                await asyncio.sleep(1.0)
+        return None
+
+    def _release(self, job: Job, why: str) -> None:
+        if self._waits(job):
+            self._worlds.history.count(f"gates: {why}")
+            self.passed[run_of(job)] = why
+            slurm, passes = self._worlds.slurm, why != "requeue"
+            number = job.job_id
+            self.do(lambda: slurm.release_gate(number, now_s=self.now_s, passes=passes))
+
+
+class Script:
+    """One placeholder script on its node."""
+
+    def __init__(self, door: Door, job: Job) -> None:
+        self._door = door
+        self._job = job
+        self._token = make_token(HOOK_KEY, job.request.name)
+        self.term, self.killed = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> None:
+        """Announce, hold, and end when told."""
+        announcing = asyncio.create_task(self._announce(), name=f"{OUTSIDE}announcing")
+        try:
+            await _either(self.term, self.killed)
+            announcing.cancel()
+            if not self.killed.is_set():
+                stopping = asyncio.create_task(self._stop(), name=f"{OUTSIDE}stopping")
+                killed = asyncio.create_task(self.killed.wait(), name=f"{OUTSIDE}killed")
+                wait_s = self._door.slurm().setup.knobs.kill_wait_s
+                ended, _ = await asyncio.wait(
+                    {stopping, killed}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if stopping not in ended:
+                    self._door.killed.add(run_of(self._job))
+                stopping.cancel()
+                killed.cancel()
+        finally:
+            announcing.cancel()
+
+    async def _announce(self) -> None:
+        body = {"job_id": spelled(self._job)}
+        await asyncio.sleep(0.05)
+        slurm, job = self._door.slurm(), self._job
+        extra = {"extra": job.request.extra + STARTED}
+        if slurm.controller_up:
+            self._door.do(lambda: slurm.update_job(job.job_id, extra, now_s=self._door.now_s))
+        pause_s = 1.0
+        while not await self._door.call(
+            "placeholder/started", body, token=self._token, seconds=10.0
+        ):
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, 16.0)
+
+    async def _stop(self) -> None:
+        ends_s = self._door.now_s + self._door.slurm().setup.knobs.kill_wait_s
+        while True:
+            left_s = max(ends_s - self._door.now_s, 1.0)
+            body = {"job_id": spelled(self._job), "deadline_s": left_s}
+            told = await self._door.call(
+                "placeholder/stopping", body, token=self._token, seconds=left_s + 3.0
+            )
+            if told and told["action"] == "gone":
+                break
+            await asyncio.sleep(1.0)
+        slurm, number = self._door.slurm(), self._job.job_id
+        self._door.do(lambda: slurm.exit_script(number, now_s=self._door.now_s))
+
+
+def spelled(job: Job) -> str:
+    """As scripts name their job."""
+    return f"{job.array_id}_{job.task}" if job.array_id else str(job.job_id)
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [
+        asyncio.create_task(one.wait(), name=f"{OUTSIDE}either {number}")
+        for number, one in enumerate(events)
+    ]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()

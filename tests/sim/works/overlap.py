@@ -1,0 +1,137 @@
+"""Whether a job works on resources that a live Pod of another job still holds (P25, L7)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sunk_sync.embedded.kube_store import Change
+from sunk_sync.embedded.slurm_job import Job, needed_cpus
+from sunk_sync.embedded.slurm_node import Node
+from tests.sim import words
+from tests.sim.history import History
+from tests.sim.words import Object
+from tests.sim.works.door import Door
+from tests.sim.works.truth import (
+    Run,
+    cpus_of,
+    holds,
+    is_alive,
+    is_ours,
+    place_of,
+    run_of,
+    runs,
+    slurm_node_of,
+    uid_of,
+    works_of,
+)
+from tests.sim.worlds import Worlds
+
+LATE_S: Final = 60.0
+
+
+class Overlap:
+    """An onlooker of both worlds."""
+
+    def __init__(self, worlds: Worlds, history: History, door: Door, *, gated: bool) -> None:
+        self._worlds = worlds
+        self._history = history
+        self._door = door
+        self._gated = gated
+        self._pods: dict[str, Object] = {}
+        """Bound workload Pods that live, by UID."""
+        self._bound_s: dict[str, float] = {}
+        self._began_s: dict[Run, float] = {}
+        """Run of a job → when its body began."""
+        self._last: dict[str, Job] = {}
+        """UID → the job of it that held its host last."""
+        self._since_s: dict[str, float] = {}
+        """Host with an overlap → since when."""
+        worlds.onlookers.append(self)
+
+    def kube_changed(self, change: Change, author: str) -> None:  # noqa: ARG002
+        """One object was written."""
+        pod = change.now.an_object
+        if change.kind.name != "Pod" or not words.is_workload(pod):
+            return
+        uid = uid_of(pod)
+        if change.type == "DELETED" or not is_alive(pod) or not place_of(pod):
+            self._pods.pop(uid, None)
+        else:
+            self._pods[uid] = pod
+            self._bound_s.setdefault(uid, self._worlds.now_s)
+        self._look()
+
+    def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
+        """Only jobs count."""
+
+    def kube_restored(self) -> None:
+        """No story of Pods goes back in time."""
+
+    def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
+        """One job changed, came or was forgotten."""
+        if before is not None and before.nodes and is_ours(before, self._worlds.cluster_uid):
+            for uids in works_of(before):
+                for uid in uids:
+                    self._last[uid] = before
+        if after is not None and after.state == "RUNNING" and not after.configuring:
+            self._began_s.setdefault(run_of(after), self._worlds.now_s)
+        self._look()
+
+    def _look(self) -> None:
+        if not self._pods and not self._since_s:
+            return
+        for node in self._worlds.slurm.nodes.values():
+            orphans = list(self._orphans(node.name))
+            jobs = [job for job in self._worlds.slurm.jobs.values() if runs(job, node.name)]
+            used = sum(needed_cpus(job.request, node) for job in jobs)
+            overlaps = orphans and used + sum(map(cpus_of, orphans)) > node.spec.cpus and jobs
+            since_s = self._since_s.get(node.name)
+            if overlaps and since_s is None:
+                self._since_s[node.name] = self._worlds.now_s
+                self._judge(node.name, orphans, jobs)
+            elif not overlaps and since_s is not None:
+                del self._since_s[node.name]
+                tenths = round((self._worlds.now_s - since_s) * 10)
+                self._history.counts["overlap: tenths of a second"] += tenths
+
+    def _orphans(self, slurm_node: str) -> Iterator[Object]:
+        """Live Pods there whose own job does not hold the host."""
+        jobs = [job for job in self._worlds.slurm.jobs.values() if holds(job, slurm_node)]
+        held = {uid for job in jobs for uids in works_of(job) for uid in uids}
+        for uid, pod in self._pods.items():
+            if slurm_node_of(place_of(pod)) == slurm_node and uid not in held:
+                yield pod
+
+    def _judge(self, slurm_node: str, orphans: Sequence[Object], jobs: Sequence[Job]) -> None:
+        newest = max(jobs, key=lambda job: self._began_s.get(run_of(job), 0.0))
+        why = self._excuse(orphans, newest)
+        names = [pod["metadata"]["name"] for pod in orphans]
+        if why:
+            self._history.count(f"exempt: overlap, {why}")
+            self._history.note("exempt", f"job {newest.job_id} beside {names}", why)
+            return
+        self._history.break_promise(
+            "overlap", f"job {newest.job_id} began on {slurm_node} beside {names}"
+        )
+
+    def _excuse(self, orphans: Sequence[Object], newest: Job) -> str:
+        began_s = self._began_s.get(run_of(newest), 0.0)
+        late = [pod for pod in orphans if self._bound_s[uid_of(pod)] >= began_s]
+        if late:
+            return "a binding that arrived late"
+        if self._gated:
+            why = self._door.passed.get(run_of(newest), "slurmctld was restarted")
+            return "" if why == "go" else f"the gate: {why}"
+        lasts = [self._last.get(uid_of(pod)) for pod in orphans]
+        if all(job is not None and self._held_by_script(job) for job in lasts):
+            return ""
+        return "measured"
+
+    def _held_by_script(self, job: Job) -> bool:
+        """Its script could have kept others away."""
+        known = self._worlds.slurm.jobs.get(job.job_id)
+        if known is None or run_of(known) != run_of(job) or not job.request.acted:
+            return False
+        return run_of(job) not in self._door.killed and known.state not in (
+            "SUSPENDED",
+            "NODE_FAIL",
+        )

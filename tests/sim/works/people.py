@@ -1,0 +1,324 @@
+"""Who makes Pods, and who else uses Slurm: all that is neither us nor a fault."""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from sunk_sync.embedded.slurm_job import ALIVE, Job, JobRequest
+from sunk_sync.embedded.slurm_update import Update
+from tests.sim import words
+from tests.sim.cast import END_DELAY, PERSON, START_DELAY
+from tests.sim.words import PREFIX, Object
+from tests.sim.works.truth import is_live, is_ours, place_of, workload
+from tests.sim.worlds import Worlds
+
+NAMESPACE = "work"
+OTHERS = "elsewhere"
+"""Not watched."""
+RUN = "embedded/run-s"
+EXIT_CODE = "embedded/exit-code"
+PODS_MAX = 12
+GATES = {"schedulingGates": [{"name": "example.com/wait"}]}
+PREEMPTING = "high"
+"""Partition whose jobs push out those of the default one."""
+
+
+def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Object:
+    """Of a Pod for our scheduler."""
+    requests = {"memory": "1Gi"} | ({"cpu": str(cpus)} if cpus else {})
+    container = {
+        "name": "main",
+        "image": "none.invalid/none:1",
+        "resources": {"requests": requests},
+    }
+    return {
+        "schedulerName": words.SCHEDULER,
+        "terminationGracePeriodSeconds": grace_s,
+        "containers": [container],
+        **others,
+    }
+
+
+class WorkPeople:
+    """Draws what somebody does next."""
+
+    def __init__(self, rng: random.Random, worlds: Worlds) -> None:
+        self._rng = rng
+        self._worlds = worlds
+        self._kube, self._slurm = worlds.kube, worlds.slurm
+        self._names = 0
+        liked = {one: rng.choice((0, 1, 1, 2, 4)) for one in dict.fromkeys(_ACTS)}
+        liked["pod"] = max(liked["pod"], 2)
+        self._acts = [one for one in _ACTS for _ in range(liked[one])]
+        self._end_s = rng.choice(((1,), (1, 10), (1, 10, 45)))
+        for namespace in (NAMESPACE, OTHERS):
+            worlds.act(PERSON, partial(self._kube.add_namespace, namespace))
+
+    def act(self) -> None:
+        """Somebody does something."""
+        self.do(self._rng.choice(self._acts))
+
+    def do(self, name: str) -> None:
+        """This."""
+        doing: Callable[[], object] = getattr(self, name)
+        history = self._worlds.history
+        history.count(f"people: {name}")
+        try:
+            answer = self._worlds.try_to(PERSON, doing)
+        except LookupError:
+            answer = "nobody is there"
+        history.note("people", name, "" if answer is None else str(answer)[:150])
+
+    # --- Pods
+
+    def _add(
+        self,
+        spec: Object,
+        annotations: Mapping[str, str] | None = None,
+        *,
+        namespace: str = NAMESPACE,
+    ) -> str:
+        if sum(1 for _ in workload(self._worlds)) >= PODS_MAX:
+            return "enough"
+        self._names += 1
+        name = f"w{self._names}"
+        rng = self._rng
+        knobs = {START_DELAY: str(rng.choice((0, 1))), END_DELAY: str(rng.choice(self._end_s))}
+        if rng.random() < 0.3:
+            knobs |= {RUN: str(rng.choice((3, 30))), EXIT_CODE: str(rng.choice((0, 1)))}
+        metadata = {"annotations": {**knobs, **(annotations or {})}}
+        self._kube.add_pod(name, namespace=namespace, metadata=metadata, spec=spec)
+        return name
+
+    def _settings(self) -> dict[str, str]:
+        rng = self._rng
+        given = {PREFIX + "priority": rng.choice(("100", "5000"))} if rng.random() < 0.4 else {}
+        if rng.random() < 0.15:
+            given[PREFIX + "timeout"] = "1"
+        if rng.random() < 0.1:
+            given[PREFIX + "partition"] = rng.choice((PREEMPTING, "nowhere"))
+        if rng.random() < 0.1:
+            given[PREFIX + "user-id"] = "1000"
+        return given
+
+    def pod(self) -> object:
+        """One that can be placed, most of the time."""
+        cpus = self._rng.choice((2, 8, 15, 15))
+        return self._add(pod_spec(cpus=cpus, grace_s=self._rng.choice((1, 20))), self._settings())
+
+    def burst(self) -> object:
+        """Equal ones at once."""
+        cpus = self._rng.choice((2, 5))
+        return [self._add(pod_spec(cpus=cpus)) for _ in range(self._rng.choice((2, 3, 5)))]
+
+    def gang(self) -> object:
+        """All or none; sometimes one is missing for a while, or one too many."""
+        size = self._rng.choice((2, 2, 3))
+        made = size + self._rng.choice((0, 0, 0, -1, 1))
+        self._names += 1
+        gang = {words.GANG: f"g{self._names}", words.GANG_SIZE: str(size)}
+        spec = pod_spec(cpus=self._rng.choice((2, 15)))
+        return [self._add(spec, gang) for _ in range(made)]
+
+    def gated(self) -> object:
+        """It is not to be scheduled yet."""
+        gates: Any = GATES
+        return self._add(pod_spec(**gates))
+
+    def ungate(self) -> object:
+        """Now it is."""
+        for pod in workload(self._worlds):
+            if pod["spec"].get("schedulingGates"):
+                name = pod["metadata"]["name"]
+                self._worlds.patch(
+                    f"namespaces/{NAMESPACE}/pods/{name}", {"spec": {"schedulingGates": []}}
+                )
+                return name
+        return None
+
+    def invalid(self) -> object:
+        """P2, P3, or bigger than any host."""
+        spec = self._rng.choice((pod_spec(cpus=None), pod_spec(grace_s=300), pod_spec(cpus=64)))
+        return self._add(spec)
+
+    def foreign_pod(self) -> object:
+        """Of another scheduler, or in a namespace that is not watched."""
+        if self._rng.random() < 0.5:
+            return self._add({**pod_spec(), "schedulerName": "default-scheduler"})
+        return self._add({**pod_spec(), "schedulerName": "other"}, namespace=OTHERS)
+
+    def _any_pod(self) -> Object:
+        return self._rng.choice(list(workload(self._worlds)))
+
+    def edit(self) -> object:
+        """A setting of a Pod changes."""
+        name = self._any_pod()["metadata"]["name"]
+        given: Any = self._rng.choice(
+            (
+                {PREFIX + "priority": "7000"},
+                {PREFIX + "comment": "edited"},
+                {PREFIX + "account": "physics"},
+                {PREFIX + "priority": None},
+                {PREFIX + "timeout": "soon"},
+            )
+        )
+        self._kube.annotate(name, given, namespace=NAMESPACE)
+        return f"{name} {given}"
+
+    def resubmit(self) -> object:
+        """A human wants another job for a Pod whose job was cancelled (P17)."""
+        self._names += 1
+        for pod in workload(self._worlds):
+            if words.CANCELLED in words.annotations_of(pod):
+                name = pod["metadata"]["name"]
+                given = {words.RESUBMIT: str(self._names)}
+                self._kube.annotate(name, given, namespace=NAMESPACE)
+                return name
+        return None
+
+    def delete(self) -> object:
+        """With its own grace, or at once."""
+        metadata = self._any_pod()["metadata"]
+        grace_s = self._rng.choice((None, None, 0))
+        self._kube.delete_pod(metadata["name"], namespace=metadata["namespace"], grace_s=grace_s)
+        return metadata["name"]
+
+    # --- Slurm
+
+    def submit(self) -> object:
+        """Somebody else's job; some push ours out."""
+        rng = self._rng
+        request = JobRequest(
+            name="theirs",
+            user="alice",
+            user_id=1001,
+            partition=rng.choice(("", "", PREEMPTING)),
+            nodes=rng.choice((1, 1, 2)),
+            cpus=rng.choice((4, 16)),
+            memory_mb=100,
+            priority=rng.choice((1, 3000)),
+            duration_s=rng.choice((2.0, 20.0, 60.0)),
+        )
+        return self._slurm.submit(request, now_s=self._worlds.now_s)
+
+    def _jobs(self, *states: str, ours: bool) -> list[Job]:
+        cluster = self._worlds.cluster_uid
+        return [
+            job
+            for job in self._slurm.jobs.values()
+            if job.state in (states or ALIVE) and is_ours(job, cluster) == ours
+        ]
+
+    def cancel_ours(self) -> object:
+        """`scancel` of a placeholder."""
+        job = self._rng.choice(self._jobs(ours=True))
+        self._slurm.cancel(job.job_id, now_s=self._worlds.now_s)
+        return job.job_id
+
+    def cancel_theirs(self) -> object:
+        """`scancel` of another job."""
+        job = self._rng.choice(self._jobs(ours=False))
+        self._slurm.cancel(job.job_id, now_s=self._worlds.now_s)
+        return job.job_id
+
+    def suspend(self) -> object:
+        """A placeholder."""
+        job = self._rng.choice(self._jobs("RUNNING", ours=True))
+        self._slurm.suspend_job(job.job_id, now_s=self._worlds.now_s)
+        return job.job_id
+
+    def limit(self) -> object:
+        """A placeholder gets a time limit."""
+        job = self._rng.choice(self._jobs("RUNNING", ours=True))
+        self._slurm.update_job(job.job_id, {"time_limit_min": 1}, now_s=self._worlds.now_s)
+        return job.job_id
+
+    def _any_host(self) -> str:
+        return self._rng.choice(sorted(self._slurm.nodes))
+
+    def drain(self) -> object:
+        """By a human."""
+        name = self._any_host()
+        self._slurm.update(name, Update(state="DRAIN", reason="fan"), now_s=self._worlds.now_s)
+        return name
+
+    def undrain(self) -> object:
+        """Whoever drained it."""
+        name = self._any_host()
+        self._slurm.update(name, Update(state="RESUME"), now_s=self._worlds.now_s)
+        return name
+
+    def down(self) -> object:
+        """By a human: its jobs are lost."""
+        name = self._any_host()
+        self._slurm.update(name, Update(state="DOWN", reason="dead"), now_s=self._worlds.now_s)
+        return name
+
+    def kill_slurmd(self) -> object:
+        """It answers no more."""
+        name = self._any_host()
+        self._slurm.kill_slurmd(name, now_s=self._worlds.now_s)
+        return name
+
+    def start_slurmd(self) -> object:
+        """It registers again."""
+        name = self._any_host()
+        self._slurm.start_slurmd(name, now_s=self._worlds.now_s)
+        return name
+
+    # --- Nodes
+
+    def cordon(self) -> object:
+        """Or back."""
+        name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.5
+        self._kube.cordon(name, on=on)
+        return f"{name} {on}"
+
+    def ready(self) -> object:
+        """Or not."""
+        name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.6
+        self._kube.set_node_ready(name, ready=on)
+        return f"{name} {on}"
+
+    def silence(self) -> object:
+        """A kubelet that is away, or back."""
+        name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.4
+        self._kube.silence(name, on=on)
+        return f"{name} {on}"
+
+    # --- the end of the hour
+
+    def calm(self) -> None:
+        """Hosts work, others' jobs end, suspended ones go on; Pods and placeholders stay."""
+        slurm = self._slurm
+        for name in list(slurm.nodes):
+            self._worlds.act(PERSON, partial(self._mend, name))
+        for job in list(slurm.jobs.values()):
+            now_s = self._worlds.now_s
+            if is_live(job) and not is_ours(job, self._worlds.cluster_uid):
+                number = job.job_id
+                self._worlds.act(PERSON, partial(slurm.cancel, number, now_s=now_s))
+
+    def _mend(self, name: str) -> None:
+        slurm, now_s, node = self._slurm, self._worlds.now_s, f"k{name[1:]}"
+        slurm.start_slurmd(name, now_s=now_s)
+        row = slurm.nodes[name]
+        if row.base == "DOWN" or ("DRAIN" in row.flags and not words.is_our_text(row.reason)):
+            slurm.update(name, Update(state="RESUME"), now_s=now_s)
+        self._kube.silence(node, on=False)
+        self._kube.set_node_ready(node, ready=True)
+        self._kube.cordon(node, on=False)
+
+
+def on_node(pod: Object) -> bool:
+    """It is bound."""
+    return bool(place_of(pod))
+
+
+_ACTS = (
+    "pod", "pod", "pod", "pod", "burst", "gang", "gang", "gated", "ungate", "invalid",
+    "foreign_pod", "edit", "resubmit", "delete", "delete", "delete", "submit", "submit",
+    "submit", "cancel_ours", "cancel_theirs", "suspend", "limit", "drain", "undrain", "undrain",
+    "down", "kill_slurmd", "start_slurmd", "start_slurmd", "cordon", "ready", "silence",
+)  # fmt: skip

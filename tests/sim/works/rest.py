@@ -1,0 +1,208 @@
+"""What rows P and G ask of worlds at rest, stated independently of the product."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from sunk_sync.embedded.slurm_job import Job
+from tests.sim import words
+from tests.sim.words import PREFIX, Object
+from tests.sim.works.people import NAMESPACE
+from tests.sim.works.truth import (
+    cpus_of,
+    is_alive,
+    is_live,
+    is_ours,
+    live_jobs,
+    place_of,
+    slurm_node_of,
+    uid_of,
+    works_of,
+)
+from tests.sim.worlds import Worlds
+
+CPUS_MAX = 16
+GRACE_MAX_S = 25
+"""P3: less than the kill wait by the offset."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What else the rows depend on."""
+
+    forgetful: bool = False
+    """Slurm lost jobs (P30)."""
+    resubmits: bool = False
+    """--resubmit-cancelled."""
+
+
+def work_unrest(worlds: Worlds, asked: Asked) -> list[str]:
+    """Sentences on everything that is not as the rows ask."""
+    pods = [
+        pod
+        for pod in worlds.kube.pods(NAMESPACE)
+        if words.is_workload(pod) and not words.is_finished(pod)
+    ]
+    found = [why for pod in pods for why in _of_pod(worlds, pod, pods, asked=asked)]
+    every = [pod for pod in worlds.kube.pods(NAMESPACE) if words.is_workload(pod)]
+    return [*found, *_orphans(worlds, pods), *_gangs(every)]
+
+
+def _of_pod(worlds: Worlds, pod: Object, pods: Sequence[Object], *, asked: Asked) -> Iterator[str]:
+    name, jobs = pod["metadata"]["name"], live_jobs(worlds, uid_of(pod))
+    numbers = [job.job_id for job in jobs]
+    if words.is_terminating(pod):
+        yield f"Pod {name} is still ending"
+        return
+    if len(jobs) > 1:
+        yield f"P29: Pod {name} has jobs {numbers}"
+    if place_of(pod):
+        yield from _bound(pod, jobs, forgetful=asked.forgetful)
+        return
+    why = _why_none(pod, pods, hosts=len(worlds.slurm.nodes))
+    why = "" if why == "P17" and asked.resubmits else why
+    edited = words.annotations_of(pod).get(PREFIX + "timeout") == "soon"
+    if why and jobs and not edited:
+        yield f"{why}: Pod {name} has job {numbers}"
+    elif not why and not jobs and not edited:
+        yield f"P1: Pod {name} has no job: {words.conditions_of(pod).get('PodScheduled')}"
+    elif not why and jobs:
+        yield from _waiting(worlds, pod, jobs[0])
+    if why in ("P2", "P3", "P7", "P10", "P17") and not _is_told(pod):
+        yield f"{why}: Pod {name} is not told: {words.conditions_of(pod).get('PodScheduled')}"
+
+
+def _bound(pod: Object, jobs: Sequence[Job], *, forgetful: bool) -> Iterator[str]:
+    name, host = pod["metadata"]["name"], slurm_node_of(place_of(pod))
+    if not jobs:
+        if not forgetful:
+            yield f"P16: Pod {name} is bound without a job"
+        return
+    job = jobs[0]
+    if job.state != "RUNNING" or host not in job.nodes:
+        yield f"P11: Pod {name} is on {host}, its job {job.job_id} {job.state} on {job.nodes}"
+
+
+def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
+    name = pod["metadata"]["name"]
+    if job.state != "PENDING" and _has_squatter(worlds, job):
+        return
+    if job.state != "PENDING":
+        yield f"P11: Pod {name} is not bound though job {job.job_id} is {job.state}"
+        return
+    if not job.held and (free := _free(worlds, job)):
+        yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) though {free} fit"
+    if not _is_told(pod):
+        yield f"P1: Pod {name} waits and is not told"
+
+
+def _has_squatter(worlds: Worlds, job: Job) -> bool:
+    """P11, P30: on its hosts lives a Pod that Slurm has forgotten."""
+    there = [
+        pod
+        for pod in worlds.kube.pods(NAMESPACE)
+        if words.is_workload(pod) and is_alive(pod) and place_of(pod)
+        if slurm_node_of(place_of(pod)) in job.nodes
+    ]
+    return any(not live_jobs(worlds, uid_of(pod)) for pod in there)
+
+
+def behind_exclusions(worlds: Worlds) -> int:
+    """Jobs of ours that wait though a host has room that was excluded when they were made (P7)."""
+    waiting = [
+        job
+        for job in worlds.slurm.jobs.values()
+        if job.state == "PENDING" and is_ours(job, worlds.cluster_uid)
+    ]
+    return sum(bool(_free(worlds, job, excluded=True)) for job in waiting)
+
+
+def _free(worlds: Worlds, job: Job, *, excluded: bool = False) -> list[str]:
+    """Hosts with room for it, also where it excludes them; enough for all of it."""
+    free = [
+        node.name
+        for node in worlds.slurm.nodes.values()
+        if node.base == "IDLE"
+        and (node.name in job.request.excluded_nodes) <= excluded
+        and not node.flags & {"DRAIN", "FAIL", "NOT_RESPONDING"}
+        and node.spec.cpus - node.cpus_used >= job.request.cpus
+        and node.spec.memory_mb - node.memory_used_mb >= job.request.memory_mb
+    ]
+    return free if len(free) >= max(job.request.nodes, 1) else []
+
+
+def _is_told(pod: Object) -> bool:
+    condition = words.conditions_of(pod).get("PodScheduled", {})
+    return condition.get("status") == "False" and bool(condition.get("message"))
+
+
+def _why_none(pod: Object, pods: Sequence[Object], *, hosts: int) -> str:
+    """The row after which this Pod has no job; empty: it must have one."""
+    if pod["spec"].get("schedulingGates"):
+        return "gated"
+    annotations = words.annotations_of(pod)
+    gang = annotations.get(words.GANG)
+    if gang is not None:
+        size = int(annotations[words.GANG_SIZE])
+        why = _why_no_gang(gang, size, pod, pods)
+        return why or ("P10" if size > hosts else "")
+    return _why_not_alone(pod)
+
+
+def _why_no_gang(gang: str, size: int, pod: Object, pods: Sequence[Object]) -> str:
+    members = [one for one in pods if words.annotations_of(one).get(words.GANG) == gang]
+    whys = [_why_not_alone(one) for one in members]
+    if len(members) < size:
+        return "G1"
+    if len(members) > size:
+        whys = [_why_not_alone(one) for one in members if _has_job(one)]
+        return next(filter(None, whys), "") if _has_job(pod) else "G7"
+    return next(filter(None, whys), "")
+
+
+def _has_job(pod: Object) -> bool:
+    """Which members of too many are in it is the product's choice."""
+    return words.JOB_ID in words.annotations_of(pod)
+
+
+def _why_not_alone(pod: Object) -> str:
+    annotations = words.annotations_of(pod)
+    if not cpus_of(pod):
+        return "P2"
+    if pod["spec"]["terminationGracePeriodSeconds"] >= GRACE_MAX_S:
+        return "P3"
+    if annotations.get(PREFIX + "timeout") == "soon":
+        return "P2"
+    if cpus_of(pod) > CPUS_MAX:
+        return "P7"
+    cancelled = annotations.get(words.CANCELLED, "")
+    if cancelled and cancelled.partition("/")[2] == annotations.get(words.RESUBMIT, ""):
+        return "P17"
+    return "P10" if annotations.get(PREFIX + "partition") == "nowhere" else ""
+
+
+def _orphans(worlds: Worlds, pods: Sequence[Object]) -> Iterator[str]:
+    """P13-P15, P21."""
+    alive = {uid_of(pod) for pod in pods if is_alive(pod)}
+    for job in worlds.slurm.jobs.values():
+        if not is_live(job) or not is_ours(job, worlds.cluster_uid):
+            continue
+        for uids in works_of(job):
+            if not uids & alive:
+                yield f"P21: job {job.job_id} ({job.state}) lives without a Pod"
+
+
+def _gangs(pods: Sequence[Object]) -> Iterator[str]:
+    """G1: all or none."""
+    members = defaultdict[str, list[Object]](list)
+    for pod in pods:
+        gang = words.annotations_of(pod).get(words.GANG)
+        if gang is not None:
+            members[gang].append(pod)
+    for gang, each in members.items():
+        size = int(words.annotations_of(each[0])[words.GANG_SIZE])
+        bound = [pod["metadata"]["name"] for pod in each if place_of(pod)]
+        if any(not is_alive(pod) for pod in each):
+            continue  # a member that ended by itself stands on, when the others were ended
+        if bound and len(bound) != size:
+            yield f"G1: of gang {gang} only {bound} are bound, of {size}"

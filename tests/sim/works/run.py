@@ -1,0 +1,247 @@
+"""One run from one seed: an hour of Pods and jobs that breaks, then everything must rest."""
+
+import asyncio
+import random
+from functools import partial
+
+from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
+from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.settings import Settings
+from tests import clock
+from tests.sim.cast import PERSON, Cast
+from tests.sim.checks import Checks
+from tests.sim.ends import TokenFile
+from tests.sim.faults import Faults
+from tests.sim.history import BrokenPromiseError, History
+from tests.sim.life import Life
+from tests.sim.run import Outcome, _breaks
+from tests.sim.weather import Weather
+from tests.sim.wire import Wire
+from tests.sim.works.checks import WorkChecks
+from tests.sim.works.door import Door, Habits
+from tests.sim.works.overlap import Overlap
+from tests.sim.works.people import NAMESPACE, PREEMPTING, WorkPeople
+from tests.sim.works.rest import Asked, behind_exclusions, work_unrest
+from tests.sim.worlds import Worlds
+
+ACTS = 90
+STEPS_MIN = 300
+GAPS_S = (0.0, 0.001, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
+LOOK_EVERY_S = 20.0
+SETTLE_S = 100.0
+REST_WITHIN_S = 900.0
+"""A Slurm that said no is asked again after five minutes; a requeue waits for two."""
+QUIET_S = 90.0
+SCRIPT_MARK = "Placeholder of sunk-sync"
+"""Stands in the script of every placeholder."""
+
+
+class WorkRun:
+    """One seed. `play` once, in a VirtualLoop."""
+
+    def __init__(self, seed: int, history: History) -> None:
+        self.seed = seed
+        self.history = history
+        rng = self._rng = random.Random(f"works {seed}")
+        hosts = rng.choice((1, 2, 3, 3))
+        gated = rng.random() < 0.5
+        self.settings = _settings(rng, gated=gated)
+        self.worlds = Worlds(_setup(rng, hosts, gated=gated), history, cluster=7)
+        self.faults = Faults(random.Random(f"works faults {seed}"))
+        self.wire = Wire(self.worlds, self.faults, history)
+        self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
+        self._furnish()
+        self.people = WorkPeople(random.Random(f"works people {seed}"), self.worlds)
+        self.token = TokenFile("token-0")
+        self.weather = Weather(random.Random(f"works weather {seed}"), self.wire, self.token)
+        self.crashes, self.stops = rng.random() < 0.5, rng.random() < 0.2
+        lost = rng.choice((0.0, 0.05, 0.2))
+        silent_s = rng.choice((60.0, 60.0, 3000.0))
+        habits = Habits(busy_max_s=rng.choice((600.0, 3000.0)), silent_s=silent_s, lost=lost)
+        self.door = Door(random.Random(f"works door {seed}"), self.worlds, habits)
+        self.hosts_checks = Checks(self.worlds, history, drains_a_minute=20)
+        self.checks = WorkChecks(self.worlds, history)
+        self.overlap = Overlap(self.worlds, history, self.door, gated=gated)
+        self.wire.witnesses += [self.hosts_checks, self.checks]
+        self._lives = 0
+        self.life = self._live()
+
+    def _furnish(self) -> None:
+        for name, node in zip(self.cast.slurm_nodes, self.cast.nodes, strict=True):
+            self.worlds.act(PERSON, partial(self.worlds.kube.add_node, node))
+            self.worlds.act(PERSON, partial(self.cast.add_pod, name, node=node))
+
+    def _live(self) -> Life:
+        self._lives += 1
+        life = Life(
+            self.wire,
+            self.settings,
+            number=self._lives,
+            token=self.token,
+            seed=f"works {self.seed}",
+        )
+        self.checks.begin(life.process)
+        self.wire.on_streamed[:] = [self.hosts_checks.begin(life.process).streamed]
+        self.door.hooks = life.parts.hooks
+        return life
+
+    async def play(self) -> None:
+        """To the end. Raises BrokenPromiseError."""
+        try:
+            await self._broken_hour()
+            await self._heal()
+            await self._come_to_rest()
+            await self._stay_at_rest()
+        finally:
+            self.door.hooks = None
+            self.door.close()
+            await self.life.crash()
+        self.history.raise_broken()
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.life.check()
+        self.history.raise_broken()
+
+    async def _broken_hour(self) -> None:
+        rng = self._rng
+        storm = rng.choice((0.0, 0.05, 0.15, 0.3))
+        acts = 0
+        while acts < ACTS or self.history.steps < STEPS_MIN:
+            acts += 1
+            await self._sleep(rng.choice(GAPS_S) * rng.random() * 2)
+            what = rng.random()
+            if what < 0.03 and self.crashes:
+                await self._crash()
+            elif what < 0.04 and self.stops:
+                self.door.hooks = None
+                await self.life.stop()
+                self.life = self._live()
+            elif rng.random() < storm:
+                self.weather.act()
+            else:
+                self.people.act()
+
+    async def _crash(self) -> None:
+        """At any await: a few turns of the loop from now."""
+        for _ in range(self._rng.randrange(12)):
+            await asyncio.sleep(0)
+        self.history.count("fault: our own crash")
+        self.door.hooks = None
+        await self.life.crash()
+        await asyncio.sleep(self._rng.choice((0.0, 0.0, 1.0, 30.0)))
+        self.life = self._live()
+
+    # The second phase
+
+    async def _heal(self) -> None:
+        """No fault any more; hosts work, others' jobs end."""
+        self.history.note("healed", "faults and people stop")
+        self.faults.stop()
+        self.weather.calm()
+        self.door.habits = Habits()
+        self.people.calm()
+        await self._sleep(SETTLE_S)
+        self.people.calm()
+        self.checks.calm = True
+
+    async def _come_to_rest(self) -> None:
+        by_s = self.worlds.now_s + REST_WITHIN_S
+        while found := self._unrest():
+            if self.worlds.now_s >= by_s:
+                pending = "\n  ".join(self.life.pending() or ["nothing is pending"])
+                self.history.break_promise("rest", "\n  ".join([*found, "pending:", pending]))
+            await self._sleep(LOOK_EVERY_S)
+
+    def _unrest(self) -> list[str]:
+        if any(job.ending for job in self.worlds.slurm.jobs.values()):
+            return ["jobs are still ending"]
+        resubmits = self.settings.resubmit_cancelled
+        asked = Asked(forgetful=self.checks.lost_state, resubmits=resubmits)
+        found = work_unrest(self.worlds, asked)
+        return found or self.life.unfinished()
+
+    def _sent(self) -> int:
+        return self.hosts_checks.sent_writes - self.checks.refused_writes
+
+    async def _stay_at_rest(self) -> None:
+        """Minutes in which nothing happens write nothing."""
+        await self._sleep(2 * LOOK_EVERY_S)
+        for _ in range(4):
+            sent, changes = self._sent(), self.history.counts["changes by others"]
+            await self._sleep(QUIET_S)
+            if (self._sent(), self.history.counts["changes by others"]) == (sent, changes):
+                break
+            await self._come_to_rest()  # P26: another reason why is told a minute later
+        if self._sent() != sent:
+            self.history.break_promise("quiet", "written though nothing changed")
+        if found := self._unrest():
+            self.history.break_promise("rest", "\n  ".join(found))
+        waiting = behind_exclusions(self.worlds)
+        self.history.counts["exempt: waits behind an exclusion of its submission"] += waiting
+        self.history.raise_broken()
+
+
+def _settings(rng: random.Random, *, gated: bool) -> Settings:
+    return Settings(
+        slurm_api_base=("http://restd:6820",),
+        slurmd_namespace=("slurm",),
+        watch_namespace=(NAMESPACE,),
+        slurm_poll_interval_s=rng.choice((1.0, 1.0, 2.5)),
+        gate=rng.choice(("on", "auto")) if gated else rng.choice(("off", "auto")),
+        placeholder=rng.choice(("auto", "auto", "script", "allocation")),
+        lost_job=rng.choice(("keep", "keep", "readopt", "end")),
+        resubmit_cancelled=rng.random() < 0.2,
+        node_not_ready_grace_s=rng.choice((40.0, 5.0)),
+    )
+
+
+def _setup(rng: random.Random, hosts: int, *, gated: bool) -> Setup:
+    return Setup(
+        nodes=[NodeSpec(name=f"n{number}") for number in range(1, hosts + 1)],
+        partitions=(
+            Partition(
+                name="main",
+                default=True,
+                preempt_mode=rng.choice(("CANCEL", "REQUEUE", "OFF")),
+                grace_s=rng.choice((0.0, 0.0, 40.0)),
+            ),
+            Partition(name=PREEMPTING, tier=2),
+        ),
+        generation=rng.choice(("26.05", "24.11")),
+        knobs=Knobs(
+            slurmd_timeout_s=rng.choice((20.0, 90.0)),
+            ping_every_s=rng.choice((5.0, 30.0)),
+            return_to_service=rng.choice((2, 1)),
+            prolog_slurmctld=gated,
+            epilog_slurmctld=gated and rng.random() < 0.7,
+            acted_script=SCRIPT_MARK,
+            boot_s=5.0,
+        ),
+    )
+
+
+def run_seed(seed: int, *, aloud: bool = False) -> Outcome:
+    """Run one seed to its end."""
+    history = History(aloud=aloud)
+    broken = tail = ""
+    virtual_s = 0.0
+
+    async def story() -> float:
+        asyncio.get_running_loop().set_exception_handler(_breaks(history))
+        begun_s = clock.now()
+        await WorkRun(seed, history).play()
+        return clock.now() - begun_s
+
+    try:
+        virtual_s = clock.run(story())
+    except BrokenPromiseError as error:
+        broken, tail = str(error), history.tail()
+    return Outcome(
+        seed=seed,
+        steps=history.steps,
+        virtual_s=virtual_s,
+        counts=dict(history.counts),
+        broken=broken,
+        tail=tail,
+    )

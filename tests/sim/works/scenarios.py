@@ -1,0 +1,177 @@
+"""Named stories of Pods and their jobs; each is also killed at each of its points."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from sunk_sync.embedded.slurm_job import JobRequest
+from sunk_sync.embedded.slurm_memory import Partition
+from tests.sim import words
+from tests.sim.cast import END_DELAY
+from tests.sim.stage import Scenario, Stage, Step
+from tests.sim.words import PREFIX
+from tests.sim.works.people import NAMESPACE, PREEMPTING, RUN, pod_spec
+from tests.sim.works.run import SCRIPT_MARK
+from tests.sim.works.stage import WorkStage
+from tests.sim.works.truth import is_live, is_ours
+
+Doing = Callable[[Stage], object]
+PARTITIONS = (
+    Partition(name="main", default=True, preempt_mode="CANCEL"),
+    Partition(name=PREEMPTING, tier=2),
+)
+
+
+def pods(*names: str, cpus: int = 4, end_s: float = 1, gang: str = "", run_s: float = 0) -> Doing:
+    annotations = {END_DELAY: str(end_s)} | ({RUN: str(run_s)} if run_s else {})
+    if gang:
+        annotations |= {words.GANG: gang, words.GANG_SIZE: str(len(names))}
+
+    def doing(stage: Stage) -> None:
+        for name in names:
+            stage.kube.add_pod(
+                name,
+                namespace=NAMESPACE,
+                metadata={"annotations": annotations},
+                spec=pod_spec(cpus=cpus),
+            )
+
+    return doing
+
+
+def delete(name: str) -> Doing:
+    return lambda stage: stage.kube.delete_pod(name, namespace=NAMESPACE)
+
+
+def annotate(name: str, **annotations: str) -> Doing:
+    keys = {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return lambda stage: stage.kube.annotate(name, keys, namespace=NAMESPACE)
+
+
+def their_job(*, seconds: float, nodes: int = 3, partition: str = "") -> Doing:
+    request = JobRequest(
+        name="theirs",
+        user="alice",
+        user_id=1001,
+        nodes=nodes,
+        cpus=16,
+        memory_mb=100,
+        partition=partition,
+        duration_s=seconds,
+    )
+    return lambda stage: stage.slurm.submit(request, now_s=stage.now_s)
+
+
+def with_ours(act: str) -> Doing:
+    """A human does it to each placeholder that lives."""
+
+    def doing(stage: Stage) -> None:
+        for job in list(stage.slurm.jobs.values()):
+            if is_live(job) and is_ours(job, stage.worlds.cluster_uid):
+                getattr(stage.slurm, act)(job.job_id, now_s=stage.now_s)
+
+    return doing
+
+
+def slurmd(name: str, *, up: bool) -> Doing:
+    return lambda stage: (
+        stage.slurm.start_slurmd(name, now_s=stage.now_s)
+        if up
+        else stage.slurm.kill_slurmd(name, now_s=stage.now_s)
+    )
+
+
+def story(rows: str, *steps: Step, gate: bool = False, **settings: Any) -> Scenario:
+    """The usual kind."""
+    return Scenario(
+        rows=rows,
+        steps=steps,
+        settings={
+            "components": ("syncer", "scheduler"),
+            "watch_namespace": (NAMESPACE,),
+            "gate": "on" if gate else "off",
+            **settings,
+        },
+        knobs={"prolog_slurmctld": gate, "epilog_slurmctld": gate, "acted_script": SCRIPT_MARK},
+        partitions=PARTITIONS,
+        staged_by=WorkStage,
+    )
+
+
+def another_clusters_job(stage: Stage) -> object:
+    """Its identity names a Kubernetes cluster that is not ours, and a Pod that we do not know."""
+    mark = {"cluster": "another", "scheduler": words.SCHEDULER, "work": "w", "pods": ["x/y/z"]}
+    request = JobRequest(
+        name="k8s/x/y/z",
+        admin_comment=msgspec.json.encode({"sunk-sync": mark}).decode(),
+        duration_s=None,
+    )
+    return stage.slurm.submit(request, now_s=stage.now_s)
+
+
+FULL = their_job(seconds=40)
+PUSHES = their_job(seconds=20, partition=PREEMPTING)
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "a pod is bound": story("P1 P11", (1, pods("a"))),
+    "a pod is bound and lives on": story("P11", (1, pods("a")), (200, pods("b"))),
+    "a job of another cluster": story("P22", (1, another_clusters_job), (1, pods("a"))),
+    "a pod is bound at once": story("P11a", (1, pods("a")), gate=True),
+    "a pod waits and says so": story("P1 P26", (1, FULL), (3, pods("a", cpus=15))),
+    "a pod that is refused says so": story("P2", (1, pods("a", cpus=0))),
+    "a pod is deleted after it was bound": story("P14", (1, pods("a", end_s=5)), (9, delete("a"))),
+    "a pod is deleted while it waits": story(
+        "P13", (1, FULL), (3, pods("a", cpus=15)), (5, delete("a"))
+    ),
+    "a pod ends by itself": story("P15", (1, pods("a", run_s=8))),
+    "a human cancels the job of a waiting pod": story(
+        "P17", (1, FULL), (3, pods("a", cpus=15)), (5, with_ours("cancel"))
+    ),
+    "and wants another one": story(
+        "P17",
+        (1, FULL),
+        (3, pods("a", cpus=15)),
+        (5, with_ours("cancel")),
+        (9, annotate("a", resubmit="again")),
+    ),
+    "a human cancels the job of a bound pod": story(
+        "P16", (1, pods("a", end_s=5)), (9, with_ours("cancel"))
+    ),
+    "a waiting pod is edited, its job follows": story(
+        "P20", (1, FULL), (3, pods("a", cpus=15)), (5, annotate("a", priority="7000"))
+    ),
+    "a waiting pod is edited, its job is replaced": story(
+        "P20", (1, FULL), (3, pods("a", cpus=15)), (5, annotate("a", user_id="1000"))
+    ),
+    "a gang of two": story("G1", (1, pods("a", "b", cpus=15, gang="g"))),
+    "a gang loses a member": story("G3", (1, pods("a", "b", cpus=15, gang="g")), (9, delete("b"))),
+    "a gang loses a member while it waits": story(
+        "G3", (1, FULL), (3, pods("a", "b", cpus=15, gang="g")), (5, delete("b"))
+    ),
+    "equal pods as an array": story("P1", (1, pods("a", "b", "c", cpus=5))),
+    "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
+    "preemption, held by the script": story(
+        "P16 L6", (1, pods("a", "b", "c", cpus=15, end_s=10)), (9, PUSHES)
+    ),
+    "preemption, held by the gate": story(
+        "P16 L7",
+        (1, pods("a", "b", "c", cpus=15, end_s=10)),
+        (9, PUSHES),
+        gate=True,
+        placeholder="allocation",
+    ),
+    "a script is stopped while its pod is slow": story(
+        "L6", (1, pods("a", cpus=15, end_s=20)), (9, with_ours("cancel")), (1, FULL)
+    ),
+    "a script is killed while its pod is slower": story(
+        "L6", (1, pods("a", cpus=15, end_s=50)), (9, with_ours("cancel"))
+    ),
+    "a job is suspended": story("P16", (1, pods("a")), (9, with_ours("suspend_job"))),
+    "a host is lost": story(
+        "P16 P31",
+        (1, pods("a", "b", "c", cpus=15)),
+        (9, slurmd("n1", up=False)),
+        (120, slurmd("n1", up=True)),
+    ),
+}

@@ -1,0 +1,142 @@
+"""Every check of Pods and jobs fails where the production code is broken on purpose."""
+
+from typing import Any
+
+import pytest
+
+from sunk_sync import decide, policy
+from sunk_sync.actions import Bind, EndPod
+from sunk_sync.configuration import Configuration
+from sunk_sync.facts import reference_of
+from sunk_sync.names import JOB_ID
+from sunk_sync.rules import bind, evict, gate, release, stop, submit, wait
+from sunk_sync.slurm.job_book import JobBook
+from sunk_sync.verdict import QUIET, Ruling
+from sunk_sync.views import Work
+from tests.sim import crashes
+from tests.sim.history import BrokenPromiseError
+from tests.sim.stage import play
+from tests.sim.works.scenarios import SCENARIOS
+
+_bind = bind.bind
+
+
+def first_failure(story: str) -> str:
+    """The check that fails first, or the row that is not kept at rest."""
+    try:
+        play(SCENARIOS[story])
+    except BrokenPromiseError as error:
+        return _check_of(str(error))
+    return ""
+
+
+def _check_of(why: str) -> str:
+    check, _, rest = why.partition(": ")
+    return rest.partition(":")[0] if check == "rest" else check
+
+
+def _ends_after_a_while(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    pods = [pod for pod in work.pods if pod.node_name and not pod.terminating]
+    if not pods or work.placed_s is None:
+        return QUIET
+    if now < work.placed_s + 150:
+        return Ruling(look_again_s=work.placed_s + 150)
+    return Ruling((EndPod(reference_of(pods[0]), "SlurmJobEnded", "", weak=False),), "for nothing")
+
+
+def _binds_one(work: Work, configuration: Configuration, now: float) -> Ruling:
+    ruling = _bind(work, configuration, now)
+    wants = tuple(
+        one for one in ruling.wants if isinstance(one, Bind) and one.reference.name == "a"
+    )
+    return Ruling(wants, ruling.because, ruling.look_again_s)
+
+
+def _is_leaving(work: Work) -> bool:
+    return any(pod.terminating for pod in work.pods)
+
+
+def _silent(*_: object) -> Ruling:
+    return QUIET
+
+
+def _yes(*_: object) -> bool:
+    return True
+
+
+def _no(*_: object) -> bool:
+    return False
+
+
+Broken = tuple[list[tuple[Any, str, Any]], str, set[str]]
+RULES = decide.WORK_RULES
+BROKEN: dict[str, Broken] = {
+    "bound to another Node than its job's (P11)": (
+        [(bind, "_node", lambda _: "k3")], "a pod is bound", {"bound blindly"},
+    ),
+    "the job ends before its Pod (P14)": (
+        [(release, "is_over", _is_leaving)], "a pod is deleted after it was bound", {"ended early"},
+    ),
+    "the job never ends (P14)": (
+        [(release, "is_over", _no)], "a pod is deleted after it was bound", {"P21"},
+    ),
+    "the gate stands open (L7)": (
+        [(gate, "_stands_in_the_way", _no)], "preemption, held by the gate", {"overlap"},
+    ),
+    "a script is let go too early (L6)": (
+        [(stop, "is_over", _yes)], "a script is stopped while its pod is slow", {"overlap"},
+    ),
+    "a job of another cluster is taken for ours (P22)": (
+        [(JobBook, "is_mine", lambda _, record: record.identity is not None)],
+        "a job of another cluster", {"foreign job"},
+    ),
+    "a Pod is ended though its job runs (P16)": (
+        [(RULES, "evict", _ends_after_a_while)], "a pod is bound and lives on", {"ended well"},
+    ),
+    "a Pod is not ended though its job has (P16)": (
+        [(RULES, "evict", _silent)], "a human cancels the job of a bound pod", {"P16"},
+    ),
+    "an unbound Pod is ended (P17)": (
+        [(evict, "evict", _silent),
+         (RULES, "evict", lambda work, *_: Ruling(tuple(
+             EndPod(reference_of(pod), "SlurmJobEnded", "", weak=False) for pod in work.pods)))],
+        "a pod waits and says so", {"ended unbound"},
+    ),
+    "a member alone is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
+    "a human's cancel is not heeded (P17)": (
+        [(submit, "cancelled_job", lambda _: "")],
+        "a human cancels the job of a waiting pod", {"P17", "G1", ""},
+    ),
+    "nobody is told why (P2)": (
+        [(RULES, "wait", _silent)], "a pod that is refused says so", {"P2"},
+    ),
+    "no job is made (P1)": ([(RULES, "submit", _silent)], "a pod is bound", {"P1"}),
+    "nothing is bound (P11)": ([(RULES, "bind", _silent)], "a pod is bound", {"P11"}),
+    "an annotation of others is written": (
+        [(wait, "JOB_ID", "example.com/other")], "a pod waits and says so", {"foreign pod"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_promise_of_pods_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Within one story."""
+    changes, story, checks = BROKEN[what]
+    for where, name, instead in changes:
+        if isinstance(where, dict):
+            monkeypatch.setitem(where, name, instead)
+        else:
+            monkeypatch.setattr(where, name, instead)
+    assert first_failure(story) in checks
+
+
+def test_a_second_job_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1: a process that submits before it has listed what it made before it was killed."""
+    monkeypatch.setattr(policy, "_why_not_yet", lambda *_: "")
+    found = (crashes.run(one).why for one in crashes.singles("a pod is bound", every=3))
+    assert any("twins" in why or "second job" in why for why in found)
+
+
+def test_the_annotation_is_what_we_write() -> None:
+    """Else the check of foreign annotations proves nothing."""
+    assert JOB_ID.endswith("/job-id")

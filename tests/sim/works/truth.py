@@ -1,0 +1,109 @@
+"""What is true of workload Pods and placeholder jobs, read from the worlds alone. Pure."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sunk_sync.embedded.slurm_job import ALIVE, ON_NODES, Job
+from tests.sim import words
+from tests.sim.words import Object
+from tests.sim.worlds import Worlds
+
+Uids = frozenset[str]
+"""Of the Pods of one Work."""
+Run = tuple[int, float | None]
+"""Id of a job and when it was started: numbers come again."""
+
+
+@lru_cache(10_000)
+def _identity(comment: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(comment)["sunk-sync"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_ours(job: Job, cluster: str) -> bool:
+    """Its identity names this cluster and our scheduler."""
+    found = _identity(job.request.admin_comment)
+    return (found.get("cluster"), found.get("scheduler")) == (cluster, words.SCHEDULER)
+
+
+def works_of(job: Job) -> Sequence[Uids]:
+    """The Works that this record stands for: one, or one for each task that waits."""
+    found = _identity(job.request.admin_comment)
+    if pods := found.get("pods"):
+        return (frozenset(pod.rpartition("/")[2] for pod in pods),)
+    uids = [uid.removeprefix("-") for uid in found.get("uids", ())]  # "-": we replace it
+    tasks = job.waiting_tasks if job.task is None else (job.task,)
+    return [frozenset({uids[task]}) for task in tasks if task < len(uids)]
+
+
+def is_replaced(job: Job) -> bool:
+    """We said that we cancel it ourselves."""
+    return bool(_identity(job.request.admin_comment).get("replaced"))
+
+
+def run_of(job: Job) -> Run:
+    """This run of it."""
+    return (job.job_id, job.started_s)
+
+
+def is_live(job: Job) -> bool:
+    """It has not ended."""
+    return job.state in ALIVE
+
+
+def holds(job: Job, slurm_node: str) -> bool:
+    """It has resources there, or its script keeps others away."""
+    return slurm_node in job.nodes and (job.state in ON_NODES or job.lingers)
+
+
+def runs(job: Job, slurm_node: str) -> bool:
+    """Its body may work there."""
+    return slurm_node in job.nodes and job.state == "RUNNING" and not job.configuring
+
+
+def workload(worlds: Worlds) -> Iterator[Object]:
+    """Pods for our scheduler."""
+    return (pod for pod in worlds.kube.pods() if words.is_workload(pod))
+
+
+def live_jobs(worlds: Worlds, uid: str) -> list[Job]:
+    """Jobs of ours that stand for this Pod and have not ended."""
+    return [
+        job
+        for job in worlds.slurm.jobs.values()
+        if is_live(job)
+        and is_ours(job, worlds.cluster_uid)
+        and any(uid in uids for uids in works_of(job))
+    ]
+
+
+def slurm_node_of(node_name: str) -> str:
+    """Node k3 is Slurm's n3."""
+    return f"n{node_name[1:]}"
+
+
+def uid_of(pod: Object) -> str:
+    """Its UID."""
+    return str(pod["metadata"]["uid"])
+
+
+def is_alive(pod: Object) -> bool:
+    """Its containers may still run."""
+    return not words.is_finished(pod)
+
+
+def place_of(pod: Object) -> str:
+    """Name of its Node; empty: none."""
+    return str(pod["spec"].get("nodeName", ""))
+
+
+def cpus_of(pod: Object) -> int:
+    """What its containers ask for."""
+    every = pod["spec"]["containers"]
+    return sum(int(one.get("resources", {}).get("requests", {}).get("cpu", 0)) for one in every)

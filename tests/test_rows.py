@@ -1,0 +1,70 @@
+"""Rows P, G and L of the requirements: each is named by a test, and docs/rows.md tells which.
+
+A test names a row where its name contains it: `test_P17_P26_…`; a zero before a digit is none.
+"""
+
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+PAGE = ROOT.parent / "docs" / "rows.md"
+ROWS = (
+    *(f"P{number}" for number in range(1, 32)),
+    "P11a",
+    *(f"G{number}" for number in range(1, 8)),
+    *(f"L{number}" for number in range(5, 10)),
+)
+_rows_in = re.compile(r"(?<![A-Za-z0-9])([PGL])0*(\d+[ab]?)(?=_)").findall
+NOWHERE = {"P25b"}
+"""Rows of the page that no test names yet."""
+
+
+@cache
+def files_by_row() -> dict[str, set[str]]:
+    """Row → the test files, below tests/, with a test that names it."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for path in ROOT.rglob("test_*.py"):
+        for name in re.findall(r"def test_(\w+)", path.read_text()):
+            for letter, number in _rows_in(name):
+                found[letter + number].add(path.relative_to(ROOT).as_posix())
+    return dict(found)
+
+
+@cache
+def page() -> dict[str, tuple[set[str], str]]:
+    """Row → files and servers, as docs/rows.md tells them."""
+    lines = re.findall(
+        r"^\| ([PGL]\d+[ab]?) \|[^|]*\| ([^|]*) \| ([^|]*) \|", PAGE.read_text(), re.M
+    )
+    assert len(lines) == len({row for row, _, _ in lines}), "a row stands there twice"
+    return {
+        row: (set(re.findall(r"`([\w/.]+)`", files)), told.strip()) for row, files, told in lines
+    }
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_is_named_by_a_test(row: str) -> None:
+    assert files_by_row().get(row), f"no test says in its name that it shows {row}"
+
+
+def test_the_page_tells_all_rows_and_no_others() -> None:
+    assert page().keys() == {*ROWS, *NOWHERE}
+    assert not NOWHERE & files_by_row().keys(), "a test names it now: take it off NOWHERE"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_page_names_files_where_a_row_is_tested(row: str) -> None:
+    """Not each of them; of those on real servers one at least."""
+    files, servers = page()[row]
+    tested = files_by_row()[row]
+    assert files
+    assert files <= tested
+    assert _is_real(files) == _is_real(tested) == servers.startswith(("26.05", "Kubernetes"))
+
+
+def _is_real(files: set[str]) -> bool:
+    return any(file.startswith("real/") for file in files)

@@ -1,0 +1,221 @@
+"""A slurmctld of a few lines, as the reader and the writer of jobs see it through a client."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from sunk_sync.identity import Identity, job_name, spell_identity, work_id
+from sunk_sync.slurm.answers import Answer, Failure
+from sunk_sync.slurm.calls import Call, Take
+
+GONE = Failure("refused", "Invalid job id specified (2017)", 2017)
+ENDED = Failure("refused", "Job has already finished (2084)", 2084)
+LIVE = ("PENDING", "RUNNING", "SUSPENDED")
+
+
+def identity_of(*uids: str, cluster: str = "c1", scheduler: str = "s1") -> Identity:
+    """Of the one job for the Pods with these UIDs."""
+    pods = tuple(f"ns/{uid}/{uid}" for uid in uids)
+    return Identity(cluster, scheduler, work_id(uids), pods, digest="d1")
+
+
+def name_of(*uids: str) -> str:
+    return job_name("ns", uids[0], work=work_id(uids))
+
+
+def is_mine(identity: Identity) -> bool:
+    return (identity.cluster, identity.scheduler) == ("c1", "s1")
+
+
+@dataclass
+class Record:
+    """One record of Slurm: a job, a task, or the tasks of an array that wait."""
+
+    number: int
+    name: str
+    comment: str = ""
+    state: list[str] = field(default_factory=lambda: ["PENDING"])
+    nodes: str = ""
+    array: int = 0
+    task: int | None = None
+    waiting: list[int] = field(default_factory=list)
+    submitted: int = 1000
+    reason: str = "None"
+    batch: bool = True
+
+    def wire(self) -> dict[str, Any]:
+        return {
+            "job_id": self.number,
+            "name": self.name,
+            "admin_comment": self.comment,
+            "job_state": self.state,
+            "nodes": self.nodes,
+            "state_reason": self.reason,
+            "submit_time": {"set": True, "infinite": False, "number": self.submitted},
+            "array_job_id": {"set": True, "infinite": False, "number": self.array},
+            "array_task_id": {"set": self.task is not None, "number": self.task or 0},
+            "batch_flag": self.batch,
+        }
+
+    def listed(self, *, by_array: bool) -> Iterator[str]:
+        if not self.array:
+            yield str(self.number)
+        elif self.task is not None:
+            yield f"{self.array if by_array else self.number}_{self.task}"
+        elif not self.waiting:
+            yield f"{self.number}_*"
+        yield from (f"{self.number}_{task}" for task in self.waiting)
+
+
+@dataclass
+class JobWorld:
+    """Its records, what it was asked, and how it fails.
+
+    `before` is called with each request before it is answered: a test changes the world there, or
+    gives the failure that comes instead; `after` comes instead of the answer to what was done.
+    """
+
+    version: str = "v0.0.45"
+    records: dict[int, Record] = field(default_factory=dict)
+    next_id: int = 1
+    now_s: float = 100.0
+    counting: int = 1
+    asked: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    before: Callable[[str], Failure | None] = lambda _: None
+    after: Callable[[str], Failure | None] = lambda _: None
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def add(self, identity: Identity | str, state: str = "PENDING", **fields: Any) -> Record:
+        """A job, or an array where the identity has only UIDs."""
+        comment = identity if isinstance(identity, str) else spell_identity(identity)
+        uids = () if isinstance(identity, str) else identity.uids
+        record = Record(self.next_id, fields.pop("name", "x"), comment, [state], **fields)
+        if uids:
+            record.array, record.waiting = record.number, list(range(len(uids)))
+        self.records[record.number] = record
+        self.next_id += 1
+        return record
+
+    def start(self, record: Record, nodes: str, *, task: int | None = None) -> Record:
+        """Give it nodes; a task gets a record of its own, the last one the array's."""
+        if task is not None and len(record.waiting) > 1:
+            record.waiting.remove(task)
+            comment, name = record.comment, record.name
+            record = self.add(comment, name=name, array=record.number)
+            record.waiting = []
+        record.task, record.waiting = task, []
+        record.state, record.nodes = ["RUNNING"], nodes
+        return record
+
+    # --- the client's side
+
+    async def call(self, call: Call) -> Answer | Failure:
+        line = self._ask(call)
+        if failure := self.before(line):
+            return failure
+        begun_s = self.now_s
+        self.now_s += 1
+        done = self._do(call)
+        return self.after(line) or (
+            done if isinstance(done, Failure) else self._answer(done, begun_s)
+        )
+
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+        assert key == "jobs"
+        line = self._ask(call)
+        if failure := self.before(line):
+            return failure
+        begun_s = self.now_s
+        self.now_s += 1
+        found = self._elements(call)
+        if isinstance(found, Failure):
+            return found
+        for start in range(0, len(found), 3):
+            pieces = [msgspec.json.encode(one) for one in found[start : start + 3]]
+            if failure := await take(pieces, begun_s):
+                return failure
+        return self._answer({}, begun_s)
+
+    def _ask(self, call: Call) -> str:
+        line = f"{call.method} {call.path}" + (f" {call.body.decode()}" if call.body else "")
+        self.asked.append(line)
+        self.calls.append(call)
+        return line
+
+    def _answer(self, body: dict[str, Any], begun_s: float) -> Answer:
+        return Answer(
+            body=msgspec.json.encode({**body, "errors": [], "meta": {}}),
+            version=self.version,
+            asked_s=begun_s,
+            answered_s=self.now_s,
+        )
+
+    def _elements(self, call: Call) -> Sequence[dict[str, Any]] | Failure:
+        if call.path == "jobs/state/":
+            number = call.query.get("job_id")
+            return [
+                {"job_id": listed, "state": record.state}
+                for record in self.records.values()
+                if number is None or number in (str(record.number), str(record.array))
+                for listed in record.listed(by_array=self.version == "v0.0.40")
+            ]
+        if call.path == "jobs/":
+            return [record.wire() for record in self.records.values()]
+        found = self._records_of(int(call.path.removeprefix("job/")))
+        return [record.wire() for record in found] or GONE
+
+    def _records_of(self, number: int) -> Sequence[Record]:
+        return [one for one in self.records.values() if number in (one.number, one.array)]
+
+    def _do(self, call: Call) -> dict[str, Any] | Failure:
+        if call.path == "diag/":
+            return {"statistics": {"req_time_start": {"set": True, "number": self.counting}}}
+        if call.path == "ping/":
+            return {"pings": []}
+        body = msgspec.json.decode(call.body)
+        if call.path in ("job/submit", "job/allocate"):
+            return {"job_id": self._make(body["job"], script="script" in body)}
+        if call.method == "DELETE":
+            return {"status": [one for each in body["jobs"] for one in self._cancel(each, body)]}
+        return self._update(int(call.path.removeprefix("job/")), body)
+
+    def _make(self, job: dict[str, Any], *, script: bool) -> int:
+        record = self.add(job["admin_comment"], name=job["name"], batch=script)
+        if "array" in job:
+            record.array = record.number
+            record.waiting = list(range(int(job["array"].removeprefix("0-")) + 1))
+        if job.get("immediate"):
+            record.state, record.nodes = ["RUNNING"], "n1"
+        return record.number
+
+    def _cancel(self, job_id: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        number, _, task = job_id.partition("_")
+        for record in self._records_of(int(number)):
+            if task and int(task) not in (record.task, *record.waiting):
+                continue
+            if record.name != body["job_name"]:
+                yield _status(job_id, 2172)
+            elif record.state[0] not in LIVE:
+                yield _status(job_id, 2021)
+            elif task and record.waiting:
+                record.waiting.remove(int(task))
+            else:
+                record.state = ["CANCELLED"]
+            return
+        yield _status(job_id, 2017)
+
+    def _update(self, number: int, body: dict[str, Any]) -> dict[str, Any] | Failure:
+        record = self.records.get(number)
+        if record is None or record.state[0] not in LIVE:
+            return GONE if record is None else ENDED
+        record.comment = body.get("admin_comment", record.comment)
+        return {"results": None}
+
+
+def _status(job_id: str, code: int) -> dict[str, Any]:
+    return {"step_id": job_id, "error": {"code": code, "message": "as Slurm says it"}}

@@ -1,0 +1,195 @@
+"""Wishes for placeholder jobs to bytes."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.actions import JobDescription, SubmitJob, UpdateJob
+from sunk_sync.identity import Identity, read_identity
+from sunk_sync.slurm.answers import Failure, read_envelope
+from sunk_sync.slurm.decode import DIALECTS
+from sunk_sync.slurm.job_body import (
+    ABILITIES,
+    identity_body,
+    refusal,
+    submit_body,
+    update_body,
+)
+
+IDENTITY = Identity("c1", "s", work="w", pods=("team/p/uid",), digest="d")
+FULL = JobDescription(
+    slurm_nodes=2,
+    cpus=3,
+    memory_mb=512,
+    gres=(("gpu:a100", 4), ("shard", 1)),
+    account="a",
+    comment="c",
+    constraints="ib",
+    prefer="fast",
+    exclusive="user",
+    required_nodes="n1,n2",
+    excluded_nodes="n[7-8]",
+    partition="main",
+    qos="q",
+    reservation="r",
+    priority=0,
+    user_id=1001,
+    group_id=1002,
+    working_directory="/w",
+    time_limit_min=5,
+)
+BARE = SubmitJob(name="k8s/team/p/0123", identity=IDENTITY, description=JobDescription())
+
+
+def sent(action: SubmitJob, **given: Any) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(submit_body(action, **given))
+    return body
+
+
+def test_P4_P6_everything_asked_for_is_in_the_body() -> None:
+    """Numbers that may be unset say that they are set; users are strings."""
+    action = replace(BARE, description=FULL, excluded=("n11", "n3", "n10"))
+    body = sent(action, script="#!/bin/sh\n", environment=["A=b"])
+    assert body["script"] == "#!/bin/sh\n"
+    assert body["job"] == {
+        "name": "k8s/team/p/0123",
+        "admin_comment": body["job"]["admin_comment"],
+        "nodes": "2",
+        "tasks": 2,
+        "tasks_per_node": 1,
+        "cpus_per_task": 3,
+        "memory_per_node": {"set": True, "number": 512},
+        "tres_per_node": "gres/gpu:a100:4,gres/shard:1",
+        "account": "a",
+        "comment": "c",
+        "constraints": "ib",
+        "prefer": "fast",
+        "shared": ["user"],
+        "required_nodes": ["n1,n2"],
+        "excluded_nodes": ["n[7-8]", "n[3,10-11]"],
+        "partition": "main",
+        "qos": "q",
+        "reservation": "r",
+        "priority": {"set": True, "number": 0},
+        "user_id": "1001",
+        "group_id": "1002",
+        "current_working_directory": "/w",
+        "time_limit": {"set": True, "number": 5},
+        "requeue": False,
+        "extra": "",
+        "environment": ["A=b"],
+        "standard_input": "/dev/null",
+        "standard_output": "/dev/null",
+        "standard_error": "/dev/null",
+    }
+    assert read_identity(body["job"]["admin_comment"]) == IDENTITY
+
+
+def test_what_is_not_asked_for_is_left_out() -> None:
+    """Slurm's own defaults hold."""
+    job = sent(BARE)["job"]
+    assert set(job) == {
+        "name", "admin_comment", "nodes", "tasks", "tasks_per_node", "cpus_per_task", "user_id",
+        "group_id", "current_working_directory", "requeue", "extra", "environment",
+        "standard_input", "standard_output", "standard_error",
+    }  # fmt: skip
+    assert (job["user_id"], job["group_id"], job["current_working_directory"]) == ("0", "0", "/")
+
+
+def test_P11a_an_allocation_is_immediate_and_has_no_script() -> None:
+    """Without `immediate` the call would block a worker of slurmrestd."""
+    body = sent(replace(BARE, kind="allocation"), script="x", environment=["A=b"])
+    assert body["job"]["immediate"] is True
+    assert "script" not in body
+    assert "flags" not in body["job"]
+    assert "immediate" not in sent(BARE)["job"]
+
+
+def test_an_external_job_has_neither_script_nor_environment() -> None:
+    """Slurm refuses one with a script (2189)."""
+    body = sent(replace(BARE, kind="external"), script="x", environment=["A=b"])
+    assert body["job"]["flags"] == ["EXTERNAL_JOB"]
+    assert "script" not in body
+    assert "environment" not in body["job"]
+
+
+def test_uids_alone_make_an_array() -> None:
+    """Task i stands for the i-th."""
+    array = Identity("c1", "s", uids=("u0", "u1", "u2"))
+    assert sent(replace(BARE, identity=array))["job"]["array"] == "0-2"
+    assert "array" not in sent(BARE)["job"]
+
+
+def test_P7_a_name_that_is_none_excludes_nothing() -> None:
+    """It would have the whole job refused (2018)."""
+    job = sent(replace(BARE, excluded=("n1", "a b", "[", "")))["job"]
+    assert job["excluded_nodes"] == ["n1"]
+    assert "excluded_nodes" not in sent(replace(BARE, excluded=("a b",)))["job"]
+
+
+def test_P24_extra_is_what_the_caller_says() -> None:
+    assert sent(BARE, extra="x")["job"]["extra"] == "x"
+
+
+def test_P20_an_update_says_all_that_can_change_and_nothing_else() -> None:
+    """What is asked no more is emptied; what an update would spoil is not sent."""
+    action = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
+    assert json.loads(update_body(action)) == {
+        "comment": "c",
+        "constraints": "ib",
+        "prefer": "fast",
+        "reservation": "r",
+        "current_working_directory": "/w",
+        "required_nodes": ["n1,n2"],
+        "excluded_nodes": ["n[7-8]", "n9"],
+        "partition": "main",
+        "priority": {"set": True, "number": 0},
+        "time_limit": {"set": True, "number": 5},
+    }
+    plain = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=JobDescription())
+    assert json.loads(update_body(plain)) == {
+        "comment": "",
+        "constraints": "",
+        "prefer": "",
+        "reservation": "",
+        "current_working_directory": "/",
+        "required_nodes": [""],
+        "excluded_nodes": [""],
+    }
+    assert json.loads(identity_body(IDENTITY)).keys() == {"admin_comment"}
+
+
+def test_every_version_that_is_negotiated_has_its_abilities() -> None:
+    assert list(ABILITIES) == list(DIALECTS)
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "why"),
+    [
+        ("v0.0.45", {"kind": "allocation"}, ""),
+        ("v0.0.41", {"kind": "allocation"}, ""),
+        ("v0.0.40", {"kind": "allocation"}, "from v0.0.41"),
+        ("v0.0.45", {"kind": "allocation", "description": FULL}, "token's own user"),
+        ("v0.0.43", {"kind": "external", "description": FULL}, ""),
+        ("v0.0.42", {"kind": "external"}, "from v0.0.43"),
+        ("v0.0.41", {"description": JobDescription(exclusive="topo")}, ""),
+        ("v0.0.40", {"description": JobDescription(exclusive="topo")}, "from v0.0.41"),
+        ("v0.0.40", {"description": FULL}, ""),
+    ],
+)
+def test_a_version_refuses_what_it_cannot_say(
+    version: str, fields: dict[str, Any], why: str
+) -> None:
+    """An unknown flag is an error, and the job is made all the same."""
+    told = refusal(replace(BARE, **fields), version)
+    assert why in told
+    assert bool(told) == bool(why)
+
+
+def test_P20_not_now_is_no_refusal() -> None:
+    """EAGAIN answers a change of partition just after the submission; the job need not go."""
+    failure = read_envelope(b'{"errors":[{"error_number":11,"error":"Resource temporarily"}]}')
+    assert isinstance(failure, Failure)
+    assert not failure.final
