@@ -104,7 +104,7 @@ class Side:
         return [job_in(one) for one in outcomes]
 
     async def until_state(self, state: str, *jobs: Job) -> dict[str, Job]:
-        async with asyncio.timeout(TICK_S + 5):
+        async with asyncio.timeout(TICK_S + 30):
             while True:
                 seen = await self.jobs()
                 if all({state} <= seen[job.job_id].state for job in jobs):
