@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tests.sim import crashes, mutation
-from tests.sim.run import Outcome, run_seed
+from tests.sim.outcome import Outcome
+from tests.sim.run import run_seed
 from tests.sim.works.run import run_seed as run_work_seed
 
 SHOWN = 12

@@ -2,24 +2,19 @@
 
 import asyncio
 import random
-import traceback
-from collections.abc import Callable
 from functools import partial
-from typing import Any
-
-from msgspec import Struct
 
 from sunk_sync.embedded.slurm_memory import Knobs, Setup
 from sunk_sync.embedded.slurm_node import NodeSpec
 from sunk_sync.settings import Settings
-from tests import clock
 from tests.sim import words
 from tests.sim.cast import PERSON, Cast
 from tests.sim.checks import Checks
 from tests.sim.ends import TokenFile
 from tests.sim.faults import Faults
-from tests.sim.history import BrokenPromiseError, History
+from tests.sim.history import History
 from tests.sim.life import Life
+from tests.sim.outcome import Outcome, play_seed
 from tests.sim.people import People
 from tests.sim.rare import Rare
 from tests.sim.rest import clear_hosts, unrest
@@ -43,17 +38,6 @@ QUIET_ROUNDS_MAX = 4
 """A slurmd that died before may be noticed only now."""
 SETTLE_S = 100.0
 """Streams that froze are given up within this time; jobs have ended."""
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of one run."""
-
-    seed: int
-    steps: int
-    virtual_s: float
-    counts: dict[str, int]
-    broken: str = ""
-    tail: str = ""
 
 
 class Run:
@@ -248,38 +232,6 @@ def _furnish(cast: Cast, rng: random.Random) -> None:
             cast.worlds.act(PERSON, add_pod)
 
 
-def _breaks(history: History) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """What nobody catches is a bug, of ours or of the simulator."""
-
-    def tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        told = "".join(traceback.format_exception(error)) if error else context["message"]
-        history.break_promise("uncaught", told)
-
-    return tell
-
-
 def run_seed(seed: int, *, aloud: bool = False) -> Outcome:
     """Run one seed to its end."""
-    history = History(aloud=aloud)
-    broken = tail = ""
-    virtual_s = 0.0
-
-    async def story() -> float:
-        asyncio.get_running_loop().set_exception_handler(_breaks(history))
-        begun_s = clock.now()
-        await Run(seed, history).play()
-        return clock.now() - begun_s
-
-    try:
-        virtual_s = clock.run(story())
-    except BrokenPromiseError as error:
-        broken, tail = str(error), history.tail()
-    return Outcome(
-        seed=seed,
-        steps=history.steps,
-        virtual_s=virtual_s,
-        counts=dict(history.counts),
-        broken=broken,
-        tail=tail,
-    )
+    return play_seed(lambda history: Run(seed, history).play(), seed=seed, aloud=aloud)

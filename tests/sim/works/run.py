@@ -7,14 +7,13 @@ from functools import partial
 from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
 from sunk_sync.embedded.slurm_node import NodeSpec
 from sunk_sync.settings import Settings
-from tests import clock
 from tests.sim.cast import PERSON, Cast
 from tests.sim.checks import Checks
 from tests.sim.ends import TokenFile
 from tests.sim.faults import Faults
-from tests.sim.history import BrokenPromiseError, History
+from tests.sim.history import History
 from tests.sim.life import Life
-from tests.sim.run import Outcome, _breaks
+from tests.sim.outcome import Outcome, play_seed
 from tests.sim.weather import Weather
 from tests.sim.wire import Wire
 from tests.sim.works.checks import WorkChecks
@@ -223,25 +222,4 @@ def _setup(rng: random.Random, hosts: int, *, gated: bool) -> Setup:
 
 def run_seed(seed: int, *, aloud: bool = False) -> Outcome:
     """Run one seed to its end."""
-    history = History(aloud=aloud)
-    broken = tail = ""
-    virtual_s = 0.0
-
-    async def story() -> float:
-        asyncio.get_running_loop().set_exception_handler(_breaks(history))
-        begun_s = clock.now()
-        await WorkRun(seed, history).play()
-        return clock.now() - begun_s
-
-    try:
-        virtual_s = clock.run(story())
-    except BrokenPromiseError as error:
-        broken, tail = str(error), history.tail()
-    return Outcome(
-        seed=seed,
-        steps=history.steps,
-        virtual_s=virtual_s,
-        counts=dict(history.counts),
-        broken=broken,
-        tail=tail,
-    )
+    return play_seed(lambda history: WorkRun(seed, history).play(), seed=seed, aloud=aloud)
