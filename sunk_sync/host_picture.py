@@ -20,7 +20,8 @@ from sunk_sync.keys import CLUSTER, Key, host_key, work_key
 from sunk_sync.mark import Mark
 from sunk_sync.places import Places, node_place, pod_place
 from sunk_sync.table import Table
-from sunk_sync.views import Cluster, Host, Tenant, Work
+from sunk_sync.tenants import Tenancy, together
+from sunk_sync.views import Cluster, Host, Work
 from sunk_sync.work_graph import WorkGraph
 from sunk_sync.work_picture import Hosts
 
@@ -72,6 +73,7 @@ class HostPicture:
         if claim.pod is None or claim.node is None:
             return self._part_of_host(name, claim)
         pod, node = claim.pod, claim.node
+        tenancy = self.works.tenants.on(node.row.name, slurm_node=name)
         return Host(
             name=name,
             slurm_node=self.slurm_nodes.get(name),
@@ -85,7 +87,8 @@ class HostPicture:
             owns_node=claim.alone or self.claims.host_of_node(node.row.name) == name,
             mark=self._places.marks.get(name),
             stray=self.claims.stray_of(name) if node.row.name != name else None,
-            tenants=self.works.tenants(name, node.row.name),
+            tenants=tenancy.all,
+            lingering=tenancy.lingering,
             gate=self.works.gate(),
             gate_calls=self.calls.gates_at(name),
         )
@@ -103,6 +106,7 @@ class HostPicture:
         node_absent = node is None and bool(node_name) and node_name not in self.nodes.entries
         elsewhere = node is not None and node.row.name != name
         crowded = pod is not None or elsewhere or bool(claim.rivals)
+        tenancy = self._tenancy_near(name, node.row.name if node else "", node_name)
         return Host(
             name=name,
             slurm_node=self.slurm_nodes.get(name),
@@ -124,18 +128,19 @@ class HostPicture:
             rivals=claim.rivals,
             rival_pods=self._rival_pods(name, claim.rivals) if claim.rivals else (),
             stray=self.claims.stray_of(name) if crowded else None,
-            tenants=self._tenants_near(name, node.row.name if node else "", node_name),
+            tenants=tenancy.all,
+            lingering=tenancy.lingering,
             gate=self.works.gate(),
             gate_calls=self.calls.gates_at(name),
         )
 
-    def _tenants_near(self, name: str, node_name: str, last_node: str) -> tuple[Tenant, ...]:
+    def _tenancy_near(self, name: str, node_name: str, last_node: str) -> Tenancy:
         """Where nobody knows which Node it is: Pods on any that it may be (L7)."""
+        tenants = self.works.tenants
         if node_name:
-            return self.works.tenants(name, node_name)
-        near = self.claims.nodes_near(name) | {last_node}
-        found = {one.uid: one for node in near for one in self.works.tenants(name, node)}
-        return tuple(sorted(found.values(), key=lambda tenant: tenant.pod))
+            return tenants.on(node_name, slurm_node=name)
+        near = [node for node in self.claims.nodes_near(name) | {last_node} if node]
+        return together([tenants.on(node, slurm_node=name) for node in near])
 
     def _moved(self, name: str, last: Mark) -> bool:
         pod = self.slurmd_pods.get(pod_key(last.namespace, last.pod))

@@ -14,23 +14,26 @@ class Members(Struct, frozen=True, gc=False):
     pods: tuple[Pod, ...]
     surplus: tuple[Pod, ...] = ()
     missing: str = ""
-    problem: str = ""
     ask_size: bool = False
     size_asked_s: float = 0.0
 
 
 def members_of(known: Mapping[str, Pod], job: Job | None, *, told: GangSize | None) -> Members:
     """Of the known Pods of one key; `told`: the size of their gang as it was read."""
-    pods = sorted(known.values(), key=lambda pod: pod.name)
+    pods = sorted(known.values(), key=_name_of) if len(known) > 1 else [*known.values()]
     if job is not None:
-        named = set(uids_of(job.identity))
+        named = uids_of(job.identity)
         return Members(
-            tuple(pod for pod in pods if pod.uid in named),
-            tuple(pod for pod in pods if pod.uid not in named),
+            tuple([pod for pod in pods if pod.uid in named]),
+            tuple([pod for pod in pods if pod.uid not in named]),
         )
     if len(pods) == 1 and pods[0].gang is None:
         return Members(tuple(pods))
     return _of_gang(pods, told) if pods else Members(())
+
+
+def _name_of(pod: Pod) -> str:
+    return pod.name
 
 
 def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
@@ -50,7 +53,6 @@ def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
         tuple(taken),
         tuple(ready[size:]) if not missing else (),
         missing,
-        problem,
         ask,
         told.asked_s if told else 0.0,
     )

@@ -83,6 +83,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """A Node that claimed this Slurm node by equal name until a Pod or Node elsewhere did."""
     tenants: tuple[Tenant, ...] = ()
     """Workload Pods of ours that live here, sorted by name."""
+    lingering: tuple[Tenant, ...] = ()
+    """Those among them that may outlive their jobs: ended, lost, or told to end."""
     gate_calls: tuple[GateCall, ...] = ()
     gate: bool = False
     """The gate stands: the next job waits for Pods by itself (P25)."""
@@ -124,7 +126,6 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     """Pods beyond the size of their gang (G7)."""
     missing: str = ""
     """Why the gang is not whole yet; empty: it is."""
-    gang_problem: str = ""
     ask_size: bool = False
     """The size must be asked of the PodGroup or Job."""
     size_asked_s: float = 0.0
@@ -146,7 +147,7 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     sightings: tuple[Sighting, ...] = ()
     """Reads by name of absent Pods, in the order of `absent`; made before their job: left out."""
     berths: tuple[Berth, ...] = ()
-    """Where the job runs."""
+    """Where the job runs; told only while a Pod of it is yet to be bound."""
     stands_elsewhere: bool = False
     """A Pod of it is bound to a Node that the job does not hold (P18)."""
     attempt: Attempt | None = None
@@ -154,7 +155,7 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     refused_s: float = 0.0
     bind_refused: tuple[BindRefused, ...] = ()
     waits_since_s: float = 0.0
-    """Since when its youngest Pod is known."""
+    """Since when its youngest Pod is known; told only while one is not bound."""
     jobs_listed_s: float = 0.0
     """Begin of the latest complete listing of jobs."""
     ahead: int = 0
@@ -172,7 +173,8 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     room: bool = False
     """Some host that can take it looks free, and nothing of ours waits (P11a)."""
     standing: tuple[str, ...] = ()
-    """Slurm nodes that its bound Pods' Nodes stand for; empty names: nobody knows."""
+    """Slurm nodes that its bound Pods' Nodes stand for; empty names: nobody knows. Told only where
+    it has no live job."""
     placed_s: float | None = None
     """When this process saw its last Pod become bound."""
     description: JobDescription | None = None

@@ -40,6 +40,9 @@ class WorkGraph(WorkPicture):
         self, before: Pod | None, after: Pod | None, *, now: float, told: bool = False
     ) -> set[Key]:
         """Keys that read this Pod; `told`: the source itself said that it is gone."""
+        if before is not None and after is not None and stands_alike(before, after):
+            self.works.put_pod(after)
+            return {work_key(self.works.key_of_uid[after.uid])}
         rows = [row for row in (before, after) if row is not None]
         keys = {key for row in rows for key in self._keys_of_pod(row)}
         if before is not None:
@@ -51,12 +54,14 @@ class WorkGraph(WorkPicture):
         for row in rows:
             self.works.forget(work_key_of(row))
         nodes = {row.node_name for row in rows if row.node_name}
-        if before is None or after is None or stands_otherwise(before, after):
-            keys |= {key for name in nodes for key in self._keys_on_node(name)}
+        if before is None or after is None or not seen_alike(before, after):
+            keys |= {key for name in nodes for key in self._touch_node(name)}
         return keys | self._review({key[1] for key in keys if key[0] == "work"})
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Keys that read this job: its Work, and those that stand or want to stand beside it."""
+        if before is not None and after is not None and runs_alike(before, after):
+            return self._awaited(after) | set(map(work_key, self.works.keys_of_job(after)))
         rows = [row for row in (before, after) if row is not None]
         crowded = self._crowded()
         if before is not None:
@@ -67,26 +72,29 @@ class WorkGraph(WorkPicture):
             if is_waiting(after):
                 self._waiting.add(after.job_id)
         if before is not None:
-            self.works.forget_unnamed(before)
-        if before is not None and not (after is not None and is_live(after)):
-            self._forget_refusals(before)
+            self._forget_unread(before, after)
         works = {key for row in rows for key in self.works.keys_of_job(row)}
         keys = {work_key(key) for key in works}
         for name in {name for row in rows for name in row.slurm_nodes}:
             keys |= self.keys_at(name)
         for row in rows:
-            keys |= self._keys_beside(row)
+            keys |= self._touch_beside(row)
         if after is None and before is not None:
-            for memory in (
-                self.works.told,
-                self.works.ran_s,
-                self.works.ended_s,
-                self.calls.until_s,
-            ):
-                memory.pop(before.job_id, None)
-            self.works.started.pop(before.job_id, None)
+            self._forget_job(before.job_id)
         keys |= self._review(works)
         return keys | self._since_crowded(crowded)
+
+    def _forget_unread(self, before: Job, after: Job | None) -> None:
+        """What nobody asks for any more, now that this job is another or has ended."""
+        self.works.forget_unnamed(before)
+        if after is None or not is_live(after):
+            self._forget_refusals(before)
+
+    def _forget_job(self, job_id: str) -> None:
+        works = self.works
+        for memory in (works.told, works.ran_s, works.ended_s, self.calls.until_s):
+            memory.pop(job_id, None)
+        works.started.pop(job_id, None)
 
     def _forget_refusals(self, job: Job) -> None:
         """Bindings were refused for the hosts of this job: the next one may hold others (G4)."""
@@ -95,12 +103,16 @@ class WorkGraph(WorkPicture):
 
     def job_read(self, job: Job, *, order: float) -> set[Key]:
         """It stands as it did, by a newer read: what somebody waits for at its hosts (L7, L8)."""
-        keys = {host_key(name) for name in job.slurm_nodes if self.calls.waits_at(name)}
+        keys = self._awaited(job)
         told_s = self.works.told.get(job.job_id)
         if told_s is not None and order >= told_s:
             del self.works.told[job.job_id]
             keys |= set(map(work_key, self.works.keys_of_job(job)))
         return keys
+
+    def _awaited(self, job: Job) -> set[Key]:
+        """Hosts of the job where a prolog waits for a newer read of it (L7)."""
+        return {host_key(name) for name in job.slurm_nodes if self.calls.waits_at(name)}
 
     def hear(self, word: Word, *, now: float) -> set[Key]:
         """What no row shows; the Works that it concerns."""
@@ -175,7 +187,7 @@ class WorkGraph(WorkPicture):
                 keys |= {
                     touched
                     for pod in self.works.pods[key].values()
-                    for touched in self._keys_on_node(pod.node_name)
+                    for touched in self._touch_node(pod.node_name)
                 }
         return keys
 
@@ -200,17 +212,17 @@ class WorkGraph(WorkPicture):
         if entry is None:
             return set()
         self.calls.until_s[call.job_id] = call.until_s
-        return set(map(work_key, self.works.keys_of_job(entry.row))) | self._keys_beside(entry.row)
+        return set(map(work_key, self.works.keys_of_job(entry.row))) | self._touch_beside(entry.row)
 
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
         """Works whose Pods live on this Node: which Slurm node it stands for has changed."""
         there = self.works.pods_on_node.get(node_name, {})
         return {work_key(self.works.key_of_uid[uid]) for uid in there}
 
-    def _keys_beside(self, job: Job) -> set[Key]:
+    def _touch_beside(self, job: Job) -> set[Key]:
         """Hosts where Pods of this job live, its own or not (P18), and Works there."""
         nodes = {self._node_of(uid) for uid in uids_of(job.identity)} - {""}
-        return {key for name in nodes for key in self._keys_on_node(name)}
+        return {key for name in nodes for key in self._touch_node(name)}
 
     def _node_of(self, uid: str) -> str:
         pods = self.works.pods.get(self.works.key_of_uid.get(uid, ""), {})
@@ -222,22 +234,13 @@ class WorkGraph(WorkPicture):
 
     def keys_at(self, slurm_node: str) -> set[Key]:
         """Works that are about to move in on this Slurm node: only they read who lives there."""
-        ids = self.works.jobs_at.get(slurm_node, ())
-        rows = [self._jobs.entries[one].row for one in ids if one in self._jobs.entries]
-        return {
-            work_key(key)
-            for row in rows
-            for key in self.works.keys_of_job(row)
-            if self._moves_in(key)
-        }
+        return set(map(work_key, self.works.keys_moving_in(slurm_node)))
 
-    def _moves_in(self, key: str) -> bool:
-        """Some Pod of it is not bound yet."""
-        return any(not pod.node_name for pod in self.works.pods.get(key, {}).values())
-
-    def _keys_on_node(self, node_name: str) -> set[Key]:
+    def _touch_node(self, node_name: str) -> set[Key]:
+        """Who lives there changed: what was worked out of it is forgotten, and who reads it."""
         if not node_name:
             return set()
+        self.tenants.forget(node_name)
         last_here = self._hosts.places.hosts_last_at(node_place(node_name))
         hosts = self._hosts.claims.hosts_on_node(node_name) | last_here
         return {host_key(name) for name in hosts} | {
@@ -298,10 +301,26 @@ def could_have_job(pod: Pod) -> bool:
     return not (pod.node_name or pod.ended or pod.terminating or pod.gated)
 
 
-def stands_otherwise(before: Pod, after: Pod) -> bool:
-    """Others on its Node see it differently."""
-    same = before.ended == after.ended and before.spec == after.spec
-    return moved(before, after) or not same
+def stands_alike(before: Pod, after: Pod) -> bool:
+    """Nobody but its own Work sees a difference: neither its Node nor any index."""
+    same = before.terminating == after.terminating and before.gated == after.gated
+    return same and seen_alike(before, after)
+
+
+def seen_alike(before: Pod, after: Pod) -> bool:
+    """Others on its Node see no difference."""
+    same = before.ended == after.ended and before.gang == after.gang
+    return same and before.spec == after.spec and not moved(before, after)
+
+
+def runs_alike(before: Job, after: Job) -> bool:
+    """Nobody but its own Work sees a difference: no host and no index."""
+    return (
+        before.state == after.state
+        and before.slurm_nodes == after.slurm_nodes
+        and before.script == after.script
+        and before.identity == after.identity
+    )
 
 
 def moved(before: Pod, after: Pod) -> bool:

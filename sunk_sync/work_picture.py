@@ -26,16 +26,17 @@ from sunk_sync.job_state import (
 from sunk_sync.members import Members, members_of
 from sunk_sync.places import Places
 from sunk_sync.table import Entry, Table
+from sunk_sync.tenants import Tenants
 from sunk_sync.views import Berth, Tenant, Work
+from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works, own_key
 
-LOST_AFTER_S = 60.0
-"""Between the first listing without a job and one that proves it lost (P30): two listings, and
-more than slurmctld's first minute."""
-READOPT_S = 10.0
-"""So long its host is not drained, for another job to begin there: a drain would refuse it."""
 FEW = 4
 """So many Works without a job may try an immediate allocation; more are a burst (P11a)."""
+
+
+Found = Mapping[str, Any]
+NOTHING: Found = {}
 
 
 class Hosts(Struct, frozen=True):
@@ -69,6 +70,9 @@ class WorkPicture:
             claims=hosts.claims,
             overhead=configuration.node_overhead,
         )
+        self.tenants = Tenants(
+            works=self.works, jobs=jobs, calls=calls, lost_job=configuration.lost_job
+        )
         self._pods = pods
         self._jobs = jobs
         self._hosts = hosts
@@ -89,54 +93,46 @@ class WorkPicture:
 
     def work(self, key: str) -> Work:
         """All that rules may read of one Work."""
-        entries = [self._jobs.entries[one] for one in sorted(self.works.job_ids(key))]
+        ids = sorted(self.works.job_ids(key))
+        entries = [self._jobs.entries[one] for one in ids]
         live = [entry for entry in entries if is_live(entry.row)]
-        ended = [entry.row for entry in entries if not is_live(entry.row)]
         known = self.works.pods.get(key, {})
         chosen = self._choose(live, known)
         job = chosen.row if chosen is not None else None
         members = members_of(known, job, told=self.works.sizes.get(key))
+        ended = (
+            [entry.row for entry in entries if not is_live(entry.row)] if live != entries else ()
+        )
         last = newest([one for one in ended if not is_busy_refusal(one)])
+        identity = _id_of(members, job)
         return Work(
             key=key,
-            id=_id_of(members, job),
+            id=identity,
             pods=members.pods,
-            surplus=members.surplus,
-            missing=members.missing,
-            ask_size=members.ask_size,
-            size_asked_s=members.size_asked_s,
-            gang_problem=members.problem,
-            job=job,
-            job_read_s=chosen.order if chosen is not None else 0.0,
-            job_since_s=chosen.since_s if chosen is not None else 0.0,
-            others=tuple(entry.row for entry in live if entry is not chosen),
+            gate=self.gate(),
+            **self._of_job(chosen, members.pods),
+            **self._of_ended(ended, last),
+            **self._of_absent(chosen, _absent(job or last, known)),
+            **self._of_pods(members.pods, job),
+            **self._of_submission(identity),
+            **self._of_hosts(key, job, members),
+            **_of_gang(members),
+            others=tuple([entry.row for entry in live if entry is not chosen]),
             last=last,
             jobs_listed_s=self._jobs.agreed_s if key in self._unsettled else 0.0,
-            lost=self._is_lost(key),
-            stops=self.calls.stops_of([entry.row.job_id for entry in entries]),
-            gate=self.gate(),
-            **self._of_ended(ended, last),
-            **self._of_job(key, job, members.pods),
-            **self._of_absent(chosen, _absent(job or last, known)),
-            **self._of_pods(members.pods),
-            **self._of_submission(_id_of(members, job)),
-            **self._of_hosts(key, job, members),
+            lost=self.tenants.is_lost(key),
+            stops=self.calls.stops_of(ids),
         )
 
-    def _of_ended(self, ended: Sequence[Job], last: Job | None) -> dict[str, Any]:
-        by_itself = [job for job in ended if not is_busy_refusal(job)]
+    def _of_job(self, chosen: Entry[Job] | None, pods: Sequence[Pod]) -> Found:
+        if chosen is None:
+            return NOTHING
+        job, works = chosen.row, self.works
         return {
-            "tried": len(by_itself) < len(ended),
-            "last_s": self.works.ended_s.get(last.job_id, 0.0) if last is not None else 0.0,
-            "ends": sum(1 for job in by_itself if AGAIN.isdisjoint(job.state)),
-        }
-
-    def _of_job(self, key: str, job: Job | None, pods: Sequence[Pod]) -> dict[str, Any]:
-        if job is None:
-            return {}
-        works = self.works
-        return {
-            "berths": self._berths(key, job, pods),
+            "job": job,
+            "job_read_s": chosen.order,
+            "job_since_s": chosen.since_s,
+            "berths": self._berths(job, pods),
             "stands_elsewhere": self._stands_elsewhere(job, pods),
             "ahead": works.ahead.get(own_key(job), 0),
             "told_s": works.told.get(job.job_id, 0.0),
@@ -144,9 +140,19 @@ class WorkPicture:
             "ran_s": works.ran_s.get(job.job_id),
         }
 
-    def _of_absent(self, chosen: Entry[Job] | None, absent: tuple[str, ...]) -> dict[str, Any]:
+    def _of_ended(self, ended: Sequence[Job], last: Job | None) -> Found:
+        if not ended:
+            return NOTHING
+        by_itself = [job for job in ended if not is_busy_refusal(job)]
+        return {
+            "tried": len(by_itself) < len(ended),
+            "last_s": self.works.ended_s.get(last.job_id, 0.0) if last is not None else 0.0,
+            "ends": sum(1 for job in by_itself if AGAIN.isdisjoint(job.state)),
+        }
+
+    def _of_absent(self, chosen: Entry[Job] | None, absent: tuple[str, ...]) -> Found:
         if not absent:
-            return {}
+            return NOTHING
         return {
             "absent": absent,
             "gone": frozenset(uid for uid in map(uid_in, absent) if uid in self.works.gone),
@@ -154,35 +160,38 @@ class WorkPicture:
             "pods_listed_s": self._pods_listed_s(chosen.row if chosen else None, absent),
         }
 
-    def _of_pods(self, pods: Sequence[Pod]) -> dict[str, Any]:
+    def _of_pods(self, pods: Sequence[Pod], job: Job | None) -> Found:
         works, uids = self.works, [pod.uid for pod in pods]
         host_of = self._hosts.claims.host_of_node
         placed = [works.placed_s[uid] for uid in uids if uid in works.placed_s]
         refused = [works.bind_refusals[uid] for uid in uids if uid in works.bind_refusals]
+        at = [pod.node_name for pod in pods if pod.node_name]
         return {
-            "waits_since_s": self._since_s(pods),
-            "standing": tuple(host_of(pod.node_name) for pod in pods if pod.node_name),
+            "waits_since_s": self._since_s(pods) if len(at) < len(pods) else 0.0,
+            "standing": tuple(map(host_of, at)) if job is None else (),
             "placed_s": max(placed, default=None),
             "bind_refused": tuple(refused),
         }
 
-    def _of_submission(self, identity: str) -> dict[str, Any]:
+    def _of_submission(self, identity: str) -> Found:
         attempt = self.works.attempts.get(identity)
         refused = self.works.refusals.get(identity)
+        if attempt is None and refused is None:
+            return NOTHING
         return {
             "attempt": attempt[0] if attempt else None,
             "refused": refused[0] if refused else None,
             "refused_s": refused[1] if refused else 0.0,
         }
 
-    def _of_hosts(self, key: str, job: Job | None, members: Members) -> dict[str, Any]:
+    def _of_hosts(self, key: str, job: Job | None, members: Members) -> Found:
         """What its Pods ask for, and which hosts could give it."""
         asked = self._asked(members)
         if job is not None:
-            edited = is_edited(job, asked.get("digest", ""))
-            if edited:
-                self._edited[key] = None
-            return asked | {"excluded": self._excluded(members.pods) if edited else ()}
+            if not is_edited(job, asked.get("digest", "")):
+                return asked
+            self._edited[key] = None
+            return asked | {"excluded": self._excluded(members.pods)}
         reach = self._reach(members.pods)
         if reach is None:
             return asked
@@ -227,42 +236,6 @@ class WorkPicture:
         """How many Pods of ours are bound."""
         return len(self.works.bound_s)
 
-    def tenants(self, slurm_node: str, node_name: str) -> tuple[Tenant, ...]:
-        """Workload Pods of ours that live on this Node, which stands for this Slurm node."""
-        there = self.works.pods_on_node.get(node_name)
-        if not there:
-            return ()
-        found = [self._tenant(pod, slurm_node) for pod in there.values() if not pod.ended]
-        return tuple(sorted(found, key=lambda tenant: tenant.pod))
-
-    def _tenant(self, pod: Pod, slurm_node: str) -> Tenant:
-        key = self.works.key_of_uid[pod.uid]
-        entries = [self._jobs.entries[one] for one in self.works.jobs_of_uid.get(pod.uid, ())]
-        live = [entry for entry in entries if is_live(entry.row)]
-        counted = [entry for entry in entries if not is_busy_refusal(entry.row)]
-        readopts = self.configuration.lost_job == "readopt" and counted == entries
-        patience_s = READOPT_S if readopts else 0.0
-        here = [entry for entry in live if slurm_node in entry.row.slurm_nodes]
-        held = next((entry for entry in here if is_running(entry.row)), None)
-        shown = held or next(iter(here or live), None)
-        return Tenant(
-            pod=f"{pod.namespace}/{pod.name}",
-            uid=pod.uid,
-            work=key,
-            job_id=shown.row.job_id if shown else "",
-            confirmed=held is not None,
-            read_s=shown.order if shown else 0.0,
-            held=any(_holds(entry.row, slurm_node) for entry in entries),
-            ended=bool(counted) and not live,
-            lost=not counted and self._is_lost(key, patience_s=patience_s),
-            stop_until_s=self.calls.stop_until_s([entry.row.job_id for entry in entries]),
-        )
-
-    def _is_lost(self, key: str, *, patience_s: float = 0.0) -> bool:
-        missing_s = self.works.missing_s.get(key)
-        after_s = LOST_AFTER_S + patience_s
-        return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
-
     def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
         """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
         if len(live) < 2:
@@ -283,21 +256,22 @@ class WorkPicture:
         found = (self.works.sightings.get(uid_in(pod)) for pod in absent)
         return tuple(one for one in found if one is not None and one.asked_s > after_s)
 
-    def _berths(self, key: str, job: Job | None, pods: Sequence[Pod]) -> tuple[Berth, ...]:
-        if job is None or is_waiting(job):
+    def _berths(self, job: Job, pods: Sequence[Pod]) -> tuple[Berth, ...]:
+        """The hosts of a job of which some Pod is about to move in."""
+        specs = tuple(dict.fromkeys([pod.spec for pod in pods if not pod.node_name]))
+        if not specs or is_waiting(job):
             return ()
-        return tuple(self._berth(key, name, pods) for name in sorted(job.slurm_nodes))
+        key = self.works.key_of_uid[pods[0].uid]
+        return tuple(self._berth(key, name, specs) for name in sorted(job.slurm_nodes))
 
-    def _berth(self, key: str, slurm_node: str, pods: Sequence[Pod]) -> Berth:
+    def _berth(self, key: str, slurm_node: str, specs: Sequence[PodSpec]) -> Berth:
         claim = self._hosts.claims.claim_of(slurm_node)
         node = claim.node.row if claim.node is not None else None
         if node is None or claim.rivals:
             why = "Kubernetes knows no one Node for it"
             return Berth(slurm_node, None, why, not self._hosts.nodes.live)
-        specs = dict.fromkeys(pod.spec for pod in pods if not pod.node_name)
-        if not specs:  # nobody is about to move in: who else lives there is not asked
-            return Berth(slurm_node, node, "", unknown=False)
-        others = [one for one in self.tenants(slurm_node, node.name) if one.work != key]
+        tenancy = self.tenants.on(node.name, slurm_node=slurm_node)
+        others = [one for one in tenancy.all if one.work != key]
         taken = self._taken(node.name, others)
         unfit = next(
             filter(None, (self.fleet.unfit(spec, claim, others=taken) for spec in specs)), ""
@@ -358,10 +332,15 @@ def uid_in(named: str) -> str:
     return named.rpartition("/")[2]
 
 
-def _holds(job: Job, slurm_node: str) -> bool:
-    """A batch script that has not ended keeps the host from others."""
-    alive = is_running(job) or "COMPLETING" in job.state
-    return job.script and alive and slurm_node in job.slurm_nodes
+def _of_gang(members: Members) -> Found:
+    if not (members.surplus or members.missing or members.ask_size or members.size_asked_s):
+        return NOTHING
+    return {
+        "surplus": members.surplus,
+        "missing": members.missing,
+        "ask_size": members.ask_size,
+        "size_asked_s": members.size_asked_s,
+    }
 
 
 def _id_of(members: Members, job: Job | None) -> str:

@@ -13,6 +13,7 @@ from sunk_sync.workload import Gang
 
 Index = defaultdict[str, set[str]]
 GANG_PREFIX = "gang/"
+NO_JOBS: frozenset[str] = frozenset()
 KEPT_S = 600.0
 """For what Slurm said of a submission: a no is asked again after five minutes (P10)."""
 
@@ -48,6 +49,8 @@ class Works:
         """Node name → UID → Pod bound there."""
         self.jobs_at: Index = defaultdict(set)
         """Slurm node → live jobs of ours that hold it."""
+        self.unbound: Index = defaultdict(set)
+        """Work key → UIDs of its Pods that are on no Node."""
         self.attempts: dict[str, tuple[Attempt, float]] = {}
         """Work id → the last attempt without an answer, and when we learnt of it."""
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
@@ -88,6 +91,14 @@ class Works:
         if pod.node_name:
             self.pods_on_node[pod.node_name][pod.uid] = pod
             self.bound_s.setdefault(pod.uid, now)
+        else:
+            self.unbound[key].add(pod.uid)
+
+    def put_pod(self, pod: Pod) -> None:
+        """Take in news of a Pod that stays where it is, in its Work and on its Node."""
+        self.pods[self.key_of_uid[pod.uid]][pod.uid] = pod
+        if pod.node_name:
+            self.pods_on_node[pod.node_name][pod.uid] = pod
 
     def drop_pod(self, pod: Pod, *, told: bool, moves: bool) -> None:
         """Take a Pod, as it was, out; `told`: the source itself said that it is gone.
@@ -101,6 +112,8 @@ class Works:
             self.pods.pop(key, None)
         if pod.node_name:
             self._leave_node(pod)
+        else:
+            _discard(self.unbound, key, pod.uid)
         if moves:
             self.placed_s.pop(pod.uid, None)
             self.bound_s.pop(pod.uid, None)
@@ -177,16 +190,28 @@ class Works:
         return not any(uid in self.key_of_uid for uid in self.uids_of_job[job_id])
 
     def keys_of_job(self, job: Job) -> set[str]:
-        """Works whose Pods the job names, and the one that it is where none of them is known."""
-        found = {self.key_of_uid[uid] for uid in uids_of(job.identity) if uid in self.key_of_uid}
-        return found | {own_key(job)}
+        """Works whose Pods the job names, or the one that it is where none of them is known."""
+        keys = self.key_of_uid
+        found = {keys[uid] for uid in uids_of(job.identity) if uid in keys}
+        return found or {own_key(job)}
+
+    def keys_moving_in(self, slurm_node: str) -> set[str]:
+        """Works of which a job holds this Slurm node and some Pod is not bound yet."""
+        keys, unbound = self.key_of_uid, self.unbound
+        return {
+            keys[uid]
+            for job_id in self.jobs_at.get(slurm_node, ())
+            for uid in self.uids_of_job[job_id]
+            if keys.get(uid) in unbound
+        }
 
     def job_ids(self, key: str) -> set[str]:
         """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id."""
-        found = set(filter(self._is_orphan, self.jobs_of_work.get(key, ())))
+        named: set[str] = set()
         for uid in self.pods.get(key, ()):
-            found |= self.jobs_of_uid.get(uid, set())
-        return found
+            named |= self.jobs_of_uid.get(uid, NO_JOBS)
+        submitted = self.jobs_of_work.get(key, NO_JOBS)
+        return named if submitted <= named else named.union(filter(self._is_orphan, submitted))
 
 
 def own_key(job: Job) -> str:

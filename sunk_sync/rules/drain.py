@@ -232,7 +232,7 @@ def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answ
 
 def _pod_without_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
     """P30."""
-    lost = [tenant.pod for tenant in host.tenants if tenant.lost]
+    lost = [tenant.pod for tenant in host.lingering if tenant.lost]
     if not lost or configuration.lost_job == "end":
         return None
     return Cause("k8s: pod without job", f"Pod {lost[0]} lives without a job")
@@ -242,7 +242,7 @@ def _pod_outlives_script(host: Host, configuration: Configuration, now: float) -
     """L6."""
     times = [
         (one.stop_until_s, one.pod)
-        for one in host.tenants
+        for one in host.lingering
         if one.stop_until_s is not None and not one.confirmed
     ]
     if not times:
@@ -258,7 +258,7 @@ def _pod_outlives_job(host: Host, configuration: Configuration, now: float) -> A
     """P25: no gate keeps the next job off, and no script of its own."""
     if host.gate:
         return None
-    for tenant in host.tenants:
+    for tenant in host.lingering:
         if tenant.ended and not tenant.held and tenant.stop_until_s is None:
             words = f"Pod {tenant.pod} lives though its job has ended"
             return Cause("k8s: pod still terminating", words)

@@ -15,7 +15,7 @@ from sunk_sync.actions import (
     Undrain,
 )
 from sunk_sync.decide import decide
-from sunk_sync.facts import NEEDED, Sighting
+from sunk_sync.facts import NEEDED, Job, Sighting
 from sunk_sync.graph import Graph
 from sunk_sync.keys import Key
 from sunk_sync.reconciler import Decision, Reconciler
@@ -97,6 +97,7 @@ class ReadSet:
         """Note what deciding this key reads now."""
         self._graph.claims.forget(key[1])
         self._graph.works.fleet.forget()
+        self._graph.works.tenants.forget_all()
         self._log.reads = set()
         decide(self._graph, key, now)
         self._reads[key] = self._log.reads
@@ -110,8 +111,18 @@ class ReadSet:
         whole = {(name, ALL_ROWS) for name, _ in changed}
         for key, reads in self._reads.items():
             missed = reads & (changed | whole)
+            if key[0] == "host":
+                missed = {read for read in missed if not _unseen(before.get(read), after.get(read))}
             if missed and key not in pending and self._graph.knows(key):
                 raise HistoryError(f"read-set: {key} read {missed}, which changed unmarked")
+
+
+def _unseen(before: object, after: object) -> bool:
+    """A host sees of a job whose it is, where and whether it runs, and whether a script holds it."""
+    if not isinstance(before, Job) or not isinstance(after, Job):
+        return False
+    seen = [(one.identity, one.state, one.slurm_nodes, one.script) for one in (before, after)]
+    return seen[0] == seen[1]
 
 
 def check_oracle(reconciler: Reconciler, now: float) -> None:
@@ -122,6 +133,7 @@ def check_oracle(reconciler: Reconciler, now: float) -> None:
     if ghosts:
         raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
     graph.works.fleet.forget()
+    graph.works.tenants.forget_all()
     for key in keys:
         kept = graph.claims.claim_of(key[1])
         graph.claims.forget(key[1])

@@ -145,7 +145,7 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_see_gate:self._mark_all()": the_first_gate_call_of_ours,
 }
 WORK_EDGES: dict[str, Callable[[], None]] = {
-    "job_read:host_key:1": a_job_is_read_again_while_a_gate_waits,
+    "_awaited:host_key:1": a_job_is_read_again_while_a_gate_waits,
     "keys_of_pods_on:work_key:1": a_pods_node_becomes_a_slurm_node,
     "pods_listed:work_key:1": a_listing_of_pods_settles_an_array,
     "_since_crowded:work_key:1": the_last_job_that_waits_is_gone,

@@ -52,6 +52,17 @@ class WorkReads(ReadSet):
         return rows
 
 
+INDEXES = (
+    "pods",
+    "key_of_uid",
+    "jobs_of_uid",
+    "jobs_of_work",
+    "pods_on_node",
+    "jobs_at",
+    "unbound",
+)
+
+
 def check_indexes(graph: Graph) -> None:
     """Every index and every set of Works is what the rows make of it."""
     fresh = Works()
@@ -60,7 +71,15 @@ def check_indexes(graph: Graph) -> None:
     for job in graph.jobs.entries.values():
         fresh.add_job(job.row, now=0.0)
     kept = graph.works.works
-    for name in ("pods", "key_of_uid", "jobs_of_uid", "jobs_of_work", "pods_on_node", "jobs_at"):
+    for name in (
+        "pods",
+        "key_of_uid",
+        "jobs_of_uid",
+        "jobs_of_work",
+        "pods_on_node",
+        "jobs_at",
+        "unbound",
+    ):
         if getattr(kept, name) != getattr(fresh, name):
             told = f"{getattr(kept, name)}, right is {getattr(fresh, name)}"
             raise HistoryError(f"index: {name} is {told}")

@@ -1,0 +1,118 @@
+"""Who lives on a Node: workload Pods of ours, and what is known of their jobs.
+
+Worked out once and kept until a Pod there, or a job of one, changes: `WorkGraph` says so.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from sunk_sync.calls import Calls
+from sunk_sync.facts import Job, Pod
+from sunk_sync.job_state import is_busy_refusal, is_live, is_running
+from sunk_sync.table import Table
+from sunk_sync.views import Tenant
+from sunk_sync.works import Works
+
+LOST_AFTER_S = 60.0
+"""Between the first listing without a job and one that proves it lost (P30): two listings, and
+more than slurmctld's first minute."""
+READOPT_S = 10.0
+"""So long its host is not drained, for another job to begin there: a drain would refuse it."""
+
+
+class Tenancy(Struct, frozen=True, gc=False):
+    """All who live on one Node, as one Slurm node sees them."""
+
+    all: tuple[Tenant, ...] = ()
+    """Sorted by name."""
+    lingering: tuple[Tenant, ...] = ()
+    """Those that may outlive their jobs: ended, lost, or told to end."""
+
+
+NOBODY = Tenancy()
+
+
+def together(parts: Sequence[Tenancy]) -> Tenancy:
+    """Of several Nodes."""
+    found = sorted([tenant for part in parts for tenant in part.all], key=_pod_of)
+    return Tenancy(tuple(found), tuple(filter(_may_outlive, found))) if found else NOBODY
+
+
+class Tenants:
+    """Tenancies by Node."""
+
+    def __init__(self, *, works: Works, jobs: Table[Job], calls: Calls, lost_job: str) -> None:
+        self._works = works
+        self._jobs = jobs
+        self._calls = calls
+        self._readopts = lost_job == "readopt"
+        self._kept: dict[str, dict[str, Tenancy]] = {}
+        """Node name → Slurm node → who lives there."""
+
+    def forget(self, node_name: str) -> None:
+        """Somebody there changed."""
+        self._kept.pop(node_name, None)
+
+    def forget_all(self) -> None:
+        """What an audit must not trust."""
+        self._kept.clear()
+
+    def on(self, node_name: str, *, slurm_node: str) -> Tenancy:
+        """Who lives on this Node, which stands for this Slurm node."""
+        there = self._works.pods_on_node.get(node_name)
+        if not there:
+            return NOBODY
+        if self._calls.waits_at(slurm_node):
+            return self._work_out(there, slurm_node)  # how old a read is counts for a call (L7)
+        kept = self._kept.setdefault(node_name, {})
+        tenancy = kept.get(slurm_node)
+        if tenancy is None:
+            tenancy = kept[slurm_node] = self._work_out(there, slurm_node)
+        return tenancy
+
+    def is_lost(self, work: str, *, patience_s: float = 0.0) -> bool:
+        """Complete listings, a minute apart, held no job of this Work (P30)."""
+        missing_s = self._works.missing_s.get(work)
+        after_s = LOST_AFTER_S + patience_s
+        return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
+
+    def _work_out(self, there: dict[str, Pod], slurm_node: str) -> Tenancy:
+        found = [self._tenant(pod, slurm_node) for pod in there.values() if not pod.ended]
+        return together([Tenancy(tuple(found))])
+
+    def _tenant(self, pod: Pod, slurm_node: str) -> Tenant:
+        key = self._works.key_of_uid[pod.uid]
+        entries = [self._jobs.entries[one] for one in self._works.jobs_of_uid.get(pod.uid, ())]
+        live = [entry for entry in entries if is_live(entry.row)]
+        counted = [entry for entry in entries if not is_busy_refusal(entry.row)]
+        patience_s = READOPT_S if self._readopts and counted == entries else 0.0
+        here = [entry for entry in live if slurm_node in entry.row.slurm_nodes]
+        held = next((entry for entry in here if is_running(entry.row)), None)
+        shown = held or next(iter(here or live), None)
+        return Tenant(
+            pod=f"{pod.namespace}/{pod.name}",
+            uid=pod.uid,
+            work=key,
+            job_id=shown.row.job_id if shown else "",
+            confirmed=held is not None,
+            read_s=shown.order if shown else 0.0,
+            held=any(_holds(entry.row, slurm_node) for entry in entries),
+            ended=bool(counted) and not live,
+            lost=not counted and self.is_lost(key, patience_s=patience_s),
+            stop_until_s=self._calls.stop_until_s([entry.row.job_id for entry in entries]),
+        )
+
+
+def _pod_of(tenant: Tenant) -> str:
+    return tenant.pod
+
+
+def _may_outlive(tenant: Tenant) -> bool:
+    return tenant.ended or tenant.lost or tenant.stop_until_s is not None
+
+
+def _holds(job: Job, slurm_node: str) -> bool:
+    """A batch script that has not ended keeps the host from others."""
+    alive = is_running(job) or "COMPLETING" in job.state
+    return job.script and alive and slurm_node in job.slurm_nodes
