@@ -1,7 +1,7 @@
 """Calls that wait at the hooks door: which hosts and which jobs they are about (L6, L7)."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sunk_sync.facts import CallEnded, GateCall, StopCall
 
@@ -24,7 +24,7 @@ class Calls:
         there = self.by_host.get(slurm_node)
         return tuple(there.values()) if there else ()
 
-    def stops_of(self, job_ids: Sequence[str]) -> tuple[StopCall, ...]:
+    def stops_of(self, job_ids: Collection[str]) -> tuple[StopCall, ...]:
         """Placeholders of these jobs that wait for their Pods to be gone."""
         if not self.stops:
             return ()

@@ -34,15 +34,16 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 INTEGER_MAX = 2**63 - 1
 SUMMARY_REASONS_MAX = 16
 KINDS_MAX = 1024
+SPECS_KEPT = 256
 
 
 def why_unfit(spec: PodSpec, node: Node, *, taken: Amounts = ()) -> str:
     """Why the Node cannot take one more Pod of this spec; empty where it can.
 
     `taken` is what stands on the Node already: requests of the slurmd Pod, of DaemonSets and of
-    other Pods, and their number as `pods`. For many Nodes make one `Demand`.
+    other Pods, and their number as `pods`.
     """
-    return ", ".join(Demand(spec).reasons(node, taken))
+    return ", ".join(demand_of(spec).reasons(node, taken))
 
 
 def why_none(unfit: Iterable[Reasons], *, nodes: int) -> str:
@@ -85,6 +86,12 @@ class Demand:
         else:
             return MISMATCH
         return self._short(offer.allocatable, taken)
+
+
+@lru_cache(SPECS_KEPT)
+def demand_of(spec: PodSpec) -> Demand:
+    """Made ready once: Pods of one template, and there are thousands, ask for the same."""
+    return Demand(spec)
 
 
 # --- resources

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from sunk_sync.claims import Claim, Claims
 from sunk_sync.facts import Node, SlurmNode
-from sunk_sync.fitness import Amounts, Demand, Reasons, why_none, why_unfit
+from sunk_sync.fitness import (
+    SPECS_KEPT,
+    Amounts,
+    Demand,
+    Reasons,
+    demand_of,
+    why_none,
+    why_unfit,
+)
 from sunk_sync.table import Table
 from sunk_sync.workload import PodSpec, Taint
 
@@ -15,7 +23,6 @@ FREE = frozenset({"IDLE", "MIXED"})
 CLOSED = frozenset(
     {"DRAIN", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING", "PLANNED", "RESERVED", "FUTURE"}
 )
-SPECS_KEPT = 256
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
 ONE_POD: Amounts = (("pods", 1),)
 NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
@@ -86,7 +93,7 @@ class Fleet:
         return summed((self._overhead, slurmd, ONE_POD)) if slurmd else self._overhead
 
     def _work_out(self, spec: PodSpec) -> Reach:
-        demand = Demand(spec)
+        demand = demand_of(spec)
         unfit: dict[str, Reasons] = {}
         fit = []
         external = True

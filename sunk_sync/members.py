@@ -4,32 +4,44 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from sunk_sync.facts import GangSize, Job, Pod
-from sunk_sync.works import uids_of
+from sunk_sync.facts import GangSize, Pod
 
 
 class Members(Struct, frozen=True, gc=False):
     """Which Pods of one key make up the Work."""
 
     pods: tuple[Pod, ...]
+    bound: tuple[Pod, ...]
+    unbound: tuple[Pod, ...]
     surplus: tuple[Pod, ...] = ()
     missing: str = ""
     ask_size: bool = False
     size_asked_s: float = 0.0
 
 
-def members_of(known: Mapping[str, Pod], job: Job | None, *, told: GangSize | None) -> Members:
-    """Of the known Pods of one key; `told`: the size of their gang as it was read."""
+def members_of(
+    known: Mapping[str, Pod], named: Sequence[str] | None, *, told: GangSize | None
+) -> Members:
+    """Of the known Pods of one key.
+
+    `named`: UIDs that its job stands for, None where it has none; `told`: the size of their gang
+    as it was read.
+    """
     pods = sorted(known.values(), key=_name_of) if len(known) > 1 else [*known.values()]
-    if job is not None:
-        named = uids_of(job.identity)
-        return Members(
-            tuple([pod for pod in pods if pod.uid in named]),
-            tuple([pod for pod in pods if pod.uid not in named]),
-        )
-    if len(pods) == 1 and pods[0].gang is None:
-        return Members(tuple(pods))
-    return _of_gang(pods, told) if pods else Members(())
+    if named is not None:
+        members = [pod for pod in pods if pod.uid in named]
+        if len(members) == len(pods):
+            return _members(members)
+        return _members(members, [pod for pod in pods if pod.uid not in named])
+    if not pods or (len(pods) == 1 and pods[0].gang is None):
+        return _members(pods)
+    return _of_gang(pods, told)
+
+
+def _members(pods: Sequence[Pod], surplus: Sequence[Pod] = ()) -> Members:
+    bound = tuple([pod for pod in pods if pod.node_name])
+    unbound = tuple([pod for pod in pods if not pod.node_name])
+    return Members(tuple(pods), bound, unbound, tuple(surplus))
 
 
 def _name_of(pod: Pod) -> str:
@@ -38,9 +50,9 @@ def _name_of(pod: Pod) -> str:
 
 def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
     """Without a job: whole only when as many Pods exist as its size says (G1, G7)."""
-    bound = tuple(pod for pod in pods if pod.node_name)
+    bound = [pod for pod in pods if pod.node_name]
     if bound:
-        return Members(bound, tuple(pod for pod in pods if not pod.node_name))
+        return _members(bound, [pod for pod in pods if not pod.node_name])
     size = max((pod.gang.size for pod in pods if pod.gang), default=0)
     problem = next((pod.gang.problem for pod in pods if pod.gang and pod.gang.problem), "")
     ask = not size and (told is None or not told.size) and not problem
@@ -50,6 +62,8 @@ def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
     missing = problem or _missing(len(ready), size, told)
     taken = sorted(ready[:size], key=lambda pod: pod.name) if not missing else pods
     return Members(
+        tuple(taken),
+        (),
         tuple(taken),
         tuple(ready[size:]) if not missing else (),
         missing,

@@ -90,11 +90,17 @@ def waiting_message(reason: str, job_id: str, *, ahead: int, age_s: float) -> st
     since Slurm's reason was read.
     """
     if job_id:
-        words = in_words(reason)
-        said = f"Slurm job {_bounded(_line(job_id), 40)} waits: {words}.{_aged(age_s)}"
+        waits = _waits(reason, _aged(age_s), ahead)
+        said = f"Slurm job {_bounded(_line(job_id), 40)} {waits}"
     else:
-        said = "No Slurm job yet: it is submitted in its turn."
-    return _within(f"{said} {_ahead(ahead)}.", MESSAGE_BYTES_MAX)
+        said = f"No Slurm job yet: it is submitted in its turn. {_ahead(ahead)}."
+    return _within(said, MESSAGE_BYTES_MAX)
+
+
+@lru_cache(maxsize=1024)
+def _waits(reason: str, aged: str, ahead: int) -> str:
+    """What thousands of Pods that wait for the same have in common."""
+    return f"waits: {in_words(reason)}.{aged} {_ahead(ahead)}."
 
 
 def _ahead(count: int) -> str:
@@ -108,6 +114,8 @@ def _ahead(count: int) -> str:
 
 def _aged(age_s: float) -> str:
     """Empty while the reason is fresh."""
+    if age_s < _AGES[-1][0]:
+        return ""
     told = next((words for least, words in _AGES if age_s >= least), "")
     return f" Slurm said so {told}." if told else ""
 
@@ -115,6 +123,8 @@ def _aged(age_s: float) -> str:
 def _line(text: str) -> str:
     """One line of what can be printed. Of a long text only the beginning is looked at."""
     begin = text[: 4 * TEXT_LENGTH_MAX]
+    if begin.isprintable():
+        return " ".join(begin.split())
     return " ".join("".join(c if c.isprintable() else " " for c in begin).split())
 
 
@@ -124,6 +134,8 @@ def _bounded(text: str, length: int = TEXT_LENGTH_MAX) -> str:
 
 def _within(text: str, size: int) -> str:
     """At most so many bytes of UTF-8, never half a character."""
+    if len(text) * 4 <= size:
+        return text
     encoded = text.encode()
     if len(encoded) <= size:
         return text

@@ -130,7 +130,10 @@ class Policy:
     def _screen_work(
         self, graph: Graph, work: str, wants: tuple[Action, ...], *, now: float
     ) -> Screened:
-        weak = any(isinstance(action, EndPod) and action.weak for action in wants)
+        if not wants:
+            self.ends.withdraw(work)
+            return NOTHING_WANTED
+        weak = any(map(_is_weak, wants))
         if not weak:
             self.ends.withdraw(work)
         why = _why_not_yet(graph)

@@ -122,6 +122,9 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     """Under which it is submitted; of a gang that is not whole yet: empty."""
     pods: tuple[Pod, ...]
     """Members, in their order; empty: only jobs are left."""
+    bound: tuple[Pod, ...] = ()
+    unbound: tuple[Pod, ...] = ()
+    """Those of them that are on a Node, and those that are on none."""
     surplus: tuple[Pod, ...] = ()
     """Pods beyond the size of their gang (G7)."""
     missing: str = ""

@@ -37,6 +37,7 @@ FEW = 4
 
 Found = Mapping[str, Any]
 NOTHING: Found = {}
+NO_PODS: Mapping[str, Pod] = {}
 
 
 class Hosts(Struct, frozen=True):
@@ -93,47 +94,49 @@ class WorkPicture:
 
     def work(self, key: str) -> Work:
         """All that rules may read of one Work."""
-        ids = sorted(self.works.job_ids(key))
-        entries = [self._jobs.entries[one] for one in ids]
+        ids = self.works.job_ids(key)
+        entries = [self._jobs.entries[one] for one in sorted(ids)]
         live = [entry for entry in entries if is_live(entry.row)]
-        known = self.works.pods.get(key, {})
-        chosen = self._choose(live, known)
+        ended = [] if len(live) == len(entries) else _ended(entries)
+        last = newest([one for one in ended if not is_busy_refusal(one)]) if ended else None
+        chosen = self._choose(live, key)
         job = chosen.row if chosen is not None else None
-        members = members_of(known, job, told=self.works.sizes.get(key))
-        ended = (
-            [entry.row for entry in entries if not is_live(entry.row)] if live != entries else ()
-        )
-        last = newest([one for one in ended if not is_busy_refusal(one)])
+        members = self._members(key, job)
         identity = _id_of(members, job)
         return Work(
             key=key,
             id=identity,
             pods=members.pods,
+            bound=members.bound,
+            unbound=members.unbound,
             gate=self.gate(),
-            **self._of_job(chosen, members.pods),
-            **self._of_ended(ended, last),
-            **self._of_absent(chosen, _absent(job or last, known)),
-            **self._of_pods(members.pods, job),
-            **self._of_submission(identity),
-            **self._of_hosts(key, job, members),
-            **_of_gang(members),
             others=tuple([entry.row for entry in live if entry is not chosen]),
-            last=last,
             jobs_listed_s=self._jobs.agreed_s if key in self._unsettled else 0.0,
             lost=self.tenants.is_lost(key),
             stops=self.calls.stops_of(ids),
+            **(self._of_job(key, chosen, members) if chosen is not None else NOTHING),
+            **(self._of_ended(ended, last) if ended else NOTHING),
+            **self._of_absent(chosen, self._absent(key, job or last)),
+            **(self._of_unbound(members.unbound) if members.unbound else NOTHING),
+            **(self._of_bound(members.bound, job) if members.bound else NOTHING),
+            **self._of_submission(identity),
+            **self._of_hosts(key, job, members),
+            **_of_gang(members),
         )
 
-    def _of_job(self, chosen: Entry[Job] | None, pods: Sequence[Pod]) -> Found:
-        if chosen is None:
-            return NOTHING
+    def _members(self, key: str, job: Job | None) -> Members:
+        named = self.works.uids_of_job[job.job_id] if job is not None else None
+        told = self.works.sizes.get(key)
+        return members_of(self.works.pods.get(key, NO_PODS), named, told=told)
+
+    def _of_job(self, key: str, chosen: Entry[Job], members: Members) -> Found:
         job, works = chosen.row, self.works
         return {
             "job": job,
             "job_read_s": chosen.order,
             "job_since_s": chosen.since_s,
-            "berths": self._berths(job, pods),
-            "stands_elsewhere": self._stands_elsewhere(job, pods),
+            "berths": self._berths(key, job, members.unbound) if members.unbound else (),
+            "stands_elsewhere": self._stands_elsewhere(job, members.pods),
             "ahead": works.ahead.get(own_key(job), 0),
             "told_s": works.told.get(job.job_id, 0.0),
             "started": job.started or not job.script or job.job_id in works.started,
@@ -141,10 +144,9 @@ class WorkPicture:
         }
 
     def _of_ended(self, ended: Sequence[Job], last: Job | None) -> Found:
-        if not ended:
-            return NOTHING
         by_itself = [job for job in ended if not is_busy_refusal(job)]
         return {
+            "last": last,
             "tried": len(by_itself) < len(ended),
             "last_s": self.works.ended_s.get(last.job_id, 0.0) if last is not None else 0.0,
             "ends": sum(1 for job in by_itself if AGAIN.isdisjoint(job.state)),
@@ -160,17 +162,18 @@ class WorkPicture:
             "pods_listed_s": self._pods_listed_s(chosen.row if chosen else None, absent),
         }
 
-    def _of_pods(self, pods: Sequence[Pod], job: Job | None) -> Found:
-        works, uids = self.works, [pod.uid for pod in pods]
-        host_of = self._hosts.claims.host_of_node
-        placed = [works.placed_s[uid] for uid in uids if uid in works.placed_s]
-        refused = [works.bind_refusals[uid] for uid in uids if uid in works.bind_refusals]
-        at = [pod.node_name for pod in pods if pod.node_name]
+    def _of_unbound(self, unbound: Sequence[Pod]) -> Found:
+        refusals = self.works.bind_refusals
         return {
-            "waits_since_s": self._since_s(pods) if len(at) < len(pods) else 0.0,
-            "standing": tuple(map(host_of, at)) if job is None else (),
-            "placed_s": max(placed, default=None),
-            "bind_refused": tuple(refused),
+            "waits_since_s": self._since_s(unbound),
+            "bind_refused": tuple([refusals[pod.uid] for pod in unbound if pod.uid in refusals]),
+        }
+
+    def _of_bound(self, bound: Sequence[Pod], job: Job | None) -> Found:
+        placed, host_of = self.works.placed_s, self._hosts.claims.host_of_node
+        return {
+            "placed_s": max([placed[pod.uid] for pod in bound if pod.uid in placed], default=None),
+            "standing": tuple([host_of(pod.node_name) for pod in bound]) if job is None else (),
         }
 
     def _of_submission(self, identity: str) -> Found:
@@ -191,16 +194,27 @@ class WorkPicture:
             if not is_edited(job, asked.get("digest", "")):
                 return asked
             self._edited[key] = None
-            return asked | {"excluded": self._excluded(members.pods)}
-        reach = self._reach(members.pods)
-        if reach is None:
+            excluded = () if members.bound else self._reach(members.pods).excluded
+            return asked | {"excluded": excluded}
+        if members.bound or not members.pods:
             return asked
+        reach = self._reach(members.pods)
         return asked | {
             "excluded": reach.excluded,
             "unfit": reach.unfit,
             "room": not self._crowded() and self.fleet.is_free(reach),
             "external": reach.external,
         }
+
+    def _absent(self, key: str, job: Job | None) -> tuple[str, ...]:
+        """Pods of the job that are not in the picture: `namespace/name/uid`."""
+        if job is None:
+            return ()
+        known = self.works.pods.get(key, NO_PODS)
+        if not [uid for uid in self.works.uids_of_job[job.job_id] if uid not in known]:
+            return ()
+        named = job.identity.pods or tuple([f"//{uid}" for uid in job.identity.uids])
+        return tuple([pod for pod in named if uid_in(pod) not in known])
 
     def _pods_listed_s(self, job: Job | None, absent: Sequence[str]) -> float:
         """An array's identity names its Pods by UID alone (P21).
@@ -236,13 +250,13 @@ class WorkPicture:
         """How many Pods of ours are bound."""
         return len(self.works.bound_s)
 
-    def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
+    def _choose(self, live: Sequence[Entry[Job]], key: str) -> Entry[Job] | None:
         """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
         if len(live) < 2:
             return live[0] if live else None
         bound = {
             self._hosts.claims.host_of_node(pod.node_name)
-            for pod in known.values()
+            for pod in self.works.pods.get(key, NO_PODS).values()
             if pod.node_name
         }
 
@@ -256,12 +270,11 @@ class WorkPicture:
         found = (self.works.sightings.get(uid_in(pod)) for pod in absent)
         return tuple(one for one in found if one is not None and one.asked_s > after_s)
 
-    def _berths(self, job: Job, pods: Sequence[Pod]) -> tuple[Berth, ...]:
-        """The hosts of a job of which some Pod is about to move in."""
-        specs = tuple(dict.fromkeys([pod.spec for pod in pods if not pod.node_name]))
-        if not specs or is_waiting(job):
+    def _berths(self, key: str, job: Job, unbound: Sequence[Pod]) -> tuple[Berth, ...]:
+        """The hosts of a job whose Pods are about to move in."""
+        if is_waiting(job):
             return ()
-        key = self.works.key_of_uid[pods[0].uid]
+        specs = tuple(dict.fromkeys([pod.spec for pod in unbound]))
         return tuple(self._berth(key, name, specs) for name in sorted(job.slurm_nodes))
 
     def _berth(self, key: str, slurm_node: str, specs: Sequence[PodSpec]) -> Berth:
@@ -313,18 +326,16 @@ class WorkPicture:
         entries = (self._pods.entries.get(pod_key(pod.namespace, pod.name)) for pod in pods)
         return max((entry.since_s for entry in entries if entry is not None), default=0.0)
 
-    def _reach(self, pods: Sequence[Pod]) -> Reach | None:
-        if not pods or any(pod.node_name for pod in pods):
-            return None
+    def _reach(self, pods: Sequence[Pod]) -> Reach:
         reaches = [self.fleet.reach(spec) for spec in dict.fromkeys(pod.spec for pod in pods)]
         return reaches[0] if len(reaches) == 1 else together(reaches)
 
-    def _excluded(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        reach = self._reach(pods)
-        return reach.excluded if reach is not None else ()
-
     def _crowded(self) -> bool:
         return len(self._unplaced) > FEW or bool(self._waiting)
+
+
+def _ended(entries: Sequence[Entry[Job]]) -> list[Job]:
+    return [entry.row for entry in entries if not is_live(entry.row)]
 
 
 def uid_in(named: str) -> str:
@@ -349,10 +360,3 @@ def _id_of(members: Members, job: Job | None) -> str:
     if members.missing or not members.pods:
         return ""
     return work_id([pod.uid for pod in members.pods])
-
-
-def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
-    if job is None:
-        return ()
-    named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
-    return tuple(pod for pod in named if uid_in(pod) not in known)

@@ -63,13 +63,15 @@ def is_known_gone(work: Work, named_pod: str) -> bool:
 
 def is_over(work: Work) -> bool:
     """No Pod of it has a container left, and none ever will: its job may end (P14, P15, P21)."""
-    if not all(is_known_gone(work, pod) for pod in work.absent):
+    if work.absent and not all(is_known_gone(work, pod) for pod in work.absent):
         return False
     return all(pod.ended or (pod.terminating and not pod.node_name) for pod in work.pods)
 
 
 def is_broken(work: Work) -> bool:
     """A member of a gang was deleted: the others end too (G3)."""
+    if len(work.pods) + len(work.absent) < 2:
+        return False
     lost = [pod for pod in work.absent if is_known_gone(work, pod)]
     leaving = [pod for pod in work.pods if pod.terminating]
-    return bool(work.pods) and bool(lost or (leaving and len(work.pods) + len(work.absent) > 1))
+    return bool(work.pods) and bool(lost or leaving)

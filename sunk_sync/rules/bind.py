@@ -15,8 +15,7 @@ TOLD_S = 5.0
 
 def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
     """As soon as the job holds fit hosts that no other Pod still needs."""
-    job = work.job
-    unbound = [pod for pod in work.pods if not pod.node_name]
+    job, unbound = work.job, work.unbound
     if job is None or not work.pods or work.absent or work.stops:
         return QUIET  # a script that was told to end holds its host no longer than for its Pods
     if not unbound:
@@ -59,10 +58,9 @@ def _against(work: Work) -> str:
 
 def _pairs(work: Work) -> list[tuple[Pod, str]]:
     """Each Pod that is not bound yet and the Node for it; those that are keep theirs."""
-    taken = {pod.node_name for pod in work.pods if pod.node_name}
+    taken = {pod.node_name for pod in work.bound}
     free = [berth for berth in work.berths if _node(berth) not in taken]
-    unbound = [pod for pod in work.pods if not pod.node_name]
-    return [(pod, _node(berth)) for pod, berth in zip(unbound, free, strict=False)]
+    return [(pod, _node(berth)) for pod, berth in zip(work.unbound, free, strict=False)]
 
 
 def _node(berth: Berth) -> str:

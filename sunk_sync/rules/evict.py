@@ -17,7 +17,7 @@ WEAK = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 
 def evict(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
     """With the Pod's own grace; what is terminating already is left to its kubelet."""
-    bound = [pod for pod in work.pods if pod.node_name and not pod.ended]
+    bound = [pod for pod in work.bound if not pod.ended]
     if not bound:
         return QUIET
     job = work.job
@@ -52,15 +52,11 @@ def _after_replacement(work: Work, ours: list[Pod]) -> Ruling:
     assert work.last is not None
     here = [
         pod
-        for pod, host in zip(_bound(work), work.standing, strict=False)
+        for pod, host in zip(work.bound, work.standing, strict=False)
         if pod in ours and host in work.last.slurm_nodes
     ]
     message = f"Slurm job {work.last.job_id} was given up"
     return _end(here, "SlurmJobEnded", message) if here else QUIET
-
-
-def _bound(work: Work) -> list[Pod]:
-    return [pod for pod in work.pods if pod.node_name]
 
 
 def _lost(work: Work, bound: list[Pod], configuration: Configuration) -> Ruling:

@@ -44,7 +44,7 @@ def _rule_job(work: Work, job: Job, now: float) -> Ruling:
         return look
     if work.told_s > work.job_read_s:
         return Ruling((LookJob(job.job_id, work.told_s),), f"job {job.job_id} changes: looking")
-    bound = any(pod.node_name for pod in work.pods)
+    bound = bool(work.bound)
     if is_broken(work):
         return _break(job, bound=bound)
     why = _why_replace(work, job, bound=bound)
@@ -111,7 +111,7 @@ def _why_in_its_state(work: Work, job: Job, *, bound: bool) -> str:
         return _why_edited(work, job)
     if "SUSPENDED" in job.state and not bound:
         return "it was suspended before its Pod was bound"
-    if not is_running(job) or not any(not pod.node_name for pod in work.pods):
+    if not is_running(job) or not work.unbound:
         return ""
     return _why_unfit(work)
 

@@ -32,6 +32,6 @@ def stop(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
 
 def _settled_s(work: Work) -> float | None:
     """From when on unbound Pods stay so; None: some is bound, or may be."""
-    if work.absent or any(pod.node_name for pod in work.pods):
+    if work.absent or work.bound:
         return None
     return min(call.asked_s for call in work.stops) + BINDING_S if work.started else 0.0

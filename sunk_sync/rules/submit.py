@@ -22,7 +22,7 @@ def submit(work: Work, configuration: Configuration, now: float) -> Ruling:
     """One placeholder, as soon as nothing speaks against it."""
     if work.job is not None or not work.pods:
         return QUIET
-    if any(pod.node_name for pod in work.pods):
+    if work.bound:
         return _readopt(work, configuration)
     if any(pod.ended or pod.terminating for pod in work.pods):
         return QUIET

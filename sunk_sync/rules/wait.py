@@ -46,7 +46,7 @@ class Word(Struct, frozen=True, gc=False):
 
 def wait(work: Work, configuration: Configuration, now: float) -> Ruling:
     """Say why, once it takes longer than a moment; what is wrong with a Pod, at once."""
-    pods = [pod for pod in work.pods if not (pod.node_name or pod.ended or pod.terminating)]
+    pods = [pod for pod in work.unbound if not (pod.ended or pod.terminating)]
     if not pods:
         told = (*_late_edit(work), *_surplus(work).wants)
         return Ruling(told) if told else QUIET

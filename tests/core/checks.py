@@ -118,7 +118,7 @@ class ReadSet:
 
 
 def _unseen(before: object, after: object) -> bool:
-    """A host sees of a job whose it is, where and whether it runs, and whether a script holds it."""
+    """A host sees of a job whose it is, where and whether it runs, and whether it is a script."""
     if not isinstance(before, Job) or not isinstance(after, Job):
         return False
     seen = [(one.identity, one.state, one.slurm_nodes, one.script) for one in (before, after)]
