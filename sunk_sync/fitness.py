@@ -16,6 +16,7 @@ from sunk_sync.workload import PodSpec, Requirement, Taint, Term, Toleration
 
 Amounts = tuple[tuple[str, int], ...]
 """Resource and amount, sorted, in the units of Offer.allocatable; `pods` counts Pods."""
+ONE_POD: Amounts = (("pods", 1),)
 Reasons = tuple[str, ...]
 """kube-scheduler's own words, which people can look up; empty: the Node can take the Pod."""
 Labels = tuple[tuple[str, str], ...]
@@ -106,6 +107,15 @@ def _short(requests: Amounts, allocatable: Amounts, taken: Amounts) -> Reasons:
     short = [f"Insufficient {name}" for name, amount in requests if amount > room.get(name, 0)]
     full = counted and room["pods"] < 1
     return (TOO_MANY_PODS, *short) if full else tuple(short)
+
+
+def summed(parts: Iterable[Amounts]) -> Amounts:
+    """The sum by resource, sorted."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part:
+            total[resource] = total.get(resource, 0) + amount
+    return tuple(sorted(total.items()))
 
 
 # --- taints

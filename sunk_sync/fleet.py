@@ -1,6 +1,6 @@
 """Which hosts could take a workload Pod (P7, P28): asked only while it has no job."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -8,11 +8,13 @@ from msgspec.structs import replace
 from sunk_sync.claims import Claim, Claims
 from sunk_sync.facts import Node, SlurmNode
 from sunk_sync.fitness import (
+    ONE_POD,
     SPECS_KEPT,
     Amounts,
     Demand,
     Reasons,
     demand_of,
+    summed,
     why_none,
     why_unfit,
 )
@@ -24,7 +26,6 @@ CLOSED = frozenset(
     {"DRAIN", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING", "PLANNED", "RESERVED", "FUTURE"}
 )
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
-ONE_POD: Amounts = (("pods", 1),)
 NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
 
 
@@ -79,13 +80,13 @@ class Fleet:
         entries = self._slurm_nodes.entries
         return any(_may_have_room(entries[name].row) for name in reach.fit if name in entries)
 
-    def unfit(self, spec: PodSpec, claim: Claim, *, others: Iterable[Amounts]) -> str:
+    def unfit(self, spec: PodSpec, claim: Claim, *, others: Amounts) -> str:
         """Why the Node of this claim cannot take such a Pod now, beside others; empty: it can."""
         assert claim.node is not None
         node = claim.node.row
         if node.ready != "True":
             return f"Node {node.name} is not ready"
-        return why_unfit(spec, node, taken=summed((self._standing(claim), *others)))
+        return why_unfit(spec, node, taken=summed((self._standing(claim), others)))
 
     def _standing(self, claim: Claim) -> Amounts:
         """What stands on the Node for as long as it serves Slurm."""
@@ -112,15 +113,6 @@ class Fleet:
         if claim.node is None:
             return NO_NODE
         return demand.reasons(_lasting(claim.node.row), self._standing(claim))
-
-
-def summed(parts: Iterable[Amounts]) -> Amounts:
-    """The sum by resource, sorted."""
-    total: dict[str, int] = {}
-    for part in parts:
-        for resource, amount in part:
-            total[resource] = total.get(resource, 0) + amount
-    return tuple(sorted(total.items()))
 
 
 def _lasting(node: Node) -> Node:

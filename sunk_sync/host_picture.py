@@ -20,7 +20,7 @@ from sunk_sync.keys import CLUSTER, Key, host_key, work_key
 from sunk_sync.mark import Mark
 from sunk_sync.places import Places, node_place, pod_place
 from sunk_sync.table import Table
-from sunk_sync.tenants import Tenancy, together
+from sunk_sync.tenants import Tenancy, tenancy_of
 from sunk_sync.views import Cluster, Host, Work
 from sunk_sync.work_graph import WorkGraph
 from sunk_sync.work_picture import Hosts
@@ -140,7 +140,8 @@ class HostPicture:
         if node_name:
             return tenants.on(node_name, slurm_node=name)
         near = [node for node in self.claims.nodes_near(name) | {last_node} if node]
-        return together([tenants.on(node, slurm_node=name) for node in near])
+        found = [one for node in near for one in tenants.on(node, slurm_node=name).all]
+        return tenancy_of(found)
 
     def _moved(self, name: str, last: Mark) -> bool:
         pod = self.slurmd_pods.get(pod_key(last.namespace, last.pod))

@@ -29,19 +29,20 @@ def members_of(
     """
     pods = sorted(known.values(), key=_name_of) if len(known) > 1 else [*known.values()]
     if named is not None:
-        members = [pod for pod in pods if pod.uid in named]
-        if len(members) == len(pods):
-            return _members(members)
-        return _members(members, [pod for pod in pods if pod.uid not in named])
+        strange = [pod for pod in pods if pod.uid not in named]
+        return _members([pod for pod in pods if pod.uid in named] if strange else pods, strange)
     if not pods or (len(pods) == 1 and pods[0].gang is None):
         return _members(pods)
     return _of_gang(pods, told)
 
 
 def _members(pods: Sequence[Pod], surplus: Sequence[Pod] = ()) -> Members:
-    bound = tuple([pod for pod in pods if pod.node_name])
-    unbound = tuple([pod for pod in pods if not pod.node_name])
-    return Members(tuple(pods), bound, unbound, tuple(surplus))
+    every = tuple(pods)
+    unbound = [pod for pod in pods if not pod.node_name]
+    if not unbound:
+        return Members(every, every, (), tuple(surplus))
+    bound = [pod for pod in pods if pod.node_name]
+    return Members(every, tuple(bound), tuple(unbound), tuple(surplus))
 
 
 def _name_of(pod: Pod) -> str:

@@ -3,12 +3,13 @@
 Worked out once and kept until a Pod there, or a job of one, changes: `WorkGraph` says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from sunk_sync.calls import Calls
 from sunk_sync.facts import Job, Pod
+from sunk_sync.fitness import ONE_POD, Amounts, summed
 from sunk_sync.job_state import is_busy_refusal, is_live, is_running
 from sunk_sync.table import Table
 from sunk_sync.views import Tenant
@@ -28,15 +29,21 @@ class Tenancy(Struct, frozen=True, gc=False):
     """Sorted by name."""
     lingering: tuple[Tenant, ...] = ()
     """Those that may outlive their jobs: ended, lost, or told to end."""
+    taken: Amounts = ()
+    """What those whose jobs are confirmed running take of the Node (P28). Those that are about to
+    leave it are waited for (P11): what they take makes nobody unfit."""
 
 
 NOBODY = Tenancy()
 
 
-def together(parts: Sequence[Tenancy]) -> Tenancy:
-    """Of several Nodes."""
-    found = sorted([tenant for part in parts for tenant in part.all], key=_pod_of)
-    return Tenancy(tuple(found), tuple(filter(_may_outlive, found))) if found else NOBODY
+def tenancy_of(tenants: Iterable[Tenant]) -> Tenancy:
+    """Of these, all on one machine."""
+    found = sorted(tenants, key=_pod_of)
+    if not found:
+        return NOBODY
+    taken = summed([one.takes for one in found if one.confirmed])
+    return Tenancy(tuple(found), tuple(filter(_may_outlive, found)), taken)
 
 
 class Tenants:
@@ -58,16 +65,23 @@ class Tenants:
         """What an audit must not trust."""
         self._kept.clear()
 
-    def on(self, node_name: str, *, slurm_node: str) -> Tenancy:
-        """Who lives on this Node, which stands for this Slurm node."""
+    def on(self, node_name: str, *, slurm_node: str, but: str = "") -> Tenancy:
+        """Who lives on this Node, which stands for this Slurm node; `but`: not of this Work."""
         there = self._works.pods_on_node.get(node_name)
         if not there:
             return NOBODY
-        if self._calls.waits_at(slurm_node):
-            return self._work_out(there, slurm_node)  # how old a read is counts for a call (L7)
+        if self._calls.waits_at(slurm_node):  # how old a read is counts for a call (L7)
+            tenancy = self._work_out(there, slurm_node)
+        else:
+            tenancy = self._kept_of(node_name, slurm_node)
+        others = [one for one in tenancy.all if one.work != but]
+        return tenancy if len(others) == len(tenancy.all) else tenancy_of(others)
+
+    def _kept_of(self, node_name: str, slurm_node: str) -> Tenancy:
         kept = self._kept.setdefault(node_name, {})
         tenancy = kept.get(slurm_node)
         if tenancy is None:
+            there = self._works.pods_on_node[node_name]
             tenancy = kept[slurm_node] = self._work_out(there, slurm_node)
         return tenancy
 
@@ -78,8 +92,9 @@ class Tenants:
         return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
 
     def _work_out(self, there: dict[str, Pod], slurm_node: str) -> Tenancy:
-        found = [self._tenant(pod, slurm_node) for pod in there.values() if not pod.ended]
-        return together([Tenancy(tuple(found))])
+        return tenancy_of(
+            [self._tenant(pod, slurm_node) for pod in there.values() if not pod.ended]
+        )
 
     def _tenant(self, pod: Pod, slurm_node: str) -> Tenant:
         key = self._works.key_of_uid[pod.uid]
@@ -94,6 +109,7 @@ class Tenants:
             pod=f"{pod.namespace}/{pod.name}",
             uid=pod.uid,
             work=key,
+            takes=(*pod.spec.requests, *ONE_POD),
             job_id=shown.row.job_id if shown else "",
             confirmed=held is not None,
             read_s=shown.order if shown else 0.0,

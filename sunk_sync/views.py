@@ -18,6 +18,7 @@ from sunk_sync.facts import (
     StopCall,
     SubmitRefused,
 )
+from sunk_sync.fitness import Amounts
 from sunk_sync.mark import Mark
 
 
@@ -29,6 +30,8 @@ class Tenant(Struct, frozen=True, gc=False):
     uid: str
     work: str
     """Key of its Work."""
+    takes: Amounts
+    """Of its Node."""
     job_id: str
     """Its live job; empty: none."""
     confirmed: bool

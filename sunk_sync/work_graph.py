@@ -81,7 +81,8 @@ class WorkGraph(WorkPicture):
             keys |= self._touch_beside(row)
         if after is None and before is not None:
             self._forget_job(before.job_id)
-        keys |= self._review(works)
+        if before is None or after is None or not lives_alike(before, after):
+            keys |= self._review(works)
         return keys | self._since_crowded(crowded)
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
@@ -311,6 +312,11 @@ def seen_alike(before: Pod, after: Pod) -> bool:
     """Others on its Node see no difference."""
     same = before.ended == after.ended and before.gang == after.gang
     return same and before.spec == after.spec and not moved(before, after)
+
+
+def lives_alike(before: Job, after: Job) -> bool:
+    """It stands for the same Pods, and has ended or not as before."""
+    return is_live(before) == is_live(after) and before.identity == after.identity
 
 
 def runs_alike(before: Job, after: Job) -> bool:

@@ -10,7 +10,6 @@ from sunk_sync.claims import Claims, pod_key
 from sunk_sync.configuration import Configuration
 from sunk_sync.description import Invalid, digested
 from sunk_sync.facts import Job, Node, Pod, Sighting, SlurmNode
-from sunk_sync.fitness import Amounts
 from sunk_sync.fleet import Fleet, Reach, together
 from sunk_sync.identity import work_id
 from sunk_sync.job_state import (
@@ -27,7 +26,7 @@ from sunk_sync.members import Members, members_of
 from sunk_sync.places import Places
 from sunk_sync.table import Entry, Table
 from sunk_sync.tenants import Tenants
-from sunk_sync.views import Berth, Tenant, Work
+from sunk_sync.views import Berth, Work
 from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works, own_key
 
@@ -94,14 +93,17 @@ class WorkPicture:
 
     def work(self, key: str) -> Work:
         """All that rules may read of one Work."""
+        known = self.works.pods.get(key, NO_PODS)
         ids = self.works.job_ids(key)
         entries = [self._jobs.entries[one] for one in sorted(ids)]
         live = [entry for entry in entries if is_live(entry.row)]
         ended = [] if len(live) == len(entries) else _ended(entries)
         last = newest([one for one in ended if not is_busy_refusal(one)]) if ended else None
-        chosen = self._choose(live, key)
+        chosen = self._choose(live, known)
         job = chosen.row if chosen is not None else None
-        members = self._members(key, job)
+        named = self.works.uids_of_job[job.job_id] if job is not None else None
+        members = members_of(known, named, told=self.works.sizes.get(key))
+        whole = named is not None and len(members.pods) == len(named)
         identity = _id_of(members, job)
         return Work(
             key=key,
@@ -116,18 +118,13 @@ class WorkPicture:
             stops=self.calls.stops_of(ids),
             **(self._of_job(key, chosen, members) if chosen is not None else NOTHING),
             **(self._of_ended(ended, last) if ended else NOTHING),
-            **self._of_absent(chosen, self._absent(key, job or last)),
+            **(NOTHING if whole else self._of_absent(chosen, _absent(job or last, known))),
             **(self._of_unbound(members.unbound) if members.unbound else NOTHING),
             **(self._of_bound(members.bound, job) if members.bound else NOTHING),
             **self._of_submission(identity),
             **self._of_hosts(key, job, members),
             **_of_gang(members),
         )
-
-    def _members(self, key: str, job: Job | None) -> Members:
-        named = self.works.uids_of_job[job.job_id] if job is not None else None
-        told = self.works.sizes.get(key)
-        return members_of(self.works.pods.get(key, NO_PODS), named, told=told)
 
     def _of_job(self, key: str, chosen: Entry[Job], members: Members) -> Found:
         job, works = chosen.row, self.works
@@ -206,16 +203,6 @@ class WorkPicture:
             "external": reach.external,
         }
 
-    def _absent(self, key: str, job: Job | None) -> tuple[str, ...]:
-        """Pods of the job that are not in the picture: `namespace/name/uid`."""
-        if job is None:
-            return ()
-        known = self.works.pods.get(key, NO_PODS)
-        if not [uid for uid in self.works.uids_of_job[job.job_id] if uid not in known]:
-            return ()
-        named = job.identity.pods or tuple([f"//{uid}" for uid in job.identity.uids])
-        return tuple([pod for pod in named if uid_in(pod) not in known])
-
     def _pods_listed_s(self, job: Job | None, absent: Sequence[str]) -> float:
         """An array's identity names its Pods by UID alone (P21).
 
@@ -250,13 +237,13 @@ class WorkPicture:
         """How many Pods of ours are bound."""
         return len(self.works.bound_s)
 
-    def _choose(self, live: Sequence[Entry[Job]], key: str) -> Entry[Job] | None:
+    def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
         """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
         if len(live) < 2:
             return live[0] if live else None
         bound = {
             self._hosts.claims.host_of_node(pod.node_name)
-            for pod in self.works.pods.get(key, NO_PODS).values()
+            for pod in known.values()
             if pod.node_name
         }
 
@@ -283,27 +270,11 @@ class WorkPicture:
         if node is None or claim.rivals:
             why = "Kubernetes knows no one Node for it"
             return Berth(slurm_node, None, why, not self._hosts.nodes.live)
-        tenancy = self.tenants.on(node.name, slurm_node=slurm_node)
-        others = [one for one in tenancy.all if one.work != key]
-        taken = self._taken(node.name, others)
-        unfit = next(
-            filter(None, (self.fleet.unfit(spec, claim, others=taken) for spec in specs)), ""
-        )
-        occupants = tuple(tenant.pod for tenant in others if not tenant.confirmed)
-        return Berth(slurm_node, node, unfit, unknown=False, occupants=occupants)
-
-    def _taken(self, node_name: str, others: Sequence[Tenant]) -> list[Amounts]:
-        """What Pods of other Works take of this Node (P28).
-
-        Those that are about to leave it are waited for (P11): what they take makes nobody unfit.
-        """
-        staying = {tenant.uid for tenant in others if tenant.confirmed}
-        there = self.works.pods_on_node.get(node_name, {}).values()
-        return [
-            (*pod.spec.requests, ("pods", 1))
-            for pod in there
-            if pod.uid in staying and not pod.ended
-        ]
+        tenancy = self.tenants.on(node.name, slurm_node=slurm_node, but=key)
+        unfit = [self.fleet.unfit(spec, claim, others=tenancy.taken) for spec in specs]
+        occupants = tuple([one.pod for one in tenancy.all if not one.confirmed])
+        why = next(filter(None, unfit), "")
+        return Berth(slurm_node, node, why, unknown=False, occupants=occupants)
 
     def _stands_elsewhere(self, job: Job, pods: Sequence[Pod]) -> bool:
         """Bound by somebody else (P18); where nobody knows the Node's host, nothing is said.
@@ -323,8 +294,8 @@ class WorkPicture:
         return name in self._hosts.slurm_nodes.entries
 
     def _since_s(self, pods: Sequence[Pod]) -> float:
-        entries = (self._pods.entries.get(pod_key(pod.namespace, pod.name)) for pod in pods)
-        return max((entry.since_s for entry in entries if entry is not None), default=0.0)
+        entries = [self._pods.entries.get(pod_key(pod.namespace, pod.name)) for pod in pods]
+        return max([entry.since_s for entry in entries if entry is not None], default=0.0)
 
     def _reach(self, pods: Sequence[Pod]) -> Reach:
         reaches = [self.fleet.reach(spec) for spec in dict.fromkeys(pod.spec for pod in pods)]
@@ -332,6 +303,14 @@ class WorkPicture:
 
     def _crowded(self) -> bool:
         return len(self._unplaced) > FEW or bool(self._waiting)
+
+
+def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
+    """Pods of the job that are not in the picture: `namespace/name/uid`."""
+    if job is None:
+        return ()
+    named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
+    return tuple(pod for pod in named if uid_in(pod) not in known)
 
 
 def _ended(entries: Sequence[Entry[Job]]) -> list[Job]:

@@ -65,7 +65,12 @@ def is_over(work: Work) -> bool:
     """No Pod of it has a container left, and none ever will: its job may end (P14, P15, P21)."""
     if work.absent and not all(is_known_gone(work, pod) for pod in work.absent):
         return False
-    return all(pod.ended or (pod.terminating and not pod.node_name) for pod in work.pods)
+    return not [pod for pod in work.pods if may_live(pod)]
+
+
+def may_live(pod: Pod) -> bool:
+    """It has a container left, or may get one."""
+    return not (pod.ended or (pod.terminating and not pod.node_name))
 
 
 def is_broken(work: Work) -> bool:

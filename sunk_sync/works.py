@@ -4,6 +4,7 @@ A Work's key is its id (of one Pod, or of a job whose Pods are all gone), or the
 """
 
 from collections import defaultdict
+from collections.abc import Set
 from typing import TypeVar
 
 from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Sighting, SubmitRefused
@@ -69,10 +70,8 @@ class Works:
         """UID → second since when the Pod is seen bound."""
         self.ahead: dict[str, int] = {}
         """Work id → about how many wait longer."""
-        self.placed_s: dict[str, float] = {}
-        """UID → when this process saw the Pod become bound."""
-        self.started: dict[str, None] = {}
-        """Jobs whose script called."""
+        self.placed_s: dict[str, float] = {}  # UID → when this process saw the Pod become bound
+        self.started: dict[str, None] = {}  # jobs whose script called
         self.ran_s: dict[str, float] = {}
         """Job id → since when no prolog keeps its script from starting."""
         self.ended_s: dict[str, float] = {}
@@ -205,11 +204,10 @@ class Works:
             if keys.get(uid) in unbound
         }
 
-    def job_ids(self, key: str) -> set[str]:
+    def job_ids(self, key: str) -> Set[str]:
         """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id."""
-        named: set[str] = set()
-        for uid in self.pods.get(key, ()):
-            named |= self.jobs_of_uid.get(uid, NO_JOBS)
+        naming = [self.jobs_of_uid.get(uid, NO_JOBS) for uid in self.pods.get(key, ())]
+        named = naming[0] if len(naming) == 1 else NO_JOBS.union(*naming)
         submitted = self.jobs_of_work.get(key, NO_JOBS)
         return named if submitted <= named else named.union(filter(self._is_orphan, submitted))
 

@@ -10,8 +10,10 @@ ASK_AGAIN_S = 30.0
 
 def size(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
     """One GET at first sight; what it does not tell is asked again after a while."""
+    if not work.ask_size:
+        return QUIET
     gang = work.pods[0].gang if work.pods else None
-    if not work.ask_size or gang is None:
+    if gang is None:
         return QUIET
     again_s = work.size_asked_s + ASK_AGAIN_S
     if work.size_asked_s and now < again_s:

@@ -75,7 +75,7 @@ def _ripe_s(work: Work) -> float:
 
 
 def _word(work: Work, configuration: Configuration) -> Word | None:
-    if any(pod.gated for pod in work.pods):
+    if [pod for pod in work.pods if pod.gated]:
         return None
     if work.job is not None:
         return _of_job(work)
@@ -129,7 +129,8 @@ def _said(pod: Pod, word: Word) -> list[Action]:
 def _stands(pod: Pod, word: Word) -> bool:
     """The Pod says so already."""
     said = (SCHEDULED_CONDITION, "False", word.reason, word.message)
-    return any((one.type, one.status, one.reason, one.message) == said for one in pod.conditions)
+    told = [(one.type, one.status, one.reason, one.message) for one in pod.conditions]
+    return said in told
 
 
 def _annotated(work: Work, pod: Pod, *, told: bool) -> list[Action]:
