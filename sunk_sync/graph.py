@@ -311,8 +311,7 @@ class Graph(HostPicture):
         for name in sorted(names):
             if self._knows_host(name):
                 self.dirty[("host", name)] = None
-            if name in self.works.works.jobs_at:
-                self._mark_each(self.works.keys_at(name))
+            self._mark_each(self.works.keys_at(name))
 
     def _mark_all(self) -> None:
         self.dirty.update(dict.fromkeys(self.keys()))

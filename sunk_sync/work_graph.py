@@ -3,7 +3,7 @@
 `Graph` owns the tables and marks the keys.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence, Set
 
 from sunk_sync.facts import (
     Attempt,
@@ -23,12 +23,13 @@ from sunk_sync.job_state import (
 )
 from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
-from sunk_sync.work_picture import WorkPicture, uid_in
+from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
 from sunk_sync.works import GANG_PREFIX, gang_key, own_key, uids_of, work_key_of
 
 Word = Attempt | SubmitRefused | BindRefused | GangSize | JobTold
 QUEUE_S = 60.0
+NOWHERE: Set[str] = frozenset()
 
 
 class WorkGraph(WorkPicture):
@@ -44,7 +45,7 @@ class WorkGraph(WorkPicture):
             self.works.put_pod(after)
             return {work_key(self.works.key_of_uid[after.uid])}
         rows = [row for row in (before, after) if row is not None]
-        keys = {key for row in rows for key in self._keys_of_pod(row)}
+        works = {key for row in rows for key in self._works_of_pod(row)}
         if before is not None:
             self.works.drop_pod(before, told=told, moves=after is None or moved(before, after))
         if after is not None:
@@ -53,10 +54,11 @@ class WorkGraph(WorkPicture):
                 self.works.placed_s[after.uid] = now
         for row in rows:
             self.works.forget(work_key_of(row))
-        nodes = {row.node_name for row in rows if row.node_name}
+        keys = set(map(work_key, works)) | self._review(works)
         if before is None or after is None or not seen_alike(before, after):
-            keys |= {key for name in nodes for key in self._touch_node(name)}
-        return keys | self._review({key[1] for key in keys if key[0] == "work"})
+            for name in {row.node_name for row in rows}:
+                keys |= self._touch_node(name)
+        return keys
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Keys that read this job: its Work, and those that stand or want to stand beside it."""
@@ -74,15 +76,13 @@ class WorkGraph(WorkPicture):
         if before is not None:
             self._forget_unread(before, after)
         works = {key for row in rows for key in self.works.keys_of_job(row)}
-        keys = {work_key(key) for key in works}
+        keys = {work_key(key) for key in works} | self._review(works)
         for name in {name for row in rows for name in row.slurm_nodes}:
             keys |= self.keys_at(name)
         for row in rows:
             keys |= self._touch_beside(row)
         if after is None and before is not None:
             self._forget_job(before.job_id)
-        if before is None or after is None or not lives_alike(before, after):
-            keys |= self._review(works)
         return keys | self._since_crowded(crowded)
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
@@ -235,7 +235,7 @@ class WorkGraph(WorkPicture):
 
     def keys_at(self, slurm_node: str) -> set[Key]:
         """Works that are about to move in on this Slurm node: only they read who lives there."""
-        return set(map(work_key, self.works.keys_moving_in(slurm_node)))
+        return set(map(work_key, self.works.moving_in.get(slurm_node, ())))
 
     def _touch_node(self, node_name: str) -> set[Key]:
         """Who lives there changed: what was worked out of it is forgotten, and who reads it."""
@@ -248,40 +248,49 @@ class WorkGraph(WorkPicture):
             key for name in hosts for key in self.keys_at(name)
         }
 
-    def _keys_of_pod(self, pod: Pod) -> set[Key]:
+    def _works_of_pod(self, pod: Pod) -> set[str]:
         ids = self.works.jobs_of_uid.get(pod.uid, ())
-        named = {own_key(self._jobs.entries[one].row) for one in ids}
-        return {work_key(key) for key in {work_key_of(pod)} | named}
+        return {own_key(self._jobs.entries[one].row) for one in ids} | {work_key_of(pod)}
 
     def _review(self, works: Iterable[str]) -> set[Key]:
         """Keep the sets of Works that read more than their own rows; keys that this touches."""
         crowded = self._crowded()
         for key in works:
-            pods = self.works.pods.get(key, {}).values()
-            live = any(is_live(self._jobs.entries[one].row) for one in self.works.job_ids(key))
+            pods = self.works.pods.get(key, NO_PODS).values()
+            live = [row for row in self._rows_of(key) if is_live(row)]
+            self._review_berths(key, pods, live)
             _keep(self._unplaced, key, wanted=not live and any(map(could_have_job, pods)))
-            bound = any(pod.node_name and not pod.ended for pod in pods)
-            attempted = any(
-                one in self.works.attempts for one in (key, *self.works.gang_ids.get(key, ()))
-            )
-            _keep(self._unsettled, key, wanted=not live and (bound or (attempted and bool(pods))))
+            bound = bool([pod for pod in pods if pod.node_name and not pod.ended])
+            asked = not live and (bound or (bool(pods) and self._is_attempted(key)))
+            _keep(self._unsettled, key, wanted=asked)
             if live or not bound:
                 self.works.missing_s.pop(key, None)
-            _keep(self._orphaned, key, wanted=live and self._lacks_pods(key))
+            _keep(self._orphaned, key, wanted=bool(live) and self._lacks_pods(live))
         return self._since_crowded(crowded)
+
+    def _rows_of(self, key: str) -> list[Job]:
+        return [self._jobs.entries[one].row for one in self.works.job_ids(key)]
+
+    def _review_berths(self, key: str, pods: Collection[Pod], live: Sequence[Job]) -> None:
+        """Where Pods of it are about to move in."""
+        moving = [pod for pod in pods if not pod.node_name]
+        names = {name for row in live for name in row.slurm_nodes} if moving else NOWHERE
+        if names or key in self.works.berths:
+            self.works.move_in(key, names)
+
+    def _is_attempted(self, key: str) -> bool:
+        """A submission of it got no answer (F2)."""
+        attempts = self.works.attempts
+        return any(one in attempts for one in (key, *self.works.gang_ids.get(key, ())))
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
         """Whether something waits has turned: Works without a job may try another way (P11a)."""
         return set(map(work_key, self._unplaced)) if crowded != self._crowded() else set()
 
-    def _lacks_pods(self, key: str) -> bool:
-        rows = [self._jobs.entries[one].row for one in self.works.job_ids(key)]
-        return any(
-            uid not in self.works.key_of_uid
-            for row in rows
-            if is_live(row)
-            for uid in uids_of(row.identity)
-        )
+    def _lacks_pods(self, live: Sequence[Job]) -> bool:
+        works = self.works
+        uids = [uid for row in live for uid in works.uids_of_job[row.job_id]]
+        return bool([uid for uid in uids if uid not in works.key_of_uid])
 
     def _bound_s(self, key: str) -> float | None:
         seconds = [
@@ -312,11 +321,6 @@ def seen_alike(before: Pod, after: Pod) -> bool:
     """Others on its Node see no difference."""
     same = before.ended == after.ended and before.gang == after.gang
     return same and before.spec == after.spec and not moved(before, after)
-
-
-def lives_alike(before: Job, after: Job) -> bool:
-    """It stands for the same Pods, and has ended or not as before."""
-    return is_live(before) == is_live(after) and before.identity == after.identity
 
 
 def runs_alike(before: Job, after: Job) -> bool:

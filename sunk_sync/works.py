@@ -48,10 +48,10 @@ class Works:
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
-        self.jobs_at: Index = defaultdict(set)
-        """Slurm node → live jobs of ours that hold it."""
-        self.unbound: Index = defaultdict(set)
-        """Work key → UIDs of its Pods that are on no Node."""
+        self.moving_in: Index = defaultdict(set)
+        """Slurm node → Works of which a live job holds it and some Pod is not bound yet."""
+        self.berths: dict[str, Set[str]] = {}
+        """Work key → where it is about to move in."""
         self.attempts: dict[str, tuple[Attempt, float]] = {}
         """Work id → the last attempt without an answer, and when we learnt of it."""
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
@@ -90,8 +90,6 @@ class Works:
         if pod.node_name:
             self.pods_on_node[pod.node_name][pod.uid] = pod
             self.bound_s.setdefault(pod.uid, now)
-        else:
-            self.unbound[key].add(pod.uid)
 
     def put_pod(self, pod: Pod) -> None:
         """Take in news of a Pod that stays where it is, in its Work and on its Node."""
@@ -111,8 +109,6 @@ class Works:
             self.pods.pop(key, None)
         if pod.node_name:
             self._leave_node(pod)
-        else:
-            _discard(self.unbound, key, pod.uid)
         if moves:
             self.placed_s.pop(pod.uid, None)
             self.bound_s.pop(pod.uid, None)
@@ -153,9 +149,6 @@ class Works:
         self.uids_of_job[job.job_id] = tuple(uids_of(job.identity))
         for uid in uids_of(job.identity):
             self.jobs_of_uid[uid].add(job.job_id)
-        if is_live(job):
-            for name in job.slurm_nodes:
-                self.jobs_at[name].add(job.job_id)
 
     def drop_job(self, job: Job) -> None:
         """Take a job, as it was, out of the indexes."""
@@ -163,8 +156,6 @@ class Works:
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
             _discard(self.jobs_of_uid, uid, job.job_id)
-        for name in job.slurm_nodes:
-            _discard(self.jobs_at, name, job.job_id)
 
     def forget_unnamed(self, job: Job) -> None:
         """What is known of Pods that are gone goes with the last job that names them."""
@@ -194,15 +185,15 @@ class Works:
         found = {keys[uid] for uid in uids_of(job.identity) if uid in keys}
         return found or {own_key(job)}
 
-    def keys_moving_in(self, slurm_node: str) -> set[str]:
-        """Works of which a job holds this Slurm node and some Pod is not bound yet."""
-        keys, unbound = self.key_of_uid, self.unbound
-        return {
-            keys[uid]
-            for job_id in self.jobs_at.get(slurm_node, ())
-            for uid in self.uids_of_job[job_id]
-            if keys.get(uid) in unbound
-        }
+    def move_in(self, key: str, slurm_nodes: Set[str]) -> None:
+        """On these hosts, and no others, Pods of this Work are about to be bound."""
+        before = self.berths.pop(key, NO_JOBS)
+        for name in before - slurm_nodes:
+            _discard(self.moving_in, name, key)
+        for name in slurm_nodes - before:
+            self.moving_in[name].add(key)
+        if slurm_nodes:
+            self.berths[key] = slurm_nodes
 
     def job_ids(self, key: str) -> Set[str]:
         """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id."""

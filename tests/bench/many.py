@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.facts import Node, Observed, Row
@@ -24,13 +25,21 @@ START_GROWTH_MAX = 13.0
 RSS_MAX_MIB = 300.0
 
 Made = Callable[[Crowd, int, bool], Row]
+Count = Callable[[Crowd], int]
+
+
+class Kind(Struct, frozen=True):
+    """One kind of event: how the one about object `number` looks, and how many there are."""
+
+    made: Made
+    count: Count
 
 
 def many() -> Iterator[Figure]:
     """Each kind of event, observed and decided; CPU time, the best of 12 rounds."""
     crowds = {counts: Crowd(*counts) for counts in (FEW, MANY)}
-    for what, made in KINDS.items():
-        cost_us = _costs_us(crowds, made)
+    for what, kind in KINDS.items():
+        cost_us = _costs_us(crowds, kind)
         yield Figure(f"{what}, {MANY[0]:,} wait", cost_us[MANY], "µs", LIMIT_US)
         yield Figure(f"{what}, of {FEW[0]:,}", cost_us[MANY] / cost_us[FEW], "x", GROWTH_MAX)
     crowds.clear()
@@ -49,18 +58,25 @@ def _start(waiting: int, bound: int) -> tuple[float, float]:
     return spent_s, peak_mib
 
 
-def _costs_us(crowds: Mapping[tuple[int, int], Crowd], made: Made) -> dict[tuple[int, int], float]:
+def _costs_us(crowds: Mapping[tuple[int, int], Crowd], kind: Kind) -> dict[tuple[int, int], float]:
     """The best round of each, measured in turns."""
     best = dict.fromkeys(crowds, float("inf"))
     for turn in range(ROUNDS):
         for counts, crowd in crowds.items():
-            best[counts] = min(best[counts], _round_us(crowd, made, turn))
+            best[counts] = min(best[counts], _round_us(crowd, kind, turn))
     return best
 
 
-def _round_us(crowd: Crowd, made: Made, turn: int) -> float:
-    chance = random.Random(turn // 2)
-    events = [made(crowd, chance.randrange(10**9), turn % 2 == 0) for _ in range(EVENTS)]
+def _round_us(crowd: Crowd, kind: Kind, turn: int) -> float:
+    """Each event is a change: the even turns flip what the odd ones flip back.
+
+    Where there are fewer objects than events, each is flipped there and back several times.
+    """
+    count = kind.count(crowd)
+    numbers = random.Random(turn // 2).sample(range(count), min(count, EVENTS))
+    rounds = EVENTS // len(numbers)
+    flips = [(turn * rounds + nth) % 2 == 0 for nth in range(rounds)]
+    events = [kind.made(crowd, number, flip) for flip in flips for number in numbers]
     news = [Observed(row, next(crowd.orders)) for row in events]
     gc.collect()
     begun_s = time.process_time()
@@ -72,43 +88,55 @@ def _round_us(crowd: Crowd, made: Made, turn: int) -> float:
     return spent_s / EVENTS * 1e6
 
 
-def _waiting_pod(crowd: Crowd, chance: int, flip: bool) -> Row:
-    pod = crowd.pod(crowd.bound + chance % crowd.waiting)
+def _waiting_pod(crowd: Crowd, number: int, flip: bool) -> Row:
+    pod = crowd.pod(crowd.bound + number)
     return replace(pod, job_id="1") if flip else pod
 
 
-def _bound_pod(crowd: Crowd, chance: int, flip: bool) -> Row:
-    pod = crowd.pod(chance % crowd.bound)
+def _bound_pod(crowd: Crowd, number: int, flip: bool) -> Row:
+    pod = crowd.pod(number)
     return replace(pod, phase="Pending") if flip else pod
 
 
-def _waiting_job(crowd: Crowd, chance: int, flip: bool) -> Row:
-    job = crowd.job(crowd.bound + chance % crowd.waiting)
+def _waiting_job(crowd: Crowd, number: int, flip: bool) -> Row:
+    job = crowd.job(crowd.bound + number)
     return replace(job, reason="Priority") if flip else job
 
 
-def _starting_job(crowd: Crowd, chance: int, flip: bool) -> Row:
+def _starting_job(crowd: Crowd, number: int, flip: bool) -> Row:
     """It gets a host: the Pod is to be bound there; and back."""
-    job = crowd.job(crowd.bound + chance % crowd.waiting)
+    job = crowd.job(crowd.bound + number)
     assert job.state == PENDING
-    host = f"host-{chance % crowd.hosts:05d}"
+    host = f"host-{number % crowd.hosts:05d}"
     return replace(job, state=RUNNING, slurm_nodes=(host,), started=True) if flip else job
 
 
-def _slurm_node(crowd: Crowd, chance: int, flip: bool) -> Row:
-    return crowd.slurm_node(chance % crowd.hosts, state=IDLE if flip else MIXED)
+def _slurm_node(crowd: Crowd, number: int, flip: bool) -> Row:
+    return crowd.slurm_node(number, state=IDLE if flip else MIXED)
 
 
-def _node(crowd: Crowd, chance: int, flip: bool) -> Row:
-    node: Node = crowd.node(chance % crowd.hosts)
+def _node(crowd: Crowd, number: int, flip: bool) -> Row:
+    node: Node = crowd.node(number)
     return replace(node, unschedulable=flip)
 
 
-KINDS: Mapping[str, Made] = {
-    "Pod that waits, its annotation": _waiting_pod,
-    "Pod that is bound, its phase": _bound_pod,
-    "job that waits, its reason": _waiting_job,
-    "job that starts, Pod to be bound": _starting_job,
-    "Slurm node, its state": _slurm_node,
-    "Node, cordoned or not": _node,
+def _waiting(crowd: Crowd) -> int:
+    return crowd.waiting
+
+
+def _bound(crowd: Crowd) -> int:
+    return crowd.bound
+
+
+def _hosts(crowd: Crowd) -> int:
+    return crowd.hosts
+
+
+KINDS: Mapping[str, Kind] = {
+    "Pod that waits, its annotation": Kind(_waiting_pod, _waiting),
+    "Pod that is bound, its phase": Kind(_bound_pod, _bound),
+    "job that waits, its reason": Kind(_waiting_job, _waiting),
+    "job that starts, Pod to be bound": Kind(_starting_job, _waiting),
+    "Slurm node, its state": Kind(_slurm_node, _hosts),
+    "Node, cordoned or not": Kind(_node, _hosts),
 }
