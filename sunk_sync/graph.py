@@ -311,7 +311,8 @@ class Graph(HostPicture):
         for name in sorted(names):
             if self._knows_host(name):
                 self.dirty[("host", name)] = None
-            self._mark_each(self.works.keys_at(name))
+            if name in self.works.works.moving_in:
+                self._mark_each(self.works.keys_at(name))
 
     def _mark_all(self) -> None:
         self.dirty.update(dict.fromkeys(self.keys()))

@@ -176,8 +176,9 @@ class HostPicture:
         return key == CLUSTER or self._knows_host(name)
 
     def _knows_host(self, name: str) -> bool:
-        known = name in self.slurm_nodes.entries or name in self._places.seen
-        return known or self.calls.waits_at(name)
+        if name in self.slurm_nodes.entries or name in self._places.seen:
+            return True
+        return self.calls.waits_at(name)
 
     def host_count(self) -> int:
         """About how many Slurm nodes Kubernetes knows: the breaker's share is taken of it."""

@@ -25,7 +25,7 @@ from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
 from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
-from sunk_sync.works import GANG_PREFIX, gang_key, own_key, uids_of, work_key_of
+from sunk_sync.works import GANG_PREFIX, gang_key, uids_of, work_key_of
 
 Word = Attempt | SubmitRefused | BindRefused | GangSize | JobTold
 QUEUE_S = 60.0
@@ -198,14 +198,14 @@ class WorkGraph(WorkPicture):
             return set()
         self._queued_s = listed_s
         rows = sorted((self._jobs.entries[one].row for one in self._waiting), key=number_of)
-        ahead = {own_key(row): about(place) for place, row in enumerate(rows)}
+        ahead = {row.job_id: about(place) for place, row in enumerate(rows)}
         before, self.works.ahead = self.works.ahead, ahead
         turned = {one for one in before | ahead if before.get(one, 0) != ahead.get(one, 0)}
-        jobs = {one for work in turned for one in self.works.jobs_of_work.get(work, ())}
-        return {key for one in jobs for key in self._keys_named(one)}
+        return {key for one in turned for key in self._keys_named(one)}
 
     def _keys_named(self, job_id: str) -> set[Key]:
-        return set(map(work_key, self.works.keys_of_job(self._jobs.entries[job_id].row)))
+        entry = self._jobs.entries.get(job_id)
+        return set() if entry is None else set(map(work_key, self.works.keys_of_job(entry.row)))
 
     def stops(self, call: StopCall) -> set[Key]:
         """A script waits for its Pods, or no more: the Work of its job, and its Pods' hosts."""
@@ -250,7 +250,7 @@ class WorkGraph(WorkPicture):
 
     def _works_of_pod(self, pod: Pod) -> set[str]:
         ids = self.works.jobs_of_uid.get(pod.uid, ())
-        return {own_key(self._jobs.entries[one].row) for one in ids} | {work_key_of(pod)}
+        return {self.works.work_of_job[one] for one in ids} | {work_key_of(pod)}
 
     def _review(self, works: Iterable[str]) -> set[Key]:
         """Keep the sets of Works that read more than their own rows; keys that this touches."""

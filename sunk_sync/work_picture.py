@@ -28,7 +28,7 @@ from sunk_sync.table import Entry, Table
 from sunk_sync.tenants import Tenants
 from sunk_sync.views import Berth, Work
 from sunk_sync.workload import PodSpec
-from sunk_sync.works import Works, own_key
+from sunk_sync.works import Works
 
 FEW = 4
 """So many Works without a job may try an immediate allocation; more are a burst (P11a)."""
@@ -134,7 +134,7 @@ class WorkPicture:
             "job_since_s": chosen.since_s,
             "berths": self._berths(key, job, members.unbound) if members.unbound else (),
             "stands_elsewhere": self._stands_elsewhere(job, members.pods),
-            "ahead": works.ahead.get(own_key(job), 0),
+            "ahead": works.ahead.get(job.job_id, 0),
             "told_s": works.told.get(job.job_id, 0.0),
             "started": job.started or not job.script or job.job_id in works.started,
             "ran_s": works.ran_s.get(job.job_id),

@@ -43,15 +43,15 @@ class Works:
         """Work key → UID → Pod."""
         self.key_of_uid: dict[str, str] = {}
         self.jobs_of_uid: Index = defaultdict(set)
-        self.jobs_of_work: Index = defaultdict(set)
-        """By the id in their identity."""
+        self.orphans: Index = defaultdict(set)
+        """Work key → jobs submitted under it of which no Pod is in the picture."""
+        self.work_of_job: dict[str, str] = {}
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
         self.moving_in: Index = defaultdict(set)
         """Slurm node → Works of which a live job holds it and some Pod is not bound yet."""
-        self.berths: dict[str, Set[str]] = {}
-        """Work key → where it is about to move in."""
+        self.berths: dict[str, Set[str]] = {}  # Work key → where it is about to move in
         self.attempts: dict[str, tuple[Attempt, float]] = {}
         """Work id → the last attempt without an answer, and when we learnt of it."""
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
@@ -69,7 +69,7 @@ class Works:
         self.bound_s: dict[str, float] = {}
         """UID → second since when the Pod is seen bound."""
         self.ahead: dict[str, int] = {}
-        """Work id → about how many wait longer."""
+        """Job id → about how many wait longer."""
         self.placed_s: dict[str, float] = {}  # UID → when this process saw the Pod become bound
         self.started: dict[str, None] = {}  # jobs whose script called
         self.ran_s: dict[str, float] = {}
@@ -90,6 +90,7 @@ class Works:
         if pod.node_name:
             self.pods_on_node[pod.node_name][pod.uid] = pod
             self.bound_s.setdefault(pod.uid, now)
+        self._sort_each(pod.uid)
 
     def put_pod(self, pod: Pod) -> None:
         """Take in news of a Pod that stays where it is, in its Work and on its Node."""
@@ -115,6 +116,11 @@ class Works:
             self.bind_refusals.pop(pod.uid, None)
         if told and pod.uid in self.jobs_of_uid:
             self.gone[pod.uid] = None
+        self._sort_each(pod.uid)
+
+    def _sort_each(self, uid: str) -> None:
+        for job_id in self.jobs_of_uid.get(uid, NO_JOBS):
+            self._sort(job_id)
 
     def forget(self, key: str) -> None:
         """What is remembered of a key without Pods goes with the last of them."""
@@ -145,14 +151,15 @@ class Works:
             self.ended_s.setdefault(job.job_id, now)
         elif has_passed_prolog(job):
             self.ran_s.setdefault(job.job_id, now)
-        self.jobs_of_work[own_key(job)].add(job.job_id)
+        self.work_of_job[job.job_id] = own_key(job)
         self.uids_of_job[job.job_id] = tuple(uids_of(job.identity))
         for uid in uids_of(job.identity):
             self.jobs_of_uid[uid].add(job.job_id)
+        self._sort(job.job_id)
 
     def drop_job(self, job: Job) -> None:
         """Take a job, as it was, out of the indexes."""
-        _discard(self.jobs_of_work, own_key(job), job.job_id)
+        _discard(self.orphans, self.work_of_job.pop(job.job_id, ""), job.job_id)
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
             _discard(self.jobs_of_uid, uid, job.job_id)
@@ -168,16 +175,19 @@ class Works:
 
     def keys(self) -> list[str]:
         """Every Work that a Pod or a job concerns, in the order in which they came to be known."""
-        orphans = [work for work in self.jobs_of_work if work not in self.pods and self.knows(work)]
-        return [*self.pods, *orphans]
+        return [*self.pods, *[key for key in self.orphans if key not in self.pods]]
 
     def knows(self, key: str) -> bool:
         """Whether some Pod, or a job without any Pod, concerns the key."""
-        return key in self.pods or any(map(self._is_orphan, self.jobs_of_work.get(key, ())))
+        return key in self.pods or key in self.orphans
 
-    def _is_orphan(self, job_id: str) -> bool:
-        """No Pod of it is in the picture: it is a Work by itself."""
-        return not any(uid in self.key_of_uid for uid in self.uids_of_job[job_id])
+    def _sort(self, job_id: str) -> None:
+        """While no Pod of it is in the picture, a job is a Work by itself."""
+        key = self.work_of_job[job_id]
+        if self.key_of_uid.keys().isdisjoint(self.uids_of_job[job_id]):
+            self.orphans[key].add(job_id)
+        else:
+            _discard(self.orphans, key, job_id)
 
     def keys_of_job(self, job: Job) -> set[str]:
         """Works whose Pods the job names, or the one that it is where none of them is known."""
@@ -199,8 +209,8 @@ class Works:
         """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id."""
         naming = [self.jobs_of_uid.get(uid, NO_JOBS) for uid in self.pods.get(key, ())]
         named = naming[0] if len(naming) == 1 else NO_JOBS.union(*naming)
-        submitted = self.jobs_of_work.get(key, NO_JOBS)
-        return named if submitted <= named else named.union(filter(self._is_orphan, submitted))
+        orphans = self.orphans.get(key)
+        return named | orphans if orphans else named
 
 
 def own_key(job: Job) -> str:

@@ -12,11 +12,10 @@ def size(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
     """One GET at first sight; what it does not tell is asked again after a while."""
     if not work.ask_size:
         return QUIET
-    gang = work.pods[0].gang if work.pods else None
-    if gang is None:
-        return QUIET
+    first = work.pods[0]
+    assert first.gang is not None  # else nobody would ask
     again_s = work.size_asked_s + ASK_AGAIN_S
     if work.size_asked_s and now < again_s:
         return Ruling(look_again_s=again_s)
-    look = LookGang(gang.kind, work.pods[0].namespace, gang.name, work.size_asked_s)
+    look = LookGang(first.gang.kind, first.namespace, first.gang.name, work.size_asked_s)
     return Ruling((look,), "the size of its gang is asked for")

@@ -53,7 +53,7 @@ class WorkReads(ReadSet):
         return rows
 
 
-INDEXES = ("pods", "key_of_uid", "jobs_of_uid", "jobs_of_work", "pods_on_node")
+INDEXES = ("pods", "key_of_uid", "jobs_of_uid", "orphans", "uids_of_job", "pods_on_node")
 
 
 def check_indexes(graph: Graph) -> None:
