@@ -10,8 +10,10 @@ from typing import cast
 
 import pytest
 
-from sunk_sync.demo import beats, outages
+from sunk_sync import decide
+from sunk_sync.demo import beats, outages, pod_beats
 from sunk_sync.demo.beats import Beat
+from sunk_sync.demo.callers import Callers, spelled
 from sunk_sync.demo.diary import Diary
 from sunk_sync.demo.endless import TROUBLES, told
 from sunk_sync.demo.once import STORY
@@ -19,13 +21,16 @@ from sunk_sync.demo.screens import Lines
 from sunk_sync.demo.show import BROKEN, CANNOT, FINE, Choice, Show
 from sunk_sync.demo.stage import Stage
 from sunk_sync.demo.syncer import Syncer, Tail
-from sunk_sync.demo.teller import Pace, Teller
+from sunk_sync.demo.teller import CROWDED, Pace, Teller
+from sunk_sync.demo.users import TEAM
 from sunk_sync.demo.worlds import HOSTS, Worlds
+from sunk_sync.embedded.slurm_job import Job
+from sunk_sync.hook_tokens import GATE
 from sunk_sync.rules import drain
 
 FAST = Pace(rest_s=0.1, look_s=0.01)
 IMPATIENT = Pace(rest_s=0.05, look_s=0.01, patience=0.02)
-LENGTH_MAX_S = 35.0
+LENGTH_MAX_S = 55.0
 
 
 class Idle:
@@ -58,6 +63,7 @@ async def stage() -> Stage:
     return Stage(Worlds(), cast(Syncer, Idle()), Diary(Clock()))
 
 
+PODS = ("train", "eval", "next")
 HARMLESS = ("stays", "blindly", "nothing changes")
 """Promises that something does *not* happen are kept by a service that does nothing."""
 RESTING_ON_A_WRITE = [
@@ -72,6 +78,9 @@ async def test_without_a_write_of_the_service_no_promise_comes_true(
     """Each claim about what the service does is false right after what people did."""
     if "lifted" in beat.promise:
         stage.worlds.drain(",".join(HOSTS), "k8s: before")
+    if "gone" in beat.promise or "deleted" in beat.promise:
+        for name in PODS:
+            stage.worlds.kube.add_pod(name, namespace=TEAM, node="n10")
     beat.act(stage)
     assert not beat.kept(stage)
 
@@ -196,10 +205,10 @@ async def test_stopped_it_leaves_nothing_behind(tmp_path: Path, once: bool, code
     assert asyncio.all_tasks() == before
 
 
-def test_the_fixed_story_lasts_about_half_a_minute() -> None:
+def test_the_fixed_story_lasts_less_than_a_minute() -> None:
     """Its pauses alone leave time for what happens between them."""
     pauses_s = sum(max(beat.stays_s, Pace().rest_s) for beat in STORY)
-    assert 15.0 < pauses_s < LENGTH_MAX_S - 10.0
+    assert 20.0 < pauses_s < LENGTH_MAX_S - 25.0
 
 
 FAULTS = {
@@ -241,3 +250,50 @@ async def test_a_service_that_lifts_what_a_human_drained_is_found_out(
     file = io.StringIO()
     show = Show(Choice(once=True, pace=FAST), tmp_path, screen=Lines(file))
     assert await show.run(asyncio.Event()) == BROKEN, file.getvalue()
+
+
+FORGETFUL = {
+    "submit": [pod_beats.apply("train")],
+    "bind": [pod_beats.apply("train")],
+    "wait": [pod_beats.refuse("eval")],
+    "release": [pod_beats.apply("train"), pod_beats.delete("train")],
+    "evict": [pod_beats.apply("train"), pod_beats.cancel("train")],
+}
+"""Rule → the beats of which the last shows when it is missing."""
+
+
+@pytest.mark.parametrize("rule", FORGETFUL)
+async def test_a_service_that_forgets_a_rule_of_pods_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """Exit code 1, in the beat that is about it."""
+    monkeypatch.delitem(decide.WORK_RULES, rule)
+    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *FORGETFUL[rule]])
+    pace = Pace(rest_s=0.1, look_s=0.01, patience=0.7)
+    file = io.StringIO()
+    show = Show(Choice(once=True, pace=pace), tmp_path, screen=Lines(file))
+    assert await show.run(asyncio.Event()) == BROKEN
+    assert file.getvalue().count("✓") == len(FORGETFUL[rule]), file.getvalue()
+
+
+async def test_a_gate_that_lets_everybody_pass_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preempting job beside a Pod that is still ending breaks every promise.
+
+    Once the gate was seen a Pod gets an allocation, which holds its machine by nothing else.
+    """
+
+    async def passes(callers: Callers, job: Job) -> None:
+        body = {"job_id": spelled(job), "nodes": ",".join(job.nodes), "deadline_s": 0.05}
+        await callers._call("gate", body, subject=GATE)
+        callers.slurm.release_gate(job.job_id, now_s=callers.slurm.now_s)
+
+    monkeypatch.setattr(Callers, "_gate", passes)
+    preempted = [pod_beats.preempt("eval", "ada"), pod_beats.make_way("eval", "ada")]
+    told = [STORY[0], pod_beats.apply("train"), pod_beats.apply("eval"), *preempted]
+    monkeypatch.setattr("sunk_sync.demo.show.STORY", told)
+    file = io.StringIO()
+    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=Lines(file))
+    assert await show.run(asyncio.Event()) == BROKEN
+    assert CROWDED in file.getvalue(), file.getvalue()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.demo.syncer import Syncer, settings_for
-from sunk_sync.demo.worlds import Worlds
+from sunk_sync.demo.worlds import HOOKS_KEY, Worlds
 
 WITHIN_S = 10.0
 LOOK_S = 0.01
@@ -40,7 +40,12 @@ async def worlds() -> AsyncIterator[Worlds]:
 async def syncer(worlds: Worlds, tmp_path: Path) -> AsyncIterator[Syncer]:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(worlds.kubeconfig)
-    settings = settings_for(kubeconfig=str(kubeconfig), slurm_address=worlds.slurm_address)
+    key_file = tmp_path / "key"
+    key_file.write_bytes(HOOKS_KEY)
+    settings = settings_for(
+        kubeconfig=str(kubeconfig), slurm_address=worlds.slurm_address, key_file=str(key_file)
+    )
+    worlds.open_gate(settings.hooks_address)
     syncer = Syncer(settings)
     yield syncer
     await syncer.aclose()

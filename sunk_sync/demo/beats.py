@@ -27,6 +27,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     within_s: float = SOON_S
     stays_s: float = 0.0
     """It is watched at least so long."""
+    passes: bool = False
+    """What it promises is over soon by itself."""
 
 
 def cordon(host: str, why: str) -> Beat:

@@ -7,8 +7,12 @@ from typing import Any, Literal
 from msgspec import Struct
 
 KEPT_MAX = 200
-_MIRRORS = ("set-conditions", "set-metadata", "set-comment")
-_OBJECTS = ("slurm_node", "node", "pod", "target")
+_MIRRORS = (
+    "set-conditions", "set-metadata", "set-comment", "set-scheduled", "announce",
+    "look-job", "answer-gate", "answer-stop",
+)  # fmt: skip
+_OBJECTS = ("slurm_node", "pod", "node", "job", "job_id", "target")
+_WORDS = ("message", "reason")
 
 Sort = Literal["act", "kept", "broken", "write", "mirror", "trouble"]
 """`write` changes what a machine does, `mirror` shows one side on the other."""
@@ -76,7 +80,8 @@ class Diary:
 def _written(event: Mapping[str, Any]) -> str:
     target = next((str(event[key]) for key in _OBJECTS if key in event), "")
     came = "" if event["outcome"] == "done" else f" {event['outcome']}: {event.get('why', '')}"
-    reason = f" “{event['reason']}”" if event.get("reason") else ""
+    said = next((event[key] for key in _WORDS if event.get(key)), "")
+    reason = f" “{said}”" if said else ""
     seconds = event["seconds"]
     return f"{seconds * 1000:5.0f} ms  {event['action']} {target}{reason}{came}: {event['because']}"
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from sunk_sync.demo import beats, outages
 from sunk_sync.demo.beats import Beat
 from sunk_sync.demo.stage import Stage
-from sunk_sync.demo.worlds import CPUS, HOSTS
+from sunk_sync.demo.worlds import CPUS, PLAIN_HOSTS
 
 TROUBLES_MAX = 4
 """Hosts in trouble at a time."""
@@ -33,7 +33,7 @@ def told(random: Random) -> Iterator[Beat]:
     open_troubles: dict[str, Trouble] = {}
     kinds = _kinds(random)
     while True:
-        free = [host for host in HOSTS if host not in open_troubles]
+        free = [host for host in PLAIN_HOSTS if host not in open_troubles]
         if len(free) > 1 and random.random() < OUTAGE_CHANCE:
             yield from _outage(*random.sample(free, 2), random=random)
         elif len(open_troubles) < random.randint(1, TROUBLES_MAX):
@@ -124,5 +124,5 @@ def submit_job(stage: Stage, random: Random) -> None:
         return
     duration_s = random.uniform(*JOB_S)
     cpus = random.choice((2, 4, CPUS))
-    host, user = random.choice(HOSTS), random.choice(USERS)
+    host, user = random.choice(PLAIN_HOSTS), random.choice(USERS)
     stage.worlds.run_job(host, user=user, cpus=cpus, duration_s=duration_s)

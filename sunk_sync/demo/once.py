@@ -1,16 +1,16 @@
-"""The fixed story of half a minute."""
+"""The fixed story, in two chapters: hosts, then Pods that Slurm schedules."""
 
 from collections.abc import Sequence
 
-from sunk_sync.demo import beats, outages
+from sunk_sync.demo import beats, outages, pod_beats
 from sunk_sync.demo.beats import Beat
 
 DISK, FAN, GPU, KERNEL, SWITCH = (
     "disk replacement", "fan broken", "GPU 3 throws errors", "kernel update", "switch upgrade",
 )  # fmt: skip
-_BLIND = {"cordoned": "n10", "why": KERNEL, "uncordoned": "n9"}
+_BLIND = {"cordoned": "n5", "why": KERNEL, "uncordoned": "n9"}
 
-STORY: Sequence[Beat] = (
+OF_HOSTS: Sequence[Beat] = (
     outages.begin(),
     beats.cordon("n1", DISK),
     beats.uncordon("n1"),
@@ -31,7 +31,30 @@ STORY: Sequence[Beat] = (
     outages.start_slurmctld("n9", SWITCH),
     outages.kill_service(**_BLIND),
     outages.start_service(**_BLIND),
-    beats.uncordon("n10"),
+    beats.uncordon("n5"),
     beats.resume("n8"),
-    outages.end(),
 )
+
+ADA, ALAN = "ada", "alan"
+_RING = ("ring-0", "ring-1", "ring-2")
+
+OF_PODS: Sequence[Beat] = (
+    pod_beats.apply("train"),
+    pod_beats.refuse("eval"),
+    pod_beats.amend("eval"),
+    pod_beats.preempt("eval", ADA),
+    pod_beats.make_way("eval", ADA),
+    pod_beats.cancel("train"),
+    pod_beats.fill(ALAN),
+    pod_beats.compete("low", "high"),
+    pod_beats.overtake("high", "low", user=ADA),
+    pod_beats.succeed("high", "low"),
+    pod_beats.gather(_RING),
+    pod_beats.make_room(_RING, ALAN, "low"),
+    pod_beats.kill_service(_RING, "next"),
+    pod_beats.start_service(_RING, "next"),
+    pod_beats.break_gang(_RING, "next"),
+    pod_beats.delete("next"),
+)
+
+STORY: Sequence[Beat] = (*OF_HOSTS, *OF_PODS, outages.end())

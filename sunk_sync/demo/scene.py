@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from sunk_sync.demo.diary import Diary, Line
-from sunk_sync.demo.stage import annotation, condition
+from sunk_sync.demo.reading import annotation, condition
 from sunk_sync.demo.worlds import HOSTS, Worlds
 from sunk_sync.embedded.kube_kinds import Object
 from sunk_sync.embedded.slurm_node import Node, state_of

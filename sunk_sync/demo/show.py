@@ -20,7 +20,7 @@ from sunk_sync.demo.scene import scene_of
 from sunk_sync.demo.screens import Screen, screen_for
 from sunk_sync.demo.stage import Stage
 from sunk_sync.demo.teller import Pace, Teller
-from sunk_sync.demo.worlds import TOKEN, Worlds
+from sunk_sync.demo.worlds import HOOKS_KEY, TOKEN, Worlds
 
 if TYPE_CHECKING:
     from sunk_sync.demo.syncer import Syncer
@@ -63,6 +63,7 @@ class Show:
     def __init__(self, choice: Choice, folder: Path, *, screen: Screen) -> None:
         self._choice = choice
         self._kubeconfig = folder / "kubeconfig"
+        self._key_file = folder / "hooks-key"
         self._screen = screen
         self._worlds = Worlds()
         self._diary = Diary(time.monotonic)
@@ -75,6 +76,7 @@ class Show:
             stack.push_async_callback(self._worlds.aclose)
             await self._worlds.start()
             self._kubeconfig.write_text(self._worlds.kubeconfig, encoding="utf-8")
+            self._key_file.write_bytes(HOOKS_KEY)
             self._screen.open()
             stack.callback(self._screen.close)
             code = await self._until(stopped)
@@ -137,8 +139,11 @@ class Show:
         """The first picture stands already: what the service needs is loaded meanwhile."""
         module = await asyncio.to_thread(importlib.import_module, "sunk_sync.demo.syncer")
         settings = module.settings_for(
-            kubeconfig=str(self._kubeconfig), slurm_address=self._worlds.slurm_address
+            kubeconfig=str(self._kubeconfig),
+            slurm_address=self._worlds.slurm_address,
+            key_file=str(self._key_file),
         )
+        self._worlds.open_gate(settings.hooks_address)
         syncer: Syncer = module.Syncer(settings)
         self._syncer = syncer
         self._reach = self._commands(settings)

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from sunk_sync.demo.diary import Diary
+from sunk_sync.demo.reading import annotation, condition
+from sunk_sync.demo.users import Users
 from sunk_sync.demo.worlds import HOSTS, Worlds
-from sunk_sync.embedded.kube_kinds import Object
 from sunk_sync.names import DRAIN, DRAINED, NODE_DRAIN_CONDITION, REASON_PREFIX
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ class Stage(Struct, frozen=True):
     worlds: Worlds
     syncer: "Syncer"
     diary: Diary
+
+    @property
+    def users(self) -> Users:
+        """Those who bring Pods and jobs."""
+        return Users(self.worlds)
 
     def listen(self) -> None:
         """Write down what the service says; raises what it died of."""
@@ -54,18 +60,7 @@ class Stage(Struct, frozen=True):
         return annotation(self.worlds.pod(host), DRAINED) == "true"
 
     def is_at_rest(self, quiet_s: float = 1.0) -> bool:
-        """Nothing is drained, both sides say so, and the service has nothing to write."""
+        """Nothing is drained, both sides say so, no Pod is left, and nothing is to be written."""
         free = all(self.is_free(host) and self.shows_no_drain(host) for host in HOSTS)
-        return free and self.syncer.ready and self.diary.quiet_s > quiet_s
-
-
-def annotation(an_object: Object, name: str) -> str:
-    """Its value; empty where it is not there."""
-    metadata = an_object.get("metadata", {})
-    return str(metadata.get("annotations", {}).get(name, ""))
-
-
-def condition(an_object: Object, name: str) -> str:
-    """Its status; empty where it is not there."""
-    listed = an_object.get("status", {}).get("conditions", ())
-    return next((str(one["status"]) for one in listed if one["type"] == name), "")
+        quiet = self.syncer.ready and self.diary.quiet_s > quiet_s
+        return free and quiet and self.users.has_room()

@@ -109,8 +109,9 @@ class Syncer:
         return await self._service.run()
 
 
-def settings_for(*, kubeconfig: str, slurm_address: str) -> Settings:
+def settings_for(*, kubeconfig: str, slurm_address: str, key_file: str) -> Settings:
     """As by flags: everything as it is but addresses, and shorter graces for a short story."""
+    hooks = f"{LOCAL}:{_free_port()}"
     flags: Mapping[str, str] = {
         "cluster-name": CLUSTER,
         "kubeconfig": kubeconfig,
@@ -121,7 +122,9 @@ def settings_for(*, kubeconfig: str, slurm_address: str) -> Settings:
         "node-not-ready-grace": "1s",
         "metrics-bind-address": f"{LOCAL}:{_free_port()}",
         "health-probe-bind-address": f"{LOCAL}:{_free_port()}",
-        "hooks-api-bind-address": f"{LOCAL}:{_free_port()}",
+        "hooks-api-bind-address": hooks,
+        "hooks-url": f"http://{hooks}",
+        "hooks-key-file": key_file,
     }
     return load(flags, {}, NAMESPACE)
 

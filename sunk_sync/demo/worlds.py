@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from sunk_sync.demo.callers import Callers
 from sunk_sync.embedded.kube_api import KubeApi
 from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
 from sunk_sync.embedded.kube_kinds import Object
@@ -15,30 +16,39 @@ from sunk_sync.embedded.kubernetes import Kubernetes
 from sunk_sync.embedded.slurm import SlurmWorld
 from sunk_sync.embedded.slurm_http import SlurmServer
 from sunk_sync.embedded.slurm_job import JobRequest
-from sunk_sync.embedded.slurm_memory import Partition, Setup
+from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
 from sunk_sync.embedded.slurm_node import Node, NodeSpec
 from sunk_sync.embedded.slurm_rest import SlurmRest
 from sunk_sync.embedded.slurm_tokens import Tokens
 from sunk_sync.names import CORDON_REASON, PENDING_DELETION
 
 HOSTS = tuple(f"n{number}" for number in range(1, 13))
+PLAIN_HOSTS, WORK_HOSTS = HOSTS[:9], HOSTS[9:]
+"""What breaks are the former; Pods are scheduled to the latter."""
+MAIN, GPU, URGENT = "main", "gpu", "urgent"
+"""Partitions: jobs of the last push out those of the one before it."""
 NAMESPACE = "slurm"
 """Of the slurmd Pods."""
 CLUSTER = "demo"
 SCHEDULER = f"{NAMESPACE}-{CLUSTER}"
 """As the service is named by default there."""
 TOKEN = "demo"
+HOOKS_KEY = b"a demo without secrets"
+SCRIPT_MARK = "Placeholder of sunk-sync"
+"""Stands in the script of every placeholder."""
 CPUS = 16
 POD_ENDS_S = 0.5
-WORKLOADS = {"notebook-0": "n2", "inference-0": "n5"}
+SCHEDULES_EVERY_S = 0.25
+"""As slurmctld with batch_sched_delay=0, about."""
 
 
 class Worlds:
-    """Twelve machines: a Node, a slurmd Pod and a Slurm node each; some jobs, two other Pods."""
+    """Twelve machines: a Node, a slurmd Pod and a Slurm node each; some jobs."""
 
     def __init__(self) -> None:
+        self._callers: Callers | None = None
         self.kube = Kubernetes(epoch=datetime.now(UTC))
-        self.slurm = SlurmWorld(_setup())
+        self.slurm = SlurmWorld(_setup(), wake=self._wake_callers)
         tokens = Tokens()
         tokens.add(TOKEN)
         self._kube_server = KubeServer(KubeApi(self.kube))
@@ -49,9 +59,7 @@ class Worlds:
         for host in HOSTS:
             self.kube.add_node(host, cpus=CPUS)
             self._add_pod(host)
-        for name, host in WORKLOADS.items():
-            self.kube.add_pod(name, node=host, spec={"schedulerName": SCHEDULER})
-        for number, host in enumerate(HOSTS[1:10:2]):
+        for number, host in enumerate(PLAIN_HOSTS[1::2]):
             self.run_job(host, user=f"user{number}", cpus=CPUS if number % 2 else 4)
 
     async def start(self) -> None:
@@ -59,8 +67,14 @@ class Worlds:
         self.kubeconfig = kubeconfig(await self._kube_server.start())
         self.slurm_address = await self._slurm_server.start()
 
+    def open_gate(self, url: str) -> None:
+        """From now on programs of Slurm run that call at this hooks door."""
+        self._callers = Callers(self._slurm_server, url=url, key=HOOKS_KEY)
+
     async def aclose(self) -> None:
         """No socket stays open."""
+        if self._callers is not None:
+            await self._callers.aclose()
         await self._kube_server.aclose()
         await self._slurm_server.aclose()
 
@@ -82,44 +96,44 @@ class Worlds:
 
     def cordon(self, host: str, why: str) -> None:
         """As `kubectl cordon`, and a word why."""
-        with self._kubernetes() as kube:
+        with self.kubernetes() as kube:
             kube.annotate(host, {CORDON_REASON: why})
             kube.cordon(host)
 
     def uncordon(self, host: str) -> None:
         """As `kubectl uncordon`."""
-        with self._kubernetes() as kube:
+        with self.kubernetes() as kube:
             kube.cordon(host, on=False)
             kube.annotate(host, {CORDON_REASON: None})
 
     def ask_to_retire(self, host: str, why: str) -> None:
         """Its slurmd Pod is to be deleted once that harms nobody."""
-        with self._kubernetes() as kube:
+        with self.kubernetes() as kube:
             kube.annotate(pod_of(host), {PENDING_DELETION: why}, namespace=NAMESPACE)
 
     def delete_pod(self, host: str) -> None:
         """As `kubectl delete pod`."""
-        with self._kubernetes() as kube:
+        with self.kubernetes() as kube:
             kube.delete_pod(pod_of(host), namespace=NAMESPACE)
 
     def renew_pod(self, host: str) -> None:
         """The slurmd Pod comes anew, unless there is one."""
-        with self._kubernetes():
+        with self.kubernetes():
             self._add_pod(host)
 
     def set_ready(self, host: str, *, ready: bool) -> None:
         """What the kubelet says of the Node."""
-        with self._kubernetes() as kube:
+        with self.kubernetes() as kube:
             kube.set_node_ready(host, ready=ready)
 
     def remove_node(self, host: str) -> None:
         """As `kubectl delete node`."""
-        with self._kubernetes() as kube:
+        with self.kubernetes() as kube:
             kube.remove_node(host)
 
     def add_node(self, host: str) -> None:
         """The machine joins again."""
-        with self._kubernetes() as kube:
+        with self.kubernetes() as kube:
             kube.add_node(host, cpus=CPUS)
 
     # What administrators and users of Slurm do
@@ -156,15 +170,26 @@ class Worlds:
         """It is back, and lost nothing."""
         self.slurm.start_controller(now_s=self._slurm_server.now_s)
 
-    # Inside
+    # Both worlds, for those who do more
+
+    @property
+    def slurm_now_s(self) -> float:
+        """The second of Slurm's world."""
+        return self._slurm_server.now_s
 
     @contextmanager
-    def _kubernetes(self) -> Iterator[Kubernetes]:
+    def kubernetes(self) -> Iterator[Kubernetes]:
         """The world, now. What the API server refuses, as somebody else was faster, is left."""
         self.kube.advance(self._kube_server.now_s)
         with suppress(RefusalError):
             yield self.kube
         self._kube_server.stir()
+
+    # Inside
+
+    def _wake_callers(self) -> None:
+        if self._callers is not None:
+            self._callers.wake()
 
     def _add_pod(self, host: str) -> None:
         metadata: dict[str, Any] = {
@@ -183,6 +208,16 @@ def pod_of(host: str) -> str:
 def _setup() -> Setup:
     return Setup(
         nodes=[NodeSpec(name=host, cpus=CPUS, gres="gpu:4") for host in HOSTS],
-        partitions=[Partition(name="main", default=True)],
+        partitions=[
+            Partition(name=MAIN, default=True, nodes=PLAIN_HOSTS),
+            Partition(name=GPU, nodes=WORK_HOSTS, preempt_mode="CANCEL"),
+            Partition(name=URGENT, nodes=WORK_HOSTS, tier=2),
+        ],
+        knobs=Knobs(
+            schedule_every_s=SCHEDULES_EVERY_S,
+            prolog_slurmctld=True,
+            epilog_slurmctld=True,
+            acted_script=SCRIPT_MARK,
+        ),
         epoch_s=time.time(),
     )
