@@ -14,7 +14,9 @@ from sunk_sync.demo.view import picture
 from sunk_sync.demo.worlds import HOSTS, Worlds
 
 KUBECTL = "kubectl --kubeconfig /tmp/" + "long/" * 20 + "kubeconfig get nodes"
-ROW = Row("n1", "cordoned", "Ready", "drained", "2", "k8s: node cordoned", "drained: " * 20, "ours")
+ROW = Row(
+    "n1", "cordoned", "Ready", "drained", "5 train", "k8s: node cordoned", "drained: " * 20, "ours"
+)
 SCENE = Scene(
     age_s=12.0,
     now="An operator cordons Node n1",
@@ -22,6 +24,7 @@ SCENE = Scene(
     writes=34,
     broken=0,
     rows=[replace(ROW, host=host) for host in HOSTS],
+    waiting=["low (job 13: Priority)", "ring-0 and 2 more (job 14: Resources)"],
     lines=[
         Line(1.0, "act", "An operator cordons Node n1"),
         Line(1.1, "write", "3 ms drain n1 " + "because " * 40),
@@ -55,23 +58,29 @@ def test_on_80_by_24_everything_has_its_place() -> None:
     """All hosts, what happens, what came of it, the drain itself, and the commands in full."""
     text = "\n".join(drawn(SCENE, width=80, height=24))
     for host in HOSTS:
-        assert re.search(rf"^{host} +cordoned +Ready +drained +2 +k8s: node co", text, re.M)
+        assert re.search(rf"^{host} +cordoned +Ready +drained +5 train +k8s: nod", text, re.M)
     assert "▶ An operator cordons Node n1" in text
     assert "✓ 20 ms Slurm drains n1" in text
     assert "→ 3 ms drain n1" in text
+    assert "Pods that wait: low (job 13: Priority) · ring-0 and 2 more (job 14: Resources)" in text
     assert KUBECTL in text.replace("\n", "")
 
 
 def test_drains_are_not_crowded_out_by_what_mirrors_them() -> None:
     """Of three lines two are left for them."""
-    lines = drawn(SCENE, width=120, height=19 + 3)
-    assert [line[:16] for line in lines[16:18]] == ["→ 3 ms drain n1 ", "→ 4 ms set-metad"]
+    lines = drawn(SCENE, width=120, height=20 + 3)
+    assert [line[:16] for line in lines[17:19]] == ["→ 3 ms drain n1 ", "→ 4 ms set-metad"]
 
 
 def test_a_low_terminal_keeps_what_matters_most() -> None:
     """The head, then as many hosts as there is room for; no commands."""
     lines = drawn(SCENE, width=80, height=10)
     assert [line.split()[0] for line in lines[4:]] == ["n1", "n2", "n3", "n4", "n5", "n6"]
+
+
+def test_that_no_pod_waits_is_said_too() -> None:
+    """The picture does not jump."""
+    assert "Pods that wait: none" in drawn(replace(SCENE, waiting=[]), width=80, height=24)
 
 
 async def test_a_scene_speaks_of_every_host_before_the_service_is_there() -> None:

@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from sunk_sync.demo.diary import Diary, Line
 from sunk_sync.demo.reading import annotation, condition
+from sunk_sync.demo.tenants import on_host, pods_on, waiting
+from sunk_sync.demo.users import Users
 from sunk_sync.demo.worlds import HOSTS, Worlds
 from sunk_sync.embedded.kube_kinds import Object
 from sunk_sync.embedded.slurm_node import Node, state_of
@@ -28,6 +30,7 @@ class Row(Struct, frozen=True):
     slurm: str
     """As sinfo spells it."""
     jobs: str
+    """Number and Pod, or number and user, of each job."""
     reason: str
     because: str
     mood: Mood
@@ -43,6 +46,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     writes: int
     broken: int
     rows: Sequence[Row]
+    waiting: Sequence[str]
+    """Pods that Slurm has not placed yet, and why."""
     lines: Sequence[Line]
     told: int
     """Lines ever told; `lines` holds the last of them."""
@@ -60,7 +65,8 @@ def scene_of(
         service=_service(syncer),
         writes=diary.writes,
         broken=len(diary.broken),
-        rows=[row_of(worlds, host, because=_because(syncer, host)) for host in HOSTS],
+        rows=[row_of(worlds, host, because=_because(worlds, syncer, host)) for host in HOSTS],
+        waiting=waiting(Users(worlds)),
         lines=list(diary.lines)[-LINES_MAX:],
         told=diary.count,
         reach=reach,
@@ -75,7 +81,7 @@ def row_of(worlds: Worlds, host: str, *, because: str) -> Row:
         node=_node(node),
         pod=_pod(worlds.pod(host)),
         slurm=_spelled(slurm_node),
-        jobs=str(slurm_node.running or "-"),
+        jobs=on_host(Users(worlds), host),
         reason=slurm_node.reason,
         because=because,
         mood=_mood(slurm_node, there=condition(node, "Ready") == "True"),
@@ -92,10 +98,11 @@ def _service(syncer: "Syncer | None") -> str:
     return "service ready" if syncer.reads_slurm else "service ready, slurm: degraded"
 
 
-def _because(syncer: "Syncer | None", host: str) -> str:
+def _because(worlds: Worlds, syncer: "Syncer | None", host: str) -> str:
     if syncer is None or not syncer.alive:
         return "…"
-    return syncer.sentence(host)
+    pods = pods_on(Users(worlds), host)
+    return syncer.sentence(host, *(pod["metadata"]["uid"] for pod in pods))
 
 
 def _node(node: Object) -> str:

@@ -11,8 +11,11 @@ from typing import Any
 import msgspec
 
 from sunk_sync.configure import load
+from sunk_sync.decide import NOTHING
 from sunk_sync.demo.worlds import CLUSTER, NAMESPACE, TOKEN
+from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.logs import Logs
+from sunk_sync.reconciler import Reconciler
 from sunk_sync.service import Service
 from sunk_sync.settings import Settings
 
@@ -68,14 +71,25 @@ class Syncer:
     @property
     def reads_slurm(self) -> bool:
         """The picture of Slurm is whole and fresh."""
-        reconciler = self._service.health.reconciler if self._service and self.alive else None
+        reconciler = self._reconciler
         return reconciler is not None and reconciler.graph.slurm_nodes.live
 
-    def sentence(self, host: str) -> str:
-        """What was decided for this host, and why."""
-        reconciler = self._service.health.reconciler if self._service and self.alive else None
-        standing = reconciler.standing.get(("host", host)) if reconciler else None
+    def sentence(self, host: str, *uids: str) -> str:
+        """What was decided for this host, and why; with nothing to do there, for these Pods."""
+        told = self._because(host_key(host))
+        if told != NOTHING.because:
+            return told
+        known = self._reconciler.graph.works.works.key_of_uid if self._reconciler else {}
+        of_pods = [self._because(work_key(known[uid])) for uid in uids if uid in known]
+        return next(filter(None, of_pods), told)
+
+    def _because(self, key: Key) -> str:
+        standing = self._reconciler.standing.get(key) if self._reconciler else None
         return standing.verdict.because if standing else ""
+
+    @property
+    def _reconciler(self) -> Reconciler | None:
+        return self._service.health.reconciler if self._service and self.alive else None
 
     def start(self) -> None:
         """A new process, so to speak: it knows nothing but its settings."""

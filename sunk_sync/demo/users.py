@@ -6,7 +6,7 @@ from sunk_sync.demo.reading import annotation, whole_condition
 from sunk_sync.demo.worlds import CPUS, GPU, SCHEDULER, WORK_HOSTS, Worlds
 from sunk_sync.embedded.kube_kinds import EVENTS, Object
 from sunk_sync.embedded.kubelet import END_DELAY
-from sunk_sync.embedded.slurm_job import ALIVE, Job, JobRequest
+from sunk_sync.embedded.slurm_job import ALIVE, ON_NODES, Job, JobRequest
 from sunk_sync.names import (
     DISRUPTION_CONDITION,
     JOB_ID,
@@ -111,6 +111,17 @@ class Users:
         begin = f"{_OURS}{TEAM}/{name}/"
         return [job for job in self._live() if job.request.name.startswith(begin)]
 
+    def jobs_on(self, host: str) -> Sequence[Job]:
+        """Those that hold something there, also while they end."""
+        every = self._worlds.slurm.jobs.values()
+        there = [job for job in every if host in job.nodes]
+        return [job for job in there if job.state in ON_NODES or job.lingers]
+
+    def job_of(self, pod: Object) -> Job | None:
+        """The job whose identity names it, as it stands in the job's admin_comment."""
+        uid = pod["metadata"]["uid"]
+        return next((job for job in self._live() if uid in job.request.admin_comment), None)
+
     def place(self, name: str) -> str:
         """Where it is bound; empty: nowhere."""
         return str(self.pod(name).get("spec", {}).get("nodeName", ""))
@@ -146,7 +157,7 @@ class Users:
 
     def has_room(self) -> bool:
         """No Pod is left, and no job."""
-        living = any(_place(pod) in WORK_HOSTS for pod in self.pods())
+        living = any(place_of(pod) in WORK_HOSTS for pod in self.pods())
         return not living and len(self.free_hosts()) == len(WORK_HOSTS)
 
     def heard(self, name: str, reason: str) -> bool:
@@ -163,7 +174,7 @@ class Users:
 
     def is_crowded(self) -> bool:
         """A job works on a machine where somebody else's Pod still lives."""
-        living = {_place(pod): annotation(pod, JOB_ID) for pod in self.pods() if _lives(pod)}
+        living = {place_of(pod): annotation(pod, JOB_ID) for pod in self.pods() if _lives(pod)}
         return any(
             runs(job) and host in living and living[host] != str(job.job_id)
             for job in self._live()
@@ -189,9 +200,10 @@ def _annotations(settings: Mapping[str, str]) -> dict[str, str]:
     return {PREFIX + name.replace("_", "-"): value for name, value in settings.items()}
 
 
-def _place(pod: Object) -> str:
+def place_of(pod: Object) -> str:
+    """Name of its Node; empty: none."""
     return str(pod["spec"].get("nodeName", ""))
 
 
 def _lives(pod: Object) -> bool:
-    return bool(_place(pod)) and pod["status"].get("phase") in ("Pending", "Running")
+    return bool(place_of(pod)) and pod["status"].get("phase") in ("Pending", "Running")

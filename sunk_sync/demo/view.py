@@ -13,6 +13,8 @@ from sunk_sync.demo.scene import Mood, Row, Scene
 HEAD = 3
 """Lines above the table: how it is, what happens, what came of it."""
 LINES_MIN = 2
+JOBS = 10
+"""Least width of the column of jobs."""
 STYLES: dict[Mood, str] = {"well": "", "ours": "yellow", "theirs": "magenta", "away": "red"}
 _LOOKS: dict[Sort, tuple[str, str]] = {
     "act": ("▶", "bold"),
@@ -27,9 +29,11 @@ MARKS = {sort: look[0] for sort, look in _LOOKS.items()}
 
 
 def picture(scene: Scene, *, width: int, height: int) -> RenderableType:
-    """Head, then hosts; below them, as far as there is room, the last writes and the commands."""
+    """Head, then hosts; below them, as far as there is room, Pods that wait, writes, commands."""
     table_height = max(0, min(len(scene.rows) + 1, height - HEAD))
     left = height - HEAD - table_height
+    waiting = [_waiting(scene.waiting)] if left > 0 else []
+    left -= len(waiting)
     reach = _reach(scene.reach, width=width)
     if left < len(reach) + LINES_MIN:
         reach = ()
@@ -37,6 +41,7 @@ def picture(scene: Scene, *, width: int, height: int) -> RenderableType:
     parts.extend(_head(scene)[: max(height, 1)])
     if table_height > 1:
         parts.append(_table(islice(scene.rows, table_height - 1)))
+    parts.extend(waiting)
     parts.extend(_last(scene.lines, left - len(reach)))
     return Group(*parts, *reach)
 
@@ -53,10 +58,15 @@ def _head(scene: Scene) -> Sequence[Text]:
     )
 
 
+def _waiting(pods: Sequence[str]) -> Text:
+    return _line(f"Pods that wait: {' · '.join(pods) or 'none'}", "cyan" if pods else "dim")
+
+
 def _table(rows: "islice[Row]") -> Table:
     table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
-    for title, width in (("host", 4), ("node", 8), ("pod", 6), ("slurm", 9), ("job", 3)):
+    for title, width in (("host", 4), ("node", 8), ("pod", 6), ("slurm", 9)):
         table.add_column(title, width=width, no_wrap=True)
+    table.add_column("job of", min_width=JOBS, ratio=3, no_wrap=True, overflow="ellipsis")
     table.add_column("reason in Slurm", ratio=4, no_wrap=True, overflow="ellipsis")
     table.add_column("decision, and why", ratio=7, no_wrap=True, overflow="ellipsis")
     for row in rows:

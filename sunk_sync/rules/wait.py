@@ -61,7 +61,15 @@ def wait(work: Work, configuration: Configuration, now: float) -> Ruling:
         wants += _said(pod, word)
         wants += _annotated(work, pod, told=_stands(pod, word))
     wants += _warnings(work, pods, configuration)
-    return Ruling((*wants, *_surplus(work).wants))
+    return Ruling((*wants, *_surplus(work).wants), _because(work))
+
+
+def _because(work: Work) -> str:
+    """Of a job in the queue; for what else a Pod waits other rules say."""
+    job = work.job
+    if job is None or not is_waiting(job):
+        return ""
+    return f"job {job.job_id} waits in Slurm ({job.reason or 'None'})"
 
 
 def _ripe_s(work: Work) -> float:

@@ -72,6 +72,14 @@ def test_P1_a_pod_that_is_placed_within_a_second_costs_the_binding_alone() -> No
     assert notes(world, after) == [{JOB_ID: "7"}]
 
 
+def test_P26_the_log_line_of_that_word_has_its_cause() -> None:
+    """The job that waits, and Slurm's reason as Slurm spells it."""
+    one = pod()
+    world = core(one, job(one, reason="Resources"))
+    world.wait(1)
+    assert world.work_verdict(one).because == "job 7 waits in Slurm (Resources)"
+
+
 def test_P1_slurm_may_take_a_moment_to_say_why_a_job_waits() -> None:
     """The next word comes a minute later."""
     one = pod()
