@@ -281,9 +281,13 @@ class Outbox:
 
 def _paced_s(slot: Slot, action: Action) -> float:
     """A second after the last write of conditions or metadata to this object (M1), a minute after
-    the last word of why it waits (P26); another reason comes sooner.
+    the last word of why it waits (P26); another reason comes sooner, and so does the first word
+    to a Pod whose name another had.
     """
     if isinstance(action, SetScheduled):
-        turned = isinstance(slot.sent, SetScheduled) and slot.sent.reason != action.reason
-        return slot.sent_s + (PACE_S if turned else WAITING_PACE_S)
+        said = slot.sent
+        same = isinstance(said, SetScheduled) and (
+            (said.reference.uid, said.reason) == (action.reference.uid, action.reason)
+        )
+        return slot.sent_s + (WAITING_PACE_S if same else PACE_S)
     return slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0

@@ -605,6 +605,20 @@ def test_P26_why_a_pod_waits_is_told_once_a_minute_but_another_reason_soon(
     assert story(tell).kube.times == [0, after_s]
 
 
+def test_P26_a_pod_made_anew_under_the_same_name_is_told_at_once() -> None:
+    """The minute is that of one Pod; a StatefulSet gives the next one the same name."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(SetScheduled(POD, "Unschedulable", "waits"))
+        await asyncio.sleep(5)
+        bench.wish()
+        again = replace(POD, uid="another")
+        bench.wish(SetScheduled(again, "Unschedulable", "waits"), key=OTHER)
+        await asyncio.sleep(2 * WAITING_PACE_S)
+
+    assert story(tell).kube.times == [0, 5]
+
+
 def test_P26_a_word_that_did_not_arrive_starts_no_minute() -> None:
     """A conflict with another write to the Pod, and then Slurm gives another reason."""
 
