@@ -21,8 +21,8 @@ from sunk_sync.demo.screens import Lines
 from sunk_sync.demo.show import BROKEN, CANNOT, FINE, Choice, Show
 from sunk_sync.demo.stage import Stage
 from sunk_sync.demo.syncer import Syncer, Tail
-from sunk_sync.demo.teller import CROWDED, Pace, Teller
-from sunk_sync.demo.users import TEAM
+from sunk_sync.demo.teller import Pace, Teller
+from sunk_sync.demo.users import CROWDED, TEAM
 from sunk_sync.demo.worlds import HOSTS, Worlds
 from sunk_sync.embedded.slurm_job import Job
 from sunk_sync.hook_tokens import GATE

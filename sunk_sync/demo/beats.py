@@ -1,6 +1,6 @@
 """What can happen, and what then must come about: stories are made of these."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -29,6 +29,13 @@ class Beat(Struct, frozen=True, kw_only=True):
     """It is watched at least so long."""
     passes: bool = False
     """What it promises is over soon by itself."""
+
+
+class Trouble(Struct, frozen=True):
+    """Beats that begin it and beats that cure it."""
+
+    begin: Sequence[Beat]
+    cure: Sequence[Beat]
 
 
 def cordon(host: str, why: str) -> Beat:

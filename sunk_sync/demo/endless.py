@@ -3,45 +3,52 @@
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from msgspec import Struct
-
 from sunk_sync.demo import beats, outages
-from sunk_sync.demo.beats import Beat
+from sunk_sync.demo.beats import Beat, Trouble
 from sunk_sync.demo.stage import Stage
+from sunk_sync.demo.tales import USERS, tales
 from sunk_sync.demo.worlds import CPUS, PLAIN_HOSTS
 
 TROUBLES_MAX = 4
 """Hosts in trouble at a time."""
 OUTAGE_CHANCE = 0.12
+TALE_CHANCE = 0.4
+"""Of Pods: one tale at a time, among the troubles of hosts."""
 WAITING_MAX = 6
 JOB_S = (8.0, 40.0)
 WORK = ("disk replacement", "kernel update", "switch upgrade", "firmware", "cable check")
 FAULTS = ("fan broken", "GPU 3 throws errors", "ECC errors", "link flaps", "too hot")
-USERS = ("ada", "alan", "edsger", "grace")
-
-
-class Trouble(Struct, frozen=True):
-    """Beats that begin it and beats that cure it."""
-
-    begin: Sequence[Beat]
-    cure: Sequence[Beat]
 
 
 def told(random: Random) -> Iterator[Beat]:
-    """Beats without end; a host is in one trouble at a time."""
+    """Beats without end: now of Pods, now of hosts."""
     yield outages.begin()
+    of_pods, of_hosts = _of_pods(random), _of_hosts(random)
+    while True:
+        yield from next(of_pods if random.random() < TALE_CHANCE else of_hosts)
+
+
+def _of_pods(random: Random) -> Iterator[Sequence[Beat]]:
+    """Something happens between the beginning of a tale and its end."""
+    for tale in tales(random):
+        yield tale.begin
+        yield tale.cure
+
+
+def _of_hosts(random: Random) -> Iterator[Sequence[Beat]]:
+    """A host is in one trouble at a time."""
     open_troubles: dict[str, Trouble] = {}
     kinds = _kinds(random)
     while True:
         free = [host for host in PLAIN_HOSTS if host not in open_troubles]
         if len(free) > 1 and random.random() < OUTAGE_CHANCE:
-            yield from _outage(*random.sample(free, 2), random=random)
+            yield _outage(*random.sample(free, 2), random=random)
         elif len(open_troubles) < random.randint(1, TROUBLES_MAX):
             host = random.choice(free)
             open_troubles[host] = trouble = next(kinds)(host, random)
-            yield from trouble.begin
+            yield trouble.begin
         else:
-            yield from open_troubles.pop(random.choice(list(open_troubles))).cure
+            yield open_troubles.pop(random.choice(list(open_troubles))).cure
 
 
 def _kinds(random: Random) -> Iterator[Callable[[str, Random], Trouble]]:
@@ -50,18 +57,14 @@ def _kinds(random: Random) -> Iterator[Callable[[str, Random], Trouble]]:
         yield from random.sample(TROUBLES, len(TROUBLES))
 
 
-def _outage(first: str, second: str, *, random: Random) -> Iterator[Beat]:
+def _outage(first: str, second: str, *, random: Random) -> Sequence[Beat]:
     why = random.choice(WORK)
     if random.random() < 0.5:
-        yield outages.stop_slurmctld(first, why)
-        yield outages.start_slurmctld(first, why)
-        yield beats.uncordon(first)
-        return
+        away = [outages.stop_slurmctld(first, why), outages.start_slurmctld(first, why)]
+        return [*away, beats.uncordon(first)]
     blind = {"cordoned": first, "why": why, "uncordoned": second}
-    yield beats.cordon(second, why)
-    yield outages.kill_service(**blind)
-    yield outages.start_service(**blind)
-    yield beats.uncordon(first)
+    killed = [outages.kill_service(**blind), outages.start_service(**blind)]
+    return [beats.cordon(second, why), *killed, beats.uncordon(first)]
 
 
 def _cordoned(host: str, random: Random) -> Trouble:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sunk_sync.demo import beats, outages, pod_beats
 from sunk_sync.demo.beats import Beat
+from sunk_sync.demo.tales import RING, USERS
 
 DISK, FAN, GPU, KERNEL, SWITCH = (
     "disk replacement", "fan broken", "GPU 3 throws errors", "kernel update", "switch upgrade",
@@ -35,8 +36,7 @@ OF_HOSTS: Sequence[Beat] = (
     beats.resume("n8"),
 )
 
-ADA, ALAN = "ada", "alan"
-_RING = ("ring-0", "ring-1", "ring-2")
+ADA, ALAN, *_ = USERS
 
 OF_PODS: Sequence[Beat] = (
     pod_beats.apply("train"),
@@ -49,11 +49,11 @@ OF_PODS: Sequence[Beat] = (
     pod_beats.compete("low", "high"),
     pod_beats.overtake("high", "low", user=ADA),
     pod_beats.succeed("high", "low"),
-    pod_beats.gather(_RING),
-    pod_beats.make_room(_RING, ALAN, "low"),
-    pod_beats.kill_service(_RING, "next"),
-    pod_beats.start_service(_RING, "next"),
-    pod_beats.break_gang(_RING, "next"),
+    pod_beats.gather(RING),
+    pod_beats.make_room(RING, "low", user=ALAN),
+    pod_beats.kill_service(RING, "next"),
+    pod_beats.start_service(RING, "next"),
+    pod_beats.break_gang(RING, "next"),
     pod_beats.delete("next"),
 )
 

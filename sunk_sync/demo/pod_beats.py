@@ -163,15 +163,16 @@ def _waits_whole(on: Stage, names: Sequence[str]) -> bool:
     return all_wait and len(on.users.placeholders(names[0])) == 1
 
 
-def make_room(names: Sequence[str], user: str, *leaving: str) -> Beat:
+def make_room(names: Sequence[str], pod: str, *, user: str = "") -> Beat:
     """G1."""
 
     def act(on: Stage) -> None:
-        on.users.delete(*leaving)
+        on.users.delete(pod)
         on.users.cancel_jobs(user)
 
+    jobs = f", and the jobs of {user} theirs" if user else ""
     return Beat(
-        said=f"Pod {', '.join(leaving)} and the jobs of {user} leave their machines",
+        said=f"Pod {pod} leaves its machine{jobs}",
         act=act,
         promise="all of the gang are bound, each to a machine of the one job",
         kept=lambda on: on.users.is_bound(*names),
@@ -210,29 +211,24 @@ def start_service(names: Sequence[str], newcomer: str) -> Beat:
     )
 
 
-def break_gang(names: Sequence[str], newcomer: str) -> Beat:
-    """G3."""
+def break_gang(names: Sequence[str], newcomer: str = "") -> Beat:
+    """G3; somebody may wait for the machines."""
+    then = f"then {newcomer} is bound" if newcomer else "and their job ends after them"
     return Beat(
         said=f"The user deletes {names[1]} of the gang",
         act=lambda on: on.users.delete(names[1]),
-        promise=f"half a gang is none: the others end too, then {newcomer} is bound",
-        kept=lambda on: on.users.is_gone(*names) and on.users.is_bound(newcomer),
+        promise=f"half a gang is none: the others end too, {then}",
+        kept=lambda on: on.users.is_gone(*names) and (not newcomer or on.users.is_bound(newcomer)),
         within_s=ENDED_S,
     )
 
 
-def leave(names: Sequence[str], *users: str) -> Beat:
-    """What is left of a tale goes."""
-
-    def act(on: Stage) -> None:
-        on.users.delete(*names)
-        for user in users:
-            on.users.cancel_jobs(user)
-
+def clear() -> Beat:
+    """Whoever is left goes, also what somebody brought by kubectl."""
     return Beat(
-        said=f"The machines of partition {GPU} are to be free again",
-        act=act,
+        said=f"The machines of partition {GPU} are needed: everybody leaves",
+        act=lambda on: on.users.leave(),
         promise="no Pod and no job is left on them",
-        kept=lambda on: on.users.is_gone(*names) and on.users.has_room(),
+        kept=lambda on: on.users.has_room(),
         within_s=ENDED_S,
     )

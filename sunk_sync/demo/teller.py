@@ -9,8 +9,6 @@ from msgspec import Struct
 from sunk_sync.demo.beats import Beat, Claim
 from sunk_sync.demo.stage import Stage
 
-CROWDED = "a job worked on a machine where the Pod of another still lived"
-
 
 class Pace(Struct, frozen=True, kw_only=True):
     """How fast a story is told."""
@@ -52,14 +50,14 @@ class Teller:
         return True
 
     def _broken(self, what: str) -> bool:
-        """Nothing else matters where two hold one machine, at whatever moment."""
-        self._stage.diary.tell("broken", CROWDED if self._stage.users.is_crowded() else what)
+        """What must not be at any moment counts more."""
+        self._stage.diary.tell("broken", self._stage.users.wrong() or what)
         return False
 
     async def _becomes(self, claim: Claim, *, within_s: float) -> bool:
         end_s = self._clock() + within_s
         while not self._holds(claim):
-            if self._clock() > end_s or self._stage.users.is_crowded():
+            if self._clock() > end_s or self._stage.users.wrong():
                 return False
             await asyncio.sleep(self._pace.look_s)
         return True
@@ -68,7 +66,7 @@ class Teller:
         end_s = self._clock() + for_s
         while self._clock() < end_s:
             await asyncio.sleep(self._pace.look_s)
-            if not self._holds(claim) or self._stage.users.is_crowded():
+            if not self._holds(claim) or self._stage.users.wrong():
                 return False
         return True
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from sunk_sync.demo.reading import annotation, whole_condition
-from sunk_sync.demo.worlds import CPUS, GPU, SCHEDULER, WORK_HOSTS, Worlds
+from sunk_sync.demo.worlds import CPUS, GPU, MAIN, SCHEDULER, WORK_HOSTS, Worlds
 from sunk_sync.embedded.kube_kinds import EVENTS, Object
 from sunk_sync.embedded.kubelet import END_DELAY
 from sunk_sync.embedded.slurm_job import ALIVE, ON_NODES, Job, JobRequest
@@ -21,6 +21,9 @@ ENDS_S = 1.0
 """So long a Pod takes to end."""
 _OURS = "k8s/"
 """Names of placeholder jobs begin so."""
+
+CROWDED = "a job works on a machine where the Pod of another still lives"
+BEREFT = "a job ended before its Pod, which a user deleted"
 
 
 class Users:
@@ -69,6 +72,12 @@ class Users:
             with self._worlds.kubernetes() as kube:
                 kube.delete_pod(name, namespace=TEAM)
 
+    def leave(self) -> None:
+        """All Pods of the team go, and all jobs of users here."""
+        self.delete(*(pod["metadata"]["name"] for pod in list(self.pods())))
+        for job in self._theirs():
+            self._cancel(job)
+
     def submit(self, user: str, *hosts: str, partition: str = GPU) -> None:
         """As `sbatch --exclusive -w HOST`, one for each; they run until they are cancelled."""
         for host in hosts:
@@ -103,8 +112,11 @@ class Users:
         return (pod for pod in every if pod["spec"].get("schedulerName") == SCHEDULER)
 
     def jobs_of(self, user: str) -> Sequence[Job]:
-        """Those that have not ended."""
-        return [job for job in self._live() if job.request.user == user and not is_ours(job)]
+        """Those on machines of Pods, that have not ended."""
+        return [job for job in self._theirs() if job.request.user == user]
+
+    def _theirs(self) -> Sequence[Job]:
+        return [job for job in self._live() if job.partition != MAIN and not is_ours(job)]
 
     def placeholders(self, name: str) -> Sequence[Job]:
         """Jobs that stand for this Pod, or for the gang whose first member it is."""
@@ -172,15 +184,18 @@ class Users:
         """Its condition DisruptionTarget says why it is to end; also once it is ending."""
         return whole_condition(self.pod(name), DISRUPTION_CONDITION).get("reason") == reason
 
-    def is_crowded(self) -> bool:
-        """A job works on a machine where somebody else's Pod still lives."""
-        living = {place_of(pod): annotation(pod, JOB_ID) for pod in self.pods() if _lives(pod)}
-        return any(
-            runs(job) and host in living and living[host] != str(job.job_id)
-            for job in self._live()
-            for host in job.nodes
-            if host in WORK_HOSTS
-        )
+    def wrong(self) -> str:
+        """What must not be at any moment; empty: nothing of it is."""
+        living = {place_of(pod): pod for pod in self.pods() if _lives(pod)}
+        jobs = list(self._live())
+        for job in jobs:
+            for host in job.nodes:
+                if runs(job) and host in living and not _is_of(living[host], job):
+                    return CROWDED
+        for pod in living.values():
+            if _is_deleted_by_users(pod) and not any(_is_of(pod, job) for job in jobs):
+                return BEREFT
+        return ""
 
     def _live(self) -> Iterator[Job]:
         return (job for job in self._worlds.slurm.jobs.values() if job.state in ALIVE)
@@ -203,6 +218,15 @@ def _annotations(settings: Mapping[str, str]) -> dict[str, str]:
 def place_of(pod: Object) -> str:
     """Name of its Node; empty: none."""
     return str(pod["spec"].get("nodeName", ""))
+
+
+def _is_of(pod: Object, job: Job) -> bool:
+    return annotation(pod, JOB_ID) == str(job.job_id)
+
+
+def _is_deleted_by_users(pod: Object) -> bool:
+    told = whole_condition(pod, DISRUPTION_CONDITION)
+    return "deletionTimestamp" in pod["metadata"] and not told
 
 
 def _lives(pod: Object) -> bool:

@@ -75,6 +75,7 @@ class Worlds:
         """No socket stays open."""
         if self._callers is not None:
             await self._callers.aclose()
+            self._callers = None
         await self._kube_server.aclose()
         await self._slurm_server.aclose()
 
