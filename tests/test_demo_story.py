@@ -21,6 +21,7 @@ from sunk_sync.demo.screens import Lines
 from sunk_sync.demo.show import BROKEN, CANNOT, FINE, Choice, Show
 from sunk_sync.demo.stage import Stage
 from sunk_sync.demo.syncer import Syncer, Tail
+from sunk_sync.demo.tales import TALES
 from sunk_sync.demo.teller import Pace, Teller
 from sunk_sync.demo.users import CROWDED, TEAM
 from sunk_sync.demo.worlds import HOSTS, Worlds
@@ -162,11 +163,13 @@ def test_one_seed_is_one_story() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_everything_that_can_happen_happens_before_long(seed: int) -> None:
-    """Each kind of trouble, both outages."""
+    """Each kind of trouble, each tale of Pods, both outages."""
     said = " ".join(beat.said for beat in islice(told(Random(seed)), 300))
     kinds = ("cordons", "in Slurm", "their own", "to be deleted", "is gone", "NotReady")
     assert len(kinds) == len(TROUBLES)
-    for words in (*kinds, "slurmctld is down", "service is killed"):
+    of_pods = ("deletes Pod", "scancel", "timeout", "partition urgent", "priority", "A gang")
+    assert len(of_pods) == len(TALES)
+    for words in (*kinds, *of_pods, "slurmctld is down", "service is killed"):
         assert words in said
 
 

@@ -64,6 +64,8 @@ async def test_a_pod_is_bound_only_where_its_one_job_runs(worlds: Worlds, users:
     assert not users.is_bound("train")
     bind(worlds, "train", job)
     assert users.is_bound("train")
+    row = row_of(worlds, HOST, because="")
+    assert (row.jobs, row.mood) == (f"{job.job_id} train", "held")
     allocate(worlds, "train")
     assert not users.is_bound("train"), "two jobs"
 

@@ -7,6 +7,8 @@ OUTAGE_S = 1.6
 RECOVERED_S = 20.0
 """slurmrestd lets a question wait for slurmctld, and the poll rests four times as long as an
 answer took."""
+KILLED_S = 4.0
+"""The door of a killed service closes at once but for calls that wait there: two seconds."""
 
 
 def begin() -> Beat:
@@ -66,6 +68,7 @@ def kill_service(*, cordoned: str, why: str, uncordoned: str) -> Beat:
         act=act,
         promise="nothing changes in Slurm",
         kept=lambda on: not on.syncer.alive and on.is_free(cordoned) and not on.is_free(uncordoned),
+        within_s=KILLED_S,
     )
 
 

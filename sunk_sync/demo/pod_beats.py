@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sunk_sync.demo.beats import LISTED_S, POLLED_S, Beat
+from sunk_sync.demo.outages import KILLED_S
 from sunk_sync.demo.stage import Stage
 from sunk_sync.demo.worlds import GPU, URGENT
 
@@ -192,6 +193,7 @@ def kill_service(names: Sequence[str], newcomer: str) -> Beat:
         act=act,
         promise="nothing changes: the Pods run on, and their job",
         kept=lambda on: _stands_still(on, names, newcomer),
+        within_s=KILLED_S,
     )
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sunk_sync.demo.syncer import Syncer
 
 LINES_MAX = 100
-Mood = Literal["well", "ours", "theirs", "away"]
+Mood = Literal["well", "held", "ours", "theirs", "away"]
+"""Held: a Pod is there that Slurm placed."""
 
 
 class Row(Struct, frozen=True):
@@ -75,16 +76,20 @@ def scene_of(
 
 def row_of(worlds: Worlds, host: str, *, because: str) -> Row:
     """One host, as both worlds have it."""
-    slurm_node, node = worlds.slurm_node(host), worlds.node(host)
+    slurm_node, node, users = worlds.slurm_node(host), worlds.node(host), Users(worlds)
     return Row(
         host=host,
         node=_node(node),
         pod=_pod(worlds.pod(host)),
         slurm=_spelled(slurm_node),
-        jobs=on_host(Users(worlds), host),
+        jobs=on_host(users, host),
         reason=slurm_node.reason,
         because=because,
-        mood=_mood(slurm_node, there=condition(node, "Ready") == "True"),
+        mood=_mood(
+            slurm_node,
+            there=condition(node, "Ready") == "True",
+            held=bool(pods_on(users, host)),
+        ),
     )
 
 
@@ -129,7 +134,9 @@ def _spelled(slurm_node: Node) -> str:
     return state_of(slurm_node)[0].lower()
 
 
-def _mood(slurm_node: Node, *, there: bool) -> Mood:
+def _mood(slurm_node: Node, *, there: bool, held: bool) -> Mood:
     if "DRAIN" in slurm_node.flags:
         return "ours" if slurm_node.reason.startswith(REASON_PREFIX) else "theirs"
-    return "well" if there and slurm_node.base == "IDLE" else "away"
+    if not there or slurm_node.base != "IDLE":
+        return "away"
+    return "held" if held else "well"

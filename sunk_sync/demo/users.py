@@ -22,7 +22,7 @@ ENDS_S = 1.0
 _OURS = "k8s/"
 """Names of placeholder jobs begin so."""
 
-CROWDED = "a job works on a machine where the Pod of another still lives"
+CROWDED = "a job of others works on a machine where a Pod still lives"
 BEREFT = "a job ended before its Pod, which a user deleted"
 
 
@@ -186,15 +186,14 @@ class Users:
 
     def wrong(self) -> str:
         """What must not be at any moment; empty: nothing of it is."""
-        living = {place_of(pod): pod for pod in self.pods() if _lives(pod)}
-        jobs = list(self._live())
-        for job in jobs:
-            for host in job.nodes:
-                if runs(job) and host in living and not _is_of(living[host], job):
-                    return CROWDED
-        for pod in living.values():
-            if _is_deleted_by_users(pod) and not any(_is_of(pod, job) for job in jobs):
-                return BEREFT
+        living = [pod for pod in self.pods() if _lives(pod)]
+        places = {place_of(pod) for pod in living}
+        if any(runs(job) and not places.isdisjoint(job.nodes) for job in self._theirs()):
+            return CROWDED
+        numbers = {str(job.job_id) for job in self._live()}
+        deleted = [pod for pod in living if _is_deleted_by_users(pod)]
+        if any(annotation(pod, JOB_ID) not in numbers for pod in deleted):
+            return BEREFT
         return ""
 
     def _live(self) -> Iterator[Job]:
@@ -218,10 +217,6 @@ def _annotations(settings: Mapping[str, str]) -> dict[str, str]:
 def place_of(pod: Object) -> str:
     """Name of its Node; empty: none."""
     return str(pod["spec"].get("nodeName", ""))
-
-
-def _is_of(pod: Object, job: Job) -> bool:
-    return annotation(pod, JOB_ID) == str(job.job_id)
 
 
 def _is_deleted_by_users(pod: Object) -> bool:

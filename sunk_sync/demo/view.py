@@ -15,7 +15,9 @@ HEAD = 3
 LINES_MIN = 2
 JOBS = 10
 """Least width of the column of jobs."""
-STYLES: dict[Mood, str] = {"well": "", "ours": "yellow", "theirs": "magenta", "away": "red"}
+STYLES: dict[Mood, str] = {
+    "well": "", "held": "cyan", "ours": "yellow", "theirs": "magenta", "away": "red",
+}  # fmt: skip
 _LOOKS: dict[Sort, tuple[str, str]] = {
     "act": ("▶", "bold"),
     "kept": ("✓", "green"),
