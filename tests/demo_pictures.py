@@ -19,8 +19,10 @@ MOMENTS = {
     "demo-cordon.svg": "Slurm drains n1",
     "demo-human.svg": "n8 is theirs now",
     "demo-restart.svg": "it ends right",
+    "demo-preempted.svg": "The kubelet ends the containers",
+    "demo-priority.svg": "high goes first",
 }
-"""File → the kept promise that it shows."""
+"""File → the kept promise, or the act, that it shows."""
 FORMAT = re.sub(r"@font-face \{\{.*?\n    \}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 """Nothing in it is fetched."""
 
@@ -38,7 +40,7 @@ class Album:
         """The last scene before the story goes on shows what the service wrote on both sides."""
         told = [line for line in scene.lines if line.sort in ("act", "kept")]
         for file, words in MOMENTS.items():
-            if told and told[-1].sort == "kept" and words in told[-1].text:
+            if told and words in told[-1].text:
                 self.scenes[file] = scene
 
     def close(self) -> None:

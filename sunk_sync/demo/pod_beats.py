@@ -9,6 +9,8 @@ from sunk_sync.demo.worlds import GPU, URGENT
 
 ENDED_S = 6.0
 """A Pod ends, its job after it, and others start where it was."""
+WAITS_S = 8.0
+"""While Slurm names no reason a Pod is told of it only after three seconds."""
 NO_TIME = "soon"
 """Not a time limit."""
 LOW, HIGH = "100", "5000"
@@ -122,7 +124,7 @@ def compete(low: str, high: str) -> Beat:
         act=act,
         promise="both wait, and their conditions tell Slurm's reason in plain words",
         kept=lambda on: all(on.users.waits(name, "waits") for name in (low, high)),
-        within_s=POLLED_S,
+        within_s=WAITS_S,
     )
 
 
@@ -155,7 +157,7 @@ def gather(names: Sequence[str]) -> Beat:
         act=lambda on: on.users.apply_gang(names),
         promise="one job for all of them; it waits, and so does each",
         kept=lambda on: _waits_whole(on, names),
-        within_s=POLLED_S,
+        within_s=WAITS_S,
     )
 
 

@@ -99,6 +99,7 @@ class Show:
             for task in (*tasks, waiting):
                 task.cancel()
             await asyncio.wait({*tasks, waiting})
+            await self._worlds.close_gate()
             if self._syncer is not None:
                 await self._syncer.aclose()
 

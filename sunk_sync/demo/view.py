@@ -68,7 +68,7 @@ def _table(rows: "islice[Row]") -> Table:
     table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
     for title, width in (("host", 4), ("node", 8), ("pod", 6), ("slurm", 9)):
         table.add_column(title, width=width, no_wrap=True)
-    table.add_column("job of", min_width=JOBS, ratio=3, no_wrap=True, overflow="ellipsis")
+    table.add_column("job of", min_width=JOBS, ratio=4, no_wrap=True, overflow="ellipsis")
     table.add_column("reason in Slurm", ratio=4, no_wrap=True, overflow="ellipsis")
     table.add_column("decision, and why", ratio=7, no_wrap=True, overflow="ellipsis")
     for row in rows:

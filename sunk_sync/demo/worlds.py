@@ -71,11 +71,15 @@ class Worlds:
         """From now on programs of Slurm run that call at this hooks door."""
         self._callers = Callers(self._slurm_server, url=url, key=HOOKS_KEY)
 
-    async def aclose(self) -> None:
-        """No socket stays open."""
+    async def close_gate(self) -> None:
+        """Nobody calls any more: a door with callers is slow to close."""
         if self._callers is not None:
             await self._callers.aclose()
             self._callers = None
+
+    async def aclose(self) -> None:
+        """No socket stays open."""
+        await self.close_gate()
         await self._kube_server.aclose()
         await self._slurm_server.aclose()
 
