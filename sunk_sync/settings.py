@@ -135,7 +135,7 @@ class Settings(BaseModel):
     slurm_poll_interval_s: Duration = _setting(
         1.0,
         _SLURM,
-        "between two polls of the same listing; longer only to spare a slow slurmrestd",
+        "between two polls of one listing; longer to spare a slow slurmrestd, shorter in a burst",
         ge=0.05,
         le=300.0,
     )

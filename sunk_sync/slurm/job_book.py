@@ -72,6 +72,10 @@ class JobBook:
         """Under which number to ask for the record of a job: a task that started has its own."""
         return number_in(self._listed.get(job_id, job_id))
 
+    def waits(self) -> bool:
+        """A job of ours has not started yet."""
+        return any("PENDING" in job.state for job in self.ours.values())
+
     def forget(self) -> None:
         """Trust no id any more: slurmctld may have lost its state and given it away."""
         self.ours.clear()

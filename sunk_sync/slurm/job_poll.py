@@ -1,6 +1,8 @@
 """Lists the jobs for ever and tells what it saw of ours.
 
-/jobs/state first, 80 bytes a job; records only of what is new or in another state. Told is a whole
+/jobs/state first, 80 bytes a job; records only of what is new or in another state. While jobs of
+ours wait and some begin or end it looks more often: Slurm starts those of a burst a second apart,
+and each second that they wait unseen would be lost to their Pods. Told is a whole
 listing, with the guarantees of the nodes' poll, whenever one was asked for and every ten seconds;
 in between what changed and what is gone, then Confirmed.
 A running job's preempt_time stands in its record only: a preemption with grace is seen when
@@ -46,6 +48,10 @@ class JobPace(Struct, frozen=True, kw_only=True):
     """Something of ours lives, or is awaited."""
     pace: Pace = Pace()
     """While busy."""
+    lively_s: float = 0.2
+    """From one look to the next while jobs of ours move and others wait; the pace, if shorter."""
+    lively_for_s: float = 2.5
+    """So long after the last move: two rounds of Slurm's scheduler."""
     idle_s: float = 30.0
     told_every_s: float = 10.0
     """So often the whole is told; in between only what changed."""
@@ -76,12 +82,14 @@ class JobPoll:
         """Since when slurmctld counts, as it last said."""
         self._checked_s = float("-inf")
         self._lost: Lost | None = None
+        self._lively_until_s = float("-inf")
         self._round = 0
         self._cursor = 0
         """Where the search for a job that waits goes on."""
 
     def poll_now(self) -> None:
         """Begin another listing as soon as the share of time allows; what runs now is too old."""
+        self._moved()
         self._rhythm.look_now()
 
     async def relist(self) -> Failure | None:
@@ -100,7 +108,16 @@ class JobPoll:
             _settle(self._waiting, Failure("unreachable", "jobs are not read any more"))
 
     def _interval(self) -> float:
-        return self._pace.pace.interval_s if self._pace.busy() else self._pace.idle_s
+        if not self._pace.busy():
+            return self._pace.idle_s
+        usual_s = self._pace.pace.interval_s
+        return min(usual_s, self._pace.lively_s) if self._is_lively() else usual_s
+
+    def _is_lively(self) -> bool:
+        return self._time.clock() < self._lively_until_s and self._book.waits()
+
+    def _moved(self) -> None:
+        self._lively_until_s = self._time.clock() + self._pace.lively_for_s
 
     async def poll(self) -> Failure | None:
         """One listing, told; a failure is told as Lost, once per change of why."""
@@ -123,6 +140,8 @@ class JobPoll:
         touched, self._book.touched = self._book.touched, False
         reading = JobReading(self._client, self._book, states=states.seen, asked_s=answer.asked_s)
         await reading.read(refresh=self._refreshed())
+        if reading.moved:
+            self._moved()
         self._told = None if strict or touched else self._told
         if reading.failure or reading.reused:
             return await self._tell_part(reading, answer.asked_s)

@@ -27,8 +27,8 @@ from sunk_sync.slurm.jobs import (
 
 LIST_ABOVE: Final = 200
 """More unknown ids than this are read by one listing,"""
-_LIST_SHARE: Final = 4
-"""if they are more than one in four of all: a listing shows those that are known, too."""
+_LIST_SHARE: Final = 2
+"""if they are more than half of all: a listing shows those that are known, too."""
 _AT_ONCE: Final = 4
 _BREATH: Final = 2048
 _WHOLE_ARRAY_FROM: Final = 3
@@ -47,6 +47,8 @@ class JobReading:
         """Why the listing is not complete."""
         self.reused = False
         """An id that was ours belongs to somebody else."""
+        self.moved = False
+        """A job of ours is in another state than it was, or gone."""
         self._client = client
         self._book = book
         self._states = states
@@ -63,7 +65,9 @@ class JobReading:
         """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
         left = self._forget_absent()
         await asyncio.sleep(0)
-        wanted = self._wanted() | {one for one in refresh if one in self._states}
+        wanted = self._wanted()
+        self.moved = bool(left) or not self._book.ours.keys().isdisjoint(wanted)
+        wanted |= {one for one in refresh if one in self._states}
         await asyncio.sleep(0)
         if wanted:
             await self._read_wanted(wanted, left)

@@ -23,7 +23,7 @@ from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
 from sunk_sync.slurm.jobs import with_replaced
 from sunk_sync.slurm.rhythm import Time
-from tests.wire.slurm.job_world import GONE, JobWorld, identity_of, is_mine, name_of
+from tests.wire.slurm.job_world import GONE, JobWorld, Record, identity_of, is_mine, name_of
 
 SOURCE: Final = "jobs"
 DOWN = Failure("controller_down", "Unable to contact slurm controller (1800)", 1800)
@@ -507,6 +507,33 @@ async def test_idle_it_looks_seldom_and_wakes_when_it_is_wanted() -> None:
     assert began[4] - began[3] < 12
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_burst_is_looked_at_more_often_until_it_rests() -> None:
+    """Five times a second while some start and others wait; once a second when nothing moves."""
+    world = JobWorld(takes_s=0.001)
+    records = [world.add(identity_of(f"u{i}")) for i in range(3)]
+    began: list[float] = []
+    world.before = lambda line: began.append(world.now_s) if line == "GET jobs/state/" else None
+    reader = Reader(world)
+    running = asyncio.ensure_future(reader.poll.run())
+    await until(lambda: len(began) >= 5)
+    first_s = await _start(world, records[0])
+    assert sum(1 < one - first_s < 3 for one in began) >= 9
+    assert sum(5 < one - first_s < 10 for one in began) <= 6
+    await _start(world, records[1])
+    last_s = await _start(world, records[2])
+    assert sum(1 < one - last_s < 10 for one in began) <= 10, "nothing waits any more"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def _start(world: JobWorld, record: Record) -> float:
+    """When it started, which is ten seconds ago."""
+    began_s = world.now_s
+    world.start(record, "n1")
+    await until(lambda: world.now_s > began_s + 10)
+    return began_s
 
 
 async def test_P26_the_reason_of_what_waits_is_read_now_and_then() -> None:

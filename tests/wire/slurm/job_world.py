@@ -81,6 +81,8 @@ class JobWorld:
     records: dict[int, Record] = field(default_factory=dict)
     next_id: int = 1
     now_s: float = 100.0
+    takes_s: float = 1.0
+    """Each answer."""
     counting: int = 1
     asked: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -119,7 +121,7 @@ class JobWorld:
         if failure := self.before(line):
             return failure
         begun_s = self.now_s
-        self.now_s += 1
+        self.now_s += self.takes_s
         done = self._do(call)
         return self.after(line) or (
             done if isinstance(done, Failure) else self._answer(done, begun_s)
@@ -131,7 +133,7 @@ class JobWorld:
         if failure := self.before(line):
             return failure
         begun_s = self.now_s
-        self.now_s += 1
+        self.now_s += self.takes_s
         found = self._elements(call)
         if isinstance(found, Failure):
             return found
