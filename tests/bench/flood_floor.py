@@ -40,30 +40,31 @@ class Floor:
         self._pods: dict[str, Any] = {}
         self._lanes = asyncio.Semaphore(1)
         self._binders = asyncio.Semaphore(BINDERS)
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, lanes: int) -> None:
+        """For ever; whatever fails ends it."""
         self._lanes = asyncio.Semaphore(lanes)
-        self._start(self._poll())
-        async for pod in self._come():
-            self._start(self._submit(pod))
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        async with asyncio.TaskGroup() as tasks:
+            self._start = tasks.create_task
+            self._start(self._poll())
+            async for pod in self._come():
+                self._start(self._submit(pod))
 
     async def _come(self) -> AsyncIterator[Any]:
+        """The API server ends a watch that is read too slowly: on from where it was."""
         only = {"fieldSelector": f"spec.schedulerName={NAME},spec.nodeName="}
         async with self._kube.get(PODS, params=only | {"limit": "1"}) as answer:
-            begin = (await answer.json())["metadata"]["resourceVersion"]
-        watch = only | {"watch": "true", "resourceVersion": begin}
-        async with self._kube.get(PODS, params=watch) as answer:
-            print("ready", flush=True)
-            while line := await answer.content.readline():
-                told = msgspec.json.decode(line)
-                if told["type"] == "ADDED":
-                    yield told["object"]["metadata"]
+            version = (await answer.json())["metadata"]["resourceVersion"]
+        print("ready", flush=True)
+        while True:
+            watch = only | {"watch": "true", "resourceVersion": version}
+            async with self._kube.get(PODS, params=watch) as answer:
+                while line := await answer.content.readline():
+                    told = msgspec.json.decode(line)
+                    pod = told["object"]["metadata"]
+                    version = pod["resourceVersion"]
+                    if told["type"] == "ADDED":
+                        yield pod
 
     async def _submit(self, pod: Any) -> None:
         async with self._lanes:

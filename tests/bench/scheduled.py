@@ -32,6 +32,8 @@ OURS, FLOOR = "default-slurm", "floor"
 """Scheduler names."""
 PODS = "/api/v1/namespaces/default/pods"
 DEADLINE_S = 60.0
+ALIVE_S = 1.0
+"""So often it is looked whether the service, or the floor, still runs."""
 Seen = dict[str, float]
 """Pod → the moment, in monotonic seconds."""
 
@@ -107,18 +109,33 @@ class PodWatch:
             self._came.notify_all()
 
     def wait(
-        self, enough: Callable[[], bool], what: str, *, deadline_s: float = DEADLINE_S
+        self,
+        enough: Callable[[], bool],
+        what: str,
+        *,
+        deadline_s: float = DEADLINE_S,
+        by: Measured | None = None,
     ) -> None:
-        """Until that is so of what was seen."""
+        """Until that is so of what was seen; whoever is to do it must live."""
+        end_s = time.monotonic() + deadline_s
         with self._came:
-            if not self._came.wait_for(enough, deadline_s):
-                raise BenchError(f"not within {deadline_s:.0f} s: {what}")
+            while not self._came.wait_for(enough, min(deadline_s, ALIVE_S)):
+                if by is not None and by.process.poll() is not None:
+                    raise BenchError(f"who was to do it ended by itself: {what}")
+                if time.monotonic() > end_s:
+                    raise BenchError(f"not within {deadline_s:.0f} s: {what}")
 
-    def wait_bound(self, names: Sequence[str], *, deadline_s: float = DEADLINE_S) -> float:
+    def wait_bound(
+        self, names: Sequence[str], *, deadline_s: float = DEADLINE_S, by: Measured | None = None
+    ) -> float:
         """When the last of them was."""
         names_ = set(names)
+
+        def bound() -> bool:
+            return names_ <= self.bound.keys()
+
         try:
-            self.wait(lambda: names_ <= self.bound.keys(), "all bound", deadline_s=deadline_s)
+            self.wait(bound, "all bound", deadline_s=deadline_s, by=by)
         except BenchError as error:
             left = sorted(names_ - self.bound.keys())
             raise BenchError(f"{error}: {len(left)} are not: {left[:3]}") from error

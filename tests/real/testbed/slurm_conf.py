@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NODE_SHAPE = "Sockets=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=64000"
 CGROUP_CONF = "CgroupPlugin=disabled\n"
 
 
@@ -13,11 +12,13 @@ class SlurmConf:
 
     `slurmds` real slurmd, nodes n1, n2, ...; `external_nodes` more nodes x1, x2, ... without one,
     idle nevertheless. `extra_lines` come last in slurm.conf and win over what stands before.
-    `gpus` fake devices per node. `partitions` replaces the default one.
+    Each node has so many `cpus`, whatever the machine has, and `gpus` fake devices. `partitions`
+    replaces the default one.
     """
 
     slurmds: int = 3
     external_nodes: int = 0
+    cpus: int = 16
     kill_wait_s: int = 2
     gpus: int = 0
     extra_lines: Sequence[str] = ()
@@ -40,7 +41,7 @@ class SlurmConf:
     def slurm_conf(self, version: str, *, slurmctld_port: int, slurmd_ports: list[int]) -> str:
         lines = [
             *_common(slurmctld_port, self.kill_wait_s),
-            f"NodeName=DEFAULT {NODE_SHAPE}" + (f" Gres=gpu:{self.gpus}" if self.gpus else ""),
+            f"NodeName=DEFAULT {self._shape()}",
             *(
                 f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"
                 for name, port in zip(self.slurmd_names, slurmd_ports, strict=True)
@@ -50,6 +51,10 @@ class SlurmConf:
             *self.extra_lines,
         ]
         return "\n".join(lines) + "\n"
+
+    def _shape(self) -> str:
+        gpus = f" Gres=gpu:{self.gpus}" if self.gpus else ""
+        return f"Sockets=1 CoresPerSocket={self.cpus} ThreadsPerCore=1 RealMemory=64000{gpus}"
 
     def _external(self, version: str, slurmd_ports: list[int]) -> list[str]:
         if not self.external_nodes:
