@@ -20,6 +20,7 @@ from tests.bench.pods import pods
 from tests.bench.quiet import quiet
 from tests.bench.running import BenchError
 from tests.bench.scale import scale
+from tests.bench.script import script
 from tests.bench.waiting import waiting
 from tests.real.testbed import BedError, RestError
 
@@ -33,6 +34,7 @@ BENCHES: Mapping[str, Bench] = {
     "burst": burst,
     "many": many,
     "pods": pods,
+    "script": script,
     "flood": flood,
     "cancelled": cancelled,
     "waiting": waiting,

@@ -1,8 +1,8 @@
 """The bare floor of scheduling: for each Pod a job, for each job a binding. No state, no safety.
 
-`python -m tests.bench.pod_floor KUBE CA_FILE TOKEN_FILE SLURM VERSION SLURM_TOKEN MODE [SCRIPT]`
-MODE `allocate`: allocate at once, read where, bind. `called`: submit SCRIPT and bind when it calls
-`/v1/placeholder/started`; every other call is answered with `go`.
+`python -m tests.bench.pod_floor KUBE CA_FILE TOKEN_FILE SLURM VERSION SLURM_TOKEN [SCRIPT PORT]`
+Without SCRIPT: allocate at once, read where, bind. With it: submit that file and bind when it calls
+this port of 127.0.0.1 with its job's id.
 """
 
 import http.client
@@ -103,9 +103,9 @@ class Slurm:
 
 
 class Door:
-    """Answers every call with `go`; a script that started has its Pod bound."""
+    """A script calls when it has started: its Pod is bound."""
 
-    def __init__(self, kube: Kube, slurm: Slurm) -> None:
+    def __init__(self, kube: Kube, slurm: Slurm, port: int) -> None:
         self._kube, self._slurm = kube, slurm
         self._pods: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -115,20 +115,15 @@ class Door:
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if self.path.endswith("/started"):
-                    door.bind(body["job_id"])
-                told = b'{"action":"go"}\n' if "stopping" not in self.path else b'{"action":"gone"}'
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(told)))
+                door.bind(body["job_id"])
+                self.send_response(204)
                 self.end_headers()
-                self.wfile.write(told)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 del format, args
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.port = self._server.server_address[1]
+        server = ThreadingHTTPServer(("127.0.0.1", port), Answer)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def expect(self, job_id: str, pod: Any) -> None:
         with self._known:
@@ -143,19 +138,18 @@ class Door:
 
 
 def main(
-    kube: str, ca: str, kube_token: str, slurm: str, version: str, token: str, *mode: str
+    kube: str, ca: str, kube_token: str, slurm: str, version: str, token: str, *called: str
 ) -> None:
     api = Kube(kube, ca, Path(kube_token).read_text())
     rest = Slurm(slurm, version, token)
-    if mode[0] == "allocate":
+    if not called:
         for pod in api.pods():
             api.bind(pod, rest.allocate())
         return
-    door = Door(api, Slurm(slurm, version, token))
-    print(door.port, flush=True)
-    script = Path(mode[1])
+    script, port = called
+    door = Door(api, Slurm(slurm, version, token), int(port))
     for pod in api.pods():
-        door.expect(rest.submit(script.read_text()), pod)
+        door.expect(rest.submit(Path(script).read_text()), pod)
 
 
 if __name__ == "__main__":

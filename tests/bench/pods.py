@@ -23,7 +23,7 @@ def pods() -> Iterator[Figure]:
     """200 Pods each, in turns of 20, the gate installed: kind allocation."""
     took: dict[str, list[float]] = {OURS: [], FLOOR: []}
     with scheduled(SlurmConf(slurmds=HOSTS), flags=["--gate", "on"]) as here, ExitStack() as stack:
-        bare = stack.enter_context(floor(here, "allocate"))
+        bare = stack.enter_context(floor(here))
         numbers = itertools.count()
         bare.pause()
         for _ in range(PODS // BLOCK):
