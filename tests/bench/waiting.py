@@ -7,18 +7,20 @@ from tests.bench.figures import Figure
 from tests.bench.scheduled import OURS, Site, scheduled
 from tests.real.testbed import SlurmConf
 
-HOSTS = 18
-BOUND, WAITING = (HOSTS + 1) * 16, 150
-"""Scaled down from 1,000 and 500: the limits are for each job and each second."""
+HOSTS, CPUS = 50, 20
+BOUND, WAITING = HOSTS * CPUS, 500
 WATCHED_S = 30.0
-SETTLE_S = 15.0
+SETTLE_S = 30.0
+"""Of the 500 the last is told after 25 s why it waits (20 a second, P26)."""
+FILLED_S = 120.0
+"""Until all that can be bound is: seconds on a quiet machine."""
 REQUESTS_MAX = 3.0
 BYTES_PER_JOB, BYTES = 120, 30_000
 
 
 def waiting() -> Iterator[Figure]:
-    """Half a minute in which nothing starts and nothing ends."""
-    conf = SlurmConf(slurmds=1, external_nodes=HOSTS)
+    """1,000 Pods bound, 500 waiting: half a minute in which nothing starts and nothing ends."""
+    conf = SlurmConf(slurmds=1, external_nodes=HOSTS - 1, cpus=CPUS)
     with scheduled(conf, hooks=(), flags=["--placeholder", "external"]) as here:
         yield from _watch(here)
 
@@ -26,7 +28,8 @@ def waiting() -> Iterator[Figure]:
 def _watch(here: Site) -> Iterator[Figure]:
     names = [f"{OURS}-{number}" for number in range(BOUND + WAITING)]
     here.create_all(names)
-    here.watch.wait(lambda: len(here.watch.bound) >= BOUND, f"{BOUND} bound")
+    filled = f"{BOUND} bound"
+    here.watch.wait(lambda: len(here.watch.bound) >= BOUND, filled, deadline_s=FILLED_S)
     time.sleep(SETTLE_S)
     cpu_s = here.service.cpu_s()
     here.rest.clear()
