@@ -14,6 +14,7 @@ from tests.bench.everything import everything
 from tests.bench.figures import Bench, Figure
 from tests.bench.fitness import fitness
 from tests.bench.flood import flood
+from tests.bench.life import life
 from tests.bench.many import many
 from tests.bench.mirror import mirror
 from tests.bench.pods import pods
@@ -33,6 +34,7 @@ BENCHES: Mapping[str, Bench] = {
     "mirror": mirror,
     "burst": burst,
     "many": many,
+    "life": life,
     "pods": pods,
     "script": script,
     "flood": flood,

@@ -1,0 +1,158 @@
+"""Both embedded worlds in a process of their own, and who creates, watches and deletes the Pods.
+
+`python -m tests.bench.life_worlds HOSTS PODS BOUND DEADLINE_S` prints, as JSON, a kubeconfig and
+the address of Slurm. Each line on its input is a step: `submit` creates the Pods and waits until
+all have jobs, `bind` waits until BOUND are bound, `end` deletes them all and waits until neither
+Pods nor jobs live. Each is answered by a line: how many seconds it took, or why it did not end.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from sunk_sync.embedded.kube_api import KubeApi
+from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
+from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.slurm import SlurmWorld
+from sunk_sync.embedded.slurm_http import SlurmServer
+from sunk_sync.embedded.slurm_job import ALIVE
+from sunk_sync.embedded.slurm_memory import Knobs, Setup
+from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.embedded.slurm_reply import SlurmAnswer
+from sunk_sync.embedded.slurm_rest import SlurmRest
+from sunk_sync.embedded.slurm_tokens import Tokens
+from sunk_sync.embedded.wire import Question
+
+TOKEN = "bench"
+SCHEDULER = "default-slurm"
+OURS = "Placeholder of sunk-sync"
+"""Stands in the script of every placeholder."""
+TICK_S = 0.5
+"""Of the scheduler, which starts a hundred jobs in each."""
+AT_ONCE = 50
+LOOK_S = 0.5
+
+
+class Scripts(SlurmRest):
+    """slurmrestd, and the placeholder scripts: started at once, ended when told to."""
+
+    def answer(self, question: Question, now_s: float) -> SlurmAnswer:
+        """Nobody is told of a job whose script has not said yet that it started."""
+        self.world.advance(now_s)
+        for call in self.world.take_calls():
+            job = call.job
+            if call.kind == "started":
+                extra = {"extra": f"{job.request.extra}: started"}
+                self.world.update_job(job.job_id, extra, now_s=now_s)
+            elif call.kind == "term":
+                self.world.exit_script(job.job_id, now_s=now_s)
+        return super().answer(question, now_s)
+
+
+class Worlds:
+    """Hosts of ten CPUs, each with its slurmd Pod; Pods of one CPU."""
+
+    def __init__(self, hosts: int, pods: int, bound: int, *, deadline_s: float) -> None:
+        self._names = [f"work-{number:05d}" for number in range(pods)]
+        self._bound = bound
+        self._deadline_s = deadline_s
+        self._kube = Kubernetes(epoch=datetime.now(UTC))
+        self._slurm = SlurmWorld(_setup(hosts))
+        tokens = Tokens()
+        tokens.add(TOKEN)
+        self._kube_server = KubeServer(KubeApi(self._kube))
+        self._slurm_server = SlurmServer(Scripts(self._slurm, tokens))
+        for host in map(_host, range(hosts)):
+            self._kube.add_node(host)
+            metadata = {"labels": {"app.kubernetes.io/component": "slurmd"}}
+            spec = {"hostNetwork": True, "nodeName": host}
+            self._kube.add_pod(f"slurmd-{host}", namespace="slurm", metadata=metadata, spec=spec)
+
+    async def run(self) -> None:
+        """Until its input ends."""
+        config = kubeconfig(await self._kube_server.start())
+        print(json.dumps([config, await self._slurm_server.start()]), flush=True)
+        steps = {"submit": self._submit, "bind": self._bind, "end": self._end}
+        while step := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            print(await self._timed(steps[step]), flush=True)
+
+    async def _timed(self, step: Callable[[], Awaitable[None]]) -> str:
+        begun_s = time.monotonic()
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await step()
+        except TimeoutError:
+            return f"{self._pods_bound()} Pods bound, {self._jobs()} jobs live"
+        return str(time.monotonic() - begun_s)
+
+    async def _submit(self) -> None:
+        await self._each(self._create)
+        await _until(lambda: self._jobs() >= len(self._names))
+
+    async def _bind(self) -> None:
+        await _until(lambda: self._pods_bound() >= self._bound)
+
+    async def _end(self) -> None:
+        await self._each(self._delete)
+        await _until(lambda: not self._jobs() and not any(self._workloads()))
+
+    async def _each(self, act: Callable[[str], None]) -> None:
+        """In small parts, so that both servers go on answering."""
+        for start in range(0, len(self._names), AT_ONCE):
+            self._kube.advance(self._kube_server.now_s)
+            for name in self._names[start : start + AT_ONCE]:
+                act(name)
+            self._kube_server.stir()
+            await asyncio.sleep(0.01)
+
+    def _create(self, name: str) -> None:
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
+        container = {"name": "main", "image": "none.invalid/none:1", "resources": resources}
+        spec = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 1}
+        self._kube.add_pod(name, spec=spec | {"containers": [container]})
+
+    def _delete(self, name: str) -> None:
+        self._kube.delete_pod(name)
+
+    def _workloads(self) -> Iterable[Any]:
+        return self._kube.pods("default")
+
+    def _pods_bound(self) -> int:
+        return sum(1 for pod in self._workloads() if pod["spec"].get("nodeName"))
+
+    def _jobs(self) -> int:
+        """That live; each waiting task of an array counts."""
+        return sum(
+            len(job.waiting_tasks) or 1 for job in self._slurm.jobs.values() if job.state in ALIVE
+        )
+
+
+def _setup(hosts: int) -> Setup:
+    return Setup(
+        nodes=[NodeSpec(name=_host(number), cpus=10) for number in range(hosts)],
+        knobs=Knobs(acted_script=OURS, schedule_every_s=TICK_S),
+        epoch_s=time.time(),
+    )
+
+
+def _host(number: int) -> str:
+    return f"host-{number:03d}"
+
+
+async def _until(done: Callable[[], bool]) -> None:
+    """Neither world tells when it has come so far."""
+    while not done():  # noqa: ASYNC110
+        await asyncio.sleep(LOOK_S)
+
+
+async def main(*counts: str) -> None:
+    hosts, pods, bound, deadline_s = map(int, counts)
+    await Worlds(hosts, pods, bound, deadline_s=deadline_s).run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
