@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sunk_sync.facts import NEEDED, SOURCES, Source
 from sunk_sync.http import Check, heartbeat
+from sunk_sync.kept_jobs import kept_jobs
 from sunk_sync.loop import Loop
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.rules.selector import selects_too_little
@@ -44,7 +45,7 @@ class Health:
             return False, [Check("start", "failed", self.starting)]
         checks = [self._source(source) for source in self._sources()]
         listed = not any(check.ok == "failed" for check in checks)
-        checks += [self._selector(), self._holding(), self._service()]
+        checks += [self._selector(), self._holding(), *self._works(), self._service()]
         if self.stopping:
             checks.append(Check("shutdown", "failed", "stopping"))
         return listed and not self.stopping, checks
@@ -81,6 +82,20 @@ class Health:
         if holding is None:
             return Check("drains", "ok", "none held")
         return Check("drains", "degraded", f"{holding.count} held until a second listing agrees")
+
+    def _works(self) -> Sequence[Check]:
+        """Of Pods that are scheduled: whose end is held (P31), whose job stays (P21)."""
+        assert self.reconciler is not None
+        if not self.reconciler.graph.configuration.scheduler:
+            return ()
+        held = len(self.reconciler.policy.ends.held)
+        kept = kept_jobs(self.reconciler.graph)
+        ends, jobs = Check("ends of pods", "ok", "none held"), Check("kept jobs", "ok", "none")
+        if held:
+            ends = Check(ends.name, "degraded", f"{held} held until the Nodes were read again")
+        if kept:
+            jobs = Check(jobs.name, "degraded", f"{kept}: nobody knows whether their Pods live")
+        return ends, jobs
 
     def _service(self) -> Check:
         assert self.reconciler is not None

@@ -98,6 +98,22 @@ _STATE = (
         ("source",),
     ),
     Spec("sunk_sync_drains_held", "gauge", "Drains held back by --max-drains-per-minute"),
+    Spec(
+        "sunk_sync_pod_ends_held",
+        "gauge",
+        "Works whose Pods' ends are held back by --max-pod-ends-per-minute",
+    ),
+    Spec(
+        "sunk_sync_jobs_kept",
+        "gauge",
+        "Jobs that stay because nobody knows whether their Pods live",
+    ),
+    Spec(
+        "sunk_sync_double_allocation_seconds_total",
+        "counter",
+        "Seconds, of all hosts together, in which another job ran beside a Pod whose own job had "
+        "ended, from when we know of that end; on a node that jobs share it may be too much",
+    ),
     Spec("sunk_sync_conflicts", "gauge", "Slurm nodes claimed more than once; nothing is written"),
     Spec(
         "sunk_sync_keys_out_of_service",

@@ -10,14 +10,17 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from sunk_sync.graph import Graph
 from sunk_sync.health import Health
 from sunk_sync.hook_tokens import KeyFileError, new_key, read_key
 from sunk_sync.http import Sources, serve
+from sunk_sync.kept_jobs import kept_jobs
 from sunk_sync.kube.answers import Trouble
 from sunk_sync.kube.client import KubeClient
 from sunk_sync.kube.pace import Ambient, Backoff
 from sunk_sync.logs import Logs
 from sunk_sync.metrics import count_slurm_nodes
+from sunk_sync.overlap import Overlap
 from sunk_sync.parts import NO_WORD, Authorities, Callers, Parts, Slurmctld
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.settings import Settings
@@ -29,6 +32,7 @@ from sunk_sync.slurm.transport import Network
 from sunk_sync.telemetry import Telemetry
 
 GAUGES_EVERY_S = 5.0
+OVERLAP_EVERY_S = 0.5
 
 
 def run(settings: Settings) -> int:
@@ -175,6 +179,8 @@ class Service:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(parts.run())
             tasks.create_task(self._tell_gauges(parts, slurm))
+            if parts.schedules:
+                tasks.create_task(self._tell_overlap(parts.reconciler.graph))
 
     async def _tell_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Figures that are cheaper to count now and then than at every change."""
@@ -191,11 +197,22 @@ class Service:
             self.telemetry.token_expires(slurm.token.expires_at_s)
             await asyncio.sleep(GAUGES_EVERY_S)
 
+    async def _tell_overlap(self, graph: Graph) -> None:
+        """Often, for such a time is short."""
+        overlap = Overlap()
+        while True:
+            overlap.sample(graph, now=self.clock())
+            self.telemetry.telltales.together(overlap.hosts, seconds=overlap.seconds)
+            await asyncio.sleep(OVERLAP_EVERY_S)
+
     def _tell_picture(self, reconciler: Reconciler) -> None:
         graph, telemetry = reconciler.graph, self.telemetry
-        telemetry.out_of_service(len(reconciler.failures))
-        telemetry.held(graph.holding.count if graph.holding else 0)
-        telemetry.conflicts(reconciler.contested())
+        telltales = telemetry.telltales
+        telltales.out_of_service(len(reconciler.failures))
+        telltales.drains_held(graph.holding.count if graph.holding else 0)
+        telltales.ends_held(len(reconciler.policy.ends.held))
+        telltales.jobs_kept(kept_jobs(graph))
+        telltales.conflicts(reconciler.contested())
         if not (self._frozen or graph.unlisted):
             gc.freeze()  # the picture stays: full collections need not walk it again
             self._frozen = True

@@ -19,6 +19,7 @@ from sunk_sync.exchange import Exchange
 from sunk_sync.facts import SOURCES, Confirmed, ListingEnded, ListingStarted, Lost, News, Source
 from sunk_sync.hook_journal import HookJournal
 from sunk_sync.metrics import SLURM_NODE_KINDS, Metrics, counted, gauged
+from sunk_sync.telltales import Telltales
 
 LONGEST_STEP_WINDOW_S = 60.0
 QUIET_S = 60.0
@@ -50,7 +51,6 @@ class Telemetry:
         self._sources = {source: _SourceState() for source in SOURCES}
         self._troubles = _Quietly(clock)
         self._kept: dict[act.Target, tuple[Action, str]] = {}
-        self._held = self._conflicts = self._out_of_service = 0
         self._slurm_nodes: Mapping[str, int] | None = None
         self._token_expires: float | None = None
         self._dropped_lines = dropped_lines
@@ -67,9 +67,11 @@ class Telemetry:
         self._surprises = metrics.counter("sunk_sync_audit_surprises_total")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
+        self.telltales = Telltales(log)
         metrics.set_build(cluster_name)
         metrics.at_scrape(self._loop.figures)
         metrics.at_scrape(self._figures)
+        metrics.at_scrape(self.telltales.figures)
         for authority in ("kubernetes", "slurm"):
             self._depth.labels(authority).set(0)
             self._adds.labels(authority)
@@ -97,29 +99,10 @@ class Telemetry:
         self._rule_failures.labels(rule).inc()
         self.log.error("rule failed", key=spelled(key), rule=rule, exc_info=error)
 
-    def out_of_service(self, count: int) -> None:
-        """So many keys are left alone because a rule failed on them."""
-        self._out_of_service = count
-
     def surprise(self, key: object, standing: object, fresh: object) -> None:
         """The audit found a standing verdict that a full pass would have made otherwise."""
         self._surprises.inc()
         self.log.error("audit surprise", key=spelled(key), standing=str(standing), fresh=str(fresh))
-
-    def held(self, count: int) -> None:
-        """So many drains are held by the breaker (S19)."""
-        if count and not self._held:
-            self.log.warning("drains held", count=count, cure="see --max-drains-per-minute")
-        elif self._held and not count:
-            self.log.info("drains released", held_before=self._held)
-        self._held = count
-
-    def conflicts(self, count: int) -> None:
-        """So many Slurm nodes are claimed more than once (S16)."""
-        if count != self._conflicts:
-            level = self.log.warning if count > self._conflicts else self.log.info
-            level("conflicting claims", slurm_nodes=count, before=self._conflicts)
-        self._conflicts = count
 
     def kept(self, action: Action, why: str, because: str) -> None:
         """Policy kept this write back; in a dry run this line is all that happens."""
@@ -237,9 +220,6 @@ class Telemetry:
         self._slurm_nodes = counts
 
     def _figures(self) -> Iterable[Metric]:
-        yield gauged("sunk_sync_drains_held", self._held)
-        yield gauged("sunk_sync_conflicts", self._conflicts)
-        yield gauged("sunk_sync_keys_out_of_service", self._out_of_service)
         yield counted("sunk_sync_log_lines_dropped_total", self._dropped_lines())
         if self._token_expires is not None:
             yield gauged("slurm_token_expiry_timestamp_seconds", self._token_expires)

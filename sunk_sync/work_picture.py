@@ -237,6 +237,16 @@ class WorkPicture:
         """How many Pods of ours are bound."""
         return len(self.works.bound_s)
 
+    def unconfirmed(self) -> set[str]:
+        """Works whose bound Pods may stand on a host that no running job of theirs holds (P25)."""
+        rows = (self._jobs.entries[one].row for one in self._waiting)
+        again = {key for row in rows if row.requeued for key in self.works.keys_of_job(row)}
+        return again | self._unsettled.keys()
+
+    def orphaned(self) -> Sequence[str]:
+        """Works with a live job of which some Pod is not in the picture (P21)."""
+        return tuple(self._orphaned)
+
     def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
         """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
         if len(live) < 2:

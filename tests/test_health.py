@@ -1,9 +1,22 @@
 """What /livez and /readyz say, from the core's present state."""
 
+from msgspec.structs import replace
+
 from sunk_sync.facts import Lost, Sighting
 from sunk_sync.health import Health
 from sunk_sync.reconciler import Reconciler
-from tests.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
+from tests.build import (
+    Core,
+    deleted,
+    job,
+    listing,
+    marked,
+    node,
+    pod,
+    room,
+    slurm_node,
+    slurmd_pod,
+)
 
 
 def health_of(core: Core) -> Health:
@@ -66,6 +79,24 @@ def test_S19_held_drains_are_said() -> None:
         core.see(node(f"kn{i}", ready="False"))
     core.wait(41)
     assert spoken(health_of(core))["drains"][1] == "2 held until a second listing agrees"
+
+
+def test_P31_P21_held_ends_and_kept_jobs_are_said() -> None:
+    """Degraded, not failed."""
+    pods = [pod(f"p{i}", node_name=f"kn{i}", phase="Running", job_id=str(i)) for i in range(3)]
+    rows = [row for i in range(3) for row in room(f"n{i}")]
+    ran = [job(pods[i], job_id=str(i), state="RUNNING", slurm_nodes=(f"n{i}",)) for i in range(3)]
+    lone = job(pod("gone"), job_id="9", state="RUNNING", slurm_nodes=("n9",))
+    core = Core(*rows, *pods, *ran, lone, max_pod_ends_per_minute=1)
+    assert spoken(health_of(core))["ends of pods"] == ("ok", "none held")
+    assert spoken(health_of(core))["kept jobs"] == ("ok", "none")
+    core.see(*(replace(one, state=frozenset({"NODE_FAIL"})) for one in ran))
+    core.wait(1)
+    core.see(Sighting("Pod", "ns", "gone", "unknown", "", core.now))
+    said = spoken(health_of(core))
+    assert said["ends of pods"] == ("degraded", "2 held until the Nodes were read again")
+    assert said["kept jobs"] == ("degraded", "1: nobody knows whether their Pods live")
+    assert health_of(core).ready()[0]
 
 
 def test_F7_a_key_out_of_service_is_named() -> None:

@@ -214,10 +214,10 @@ def test_a_rule_that_failed_is_loud(bench: Bench) -> None:
 def test_gauges_of_the_core(bench: Bench) -> None:
     """Held drains, conflicts, keys out of service, audit surprises, queues."""
     telemetry = bench.telemetry
-    telemetry.held(7)
-    telemetry.held(8)
-    telemetry.conflicts(2)
-    telemetry.out_of_service(1)
+    telemetry.telltales.drains_held(7)
+    telemetry.telltales.drains_held(8)
+    telemetry.telltales.conflicts(2)
+    telemetry.telltales.out_of_service(1)
     telemetry.surprise(("host", "n1"), "drain", "nothing")
     telemetry.depth("slurm", 5)
     telemetry.added("slurm", 6)
@@ -233,9 +233,29 @@ def test_gauges_of_the_core(bench: Bench) -> None:
 
 def test_the_release_of_held_drains_is_a_line(bench: Bench) -> None:
     """Held and released: both ends of the story."""
-    bench.telemetry.held(3)
-    bench.telemetry.held(0)
+    bench.telemetry.telltales.drains_held(3)
+    bench.telemetry.telltales.drains_held(0)
     assert [line["event"] for line in bench.lines()] == ["drains held", "drains released"]
+
+
+def test_P31_P21_P25_what_pods_and_jobs_wait_for_is_told_once(bench: Bench) -> None:
+    """A figure, a warning when it begins, a line when it ends; nothing in between."""
+    telltales = bench.telemetry.telltales
+    for count in (3, 4, 0):
+        telltales.ends_held(count)
+        telltales.jobs_kept(count)
+        telltales.together(count, seconds=12.5)
+        assert bench.metric("sunk_sync_pod_ends_held") == count
+        assert bench.metric("sunk_sync_jobs_kept") == count
+    assert bench.metric("sunk_sync_double_allocation_seconds_total") == 12.5
+    assert [(line["level"], line["event"]) for line in bench.lines()] == [
+        ("warning", "ends of Pods held"),
+        ("warning", "jobs kept: their Pods cannot be read"),
+        ("warning", "jobs run beside Pods that still end"),
+        ("info", "ends of Pods released"),
+        ("info", "no job is kept any more"),
+        ("info", "no job runs beside a Pod that still ends"),
+    ]
 
 
 def test_exchanges_are_counted_under_the_names_of_the_ecosystem(bench: Bench) -> None:

@@ -74,7 +74,7 @@ Case = tuple[str, bool]
 CASES: tuple[Case, ...] = (
     tuple((kind, gate) for gate in (True, False) for kind in ("allocation", "script", "external"))
     if ALL
-    else (("allocation", True), ("script", False))
+    else (("allocation", True), ("script", False), ("allocation", False))
 )
 _number = iter(range(10**6))
 
@@ -158,6 +158,11 @@ def bring_back(bed: PodBed, duels: list[Duel]) -> None:
 
 def tell(bed: PodBed, case: str, duels: Fought, service: Service) -> None:
     """A row for each: Slurm, case, way, kubelet, seconds together, seconds idle."""
+    measured_s = service.metric("sunk_sync_double_allocation_seconds_total")
+    overlaps_s = [duel.overlap_s for _, _, duel in duels if duel.overlap_s]
+    sampled_s = sum(overlaps_s)
+    bed.say(f"{case}: {sampled_s:.2f} s together, {measured_s:.2f} by its own metric")
+    assert abs(measured_s - sampled_s) <= 1.0 + len(overlaps_s), "P25's own measure"
     for way, delay_s, duel in duels:
         figures = f"{duel.overlap_s:.2f} | {duel.idle_s:.2f}"
         print(f"| {bed.version} | {case} | {way.name} | {delay_s} | {figures} |")

@@ -1,0 +1,95 @@
+"""How long other jobs ran on hosts where Pods still lived whose own job had ended (P25).
+
+Slurm shows which nodes are busy, not with whom, so this is a measure: exact to one reading where
+a job has its nodes for itself. Where jobs share a node it may count too much, for jobs of others
+that ran there before; where a live job of ours is on it, nothing is counted.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from sunk_sync.graph import Graph
+from sunk_sync.job_state import is_running
+
+BUSY = frozenset({"ALLOCATED", "MIXED"})
+
+
+class Stretch(Struct, gc=False):
+    """A host on which Pods outlive their job."""
+
+    began_s: float
+    """When that end became known."""
+    until_s: float
+    """Up to when it is settled whether another job ran there."""
+    asked: bool = False
+    """A job has waited at the gate meanwhile."""
+
+
+class Overlap:
+    """Adds up, from one sample of the picture to the next."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """Of every host together."""
+        self.hosts = 0
+        """Where it is so now."""
+        self._stretches: dict[str, Stretch] = {}
+
+    def sample(self, graph: Graph, *, now: float) -> None:
+        """Take the picture in; seconds since the sample before count where it was so then too."""
+        before, self._stretches = self._stretches, {}
+        self.hosts = 0
+        for name, began_s in _outlived(graph, now=now):
+            stretch = before.get(name) or Stretch(began_s, began_s)
+            self._stretches[name] = stretch
+            stretch.asked = stretch.asked or graph.calls.waits_at(name)
+            together = _is_together(graph, name, stretch)
+            if together:
+                self.hosts += 1
+                self.seconds += max(0.0, now - stretch.until_s)
+            if together is not None:
+                stretch.until_s = now
+
+
+def _is_together(graph: Graph, name: str, stretch: Stretch) -> bool | None:
+    """Whether another job runs there; None: the Slurm node was not read since the end."""
+    entry = graph.slurm_nodes.entries.get(name)
+    if entry is None:
+        return False
+    if max(entry.order, graph.slurm_nodes.agreed_s) < stretch.began_s:
+        return None
+    state = entry.row.state
+    busy = not BUSY.isdisjoint(state) and "COMPLETING" not in state
+    return busy and not _waits(graph, name, stretch) and not _is_held_by_ours(graph, name)
+
+
+def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
+    """With the gate only a job that asked, and was let pass, has started."""
+    return graph.works.gate() and (graph.calls.waits_at(name) or not stretch.asked)
+
+
+def _outlived(graph: Graph, *, now: float) -> Iterator[tuple[str, float]]:
+    """Slurm nodes with Pods whose job holds them no more, and since when that is known."""
+    works = graph.works.works
+    nodes = {
+        pod.node_name
+        for key in graph.works.unconfirmed()
+        for pod in works.pods.get(key, {}).values()
+        if pod.node_name and works.jobs_of_uid.get(pod.uid)
+    }
+    for node_name in sorted(nodes):
+        name = graph.claims.host_of_node(node_name)
+        ends = [
+            max(works.ended_s.get(one, now) for one in works.jobs_of_uid[tenant.uid])
+            for tenant in graph.works.tenants(name, node_name)
+            if not (tenant.confirmed or tenant.held) and works.jobs_of_uid.get(tenant.uid)
+        ]
+        if ends:
+            yield name, min(ends)
+
+
+def _is_held_by_ours(graph: Graph, name: str) -> bool:
+    """A job of ours runs there: its Pods are bound only when those that end are gone (P11)."""
+    jobs = (graph.jobs.get(one) for one in graph.works.works.jobs_at.get(name, ()))
+    return any(job is not None and is_running(job) for job in jobs)
