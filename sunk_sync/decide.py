@@ -22,6 +22,7 @@ from sunk_sync.rules.size import size
 from sunk_sync.rules.stop import stop
 from sunk_sync.rules.submit import submit
 from sunk_sync.rules.wait import wait
+from sunk_sync.rules.warn import warn
 from sunk_sync.verdict import QUIET, Ruling, Verdict
 from sunk_sync.views import Cluster, Host, Work
 
@@ -45,6 +46,7 @@ WORK_RULES: dict[str, WorkRule] = {
     "wait": wait,
     "size": size,
     "stop": stop,
+    "warn": warn,
 }
 RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate}
 CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold}

@@ -35,6 +35,7 @@ from sunk_sync.host_picture import HostPicture
 from sunk_sync.keys import CLUSTER, Key, host_key
 from sunk_sync.places import Place, node_place
 from sunk_sync.slurm_state import same_kind
+from sunk_sync.table import turned
 
 
 class Graph(HostPicture):
@@ -177,8 +178,8 @@ class Graph(HostPicture):
         )
         if sighting.asked_s < heard_s:
             sighting = Sighting(kind, namespace, name, "unknown", "", sighting.asked_s)
-        if kind == "Pod":
-            self._mark_each(self.works.sighted(sighting))
+        told = self.works.node_sighted if node else self.works.sighted
+        self._mark_each(told(sighting))
         hosts = self._places.note(sighting)
         if hosts:
             self._mark_hosts(hosts)
@@ -271,6 +272,8 @@ class Graph(HostPicture):
         same = before is not None and after is not None and same_own_claim(before, after)
         if before is None or after is None or not same or before.offer != after.offer:
             self._mark_each(self.works.fleet_changed())
+        if before is None or after is None or turned(before, after):
+            self._mark_each(self.works.node_turned(row.name))
         if not same:
             self._mark_each(self.works.keys_of_pods_on(row.name))
         else:

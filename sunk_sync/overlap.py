@@ -82,7 +82,7 @@ def _outlived(graph: Graph, *, now: float) -> Iterator[tuple[str, float]]:
         name = graph.claims.host_of_node(node_name)
         ends = [
             max(works.ended_s.get(one, now) for one in works.jobs_of_uid[tenant.uid])
-            for tenant in graph.works.tenants(name, node_name)
+            for tenant in graph.works.tenants.on(node_name, slurm_node=name).all
             if not (tenant.confirmed or tenant.held) and works.jobs_of_uid.get(tenant.uid)
         ]
         if ends:

@@ -96,7 +96,7 @@ class Table(Generic[RowT]):
         before = entry.row
         if before == row:
             return before, False
-        if _turned(before, row):
+        if turned(before, row):
             entry.since_s = now
         entry.row = row
         return before, True
@@ -203,7 +203,7 @@ def _shown(entry: Entry[RowT]) -> float:
     return entry.told if getattr(entry.row, "uid", "") else entry.order
 
 
-def _turned(before: Row, row: Row) -> bool:
+def turned(before: Row, row: Row) -> bool:
     """Whether readiness changed, or another object stands under the name."""
     ready = getattr(row, "ready", None)
     return ready != getattr(before, "ready", None) or (

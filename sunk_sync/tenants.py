@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from sunk_sync.calls import Calls
-from sunk_sync.facts import Job, Pod
+from sunk_sync.facts import Job, Pod, Sighting
 from sunk_sync.fitness import ONE_POD, Amounts, summed
 from sunk_sync.job_state import is_busy_refusal, is_live, is_running
+from sunk_sync.stuck import is_stranded
 from sunk_sync.table import Table
 from sunk_sync.views import Tenant
 from sunk_sync.works import Works
@@ -49,11 +50,13 @@ def tenancy_of(tenants: Iterable[Tenant]) -> Tenancy:
 class Tenants:
     """Tenancies by Node."""
 
-    def __init__(self, *, works: Works, jobs: Table[Job], calls: Calls, lost_job: str) -> None:
+    def __init__(self, *, works: Works, jobs: Table[Job], calls: Calls, readopts: bool) -> None:
         self._works = works
         self._jobs = jobs
         self._calls = calls
-        self._readopts = lost_job == "readopt"
+        self.nodes_asked: dict[str, Sighting] = {}
+        """Node with bound Pods that is not in the picture → answer to a read by its name (P25b)."""
+        self._readopts = readopts
         self._kept: dict[str, dict[str, Tenancy]] = {}
         """Node name → Slurm node → who lives there."""
 
@@ -92,9 +95,9 @@ class Tenants:
         return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
 
     def _work_out(self, there: dict[str, Pod], slurm_node: str) -> Tenancy:
-        return tenancy_of(
-            [self._tenant(pod, slurm_node) for pod in there.values() if not pod.ended]
-        )
+        asked = self.nodes_asked
+        living = [one for one in there.values() if not (one.ended or is_stranded(one, asked))]
+        return tenancy_of([self._tenant(pod, slurm_node) for pod in living])
 
     def _tenant(self, pod: Pod, slurm_node: str) -> Tenant:
         key = self._works.key_of_uid[pod.uid]

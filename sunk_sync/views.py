@@ -117,6 +117,18 @@ class Berth(Struct, frozen=True, gc=False):
     """Pods of other Works there whose job is not confirmed running (P11)."""
 
 
+class Stuck(Struct, frozen=True, gc=False):
+    """A bound Pod that is to end, on a Node that is gone or not ready (P25b)."""
+
+    pod: Pod
+    ready: str
+    """Of its Node: False or Unknown; empty: the Node is not in the picture."""
+    since_s: float | None
+    """Since when it reads so; of a missing Node: when it was last asked for by name."""
+    stranded: bool = False
+    """The Node is gone for certain."""
+
+
 class Work(Struct, frozen=True, kw_only=True, gc=False):
     """The Pods that one placeholder job stands for, and that job, as the rules read them."""
 
@@ -199,4 +211,6 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     stops: tuple[StopCall, ...] = ()
     external: bool = False
     """Every host that can take it is an EXTERNAL node."""
+    stuck: tuple[Stuck, ...] = ()
+    """Its Pods that cannot be seen to end."""
     gate: bool = False

@@ -55,8 +55,12 @@ class WorkGraph(WorkPicture):
         for row in rows:
             self.works.forget(work_key_of(row))
         keys = set(map(work_key, works)) | self._review(works)
-        if before is None or after is None or not seen_alike(before, after):
-            for name in {row.node_name for row in rows}:
+        nodes = {row.node_name for row in rows if row.node_name}
+        asked = nodes & self.tenants.nodes_asked.keys()
+        for name in asked - self.works.pods_on_node.keys():
+            del self.tenants.nodes_asked[name]
+        if asked or before is None or after is None or not seen_alike(before, after):
+            for name in nodes:
                 keys |= self._touch_node(name)
         return keys
 
@@ -165,6 +169,23 @@ class WorkGraph(WorkPicture):
                         self.works.sightings[uid_in(pod)] = sighting
                         keys.add(work_key(key))
         return keys
+
+    def node_sighted(self, sighting: Sighting) -> set[Key]:
+        """A Node was read by name: Pods that are to end there may count as gone (P25b)."""
+        if sighting.name not in self.works.pods_on_node:
+            return set()
+        self.tenants.nodes_asked[sighting.name] = sighting
+        return self._touch_node(sighting.name) | self._keys_stuck_on(sighting.name)
+
+    def node_turned(self, node_name: str) -> set[Key]:
+        """It turned ready or not, came or went: Works with a Pod that is to end there."""
+        self.tenants.nodes_asked.pop(node_name, None)
+        self.tenants.forget(node_name)
+        return self._keys_stuck_on(node_name)
+
+    def _keys_stuck_on(self, node_name: str) -> set[Key]:
+        there = self.works.pods_on_node.get(node_name, {}).items()
+        return {work_key(self.works.key_of_uid[uid]) for uid, pod in there if pod.terminating}
 
     def fleet_changed(self) -> set[Key]:
         """What the hosts offer changed: Works without a job choose anew."""

@@ -24,9 +24,10 @@ from sunk_sync.job_state import (
 )
 from sunk_sync.members import Members, members_of
 from sunk_sync.places import Places
+from sunk_sync.stuck import stuck_pods
 from sunk_sync.table import Entry, Table
 from sunk_sync.tenants import Tenants
-from sunk_sync.views import Berth, Work
+from sunk_sync.views import Berth, Stuck, Work
 from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works
 
@@ -71,7 +72,7 @@ class WorkPicture:
             overhead=configuration.node_overhead,
         )
         self.tenants = Tenants(
-            works=self.works, jobs=jobs, calls=calls, lost_job=configuration.lost_job
+            works=self.works, jobs=jobs, calls=calls, readopts=configuration.lost_job == "readopt"
         )
         self._pods = pods
         self._jobs = jobs
@@ -168,10 +169,15 @@ class WorkPicture:
 
     def _of_bound(self, bound: Sequence[Pod], job: Job | None) -> Found:
         placed, host_of = self.works.placed_s, self._hosts.claims.host_of_node
+        ending = [pod for pod in bound if pod.terminating and not pod.ended]
         return {
             "placed_s": max([placed[pod.uid] for pod in bound if pod.uid in placed], default=None),
             "standing": tuple([host_of(pod.node_name) for pod in bound]) if job is None else (),
+            "stuck": self._stuck(ending) if ending else (),
         }
+
+    def _stuck(self, ending: Sequence[Pod]) -> tuple[Stuck, ...]:
+        return stuck_pods(ending, nodes=self._hosts.nodes, asked=self.tenants.nodes_asked)
 
     def _of_submission(self, identity: str) -> Found:
         attempt = self.works.attempts.get(identity)

@@ -65,7 +65,8 @@ def is_over(work: Work) -> bool:
     """No Pod of it has a container left, and none ever will: its job may end (P14, P15, P21)."""
     if work.absent and not all(is_known_gone(work, pod) for pod in work.absent):
         return False
-    return not [pod for pod in work.pods if may_live(pod)]
+    stranded = [one.pod.uid for one in work.stuck if one.stranded]
+    return not [pod for pod in work.pods if may_live(pod) and pod.uid not in stranded]
 
 
 def may_live(pod: Pod) -> bool:

@@ -49,6 +49,7 @@ class Works:
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
+        self.jobs_at: Index = defaultdict(set)  # Slurm node → live jobs of ours that hold it
         self.moving_in: Index = defaultdict(set)
         """Slurm node → Works of which a live job holds it and some Pod is not bound yet."""
         self.berths: dict[str, Set[str]] = {}  # Work key → where it is about to move in
@@ -76,8 +77,7 @@ class Works:
         """Job id → since when no prolog keeps its script from starting."""
         self.ended_s: dict[str, float] = {}
         """Job id → since when it is known to have ended."""
-        self.missing_s: dict[str, float] = {}
-        """Work key → begin of the first listing without a job for its bound Pod (P30)."""
+        self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
 
     # Pods
 
@@ -156,6 +156,8 @@ class Works:
         for uid in uids_of(job.identity):
             self.jobs_of_uid[uid].add(job.job_id)
         self._sort(job.job_id)
+        for name in job.slurm_nodes if is_live(job) else ():
+            self.jobs_at[name].add(job.job_id)
 
     def drop_job(self, job: Job) -> None:
         """Take a job, as it was, out of the indexes."""
@@ -163,6 +165,8 @@ class Works:
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
             _discard(self.jobs_of_uid, uid, job.job_id)
+        for name in job.slurm_nodes:
+            _discard(self.jobs_at, name, job.job_id)
 
     def forget_unnamed(self, job: Job) -> None:
         """What is known of Pods that are gone goes with the last job that names them."""

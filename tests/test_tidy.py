@@ -24,7 +24,7 @@ CORE = [
         "description", "gres", "job_settings", "hostlist", "identity", "workload", "works",
         "job_state", "work_state", "pending", "slurm_errors", "slurm_reasons",
         "work_graph", "work_picture", "host_picture", "members", "keys", "configuration", "fleet",
-        "calls", "overlap", "kept_jobs",
+        "calls", "overlap", "kept_jobs", "stuck",
     )),
     *RULES,
 ]  # fmt: skip
@@ -43,7 +43,7 @@ MORE_POSITIONAL = {
     "rules/drain.py::drain": RULE_SHAPE,
     **{
         f"rules/{name}.py::{name}": RULE_SHAPE
-        for name in ("bind", "evict", "release", "size", "stop", "submit", "wait")
+        for name in ("bind", "evict", "release", "size", "stop", "submit", "wait", "warn")
     },
     "policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
     "loop.py::stepped": JOURNAL,

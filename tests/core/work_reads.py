@@ -30,6 +30,7 @@ class WorkReads(ReadSet):
             setattr(fleet, name, self._unseen(getattr(fleet, name)))
         works_graph = graph.works
         works_graph._is_host = self._unseen(works_graph._is_host)  # type: ignore[method-assign]
+        works_graph._stuck = self._unseen(works_graph._stuck)  # type: ignore[method-assign]
         claims = graph.claims
         claims.host_of_node = self._unseen(claims.host_of_node)  # type: ignore[method-assign]
 
@@ -53,7 +54,9 @@ class WorkReads(ReadSet):
         return rows
 
 
-INDEXES = ("pods", "key_of_uid", "jobs_of_uid", "orphans", "uids_of_job", "pods_on_node")
+INDEXES = (
+    "pods", "key_of_uid", "jobs_of_uid", "orphans", "uids_of_job", "pods_on_node", "jobs_at",
+)  # fmt: skip
 
 
 def check_indexes(graph: Graph) -> None:

@@ -323,6 +323,39 @@ def test_P25_without_a_gate_a_host_is_held_while_a_pod_outlives_its_job(
     assert load.gone
 
 
+@pytest.mark.usefixtures("service")
+def test_P25b_a_pod_whose_node_is_gone_counts_as_gone(works: Works, host: Host) -> None:
+    """The object stays until somebody collects it; its job does not wait for that."""
+    load = works.load(host, knobs=FOREVER)
+    load.until_bound()
+    load.delete()
+    assert stays(lambda: load.live, for_s=1.0)
+    host.bed.kube.delete_node(host.name)
+    load.until(load.ended)
+    assert load.terminating
+    host.bed.kube.add_nodes(host.name)
+    load.let_end()
+    load.until(lambda: load.gone)
+
+
+@pytest.mark.usefixtures("service")
+def test_P25b_of_a_silent_node_nothing_is_assumed_and_a_human_is_told(
+    works: Works, host: Host
+) -> None:
+    """Its job stays, its host is drained (S8), an Event says what can be done."""
+    load = works.load(host, knobs=FOREVER)
+    load.until_bound()
+    load.delete()
+    host.set_node_ready(ready=False)
+    host.until_drained("k8s: node not ready")
+    load.until(lambda: load.told("NodeSilent"))
+    assert "kubectl delete pod --force" in load.told("NodeSilent")[0]
+    assert stays(lambda: load.live, for_s=1.0)
+    load.delete(now=True)
+    load.until(load.ended)
+    host.set_node_ready(ready=True)
+
+
 def test_P17_preempted_before_its_pod_was_bound_gets_a_new_job(
     works: Works, schedule: Serve, host: Host
 ) -> None:
