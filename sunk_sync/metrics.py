@@ -109,6 +109,12 @@ _STATE = (
         "Jobs that stay because nobody knows whether their Pods live",
     ),
     Spec(
+        "sunk_sync_pending_reasons_age_seconds",
+        "gauge",
+        "Since the reasons of all jobs of ours that wait were read or proved; 0 where so few wait "
+        "that each is read in turn, or where Slurm knows more than 4,000 jobs",
+    ),
+    Spec(
         "sunk_sync_double_allocation_seconds_total",
         "counter",
         "Seconds, of all hosts together, in which another job ran beside a Pod whose own job had "

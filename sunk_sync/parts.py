@@ -33,6 +33,7 @@ from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
 from sunk_sync.slurm.job_push import JobPush
+from sunk_sync.slurm.job_reasons import JobReasons
 from sunk_sync.slurm.poll import NodePoll
 from sunk_sync.slurm.push import SlurmPush
 from sunk_sync.slurm.requeue import is_requeueable
@@ -115,6 +116,7 @@ class Parts:
         )
         book = JobBook(self._is_ours)
         self._job_poll = self._poll_of_jobs(settings, book, ambient)
+        self.reasons = JobReasons(slurm, book=book, time=_time(ambient))
         self.hooks = Hooks(self._callers.key, self._hear, clock=ambient.clock, rest=self._rest())
         self.outbox = Outbox(
             self._ways(kube, book, ambient), clock=ambient.clock, random=ambient.random
@@ -221,6 +223,7 @@ class Parts:
             tasks.create_task(self._poll.run())
             if self.schedules:
                 tasks.create_task(self._job_poll.run())
+                tasks.create_task(self.reasons.run())
             tasks.create_task(self._watch_pushing(self._pushing))
             for watch in self._watches.values():
                 tasks.create_task(watch.run())

@@ -194,6 +194,7 @@ class Service:
                 self.telemetry.added(authority, lane.added - told[authority])
                 told[authority] = lane.added
             self._tell_picture(parts.reconciler)
+            self.telemetry.telltales.reasons_age(parts.reasons.age_s())
             self.telemetry.token_expires(slurm.token.expires_at_s)
             await asyncio.sleep(GAUGES_EVERY_S)
 

@@ -18,6 +18,7 @@ class Telltales:
         self._drains = self._ends = self._kept = self._conflicts = self._out_of_service = 0
         self._together = 0
         self._together_s = 0.0
+        self._reasons_s = 0.0
 
     def out_of_service(self, count: int) -> None:
         """So many keys are left alone because a rule failed on them."""
@@ -67,11 +68,16 @@ class Telltales:
             level("conflicting claims", slurm_nodes=count, before=self._conflicts)
         self._conflicts = count
 
+    def reasons_age(self, seconds: float) -> None:
+        """So old are Slurm's reasons of jobs that wait, at most (P26)."""
+        self._reasons_s = seconds
+
     def figures(self) -> Iterable[Metric]:
         """For a scrape."""
         yield gauged("sunk_sync_drains_held", self._drains)
         yield gauged("sunk_sync_pod_ends_held", self._ends)
         yield gauged("sunk_sync_jobs_kept", self._kept)
+        yield gauged("sunk_sync_pending_reasons_age_seconds", self._reasons_s)
         yield gauged("sunk_sync_conflicts", self._conflicts)
         yield gauged("sunk_sync_keys_out_of_service", self._out_of_service)
         yield counted("sunk_sync_double_allocation_seconds_total", self._together_s)

@@ -58,6 +58,24 @@ class _WireState(Struct, frozen=True):
     state: list[str] | str | None = None
 
 
+class _WireReason(Struct, frozen=True):
+    job_id: int
+    job_state: list[str] | str | None = None
+    state_reason: str | None = None
+    array_job_id: Number = None
+    array_task_id: Number = None
+
+
+class Reason(Struct, frozen=True, gc=False):
+    """Why a job waits, as its record tells."""
+
+    text: str
+    array: int
+    """Id of its array, or 0."""
+    listed_ids: tuple[str, ...]
+    """What /jobs/state may call it; empty: it stands for all tasks of the array that wait."""
+
+
 class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One record of Slurm: a job, a task of an array, or the tasks of one that wait."""
 
@@ -90,6 +108,7 @@ class JobState(Struct, frozen=True, gc=False):
 
 _job = msgspec.json.Decoder(_WireJob).decode
 _state = msgspec.json.Decoder(_WireState).decode
+_reason = msgspec.json.Decoder(_WireReason).decode
 
 
 def read_job(record: bytes) -> JobRecord | Failure:
@@ -110,6 +129,24 @@ def read_state(record: bytes) -> JobState | Failure:
     if not number_in(listed_id):
         return Failure("garbage", printable(f"a state of a job without id: {listed_id!r}"))
     return JobState(listed_id, state_of(wire.state))
+
+
+def read_reason(record: bytes) -> Reason | None:
+    """The same element, where it waits; None: it does not, or cannot be read."""
+    try:
+        wire = decoded(_reason, record)
+    except UNREADABLE:
+        return None
+    if "PENDING" not in state_of(wire.job_state):
+        return None
+    text = _reason_of(wire.state_reason)
+    array = int(number_of(wire.array_job_id) or 0)
+    task = number_of(wire.array_task_id)
+    if not array:
+        return Reason(text, 0, (str(wire.job_id),))
+    if task is None:
+        return Reason(text, array, ())
+    return Reason(text, array, (f"{wire.job_id}_{int(task)}", f"{array}_{int(task)}"))
 
 
 def number_in(job_id: str) -> str:

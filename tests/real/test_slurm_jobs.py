@@ -30,6 +30,7 @@ from sunk_sync.slurm.client import SlurmClient
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
 from sunk_sync.slurm.job_push import JobPush
+from sunk_sync.slurm.job_reasons import JobReasons
 from sunk_sync.slurm.rhythm import Time
 from tests.real.conftest import require
 from tests.real.test_slurm_client import connected
@@ -57,9 +58,9 @@ class Side:
         self.news: list[News] = []
         self.book = JobBook(lambda one: (one.cluster, one.scheduler) == (cluster, "s1"))
         self.push = JobPush(client, time.monotonic, book=self.book, script=lambda _: SCRIPT)
-        moments = Time(clock=time.monotonic, sleep=asyncio.sleep, random=Random(1).random)
+        self.moments = Time(clock=time.monotonic, sleep=asyncio.sleep, random=Random(1).random)
         pace = JobPace(busy=lambda: True, refresh_every=1000)
-        self.poll = JobPoll(client, self.tell, book=self.book, pace=pace, time=moments)
+        self.poll = JobPoll(client, self.tell, book=self.book, pace=pace, time=self.moments)
 
     def anew(self) -> "Side":
         """The same installation, started again."""
@@ -315,6 +316,28 @@ async def test_P20_a_waiting_job_is_updated_where_slurm_lets_it(side: Side) -> N
     assert isinstance(outcome, Refused)
     assert outcome.number == 2029
     assert (await side.jobs())[made.job_id].identity == new
+
+
+async def test_P26_the_reasons_of_all_that_wait_are_read_at_once(server: SlurmServer) -> None:
+    """Also of an array whose first task has started; unchanged they cost a kilobyte to prove."""
+    heard: list[Exchange] = []
+    async with connected(server, heard=heard) as client:
+        side = Side(client)
+        tasks = await side.make(*(side.wish(description=WHOLE) for _ in range(6)))
+        await side.until_state("RUNNING", tasks[0])
+        await asyncio.sleep(TICK_S)
+        reasons = JobReasons(client, book=side.book, time=side.moments)
+        heard.clear()
+        await reasons.read()
+        jobs = await side.jobs()
+        waiting = {one: job.reason for one, job in jobs.items() if "PENDING" in job.state}
+        assert len(waiting) == 3
+        for job_id, reason in waiting.items():
+            assert reason == server.squeue("-h", "-r", "-j", job_id, "-o", "%r").strip()
+        await reasons.read()
+    full, unchanged = [one.received_bytes for one in heard if one.path.endswith("jobs/")]
+    assert unchanged < 2_000 < full
+    clean(server)
 
 
 async def test_a_look_at_what_is_not_there(side: Side, server: SlurmServer) -> None:

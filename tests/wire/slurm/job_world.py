@@ -84,8 +84,12 @@ class JobWorld:
     takes_s: float = 1.0
     """Each answer."""
     counting: int = 1
+    changed_s: int = 0
+    """When a job last changed, as far as `update_time` goes."""
     asked: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    weight: str = ""
+    """What a listing's records carry beside what is read."""
     before: Callable[[str], Failure | None] = lambda _: None
     after: Callable[[str], Failure | None] = lambda _: None
 
@@ -141,7 +145,8 @@ class JobWorld:
             pieces = [msgspec.json.encode(one) for one in found[start : start + 3]]
             if failure := await take(pieces, begun_s):
                 return failure
-        return self._answer({}, begun_s)
+        updated = {"set": True, "number": int(begun_s)}
+        return self._answer({"last_update": updated} if call.path == "jobs/" else {}, begun_s)
 
     def _ask(self, call: Call) -> str:
         line = f"{call.method} {call.path}" + (f" {call.body.decode()}" if call.body else "")
@@ -167,7 +172,9 @@ class JobWorld:
                 for listed in record.listed(by_array=self.version == "v0.0.40")
             ]
         if call.path == "jobs/":
-            return [record.wire() for record in self.records.values()]
+            if int(call.query.get("update_time", 0)) - 1 >= self.changed_s:
+                return []
+            return [record.wire() | {"weight": self.weight} for record in self.records.values()]
         found = self._records_of(int(call.path.removeprefix("job/")))
         return [record.wire() for record in found] or GONE
 
