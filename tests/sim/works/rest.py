@@ -38,17 +38,13 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 def work_unrest(worlds: Worlds, asked: Asked) -> list[str]:
     """Sentences on everything that is not as the rows ask."""
-    pods = [
-        pod
-        for pod in worlds.kube.pods(NAMESPACE)
-        if words.is_workload(pod) and not words.is_finished(pod)
-    ]
-    found = [why for pod in pods for why in _of_pod(worlds, pod, pods, asked=asked)]
     every = [pod for pod in worlds.kube.pods(NAMESPACE) if words.is_workload(pod)]
+    pods = [pod for pod in every if not words.is_finished(pod)]
+    found = [why for pod in pods for why in _of_pod(worlds, pod, every, asked=asked)]
     return [*found, *_orphans(worlds, pods), *_gangs(every)]
 
 
-def _of_pod(worlds: Worlds, pod: Object, pods: Sequence[Object], *, asked: Asked) -> Iterator[str]:
+def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Asked) -> Iterator[str]:
     name, jobs = pod["metadata"]["name"], live_jobs(worlds, uid_of(pod))
     numbers = [job.job_id for job in jobs]
     if words.is_terminating(pod):
@@ -59,7 +55,7 @@ def _of_pod(worlds: Worlds, pod: Object, pods: Sequence[Object], *, asked: Asked
     if place_of(pod):
         yield from _bound(pod, jobs, forgetful=asked.forgetful)
         return
-    why = _why_none(pod, pods, hosts=len(worlds.slurm.nodes))
+    why = _why_none(pod, every, hosts=len(worlds.slurm.nodes))
     why = "" if why == "P17" and asked.resubmits else why
     edited = words.annotations_of(pod).get(PREFIX + "timeout") == "soon"
     if why and jobs and not edited:
@@ -136,7 +132,7 @@ def _is_told(pod: Object) -> bool:
     return condition.get("status") == "False" and bool(condition.get("message"))
 
 
-def _why_none(pod: Object, pods: Sequence[Object], *, hosts: int) -> str:
+def _why_none(pod: Object, every: Sequence[Object], *, hosts: int) -> str:
     """The row after which this Pod has no job; empty: it must have one."""
     if pod["spec"].get("schedulingGates"):
         return "gated"
@@ -144,18 +140,20 @@ def _why_none(pod: Object, pods: Sequence[Object], *, hosts: int) -> str:
     gang = annotations.get(words.GANG)
     if gang is not None:
         size = int(annotations[words.GANG_SIZE])
-        why = _why_no_gang(gang, size, pod, pods)
+        why = _why_no_gang(gang, size, pod, every)
         return why or ("P10" if size > hosts else "")
     return _why_not_alone(pod)
 
 
-def _why_no_gang(gang: str, size: int, pod: Object, pods: Sequence[Object]) -> str:
-    members = [one for one in pods if words.annotations_of(one).get(words.GANG) == gang]
-    whys = [_why_not_alone(one) for one in members]
-    if len(members) < size:
+def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> str:
+    """A member that ended by itself stays one: only what is left can wait for a job."""
+    members = [one for one in every if words.annotations_of(one).get(words.GANG) == gang]
+    living = [one for one in members if not words.is_finished(one)]
+    whys = [_why_not_alone(one) for one in living]
+    if len(living) < size:
         return "G1"
     if len(members) > size:
-        whys = [_why_not_alone(one) for one in members if _has_job(one)]
+        whys = [_why_not_alone(one) for one in living if _has_job(one)]
         return next(filter(None, whys), "") if _has_job(pod) else "G7"
     return next(filter(None, whys), "")
 
