@@ -142,6 +142,8 @@ class Works:
     def note_refusal(self, refusal: SubmitRefused, *, now: float) -> None:
         """Slurm said no to a submission; no attempt is open any more."""
         _note(self.refusals, refusal.work, (refusal, now), now=now)
+        if refusal.kind != "update":
+            self.attempts.pop(refusal.work, None)
 
     # Jobs
 

@@ -105,7 +105,7 @@ def _kind(work: Work, configuration: Configuration) -> Kind:
         return chosen
     if work.external:
         return "external"
-    tried = work.tried or (work.refused is not None and work.refused.kind == "allocation")
+    tried = work.tried or work.refused is not None
     at_once = (chosen == "allocation" or work.gate) and _as_root(work)
     return "allocation" if at_once and work.room and not tried else "script"
 

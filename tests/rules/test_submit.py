@@ -97,6 +97,20 @@ def test_P10_an_edit_ends_the_wait() -> None:
     assert action.description.account == "other"
 
 
+def test_P11a_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_again() -> None:
+    """Once for one Pod; else its word that it was refused is taken back each time."""
+    one = pod()
+    world = core(one, gate="on")
+    first = submitted(world, one)
+    assert first is not None
+    for kind in ("allocation", "script"):
+        world.see(SubmitRefused(work_id([one.uid]), 2000, "no", kind, first.identity.digest))
+    world.wait(300)
+    again = submitted(world, one)
+    assert again is not None
+    assert (first.kind, again.kind) == ("allocation", "script")
+
+
 @pytest.mark.parametrize(
     ("chosen", "more", "kind"),
     [

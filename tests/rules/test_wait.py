@@ -154,6 +154,16 @@ def test_F2_a_submission_without_an_answer_is_told() -> None:
     assert said(world, one) == [("Unschedulable", "Slurm has not answered to the job yet")]
 
 
+def test_F2_a_later_refusal_is_an_answer() -> None:
+    """Asked again as a script, the Pod does not say that nobody answers."""
+    one = pod()
+    world = core(one)
+    world.see(Attempt(work_id([one.uid]), world.now))
+    world.wait(1)
+    world.see(SubmitRefused(work_id([one.uid]), 2000, "no", "allocation", ""))
+    assert not said(world, one)
+
+
 def test_P11_an_allocated_job_tells_whom_it_waits_for() -> None:
     """Another Pod, or its own script."""
     one, other = pod(), pod("other", node_name="kn1", job_id="8")
