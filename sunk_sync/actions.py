@@ -12,6 +12,7 @@ from sunk_sync.facts import (
     Job,
     News,
     Observed,
+    Placed,
     Reference,
     Source,
     SubmitRefused,
@@ -279,7 +280,19 @@ def shown_by(outcome: Outcome) -> tuple[News, ...]:
     answer of Slurm can deny it.
     """
     seen = tuple(_as_answer(one) if isinstance(one, Observed) else one for one in outcome.seen)
-    return (*seen, *_refusal(outcome)) if isinstance(outcome, Refused) else seen
+    match outcome:
+        case Refused():
+            return (*seen, *_refusal(outcome))
+        case Done(Bind() as bind) if not seen:
+            return (_placed(bind),)
+        case _:
+            return seen
+
+
+def _placed(bind: Bind) -> Placed:
+    """The answer to a binding shows nothing but that it was taken."""
+    of = bind.reference
+    return Placed(of.namespace, of.name, of.uid, bind.node_name, bind.job_id)
 
 
 def _refusal(outcome: Refused) -> tuple[News, ...]:

@@ -233,6 +233,16 @@ class BindRefused(Struct, frozen=True, gc=False):
     why: str
 
 
+class Placed(Struct, frozen=True, gc=False):
+    """The API server took a binding of ours: told before any watch shows it (P11)."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    job_id: str
+
+
 class GangSize(Struct, frozen=True, gc=False):
     """How many members a gang shall have, as its PodGroup or Job says (G1)."""
 
@@ -355,6 +365,7 @@ News = (
     | Attempt
     | SubmitRefused
     | BindRefused
+    | Placed
     | GangSize
 )
 

@@ -5,6 +5,8 @@ Facts come in by `observe`, which alone marks keys dirty; rules read by `host` a
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from sunk_sync.calls import CallWord
 from sunk_sync.claims import UNCLAIMED, pod_key, same_claim, same_own_claim, yields
 from sunk_sync.facts import (
@@ -23,6 +25,7 @@ from sunk_sync.facts import (
     News,
     Node,
     Observed,
+    Placed,
     Pod,
     Row,
     Sighting,
@@ -49,9 +52,8 @@ class Graph(HostPicture):
             match one:
                 case Observed():
                     self._observe_row(one.row, order=one.order, now=now)
-                case Answered():
-                    if self._holds(one.row):
-                        self._observe_row(one.row, order=one.order, now=now, named=False)
+                case Answered() | Placed():
+                    self._observe_answer(one, now=now)
                 case Deleted():
                     self._remove(one, now=now, told=True)
                 case Sighting():
@@ -114,6 +116,21 @@ class Graph(HostPicture):
                 work_before, changed = self.pods.put(key, row, order=order, now=now, named=named)
                 if changed and self.configuration.scheduler:
                     self._mark_each(self.works.pod_changed(work_before, row, now=now))
+
+    def _observe_answer(self, answer: Answered | Placed, *, now: float) -> None:
+        """An answer to a write of ours adds no row."""
+        if isinstance(answer, Placed):
+            self._observe_placed(answer, now=now)
+        elif self._holds(answer.row):
+            self._observe_row(answer.row, order=answer.order, now=now, named=False)
+
+    def _observe_placed(self, placed: Placed, *, now: float) -> None:
+        """Newer than the row that was bound, older than whatever is told of the Pod since."""
+        entry = self.pods.entries.get(pod_key(placed.namespace, placed.name))
+        if entry is None or entry.row.uid != placed.uid or entry.row.node_name:
+            return
+        row = replace(entry.row, node_name=placed.node_name, job_id=placed.job_id)
+        self._observe_row(row, order=entry.order + 0.5, now=now, named=False)
 
     def _observe_source(
         self, one: ListingStarted | ListingEnded | Confirmed | Lost, *, now: float

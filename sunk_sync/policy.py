@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from sunk_sync.actions import (
     Action,
+    Bind,
     Drain,
     EndPod,
     Look,
@@ -138,13 +139,14 @@ class Policy:
             self.ends.withdraw(work)
         why = _why_not_yet(graph)
         held = "" if why or not weak else self._hold_end(graph, work, now=now)
-        if not (why or held):
+        unread = "" if graph.jobs.live else "cannot be read now: jobs"
+        if not (why or held or unread):
             return Screened(wants)
         again_s = self.ends.again_s(now) if held else None
         kept = [
-            Kept(action, why or held, again_s)
+            Kept(action, why or (held if _is_weak(action) else unread), again_s)
             for action in wants
-            if not isinstance(action, READS) and (why or _is_weak(action))
+            if _is_kept(action, why=why, held=held, unread=unread)
         ]
         taken = {id(one.action) for one in kept}
         return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
@@ -193,6 +195,13 @@ def end_limit(graph: Graph) -> int:
     if chosen is not None:
         return chosen
     return max(ENDS_PER_MINUTE_MIN, int(graph.works.bound_count() * ENDS_SHARE))
+
+
+def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:
+    """A binding rests on its job being known to run: not while jobs cannot be read (P11, F4)."""
+    if isinstance(action, READS):
+        return False
+    return bool(why or (held and _is_weak(action)) or (unread and isinstance(action, Bind)))
 
 
 def _is_weak(action: Action) -> bool:

@@ -182,7 +182,7 @@ class Reconciler:
 
 
 def _readiness(graph: Graph) -> object:
-    return graph.unlisted, graph.works_unlisted, graph.stale
+    return graph.unlisted, graph.works_unlisted, graph.stale, graph.jobs.live
 
 
 def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:

@@ -73,6 +73,8 @@ class WorkGraph(WorkPicture):
         if before is not None:
             self._waiting.discard(before.job_id)
             self.works.drop_job(before)
+            if after is None or _is_another(before, after):
+                self._forget_words(before.job_id)
         if after is not None:
             self.works.add_job(after, now=now)
             if is_waiting(after):
@@ -85,8 +87,6 @@ class WorkGraph(WorkPicture):
             keys |= self.keys_at(name)
         for row in rows:
             keys |= self._touch_beside(row)
-        if after is None and before is not None:
-            self._forget_job(before.job_id)
         return keys | self._since_crowded(crowded)
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
@@ -95,7 +95,8 @@ class WorkGraph(WorkPicture):
         if after is None or not is_live(after):
             self._forget_refusals(before)
 
-    def _forget_job(self, job_id: str) -> None:
+    def _forget_words(self, job_id: str) -> None:
+        """What was said of a job goes with it: Slurm may give its id to another (P23)."""
         works = self.works
         for memory in (works.told, works.ran_s, works.ended_s, self.calls.until_s):
             memory.pop(job_id, None)
@@ -350,6 +351,7 @@ def runs_alike(before: Job, after: Job) -> bool:
         before.state == after.state
         and before.slurm_nodes == after.slurm_nodes
         and before.script == after.script
+        and before.submitted_at == after.submitted_at
         and before.identity == after.identity
     )
 
@@ -357,6 +359,12 @@ def runs_alike(before: Job, after: Job) -> bool:
 def moved(before: Pod, after: Pod) -> bool:
     """It is another Pod, or on another Node, than before."""
     return before.node_name != after.node_name or before.uid != after.uid
+
+
+def _is_another(before: Job, after: Job) -> bool:
+    """Another job under its id, or another run of it; one just made does not know its time."""
+    times = {before.submitted_at, after.submitted_at} - {0}
+    return uids_of(before.identity) != uids_of(after.identity) or len(times) > 1
 
 
 def _keep(keys: dict[str, None], key: str, *, wanted: bool) -> None:

@@ -139,6 +139,7 @@ class WorkPicture:
             "told_s": works.told.get(job.job_id, 0.0),
             "started": job.started or not job.script or job.job_id in works.started,
             "ran_s": works.ran_s.get(job.job_id),
+            "told_to_end": job.job_id in self.calls.until_s,
         }
 
     def _of_ended(self, ended: Sequence[Job], last: Job | None) -> Found:

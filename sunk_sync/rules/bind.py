@@ -16,7 +16,7 @@ TOLD_S = 5.0
 def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
     """As soon as the job holds fit hosts that no other Pod still needs."""
     job, unbound = work.job, work.unbound
-    if job is None or not work.pods or work.absent or work.stops:
+    if job is None or not work.pods or work.absent or work.stops or work.told_to_end:
         return QUIET  # a script that was told to end holds its host no longer than for its Pods
     if not unbound:
         return _told(work, now)

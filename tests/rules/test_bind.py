@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, Bind
-from sunk_sync.facts import Job, JobTold, Pod, Row, reference_of
+from sunk_sync.actions import Announce, Bind, Done, shown_by
+from sunk_sync.facts import Confirmed, Job, JobTold, Lost, Observed, Pod, Row, reference_of
+from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_SCHEDULED
+from sunk_sync.works import work_key_of
 from tests.build import Core, gang_pod, identity, job, node, pod, room
 
 
@@ -44,6 +46,45 @@ def test_P11_nobody_is_bound_before_the_job_holds_a_host(of: dict[str, Any]) -> 
     """Waiting, suspended, its script not started, unknown to Kubernetes, ended."""
     one = pod()
     assert not binds(core(one, job(one, **of)), one)
+
+
+def test_P11_nobody_is_bound_while_jobs_cannot_be_read() -> None:
+    """Found by the simulator: minutes after Slurm had last answered (60050)."""
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+
+    def kept() -> list[Any]:
+        return [keep.action for keep in world.reconciler.standing[work_key(work_key_of(one))].kept]
+
+    assert not kept()
+    world.see(Lost("jobs", "away"))
+    assert kept() == [wanted]
+    world.see(Confirmed("jobs", world.now))
+    assert not kept()
+
+
+def test_P11_a_binding_that_was_answered_is_known_before_any_watch_tells() -> None:
+    """Found by the simulator: a job was given up as that of an unbound Pod (60034)."""
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    world.see(*shown_by(Done(wanted)))
+    assert not binds(world, one)
+    assert world.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
+
+
+def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> None:
+    """Nor does an older answer undo it."""
+    one, other = pod(), pod(uid="another")
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    entries = world.reconciler.graph.pods.entries
+    order = entries["ns/p1"].order
+    world.see(*shown_by(Done(wanted)), Observed(one, order))
+    assert entries["ns/p1"].row.node_name == "kn1"
+    world.see(Observed(other, order + 1), *shown_by(Done(wanted)))
+    assert entries["ns/p1"].row == other
 
 
 def test_P11_the_script_s_call_is_enough() -> None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import AnswerStop, Bind
-from sunk_sync.facts import StopCall
+from sunk_sync.facts import CallEnded, StopCall
 from sunk_sync.rules.stop import BINDING_S
 from tests.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
 
@@ -48,3 +48,14 @@ def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
     assert core.work_wants(pod(), Bind)
     core.see(stop(core))
     assert not core.work_wants(pod(), Bind)
+    core.see(CallEnded(1))  # found by the simulator: as soon as it had its answer (60143)
+    assert not core.work_wants(pod(), Bind)
+
+
+def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:
+    """Slurm that lost its state counts from the start again."""
+    core = core_of(started=True)
+    core.see(stop(core), CallEnded(1))
+    held = job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=2)
+    core.see(held)
+    assert core.work_wants(pod(), Bind)

@@ -78,6 +78,7 @@ class WorkChecks:
 
     def sent(self, exchange: Exchange) -> None:
         """A binding rests on what was read."""
+        self._evidence[exchange.process.number].sent(exchange)
         path = exchange.question.path
         if exchange.side == "kube" and exchange.writes and path.endswith("/binding"):
             self._check_binding(exchange)
@@ -116,7 +117,13 @@ class WorkChecks:
         running = []
         for number, sights in evidence.jobs.items():
             known = [one for one in sights if one.taken_s <= exchange.sent_s]
-            if self._reads_as_running(uid, slurm_node_of(node_name), known, exchange.sent_s):
+            against = [
+                one
+                for one in known
+                if one.taken_s < exchange.sent_s - AT_ONCE_S
+                and evidence.speaks_against(one, sent_s=exchange.sent_s, late_s=PATIENCE_S)
+            ]
+            if self._reads_as_running(uid, slurm_node_of(node_name), known, against):
                 running.append(number)
         if not running:
             self._break("bound blindly", f"{uid} to {node_name}: no job of it was read running")
@@ -124,7 +131,7 @@ class WorkChecks:
             self._break("bound twice", f"{uid} to {node_name} though jobs {running} run")
 
     def _reads_as_running(
-        self, uid: str, slurm_node: str, known: list[Sight], sent_s: float
+        self, uid: str, slurm_node: str, known: list[Sight], against: list[Sight]
     ) -> bool:
         """Read RUNNING there, and nothing that was asked later said otherwise in time."""
         last: Sight | None = None
@@ -137,10 +144,8 @@ class WorkChecks:
         if last is None:
             return False
         return not any(
-            one.asked_s > last.served_s
-            and one.taken_s < sent_s - AT_ONCE_S
-            and (one.job is None or one.job.state != "RUNNING")
-            for one in known
+            one.asked_s > last.served_s and (one.job is None or one.job.state != "RUNNING")
+            for one in against
         )
 
     # --- jobs

@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +12,9 @@ from sunk_sync.embedded.wire import Answer
 from tests.sim.wire import Exchange
 from tests.sim.worlds import Worlds
 
+What = Literal["listing", "job", "sibling"]
 KEPT = 32
+LISTINGS = ("jobs", "state")
 SUBMITS = ("submit", "allocate")
 
 
@@ -22,6 +25,8 @@ class Sight(Struct, frozen=True):
     served_s: float
     taken_s: float
     job: Job | None
+    what: What
+    """A listing of all, a read of this job, or of another task of its array."""
 
 
 class Evidence:
@@ -31,8 +36,24 @@ class Evidence:
         self._worlds = worlds
         self._rows: dict[int, Mapping[int, Job]] = {}
         self.jobs: defaultdict[int, deque[Sight]] = defaultdict(lambda: deque(maxlen=KEPT))
-        self.listed_s = -1.0
-        """When the latest listing of all jobs that was taken had been asked."""
+        self.asked_s = -1.0
+        """When a listing of all jobs was last asked for."""
+
+    def sent(self, exchange: Exchange) -> None:
+        """A question: of listings one comes after the other."""
+        if exchange.side == "slurm" and not exchange.writes and _tail(exchange) in LISTINGS:
+            self.asked_s = exchange.sent_s
+
+    def speaks_against(self, sight: Sight, *, sent_s: float, late_s: float) -> bool:
+        """Whether what was sent must have respected this read.
+
+        States are listed by id alone, and whose an id is must be asked then (P23): a listing counts
+        from when the next was asked for. A read of one task need not be used for its siblings.
+        """
+        if sight.what == "sibling":
+            return False
+        told = sight.taken_s < self.asked_s or sight.taken_s < sent_s - late_s
+        return sight.what == "job" or told
 
     def served(self, exchange: Exchange) -> None:
         """What the world was like when an answer left."""
@@ -51,11 +72,10 @@ class Evidence:
             return
         if b'"errors":[{' in answer.body:
             return
-        tail = exchange.question.path.rstrip("/").rpartition("/")[2]
-        if tail in ("jobs", "state") and not exchange.writes:
-            self.listed_s = max(self.listed_s, exchange.sent_s)
+        tail = _tail(exchange)
+        if tail in LISTINGS and not exchange.writes:
             for number in {**rows, **self.jobs}:
-                self._note(number, exchange, rows.get(number))
+                self._note(number, exchange, rows.get(number), what="listing")
         elif tail in SUBMITS:
             made = msgspec.json.decode(answer.body).get("job_id", 0)
             self._note(made, exchange, rows.get(made))
@@ -63,12 +83,24 @@ class Evidence:
             number = int(tail.partition("_")[0])
             for each, job in rows.items():
                 if number in (each, job.array_id):
-                    self._note(each, exchange, job)
+                    what: What = "job" if each == number else "sibling"
+                    self._note(each, exchange, job, what=what)
             if number not in rows:
                 self._note(number, exchange, None)
 
-    def _note(self, number: int, exchange: Exchange, job: Job | None) -> None:
+    def _note(
+        self,
+        number: int,
+        exchange: Exchange,
+        job: Job | None,
+        *,
+        what: What = "job",
+    ) -> None:
         assert exchange.served_s is not None
         assert exchange.taken_s is not None
-        sight = Sight(exchange.sent_s, exchange.served_s, exchange.taken_s, job)
+        sight = Sight(exchange.sent_s, exchange.served_s, exchange.taken_s, job, what)
         self.jobs[number].append(sight)
+
+
+def _tail(exchange: Exchange) -> str:
+    return exchange.question.path.rstrip("/").rpartition("/")[2]
