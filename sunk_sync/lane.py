@@ -33,6 +33,10 @@ LEISURELY = 2
 """Urgency from which on an action is not urgent."""
 
 
+BEHIND_S = 0.05
+"""Between two looks whether a target that excludes another is still under way."""
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """What one authority may be asked at a time."""
 
@@ -66,6 +70,8 @@ class Slot(Struct, gc=False, eq=False):
     sent: Action | None = None
     """What was sent last."""
     queued: bool = False
+    behind: "Slot | None" = None
+    """A target that excludes this one: not taken up while something is under way there."""
 
     def open(self) -> bool:
         """Something is wished that is neither under way nor answered."""
@@ -185,6 +191,9 @@ class Lane:
             slot = heapq.heappop(self._ready)[2]
             slot.queued = False
             if slot.open() and slot.not_before_s > now:
+                self.add(slot, now=now)
+            elif slot.open() and slot.behind is not None and slot.behind.in_flight is not None:
+                slot.not_before_s = now + BEHIND_S
                 self.add(slot, now=now)
             elif slot.open():
                 slot.in_flight, slot.stirred = slot.wish, False

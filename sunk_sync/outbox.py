@@ -156,6 +156,8 @@ class Outbox:
         if slot is None:
             slot = self._slots[target] = Slot()
         slot.key, slot.because = key, because
+        if isinstance(action, Bind):  # its job may be on its way out (P12)
+            slot.behind = self._slots.get(("job", action.job_id))
         changed = slot.wish != action
         if changed:
             slot.wish, slot.wished_s, slot.attempts = action, now, 0

@@ -41,10 +41,11 @@ class JobBook:
         """A job of ours as another answer showed it, or as we have just made it."""
         self.keep(self._listed.get(job.job_id, job.job_id), job)
 
-    def has_read(self, job: Job) -> bool:
-        """Another answer has shown this very job already."""
+    def known(self, job: Job) -> Job | None:
+        """The very job as another answer has shown it already."""
         known = self.ours.get(self._listed.get(job.job_id, job.job_id))
-        return known is not None and known.identity.work == job.identity.work
+        same = known is not None and known.identity.work == job.identity.work
+        return known if same else None
 
     def learn_array(self, record: JobRecord) -> None:
         """An array of ours as we have just made or marked it."""

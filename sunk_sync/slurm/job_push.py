@@ -104,12 +104,16 @@ class JobPush:
         outcomes: dict[int, Outcome] = {}
         marked = [(place, one) for place, one in group if one.replaced]
         verdicts = await asyncio.gather(*(self._mark(one) for _, one in marked))
+        marks: dict[int, Observed] = {}
         for (place, _), verdict in zip(marked, verdicts, strict=True):
-            if verdict is not None:
+            if isinstance(verdict, Observed):
+                marks[place] = verdict
+            else:
                 outcomes[place] = verdict
         left = [(place, one) for place, one in group if place not in outcomes]
         if left:
-            outcomes.update(await self._delete(left))
+            ends = await self._delete(left)
+            outcomes |= {place: _marked(one, marks.get(place)) for place, one in ends.items()}
         return outcomes
 
     async def _delete(self, group: "Cancels") -> Part:
@@ -132,21 +136,20 @@ class JobPush:
             return Refused(action, f"{text} ({code})", number=code)
         return Done(action)
 
-    async def _mark(self, action: CancelJob) -> Outcome | None:
-        """Say in its identity that we replace it; None: it may be cancelled now."""
+    async def _mark(self, action: CancelJob) -> Outcome | Observed:
+        """Say in its identity that we replace it; the job so marked: it may be cancelled now."""
         array = action.job_id.partition("_")[0]
         async with self._marking.setdefault(array, asyncio.Lock()):
             found = await self._checked(action)
             if not isinstance(found, _Standing):
                 return found
             if found.job.identity.replaced:
-                return None
+                return Observed(found.job, found.asked_s)
             identity = _replaced(found)
             answer = await self._write(found, identity_body(identity))
             if isinstance(answer, Failure):
                 return await self._unwritten(action, answer)
-            self._learn_mark(found, identity)
-            return None
+            return Observed(self._learn_mark(found, identity), found.asked_s)
 
     async def _checked(self, action: CancelJob | UpdateJob) -> "_Standing | Outcome":
         """The job if it still is the one that was meant and has not ended; else the outcome."""
@@ -170,11 +173,13 @@ class JobPush:
             return await self._look(action, action.job_id)
         return _unsuccessful(action, failure)
 
-    def _learn_mark(self, standing: "_Standing", identity: Identity) -> None:
+    def _learn_mark(self, standing: "_Standing", identity: Identity) -> Job:
         job, record = standing.job, standing.record
         if record.array and record.task is None:
             self._book.learn_array(replace(record, identity=identity))
-        self._book.learn(replace(job, identity=replace(job.identity, replaced=True)))
+        job = replace(job, identity=replace(job.identity, replaced=True))
+        self._book.learn(job)
+        return job
 
     # --- updating
 
@@ -231,6 +236,11 @@ def _replaced(standing: _Standing) -> Identity:
         return replace(identity, replaced=True)
     task = int(standing.job.job_id.partition("_")[2])
     return with_replaced(identity, frozenset({task}))
+
+
+def _marked(outcome: Outcome, mark: Observed | None) -> Outcome:
+    """That it is given up is known, whatever came of the cancel: nothing is bound to it now."""
+    return outcome if mark is None or outcome.seen else replace(outcome, seen=(mark,))
 
 
 def _unsuccessful(action: Action, failure: Failure) -> Outcome:

@@ -55,11 +55,12 @@ class JobSubmit:
         why = refusal(action, await self._known_version())
         if why:
             return {place: Refused(wish, why) for place, wish in group}
+        sent_s = self._clock()
         answer = await self._send(action)
         number = _made(answer)
         if number:
             assert isinstance(answer, Answer | Failure)
-            return await self._note(group, action, number=number)
+            return await self._note(group, action, number=number, sent_s=sent_s)
         assert isinstance(answer, Failure)
         if len(group) > 1 and answer.error_number in _ALONE:
             return await self._one_by_one(group)
@@ -88,7 +89,7 @@ class JobSubmit:
         return answer
 
     async def _note(
-        self, group: Wishes, action: SubmitJob, *, number: int
+        self, group: Wishes, action: SubmitJob, *, number: int, sent_s: float
     ) -> Mapping[int, Outcome]:
         """The job was made: under which id, for whom, and (allocated) where."""
         now_s = self._clock()
@@ -106,8 +107,9 @@ class JobSubmit:
         for task, (place, wish) in enumerate(group):
             job = job_of(record, task)
             assert job is not None
-            if self._book.has_read(job):
-                outcomes[place] = Done(wish)  # the answer came late: a listing knows more by now
+            known = self._book.known(job)
+            if known is not None:  # the answer came late: a listing knows more, and may tell later
+                outcomes[place] = Done(wish, (Observed(known, sent_s),))
                 continue
             self._book.learn(job)
             seen = await self._placed(job, now_s) if action.kind == "allocation" else None

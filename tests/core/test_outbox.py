@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from sunk_sync.actions import (
     Action,
     Announce,
+    Bind,
+    CancelJob,
     Cordon,
     Done,
     Drain,
@@ -196,6 +198,24 @@ def test_a_job_that_was_made_is_not_made_again_in_another_shape() -> None:
         await asyncio.sleep(5)
 
     assert story(tell).jobs.actions == [first]
+
+
+def test_nothing_is_bound_to_a_job_whose_cancel_is_under_way() -> None:
+    """Found by the simulator: what made the job unfit had passed meanwhile (60133)."""
+    mine = identity(pod())
+    cancel = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=mine, replaced=True)
+    bind = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7")
+
+    async def tell(bench: Bench) -> None:
+        bench.jobs.seconds = 1
+        bench.wish(cancel)
+        await asyncio.sleep(0.1)
+        bench.wish(bind)
+        await asyncio.sleep(0.8)
+        assert not bench.kube.actions
+        await asyncio.sleep(1)
+
+    assert story(tell).kube.actions == [bind]
 
 
 def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:

@@ -91,6 +91,18 @@ async def test_a_script_is_submitted_and_waits() -> None:
     assert len(world.asked) == 3
 
 
+async def test_F2_a_late_answer_tells_what_a_listing_has_read_but_not_told() -> None:
+    """Found by the simulator: the Work was submitted again meanwhile (60182)."""
+    world = JobWorld()
+    writer = Writer(world)
+    (first,) = await writer.do(wish("u1"))
+    known = replace(job_in(first), state=RUNNING)
+    writer.book.learn(known)
+    world.next_id = 1
+    (late,) = await writer.do(wish("u1"))
+    assert job_in(late) == known
+
+
 async def test_P11a_an_allocation_is_placed_when_it_is_told() -> None:
     """The answer names no nodes, so its record is read."""
     world = JobWorld()
@@ -453,6 +465,7 @@ async def test_P17_what_we_replace_is_marked_before_it_is_cancelled() -> None:
     writer = Writer(world)
     (outcome,) = await writer.do(cancel("u1", replaced=True))
     assert isinstance(outcome, Unsure)
+    assert job_in(outcome).identity.replaced  # found by the simulator: it was bound to (60133)
     assert [call.method for call in world.calls] == ["GET", "POST", "DELETE"]
     assert read_identity(world.records[1].comment) == replace(identity_of("u1"), replaced=True)
     world.before = lambda _: None
