@@ -70,12 +70,16 @@ class Slot(Struct, gc=False, eq=False):
     sent: Action | None = None
     """What was sent last."""
     queued: bool = False
-    behind: "Slot | None" = None
-    """A target that excludes this one: not taken up while something is under way there."""
+    behind: tuple["Slot", ...] = ()
+    """Targets that exclude this one: not taken up while something is under way there."""
 
     def open(self) -> bool:
         """Something is wished that is neither under way nor answered."""
         return self.wish is not None and self.in_flight is None and self.wish != self.settled
+
+    def must_wait(self) -> bool:
+        """Something that excludes it is under way."""
+        return any(one.in_flight is not None for one in self.behind)
 
 
 Carry = Callable[[Push, Sequence[Slot]], Awaitable[None]]
@@ -192,7 +196,7 @@ class Lane:
             slot.queued = False
             if slot.open() and slot.not_before_s > now:
                 self.add(slot, now=now)
-            elif slot.open() and slot.behind is not None and slot.behind.in_flight is not None:
+            elif slot.open() and slot.must_wait():
                 slot.not_before_s = now + BEHIND_S
                 self.add(slot, now=now)
             elif slot.open():

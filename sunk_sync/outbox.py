@@ -156,14 +156,21 @@ class Outbox:
         if slot is None:
             slot = self._slots[target] = Slot()
         slot.key, slot.because = key, because
-        if isinstance(action, Bind):  # its job may be on its way out (P12)
-            slot.behind = self._slots.get(("job", action.job_id))
+        if isinstance(action, Bind):
+            self._exclude(slot, ("job", action.job_id))
         changed = slot.wish != action
         if changed:
             slot.wish, slot.wished_s, slot.attempts = action, now, 0
             slot.not_before_s = self._earliest(slot, action)
         if slot.open() and (changed or not slot.queued):
             self._lane(action).add(slot, now=now)
+
+    def _exclude(self, bind: Slot, target: Target) -> None:
+        """A Pod is not bound while its job is being cancelled, nor the other way round (P12)."""
+        job = self._slots.setdefault(target, Slot())
+        bind.behind = (job,)
+        if bind not in job.behind:
+            job.behind = (*job.behind, bind)
 
     def _drop(self, target: Target, *, key: tuple[str, str]) -> None:
         """The key wishes nothing of it any more; another key may have taken the target over.
@@ -184,7 +191,7 @@ class Outbox:
         old_s = now - PACE_S
         for target, slot in list(self._slots.items()):
             self._retry_refused(slot, now=now)
-            if slot.wish or slot.in_flight or slot.sent_s > old_s:
+            if slot.wish or slot.in_flight or slot.must_wait() or slot.sent_s > old_s:
                 continue
             del self._slots[target]
 

@@ -43,6 +43,9 @@ _NOT_MATCHING: Final = 2172
 _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
 _LIVE: Final = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
+_FRESH_S: Final = 5.0
+"""So old may a job's state be that its cancel as replaced rests on."""
+
 Part = Mapping[int, Outcome]
 """Outcomes by the place of their actions in the batch."""
 
@@ -137,7 +140,10 @@ class JobPush:
         return Done(action)
 
     async def _mark(self, action: CancelJob) -> Outcome | Observed:
-        """Say in its identity that we replace it; the job so marked: it may be cancelled now."""
+        """Say in its identity that we replace it; the job so marked: it may be cancelled now.
+
+        Unsure where that took long: what it was given up for may have passed.
+        """
         array = action.job_id.partition("_")[0]
         async with self._marking.setdefault(array, asyncio.Lock()):
             found = await self._checked(action)
@@ -149,7 +155,10 @@ class JobPush:
             answer = await self._write(found, identity_body(identity))
             if isinstance(answer, Failure):
                 return await self._unwritten(action, answer)
-            return Observed(self._learn_mark(found, identity), found.asked_s)
+            mark = Observed(self._learn_mark(found, identity), found.asked_s)
+            if self._clock() > found.asked_s + _FRESH_S:
+                return Unsure(action, "it was marked, but slowly", seen=(mark,))
+            return mark
 
     async def _checked(self, action: CancelJob | UpdateJob) -> "_Standing | Outcome":
         """The job if it still is the one that was meant and has not ended; else the outcome."""

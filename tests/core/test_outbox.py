@@ -218,6 +218,29 @@ def test_nothing_is_bound_to_a_job_whose_cancel_is_under_way() -> None:
     assert story(tell).kube.actions == [bind]
 
 
+def test_no_job_is_cancelled_while_a_binding_to_it_is_under_way() -> None:
+    """Found by the simulator: it was given up as that of an unbound Pod (60294)."""
+    mine = identity(pod())
+    cancel = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=mine, replaced=True)
+    bind = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7")
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.seconds = 3
+        bench.wish(bind)
+        await asyncio.sleep(0.1)
+        bench.wish(cancel)
+        bench.outbox.sweep()
+        await asyncio.sleep(2.8)
+        assert not bench.jobs.actions
+        await asyncio.sleep(1)
+        bench.wish()
+        await asyncio.sleep(2)
+        bench.outbox.sweep()
+        assert not bench.outbox._slots
+
+    assert story(tell).jobs.actions == [cancel]
+
+
 def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:
     """What flies is remembered until it has landed, whoever sweeps."""
 

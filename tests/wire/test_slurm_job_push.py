@@ -475,6 +475,23 @@ async def test_P17_what_we_replace_is_marked_before_it_is_cancelled() -> None:
     assert writer.book.ours["1"].identity.replaced
 
 
+async def test_P17_after_a_mark_that_took_long_the_wish_is_asked_again() -> None:
+    """Found by the simulator: the Pod was bound there by then (60328)."""
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+
+    def slowly(line: str) -> None:
+        world.now_s += 6.0 * line.startswith("POST")
+
+    world.before = slowly
+    writer = Writer(world)
+    (outcome,) = await writer.do(cancel("u1", replaced=True))
+    assert isinstance(outcome, Unsure)
+    assert job_in(outcome).identity.replaced
+    assert world.records[1].state == ["PENDING"]
+    assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]
+
+
 async def test_P17_what_could_not_be_marked_is_not_cancelled() -> None:
     """A human's cancel and ours could not be told apart."""
     world = JobWorld()
