@@ -99,11 +99,11 @@ class WorkPicture:
         entries = [self._jobs.entries[one] for one in sorted(ids)]
         live = [entry for entry in entries if is_live(entry.row)]
         ended = [] if len(live) == len(entries) else _ended(entries)
-        last = newest([one for one in ended if not is_busy_refusal(one)]) if ended else None
         chosen = self._choose(live, known)
         job = chosen.row if chosen is not None else None
         named = self.works.uids_of_job[job.job_id] if job is not None else None
         members = members_of(known, named, told=self.works.sizes.get(key))
+        last = _last(ended, members.bound) if ended else None
         whole = named is not None and len(members.pods) == len(named)
         identity = _id_of(members, job)
         return Work(
@@ -348,6 +348,13 @@ def _of_gang(members: Members) -> Found:
         "ask_size": members.ask_size,
         "size_asked_s": members.size_asked_s,
     }
+
+
+def _last(ended: Sequence[Job], bound: Sequence[Pod]) -> Job | None:
+    """The job that bound one of the Pods, though another came after it; else the newest."""
+    by_itself = [job for job in ended if not is_busy_refusal(job)]
+    named = {pod.job_id for pod in bound}
+    return newest([job for job in by_itself if job.job_id in named] or by_itself)
 
 
 def _id_of(members: Members, job: Job | None) -> str:

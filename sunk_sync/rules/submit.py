@@ -92,9 +92,14 @@ def _submission(work: Work, configuration: Configuration) -> SubmitJob:
 
 
 def _excluded(work: Work) -> tuple[str, ...]:
-    """Hosts that cannot take it, and those where a job of it was given up (P12)."""
+    """Hosts that cannot take it, and those where a job of it was given up (P12).
+
+    Where Slurm had no other for it, what made it unfit there may have passed.
+    """
     last = work.last
     if last is None or not last.identity.replaced or not last.slurm_nodes:
+        return work.excluded
+    if work.refused is not None and work.refused.kind == "script":
         return work.excluded
     return tuple(sorted({*work.excluded, *last.slurm_nodes}))
 

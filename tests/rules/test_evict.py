@@ -44,6 +44,14 @@ def test_P16_P19_a_bound_pod_ends_with_its_job(state: str, reason: str) -> None:
     assert "Slurm job 7" in end.message
 
 
+def test_P16_a_late_binding_ends_with_the_job_that_it_names() -> None:
+    """Found by the simulator: another job had come and gone before it arrived (60123)."""
+    next_job = ended("CANCELLED", job_id="9", submitted_at=2, slurm_nodes=())
+    given_up = replace(next_job, identity=identity(BOUND, replaced=True))
+    (end,) = core(BOUND, ended("NODE_FAIL"), given_up).work_wants(BOUND, EndPod)
+    assert (end.reason, "Slurm job 7" in end.message) == ("SlurmNodeFail", True)
+
+
 def test_P16_slurms_own_reason_is_told() -> None:
     """`None` says nothing."""
     told = core(BOUND, ended("TIMEOUT", reason="TimeLimit")).work_wants(BOUND, EndPod)

@@ -166,6 +166,17 @@ def test_P12_the_host_of_a_job_that_was_given_up_is_excluded() -> None:
     assert action.excluded == ("n1",)
 
 
+def test_P12_where_slurm_had_no_other_host_for_it_the_excluded_one_is_taken_again() -> None:
+    """Found by the simulator: on a cluster of one host the Pod waited for ever (60338)."""
+    one = pod()
+    mine = identity(one, replaced=True)
+    world = core(one, job(one, state="CANCELLED", slurm_nodes=("n1", "n2"), identity=mine))
+    digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
+    world.see(SubmitRefused(work_id([one.uid]), 2014, "no", "script", digest))
+    world.wait(300)
+    assert submitted(world, one).excluded == ()  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
 def test_P17_an_unbound_pod_whose_job_slurm_took_gets_another_at_once(state: str) -> None:
     """Nobody meant the Pod."""
