@@ -326,7 +326,7 @@ class Life:
             job = self._memory.jobs.get(job_id)
             if job is None or job.ended_s is None or job.state in ALIVE:
                 return
-            if now_s - job.ended_s >= self._memory.knobs.min_job_age_s:
+            if now_s >= job.ended_s + self._memory.knobs.min_job_age_s:
                 self._memory.drop_job(job_id)
 
         self._agenda.note(self._memory.now_s + self._memory.knobs.min_job_age_s, forget)

@@ -1,6 +1,7 @@
 """What our hand may do to Pods and jobs, checked at every change and every call, from outside."""
 
 from collections import defaultdict
+from collections.abc import Set
 from typing import Final
 
 import msgspec
@@ -59,8 +60,6 @@ class WorkChecks:
         """Nothing goes wrong any more: what is owed within seconds is asked for."""
         self.refused_writes = 0
         """P10: asked again every five minutes."""
-        self.lost_state = False
-        """Slurm has forgotten jobs."""
         worlds.onlookers.append(self)
         for pod in worlds.kube.pods():
             if words.is_workload(pod):
@@ -70,6 +69,10 @@ class WorkChecks:
         """A new life: it knows nothing."""
         self._evidence[process.number] = Evidence(self._worlds)
         self._twice_s.clear()
+
+    def ends_read(self, process: Process) -> Set[tuple[str, str]]:
+        """Pods and jobs of theirs whose end it knows of (P16)."""
+        return self._evidence[process.number].ends
 
     def _break(self, check: str, why: object) -> None:
         self._history.break_promise(check, f"{why} [{self._present}]")
@@ -114,7 +117,7 @@ class WorkChecks:
         body = msgspec.json.decode(exchange.question.body)
         uid, node_name = body["metadata"]["uid"], body["target"]["name"]
         evidence = self._evidence[exchange.process.number]
-        running = []
+        running, surely = [], []
         for number, sights in evidence.jobs.items():
             known = [one for one in sights if one.taken_s <= exchange.sent_s]
             against = [
@@ -125,10 +128,12 @@ class WorkChecks:
             ]
             if self._reads_as_running(uid, slurm_node_of(node_name), known, against):
                 running.append(number)
+            if self._reads_as_running(uid, slurm_node_of(node_name), known, known):
+                surely.append(number)
         if not running:
             self._break("bound blindly", f"{uid} to {node_name}: no job of it was read running")
-        elif len(running) > 1:
-            self._break("bound twice", f"{uid} to {node_name} though jobs {running} run")
+        elif len(surely) > 1:
+            self._break("bound twice", f"{uid} to {node_name} though jobs {surely} run")
 
     def _reads_as_running(
         self, uid: str, slurm_node: str, known: list[Sight], against: list[Sight]
@@ -155,8 +160,6 @@ class WorkChecks:
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
         """One job changed, came or was forgotten."""
-        if before is not None and after is None and is_live(before):
-            self.lost_state = True
         self._note_author(author)
         if author == US:
             self._check_job(before, after)

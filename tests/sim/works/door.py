@@ -17,7 +17,7 @@ from sunk_sync.embedded.slurm_job import Job
 from sunk_sync.hook_tokens import GATE, make_token
 from sunk_sync.hooks import Hooks
 from tests.sim.life import HOOK_KEY, OUTSIDE
-from tests.sim.works.truth import Run, run_of
+from tests.sim.works.truth import Run, run_of, spelled
 from tests.sim.worlds import WORLD, Worlds
 
 Told = Mapping[str, Any]
@@ -238,11 +238,6 @@ class Script:
             await asyncio.sleep(1.0)
         slurm, number = self._door.slurm(), self._job.job_id
         self._door.do(lambda: slurm.exit_script(number, now_s=self._door.now_s))
-
-
-def spelled(job: Job) -> str:
-    """As scripts name their job."""
-    return f"{job.array_id}_{job.task}" if job.array_id else str(job.job_id)
 
 
 async def _either(*events: asyncio.Event) -> None:

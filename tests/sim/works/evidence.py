@@ -10,6 +10,7 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm_job import Job
 from sunk_sync.embedded.wire import Answer
 from tests.sim.wire import Exchange
+from tests.sim.works.truth import is_live, spelled, works_of
 from tests.sim.worlds import Worlds
 
 What = Literal["listing", "job", "sibling"]
@@ -36,6 +37,8 @@ class Evidence:
         self._worlds = worlds
         self._rows: dict[int, Mapping[int, Job]] = {}
         self.jobs: defaultdict[int, deque[Sight]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self.ends: set[tuple[str, str]] = set()
+        """UID of a Pod, and a job of it whose end was read under its identity."""
         self.asked_s = -1.0
         """When a listing of all jobs was last asked for."""
 
@@ -100,6 +103,8 @@ class Evidence:
         assert exchange.taken_s is not None
         sight = Sight(exchange.sent_s, exchange.served_s, exchange.taken_s, job, what)
         self.jobs[number].append(sight)
+        if job is not None and what == "job" and not is_live(job):
+            self.ends |= {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
 
 
 def _tail(exchange: Exchange) -> str:

@@ -1,7 +1,7 @@
 """What rows P and G ask of worlds at rest, stated independently of the product."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from tests.sim.works.truth import (
     live_jobs,
     place_of,
     slurm_node_of,
+    spelled,
     uid_of,
     works_of,
 )
@@ -30,8 +31,10 @@ GRACE_MAX_S = 25
 class Asked(Struct, frozen=True, kw_only=True):
     """What else the rows depend on."""
 
-    forgetful: bool = False
-    """Slurm lost jobs (P30)."""
+    ends_read: Set[tuple[str, str]] = frozenset()
+    """UID of a Pod and a job of it whose end our process has read (P16)."""
+    ends_lost: bool = False
+    """--lost-job=end (P30)."""
     resubmits: bool = False
     """--resubmit-cancelled."""
 
@@ -53,10 +56,10 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
     if len(jobs) > 1:
         yield f"P29: Pod {name} has jobs {numbers}"
     if place_of(pod):
-        yield from _bound(pod, jobs, forgetful=asked.forgetful)
+        yield from _bound(worlds, pod, jobs, asked=asked)
         return
     why = _why_none(pod, every, hosts=len(worlds.slurm.nodes))
-    why = "" if why == "P17" and asked.resubmits else why
+    why = "" if why == "P17" and (asked.resubmits or _is_back(pod, jobs)) else why
     edited = words.annotations_of(pod).get(PREFIX + "timeout") == "soon"
     if why and jobs and not edited:
         yield f"{why}: Pod {name} has job {numbers}"
@@ -68,15 +71,40 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
         yield f"{why}: Pod {name} is not told: {words.conditions_of(pod).get('PodScheduled')}"
 
 
-def _bound(pod: Object, jobs: Sequence[Job], *, forgetful: bool) -> Iterator[str]:
+def _is_back(pod: Object, jobs: Sequence[Job]) -> bool:
+    """P17 asks for no new job: this is the one that a human cancelled before Slurm forgot it."""
+    cancelled = words.annotations_of(pod).get(words.CANCELLED, "").partition("/")[0]
+    return any(spelled(job) == cancelled for job in jobs)
+
+
+def _bound(worlds: Worlds, pod: Object, jobs: Sequence[Job], *, asked: Asked) -> Iterator[str]:
     name, host = pod["metadata"]["name"], slurm_node_of(place_of(pod))
     if not jobs:
-        if not forgetful:
-            yield f"P16: Pod {name} is bound without a job"
+        yield from _without_job(worlds, pod, asked=asked)
         return
     job = jobs[0]
     if job.state != "RUNNING" or host not in job.nodes:
         yield f"P11: Pod {name} is on {host}, its job {job.job_id} {job.state} on {job.nodes}"
+
+
+def _without_job(worlds: Worlds, pod: Object, *, asked: Asked) -> Iterator[str]:
+    """P16 where the end can be read, or was; P30 where Slurm has forgotten job and end."""
+    name, host = pod["metadata"]["name"], slurm_node_of(place_of(pod))
+    named = (uid_of(pod), words.annotations_of(pod).get(words.JOB_ID, ""))
+    known = {
+        (uid, spelled(job))
+        for job in worlds.slurm.jobs.values()
+        if is_ours(job, worlds.cluster_uid)
+        for uids in works_of(job)
+        for uid in uids
+    }
+    node = worlds.slurm.nodes[host]
+    if named in known | asked.ends_read:
+        yield f"P16: Pod {name} is bound without a job, and job {named[1]} has ended"
+    elif asked.ends_lost:
+        yield f"P30: Pod {name} was not ended though Slurm lost its job"
+    elif "DRAIN" not in node.flags or not words.is_our_text(node.reason):
+        yield f"P30: Pod {name} lives without a job, and {host} is not drained: {node.reason!r}"
 
 
 def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:

@@ -156,7 +156,11 @@ class WorkRun:
         if any(job.ending for job in self.worlds.slurm.jobs.values()):
             return ["jobs are still ending"]
         resubmits = self.settings.resubmit_cancelled
-        asked = Asked(forgetful=self.checks.lost_state, resubmits=resubmits)
+        asked = Asked(
+            ends_read=self.checks.ends_read(self.life.process),
+            ends_lost=self.settings.lost_job == "end",
+            resubmits=resubmits,
+        )
         found = work_unrest(self.worlds, asked)
         return found or self.life.unfinished()
 

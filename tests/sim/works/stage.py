@@ -66,7 +66,8 @@ class WorkStage(Stage):
     def _unrest(self) -> list[str]:
         if any(job.ending for job in self.slurm.jobs.values()):
             return ["jobs are still ending"]
-        return work_unrest(self.worlds, Asked()) or super()._unrest()
+        asked = Asked(ends_read=self.works.ends_read(self.life.process))
+        return work_unrest(self.worlds, asked) or super()._unrest()
 
     def _picture(self) -> dict[str, Any]:
         """Which host and which number a job got may differ; all else may not."""

@@ -52,6 +52,11 @@ def run_of(job: Job) -> Run:
     return (job.job_id, job.started_s)
 
 
+def spelled(job: Job) -> str:
+    """As scripts, and annotations, name a job."""
+    return f"{job.array_id}_{job.task}" if job.array_id else str(job.job_id)
+
+
 def is_live(job: Job) -> bool:
     """It has not ended."""
     return job.state in ALIVE
