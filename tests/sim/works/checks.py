@@ -202,6 +202,7 @@ class WorkChecks:
                 one.job
                 for one in evidence.jobs.get(other.job_id, ())
                 if one.taken_s <= exchange.sent_s - AT_ONCE_S and one.asked_s >= other.submitted_s
+                if evidence.speaks_against(one, sent_s=exchange.sent_s, late_s=PATIENCE_S)
             ]
             if shown and shown[-1] is not None and is_live(shown[-1]):
                 self._break(

@@ -43,6 +43,8 @@ class Overlap:
         """Run of a job → when its body began."""
         self._last: dict[str, Job] = {}
         """UID → the job of it that held its host last."""
+        self._down_s: dict[str, float] = {}
+        """Slurm node → when it was last seen down."""
         self._since_s: dict[str, float] = {}
         """Host with an overlap → since when."""
         worlds.onlookers.append(self)
@@ -60,8 +62,10 @@ class Overlap:
             self._bound_s.setdefault(uid, self._worlds.now_s)
         self._look()
 
-    def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
-        """Only jobs count."""
+    def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:  # noqa: ARG002
+        """slurmctld gives up what is on a node that goes down."""
+        if after is not None and after.base == "DOWN":
+            self._down_s[after.name] = self._worlds.now_s
 
     def kube_restored(self) -> None:
         """No story of Pods goes back in time."""
@@ -130,6 +134,9 @@ class Overlap:
         """Its script could have kept others away."""
         known = self._worlds.slurm.jobs.get(job.job_id)
         if known is None or run_of(known) != run_of(job) or not job.request.acted:
+            return False
+        began_s = self._began_s.get(run_of(job), 0.0)
+        if any(self._down_s.get(name, -1.0) >= began_s for name in job.nodes):
             return False
         return run_of(job) not in self._door.killed and known.state not in (
             "SUSPENDED",
