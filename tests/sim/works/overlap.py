@@ -43,6 +43,8 @@ class Overlap:
         """Run of a job → when its body began."""
         self._last: dict[str, Job] = {}
         """UID → the job of it that held its host last."""
+        self._suspended: set[Run] = set()
+        """Runs whose resources slurmctld gave to others, and did not take back when they ended."""
         self._down_s: dict[str, float] = {}
         """Slurm node → when it was last seen down."""
         self._since_s: dict[str, float] = {}
@@ -76,6 +78,8 @@ class Overlap:
             for uids in works_of(before):
                 for uid in uids:
                     self._last[uid] = before
+        if after is not None and after.state == "SUSPENDED":
+            self._suspended.add(run_of(after))
         if after is not None and after.state == "RUNNING" and not after.configuring:
             self._began_s.setdefault(run_of(after), self._worlds.now_s)
         self._look()
@@ -138,7 +142,5 @@ class Overlap:
         began_s = self._began_s.get(run_of(job), 0.0)
         if any(self._down_s.get(name, -1.0) >= began_s for name in job.nodes):
             return False
-        return run_of(job) not in self._door.killed and known.state not in (
-            "SUSPENDED",
-            "NODE_FAIL",
-        )
+        lost = self._door.killed | self._suspended
+        return run_of(job) not in lost and known.state != "NODE_FAIL"
