@@ -169,6 +169,22 @@ def test_only_a_terminal_gets_a_picture(
             "write", "    1 ms  set-metadata a/b refused: 403: why",
         ),
         (
+            {"event": "write", "level": "info", "action": "end-pod", "pod": "a/b",
+             "reason": "SlurmJobCancelled", "message": "job 5 ended", "outcome": "done",
+             "because": "why", "seconds": 0.002},
+            "write", "    2 ms  end-pod a/b “job 5 ended”: why",
+        ),
+        (
+            {"event": "write", "level": "info", "action": "cancel-job", "job_id": "5",
+             "job": "k8s/a/b/0", "outcome": "done", "because": "why", "seconds": 0.002},
+            "write", "    2 ms  cancel-job k8s/a/b/0: why",
+        ),
+        (
+            {"event": "write", "level": "info", "action": "look-job", "job_id": "5",
+             "outcome": "done", "because": "why", "seconds": 0.002},
+            "mirror", "    2 ms  look-job 5: why",
+        ),
+        (
             {"event": "source lost", "level": "warning", "source": "nodes", "timestamp": "x"},
             "trouble", "service: source lost source=nodes",
         ),
