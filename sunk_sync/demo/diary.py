@@ -82,8 +82,8 @@ def _written(event: Mapping[str, Any]) -> str:
     came = "" if event["outcome"] == "done" else f" {event['outcome']}: {event.get('why', '')}"
     said = next((event[key] for key in _WORDS if event.get(key)), "")
     reason = f" “{said}”" if said else ""
-    seconds = event["seconds"]
-    return f"{seconds * 1000:5.0f} ms  {event['action']} {target}{reason}{came}: {event['because']}"
+    what = f"{event['action']} {target}".rstrip()
+    return f"{event['seconds'] * 1000:5.0f} ms  {what}{reason}{came}: {event['because']}"
 
 
 def _rest(event: Mapping[str, Any]) -> str:
