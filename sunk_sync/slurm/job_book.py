@@ -4,7 +4,7 @@ An identity is read once. What is known by id holds only while slurmctld keeps i
 that was killed forgets seconds, and hands the ids out again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from sunk_sync.facts import Job
@@ -32,6 +32,8 @@ class JobBook:
         """Others were told of an end that a listing did not show: the next must be told in full."""
         self._listed: dict[str, str] = {}
         """Job id → listed id."""
+        self._started: dict[str, str] = {}
+        """Number of its own → job id: tasks read since they started, until a listing shows them."""
 
     def is_mine(self, record: JobRecord) -> bool:
         """It carries an identity of this cluster and this scheduler."""
@@ -40,6 +42,19 @@ class JobBook:
     def learn(self, job: Job) -> None:
         """A job of ours as another answer showed it, or as we have just made it."""
         self.keep(self._listed.get(job.job_id, job.job_id), job)
+
+    def learn_number(self, job_id: str, number: str) -> None:
+        """The number that a task of ours has had since it started: a listing will call it by it."""
+        self._started[number] = job_id
+
+    def find_started(self, listed_ids: Iterable[str]) -> None:
+        """Know by their new listed ids those of them that were read since they started."""
+        for listed_id in listed_ids if self._started else ():
+            job_id = self._started.get(number_in(listed_id))
+            job = None if job_id is None else self.drop(self._listed.get(job_id, job_id))
+            if job is not None:
+                self.keep(listed_id, job)
+        self._started.clear()
 
     def known(self, job: Job) -> Job | None:
         """The very job as another answer has shown it already."""
@@ -83,6 +98,7 @@ class JobBook:
         self.foreign.clear()
         self.arrays.clear()
         self._listed.clear()
+        self._started.clear()
         self.touched = True
 
 

@@ -1,6 +1,7 @@
 """Reads one job now, under its own identity."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,8 +11,19 @@ from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import get_job, list_job_states
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.jobs import NO_SUCH_JOB, JobRecord, job_of, read_job, read_state, withdrawn
+from sunk_sync.slurm.jobs import (
+    NO_SUCH_JOB,
+    JobRecord,
+    job_of,
+    number_in,
+    read_job,
+    read_state,
+    withdrawn,
+)
 from sunk_sync.slurm.wire import Clock
+
+_FEW: Final = 4
+"""Tasks of an array whose records may all be read for one of them: 8 kB each."""
 
 
 class Found(Struct, frozen=True):
@@ -45,16 +57,37 @@ async def find_job(client: Slurm, book: JobBook, *, job_id: str, clock: Clock) -
             records.append(record)
         return None
 
-    number = book.record_id(job_id)
-    if not number:
-        return Failure("refused", f"no id of a job: {job_id}")
     asked_s = clock()
+    number = await _number_of(client, book, job_id)
+    if isinstance(number, Failure):
+        return number
     answer = await client.read_records(get_job(number), "jobs", take)
     if isinstance(answer, Failure):
         gone = answer.error_number == NO_SUCH_JOB
         return Found(job_id, None, None, asked_s) if gone else answer
     mine = [record for record in records if book.is_mine(record)]
     return await _picked(client, mine, job_id=job_id, asked_s=answer.asked_s)
+
+
+async def _number_of(client: Slurm, book: JobBook, job_id: str) -> str | Failure:
+    """Of the record to read. A task that has just started has one of its own: the states say which,
+    and spare the records of all others of a large array.
+    """
+    number = book.record_id(job_id)
+    array, _, task = job_id.partition("_")
+    if not number:
+        return Failure("refused", f"no id of a job: {job_id}")
+    if number != array or not task or not _is_large(book.arrays.get(array)):
+        return number
+    _, listed = await _states(client, array)
+    if isinstance(listed, Failure):
+        return listed
+    started = (number_in(one) for one in listed if one.endswith(f"_{task}"))
+    return next(started, number)
+
+
+def _is_large(array: JobRecord | None) -> bool:
+    return array is not None and array.identity is not None and len(array.identity.uids) > _FEW
 
 
 async def _picked(
@@ -78,6 +111,19 @@ def _shared_first(record: JobRecord) -> bool:
 
 async def _waiting(client: Slurm, record: JobRecord, *, job_id: str) -> Found | Failure:
     """A task without a record of its own waits, or was cancelled: the states say which."""
+    asked_s, listed = await _states(client, str(record.array))
+    if isinstance(listed, Failure):
+        return listed
+    task = int(job_id.partition("_")[2])
+    if job_id in listed:
+        return Found(job_id, job_of(record, task), record, asked_s)
+    if any(one.endswith(f"_{task}") for one in listed):
+        return Failure("garbage", f"job {job_id} started just now")
+    return Found(job_id, withdrawn(record, task), record, asked_s)
+
+
+async def _states(client: Slurm, array: str) -> tuple[float, set[str] | Failure]:
+    """Since when it is so, and the listed ids of all tasks."""
     listed: set[str] = set()
 
     async def take(pieces: Sequence[bytes], asked_s: float) -> Failure | None:
@@ -89,13 +135,5 @@ async def _waiting(client: Slurm, record: JobRecord, *, job_id: str) -> Found | 
             listed.add(state.listed_id)
         return None
 
-    call = list_job_states(of=str(record.array))
-    answer = await client.read_records(call, "jobs", take)
-    if not isinstance(answer, Answer):
-        return answer
-    task = int(job_id.partition("_")[2])
-    if job_id in listed:
-        return Found(job_id, job_of(record, task), record, answer.asked_s)
-    if any(one.endswith(f"_{task}") for one in listed):
-        return Failure("garbage", f"job {job_id} started just now")
-    return Found(job_id, withdrawn(record, task), record, answer.asked_s)
+    answer = await client.read_records(list_job_states(of=array), "jobs", take)
+    return (answer.asked_s, listed) if isinstance(answer, Answer) else (0.0, answer)

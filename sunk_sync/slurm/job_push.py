@@ -98,6 +98,8 @@ class JobPush:
             self._book.learn_gone(job_id)
         else:
             self._book.learn(found.job)
+            if found.record is not None and found.record.task is not None:
+                self._book.learn_number(found.job.job_id, str(found.record.number))
         return found
 
     # --- cancelling

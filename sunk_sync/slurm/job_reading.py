@@ -63,6 +63,7 @@ class JobReading:
 
     async def read(self, *, refresh: Sequence[str] = ()) -> None:
         """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
+        self._book.find_started(self._states.keys() - self._book.ours.keys())
         left = self._forget_absent()
         await asyncio.sleep(0)
         wanted = self._wanted()

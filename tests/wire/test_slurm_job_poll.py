@@ -395,6 +395,24 @@ async def test_what_was_learnt_elsewhere_is_not_asked_again() -> None:
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
 
 
+async def test_a_task_that_was_looked_at_as_it_started_is_not_read_again() -> None:
+    """Under the id that listings call it by since then; what others it has are read as ever."""
+    world = JobWorld()
+    array = world.add(ARRAY)
+    reader = Reader(world)
+    waits = (await reader.look())["1_2"]
+    record = world.start(array, "n1", task=2)
+    reader.book.learn(replace(waits, state=RUNNING, slurm_nodes=("n1",)))
+    reader.book.learn_number("1_2", str(record.number))
+    jobs = await reader.look()
+    assert reader.read == []
+    assert jobs.keys() == {"1_0", "1_1", "1_2", "1_3"}
+    assert (jobs["1_2"].state, jobs["1_2"].slurm_nodes) == (RUNNING, ("n1",))
+    record.state = ["CANCELLED"]
+    assert (await reader.look())["1_2"].state == CANCELLED
+    assert reader.read == ["GET job/2"]
+
+
 async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> None:
     """What was told as gone may still be listed."""
     world = JobWorld()

@@ -27,6 +27,7 @@ from sunk_sync.slurm.client import BULK_MAX
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_push import JobPush
 from sunk_sync.slurm.job_submit import ALLOCATED_MAX, ARRAY_MAX
+from sunk_sync.slurm.jobs import JobRecord
 from tests.wire.slurm.job_world import GONE, JobWorld, identity_of, is_mine, name_of
 from tests.wire.test_slurm_job_poll import Reader
 
@@ -376,6 +377,25 @@ class TestArrays:
         world.start(array, "n1", task=3)
         (outcome,) = await Writer(world).do(LookJob("2", 0.0))
         assert (job_in(outcome).job_id, job_in(outcome).identity.uids) == ("1_3", ("u3",))
+
+    @pytest.mark.parametrize(
+        ("version", "read"), [("v0.0.45", "GET job/4"), ("v0.0.40", "GET job/1")]
+    )
+    async def test_of_a_large_array_one_task_is_read_alone(self, version: str, read: str) -> None:
+        """Hundreds of scripts start at once, and 64 records for each would be 500 kB."""
+        world, tasks = JobWorld(version=version), range(64)
+        array = world.add(Identity("c1", "s1", uids=tuple(f"u{i}" for i in tasks)))
+        writer = Writer(world)
+        identity = read_identity(array.comment)
+        waiting = frozenset({"PENDING"})
+        writer.book.learn_array(JobRecord(number=1, array=1, identity=identity, state=waiting))
+        for task in range(10):
+            world.start(array, "n1", task=task)
+        (outcome,) = await writer.do(LookJob("1_2", 0.0))
+        assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_2", ("n1",))
+        assert world.asked == ["GET jobs/state/", read]
+        (outcome,) = await writer.do(LookJob("1_20", 0.0))
+        assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_20", ())
 
 
 def sent_body(world: JobWorld, place: int) -> bool:
