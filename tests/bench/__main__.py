@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from tests.bench import page
+from tests.bench.arrays import arrays
 from tests.bench.burst import burst
 from tests.bench.cancelled import cancelled
 from tests.bench.cordon import cordon
@@ -38,6 +39,7 @@ BENCHES: Mapping[str, Bench] = {
     "pods": pods,
     "script": script,
     "flood": flood,
+    "arrays": arrays,
     "cancelled": cancelled,
     "waiting": waiting,
     "quiet": quiet,

@@ -46,7 +46,7 @@ def flood() -> Iterator[Figure]:
     """Kind external, 50 hosts; first create to last bound, and what it costs slurmrestd."""
     with scheduled(CONF, hooks=(), flags=["--placeholder", "external"]) as here:
         for count, rounds in ROUNDS.items():
-            yield from _beside_floor(here, count, rounds)
+            yield from beside_floor(here, count, rounds)
         here.bed.kube.start_scheduler()
         _flood(here, 1, KUBE)
         for count in ROUNDS:
@@ -54,12 +54,13 @@ def flood() -> Iterator[Figure]:
             yield Figure(f"kube-scheduler, {count:,} of the same Pods", bound_s, "s")
 
 
-def _beside_floor(here: Site, count: int, rounds: int) -> Iterator[Figure]:
+def beside_floor(here: Site, count: int, rounds: int, *script: str) -> Iterator[Figure]:
+    """The floor's jobs are of this script, in arrays, or without one EXTERNAL jobs."""
     ours: list[Flood] = []
     floors: dict[int, list[Flood]] = {lanes: [] for lanes in LANES}
     for _ in range(rounds):
         for lanes, those in floors.items():
-            those.append(_of_floor(here, count, lanes))
+            those.append(_of_floor(here, count, str(lanes), *script))
         _wait_forgotten(here)
         ours.append(_of_ours(here, count))
     best = min(floors, key=lambda lanes: _median_s(floors[lanes]))
@@ -86,8 +87,8 @@ def _median_s(floods: list[Flood]) -> float:
     return median([one.bound_s for one in floods])
 
 
-def _of_floor(here: Site, count: int, lanes: int) -> Flood:
-    with floor(here, str(lanes), module="flood_floor") as bare:
+def _of_floor(here: Site, count: int, *argv: str) -> Flood:
+    with floor(here, *argv, module="flood_floor") as bare:
         seen = _flood(here, count, FLOOR, by=bare)
     here.end_jobs(of=FLOOR)
     return seen

@@ -1,14 +1,16 @@
 """The floor of a flood: a job for each Pod that comes, a binding for each job that runs.
 
-`python -m tests.bench.flood_floor KUBE CA_FILE TOKEN_FILE SLURM VERSION SLURM_TOKEN LANES`.
-EXTERNAL jobs, LANES submissions at once (slurmctld takes no arrays of them); /jobs/state until all
-run, one GET for where each does, a binding in one write. No state, no safety.
+`python -m tests.bench.flood_floor KUBE CA_FILE TOKEN_FILE SLURM VERSION SLURM_TOKEN LANES [SCRIPT]`
+LANES submissions at once. Without SCRIPT they are EXTERNAL jobs (slurmctld takes no arrays of
+them): /jobs/state until all run, one GET for where each does. With it batch jobs of that file, all
+that wait as one array, and one GET of an array for where its tasks run. A binding in one write.
+No state, no safety: nobody waits for a script to say that it started.
 """
 
 import asyncio
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,16 @@ JOB = {
     "cpus_per_task": 1,
     "memory_per_node": {"set": True, "number": 100},
     "requeue": False,
-    "flags": ["EXTERNAL_JOB"],
 }
+EXTERNAL = JOB | {"flags": ["EXTERNAL_JOB"]}
+BATCH = JOB | {
+    "environment": ["PATH=/usr/local/bin:/usr/bin:/bin"],
+    "standard_output": "/dev/null",
+    "standard_error": "/dev/null",
+    "standard_input": "/dev/null",
+}
+ARRAY_MAX = 64
+POLL_S = 0.05
 PODS = "/api/v1/namespaces/default/pods"
 MAX_LINE_BYTES = 4 << 20
 
@@ -40,6 +50,7 @@ class Floor:
         self._pods: dict[str, Any] = {}
         self._lanes = asyncio.Semaphore(1)
         self._binders = asyncio.Semaphore(BINDERS)
+        self.script = ""
 
     async def run(self, lanes: int) -> None:
         """For ever; whatever fails ends it."""
@@ -48,7 +59,10 @@ class Floor:
             self._start = tasks.create_task
             self._start(self._poll())
             async for pod in self._come():
-                self._start(self._submit(pod))
+                self._take(pod)
+
+    def _take(self, pod: Any) -> None:
+        self._start(self._submit(pod))
 
     async def _come(self) -> AsyncIterator[Any]:
         """The API server ends a watch that is read too slowly: on from where it was."""
@@ -68,7 +82,7 @@ class Floor:
 
     async def _submit(self, pod: Any) -> None:
         async with self._lanes:
-            made = await self._ask("POST", "job/submit", {"job": JOB})
+            made = await self._ask("POST", "job/submit", {"job": EXTERNAL})
         self._pods[str(made["job_id"])] = pod
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -87,30 +101,79 @@ class Floor:
         while True:
             if self._pods:
                 listed = await self._ask("GET", "jobs/state/")
-                for job in listed["jobs"]:
-                    pod = self._pods.get(str(job["job_id"]))
-                    if pod is not None and "RUNNING" in job["state"]:
-                        del self._pods[str(job["job_id"])]
-                        self._start(self._bind(pod, str(job["job_id"])))
-            await asyncio.sleep(0.05)
+                await self._see([job for job in listed["jobs"] if "RUNNING" in job["state"]])
+            await asyncio.sleep(POLL_S)
 
-    async def _bind(self, pod: Any, job_id: str) -> None:
+    async def _see(self, running: Sequence[Any]) -> None:
+        for job in running:
+            pod = self._pods.pop(str(job["job_id"]), None)
+            if pod is not None:
+                self._start(self._place(pod, str(job["job_id"])))
+
+    async def _place(self, pod: Any, job_id: str) -> None:
         async with self._binders:
             shown = await self._ask("GET", f"job/{job_id}?flags=ALL")
-            body = {
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": {"name": pod["name"], "uid": pod["uid"]},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": shown["jobs"][0]["nodes"]},
-            }
-            content = msgspec.json.encode(body)
-            path = f"{PODS}/{pod['name']}/binding"
-            async with self._kube.post(path, data=content) as answer:
-                assert answer.status < 300, await answer.text()
+            await self._bind(pod, shown["jobs"][0]["nodes"])
+
+    async def _bind(self, pod: Any, node: str) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod["name"], "uid": pod["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        content = msgspec.json.encode(body)
+        async with self._kube.post(f"{PODS}/{pod['name']}/binding", data=content) as answer:
+            assert answer.status < 300, await answer.text()
+
+
+class ArrayFloor(Floor):
+    """`_pods`: array → task → Pod."""
+
+    def __init__(self, kube: aiohttp.ClientSession, slurm: aiohttp.ClientSession, root: str):
+        super().__init__(kube, slurm, root)
+        self._waiting: list[Any] = []
+        self._ran = 0
+
+    def _take(self, pod: Any) -> None:
+        self._waiting.append(pod)
+        self._start(self._submit_all())
+
+    async def _submit_all(self) -> None:
+        """What has come by the time that it is its turn."""
+        async with self._lanes:
+            pods, self._waiting = self._waiting[:ARRAY_MAX], self._waiting[ARRAY_MAX:]
+            if pods:
+                job = BATCH | {"array": f"0-{len(pods) - 1}"}
+                body = {"script": self.script, "job": job}
+                made = await self._ask("POST", "job/submit", body)
+                self._pods[str(made["job_id"])] = dict(enumerate(pods))
+
+    async def _see(self, running: Sequence[Any]) -> None:
+        if len(running) != self._ran:
+            self._ran = len(running)
+            await asyncio.gather(*map(self._read, list(self._pods)))
+
+    async def _read(self, array: str) -> None:
+        shown = await self._ask("GET", f"job/{array}?flags=ALL")
+        pods = self._pods[array]
+        for job in shown["jobs"]:
+            pod = (
+                pods.get(job["array_task_id"]["number"]) if "RUNNING" in job["job_state"] else None
+            )
+            if pod is not None:
+                del pods[job["array_task_id"]["number"]]
+                self._start(self._bind_task(pod, job["nodes"]))
+        if not pods:
+            del self._pods[array]
+
+    async def _bind_task(self, pod: Any, node: str) -> None:
+        async with self._binders:
+            await self._bind(pod, node)
 
 
 async def main(*argv: str) -> None:
-    kube, ca, kube_token, slurm, version, token, lanes = argv
+    kube, ca, kube_token, slurm, version, token, lanes, *script = argv
     own = {"Authorization": f"Bearer {kube_token}"}
     sort = {"Content-Type": "application/json"}
     secured = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca), limit=32)
@@ -126,9 +189,13 @@ async def main(*argv: str) -> None:
             f"http://{slurm}", headers={"X-SLURM-USER-TOKEN": token} | sort
         ) as rest,
     ):
-        await Floor(api, rest, f"/slurm/{version}/").run(int(lanes))
+        root = f"/slurm/{version}/"
+        floor = ArrayFloor(api, rest, root) if script else Floor(api, rest, root)
+        floor.script = "".join(script)
+        await floor.run(int(lanes))
 
 
 if __name__ == "__main__":
     _kube, _ca, _token_file, *_rest = sys.argv[1:]
+    _rest[4:] = [Path(one).read_text() for one in _rest[4:]]
     asyncio.run(main(_kube, _ca, Path(_token_file).read_text(), *_rest))

@@ -3,15 +3,14 @@
 import itertools
 import random
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.bench.figures import Figure, percentile
+from tests.bench.open_door import OpenDoor
 from tests.bench.running import BenchError, Measured
 from tests.bench.scheduled import FLOOR, OURS, Site, floor, scheduled
 from tests.real.testbed import SlurmConf
@@ -24,42 +23,10 @@ RATIO_MAX = 1.5
 POLLED_MAX_MS = 1200.0
 PAUSE_S = (0.05, 0.5)
 """Between two Pods, at random: no beat with Slurm's tick of a second."""
-GO = b'{"action":"go"}\n'
 SCRIPT = """#!/bin/sh
 curl -s -H 'Expect:' -d "{\\"job_id\\":\\"$SLURM_JOB_ID\\"}" http://127.0.0.1:PORT/ &
 exec sleep 3600
 """
-
-
-class OpenGate:
-    """Lets every job through at once, and notes when it was asked."""
-
-    def __init__(self) -> None:
-        self.asked_s: list[float] = []
-        gate = self
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                gate.asked_s.append(time.monotonic())
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(GO)))
-                self.end_headers()
-                self.wfile.write(GO)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                del format, args
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> "OpenGate":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def script() -> Iterator[Figure]:
@@ -67,7 +34,7 @@ def script() -> Iterator[Figure]:
     took: dict[str, list[float]] = {"gate": [], "polled": [], "floor": []}
     with (
         scheduled(SlurmConf(slurmds=HOSTS), flags=["--placeholder", "script"]) as here,
-        OpenGate() as gate,
+        OpenDoor() as gate,
         ExitStack() as stack,
     ):
         bare = stack.enter_context(_called_floor(here, stack))
@@ -76,7 +43,7 @@ def script() -> Iterator[Figure]:
         for _ in range(PODS // BLOCK):
             took["floor"] += _of_floor(here, bare, gate, numbers)
             took["gate"] += _of_ours(here, numbers, lambda: _own_gate_s(here), here.hooks.url)
-            took["polled"] += _of_ours(here, numbers, lambda: gate.asked_s, gate.url)
+            took["polled"] += _of_ours(here, numbers, lambda: gate.gates_s, gate.url)
     yield from _told(took)
 
 
@@ -103,10 +70,10 @@ def _called_floor(here: Site, stack: ExitStack) -> Any:
     return floor(here, str(path), str(port))
 
 
-def _of_floor(here: Site, bare: Measured, gate: OpenGate, numbers: Iterator[int]) -> list[float]:
+def _of_floor(here: Site, bare: Measured, gate: OpenDoor, numbers: Iterator[int]) -> list[float]:
     here.point_gate(gate.url)
     bare.resume()
-    took = _block(here, FLOOR, numbers, lambda: gate.asked_s)
+    took = _block(here, FLOOR, numbers, lambda: gate.gates_s)
     bare.pause()
     here.end_jobs(of=FLOOR)
     return took
