@@ -1,7 +1,6 @@
 """Reads one job now, under its own identity."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,9 +20,6 @@ from sunk_sync.slurm.jobs import (
     withdrawn,
 )
 from sunk_sync.slurm.wire import Clock
-
-_FEW: Final = 4
-"""Tasks of an array whose records may all be read for one of them: 8 kB each."""
 
 
 class Found(Struct, frozen=True):
@@ -71,13 +67,13 @@ async def find_job(client: Slurm, book: JobBook, *, job_id: str, clock: Clock) -
 
 async def _number_of(client: Slurm, book: JobBook, job_id: str) -> str | Failure:
     """Of the record to read. A task that has just started has one of its own: the states say which,
-    and spare the records of all others of a large array.
+    and spare the records of all others of its array.
     """
     number = book.record_id(job_id)
     array, _, task = job_id.partition("_")
     if not number:
         return Failure("refused", f"no id of a job: {job_id}")
-    if number != array or not task or not _is_large(book.arrays.get(array)):
+    if number != array or not task or not _has_others(book.arrays.get(array)):
         return number
     _, listed = await _states(client, array)
     if isinstance(listed, Failure):
@@ -86,8 +82,8 @@ async def _number_of(client: Slurm, book: JobBook, job_id: str) -> str | Failure
     return next(started, number)
 
 
-def _is_large(array: JobRecord | None) -> bool:
-    return array is not None and array.identity is not None and len(array.identity.uids) > _FEW
+def _has_others(array: JobRecord | None) -> bool:
+    return array is not None and array.identity is not None and len(array.identity.uids) > 1
 
 
 async def _picked(

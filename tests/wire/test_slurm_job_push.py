@@ -381,7 +381,9 @@ class TestArrays:
     @pytest.mark.parametrize(
         ("version", "read"), [("v0.0.45", "GET job/4"), ("v0.0.40", "GET job/1")]
     )
-    async def test_of_a_large_array_one_task_is_read_alone(self, version: str, read: str) -> None:
+    async def test_of_an_array_the_task_that_started_is_read_alone(
+        self, version: str, read: str
+    ) -> None:
         """Hundreds of scripts start at once, and 64 records for each would be 500 kB."""
         world, tasks = JobWorld(version=version), range(64)
         array = world.add(Identity("c1", "s1", uids=tuple(f"u{i}" for i in tasks)))
