@@ -22,7 +22,7 @@ FEW: Final = 25
 KNOWN_MAX: Final = 4_000
 """Above so many jobs in Slurm, ours or not, a listing of 33 MB is too much for slurmrestd."""
 BYTES_PER_JOB: Final = 40
-BYTES: Final = 20_000
+BYTES: Final = 15_000
 """A second, beside /jobs/state."""
 LOOK_S: Final = 5.0
 AGAIN_S: Final = 30.0
