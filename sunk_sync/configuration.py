@@ -45,5 +45,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False):
     priority_map: tuple[tuple[str, str, str | int], ...] = ()
     """PriorityClass; qos, partition or priority; the value of it (P9)."""
     refuse_static_cpu: bool = False
+    watch_all_pods: bool = False
+    """Pods that are not ours are counted one by one (P28)."""
     node_overhead: tuple[tuple[str, int], ...] = ()
     """What else stands on each Node, as PodSpec.requests (P28)."""

@@ -20,7 +20,7 @@ from sunk_sync.kube.pace import Ambient
 from sunk_sync.kube.subject import nodes, slurmd_pods
 from sunk_sync.mapping import findings_of
 from sunk_sync.parts import configuration_of
-from sunk_sync.permissions import PERMISSIONS, Where
+from sunk_sync.permissions import ALL_PODS, PERMISSIONS, Where
 from sunk_sync.settings import Settings
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.calls import Call
@@ -150,7 +150,7 @@ async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
 
 
 def _wanted(settings: Settings) -> Iterator[Permission]:
-    for permission in PERMISSIONS:
+    for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
         if permission.component not in settings.components:
             continue
         resource, _, subresource = permission.resource.partition("/")

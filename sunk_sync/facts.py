@@ -12,12 +12,16 @@ from msgspec import Struct
 from sunk_sync.identity import Identity
 from sunk_sync.workload import NO_OFFER, Gang, Offer, PodSpec
 
-Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs"]
+Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods"]
 SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """What must have been listed before anything is written."""
 WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")
 """What must have been listed too before anything is written for a Work."""
+
+OTHER_PODS: Source = "other_pods"
+"""Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, no rows of its own.
+"""
 
 Kind = Literal["Node", "Pod", "Namespace"]
 
@@ -255,6 +259,17 @@ class GangSize(Struct, frozen=True, gc=False):
     asked_s: float
 
 
+class Taken(Struct, frozen=True, gc=False):
+    """What the Pods on a Node take that are not ours, the slurmd Pod among them (P28).
+
+    Source: watch of all Pods.
+    """
+
+    node_name: str
+    amounts: tuple[tuple[str, int], ...]
+    """As PodSpec.requests, and their number as `pods`; empty: there are none."""
+
+
 Row = Node | SlurmdPod | Pod | SlurmNode | Job
 
 
@@ -367,6 +382,7 @@ News = (
     | BindRefused
     | Placed
     | GangSize
+    | Taken
 )
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.claims import Claim, Claims
-from sunk_sync.facts import Node, SlurmNode
+from sunk_sync.facts import Node, SlurmNode, Taken
 from sunk_sync.fitness import (
     ONE_POD,
     SPECS_KEPT,
@@ -61,6 +61,20 @@ class Fleet:
         self._slurm_nodes = slurm_nodes
         self._claims = claims
         self._kept: dict[PodSpec, Reach] = {}
+        self._taken: dict[str, Amounts] = {}
+        """Node → what Pods take there that are not ours, where all are counted."""
+
+    def take(self, taken: Taken) -> None:
+        """Pods of others came, went or ended on a Node."""
+        if taken.amounts:
+            self._taken[taken.node_name] = taken.amounts
+        else:
+            self._taken.pop(taken.node_name, None)
+
+    @property
+    def counted(self) -> int:
+        """On so many Nodes Pods of others are counted."""
+        return len(self._taken)
 
     def forget(self) -> None:
         """A host came, went or changed what it offers."""
@@ -89,7 +103,10 @@ class Fleet:
         return why_unfit(spec, node, taken=summed((self._standing(claim), others)))
 
     def _standing(self, claim: Claim) -> Amounts:
-        """What stands on the Node for as long as it serves Slurm."""
+        """What is on the Node whatever we bind there; of all Pods, if counted, slurmd's is one."""
+        taken = self._taken.get(claim.node.row.name) if claim.node is not None else None
+        if taken is not None:
+            return summed((self._overhead, taken))
         slurmd = claim.pod.row.requests if claim.pod is not None else ()
         return summed((self._overhead, slurmd, ONE_POD)) if slurmd else self._overhead
 

@@ -11,7 +11,6 @@ from sunk_sync.calls import CallWord
 from sunk_sync.claims import UNCLAIMED, pod_key, same_claim, same_own_claim, yields
 from sunk_sync.facts import (
     NEEDED,
-    WORKS_NEED,
     Answered,
     CallEnded,
     Confirmed,
@@ -151,7 +150,9 @@ class Graph(HostPicture):
             case _:
                 table.lose(one.why, blind=one.blind)
         self.unlisted = tuple(name for name in NEEDED if not self.tables[name].listed)
-        self.works_unlisted = tuple(name for name in WORKS_NEED if not self.tables[name].listed)
+        self.works_unlisted = tuple(
+            name for name in self.works_need if not self.tables[name].listed
+        )
         self.stale = tuple(name for name in NEEDED if not self.tables[name].live)
         after = (table.listed, table.live, table.blind)
         if before[::2] != after[::2]:

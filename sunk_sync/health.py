@@ -5,7 +5,7 @@ An outage of Slurm or Kubernetes never fails /livez, and /readyz only until both
 
 from collections.abc import Callable, Sequence
 
-from sunk_sync.facts import NEEDED, SOURCES, Source
+from sunk_sync.facts import NEEDED, OTHER_PODS, SOURCES, Source
 from sunk_sync.http import Check, heartbeat
 from sunk_sync.kept_jobs import kept_jobs
 from sunk_sync.loop import Loop
@@ -19,6 +19,7 @@ WORLD_OF: dict[Source, str] = {
     "pods": "kubernetes: workload pods",
     "slurm_nodes": "slurm",
     "jobs": "slurm: jobs",
+    OTHER_PODS: "kubernetes: pods of others",
 }
 
 
@@ -53,8 +54,9 @@ class Health:
     def _sources(self) -> Sequence[Source]:
         """Those that are read: jobs only where Pods are scheduled."""
         assert self.reconciler is not None
-        schedules = bool(self.reconciler.graph.configuration.scheduler)
-        return [source for source in SOURCES if schedules or source != "jobs"]
+        chosen = self.reconciler.graph.configuration
+        others = (OTHER_PODS,) if chosen.watch_all_pods else ()
+        return [*(one for one in SOURCES if chosen.scheduler or one != "jobs"), *others]
 
     def _source(self, source: Source) -> Check:
         assert self.reconciler is not None
@@ -65,6 +67,8 @@ class Health:
             needed = source in NEEDED or bool(graph.configuration.scheduler)
             return Check(name, "failed" if needed else "degraded", f"not listed yet: {table.why}")
         rows = len(table.entries)
+        if source == OTHER_PODS:
+            rows = self.reconciler.graph.works.fleet.counted
         if table.live:
             age_s = self._clock() - table.agreed_s
             return Check(name, "ok", f"{rows} rows, last proved whole {age_s:.0f} s ago")

@@ -5,6 +5,7 @@ from sunk_sync.claims import Claim, Claims, pod_key
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import (
     NEEDED,
+    OTHER_PODS,
     WORKS_NEED,
     Holding,
     Job,
@@ -44,6 +45,7 @@ class HostPicture:
             "pods": self.pods,
             "slurm_nodes": self.slurm_nodes,
             "jobs": self.jobs,
+            OTHER_PODS: Table[Pod](),
         }
         self.claims = Claims(nodes=self.nodes, pods=self.slurmd_pods)
         self.calls = Calls()
@@ -58,8 +60,10 @@ class HostPicture:
         self.holding: Holding | None = None
         self.unlisted = NEEDED
         """Sources that were never listed completely."""
-        self.works_unlisted = WORKS_NEED
-        """Of those that only Works need, the ones that were never listed completely."""
+        self.works_need = (*WORKS_NEED, OTHER_PODS) if configuration.watch_all_pods else WORKS_NEED
+        """Sources that only Works need."""
+        self.works_unlisted = self.works_need
+        """Of those the ones that were never listed completely."""
         self.stale = NEEDED
         """Sources that cannot be read now without a gap."""
         self.dirty: dict[Key, None] = {}

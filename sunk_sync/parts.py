@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sunk_sync.actions import Action, Done, Outcome, SubmitJob
 from sunk_sync.configuration import Configuration
-from sunk_sync.facts import GateCall, JobTold, News, Source
+from sunk_sync.facts import OTHER_PODS, SOURCES, GateCall, JobTold, News, Source, Tell
 from sunk_sync.graph import Graph
 from sunk_sync.hook_calls import Called
 from sunk_sync.hook_tokens import make_token
@@ -17,9 +17,10 @@ from sunk_sync.identity import Identity
 from sunk_sync.kube.answers import Trouble
 from sunk_sync.kube.decode import NODES, OFFERING_NODES
 from sunk_sync.kube.listing import OnBad
+from sunk_sync.kube.others import Others
 from sunk_sync.kube.pace import Ambient
 from sunk_sync.kube.push import KubePush, RelistOne
-from sunk_sync.kube.subject import Subject, nodes, pods, slurmd_pods
+from sunk_sync.kube.subject import Subject, nodes, other_pods, pods, slurmd_pods
 from sunk_sync.kube.watch import Server, Watch
 from sunk_sync.lane import Limits
 from sunk_sync.loop import Journal, Loop
@@ -105,7 +106,9 @@ class Parts:
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
         self._callers = authorities.callers
         self._watches = {
-            subject.source: Watch(kube, subject, tell=self._tell, on_bad=on_bad, ambient=ambient)
+            subject.source: Watch(
+                kube, subject, tell=self._tell_of(subject), on_bad=on_bad, ambient=ambient
+            )
             for subject in subjects_of(settings)
         }
         self._poll = NodePoll(
@@ -125,6 +128,10 @@ class Parts:
             reconciler=self.reconciler, outbox=self.outbox, journal=journal, clock=ambient.clock
         )
         self._pushing: asyncio.Task[None] | None = None
+
+    def _tell_of(self, subject: Subject) -> Tell:
+        """Where its news goes: Pods of others come to the picture as sums."""
+        return Others(self._tell).tell if subject.source == OTHER_PODS else self._tell
 
     def _poll_of_jobs(self, settings: Settings, book: JobBook, ambient: Ambient) -> JobPoll:
         pace = Pace(interval_s=settings.slurm_poll_interval_s)
@@ -286,6 +293,7 @@ def configuration_of(
         unsupported=settings.unsupported,
         priority_map=settings.priority_map,
         refuse_static_cpu=settings.refuse_static_cpu,
+        watch_all_pods=watches_all_pods(settings),
         node_overhead=tuple(
             (pair.key, counted(pair.key, nanos(pair.value)))
             for pair in sorted(settings.node_overhead)
@@ -295,8 +303,21 @@ def configuration_of(
 
 def subjects_of(settings: Settings) -> Sequence[Subject]:
     """What is watched in Kubernetes."""
-    return (
+    always = (
         nodes(offers="scheduler" in settings.components),
         slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector),
         pods(settings.watch_namespace, scheduler_name=settings.scheduler_name),
     )
+    if not watches_all_pods(settings):
+        return always
+    return (*always, other_pods(scheduler_name=settings.scheduler_name))
+
+
+def sources_of(settings: Settings) -> Sequence[Source]:
+    """What is read, on either side."""
+    return (*SOURCES, OTHER_PODS) if watches_all_pods(settings) else SOURCES
+
+
+def watches_all_pods(settings: Settings) -> bool:
+    """Only who binds Pods asks what else stands on a Node."""
+    return settings.watch_all_pods and "scheduler" in settings.components

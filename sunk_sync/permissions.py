@@ -118,3 +118,14 @@ PERMISSIONS: tuple[Permission, ...] = (
         verbs=(("create", "says on a Node what was decided and why: its Events stand here"),),
     ),
 )
+
+ALL_PODS = Permission(
+    where="cluster",
+    resource="pods",
+    verbs=(
+        ("list", "what Pods of others take of each Node, for --watch-all-pods (P28)"),
+        ("watch", "the same, as it changes"),
+    ),
+    component="scheduler",
+)
+"""Granted by deploy/all-pods, to those who want it."""

@@ -21,7 +21,7 @@ from sunk_sync.kube.pace import Ambient, Backoff
 from sunk_sync.logs import Logs
 from sunk_sync.metrics import count_slurm_nodes
 from sunk_sync.overlap import Overlap
-from sunk_sync.parts import NO_WORD, Authorities, Callers, Parts, Slurmctld
+from sunk_sync.parts import NO_WORD, Authorities, Callers, Parts, Slurmctld, sources_of
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.settings import Settings
 from sunk_sync.slurm.answers import Failure
@@ -61,6 +61,7 @@ class Service:
         self.telemetry = Telemetry(
             logs.log,
             cluster_name=settings.cluster_name,
+            sources=sources_of(settings),
             dropped_lines=lambda: logs.writer.dropped,
         )
         self.clock = time.monotonic

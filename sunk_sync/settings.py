@@ -231,7 +231,10 @@ class Settings(BaseModel):
     resubmit_cancelled: Switch = _off(
         _PODS, "a job cancelled by a human before its Pod was bound is submitted anew"
     )
-    watch_all_pods: Switch = _off(_LATER, "count what foreign Pods take of a Node")
+    watch_all_pods: Switch = _off(
+        _PODS,
+        "count what Pods of others take of each Node; needs the rights in deploy/all-pods",
+    )
     node_overhead: Overhead = _setting(
         (), _PODS, "cpu=…,memory=… that Pods of others take on each Node", shown="unset"
     )

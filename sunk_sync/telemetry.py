@@ -6,7 +6,7 @@ Every method is synchronous, cheap and never raises for what the outside world s
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,7 @@ class Telemetry:
         log: Log,
         *,
         cluster_name: str = "slurm",
+        sources: Sequence[Source] = SOURCES,
         clock: Callable[[], float] = time.monotonic,
         dropped_lines: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -48,7 +49,7 @@ class Telemetry:
         self.registry = metrics.registry
         self._clock = clock
         self._loop = _Loop(clock)
-        self._sources = {source: _SourceState() for source in SOURCES}
+        self._sources = {source: _SourceState() for source in sources}
         self._troubles = _Quietly(clock)
         self._kept: dict[act.Target, tuple[Action, str]] = {}
         self._slurm_nodes: Mapping[str, int] | None = None

@@ -15,6 +15,7 @@ from sunk_sync.facts import (
     Sighting,
     StopCall,
     SubmitRefused,
+    Taken,
 )
 from sunk_sync.job_state import (
     is_live,
@@ -27,7 +28,7 @@ from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
 from sunk_sync.works import GANG_PREFIX, gang_key, uids_of, work_key_of
 
-Word = Attempt | SubmitRefused | BindRefused | GangSize | JobTold
+Word = Attempt | SubmitRefused | BindRefused | GangSize | JobTold | Taken
 QUEUE_S = 60.0
 NOWHERE: Set[str] = frozenset()
 
@@ -144,8 +145,18 @@ class WorkGraph(WorkPicture):
                     works.started[word.job_id] = None
                 keys = works.keys_of_job(self._jobs.entries[word.job_id].row)
                 return set(map(work_key, keys))
+            case Taken():
+                return self._taken_changed(word)
             case _:
                 return set()
+
+    def _taken_changed(self, word: Taken) -> set[Key]:
+        """Pods of others came, went or ended on a Node: only where it is a host that matters."""
+        self.fleet.take(word)
+        hosts = set(filter(self._is_host, self._hosts.claims.hosts_on_node(word.node_name)))
+        if not hosts:
+            return set()
+        return self.fleet_changed() | {key for name in hosts for key in self.keys_at(name)}
 
     def _keys_of_id(self, work: str) -> set[Key]:
         """The Work of this id: its key, or the gang that is submitted under it."""

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sunk_sync.configure import load
-from sunk_sync.permissions import PERMISSIONS
+from sunk_sync.permissions import ALL_PODS, PERMISSIONS
 from sunk_sync.settings import variable_of
 
 FOLDER = Path(__file__).parent.parent / "deploy" / "manifests"
@@ -78,6 +78,18 @@ def test_the_roles_grant_what_the_table_says_and_nothing_else() -> None:
         (one.where, one.group, one.spelled, verb) for one in PERMISSIONS for verb, _ in one.verbs
     }
     assert granted() == wanted
+
+
+def test_P28_what_watching_all_pods_needs_is_granted_apart() -> None:
+    """Nobody who does not ask for it lets us see every Pod."""
+    text = (FOLDER.parent / "all-pods" / "roles.yaml").read_text(encoding="utf-8")
+    role, binding = yaml.safe_load_all(text)
+    (rule,) = role["rules"]
+    assert (rule["resources"], rule["verbs"]) == ([ALL_PODS.resource], ["list", "watch"])
+    assert all(f"- {verb} # {why}" in text for verb, why in ALL_PODS.verbs)
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (main,) = (one for one in of_kind("ClusterRoleBinding"))
+    assert binding["subjects"] == main["subjects"]
 
 
 def test_every_verb_has_its_reason_beside_it() -> None:

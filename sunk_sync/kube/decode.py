@@ -17,7 +17,7 @@ from sunk_sync.kube.answers import BAD_BYTES
 from sunk_sync.kube.offers import Pairs, offered
 from sunk_sync.kube.slurmd_requests import requests_of
 from sunk_sync.kube.texts import VALUE_LENGTH_MAX, asked, condition, cut, cut_or_none
-from sunk_sync.kube.workload import FINISHED, pod_row
+from sunk_sync.kube.workload import FINISHED, other_row, pod_row
 from sunk_sync.workload import NO_OFFER, Offer
 
 VERSION_LENGTH_MAX = 16
@@ -280,7 +280,13 @@ def order_of(version: str) -> float:
     return float(version)
 
 
-Meta = shapes.NodeMeta | shapes.PodMeta | workload_shapes.OfferingMeta | workload_shapes.WorkMeta
+Meta = (
+    shapes.NodeMeta
+    | shapes.PodMeta
+    | workload_shapes.OfferingMeta
+    | workload_shapes.WorkMeta
+    | workload_shapes.OtherMeta
+)
 
 
 def _mark(meta: Meta) -> Mark:
@@ -307,4 +313,6 @@ NODES: Wire[Node] = Wire("nodes", "Node", shapes.Node, _node_row)
 OFFERING_NODES: Wire[Node] = Wire("nodes", "Node", workload_shapes.OfferingNode, _offering_node_row)
 """The same with what they offer to Pods: only the scheduler reads it, and it costs."""
 SLURMD_PODS: Wire[SlurmdPod] = Wire("slurmd_pods", "Pod", shapes.Pod, _slurmd_pod_row)
+OTHERS: Wire[Pod] = Wire("other_pods", "Pod", workload_shapes.Other, other_row)
+"""Pods of others: nothing but where they are and what they take."""
 PODS: Wire[Pod] = Wire("pods", "Pod", workload_shapes.Work, pod_row)

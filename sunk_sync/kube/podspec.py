@@ -103,7 +103,17 @@ def _given(raw: Raw) -> Raw | bytes:
 # What it asks for
 
 
-def _requests(spec: shapes.WorkSpec) -> tuple[tuple[str, int], ...]:
+def requests_alone(spec: shapes.OtherSpec) -> PodSpec:
+    """A PodSpec of its requests only; equal ones are one object. Raises one of BAD_BYTES."""
+    parts: list[Raw | bytes] = [b"alone", spec.resources, spec.overhead]
+    parts += [one.resources for one in spec.containers]
+    for one in spec.init_containers or ():
+        parts += (ascii(one.restart_policy).encode(), one.resources)
+    key = b"\0".join(parts)
+    return _known.get(key) or _keep(key, _once(PodSpec(requests=_requests(spec))))
+
+
+def _requests(spec: shapes.WorkSpec | shapes.OtherSpec) -> tuple[tuple[str, int], ...]:
     amounts = pod_requests(
         containers=[_asked(one.resources) for one in spec.containers],
         init_containers=[

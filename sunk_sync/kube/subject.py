@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from sunk_sync.facts import Source
-from sunk_sync.kube.decode import NODES, OFFERING_NODES, PODS, SLURMD_PODS, Wire
+from sunk_sync.kube.decode import NODES, OFFERING_NODES, OTHERS, PODS, SLURMD_PODS, Wire
 
 EVERYWHERE = "*"
 
@@ -39,6 +39,18 @@ def pods(namespaces: Sequence[str], *, scheduler_name: str) -> Subject:
     """Pods of our scheduler in these namespaces; `*` means all."""
     selectors = (("fieldSelector", f"spec.schedulerName={scheduler_name}"),)
     return Subject(wire=PODS, paths=_pod_paths(namespaces), selectors=selectors)
+
+
+def other_pods(*, scheduler_name: str) -> Subject:
+    """Pods everywhere that stand on a Node, have not ended, and are not of our scheduler."""
+    fields = (
+        "spec.nodeName!=",
+        "status.phase!=Succeeded",
+        "status.phase!=Failed",
+        f"spec.schedulerName!={scheduler_name}",
+    )
+    selectors = (("fieldSelector", ",".join(fields)),)
+    return Subject(wire=OTHERS, paths=_pod_paths((EVERYWHERE,)), selectors=selectors)
 
 
 def _pod_paths(namespaces: Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from sunk_sync.facts import Condition, Pod
 from sunk_sync.job_settings import NODES_BYTES_MAX
 from sunk_sync.kube import workload_shapes as shapes
 from sunk_sync.kube.gang import gang_of
-from sunk_sync.kube.podspec import spec_of
+from sunk_sync.kube.podspec import requests_alone, spec_of
 from sunk_sync.kube.shapes import Condition as WireCondition
 from sunk_sync.kube.texts import condition, cut
 
@@ -49,6 +49,18 @@ def pod_row(wire: shapes.Work) -> Pod:
         cancelled=cut(annotations.cancelled),
         resubmit=cut(annotations.resubmit),
         conditions=_conditions(status.conditions or ()),
+    )
+
+
+def other_row(wire: shapes.Other) -> Pod:
+    """A Pod of somebody else. Raises one of BAD_BYTES where a quantity is none."""
+    meta, spec = wire.metadata, wire.spec
+    return Pod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        node_name=intern(spec.node_name),
+        spec=requests_alone(spec),
     )
 
 

@@ -118,6 +118,34 @@ class Work(Struct, gc=False, frozen=True):
     status: WorkStatus = WorkStatus()
 
 
+class OtherAnnotations(Struct, gc=False, frozen=True):
+    initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
+
+
+class OtherMeta(Struct, gc=False, frozen=True, rename="camel"):
+    resource_version: str
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    annotations: OtherAnnotations | None = None
+
+
+class OtherSpec(Struct, gc=False, frozen=True, rename="camel"):
+    node_name: str = ""
+    containers: list[WorkContainer] = []
+    init_containers: list[WorkContainer] | None = None
+    overhead: Raw = ABSENT
+    resources: Raw = ABSENT
+
+
+class Other(Struct, gc=False, frozen=True):
+    """A Pod of somebody else: what it takes of its Node."""
+
+    metadata: OtherMeta
+    kind: str = "Pod"
+    spec: OtherSpec = OtherSpec()
+
+
 # Parts of it, decoded where their bytes are new.
 
 

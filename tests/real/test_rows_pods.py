@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.real.conftest import Serve
-from tests.real.service import Service
+from tests.real.service import MANIFESTS, Service
 from tests.real.stage import Host, eventually, stays
 from tests.real.works import (
     FOREVER,
@@ -204,6 +204,31 @@ def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(works: Works) 
     label(host, pool="nowhere")
     load.until_bound()
     assert load.node == host.name
+
+
+def test_P28_pods_of_others_are_counted_where_all_pods_are_watched(
+    works: Works, schedule: Serve
+) -> None:
+    """One of two hosts is full by them; a Pod that fits nowhere else waits until they leave."""
+    full, other = works.take(), works.take()
+    for one in (full, other):
+        label(one, pool="eight")
+    works.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
+    theirs = works.load(
+        nodeName=full.name, schedulerName="other", containers=pinned(cpu="15", memory="64Mi")
+    )
+    schedule(watch_all_pods="true")
+    wanted = pinned(cpu="4", memory="64Mi")
+    load = works.load(nodeSelector={"pool": "eight"}, containers=wanted)
+    load.until_bound()
+    assert load.node == other.name
+    assert full.name in works.expand(load.job["excluded_nodes"])
+    waits = works.load(full, containers=wanted)
+    waits.until(lambda: "Insufficient cpu" in waits.message)
+    assert not waits.jobs
+    theirs.delete(now=True)
+    waits.until_bound()
+    works.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
 @pytest.mark.usefixtures("service")

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import Bind, CancelJob, SubmitJob
+from sunk_sync.facts import OTHER_PODS, Taken
 from sunk_sync.workload import Gang, PodSpec
-from tests.build import GIB, OFFER, Core, job, node, pod, slurm_node, slurmd_pod
+from tests.build import GIB, OFFER, Core, job, listing, node, pod, slurm_node, slurmd_pod
 
 BIG = PodSpec(requests=(("cpu", 6000), ("memory", GIB)), grace_s=5)
 
@@ -100,3 +101,55 @@ def test_P17_nothing_is_bound_to_a_job_that_is_being_given_up() -> None:
     core = core_of(wanted, marked)
     assert not core.work_wants(wanted, Bind)
     assert core.work_wants(wanted, CancelJob), "also where a process was killed in between"
+
+
+def watching(*more: object, slurmd_cpu: int = 0) -> Core:
+    """The same, all Pods being watched; those of others take 11 of the 16 CPUs of kn1."""
+    core = core_of(*more, slurmd_cpu=slurmd_cpu, watch_all_pods=True)
+    begun, ended = listing(OTHER_PODS)
+    core.see(begun, Taken("kn1", (("cpu", 11_000), ("pods", 3))), ended)
+    return core
+
+
+def test_P28_pods_of_others_exclude_a_host_that_they_leave_too_little() -> None:
+    """Each Node by itself, where `--node-overhead` is the same for all."""
+    wanted = pod(spec=BIG)
+    (submit,) = watching(wanted).work_wants(wanted, SubmitJob)
+    assert submit.excluded == ("n1",)
+
+
+def test_P28_the_slurmd_pod_is_one_of_all_pods() -> None:
+    """It is not counted twice."""
+    wanted = pod(spec=PodSpec(requests=(("cpu", 5_000), ("memory", GIB)), grace_s=5))
+    (submit,) = watching(wanted, slurmd_cpu=10_000).work_wants(wanted, SubmitJob)
+    assert submit.excluded == ()
+
+
+def test_P28_a_pod_of_others_that_came_first_gives_the_host_back() -> None:
+    """Found at the binding: the kubelet would answer OutOfcpu."""
+    wanted = pod(spec=BIG)
+    core = watching(wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
+    assert not core.work_wants(wanted, Bind)
+    assert core.work_wants(wanted, CancelJob)[0].replaced
+    core.see(Taken("kn1", (("cpu", 1_000), ("pods", 1))))
+    assert core.work_wants(wanted, Bind)
+
+
+def test_P28_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave() -> None:
+    """Their end is news; who stands on a Node that is no host concerns nobody."""
+    wanted = pod(spec=BIG)
+    core = watching(wanted)
+    core.see(Taken("kn2", (("cpu", 11_000), ("pods", 1))))
+    assert core.see(Taken("elsewhere", (("cpu", 1), ("pods", 1)))) == []
+    core.see(Taken("kn1", ()), Taken("kn2", (("cpu", 16_000), ("pods", 1))))
+    (submit,) = core.work_wants(wanted, SubmitJob)
+    assert submit.excluded == ("n2",)
+
+
+def test_P28_nothing_is_written_for_a_pod_before_all_pods_were_listed() -> None:
+    """A full Node looks empty until then."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, watch_all_pods=True)
+    key = ("work", next(iter(core.graph.works.works.pods)))
+    (kept,) = core.reconciler.standing[key].kept
+    assert kept.why == "not listed yet: other_pods"
