@@ -112,7 +112,7 @@ _STATE = (
         "sunk_sync_pending_reasons_age_seconds",
         "gauge",
         "Since the reasons of all jobs of ours that wait were read or proved; 0 where so few wait "
-        "that each is read in turn, or where Slurm knows more than 4,000 jobs",
+        "that each is read in turn, or where Slurm has more than 4,000 records",
     ),
     Spec(
         "sunk_sync_double_allocation_seconds_total",

@@ -5,8 +5,6 @@ a job has its nodes for itself. Where jobs share a node it may count too much, f
 that ran there before; where a live job of ours is on it, nothing is counted.
 """
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 from sunk_sync.graph import Graph
@@ -40,11 +38,15 @@ class Overlap:
         """Take the picture in; seconds since the sample before count where it was so then too."""
         before, self._stretches = self._stretches, {}
         self.hosts = 0
-        for name, began_s in _outlived(graph, now=now):
+        for name, node_name in _suspects(graph):
+            busy = _is_busy(graph, name)
+            began_s = _ended_s(graph, name, node_name, now=now) if busy else now
+            if began_s is None:
+                continue
             stretch = before.get(name) or Stretch(began_s, began_s)
             self._stretches[name] = stretch
             stretch.asked = stretch.asked or graph.calls.waits_at(name)
-            together = _is_together(graph, name, stretch)
+            together = busy and _is_together(graph, name, stretch)
             if together:
                 self.hosts += 1
                 self.seconds += max(0.0, now - stretch.until_s)
@@ -52,25 +54,8 @@ class Overlap:
                 stretch.until_s = now
 
 
-def _is_together(graph: Graph, name: str, stretch: Stretch) -> bool | None:
-    """Whether another job runs there; None: the Slurm node was not read since the end."""
-    entry = graph.slurm_nodes.entries.get(name)
-    if entry is None:
-        return False
-    if max(entry.order, graph.slurm_nodes.agreed_s) < stretch.began_s:
-        return None
-    state = entry.row.state
-    busy = not BUSY.isdisjoint(state) and "COMPLETING" not in state
-    return busy and not _waits(graph, name, stretch) and not _is_held_by_ours(graph, name)
-
-
-def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
-    """With the gate only a job that asked, and was let pass, has started."""
-    return graph.works.gate() and (graph.calls.waits_at(name) or not stretch.asked)
-
-
-def _outlived(graph: Graph, *, now: float) -> Iterator[tuple[str, float]]:
-    """Slurm nodes with Pods whose job holds them no more, and since when that is known."""
+def _suspects(graph: Graph) -> list[tuple[str, str]]:
+    """Slurm nodes, with their Nodes, of bound Pods whose job may hold them no more."""
     works = graph.works.works
     nodes = {
         pod.node_name
@@ -78,15 +63,36 @@ def _outlived(graph: Graph, *, now: float) -> Iterator[tuple[str, float]]:
         for pod in works.pods.get(key, {}).values()
         if pod.node_name and works.jobs_of_uid.get(pod.uid)
     }
-    for node_name in sorted(nodes):
-        name = graph.claims.host_of_node(node_name)
-        ends = [
-            max(works.ended_s.get(one, now) for one in works.jobs_of_uid[tenant.uid])
-            for tenant in graph.works.tenants.on(node_name, slurm_node=name).all
-            if not (tenant.confirmed or tenant.held) and works.jobs_of_uid.get(tenant.uid)
-        ]
-        if ends:
-            yield name, min(ends)
+    return [(graph.claims.host_of_node(name), name) for name in sorted(nodes)]
+
+
+def _is_busy(graph: Graph, name: str) -> bool:
+    row = graph.slurm_nodes.get(name)
+    return row is not None and not BUSY.isdisjoint(row.state) and "COMPLETING" not in row.state
+
+
+def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | None:
+    """Since when a Pod there is known to outlive its job; None: none does."""
+    works = graph.works.works
+    ends = [
+        max(works.ended_s.get(one, now) for one in works.jobs_of_uid[tenant.uid])
+        for tenant in graph.works.tenants.on(node_name, slurm_node=name).all
+        if not (tenant.confirmed or tenant.held) and works.jobs_of_uid.get(tenant.uid)
+    ]
+    return min(ends, default=None)
+
+
+def _is_together(graph: Graph, name: str, stretch: Stretch) -> bool | None:
+    """Whether another job runs on this busy node; None: it was not read since the end."""
+    read_s = max(graph.slurm_nodes.entries[name].order, graph.slurm_nodes.agreed_s)
+    if read_s < stretch.began_s:
+        return None
+    return not (_waits(graph, name, stretch) or _is_held_by_ours(graph, name))
+
+
+def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
+    """With the gate only a job that asked, and was let pass, has started."""
+    return graph.works.gate() and (graph.calls.waits_at(name) or not stretch.asked)
 
 
 def _is_held_by_ours(graph: Graph, name: str) -> bool:

@@ -73,13 +73,13 @@ class WorkGraph(WorkPicture):
         crowded = self._crowded()
         if before is not None:
             self._waiting.discard(before.job_id)
+            self._again.discard(before.job_id)
             self.works.drop_job(before)
             if after is None or _is_another(before, after):
                 self._forget_words(before.job_id)
         if after is not None:
             self.works.add_job(after, now=now)
-            if is_waiting(after):
-                self._waiting.add(after.job_id)
+            self._note_waiting(after)
         if before is not None:
             self._forget_unread(before, after)
         works = {key for row in rows for key in self.works.keys_of_job(row)}
@@ -102,6 +102,12 @@ class WorkGraph(WorkPicture):
         for memory in (works.told, works.ran_s, works.ended_s, self.calls.until_s):
             memory.pop(job_id, None)
         works.started.pop(job_id, None)
+
+    def _note_waiting(self, job: Job) -> None:
+        if is_waiting(job):
+            self._waiting.add(job.job_id)
+            if job.requeued:
+                self._again.add(job.job_id)
 
     def _forget_refusals(self, job: Job) -> None:
         """Bindings were refused for the hosts of this job: the next one may hold others (G4)."""
@@ -363,6 +369,7 @@ def runs_alike(before: Job, after: Job) -> bool:
         and before.slurm_nodes == after.slurm_nodes
         and before.script == after.script
         and before.submitted_at == after.submitted_at
+        and before.requeued == after.requeued
         and before.identity == after.identity
     )
 

@@ -89,6 +89,8 @@ class WorkPicture:
         self._queued_s = float("-inf")
         self._waiting: set[str] = set()
         """Jobs that hold no nodes yet."""
+        self._again: set[str] = set()
+        """Those among them that ran before."""
 
     # What rules read
 
@@ -246,9 +248,8 @@ class WorkPicture:
 
     def unconfirmed(self) -> set[str]:
         """Works whose bound Pods may stand on a host that no running job of theirs holds (P25)."""
-        rows = (self._jobs.entries[one].row for one in self._waiting)
-        again = {key for row in rows if row.requeued for key in self.works.keys_of_job(row)}
-        return again | self._unsettled.keys()
+        rows = (self._jobs.entries[one].row for one in self._again)
+        return {key for row in rows for key in self.works.keys_of_job(row)} | self._unsettled.keys()
 
     def orphaned(self) -> Sequence[str]:
         """Works with a live job of which some Pod is not in the picture (P21)."""

@@ -5,6 +5,7 @@ update_time: while nothing at all changed in Slurm it costs a kilobyte, and prov
 What it tells goes into the book only, from where the next look at the states takes it.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,8 +20,9 @@ from sunk_sync.slurm.rhythm import Time
 
 FEW: Final = 25
 """So many records are read in turn within a minute."""
-KNOWN_MAX: Final = 4_000
-"""Above so many jobs in Slurm, ours or not, a listing of 33 MB is too much for slurmrestd."""
+RECORDS_MAX: Final = 4_000
+"""Of more jobs, ours or not, a listing of 33 MB is too much for slurmrestd. Tasks of an array that
+wait have one record."""
 BYTES_PER_JOB: Final = 40
 BYTES: Final = 15_000
 """A second, beside /jobs/state."""
@@ -74,11 +76,15 @@ class JobReasons:
     def _known(self) -> int:
         return len(self._book.ours) + len(self._book.foreign)
 
+    def _records(self) -> int:
+        listed = itertools.chain(self._book.ours, self._book.foreign)
+        return len({one.partition("_")[0] for one in listed})
+
     def _many_wait(self) -> bool:
         """More records than can be read in turn, or some that never are: of an array whose first
         task has started.
         """
-        if self._known() > KNOWN_MAX:
+        if self._known() > RECORDS_MAX and self._records() > RECORDS_MAX:
             return False
         waiting = [one for one, job in self._book.ours.items() if "PENDING" in job.state]
         read_in_turn = sum(one.partition("_")[2] in ("", "0") for one in waiting)

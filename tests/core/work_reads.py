@@ -104,5 +104,8 @@ def _check_sets(graph: Graph) -> None:
     if not right["_unsettled"] <= set(works._unsettled):
         raise HistoryError(f"index: _unsettled {works._unsettled}, right {right['_unsettled']}")
     waiting = {job.job_id for job in graph.jobs.rows() if is_waiting(job)}
+    again = {job.job_id for job in graph.jobs.rows() if is_waiting(job) and job.requeued}
+    if again != works._again:
+        raise HistoryError(f"index: _again {works._again}, right {again}")
     if waiting != works._waiting:
         raise HistoryError(f"index: _waiting {works._waiting}, right {waiting}")

@@ -9,7 +9,7 @@ from sunk_sync.identity import Identity
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
-from sunk_sync.slurm.job_reasons import AGAIN_S, FEW, KNOWN_MAX, LOOK_S, JobReasons
+from sunk_sync.slurm.job_reasons import AGAIN_S, FEW, LOOK_S, RECORDS_MAX, JobReasons
 from sunk_sync.slurm.rhythm import Time
 from tests.wire.slurm.job_world import JobWorld, Record, identity_of, is_mine
 
@@ -129,7 +129,9 @@ async def test_P26_of_very_many_jobs_none_is_listed() -> None:
     many(world)
     desk = Desk(world)
     await desk.look()
-    desk.book.foreign |= {str(10**6 + number) for number in range(KNOWN_MAX)}
+    desk.book.foreign |= {f"{10**6}_{number}" for number in range(RECORDS_MAX)}
+    assert await desk.pass_time(LOOK_S + 1), "an array that waits is one record"
+    desk.book.foreign |= {str(10**6 + number) for number in range(RECORDS_MAX)}
     assert await desk.pass_time(120) == []
 
 
