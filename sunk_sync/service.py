@@ -32,7 +32,7 @@ from sunk_sync.slurm.transport import Network
 from sunk_sync.telemetry import Telemetry
 
 GAUGES_EVERY_S = 5.0
-OVERLAP_EVERY_S = 1.0
+OVERLAP_EVERY_S = 0.5
 
 
 def run(settings: Settings) -> int:
