@@ -32,6 +32,7 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
+from sunk_sync.facts import Attempt
 from sunk_sync.lane import Lane, Limits, Slot, only_unknown
 
 BACKOFF_FIRST_S = 0.2
@@ -251,10 +252,16 @@ class Outbox:
                 outcomes = await push(actions)
         except Exception as error:  # noqa: BLE001 - a bug there must not end the lane
             why = f"{type(error).__name__}: {error}"[:200]
-            return [Unsure(action, why) for action in actions]
+            return [self._unknown(action, why) for action in actions]
         if len(outcomes) != len(actions):
-            return [Unsure(action, "push lost count of its answers") for action in actions]
+            return [self._unknown(action, "push lost count of its answers") for action in actions]
         return outcomes
+
+    def _unknown(self, action: Action, why: str) -> Unsure:
+        """A job may have been made: it is looked for before it is asked for again (F2)."""
+        if isinstance(action, SubmitJob):
+            return Unsure(action, why, seen=(Attempt(action.identity.work, self.clock()),))
+        return Unsure(action, why)
 
     def _settle(self, slot: Slot, outcome: Outcome, *, now: float) -> None:
         action, slot.in_flight = slot.in_flight, None

@@ -77,6 +77,8 @@ class WorkGraph(WorkPicture):
             self.works.drop_job(before)
             if after is None or _is_another(before, after):
                 self._forget_words(before.job_id)
+            if after is None:
+                self._keep_end(before)
         if after is not None:
             self.works.add_job(after, now=now)
             self._note_waiting(after)
@@ -95,6 +97,15 @@ class WorkGraph(WorkPicture):
         self.works.forget_unnamed(before)
         if after is None or not is_live(after):
             self._forget_refusals(before)
+
+    def _keep_end(self, job: Job) -> None:
+        """Slurm forgets a job whose end was read, while a Pod that it bound still lives."""
+        if not job.slurm_nodes or is_live(job):
+            return
+        for uid in uids_of(job.identity):
+            pod = self.works.pods.get(self.works.key_of_uid.get(uid, ""), NO_PODS).get(uid)
+            if pod is not None and pod.node_name and pod.job_id == job.job_id:
+                self.works.ends[uid] = job
 
     def _forget_words(self, job_id: str) -> None:
         """What was said of a job goes with it: Slurm may give its id to another (P23)."""

@@ -4,7 +4,11 @@ A Work's key is its id (of one Pod, or of a job whose Pods are all gone), or the
 """
 
 from collections import defaultdict
+<<<<<<< HEAD
 from collections.abc import Set
+=======
+from collections.abc import Iterable
+>>>>>>> 50d5981 (Ends and submissions that are known are not forgotten (60998, 60863))
 from typing import TypeVar
 
 from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Sighting, SubmitRefused
@@ -43,9 +47,13 @@ class Works:
         """Work key → UID → Pod."""
         self.key_of_uid: dict[str, str] = {}
         self.jobs_of_uid: Index = defaultdict(set)
+<<<<<<< HEAD
         self.orphans: Index = defaultdict(set)
         """Work key → jobs submitted under it of which no Pod is in the picture."""
         self.work_of_job: dict[str, str] = {}
+=======
+        self.jobs_of_work: Index = defaultdict(set)  # by the id in their identity
+>>>>>>> 50d5981 (Ends and submissions that are known are not forgotten (60998, 60863))
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
@@ -77,7 +85,13 @@ class Works:
         """Job id → since when no prolog keeps its script from starting."""
         self.ended_s: dict[str, float] = {}
         """Job id → since when it is known to have ended."""
+<<<<<<< HEAD
         self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
+=======
+        self.ends: dict[str, Job] = {}  # by UID; see ends_of
+        self.missing_s: dict[str, float] = {}
+        """Work key → begin of the first listing without a job for its bound Pod (P30)."""
+>>>>>>> 50d5981 (Ends and submissions that are known are not forgotten (60998, 60863))
 
     # Pods
 
@@ -114,6 +128,7 @@ class Works:
             self.placed_s.pop(pod.uid, None)
             self.bound_s.pop(pod.uid, None)
             self.bind_refusals.pop(pod.uid, None)
+            self.ends.pop(pod.uid, None)
         if told and pod.uid in self.jobs_of_uid:
             self.gone[pod.uid] = None
         self._sort_each(pod.uid)
@@ -169,6 +184,17 @@ class Works:
             _discard(self.jobs_of_uid, uid, job.job_id)
         for name in job.slurm_nodes:
             _discard(self.jobs_at, name, job.job_id)
+
+    def ends_of(self, uids: Iterable[str]) -> list[Job]:
+        """Jobs that bound these Pods, were read as ended, and forgotten by Slurm since; each once.
+
+        What is owed for such an end stays owed (P16).
+        """
+        if not self.ends:
+            return []
+        return list(
+            {self.ends[uid].job_id: self.ends[uid] for uid in uids if uid in self.ends}.values()
+        )
 
     def forget_unnamed(self, job: Job) -> None:
         """What is known of Pods that are gone goes with the last job that names them."""

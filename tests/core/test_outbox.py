@@ -32,7 +32,7 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
-from sunk_sync.facts import Reference
+from sunk_sync.facts import Attempt, Reference
 from sunk_sync.lane import Limits, urgency
 from sunk_sync.outbox import (
     BACKOFF_FIRST_S,
@@ -198,6 +198,24 @@ def test_a_job_that_was_made_is_not_made_again_in_another_shape() -> None:
         await asyncio.sleep(5)
 
     assert story(tell).jobs.actions == [first]
+
+
+def test_F2_a_submission_that_was_given_up_may_have_happened() -> None:
+    """Found by the simulator: it was asked again at once, though its job was made (60863)."""
+    first = SubmitJob(
+        name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription(), kind="script"
+    )
+
+    async def tell(bench: Bench) -> None:
+        bench.jobs.seconds = 2 * PUSH_LIMIT_S
+        bench.wish(first)
+        await asyncio.sleep(PUSH_LIMIT_S + 1)
+        bench.wish()
+
+    (report,) = story(tell).reports
+    assert report.outcome == Unsure(
+        first, "TimeoutError: ", seen=(Attempt(first.identity.work, 1000 + PUSH_LIMIT_S),)
+    )
 
 
 def test_nothing_is_bound_to_a_job_whose_cancel_is_under_way() -> None:

@@ -14,7 +14,7 @@ from sunk_sync.actions import (
     SubmitJob,
 )
 from sunk_sync.configuration import Configuration
-from sunk_sync.facts import NEEDED, WORKS_NEED, Attempt, GateCall, Job, Pod
+from sunk_sync.facts import NEEDED, WORKS_NEED, Attempt, GateCall, Job, News, Observed, Pod
 from sunk_sync.graph import Graph
 from sunk_sync.reconciler import Decision
 from tests.core.checks import READS, HistoryError
@@ -23,23 +23,28 @@ from tests.core.work_world import WorkWorld
 LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
 
-class Attempts:
-    """Submissions without an answer, as this process was told of them."""
+class Told:
+    """What this process was told: submissions without an answer, and whose jobs had ended."""
 
     def __init__(self) -> None:
         self.sent_s: dict[str, float] = {}
+        self.ended: set[tuple[str, str]] = set()
+        """UID of a Pod and the job of it."""
 
-    def told(self, attempt: Attempt) -> None:
-        self.sent_s[attempt.work] = attempt.sent_s
+    def hear(self, one: News) -> None:
+        if isinstance(one, Attempt):
+            self.sent_s[one.work] = one.sent_s
+        elif isinstance(one, Observed) and isinstance(one.row, Job) and not is_live(one.row):
+            self.ended |= {(uid, one.row.job_id) for uid in uids(one.row)}
 
 
 class Judge:
     """Looks at what may be pushed for Works and hosts."""
 
-    def __init__(self, graph: Graph, world: WorkWorld, attempts: Attempts) -> None:
+    def __init__(self, graph: Graph, world: WorkWorld, told: Told) -> None:
         self._graph = graph
         self._world = world
-        self._attempts = attempts
+        self._told = told
         self._configuration: Configuration = graph.configuration
 
     def check(self, decision: Decision) -> None:
@@ -161,8 +166,9 @@ class Judge:
         if any(self._unbroken(job) for job in well):
             raise HistoryError(f"end: {end} though a job of it runs: {well}")
         ended = [job for job in self._graph.jobs.rows() if pod.uid in uids(job)]
+        was_told = (pod.uid, pod.job_id) in self._told.ended
         lost = self._configuration.lost_job == "end" and end.weak
-        if not ended and not lost:
+        if not (ended or was_told or lost):
             raise HistoryError(f"end: {end} though no job of it was read")
 
     def _unbroken(self, job: Job) -> bool:
@@ -182,7 +188,7 @@ class Judge:
         live = [job for uid in named for job in self._live(uid)]
         if live:
             raise HistoryError(f"submit: {submit} though {live} live")
-        sent_s = self._attempts.sent_s.get(identity.work)
+        sent_s = self._told.sent_s.get(identity.work)
         settle_s = self._configuration.settle_s
         if sent_s is not None and graph.jobs.listed_s < sent_s + settle_s:
             raise HistoryError(f"attempt: {submit} while one of {sent_s} may still happen")

@@ -23,7 +23,7 @@ from sunk_sync.workload import Gang, PodSpec
 from tests.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
 from tests.core.checks import ReadSet
 from tests.core.history import NODES, SLURM_NODES, History
-from tests.core.work_checks import Attempts, Judge
+from tests.core.work_checks import Judge, Told
 from tests.core.work_reads import WorkReads, check_indexes
 from tests.core.work_rest import check_work_rest
 from tests.core.work_world import WorkWorld
@@ -81,8 +81,8 @@ class WorkHistory(History):
 
     def _start(self) -> None:
         super()._start()
-        self.attempts = Attempts()
-        self.judge = Judge(self.graph, self.world, self.attempts)
+        self.told = Told()
+        self.judge = Judge(self.graph, self.world, self.told)
         self.world.calls.clear()
 
     def _read_set(self) -> ReadSet:
@@ -90,8 +90,7 @@ class WorkHistory(History):
 
     def _told(self, news: Sequence[News]) -> None:
         for one in news:
-            if isinstance(one, Attempt):
-                self.attempts.told(one)
+            self.told.hear(one)
 
     def _check(self, decision: Decision) -> None:
         super()._check(decision)

@@ -12,7 +12,7 @@ from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 
 MEMORIES = (
     "attempts", "refusals", "bind_refusals", "sizes", "gone", "sightings", "told", "ahead",
-    "placed_s", "started", "ended_s", "missing_s",
+    "placed_s", "started", "ended_s", "ends", "missing_s",
 )  # fmt: skip
 
 

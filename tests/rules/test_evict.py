@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sunk_sync.actions import Announce, EndPod
 from sunk_sync.facts import Job, Pod, Row, reference_of
 from sunk_sync.names import EVENT_LOST_JOB
-from tests.build import Core, identity, job, listing, node, pod, room
+from tests.build import Core, deleted, identity, job, listing, node, pod, room
 
 BOUND = pod(node_name="kn1", job_id="7")
 
@@ -50,6 +50,16 @@ def test_P16_a_late_binding_ends_with_the_job_that_it_names() -> None:
     given_up = replace(next_job, identity=identity(BOUND, replaced=True))
     (end,) = core(BOUND, ended("NODE_FAIL"), given_up).work_wants(BOUND, EndPod)
     assert (end.reason, "Slurm job 7" in end.message) == ("SlurmNodeFail", True)
+
+
+def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job() -> None:
+    """Found by the simulator: the API server was away for longer than MinJobAge (60998)."""
+    world = core(BOUND, ended("CANCELLED"))
+    wanted = world.work_wants(BOUND, EndPod)
+    world.see(*listing("jobs", begun_s=world.now))
+    assert world.work_wants(BOUND, EndPod) == wanted
+    world.see(deleted("pods", BOUND))
+    assert not world.reconciler.graph.works.works.ends
 
 
 def test_P16_slurms_own_reason_is_told() -> None:

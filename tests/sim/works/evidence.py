@@ -38,7 +38,7 @@ class Evidence:
         self._rows: dict[int, Mapping[int, Job]] = {}
         self.jobs: defaultdict[int, deque[Sight]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.ends: set[tuple[str, str]] = set()
-        """UID of a Pod, and a job of it whose end was read under its identity."""
+        """UID of a Pod, and a job of it that ran and whose end was read under its identity."""
         self.asked_s = -1.0
         """When a listing of all jobs was last asked for."""
 
@@ -103,7 +103,7 @@ class Evidence:
         assert exchange.taken_s is not None
         sight = Sight(exchange.sent_s, exchange.served_s, exchange.taken_s, job, what)
         self.jobs[number].append(sight)
-        if job is not None and what == "job" and not is_live(job):
+        if job is not None and what == "job" and job.nodes and not is_live(job):
             self.ends |= {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
 
 

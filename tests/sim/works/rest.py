@@ -94,7 +94,7 @@ def _without_job(worlds: Worlds, pod: Object, *, asked: Asked) -> Iterator[str]:
     known = {
         (uid, spelled(job))
         for job in worlds.slurm.jobs.values()
-        if is_ours(job, worlds.cluster_uid)
+        if job.nodes and is_ours(job, worlds.cluster_uid)
         for uids in works_of(job)
         for uid in uids
     }
