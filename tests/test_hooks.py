@@ -13,7 +13,7 @@ from sunk_sync import hooks
 from sunk_sync.actions import AnswerGate, AnswerStop, Done, Refused
 from sunk_sync.facts import CallEnded, GateCall, JobTold, News, StopCall
 from sunk_sync.forms import Address
-from sunk_sync.hook_calls import Called
+from sunk_sync.hook_calls import Called, Calls
 from sunk_sync.hook_tokens import GATE, make_token
 from sunk_sync.hooks import Hooks, Rest
 
@@ -301,6 +301,25 @@ async def test_a_caller_that_goes_away_is_forgotten() -> None:
         late = AnswerGate(number, "n1", go=True, why="")
         assert await world.hooks.push([late]) == [Refused(late, "the caller is gone")]
         assert [one.reply for one in world.called] == [None]
+
+
+async def test_an_answer_in_the_moment_in_which_the_caller_goes_is_harmless() -> None:
+    """Found by the simulator: it ended the process (1028)."""
+    heard: list[News] = []
+
+    async def tell(news: Sequence[News]) -> None:
+        heard.extend(news)
+
+    calls = Calls(tell, clock=lambda: 0.0)
+    call = asyncio.create_task(calls.gate("7", ["n1"], deadline_s=60.0))
+    await asyncio.sleep(0.01)  # it waits for the answer
+    (number,) = (one.call for one in heard if isinstance(one, GateCall))
+    call.cancel()
+    answer = AnswerGate(number, "n1", go=True, why="")
+    assert await calls.push([answer]) == [Done(answer)]
+    await asyncio.wait([call])
+    assert call.cancelled()
+    assert heard[-1] == CallEnded(number)
 
 
 @pytest.mark.parametrize("word", ["gone", "drain"])
