@@ -104,6 +104,7 @@ class Tenants:
         entries = [self._jobs.entries[one] for one in self._works.jobs_of_uid.get(pod.uid, ())]
         live = [entry for entry in entries if is_live(entry.row)]
         counted = [entry for entry in entries if not is_busy_refusal(entry.row)]
+        was_read = bool(counted) or pod.uid in self._works.ends
         patience_s = READOPT_S if self._readopts and counted == entries else 0.0
         here = [entry for entry in live if slurm_node in entry.row.slurm_nodes]
         held = next((entry for entry in here if is_running(entry.row)), None)
@@ -117,8 +118,8 @@ class Tenants:
             confirmed=held is not None,
             read_s=shown.order if shown else 0.0,
             held=any(_holds(entry.row, slurm_node) for entry in entries),
-            ended=bool(counted) and not live,
-            lost=not counted and self.is_lost(key, patience_s=patience_s),
+            ended=was_read and not live,
+            lost=not was_read and self.is_lost(key, patience_s=patience_s),
             stop_until_s=self._calls.stop_until_s([entry.row.job_id for entry in entries]),
         )
 

@@ -5,6 +5,7 @@
 
 from collections.abc import Collection, Iterable, Sequence, Set
 
+from sunk_sync.changes import is_another, moved, runs_alike, seen_alike, stands_alike
 from sunk_sync.facts import (
     Attempt,
     BindRefused,
@@ -75,7 +76,7 @@ class WorkGraph(WorkPicture):
             self._waiting.discard(before.job_id)
             self._again.discard(before.job_id)
             self.works.drop_job(before)
-            if after is None or _is_another(before, after):
+            if after is None or is_another(before, after):
                 self._forget_words(before.job_id)
             if after is None:
                 self._keep_end(before)
@@ -359,41 +360,6 @@ def about(count: int) -> int:
 def could_have_job(pod: Pod) -> bool:
     """It waits to be placed."""
     return not (pod.node_name or pod.ended or pod.terminating or pod.gated)
-
-
-def stands_alike(before: Pod, after: Pod) -> bool:
-    """Nobody but its own Work sees a difference: neither its Node nor any index."""
-    same = before.terminating == after.terminating and before.gated == after.gated
-    return same and seen_alike(before, after)
-
-
-def seen_alike(before: Pod, after: Pod) -> bool:
-    """Others on its Node see no difference."""
-    same = before.ended == after.ended and before.gang == after.gang
-    return same and before.spec == after.spec and not moved(before, after)
-
-
-def runs_alike(before: Job, after: Job) -> bool:
-    """Nobody but its own Work sees a difference: no host and no index."""
-    return (
-        before.state == after.state
-        and before.slurm_nodes == after.slurm_nodes
-        and before.script == after.script
-        and before.submitted_at == after.submitted_at
-        and before.requeued == after.requeued
-        and before.identity == after.identity
-    )
-
-
-def moved(before: Pod, after: Pod) -> bool:
-    """It is another Pod, or on another Node, than before."""
-    return before.node_name != after.node_name or before.uid != after.uid
-
-
-def _is_another(before: Job, after: Job) -> bool:
-    """Another job under its id, or another run of it; one just made does not know its time."""
-    times = {before.submitted_at, after.submitted_at} - {0}
-    return uids_of(before.identity) != uids_of(after.identity) or len(times) > 1
 
 
 def _keep(keys: dict[str, None], key: str, *, wanted: bool) -> None:

@@ -4,11 +4,7 @@ A Work's key is its id (of one Pod, or of a job whose Pods are all gone), or the
 """
 
 from collections import defaultdict
-<<<<<<< HEAD
-from collections.abc import Set
-=======
-from collections.abc import Iterable
->>>>>>> 50d5981 (Ends and submissions that are known are not forgotten (60998, 60863))
+from collections.abc import Iterable, Set
 from typing import TypeVar
 
 from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Sighting, SubmitRefused
@@ -47,13 +43,9 @@ class Works:
         """Work key → UID → Pod."""
         self.key_of_uid: dict[str, str] = {}
         self.jobs_of_uid: Index = defaultdict(set)
-<<<<<<< HEAD
         self.orphans: Index = defaultdict(set)
         """Work key → jobs submitted under it of which no Pod is in the picture."""
         self.work_of_job: dict[str, str] = {}
-=======
-        self.jobs_of_work: Index = defaultdict(set)  # by the id in their identity
->>>>>>> 50d5981 (Ends and submissions that are known are not forgotten (60998, 60863))
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
@@ -81,17 +73,11 @@ class Works:
         """Job id → about how many wait longer."""
         self.placed_s: dict[str, float] = {}  # UID → when this process saw the Pod become bound
         self.started: dict[str, None] = {}  # jobs whose script called
-        self.ran_s: dict[str, float] = {}
-        """Job id → since when no prolog keeps its script from starting."""
+        self.ran_s: dict[str, float] = {}  # job id → since when no prolog holds its script
         self.ended_s: dict[str, float] = {}
         """Job id → since when it is known to have ended."""
-<<<<<<< HEAD
-        self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
-=======
         self.ends: dict[str, Job] = {}  # by UID; see ends_of
-        self.missing_s: dict[str, float] = {}
-        """Work key → begin of the first listing without a job for its bound Pod (P30)."""
->>>>>>> 50d5981 (Ends and submissions that are known are not forgotten (60998, 60863))
+        self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
 
     # Pods
 

@@ -1,0 +1,39 @@
+"""Whether a change of a Pod or a job is seen by others than its own Work."""
+
+from sunk_sync.facts import Job, Pod
+from sunk_sync.works import uids_of
+
+
+def stands_alike(before: Pod, after: Pod) -> bool:
+    """Nobody but its own Work sees a difference: neither its Node nor any index."""
+    same = before.terminating == after.terminating and before.gated == after.gated
+    return same and seen_alike(before, after)
+
+
+def seen_alike(before: Pod, after: Pod) -> bool:
+    """Others on its Node see no difference."""
+    same = before.ended == after.ended and before.gang == after.gang
+    return same and before.spec == after.spec and not moved(before, after)
+
+
+def runs_alike(before: Job, after: Job) -> bool:
+    """Nobody but its own Work sees a difference: no host and no index."""
+    return (
+        before.state == after.state
+        and before.slurm_nodes == after.slurm_nodes
+        and before.script == after.script
+        and before.submitted_at == after.submitted_at
+        and before.requeued == after.requeued
+        and before.identity == after.identity
+    )
+
+
+def moved(before: Pod, after: Pod) -> bool:
+    """It is another Pod, or on another Node, than before."""
+    return before.node_name != after.node_name or before.uid != after.uid
+
+
+def is_another(before: Job, after: Job) -> bool:
+    """Another job under its id, or another run of it; one just made does not know its time."""
+    times = {before.submitted_at, after.submitted_at} - {0}
+    return uids_of(before.identity) != uids_of(after.identity) or len(times) > 1
