@@ -31,7 +31,7 @@ MUTANTS = (
     ),
     _mutant(
         "bound while the script ends", BIND,
-        "or work.stops:", "or False:",
+        "or work.stops or work.told_to_end:", "or False:",
         "The simulator's seed 44: the Pod was bound after its placeholder had been let go.",
     ),
     _mutant(
@@ -41,8 +41,8 @@ MUTANTS = (
     ),
     _mutant(
         "the job ends with the deletion, not with the Pod", STATE,
-        "    return all(pod.ended or (pod.terminating and not pod.node_name) for pod in work.pods)",
-        "    return all(pod.ended or pod.terminating for pod in work.pods)",
+        "    return not (pod.ended or (pod.terminating and not pod.node_name))",
+        "    return not (pod.ended or pod.terminating)",
         "slurm-bridge: the node was given away while the Pod used its grace, 15 of 15 times.",
     ),
     _mutant(
@@ -58,8 +58,8 @@ MUTANTS = (
     ),
     _mutant(
         "a gang that lost a member goes on", STATE,
-        "    return bool(work.pods) and bool(lost or (leaving and",
-        "    return False and bool(lost or (leaving and",
+        "    return bool(work.pods) and bool(lost or leaving)",
+        "    return False and bool(lost or leaving)",
         "The rest of the gang held its nodes for nothing.",
     ),
     _mutant(
@@ -114,7 +114,7 @@ MUTANTS = (
     ),
     _mutant(
         "a script is let go though its Pod lives", STOP,
-        "    if work.absent or any(pod.node_name for pod in work.pods):",
+        "    if work.absent or work.bound:",
         "    if work.absent:",
         "TERM ended the placeholder at once, and Slurm gave the node away.",
     ),
@@ -175,8 +175,8 @@ MUTANTS = (
         "a mark that was not written does not stop the cancel", PUSH,
         "            if isinstance(answer, Failure):\n"
         "                return await self._unwritten(action, answer)\n"
-        "            self._learn_mark",
-        "            self._learn_mark",
+        "            mark = Observed(",
+        "            mark = Observed(",
         "The cancel went out unmarked, and looked like a human's after a restart.",
     ),
     _mutant(
