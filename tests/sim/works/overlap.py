@@ -15,6 +15,7 @@ from tests.sim.works.truth import (
     cpus_of,
     holds,
     is_alive,
+    is_live,
     is_ours,
     place_of,
     run_of,
@@ -45,6 +46,8 @@ class Overlap:
         """UID → the job of it that held its host last."""
         self._suspended: set[Run] = set()
         """Runs whose resources slurmctld gave to others, and did not take back when they ended."""
+        self._back: set[Run] = set()
+        """Runs that had ended, until slurmctld lost the seconds of their end."""
         self._down_s: dict[str, float] = {}
         """Slurm node → when it was last seen down."""
         self._since_s: dict[str, float] = {}
@@ -81,6 +84,9 @@ class Overlap:
         if after is not None and after.state == "SUSPENDED":
             self._suspended.add(run_of(after))
         if after is not None and after.state == "RUNNING" and not after.configuring:
+            ended = before is None or not is_live(before)
+            if ended and run_of(after) in self._began_s:
+                self._back.add(run_of(after))
             self._began_s.setdefault(run_of(after), self._worlds.now_s)
         self._look()
 
@@ -123,6 +129,8 @@ class Overlap:
 
     def _excuse(self, orphans: Sequence[Object], newest: Job) -> str:
         began_s = self._began_s.get(run_of(newest), 0.0)
+        if self._gated and run_of(newest) in self._back:
+            return "the gate: slurmctld was restarted"
         if self._gated:
             why = self._door.passed.get(run_of(newest), "slurmctld was restarted")
             return "" if why == "go" else f"the gate: {why}"
