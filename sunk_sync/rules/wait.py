@@ -9,7 +9,7 @@ from sunk_sync.actions import Action, Announce, SetMetadata, SetScheduled
 from sunk_sync.configuration import Configuration
 from sunk_sync.description import static_cpu_warning, unsupported
 from sunk_sync.facts import Pod, reference_of
-from sunk_sync.job_state import is_waiting
+from sunk_sync.job_state import is_running, is_waiting
 from sunk_sync.names import (
     CANCELLED,
     EVENT_CANCELLED,
@@ -48,7 +48,7 @@ def wait(work: Work, configuration: Configuration, now: float) -> Ruling:
     """Say why, once it takes longer than a moment; what is wrong with a Pod, at once."""
     pods = [pod for pod in work.unbound if not (pod.ended or pod.terminating)]
     if not pods:
-        told = (*_late_edit(work), *_surplus(work).wants)
+        told = (*_corrected(work), *_late_edit(work), *_surplus(work).wants)
         return Ruling(told) if told else QUIET
     word = _word(work, configuration)
     if word is None:
@@ -162,6 +162,21 @@ def _annotated(work: Work, pod: Pod, *, told: bool) -> list[Action]:
         return []
     annotations = tuple(sorted(wanted.items()))
     return [SetMetadata(reference_of(pod), MANAGER_SUBMIT, (), annotations)]
+
+
+def _corrected(work: Work) -> list[Action]:
+    """A Pod of ours that carries the id of an earlier job: another was found for it (P30), or an
+    older word arrived after the binding. Its end follows the job that it names (P16).
+    """
+    job = work.job
+    if job is None or not is_running(job) or job.identity.replaced or work.stands_elsewhere:
+        return []
+    wrong = [pod for pod in work.bound if pod.job_id not in ("", job.job_id)]
+    return [
+        SetMetadata(reference_of(pod), MANAGER_SUBMIT, (), ((JOB_ID, job.job_id),))
+        for pod in wrong
+        if not (pod.ended or pod.terminating)
+    ]
 
 
 def _warnings(work: Work, pods: list[Pod], configuration: Configuration) -> list[Action]:

@@ -86,10 +86,12 @@ def test_L7_a_job_that_runs_elsewhere_confirms_nothing_here() -> None:
     assert answer(world) is False
 
 
-def test_L7_the_placeholder_itself_passes_its_own_pod() -> None:
-    """P11 does the waiting."""
+def test_L7_P23_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own() -> None:
+    """After Slurm lost its state the number may be another's."""
     world = core(BOUND, RUNS)
-    ask(world, job_id="7")
+    call = ask(world, job_id="7")
+    assert answer(world) is False
+    world.see(Observed(RUNS, call.asked_s))
     assert answer(world) is True
 
 

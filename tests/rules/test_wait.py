@@ -250,3 +250,18 @@ def test_P26_it_is_told_about_how_many_wait_ahead() -> None:
     assert "No other Pod waits ahead" in texts[0]
     assert "At least 1 other Pod waits" in texts[1]
     assert "At least 10 other Pods wait" in texts[11]
+
+
+@pytest.mark.parametrize(
+    ("named", "where", "corrected"),
+    [("3", "n1", True), ("7", "n1", False), ("", "n1", False), ("3", "n2", False)],
+)
+def test_P16_P30_a_bound_pod_names_the_job_that_holds_its_host(
+    named: str, where: str, corrected: bool
+) -> None:
+    """An older word that arrived late, or a job that was readopted; foreign bindings are left."""
+    one = pod(node_name="kn1", job_id=named)
+    runs = job(one, job_id="7", state="RUNNING", slurm_nodes=(where,))
+    world = Core(*room("n1"), *room("n2"), one, runs)
+    (told,) = [want.annotations for want in world.work_wants(one, SetMetadata)] or [()]
+    assert told == (((JOB_ID, "7"),) if corrected else ())
