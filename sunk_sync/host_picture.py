@@ -179,6 +179,14 @@ class HostPicture:
             return self.works.works.knows(name)
         return key == CLUSTER or self._knows_host(name)
 
+    def forget_kept(self, key: Key) -> None:
+        """Work out anew what is kept of what this key reads: an audit must not trust it."""
+        names = self.works.works.berths.get(key[1], ()) if key[0] == "work" else (key[1],)
+        for name in names:
+            self.claims.forget(name)
+            for node_name in self.claims.nodes_near(name):
+                self.works.tenants.forget(node_name)
+
     def _knows_host(self, name: str) -> bool:
         if name in self.slurm_nodes.entries or name in self._places.seen:
             return True

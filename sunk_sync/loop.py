@@ -194,10 +194,9 @@ class Loop:
 
     def _audit(self, now: float) -> None:
         """Decide a slice of all keys anew; a difference means that an edge is missing."""
-        surprises, finished = self.reconciler.audit(now=now, limit=AUDIT_STEP)
+        surprises, _ = self.reconciler.audit(now=now, limit=AUDIT_STEP)
         for surprise in surprises:
             self._journal.surprise(*surprise)
-        slices = max(1, len(self.reconciler.standing) // AUDIT_STEP + 1)
+        slices = max(len(self.reconciler.standing) // AUDIT_STEP + 1, self._outbox.slices())
         self._audit_next_s = now + AUDIT_ROUND_S / slices
-        if finished:
-            self._outbox.sweep()
+        self._outbox.sweep()

@@ -6,7 +6,8 @@ concurrency and report every outcome back to the loop, where it is news like any
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+import itertools
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -35,6 +36,8 @@ from sunk_sync.actions import (
 from sunk_sync.facts import Attempt
 from sunk_sync.lane import Lane, Limits, Slot, only_unknown
 
+SWEEP_STEP = 1000
+"""Targets looked at between two awaits."""
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 30.0
 REFUSED_AGAIN_S = 300.0
@@ -91,6 +94,7 @@ class Outbox:
         )
         self.lanes = (self.slurm, self.kube, self.jobs, self.hooks)
         self._slots: dict[Target, Slot] = {}
+        self._unswept: Iterator[Target] = iter(())
         self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
         """Targets that each key wishes something of."""
         self._unknown_next_s = 0.0
@@ -186,15 +190,27 @@ class Outbox:
     def sweep(self) -> None:
         """Forget targets that nobody wishes anything of; ask again where a refusal is old.
 
-        Called now and then.
+        Called now and then; a slice of them each time, for there may be a hundred thousand.
         """
         now = self.clock()
-        old_s = now - PACE_S
-        for target, slot in list(self._slots.items()):
-            self._retry_refused(slot, now=now)
-            if slot.wish or slot.in_flight or slot.must_wait() or slot.sent_s > old_s:
+        for target in self._next_unswept():
+            slot = self._slots.get(target)
+            if slot is None:
                 continue
-            del self._slots[target]
+            self._retry_refused(slot, now=now)
+            if not (slot.wish or slot.in_flight or slot.must_wait() or slot.sent_s > now - PACE_S):
+                del self._slots[target]
+
+    def slices(self) -> int:
+        """How many sweeps it takes to see every target."""
+        return len(self._slots) // SWEEP_STEP + 1
+
+    def _next_unswept(self) -> Sequence[Target]:
+        targets = list(itertools.islice(self._unswept, SWEEP_STEP))
+        if not targets:
+            self._unswept = iter(tuple(self._slots))
+            targets = list(itertools.islice(self._unswept, SWEEP_STEP))
+        return targets
 
     def _retry_refused(self, slot: Slot, *, now: float) -> None:
         if slot.settled_s is None or now < slot.settled_s + REFUSED_AGAIN_S:

@@ -116,8 +116,7 @@ class Reconciler:
 
     def _right(self, key: Key, *, now: float) -> Verdict | None:
         """The right verdict, where the standing one is another."""
-        self.graph.claims.forget(key[1])
-        self.graph.works.tenants.forget_all()
+        self.graph.forget_kept(key)
         try:
             verdict = decide(self.graph, key, now)
         except RuleError:
