@@ -91,7 +91,7 @@ parse_url() {
 # --- common to the scripts: end
 
 started() {
-    scontrol update "job=$job" "extra=$extra: started" >/dev/null 2>&1
+    scontrol update "job=$job" "extra=$extra: started" >/dev/null 2>&1 &
     pause=1
     until call POST /v1/placeholder/started "{\"job_id\":\"$job\"}" 10; [ "$status" = 200 ]; do
         sleep $pause

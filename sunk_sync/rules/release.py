@@ -72,19 +72,19 @@ def _look(work: Work, now: float) -> Ruling | None:
         return None
     asked = {(one.namespace, one.name): one.asked_s for one in work.sightings}
     wants: list[Action] = []
-    again_s: float | None = None
+    times: list[float] = []
     for pod in open_pods:
         namespace, _, rest = pod.partition("/")
         name = rest.partition("/")[0]
         asked_s = asked.get((namespace, name))
         if asked_s is not None and now < asked_s + LOOK_AGAIN_S:
-            again_s = asked_s + LOOK_AGAIN_S
+            times.append(asked_s + LOOK_AGAIN_S)
         elif not name:
             wants.append(Relist("pods", work.job_since_s))
         else:
             wants.append(Look("Pod", namespace, name, asked_s or work.job_since_s))
     because = f"job {work.job.job_id if work.job else ''} kept: {open_pods[0]} may still live"
-    return Ruling(tuple(dict.fromkeys(wants)), because, again_s)
+    return Ruling(tuple(dict.fromkeys(wants)), because, min(times, default=None))
 
 
 def _break(job: Job, *, bound: bool) -> Ruling:

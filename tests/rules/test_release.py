@@ -10,7 +10,8 @@ from sunk_sync.facts import Job, JobTold, Observed, Pod, Row, Sighting, SubmitRe
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.reconciler import Standing
-from tests.build import Core, deleted, identity, job, listing, node, pod, room, slurm_node
+from sunk_sync.rules.release import LOOK_AGAIN_S
+from tests.build import Core, deleted, gang_pod, identity, job, listing, node, pod, room, slurm_node
 
 
 def core(*rows: Row, **chosen: Any) -> Core:
@@ -201,6 +202,16 @@ def test_P21_only_a_404_or_another_uid_ends_an_orphan(found: str, uid: str, ends
     assert [type(want) for want in orphan(world, its).verdict.wants] == [
         CancelJob if ends else Look
     ]
+
+
+def test_P21_each_of_several_missing_pods_is_asked_for_again_in_its_own_time() -> None:
+    """Whatever the order of the answers."""
+    its = running(gang_pod("p1"), gang_pod("p2"), gang_pod("p3"), at=("n1", "n2", "n3"))
+    world = core(its)
+    for after_s, name in ((1, "p2"), (2, "p1"), (1, "p3")):
+        world.now += after_s
+        world.see(Sighting("Pod", "ns", name, "unknown", "", world.now))
+    assert orphan(world, its).look_again_s == world.now - 3 + LOOK_AGAIN_S
 
 
 def test_P21_an_answer_from_before_the_job_was_seen_proves_nothing() -> None:
