@@ -72,26 +72,36 @@ class WorkGraph(WorkPicture):
             return self._awaited(after) | set(map(work_key, self.works.keys_of_job(after)))
         rows = [row for row in (before, after) if row is not None]
         crowded = self._crowded()
-        if before is not None:
-            self._waiting.discard(before.job_id)
-            self._again.discard(before.job_id)
-            self.works.drop_job(before)
-            if after is None or is_another(before, after):
-                self._forget_words(before.job_id)
-            if after is None:
-                self._keep_end(before)
-        if after is not None:
-            self.works.add_job(after, now=now)
-            self._note_waiting(after)
+        named = self._reindex(before, after, now=now)
         if before is not None:
             self._forget_unread(before, after)
-        works = {key for row in rows for key in self.works.keys_of_job(row)}
+        works = {key for row in named for key in self.works.keys_of_job(row)}
         keys = {work_key(key) for key in works} | self._review(works)
         for name in {name for row in rows for name in row.slurm_nodes}:
             keys |= self.keys_at(name)
-        for row in rows:
+        for row in named:
             keys |= self._touch_beside(row)
         return keys | self._since_crowded(crowded)
+
+    def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
+        """Rows that between them name every Pod that the job stood or stands for."""
+        if before is not None:
+            self._waiting.discard(before.job_id)
+            self._again.discard(before.job_id)
+            if after is None or is_another(before, after):
+                self._forget_words(before.job_id)
+        if after is not None:
+            self._note_waiting(after)
+        if before is not None and after is not None and before.identity == after.identity:
+            self.works.move_job(before, after, now=now)
+            return [after]
+        if before is not None:
+            self.works.drop_job(before)
+        if after is not None:
+            self.works.add_job(after, now=now)
+        elif before is not None:
+            self._keep_end(before)
+        return [row for row in (before, after) if row is not None]
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
         """What nobody asks for any more, now that this job is another or has ended."""

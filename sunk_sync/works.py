@@ -150,16 +150,26 @@ class Works:
 
     def add_job(self, job: Job, *, now: float) -> None:
         """Index a job that was just put into the table."""
-        if not is_live(job):
-            self.ended_s.setdefault(job.job_id, now)
-        elif has_passed_prolog(job):
-            self.ran_s.setdefault(job.job_id, now)
         self.work_of_job[job.job_id] = own_key(job)
         self.uids_of_job[job.job_id] = tuple(uids_of(job.identity))
         for uid in uids_of(job.identity):
             self.jobs_of_uid[uid].add(job.job_id)
         self._sort(job.job_id)
-        for name in job.slurm_nodes if is_live(job) else ():
+        self._note_state(job, now=now)
+
+    def move_job(self, before: Job, after: Job, *, now: float) -> None:
+        """Take in that a job is in another state or place; it stands for the same Pods."""
+        for name in before.slurm_nodes:
+            _discard(self.jobs_at, name, before.job_id)
+        self._note_state(after, now=now)
+
+    def _note_state(self, job: Job, *, now: float) -> None:
+        if not is_live(job):
+            self.ended_s.setdefault(job.job_id, now)
+            return
+        if has_passed_prolog(job):
+            self.ran_s.setdefault(job.job_id, now)
+        for name in job.slurm_nodes:
             self.jobs_at[name].add(job.job_id)
 
     def drop_job(self, job: Job) -> None:

@@ -130,6 +130,14 @@ def a_gangs_pod_is_told_its_place() -> None:
     right(world)
 
 
+def a_pods_node_falls_silent() -> None:
+    """P25b: a human is to be told, after its grace."""
+    ends = pod("other", node_name="kn1", job_id="8", terminating=True)
+    world = core(ends, RUNS)
+    world.see(node("kn1", offer=OFFER, ready="Unknown"))
+    right(world)
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_slurmd_pod_changed:self._mark_each(self.works.fleet_changed())": slurmd_asks_for_more,
     "_pod_touched:self._mark_each(self.works.keys_of_pods_on(pod.node_name))": (
@@ -141,6 +149,7 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_mark_pods_at:self._mark_each(self.works.keys_of_pods_on(name))": (
         a_pods_node_becomes_a_slurm_node
     ),
+    "_node_changed:self._mark_each(self.works.node_turned(row.name))": a_pods_node_falls_silent,
     "_listed:self._mark_each(self.works.pods_listed())": a_listing_of_pods_settles_an_array,
     "_see_gate:self._mark_all()": the_first_gate_call_of_ours,
 }

@@ -103,9 +103,9 @@ MUTANTS = (
         "What the gate is for.",
     ),
     _mutant(
-        "the gate keeps a placeholder from its own host", GATE,
-        "    if tenant.job_id == call.job_id:", "    if False:",
-        "A job that was read before its own gate call waited for itself.",
+        "the gate lets a job pass for its number alone", GATE,
+        "    return not tenant.confirmed or", "    return tenant.job_id != call.job_id and",
+        "The simulator's seed 61630: slurmctld had given the number of a lost job to another.",
     ),
     _mutant(
         "a script is let go before a binding arrived", STOP,
