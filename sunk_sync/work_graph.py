@@ -25,12 +25,14 @@ from sunk_sync.job_state import (
 )
 from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
+from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
 from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
 from sunk_sync.works import GANG_PREFIX, gang_key, uids_of, work_key_of
 
 Word = Attempt | SubmitRefused | BindRefused | GangSize | JobTold | Taken
 QUEUE_S = 60.0
+AHEAD_MAX = 1000
 NOWHERE: Set[str] = frozenset()
 
 
@@ -86,7 +88,7 @@ class WorkGraph(WorkPicture):
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
         """Rows that between them name every Pod that the job stood or stands for."""
         if before is not None:
-            self._waiting.discard(before.job_id)
+            self._waiting.pop(before.job_id, None)
             self._again.discard(before.job_id)
             if after is None or is_another(before, after):
                 self._forget_words(before.job_id)
@@ -127,7 +129,7 @@ class WorkGraph(WorkPicture):
 
     def _note_waiting(self, job: Job) -> None:
         if is_waiting(job):
-            self._waiting.add(job.job_id)
+            self._waiting[job.job_id] = (*number_of(job), job.job_id)
             if job.requeued:
                 self._again.add(job.job_id)
 
@@ -241,27 +243,40 @@ class WorkGraph(WorkPicture):
         """A listing of jobs was complete: what it did not hold is missing (F2, P30)."""
         listed_s = self._jobs.agreed_s
         keys = self._queue(listed_s)
-        for key in self._unsettled:
-            keys.add(work_key(key))
-            bound_s = self._bound_s(key)
-            if bound_s is not None and listed_s > bound_s:
-                self.works.missing_s.setdefault(key, listed_s)
-                keys |= {
-                    touched
-                    for pod in self.works.pods[key].values()
-                    for touched in self._touch_node(pod.node_name)
-                }
-        return keys
+        due = [key for key, due_s in self._unsettled.items() if listed_s >= due_s]
+        nodes = {name for key in due for name in self._settle(key, listed_s)}
+        keys.update(map(work_key, due))
+        return keys.union(*map(self._touch_node, nodes))
+
+    def _settle(self, key: str, listed_s: float) -> list[str]:
+        """Nodes of a Work without a job, of which this listing says so."""
+        bound_s = self._bound_s(key)
+        missing = bound_s is not None and listed_s > bound_s
+        if missing:
+            self.works.missing_s.setdefault(key, listed_s)
+        self._unsettled[key] = self._due_s(key, listed_s)
+        return [pod.node_name for pod in self.works.pods[key].values()] if missing else []
+
+    def _due_s(self, key: str, listed_s: float) -> float:
+        """Begin of the first listing that will say more than this one."""
+        missing_s = self.works.missing_s.get(key)
+        if missing_s is None and self._bound_s(key) is not None:
+            return listed_s
+        times = [one.sent_s + self.configuration.settle_s for one in self._attempts_of(key)]
+        if missing_s is not None:
+            times += [missing_s + LOST_AFTER_S, missing_s + LOST_AFTER_S + READOPT_S]
+        return min([time for time in times if time > listed_s], default=float("inf"))
 
     def _queue(self, listed_s: float) -> set[Key]:
         """Once a minute, who waits behind about how many (P26)."""
         if listed_s < self._queued_s + QUEUE_S:
             return set()
         self._queued_s = listed_s
-        rows = sorted((self._jobs.entries[one].row for one in self._waiting), key=number_of)
-        ahead = {row.job_id: about(place) for place, row in enumerate(rows)}
+        first = sorted(self._waiting.values())[:AHEAD_MAX]
+        ahead = dict.fromkeys(self._waiting, AHEAD_MAX)
+        ahead |= {job_id: about(place) for place, (_, _, job_id) in enumerate(first)}
         before, self.works.ahead = self.works.ahead, ahead
-        turned = {one for one in before | ahead if before.get(one, 0) != ahead.get(one, 0)}
+        turned = dict(before.items() ^ ahead.items())
         return {key for one in turned for key in self._keys_named(one)}
 
     def _keys_named(self, job_id: str) -> set[Key]:
@@ -322,8 +337,9 @@ class WorkGraph(WorkPicture):
             self._review_berths(key, pods, live)
             _keep(self._unplaced, key, wanted=not live and any(map(could_have_job, pods)))
             bound = bool([pod for pod in pods if pod.node_name and not pod.ended])
-            asked = not live and (bound or (bool(pods) and self._is_attempted(key)))
-            _keep(self._unsettled, key, wanted=asked)
+            self._unsettled.pop(key, None)
+            if not live and (bound or (pods and self._attempts_of(key))):
+                self._unsettled[key] = float("-inf")
             if live or not bound:
                 self.works.missing_s.pop(key, None)
             _keep(self._orphaned, key, wanted=bool(live) and self._lacks_pods(live))
@@ -339,10 +355,10 @@ class WorkGraph(WorkPicture):
         if names or key in self.works.berths:
             self.works.move_in(key, names)
 
-    def _is_attempted(self, key: str) -> bool:
-        """A submission of it got no answer (F2)."""
-        attempts = self.works.attempts
-        return any(one in attempts for one in (key, *self.works.gang_ids.get(key, ())))
+    def _attempts_of(self, key: str) -> list[Attempt]:
+        """Submissions of it that got no answer (F2)."""
+        ids, attempts = (key, *self.works.gang_ids.get(key, ())), self.works.attempts
+        return [attempts[one][0] for one in ids if one in attempts]
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
         """Whether something waits has turned: Works without a job may try another way (P11a)."""
@@ -364,7 +380,7 @@ class WorkGraph(WorkPicture):
 
 def about(count: int) -> int:
     """0, 1, 10, 100 or 1,000: what is shown seldom changes."""
-    return 10 ** min(len(str(count)) - 1, 3) if count else 0
+    return min(10 ** (len(str(count)) - 1), AHEAD_MAX) if count else 0
 
 
 def could_have_job(pod: Pod) -> bool:

@@ -79,16 +79,16 @@ class WorkPicture:
         self._hosts = hosts
         self._unplaced: dict[str, None] = {}
         """Works without a live job whose Pods could have one: they read the fleet."""
-        self._unsettled: dict[str, None] = {}
-        """Works that the next listing of jobs may decide (F2, P30)."""
+        self._unsettled: dict[str, float] = {}
+        """Works that a listing of jobs may decide (F2, P30) → begin of the first that may."""
         self._orphaned: dict[str, None] = {}
         """Works with a live job of which some Pod is not in the picture (P21)."""
         self._edited: dict[str, None] = {}
         """Works whose waiting job is to be updated (P20): they read the fleet too, since the last
         time that it changed."""
         self._queued_s = float("-inf")
-        self._waiting: set[str] = set()
-        """Jobs that hold no nodes yet."""
+        self._waiting: dict[str, tuple[int, int, str]] = {}
+        """Jobs that hold no nodes yet → their numbers, for their order."""
         self._again: set[str] = set()
         """Those among them that ran before."""
 

@@ -107,5 +107,5 @@ def _check_sets(graph: Graph) -> None:
     again = {job.job_id for job in graph.jobs.rows() if is_waiting(job) and job.requeued}
     if again != works._again:
         raise HistoryError(f"index: _again {works._again}, right {again}")
-    if waiting != works._waiting:
+    if waiting != set(works._waiting):
         raise HistoryError(f"index: _waiting {works._waiting}, right {waiting}")
