@@ -210,6 +210,8 @@ class JobReading:
                 continue
             asked_s = self._read_s.get(listed_id, self._asked_s)
             if listed_id not in self._read_s and job.state != state:
+                if self.failure is not None and _differ(job.state, state):
+                    continue  # whose the id is by now, and where it runs, nobody has read
                 job = replace(job, state=state)
                 self._book.keep(listed_id, job)
             self.jobs[job.job_id] = (job, asked_s)

@@ -111,6 +111,12 @@ def test_P18_the_job_of_a_pod_that_somebody_else_bound_ends(hint: str) -> None:
     assert event.reason == EVENT_BOUND_ELSEWHERE
 
 
+def test_P18_a_job_of_which_nobody_has_read_where_it_runs_stays() -> None:
+    """Found by the simulator: its record could not be read, and it ended under its Pod (71372)."""
+    one = pod(node_name="kn1", job_id="7")
+    assert not cancels(core(one, running(one, at=())), one)
+
+
 def test_P18_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile() -> None:
     """Its own name is no Slurm node: the job of the Pod there goes on."""
     one = pod(node_name="kn1", job_id="7")

@@ -270,6 +270,21 @@ async def test_an_id_whose_identity_cannot_be_read_leaves_the_listing_open() -> 
     assert list(await reader.look()) == ["1", "2"]
 
 
+async def test_P23_a_new_state_is_not_told_before_its_record_was_read() -> None:
+    """Found by the simulator: a job was told to run, and nobody knew where (71372)."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"))
+    reader = Reader(world)
+    await reader.look()
+    world.start(record, "n1")
+    world.before = lambda line: DOWN if line == "GET job/1" else None
+    reader.news.clear()
+    assert await reader.poll.poll() is not None
+    assert [type(news) for news in reader.news] == [ListingStarted, Lost]
+    world.before = lambda _: None
+    assert (await reader.look())["1"].slurm_nodes == ("n1",)
+
+
 async def test_a_listed_job_without_a_record_leaves_the_listing_open() -> None:
     """It may be ours; the id stands for something else since."""
     world = JobWorld()
