@@ -104,7 +104,7 @@ class Tenants:
         entries = [self._jobs.entries[one] for one in self._works.jobs_of_uid.get(pod.uid, ())]
         live = [entry for entry in entries if is_live(entry.row)]
         counted = [entry for entry in entries if not is_busy_refusal(entry.row)]
-        was_read = bool(counted) or pod.uid in self._works.ends
+        was_read = bool(counted) or self._works.end_of(pod) is not None
         patience_s = READOPT_S if self._readopts and counted == entries else 0.0
         here = [entry for entry in live if slurm_node in entry.row.slurm_nodes]
         held = next((entry for entry in here if is_running(entry.row)), None)

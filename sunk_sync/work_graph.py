@@ -112,12 +112,14 @@ class WorkGraph(WorkPicture):
             self._forget_refusals(before)
 
     def _keep_end(self, job: Job) -> None:
-        """Slurm forgets a job whose end was read, while a Pod that it bound still lives."""
+        """Slurm forgets a job whose end was read, while a Pod that it bound lives, or may live."""
         if not job.slurm_nodes or is_live(job):
             return
         for uid in uids_of(job.identity):
             pod = self.works.pods.get(self.works.key_of_uid.get(uid, ""), NO_PODS).get(uid)
-            if pod is not None and pod.node_name and pod.job_id == job.job_id:
+            unknown = pod is None and not self._pods.listed
+            bound = pod is not None and pod.node_name and pod.job_id == job.job_id
+            if unknown or bound:
                 self.works.ends[uid] = job
 
     def _forget_words(self, job_id: str) -> None:
@@ -307,6 +309,7 @@ class WorkGraph(WorkPicture):
 
     def pods_listed(self) -> set[Key]:
         """A listing of Pods was complete: what it did not hold is gone."""
+        self.works.forget_ends()
         return set(map(work_key, self._orphaned))
 
     def keys_at(self, slurm_node: str) -> set[Key]:

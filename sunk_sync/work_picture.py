@@ -101,7 +101,7 @@ class WorkPicture:
         entries = [self._jobs.entries[one] for one in sorted(ids)]
         live = [entry for entry in entries if is_live(entry.row)]
         ended = [] if len(live) == len(entries) else _ended(entries)
-        ended += self.works.ends_of(known)
+        ended += self.works.ends_of(known.values())
         chosen = self._choose(live, known)
         job = chosen.row if chosen is not None else None
         named = self.works.uids_of_job[job.job_id] if job is not None else None

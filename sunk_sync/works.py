@@ -181,16 +181,26 @@ class Works:
         for name in job.slurm_nodes:
             _discard(self.jobs_at, name, job.job_id)
 
-    def ends_of(self, uids: Iterable[str]) -> list[Job]:
+    def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
         """Jobs that bound these Pods, were read as ended, and forgotten by Slurm since; each once.
 
         What is owed for such an end stays owed (P16).
         """
         if not self.ends:
             return []
-        return list(
-            {self.ends[uid].job_id: self.ends[uid] for uid in uids if uid in self.ends}.values()
-        )
+        ends = filter(None, map(self.end_of, pods))
+        return list({end.job_id: end for end in ends}.values())
+
+    def end_of(self, pod: Pod) -> Job | None:
+        """The one of them that bound this Pod."""
+        end = self.ends.get(pod.uid)
+        named = end is not None and pod.node_name and pod.job_id == end.job_id
+        return end if named else None
+
+    def forget_ends(self) -> None:
+        """All Pods are listed: who is not there needs none."""
+        for uid in self.ends.keys() - self.key_of_uid.keys():
+            del self.ends[uid]
 
     def forget_unnamed(self, job: Job) -> None:
         """What is known of Pods that are gone goes with the last job that names them."""

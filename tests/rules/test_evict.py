@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sunk_sync.actions import Announce, EndPod
 from sunk_sync.facts import Job, Pod, Row, reference_of
 from sunk_sync.names import EVENT_LOST_JOB
-from tests.build import Core, deleted, identity, job, listing, node, pod, room
+from tests.build import Core, deleted, identity, job, listing, node, pod, room, source_of
 
 BOUND = pod(node_name="kn1", job_id="7")
 
@@ -60,6 +60,20 @@ def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job(
     assert world.work_wants(BOUND, EndPod) == wanted
     world.see(deleted("pods", BOUND))
     assert not world.reconciler.graph.works.works.ends
+
+
+@pytest.mark.parametrize("there", [BOUND, replace(BOUND, job_id="9"), None])
+def test_P16_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later(there: Pod | None) -> None:
+    """Found by the simulator: we began while the API server was away (71391)."""
+    world = Core(ended("CANCELLED"), *room("n1"), listed=False)
+    world.see(*listing("jobs", begun_s=world.now))
+    assert world.graph.works.works.ends
+    world.see(*listing("pods", *([there] if there else [])))
+    for row in room("n1"):
+        world.see(*listing(source_of(row), row))
+    wanted = world.work_wants(there, EndPod) if there else []
+    assert len(wanted) == (there == BOUND)
+    assert len(world.graph.works.works.ends) == bool(there)
 
 
 def test_P16_slurms_own_reason_is_told() -> None:
