@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk_sync.facts import GangSize, Pod
 
@@ -53,7 +54,7 @@ def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
     """Without a job: whole only when as many Pods exist as its size says (G1, G7)."""
     bound = [pod for pod in pods if pod.node_name]
     if bound:
-        return _members(bound, [pod for pod in pods if not pod.node_name])
+        return _of_bound(bound, [pod for pod in pods if not pod.node_name], told)
     size = max((pod.gang.size for pod in pods if pod.gang), default=0)
     problem = next((pod.gang.problem for pod in pods if pod.gang and pod.gang.problem), "")
     ask = not size and (told is None or not told.size) and not problem
@@ -71,6 +72,14 @@ def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
         ask,
         told.asked_s if told else 0.0,
     )
+
+
+def _of_bound(bound: Sequence[Pod], others: Sequence[Pod], told: GangSize | None) -> Members:
+    """They were bound all at once: of fewer than its size one is gone (G3)."""
+    size = min((pod.gang.size for pod in bound if pod.gang), default=0)
+    size = size or (told.size if told else 0)
+    missing = f"{len(bound)} of the {size} Pods of its gang are left" if len(bound) < size else ""
+    return replace(_members(bound, others), missing=missing)
 
 
 def _missing(ready: int, size: int, told: GangSize | None) -> str:

@@ -64,6 +64,9 @@ def _lost(work: Work, bound: list[Pod], configuration: Configuration) -> Ruling:
     ours = [pod for pod in bound if pod.job_id]
     if not work.lost or not ours:
         return QUIET
+    if work.missing or is_broken(work):
+        lost = f"a member of the gang of {named(work)} is gone"
+        return _end(ours, "SlurmJobEnded", lost, weak=True)
     message = f"Slurm knows no job of {named(work)} any more"
     if configuration.lost_job == "end":
         return _end(ours, "SlurmJobEnded", message, weak=True)

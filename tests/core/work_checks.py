@@ -167,9 +167,21 @@ class Judge:
             raise HistoryError(f"end: {end} though a job of it runs: {well}")
         ended = [job for job in self._graph.jobs.rows() if pod.uid in uids(job)]
         was_told = (pod.uid, pod.job_id) in self._told.ended
-        lost = self._configuration.lost_job == "end" and end.weak
+        lost = end.weak and (self._configuration.lost_job == "end" or self._lacks_member(pod))
         if not (ended or was_told or lost):
             raise HistoryError(f"end: {end} though no job of it was read")
+
+    def _lacks_member(self, pod: Pod) -> bool:
+        """Fewer of its gang stand than its size says (G3)."""
+        if pod.gang is None:
+            return False
+        members = [
+            one
+            for one in self._pods().values()
+            if (one.gang, one.namespace) == (pod.gang, pod.namespace)
+            if one.node_name and not one.terminating
+        ]
+        return len(members) < (pod.gang.size or self._world.gang_sizes.get(pod.gang.name, 0))
 
     def _unbroken(self, job: Job) -> bool:
         """No member of its gang left, is about to, or was refused its Node."""

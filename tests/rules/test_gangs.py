@@ -135,6 +135,26 @@ def test_G3_all_members_end_with_their_job() -> None:
     assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a", "b"]
 
 
+@pytest.mark.parametrize("kind", ["annotation", "group"])
+def test_G3_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lost(
+    kind: str,
+) -> None:
+    """Found by the simulator: half a gang lived on (71159). The whole one is kept (P30)."""
+    gang = Gang(kind, "g", size=2 if kind == "annotation" else 0)
+    a, b = (replace(one, gang=gang) for one in (bound(A, "kn1"), bound(B, "kn2")))
+    world = core(a, b)
+    if kind == "group":
+        world.see(GangSize("group", "ns", "g", 2, "", world.now))
+    for seconds in (1.0, 61.0):
+        world.now += seconds
+        world.see(*listing("jobs", begun_s=world.now))
+    assert not world.work_wants(a, EndPod)
+    world.see(replace(b, terminating=True))
+    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+    world.see(deleted("pods", b), replace(b, uid="again", node_name="", job_id=""))
+    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+
+
 def test_G4_a_binding_that_cannot_be_rolls_everything_back() -> None:
     """Bound members end, and the job after them (P14), as replaced."""
     a = bound(A, "kn1")
