@@ -11,9 +11,10 @@ def stands_alike(before: Pod, after: Pod) -> bool:
 
 
 def seen_alike(before: Pod, after: Pod) -> bool:
-    """Others on its Node see no difference."""
+    """Others on its Node see no difference; of one without a Node nobody sees its job's id."""
     same = before.ended == after.ended and before.gang == after.gang
-    return same and before.spec == after.spec and not moved(before, after)
+    named = before.job_id == after.job_id or not after.node_name
+    return same and named and before.spec == after.spec and not moved(before, after)
 
 
 def runs_alike(before: Job, after: Job) -> bool:
