@@ -237,6 +237,13 @@ class BindRefused(Struct, frozen=True, gc=False):
     why: str
 
 
+class BindTried(Struct, frozen=True, gc=False):
+    """A binding without an answer: it may have happened (P11)."""
+
+    uid: str
+    given_up_s: float
+
+
 class Placed(Struct, frozen=True, gc=False):
     """The API server took a binding of ours: told before any watch shows it (P11)."""
 
@@ -380,6 +387,7 @@ News = (
     | Attempt
     | SubmitRefused
     | BindRefused
+    | BindTried
     | Placed
     | GangSize
     | Taken

@@ -33,7 +33,7 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
-from sunk_sync.facts import Attempt
+from sunk_sync.facts import Attempt, BindTried
 from sunk_sync.lane import Lane, Limits, Slot, only_unknown
 
 SWEEP_STEP = 1000
@@ -277,6 +277,8 @@ class Outbox:
         """A job may have been made: it is looked for before it is asked for again (F2)."""
         if isinstance(action, SubmitJob):
             return Unsure(action, why, seen=(Attempt(action.identity.work, self.clock()),))
+        if isinstance(action, Bind):
+            return Unsure(action, why, seen=(BindTried(action.reference.uid, self.clock()),))
         return Unsure(action, why)
 
     def _settle(self, slot: Slot, outcome: Outcome, *, now: float) -> None:

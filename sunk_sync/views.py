@@ -172,6 +172,8 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     refused: SubmitRefused | None = None
     refused_s: float = 0.0
     bind_refused: tuple[BindRefused, ...] = ()
+    bind_tried_s: float | None = None
+    """When a binding was given up without an answer, and no complete listing of Pods since."""
     waits_since_s: float = 0.0
     """Since when its youngest Pod is known; told only while one is not bound."""
     jobs_listed_s: float = 0.0

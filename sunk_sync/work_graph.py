@@ -9,6 +9,7 @@ from sunk_sync.changes import is_another, moved, runs_alike, seen_alike, stands_
 from sunk_sync.facts import (
     Attempt,
     BindRefused,
+    BindTried,
     GangSize,
     Job,
     JobTold,
@@ -30,7 +31,7 @@ from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
 from sunk_sync.works import GANG_PREFIX, gang_key, uids_of, work_key_of
 
-Word = Attempt | SubmitRefused | BindRefused | GangSize | JobTold | Taken
+Word = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobTold | Taken
 QUEUE_S = 60.0
 AHEAD_MAX = 1000
 NOWHERE: Set[str] = frozenset()
@@ -165,6 +166,9 @@ class WorkGraph(WorkPicture):
                 return self._keys_of_id(word.work)
             case BindRefused() if word.uid in works.key_of_uid:
                 works.bind_refusals[word.uid] = word
+                return {work_key(works.key_of_uid[word.uid])}
+            case BindTried() if word.uid in works.key_of_uid:
+                works.binds_tried[word.uid] = word.given_up_s
                 return {work_key(works.key_of_uid[word.uid])}
             case GangSize():
                 key = gang_key(word.namespace, Gang(word.kind, word.name))
@@ -310,7 +314,8 @@ class WorkGraph(WorkPicture):
     def pods_listed(self) -> set[Key]:
         """A listing of Pods was complete: what it did not hold is gone."""
         self.works.forget_ends()
-        return set(map(work_key, self._orphaned))
+        tried = self.works.settle_binds(listed_s=self._pods.agreed_s)
+        return set(map(work_key, [*self._orphaned, *tried]))
 
     def keys_at(self, slurm_node: str) -> set[Key]:
         """Works that are about to move in on this Slurm node: only they read who lives there."""

@@ -165,10 +165,12 @@ class WorkPicture:
         }
 
     def _of_unbound(self, unbound: Sequence[Pod]) -> Found:
-        refusals = self.works.bind_refusals
+        refusals, tried = self.works.bind_refusals, self.works.binds_tried
+        uids = [pod.uid for pod in unbound]
         return {
             "waits_since_s": self._since_s(unbound),
-            "bind_refused": tuple([refusals[pod.uid] for pod in unbound if pod.uid in refusals]),
+            "bind_tried_s": max([tried[uid] for uid in uids if uid in tried], default=None),
+            "bind_refused": tuple([refusals[uid] for uid in uids if uid in refusals]),
         }
 
     def _of_bound(self, bound: Sequence[Pod], job: Job | None) -> Found:

@@ -58,6 +58,7 @@ class Works:
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
         """Work id → Slurm's last no, and when."""
         self.bind_refusals: dict[str, BindRefused] = {}
+        self.binds_tried: dict[str, float] = {}  # UID → when given up; see settle_binds
         self.sizes: dict[str, GangSize] = {}
         self.gang_ids: dict[str, tuple[str, ...]] = {}
         """Key of a gang → ids that were submitted without an answer."""
@@ -69,8 +70,7 @@ class Works:
         """Job id → second in which Slurm or a placeholder spoke of it."""
         self.bound_s: dict[str, float] = {}
         """UID → second since when the Pod is seen bound."""
-        self.ahead: dict[str, int] = {}
-        """Job id → about how many wait longer."""
+        self.ahead: dict[str, int] = {}  # job id → about how many wait longer
         self.placed_s: dict[str, float] = {}  # UID → when this process saw the Pod become bound
         self.started: dict[str, None] = {}  # jobs whose script called
         self.ran_s: dict[str, float] = {}  # job id → since when no prolog holds its script
@@ -114,6 +114,7 @@ class Works:
             self.placed_s.pop(pod.uid, None)
             self.bound_s.pop(pod.uid, None)
             self.bind_refusals.pop(pod.uid, None)
+            self.binds_tried.pop(pod.uid, None)
             self.ends.pop(pod.uid, None)
         if told and pod.uid in self.jobs_of_uid:
             self.gone[pod.uid] = None
@@ -196,6 +197,16 @@ class Works:
         end = self.ends.get(pod.uid)
         named = end is not None and pod.node_name and pod.job_id == end.job_id
         return end if named else None
+
+    def settle_binds(self, *, listed_s: float) -> list[str]:
+        """Keys of Works of which it is known by now whether a binding without an answer was taken.
+
+        Only what was asked of all Pods after it was given up tells: a watch may stand still.
+        """
+        uids = [uid for uid, tried_s in self.binds_tried.items() if tried_s < listed_s]
+        for uid in uids:
+            del self.binds_tried[uid]
+        return [self.key_of_uid[uid] for uid in uids if uid in self.key_of_uid]
 
     def forget_ends(self) -> None:
         """All Pods are listed: who is not there needs none."""

@@ -1,6 +1,7 @@
 """The writer of workload Pods: bind, end, say why one waits; reads the sizes of gangs."""
 
 import msgspec
+from msgspec.structs import replace
 
 from sunk_sync import names
 from sunk_sync.actions import (
@@ -14,7 +15,7 @@ from sunk_sync.actions import (
     Unsure,
     WorkloadAction,
 )
-from sunk_sync.facts import Condition, Observed, Pod, Reference
+from sunk_sync.facts import BindTried, Condition, Observed, Pod, Reference
 from sunk_sync.kube import gangs
 from sunk_sync.kube import workload_requests as requests
 from sunk_sync.kube.answers import Trouble
@@ -25,6 +26,8 @@ from sunk_sync.kube.texts import cut
 _decode_any = msgspec.json.decode
 
 Pushed = Bind | EndPod | SetScheduled
+NOT_TAKEN = (401, 429)
+"""Statuses of an API server that did not look at the request."""
 
 
 class WorkloadPush:
@@ -55,8 +58,10 @@ class WorkloadPush:
         if not isinstance(answer, Trouble):
             return Done(action)
         outcome = failed(action, answer, request=request)
-        if answer.status != 409 or isinstance(outcome, Refused):
+        if isinstance(outcome, Refused) or answer.status in NOT_TAKEN:
             return outcome
+        if answer.status != 409:
+            return replace(outcome, seen=(BindTried(action.reference.uid, self._clock()),))
         return await self._bound_already(action, outcome)
 
     async def _bound_already(self, action: Bind, outcome: Unsure) -> Outcome:

@@ -46,11 +46,19 @@ def _rule_job(work: Work, job: Job, now: float) -> Ruling:
         return Ruling((LookJob(job.job_id, work.told_s),), f"job {job.job_id} changes: looking")
     bound = bool(work.bound)
     if is_broken(work):
-        return _break(job, bound=bound)
+        return _unless_bound(work, _break(job, bound=bound))
     why = _why_replace(work, job, bound=bound)
     if why:
-        return _replace(work, job, why)
+        return _unless_bound(work, _replace(work, job, why))
     return _update(work, job) if is_waiting(job) else _await_start(work, job, now, bound=bound)
+
+
+def _unless_bound(work: Work, ruling: Ruling) -> Ruling:
+    """A binding without an answer may have happened: only a listing of Pods tells (P14)."""
+    if work.bind_tried_s is None or not ruling.wants:
+        return ruling
+    because = f"{named(work)} may be bound by now: Pods are listed first; {ruling.because}"
+    return Ruling((Relist("pods", work.bind_tried_s),), because, ruling.look_again_s)
 
 
 def _await_start(work: Work, job: Job, now: float, *, bound: bool) -> Ruling:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import AnswerGate, AnswerStop, Outcome, SubmitJob, Unsure
+from sunk_sync.actions import AnswerGate, AnswerStop, Bind, Outcome, SubmitJob, Unsure
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import (
     Attempt,
+    BindTried,
     GateCall,
     JobTold,
     News,
@@ -246,5 +247,9 @@ class WorkHistory(History):
 
 def _unsure(outcome: Outcome, now: float) -> Unsure:
     action = outcome.action
-    sent = (Attempt(action.identity.work, now),) if isinstance(action, SubmitJob) else ()
+    sent: tuple[News, ...] = ()
+    if isinstance(action, SubmitJob):
+        sent = (Attempt(action.identity.work, now),)
+    elif isinstance(action, Bind):
+        sent = (BindTried(action.reference.uid, now),)
     return Unsure(action, "the connection broke", seen=sent)

@@ -11,8 +11,8 @@ from sunk_sync.works import Works
 from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 
 MEMORIES = (
-    "attempts", "refusals", "bind_refusals", "sizes", "gone", "sightings", "told", "ahead",
-    "placed_s", "started", "ended_s", "ends", "missing_s",
+    "attempts", "refusals", "bind_refusals", "binds_tried", "sizes", "gone", "sightings", "told",
+    "ahead", "placed_s", "started", "ended_s", "ends", "missing_s",
 )  # fmt: skip
 
 

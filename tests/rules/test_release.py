@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, CancelJob, Look, LookJob, UpdateJob
-from sunk_sync.facts import Job, JobTold, Observed, Pod, Row, Sighting, SubmitRefused
+from sunk_sync.actions import Announce, CancelJob, Look, LookJob, Relist, UpdateJob
+from sunk_sync.facts import BindTried, Job, JobTold, Observed, Pod, Row, Sighting, SubmitRefused
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.reconciler import Standing
@@ -123,6 +123,29 @@ def test_P18_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile() -
     world = core(one, running(one))
     world.see(deleted("slurmd_pods", room("n1")[1]))
     assert not world.work_wants(one)
+
+
+def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
+    """Found by the simulator: a binding had no answer, and its watch stood still (72731)."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(BindTried(one.uid, world.now), node("kn1", ready="False"))
+    (want,) = world.work_wants(one)
+    assert want == Relist("pods", world.now)
+    world.see(*listing("pods", one, begun_s=world.now))
+    assert not cancels(world, one)
+    world.see(*listing("pods", one, begun_s=world.now + 1))
+    assert cancels(world, one) == [("7", True)]
+    assert not world.graph.works.works.binds_tried
+
+
+def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None:
+    """Nothing is left to be bound."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(BindTried(one.uid, world.now), deleted("pods", one))
+    assert not world.graph.works.works.binds_tried
+    assert [type(want) for want in orphan(world, running(one)).verdict.wants] == [CancelJob]
 
 
 def test_P19_a_requeued_job_of_a_bound_pod_is_replaced() -> None:

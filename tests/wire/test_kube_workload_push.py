@@ -23,7 +23,7 @@ from sunk_sync.actions import (
     SetScheduled,
     Unsure,
 )
-from sunk_sync.facts import GangSize, Node, Observed, Pod, Reference, SlurmdPod
+from sunk_sync.facts import BindTried, GangSize, Node, Observed, Pod, Reference, SlurmdPod
 from sunk_sync.kube import KubePush
 from sunk_sync.kube.decode import OFFERING_NODES
 from sunk_sync.workload import NO_OFFER
@@ -166,6 +166,16 @@ async def test_P11_a_binding_that_can_never_be_is_refused(tmp_path: Path, answer
     script = Script(POST_binding=answer)
     assert isinstance(await outcome_of(script, tmp_path, BIND), Refused)
     assert script.asked == ["POST_binding"]
+
+
+@pytest.mark.parametrize(("code", "may_be"), [(401, False), (429, False), (500, True), (504, True)])
+async def test_P14_a_binding_that_may_have_happened_says_so(
+    tmp_path: Path, code: int, may_be: bool
+) -> None:
+    """Unless the API server did not even look at it."""
+    came = await outcome_of(Script(POST_binding=status(code, "x")), tmp_path, BIND)
+    assert isinstance(came, Unsure)
+    assert came.seen == ((BindTried(POD.uid, 42.0),) if may_be else ())
 
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
