@@ -62,7 +62,7 @@ def unsound() -> str:
 
 def _copy(place: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "real", "bench")
-    for name in ("sunk_sync", "tests"):
+    for name in ("sunk_sync", "tests", "docs", "deploy"):
         shutil.copytree(ROOT / name, place / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", place)
 
