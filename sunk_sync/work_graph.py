@@ -27,13 +27,13 @@ from sunk_sync.job_state import (
 from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
 from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
+from sunk_sync.waiting import places
 from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
 from sunk_sync.works import GANG_PREFIX, gang_key, uids_of, work_key_of
 
 Word = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobTold | Taken
 QUEUE_S = 60.0
-AHEAD_MAX = 1000
 NOWHERE: Set[str] = frozenset()
 
 
@@ -278,9 +278,7 @@ class WorkGraph(WorkPicture):
         if listed_s < self._queued_s + QUEUE_S:
             return set()
         self._queued_s = listed_s
-        first = sorted(self._waiting.values())[:AHEAD_MAX]
-        ahead = dict.fromkeys(self._waiting, AHEAD_MAX)
-        ahead |= {job_id: about(place) for place, (_, _, job_id) in enumerate(first)}
+        ahead = places(self._waiting)
         before, self.works.ahead = self.works.ahead, ahead
         turned = dict(before.items() ^ ahead.items())
         return {key for one in turned for key in self._keys_named(one)}
@@ -384,11 +382,6 @@ class WorkGraph(WorkPicture):
             if uid in self.works.bound_s
         ]
         return max(seconds, default=None)
-
-
-def about(count: int) -> int:
-    """0, 1, 10, 100 or 1,000: what is shown seldom changes."""
-    return min(10 ** (len(str(count)) - 1), AHEAD_MAX) if count else 0
 
 
 def could_have_job(pod: Pod) -> bool:
