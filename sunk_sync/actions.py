@@ -92,6 +92,10 @@ class Announce(Struct, frozen=True, gc=False):
     message: str
 
 
+LOOK_AGAIN_S = 30.0
+"""After a read by name that failed, or settled nothing."""
+
+
 class Look(Struct, frozen=True, gc=False):
     """Read a Node or Pod by name; the answer comes back as a Sighting."""
 

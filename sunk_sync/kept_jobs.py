@@ -22,12 +22,6 @@ def _is_kept(graph: Graph, job: Job) -> bool:
         if uid not in works.key_of_uid and uid not in works.gone
     ]
     if not job.identity.pods:
-        return bool(absent) and not _is_watched(graph, job)
+        return bool(absent) and not graph.works.watches(job)
     answers = [works.sightings[uid] for uid in absent if uid in works.sightings]
     return any(answer.found == "unknown" for answer in answers)
-
-
-def _is_watched(graph: Graph, job: Job) -> bool:
-    """A task of an array names its Pod by UID alone; the job's name tells where that was."""
-    watched = graph.configuration.watch_namespaces
-    return "*" in watched or "".join(job.name.split("/")[1:2]) in watched

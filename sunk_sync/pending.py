@@ -14,6 +14,7 @@ from sunk_sync.slurm_reasons import REASONS, Whose, limit
 
 TEXT_LENGTH_MAX: Final = 300
 """Characters of a text or an advice."""
+AHEAD_MAX: Final = 1000
 MESSAGE_BYTES_MAX: Final = 1024
 """An Event's message may not be longer in Kubernetes."""
 
@@ -103,11 +104,15 @@ def _waits(reason: str, aged: str, ahead: int) -> str:
     return f"waits: {in_words(reason)}.{aged} {_ahead(ahead)}."
 
 
+def about(count: int) -> int:
+    """0, 1, 10, 100 or 1,000: what is shown seldom changes."""
+    return min(10 ** (len(str(count)) - 1), AHEAD_MAX) if count > 0 else 0
+
+
 def _ahead(count: int) -> str:
-    """By powers of ten up to 1,000, so that the message seldom changes."""
-    if count < 1:
+    at_least = about(count)
+    if not at_least:
         return "No other Pod waits ahead of it"
-    at_least = 10 ** min(len(str(count)) - 1, 3)
     pods = "Pod waits" if at_least == 1 else "Pods wait"
     return f"At least {at_least:,} other {pods} ahead of it"
 

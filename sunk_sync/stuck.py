@@ -10,11 +10,10 @@ Asked = Mapping[str, Sighting]
 """Name of a Node that is not in the picture → the answer to a read by that name."""
 
 
-def stuck_pods(pods: Iterable[Pod], *, nodes: Table[Node], asked: Asked) -> tuple[Stuck, ...]:
-    """Those of these Pods that are to end where no kubelet is seen to end them."""
+def stuck_pods(ending: Iterable[Pod], *, nodes: Table[Node], asked: Asked) -> tuple[Stuck, ...]:
+    """Those of these bound Pods, which are to end, that no kubelet is seen to end."""
     if not nodes.listed:
         return ()
-    ending = [pod for pod in pods if pod.terminating and pod.node_name and not pod.ended]
     return tuple(
         Stuck(pod, entry.row.ready, entry.since_s) if entry else _homeless(pod, asked)
         for pod in ending

@@ -222,10 +222,12 @@ class WorkPicture:
         """
         if job is None or not job.identity.uids or not absent:
             return float("-inf")
+        return self._pods.listed_s if self.watches(job) else float("-inf")
+
+    def watches(self, job: Job) -> bool:
+        """Whether Pods are watched where those of the job are, as its name tells."""
         watched = self.configuration.watch_namespaces
-        namespace = job.name.split("/")[1:2]
-        known = "*" in watched or (namespace and namespace[0] in watched)
-        return self._pods.listed_s if known else float("-inf")
+        return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
 
     def _asked(self, members: Members) -> dict[str, Any]:
         """What the Pods ask of their job."""

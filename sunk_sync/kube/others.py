@@ -4,7 +4,7 @@ Kept of a Pod is its UID, its Node and the one object of requests that equal Pod
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from sunk_sync.facts import (
     Deleted,
@@ -17,8 +17,7 @@ from sunk_sync.facts import (
     Taken,
     Tell,
 )
-
-Amounts = tuple[tuple[str, int], ...]
+from sunk_sync.fitness import Amounts, summed
 
 
 class Others:
@@ -82,17 +81,12 @@ class Others:
         if self._listed is not None:
             return []
         touched, self._touched = self._touched, {}
-        told: list[News] = [Taken(name, _summed(self._there[name].values())) for name in touched]
+        told: list[News] = [Taken(name, _taken(self._there[name].values())) for name in touched]
         for name in touched:
             if not self._there[name]:
                 del self._there[name]
         return told
 
 
-def _summed(pods: Iterable[Amounts]) -> Amounts:
-    total: defaultdict[str, int] = defaultdict(int)
-    for requests in pods:
-        total["pods"] += 1
-        for resource, amount in requests:
-            total[resource] += amount
-    return tuple(sorted(total.items()))
+def _taken(pods: Collection[Amounts]) -> Amounts:
+    return summed((*pods, (("pods", len(pods)),))) if pods else ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from sunk_sync.actions import Drain, Look, RewriteReason, Undrain
+from sunk_sync.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Sighting, SlurmdPod, SlurmNode
 from sunk_sync.names import LIFTED_PREFIX
@@ -22,8 +22,6 @@ from sunk_sync.slurm_state import (
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host
 
-LOOK_AGAIN_S = 30.0
-"""After a read by name that failed."""
 BEFORE_KILL_S = 2.0
 """So long before Slurm kills a placeholder's script its host must be closed (L6)."""
 EXISTS_AGAIN_S = 60.0

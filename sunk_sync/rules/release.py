@@ -5,7 +5,16 @@ P13-P15, P17-P21, P29, G3, G4; a cancel of our own making that another job follo
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import Action, Announce, CancelJob, Look, LookJob, Relist, UpdateJob
+from sunk_sync.actions import (
+    LOOK_AGAIN_S,
+    Action,
+    Announce,
+    CancelJob,
+    Look,
+    LookJob,
+    Relist,
+    UpdateJob,
+)
 from sunk_sync.configuration import Configuration
 from sunk_sync.description import can_update
 from sunk_sync.facts import Job, Pod, reference_of
@@ -18,8 +27,6 @@ from sunk_sync.work_state import is_broken, is_known_gone, is_over, named
 
 START_S = 300.0
 """A prolog of the node, of which no state tells, may take minutes; a script needs a second."""
-LOOK_AGAIN_S = 30.0
-"""After a read by name that settled nothing."""
 
 
 def release(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001

@@ -1,14 +1,12 @@
 """A Pod that cannot end: its Node is asked for by name, and a human is told what to do (P25b)."""
 
-from sunk_sync.actions import Action, Announce, Look
+from sunk_sync.actions import LOOK_AGAIN_S, Action, Announce, Look
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import reference_of
 from sunk_sync.names import EVENT_NODE_SILENT
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Stuck, Work
 
-LOOK_AGAIN_S = 30.0
-"""After a read by name that settled nothing."""
 ADVICE = (
     "this Pod cannot be seen to end, and its place is kept. When the machine is surely off:"
     " kubectl delete pod --force, or delete the Node."

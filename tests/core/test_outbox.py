@@ -218,35 +218,33 @@ def test_F2_a_submission_that_was_given_up_may_have_happened() -> None:
     )
 
 
+CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
+BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7")
+
+
 def test_nothing_is_bound_to_a_job_whose_cancel_is_under_way() -> None:
     """Found by the simulator: what made the job unfit had passed meanwhile (60133)."""
-    mine = identity(pod())
-    cancel = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=mine, replaced=True)
-    bind = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7")
 
     async def tell(bench: Bench) -> None:
         bench.jobs.seconds = 1
-        bench.wish(cancel)
+        bench.wish(CANCEL)
         await asyncio.sleep(0.1)
-        bench.wish(bind)
+        bench.wish(BIND)
         await asyncio.sleep(0.8)
         assert not bench.kube.actions
         await asyncio.sleep(1)
 
-    assert story(tell).kube.actions == [bind]
+    assert story(tell).kube.actions == [BIND]
 
 
 def test_no_job_is_cancelled_while_a_binding_to_it_is_under_way() -> None:
     """Found by the simulator: it was given up as that of an unbound Pod (60294)."""
-    mine = identity(pod())
-    cancel = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=mine, replaced=True)
-    bind = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7")
 
     async def tell(bench: Bench) -> None:
         bench.kube.seconds = 3
-        bench.wish(bind)
+        bench.wish(BIND)
         await asyncio.sleep(0.1)
-        bench.wish(cancel)
+        bench.wish(CANCEL)
         bench.outbox.sweep()
         await asyncio.sleep(2.8)
         assert not bench.jobs.actions
@@ -256,7 +254,7 @@ def test_no_job_is_cancelled_while_a_binding_to_it_is_under_way() -> None:
         bench.outbox.sweep()
         assert not bench.outbox._slots
 
-    assert story(tell).jobs.actions == [cancel]
+    assert story(tell).jobs.actions == [CANCEL]
 
 
 def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:

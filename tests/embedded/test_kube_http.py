@@ -10,10 +10,12 @@ import pytest
 from sunk_sync.embedded.kube_api import KubeApi
 from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
 from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.facts import Taken
 from sunk_sync.kube.answers import Trouble
 from sunk_sync.kube.client import KubeClient, Permission, Request
+from sunk_sync.kube.others import Others
 from sunk_sync.kube.pace import Ambient
-from sunk_sync.kube.subject import nodes
+from sunk_sync.kube.subject import nodes, other_pods
 from sunk_sync.kube.watch import Watch
 from tests.wire.kube.server import Ear
 
@@ -113,3 +115,22 @@ async def test_open_watches_end_with_the_server(world: Kubernetes) -> None:
             assert b"ADDED" in await answer.content.readline()
             await server.aclose()
             await answer.read()
+
+
+async def test_P28_pods_of_others_are_followed(
+    world: Kubernetes, server: KubeServer, client: KubeClient
+) -> None:
+    """Pods of ours, those without a Node and those that ended do not come at all."""
+    ear = Ear()
+    subject = other_pods(scheduler_name="ours")
+    tell = Others(ear.tell).tell
+    watch = Watch(client, subject, tell=tell, on_bad=ear.on_bad, ambient=Ambient())
+    reading = asyncio.create_task(watch.run())
+    await ear.until(lambda ear: "ListingEnded" in ear.kinds())
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
+    for name, more in (("p1", {"nodeName": "n1"}), ("p2", {}), ("p3", {"schedulerName": "ours"})):
+        world.add_pod(name, spec=spec | more)
+    server.stir()
+    await ear.until(lambda ear: any(isinstance(one, Taken) for one in ear.news))
+    assert ear.news[-1] == Taken("n1", (("cpu", 2000), ("pods", 1)))
+    reading.cancel()

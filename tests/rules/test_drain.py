@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Drain, Look, RewriteReason, Undrain
+from sunk_sync.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
 from sunk_sync.facts import Node, Row, Sighting, SlurmdPod
-from sunk_sync.rules.drain import EXISTS_AGAIN_S, LOOK_AGAIN_S, drain
+from sunk_sync.rules.drain import EXISTS_AGAIN_S, drain
 from sunk_sync.slurm_state import FROZEN
 from sunk_sync.verdict import QUIET
 from tests.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod

@@ -1,16 +1,9 @@
 """P28: what Pods of others take of each Node, from a watch of all Pods."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
-from sunk_sync.embedded.kubernetes import Kubernetes
 from sunk_sync.facts import (
     Deleted,
     ListingEnded,
@@ -22,15 +15,10 @@ from sunk_sync.facts import (
     Source,
     Taken,
 )
-from sunk_sync.kube.answers import Trouble
-from sunk_sync.kube.client import KubeClient
 from sunk_sync.kube.decode import OTHERS, PODS
 from sunk_sync.kube.others import Others
-from sunk_sync.kube.pace import Ambient
-from sunk_sync.kube.subject import other_pods
-from sunk_sync.kube.watch import Watch
 from sunk_sync.workload import PodSpec
-from tests.wire.kube.server import Ear, pod
+from tests.wire.kube.server import pod
 
 CPU = PodSpec(requests=(("cpu", 500),))
 SOURCE: Source = "other_pods"
@@ -124,43 +112,3 @@ def test_P28_it_counts_as_for_pods_of_ours() -> None:
     assert isinstance(again, Observed)
     assert isinstance(again.row, Pod)
     assert again.row.spec is theirs.row.spec
-
-
-@pytest.fixture
-def world() -> Kubernetes:
-    world = Kubernetes(heartbeat_s=0.05)
-    world.add_node("n1")
-    return world
-
-
-@pytest.fixture
-async def server(world: Kubernetes) -> AsyncIterator[KubeServer]:
-    server = KubeServer(KubeApi(world))
-    await server.start()
-    yield server
-    await server.aclose()
-
-
-async def test_the_embedded_server_is_followed(
-    world: Kubernetes, server: KubeServer, tmp_path: Path
-) -> None:
-    """Pods of ours, those without a Node and those that ended do not come at all."""
-    (tmp_path / "config").write_text(kubeconfig(server.address, namespace="own"))
-    client = await KubeClient.connect(
-        kubeconfig=str(tmp_path / "config"), context=None, on_exchange=lambda _: None
-    )
-    assert not isinstance(client, Trouble)
-    ear = Ear()
-    subject = other_pods(scheduler_name="ours")
-    tell = Others(ear.tell).tell
-    watch = Watch(client, subject, tell=tell, on_bad=ear.on_bad, ambient=Ambient())
-    reading = asyncio.create_task(watch.run())
-    await ear.until(lambda ear: "ListingEnded" in ear.kinds())
-    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
-    for name, more in (("p1", {"nodeName": "n1"}), ("p2", {}), ("p3", {"schedulerName": "ours"})):
-        world.add_pod(name, spec=spec | more)
-    server.stir()
-    await ear.until(lambda ear: any(isinstance(one, Taken) for one in ear.news))
-    assert ear.news[-1] == Taken("n1", (("cpu", 2000), ("pods", 1)))
-    reading.cancel()
-    await client.aclose()
