@@ -3,28 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from msgspec import Struct
-
+from sunk_sync.entries import UNCLAIMED, Claim, Entry
 from sunk_sync.facts import Node, Reference, SlurmdPod, reference_of
-from sunk_sync.table import Entry, Table
-
-
-class Claim(Struct, frozen=True, gc=False):
-    """What stands for one Slurm node on the Kubernetes side."""
-
-    pod: Entry[SlurmdPod] | None = None
-    """The one living slurmd Pod."""
-    finished: Entry[SlurmdPod] | None = None
-    """Where none lives: a Succeeded or Failed one; it claims nothing."""
-    node: Entry[Node] | None = None
-    """The Node of that Pod, else the Node that claims the Slurm node itself."""
-    rivals: tuple[Reference, ...] = ()
-    """Objects whose claims exclude each other; empty where all is well."""
-    alone: bool = False
-    """Nothing else speaks of this Pod, this Node or this Slurm node."""
-
-
-UNCLAIMED = Claim()
+from sunk_sync.table import Table
 
 
 class Claims:

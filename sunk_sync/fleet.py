@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync.claims import Claim, Claims
+from sunk_sync.claims import Claims
+from sunk_sync.entries import Claim
 from sunk_sync.facts import Node, SlurmNode, Taken
 from sunk_sync.fitness import (
     ONE_POD,
@@ -19,6 +19,7 @@ from sunk_sync.fitness import (
     why_unfit,
 )
 from sunk_sync.table import Table
+from sunk_sync.views import Reach
 from sunk_sync.workload import PodSpec, Taint
 
 FREE = frozenset({"IDLE", "MIXED"})
@@ -27,18 +28,6 @@ CLOSED = frozenset(
 )
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
 NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
-
-
-class Reach(Struct, frozen=True, gc=False):
-    """What the hosts, as they stand, mean for one kind of Pod."""
-
-    excluded: tuple[str, ...]
-    """Slurm nodes that cannot take it, sorted."""
-    unfit: str
-    """Why none can; empty: some can."""
-    fit: tuple[str, ...]
-    external: bool = False
-    """Only EXTERNAL nodes can: no slurmd would run a script there."""
 
 
 def together(reaches: Sequence[Reach]) -> Reach:

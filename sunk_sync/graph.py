@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from sunk_sync.calls import CallWord
-from sunk_sync.claims import UNCLAIMED, pod_key, same_claim, same_own_claim, yields
+from sunk_sync.claims import pod_key, same_claim, same_own_claim, yields
+from sunk_sync.entries import UNCLAIMED
 from sunk_sync.facts import (
     NEEDED,
     Answered,

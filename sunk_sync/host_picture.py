@@ -1,8 +1,9 @@
 """Every row once, and one host or the cluster put together for a decision."""
 
 from sunk_sync.calls import Calls
-from sunk_sync.claims import Claim, Claims, pod_key
+from sunk_sync.claims import Claims, pod_key
 from sunk_sync.configuration import Configuration
+from sunk_sync.entries import Claim
 from sunk_sync.facts import (
     NEEDED,
     OTHER_PODS,
@@ -21,8 +22,8 @@ from sunk_sync.keys import CLUSTER, Key, host_key, work_key
 from sunk_sync.mark import Mark
 from sunk_sync.places import Places, node_place, pod_place
 from sunk_sync.table import Table
-from sunk_sync.tenants import Tenancy, tenancy_of
-from sunk_sync.views import Cluster, Host, Work
+from sunk_sync.tenants import tenancy_of
+from sunk_sync.views import Cluster, Host, Tenancy, Work
 from sunk_sync.work_graph import WorkGraph
 from sunk_sync.work_picture import Hosts
 

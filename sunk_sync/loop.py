@@ -12,8 +12,8 @@ from sunk_sync.actions import Action, Outcome, shown_by
 from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News
 from sunk_sync.keys import Key
 from sunk_sync.outbox import Outbox, Report
-from sunk_sync.policy import Kept
 from sunk_sync.reconciler import Reconciler
+from sunk_sync.verdict import Kept
 
 NEWS_PER_STEP = 100
 KEYS_PER_STEP = 100

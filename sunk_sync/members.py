@@ -2,22 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.facts import GangSize, Pod
-
-
-class Members(Struct, frozen=True, gc=False):
-    """Which Pods of one key make up the Work."""
-
-    pods: tuple[Pod, ...]
-    bound: tuple[Pod, ...]
-    unbound: tuple[Pod, ...]
-    surplus: tuple[Pod, ...] = ()
-    missing: str = ""
-    ask_size: bool = False
-    size_asked_s: float = 0.0
+from sunk_sync.views import Members
 
 
 def members_of(

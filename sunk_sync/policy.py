@@ -5,8 +5,6 @@ Pure but for its own memory: which drains were let through, and which are held.
 
 from collections import deque
 
-from msgspec import Struct
-
 from sunk_sync.actions import (
     Action,
     Bind,
@@ -25,7 +23,7 @@ from sunk_sync.facts import Holding
 from sunk_sync.graph import Graph
 from sunk_sync.keys import Key
 from sunk_sync.names import MANAGER_RETIRE
-from sunk_sync.verdict import Verdict
+from sunk_sync.verdict import Kept, Screened, Verdict
 
 NONE_HELD = Holding(0, 0.0)
 MINUTE_S = 60.0
@@ -37,22 +35,6 @@ READS = (Look, LookJob, LookGang, Relist)
 ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
 LIFTS = (Undrain, Uncordon, RewriteReason)
-
-
-class Kept(Struct, frozen=True, gc=False):
-    """A want that policy took away."""
-
-    action: Action
-    why: str
-    again_s: float | None = None
-    """When time alone may let it through."""
-
-
-class Screened(Struct, frozen=True, gc=False):
-    """What may be pushed now, and what may not."""
-
-    allowed: tuple[Action, ...]
-    kept: tuple[Kept, ...] = ()
 
 
 NOTHING_WANTED = Screened(())

@@ -6,39 +6,20 @@ Everything here happens between two awaits. The clock comes in as `now`.
 import heapq
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
 from sunk_sync.actions import Action, Announce
 from sunk_sync.decide import RuleError, decide
 from sunk_sync.facts import News
 from sunk_sync.graph import Graph
 from sunk_sync.keys import CLUSTER, Key
 from sunk_sync.names import EVENT_CONFLICT
-from sunk_sync.policy import NONE_HELD, Kept, Policy
-from sunk_sync.verdict import Verdict
+from sunk_sync.policy import NONE_HELD, Policy
+from sunk_sync.verdict import Decision, Kept, Standing, Verdict
 
 OUT_OF_SERVICE = Verdict(because="out of service: a rule failed for this key")
 
 
 Surprise = tuple[Key, Verdict | None, Verdict]
 """Key, the verdict that stood, the verdict that is right."""
-
-
-class Decision(Struct, frozen=True, gc=False):
-    """What the loop does with one key's verdict."""
-
-    key: Key
-    allowed: tuple[Action, ...]
-    because: str
-    kept: tuple[Kept, ...] = ()
-
-
-class Standing(Struct, gc=False, eq=False):
-    """The verdict that holds for a key, and when time may change it."""
-
-    verdict: Verdict
-    look_again_s: float | None = None
-    kept: tuple[Kept, ...] = ()
 
 
 class Reconciler:

@@ -2,38 +2,15 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Generic
 
-from msgspec import Struct
-
+from sunk_sync.entries import Entry, RowT
 from sunk_sync.facts import Row
-
-RowT = TypeVar("RowT", bound=Row)
 
 GONE_KEPT_S = 120.0
 """How long a deletion is remembered: longer than any answer of ours can be under way."""
 
 NEVER = (float("-inf"), float("-inf"))
-
-
-class Entry(Struct, Generic[RowT], gc=False, eq=False):
-    """One row and how old the knowledge is.
-
-    `gc=False`, here and in all facts: none of these can be part of a cycle, and a hundred
-    thousand of them would stop the loop for a tenth of a second at every full collection.
-    """
-
-    row: RowT
-    order: float
-    round: int
-    """Number of the listing that last named the row."""
-    learnt_s: float
-    """Monotonic second of the news that last spoke of the row."""
-    since_s: float
-    """Monotonic second since when the row reads ready or not ready, as it now does."""
-    told: float
-    """Order of what the source itself last said of the row: an answer to a write of ours may be
-    newer, yet says nothing of whether the source still shows the row."""
 
 
 class Table(Generic[RowT]):

@@ -5,15 +5,13 @@ Worked out once and kept until a Pod there, or a job of one, changes: `WorkGraph
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
 from sunk_sync.calls import Calls
 from sunk_sync.facts import Job, Pod, Sighting
-from sunk_sync.fitness import ONE_POD, Amounts, summed
+from sunk_sync.fitness import ONE_POD, summed
 from sunk_sync.job_state import is_busy_refusal, is_live, is_running
 from sunk_sync.stuck import is_stranded
 from sunk_sync.table import Table
-from sunk_sync.views import Tenant
+from sunk_sync.views import NOBODY, Tenancy, Tenant
 from sunk_sync.works import Works
 
 LOST_AFTER_S = 60.0
@@ -21,21 +19,6 @@ LOST_AFTER_S = 60.0
 more than slurmctld's first minute."""
 READOPT_S = 10.0
 """So long its host is not drained, for another job to begin there: a drain would refuse it."""
-
-
-class Tenancy(Struct, frozen=True, gc=False):
-    """All who live on one Node, as one Slurm node sees them."""
-
-    all: tuple[Tenant, ...] = ()
-    """Sorted by name."""
-    lingering: tuple[Tenant, ...] = ()
-    """Those that may outlive their jobs: ended, lost, or told to end."""
-    taken: Amounts = ()
-    """What those whose jobs are confirmed running take of the Node (P28). Those that are about to
-    leave it are waited for (P11): what they take makes nobody unfit."""
-
-
-NOBODY = Tenancy()
 
 
 def tenancy_of(tenants: Iterable[Tenant]) -> Tenancy:

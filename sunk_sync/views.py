@@ -48,6 +48,21 @@ class Tenant(Struct, frozen=True, gc=False):
     """Its script was told to end, and is killed then (L6)."""
 
 
+class Tenancy(Struct, frozen=True, gc=False):
+    """All who live on one Node, as one Slurm node sees them."""
+
+    all: tuple[Tenant, ...] = ()
+    """Sorted by name."""
+    lingering: tuple[Tenant, ...] = ()
+    """Those that may outlive their jobs: ended, lost, or told to end."""
+    taken: Amounts = ()
+    """What those whose jobs are confirmed running take of the Node (P28). Those that are about to
+    leave it are waited for (P11): what they take makes nobody unfit."""
+
+
+NOBODY = Tenancy()
+
+
 class Host(Struct, frozen=True, kw_only=True, gc=False):
     """One machine seen from both sides, as the rules read it."""
 
@@ -127,6 +142,30 @@ class Stuck(Struct, frozen=True, gc=False):
     """Since when it reads so; of a missing Node: when it was last asked for by name."""
     stranded: bool = False
     """The Node is gone for certain."""
+
+
+class Members(Struct, frozen=True, gc=False):
+    """Which Pods of one key make up the Work."""
+
+    pods: tuple[Pod, ...]
+    bound: tuple[Pod, ...]
+    unbound: tuple[Pod, ...]
+    surplus: tuple[Pod, ...] = ()
+    missing: str = ""
+    ask_size: bool = False
+    size_asked_s: float = 0.0
+
+
+class Reach(Struct, frozen=True, gc=False):
+    """What the hosts, as they stand, mean for one kind of Pod."""
+
+    excluded: tuple[str, ...]
+    """Slurm nodes that cannot take it, sorted."""
+    unfit: str
+    """Why none can; empty: some can."""
+    fit: tuple[str, ...]
+    external: bool = False
+    """Only EXTERNAL nodes can: no slurmd would run a script there."""
 
 
 class Work(Struct, frozen=True, kw_only=True, gc=False):

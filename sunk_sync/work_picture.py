@@ -1,16 +1,15 @@
 """One Work, put together for a decision: its Pods, its jobs, the hosts that they hold or want."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, NamedTuple
 
 from sunk_sync.calls import Calls
 from sunk_sync.claims import Claims, pod_key
 from sunk_sync.configuration import Configuration
 from sunk_sync.description import Invalid, digested
+from sunk_sync.entries import Entry
 from sunk_sync.facts import Job, Node, Pod, Sighting, SlurmNode
-from sunk_sync.fleet import Fleet, Reach, together
+from sunk_sync.fleet import Fleet, together
 from sunk_sync.identity import work_id
 from sunk_sync.job_state import (
     AGAIN,
@@ -22,12 +21,12 @@ from sunk_sync.job_state import (
     newest,
     number_of,
 )
-from sunk_sync.members import Members, members_of
+from sunk_sync.members import members_of
 from sunk_sync.places import Places
 from sunk_sync.stuck import stuck_pods
-from sunk_sync.table import Entry, Table
+from sunk_sync.table import Table
 from sunk_sync.tenants import Tenants
-from sunk_sync.views import Berth, Stuck, Work
+from sunk_sync.views import Berth, Members, Reach, Stuck, Work
 from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works
 
@@ -40,7 +39,7 @@ NOTHING: Found = {}
 NO_PODS: Mapping[str, Pod] = {}
 
 
-class Hosts(Struct, frozen=True):
+class Hosts(NamedTuple):
     """The tables that tell of hosts."""
 
     nodes: Table[Node]

@@ -27,8 +27,8 @@ from sunk_sync.identity import Identity, job_name, work_id
 from sunk_sync.keys import host_key, work_key
 from sunk_sync.mark import Mark, mark_text
 from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Decision, Reconciler
-from sunk_sync.verdict import Verdict
+from sunk_sync.reconciler import Reconciler
+from sunk_sync.verdict import Decision, Verdict
 from sunk_sync.workload import Gang, Offer, PodSpec
 from sunk_sync.works import work_key_of
 

@@ -19,7 +19,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 RULES = sorted(path for path in (PACKAGE / "rules").glob("*.py") if path.stem != "__init__")
 CORE = [
     *(PACKAGE / f"{name}.py" for name in (
-        "names", "facts", "actions", "verdict", "mark", "slurm_state", "table", "views",
+        "names", "facts", "entries", "actions", "verdict", "mark", "slurm_state", "table", "views",
         "claims", "places", "fitness", "graph", "decide", "policy", "reconciler",
         "description", "gres", "job_settings", "hostlist", "identity", "workload", "works",
         "job_state", "work_state", "pending", "slurm_errors", "slurm_reasons",

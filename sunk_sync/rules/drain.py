@@ -5,8 +5,7 @@ knows yet neither begins a drain nor lifts one.
 """
 
 from collections.abc import Callable
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from sunk_sync.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
 from sunk_sync.configuration import Configuration
@@ -29,7 +28,7 @@ EXISTS_AGAIN_S = 60.0
 thousands at once."""
 
 
-class Cause(Struct, frozen=True, gc=False):
+class Cause(NamedTuple):
     """A reason to drain that stands."""
 
     reason: str
@@ -39,7 +38,7 @@ class Cause(Struct, frozen=True, gc=False):
     absence: bool = False
 
 
-class Open(Struct, frozen=True, gc=False):
+class Open(NamedTuple):
     """Nobody knows yet whether the cause stands."""
 
     words: str

@@ -2,8 +2,7 @@
 
 import re
 from functools import lru_cache
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from sunk_sync.actions import Action, SetConditions, SetMetadata
 from sunk_sync.configuration import Configuration
@@ -41,7 +40,7 @@ UNKNOWN = tuple(
 _NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Shown(Struct, frozen=True, gc=False):
+class Shown(NamedTuple):
     """What Kubernetes shows of one state and reason of a Slurm node."""
 
     on_pod: tuple[Condition, ...]

@@ -3,7 +3,7 @@
 The only rule that writes PodScheduled, job-id and cancelled on workload Pods.
 """
 
-from msgspec import Struct
+from typing import NamedTuple
 
 from sunk_sync.actions import Action, Announce, SetMetadata, SetScheduled
 from sunk_sync.configuration import Configuration
@@ -36,7 +36,7 @@ UNSAID = ("", "None")
 UNSCHEDULABLE = "Unschedulable"
 
 
-class Word(Struct, frozen=True, gc=False):
+class Word(NamedTuple):
     """Why a Pod waits, for its condition and its Event."""
 
     message: str

@@ -28,7 +28,8 @@ from sunk_sync.graph import Graph
 from sunk_sync.identity import Identity, job_name, work_id
 from sunk_sync.loop import KEYS_PER_STEP, NEWS_PER_STEP
 from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Decision, Reconciler
+from sunk_sync.reconciler import Reconciler
+from sunk_sync.verdict import Decision
 from sunk_sync.workload import Offer, PodSpec
 from tests.bench.running import BenchError
 

@@ -10,9 +10,10 @@ from sunk_sync.graph import Graph
 from sunk_sync.kube.decode import NODES, PODS, SLURMD_PODS, Wire
 from sunk_sync.loop import KEYS_PER_STEP, NEWS_PER_STEP
 from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Decision, Reconciler
+from sunk_sync.reconciler import Reconciler
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.decode import read_node
+from sunk_sync.verdict import Decision
 from tests.bench.running import BenchError
 from tests.bench.shapes import (
     PODS_PER_HOST,

@@ -18,8 +18,9 @@ from sunk_sync.decide import decide
 from sunk_sync.facts import NEEDED, Job, Sighting
 from sunk_sync.graph import Graph
 from sunk_sync.keys import Key
-from sunk_sync.reconciler import Decision, Reconciler
+from sunk_sync.reconciler import Reconciler
 from sunk_sync.slurm_state import is_drained, is_foreign_drain, is_frozen
+from sunk_sync.verdict import Decision
 from tests.core.world import World
 
 Read = tuple[str, str]

@@ -16,7 +16,8 @@ from sunk_sync.facts import News, Node, Sighting, SlurmdPod, SlurmNode
 from sunk_sync.graph import Graph
 from sunk_sync.keys import Key
 from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Decision, Reconciler
+from sunk_sync.reconciler import Reconciler
+from sunk_sync.verdict import Decision
 from tests.build import CLUSTER_UID, marked, node, slurm_node, slurmd_pod
 from tests.core.checks import (
     Evidence,

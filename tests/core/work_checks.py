@@ -16,7 +16,7 @@ from sunk_sync.actions import (
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import NEEDED, WORKS_NEED, Attempt, GateCall, Job, News, Observed, Pod
 from sunk_sync.graph import Graph
-from sunk_sync.reconciler import Decision
+from sunk_sync.verdict import Decision
 from tests.core.checks import READS, HistoryError
 from tests.core.work_world import WorkWorld
 

@@ -19,7 +19,7 @@ from sunk_sync.facts import (
     StopCall,
 )
 from sunk_sync.keys import Key
-from sunk_sync.reconciler import Decision
+from sunk_sync.verdict import Decision
 from sunk_sync.workload import Gang, PodSpec
 from tests.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
 from tests.core.checks import ReadSet

@@ -9,7 +9,7 @@ from sunk_sync.actions import LOOK_AGAIN_S, Announce, CancelJob, Look, LookJob, 
 from sunk_sync.facts import BindTried, Job, JobTold, Observed, Pod, Row, Sighting, SubmitRefused
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
-from sunk_sync.reconciler import Standing
+from sunk_sync.verdict import Standing
 from tests.build import Core, deleted, gang_pod, identity, job, listing, node, pod, room, slurm_node
 
 
