@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+COMPILED := build/compiled/.ready
+IN_COMPILED := cd build/compiled && $(CURDIR)/$(BIN)/python
 
-.PHONY: help demo test test-fast test-real test-real-old test-real-new check bench testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast test-real test-real-old test-real-new check bench compiled testbed sim mutants mutation lock image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -24,19 +26,25 @@ demo: $(READY) ## the main job on your laptop, no cluster needed
 
 test: $(READY) check test-fast test-real ## everything CI runs
 
-test-fast: $(READY) ## the tests that need no servers
+$(COMPILED): $(READY) setup.py pyproject.toml tests/compile.py $(shell find sunk_sync -name '*.py' -o -name '*.sh')
+	$(BIN)/python -m tests.compile
+	@touch $@
+
+compiled: $(COMPILED) ## the core as C extensions, as in the image (needs a C compiler; a minute)
+
+test-fast: $(READY) $(COMPILED) ## the tests that need no servers
 	$(BIN)/python -m pytest -m "not real" --cov --cov-report=term-missing:skip-covered
 
-test-real: $(READY) testbed ## the tests against real Kubernetes and Slurm servers
+test-real: $(READY) $(COMPILED) testbed ## the tests against real Kubernetes and Slurm servers
 	@# The servers are waited for most of the time: both versions of Slurm go side by side.
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
 
 test-real-old: WHICH := 24.11
 test-real-new: WHICH := not 24.11
-test-real-old test-real-new: $(READY)
+test-real-old test-real-new: $(READY) $(COMPILED)
 	@# Real daemons on a busy machine: what failed is run once more; both runs are shown.
-	$(BIN)/python -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ || \
-	  $(BIN)/python -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ --last-failed --last-failed-no-failures none
+	$(IN_COMPILED) -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ || \
+	  $(IN_COMPILED) -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ --last-failed --last-failed-no-failures none
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff check .
@@ -47,8 +55,8 @@ check: $(READY) ## style, types, layers
 testbed: $(READY) ## build the real servers once (about ten minutes) into the cache
 	$(BIN)/python -m tests.real build
 
-bench: $(READY) testbed ## speed and memory, as ratios measured in one run
-	$(BIN)/python -m tests.bench
+bench: $(READY) $(COMPILED) testbed ## speed and memory, as ratios measured in one run
+	$(IN_COMPILED) -m tests.bench
 
 sim: $(READY) ## ten thousand broken hours, every crash point and pairs of them (half an hour on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000

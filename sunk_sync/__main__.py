@@ -9,8 +9,9 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING, NoReturn
+
+from sunk_sync import build
 
 if TYPE_CHECKING:
     from sunk_sync.settings import Settings
@@ -259,7 +260,7 @@ def _complain(mistakes: Sequence[str], command: str) -> int:
 
 
 def _version() -> str:
-    return f"sunk-sync {metadata.version('sunk-sync')}"
+    return f"sunk-sync {build.version()} (core {build.core()})"
 
 
 def _stdout_is_gone() -> int:

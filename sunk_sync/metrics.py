@@ -5,7 +5,6 @@ Names begin with `sunk_sync_`, except where the ecosystem has a name that dashbo
 
 import platform
 from collections.abc import Callable, Iterable
-from importlib import metadata
 from typing import Literal, NamedTuple
 
 from prometheus_client import (
@@ -19,6 +18,8 @@ from prometheus_client import (
     disable_created_metrics,
 )
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from sunk_sync import build
 
 SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -248,7 +249,7 @@ class Metrics:
     def set_build(self, cluster_name: str) -> None:
         """Who we are, as labels."""
         self.gauge("sunk_sync_build_info").labels(
-            metadata.version("sunk-sync"), platform.python_version(), cluster_name
+            build.version(), platform.python_version(), cluster_name
         ).set(1)
 
 

@@ -34,7 +34,7 @@ class Reconciler:
         self.failures: dict[Key, RuleError] = {}
         """Keys out of service, until a fact of theirs changes."""
         self._timers: list[tuple[float, Key]] = []
-        self._wanting: set[Key] = set()
+        self._wanting: dict[Key, None] = {}
         """Keys that want something: what policy says of it hangs on the sources."""
         self._audit: Iterator[Key] = iter(())
 
@@ -47,7 +47,7 @@ class Reconciler:
         self.pending.update(graph.dirty)
         graph.dirty.clear()
         if before != _readiness(graph):
-            self.pending.update(dict.fromkeys(self._wanting))
+            self.pending.update(self._wanting)
         return stirred
 
     def step(self, *, now: float, limit: int) -> list[Decision]:
@@ -132,7 +132,7 @@ class Reconciler:
             self._remember(key, verdict, screened.kept)
         else:
             self.standing.pop(key, None)
-            self._wanting.discard(key)
+            self._wanting.pop(key, None)
         return Decision(key, screened.allowed, verdict.because, screened.kept)
 
     def _remember(self, key: Key, verdict: Verdict, kept: tuple[Kept, ...]) -> None:
@@ -142,9 +142,9 @@ class Reconciler:
         standing.verdict = verdict
         standing.kept = kept
         if verdict.wants:
-            self._wanting.add(key)
+            self._wanting[key] = None
         else:
-            self._wanting.discard(key)
+            self._wanting.pop(key, None)
         again_s = _earliest(verdict, kept) if kept else verdict.look_again_s
         if again_s != standing.look_again_s and again_s is not None:
             heapq.heappush(self._timers, (again_s, key))

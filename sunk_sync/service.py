@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from sunk_sync import build
 from sunk_sync.graph import Graph
 from sunk_sync.health import Health
 from sunk_sync.hook_tokens import KeyFileError, new_key, read_key
@@ -72,6 +73,7 @@ class Service:
 
     async def run(self) -> int:
         """Open the doors, then work until told to stop. Cancelled, it just ends, as if killed."""
+        self.log.info("starting", version=build.version(), core=build.core())
         async with AsyncExitStack() as stack:
             doors = await stack.enter_async_context(self._doors())
             self.log.info("doors open", **doors.addresses)

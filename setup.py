@@ -1,0 +1,48 @@
+"""`SUNK_SYNC_COMPILED=1` builds the core as C extensions with mypyc; all else is in pyproject.toml.
+
+What may be compiled is what the contract of purity names. A module that writes a class with
+keywords (`class X(Struct, frozen=True)`) stays as it is: mypyc drops them without a word.
+"""
+
+import ast
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from setuptools import setup
+
+ROOT = Path(__file__).parent
+CONTRACT = "The core knows no clock, no chance, no world"
+
+
+def compiled() -> list[str]:
+    """Paths of the modules that are compiled."""
+    return [str(path) for path in _pure() if not _has_keywords(path)]
+
+
+def _pure() -> Iterator[Path]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    contract = next(one for one in contracts if one["name"] == CONTRACT)
+    for name in contract["source_modules"]:
+        place = Path(*name.split("."))
+        if (ROOT / place).is_dir():
+            found = sorted((ROOT / place).glob("*.py"))
+            yield from (place / path.name for path in found if path.stem != "__init__")
+        else:
+            yield place.with_suffix(".py")
+
+
+def _has_keywords(path: Path) -> bool:
+    tree = ast.parse((ROOT / path).read_text())
+    return any(isinstance(node, ast.ClassDef) and node.keywords for node in ast.walk(tree))
+
+
+if __name__ == "__main__":
+    if os.environ.get("SUNK_SYNC_COMPILED") == "1":
+        from mypyc.build import mypycify
+
+        setup(ext_modules=mypycify(compiled(), group_name="sunk_sync"))
+    else:
+        setup()
