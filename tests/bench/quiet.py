@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.bench.figures import Figure
 from tests.bench.proxy import Exchanged
@@ -15,8 +16,17 @@ POLL_SHARE_MAX = 0.2
 
 
 def quiet() -> Iterator[Figure]:
-    """100 hosts on the real servers, nothing changes for a minute."""
-    with site(HOSTS) as here:
+    """100 hosts on the real servers, nothing changes for a minute: the syncer alone, then with the
+    scheduler, which looks whether there are jobs of ours.
+    """
+    yield from _watched("--components=syncer")
+    for figure in _watched("--components=syncer,scheduler"):
+        limit = None if figure.unit == "1/s" else figure.limit
+        yield replace(figure, what=f"with the scheduler: {figure.what}", limit=limit)
+
+
+def _watched(components: str) -> Iterator[Figure]:
+    with site(HOSTS, flags=(components,)) as here:
         versions = _versions(here)
         here.proxy.clear()
         yield from watch_quiet(here.service)

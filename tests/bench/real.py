@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Site:
 
 
 @contextmanager
-def site(external_nodes: int, *, pods: bool = True) -> Iterator[Site]:
+def site(external_nodes: int, *, pods: bool = True, flags: Sequence[str] = ()) -> Iterator[Site]:
     """So many hosts without slurmd, and one with; service started, everything written.
 
     `pods=False`: Nodes alone, which stand for the Slurm nodes of the same names.
@@ -39,7 +39,7 @@ def site(external_nodes: int, *, pods: bool = True) -> Iterator[Site]:
             bed.kube.add_nodes(*conf.names)
         token = bed.slurm.token(TOKEN_S)
         with Running(
-            kubeconfig=bed.kube.admin_kubeconfig, slurm_url=proxy.url, token=token
+            kubeconfig=bed.kube.admin_kubeconfig, slurm_url=proxy.url, token=token, flags=flags
         ) as service:
             service.wait_ready()
             service.wait_for_rest()
