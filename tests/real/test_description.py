@@ -47,8 +47,8 @@ class TypedGpus(SlurmConf):
         "PartitionName=spare Nodes=ALL MaxTime=INFINITE State=UP",
     )
 
-    def slurm_conf(self, version: str, *, slurmctld_port: int, slurmd_ports: list[int]) -> str:
-        text = super().slurm_conf(version, slurmctld_port=slurmctld_port, slurmd_ports=slurmd_ports)
+    def slurm_conf(self, version: str, **ports: Any) -> str:
+        text = super().slurm_conf(version, **ports)
         return text.replace("Gres=gpu:4", "Gres=gpu:a100:4 Feature=ib,slow")
 
     def gres_conf(self) -> str:

@@ -37,8 +37,8 @@ pytestmark = pytest.mark.real
 # A process that starts a bed, says what it consists of, and waits to be killed.
 OWNER = """
 import json, time
-from tests.real.testbed import SlurmServer
-slurm = SlurmServer("26.05")
+from tests.real.testbed import SlurmConf, SlurmServer
+slurm = SlurmServer("26.05", SlurmConf(accounting=True))
 pids = [slurm.init_pid, *(daemon.pid for daemon in slurm.daemons.values())]
 supervisor = slurm.supervisor_pid
 slurm.daemons["slurmctld"].pause()
@@ -149,6 +149,35 @@ def test_a_paused_server_can_be_stopped(slurm_server: SlurmServer) -> None:
     assert not slurm_server.daemons["slurmd-n3"].running
     slurm_server.start_slurmd("n3")
     slurm_server.wait_until_idle()
+
+
+@pytest.mark.parametrize("version", ["26.05", "24.11"])
+def test_accounting_knows_who_ran_what(version: str) -> None:
+    """slurmdbd and a MariaDB, for those who ask; a user and an account of its own."""
+    require(slurm=version)
+    conf = SlurmConf(
+        slurmds=1,
+        accounting=True,
+        users={"alice": 1001},
+        extra_lines=["AccountingStorageEnforce=associations,limits,qos"],
+    )
+    with SlurmServer(version, conf) as slurm:
+        with pytest.raises(BedError, match="Invalid account"):
+            slurm.run_in_root("srun", "true", user="1001:1001")
+        slurm.sacctmgr("add", "account", "games")
+        slurm.sacctmgr("add", "user", "alice", "account=games")
+        assert slurm.run_in_root("srun", "id", "-un", user="1001:1001").strip() == "alice"
+        ran = ("sacct", "-X", "--noheader", "--parsable2", "--format=user,account,state")
+        eventually(lambda: slurm.run_in_root(*ran).split() == ["alice|games|COMPLETED"])
+        slurm.stop_slurmdbd()
+        slurm.start_slurmdbd()
+        assert "games" in slurm.sacctmgr("show", "account", "format=account")
+
+
+def test_a_bed_that_does_not_ask_has_no_accounting(slurm_server: SlurmServer) -> None:
+    assert not {"slurmdbd", "mariadb"} & set(slurm_server.daemons)
+    with pytest.raises(BedError, match="accounting"):
+        slurm_server.sacctmgr("show", "account")
 
 
 # --- Kubernetes

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.real.testbed import cache, debian
+from tests.real.testbed.accounting import MAKE_DATABASE
 from tests.real.testbed.cache import Artifact
 from tests.real.testbed.errors import BedError, CannotRunError
 from tests.real.testbed.progress import Progress
@@ -189,6 +190,7 @@ def _build_slurm(version: str, mirror: str, progress: Progress, part: Path) -> N
     suite = cache.SLURM_SUITES[version]
     with progress.step(artifact.name, f"debootstrap {suite}") as step:
         run_logged(_debootstrap(suite, part, mirror), artifact.log, step.see)
+        run_logged(["chroot", part, "sh", "-ec", MAKE_DATABASE], artifact.log, step.see)
     got = _first_line("chroot", part, "/usr/sbin/slurmctld", "-V")
     if not re.search(rf" {re.escape(version)}\.", got):
         raise BedError(

@@ -10,14 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.real.testbed.accounting import MAKE_DATABASE
+
 GO = Path(__file__).parents[1] / "go"
 KUBE_VERSIONS = ("1.35.4", "1.30.14")
 KUBE_DEFAULT = os.environ.get("KUBE") or KUBE_VERSIONS[0]
 # Debian suites move on: the version that a suite gave is checked after the build.
 SLURM_SUITES = {"26.05": "forky", "24.11": "trixie"}
 SLURM_PACKAGES = (
-    "slurmctld,slurmd,slurmrestd,slurm-client,munge,"
-    "slurm-wlm-jwt-plugin,slurm-wlm-basic-plugins,curl"
+    "slurmctld,slurmd,slurmrestd,slurmdbd,slurm-client,munge,slurm-wlm-jwt-plugin,"
+    "slurm-wlm-basic-plugins,slurm-wlm-mysql-plugin,mariadb-server-core,curl"
 )
 
 
@@ -92,5 +94,6 @@ def kube_scheduler(version: str) -> Artifact:
 
 
 def slurm(version: str) -> Artifact:
-    """A Debian root with slurmctld, slurmrestd, slurmd and the commands."""
-    return Artifact(f"slurm-{version}", f"{SLURM_SUITES[version]} {SLURM_PACKAGES}")
+    """A Debian root with all of Slurm and an empty MariaDB."""
+    recipe = f"{SLURM_SUITES[version]} {SLURM_PACKAGES} {MAKE_DATABASE}"
+    return Artifact(f"slurm-{version}", recipe)

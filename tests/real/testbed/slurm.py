@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.real.testbed import cache
+from tests.real.testbed import accounting, cache
 from tests.real.testbed.errors import BedError
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import Rest
@@ -42,6 +42,7 @@ class SlurmServer:
         self.daemons: dict[str, Daemon] = {}
         self._ports = Ports()
         self.slurmctld_port, self.port = self._ports.take(), self._ports.take()
+        self.slurmdbd_port = self._ports.take() if self.conf.accounting else 0
         self._slurmd_ports = [self._ports.take() for _ in self.conf.slurmd_names]
         self.url = f"http://127.0.0.1:{self.port}"
         self._sandbox = Sandbox(f"slurm-{version}", setup=SETUP, prepare=self._prepare)
@@ -73,14 +74,37 @@ class SlurmServer:
             (etc / name).touch(mode=0o600)
             (etc / name).write_bytes(os.urandom(64))
         self._make_gpus(upper / "opt/testbed")
+        self._add_users(upper / "etc")
+        theirs = [etc / "slurm.key", etc / "jwt_hs256.key", upper / "var/spool/slurmctld"]
+        if self.conf.accounting:
+            theirs += accounting.prepare(upper, self.slurmdbd_port, library=self._library())
         uid, gid = self._slurm_user()
-        for path in (etc / "slurm.key", etc / "jwt_hs256.key", upper / "var/spool/slurmctld"):
+        for path in theirs:
             os.chown(path, uid, gid)
+
+    def _library(self) -> Path:
+        """The one with which slurmdbd lives; kept beside the other Slurm."""
+        root = cache.slurm(accounting.LIBRARY_FROM).path
+        if not root.is_dir():
+            raise BedError(f"accounting needs Slurm {accounting.LIBRARY_FROM} built as well")
+        return (root / accounting.LIBRARY).resolve()
 
     def _slurm_conf(self) -> str:
         return self.conf.slurm_conf(
-            self.version, slurmctld_port=self.slurmctld_port, slurmd_ports=self._slurmd_ports
+            self.version,
+            slurmctld_port=self.slurmctld_port,
+            slurmd_ports=self._slurmd_ports,
+            slurmdbd_port=self.slurmdbd_port,
         )
+
+    def _add_users(self, etc: Path) -> None:
+        """Each with a group of its own name and number."""
+        known = self._debian / "etc"
+        users = self.conf.users.items()
+        passwd = [f"{name}:x:{uid}:{uid}::/tmp:/bin/sh\n" for name, uid in users]
+        group = [f"{name}:x:{uid}:\n" for name, uid in users]
+        for file, lines in (("passwd", passwd), ("group", group)):
+            (etc / file).write_text("".join([(known / file).read_text(), *lines]))
 
     def _make_gpus(self, directory: Path) -> None:
         # Plain files are refused: these are copies of /dev/null.
@@ -128,6 +152,10 @@ class SlurmServer:
     def squeue(self, *argv: str) -> str:
         return self.run_in_root("squeue", *argv)
 
+    def sacctmgr(self, *argv: str) -> str:
+        """Without asking back; "Nothing new added" and the like are no errors."""
+        return self.run_in_root("sacctmgr", "--immediate", "--quiet", *argv)
+
     def token(self, lifespan_s: int = 3600, *, user: str = "root") -> str:
         """A fresh JWT for X-SLURM-USER-TOKEN."""
         answer = self.scontrol("token", f"username={user}", f"lifespan={lifespan_s}")
@@ -153,6 +181,9 @@ class SlurmServer:
     # --- the servers
 
     def _start_all(self) -> None:
+        if self.conf.accounting:
+            self.start_mariadb()
+            self.start_slurmdbd()
         self.start_slurmctld()
         for name in self.conf.slurmd_names:
             self.start_slurmd(name)
@@ -186,6 +217,20 @@ class SlurmServer:
         self.daemons[name] = self._sandbox.spawn(name, command, env=env)
         return self.daemons[name]
 
+    def start_mariadb(self) -> None:
+        """Start it and wait until it takes connections."""
+        daemon = self._spawn("mariadb", *accounting.MARIADBD)
+        socket_path = self.root / accounting.SOCKET.lstrip("/")
+        wait_until(socket_path.exists, "MariaDB's socket", deadline_s=30, daemons=[daemon])
+
+    def start_slurmdbd(self) -> None:
+        """Start it and wait until it listens; its first start makes the tables."""
+        daemon = self._spawn("slurmdbd", "slurmdbd", "-D", env=accounting.ENVIRONMENT)
+        _wait_for_port(self.slurmdbd_port, daemon)
+
+    def stop_slurmdbd(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
+        self.daemons["slurmdbd"].stop(a_signal)
+
     def start_slurmctld(self) -> None:
         """Start it and wait until it listens (it knows its nodes' states a moment later)."""
         daemon = self._spawn("slurmctld", "slurmctld", "-D")
@@ -197,7 +242,8 @@ class SlurmServer:
 
     def start_slurmrestd(self) -> None:
         # openapi/slurmdbd of 24.11 refuses to load when there is no slurmdbd.
-        plugins = ["-s", "slurmctld"] if self.version == "24.11" else []
+        alone = self.version == "24.11" and not self.conf.accounting
+        plugins = ["-s", "slurmctld"] if alone else []
         argv = ["slurmrestd", "-a", "rest_auth/jwt", *plugins, f"127.0.0.1:{self.port}"]
         daemon = self._spawn("slurmrestd", *argv, user=SLURMREST_USER, env={"SLURM_JWT": "daemon"})
         _wait_for_port(self.port, daemon)

@@ -1,7 +1,9 @@
 """The configuration files of a Slurm cluster on one machine, without munge or cgroups."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.real.testbed import accounting
 
 CGROUP_CONF = "CgroupPlugin=disabled\n"
 
@@ -13,7 +15,8 @@ class SlurmConf:
     `slurmds` real slurmd, nodes n1, n2, ...; `external_nodes` more nodes x1, x2, ... without one,
     idle nevertheless. `extra_lines` come last in slurm.conf and win over what stands before.
     Each node has so many `cpus`, whatever the machine has, and `gpus` fake devices. `partitions`
-    replaces the default one.
+    replaces the default one. `accounting`: with slurmdbd and a MariaDB. `users`: names and numbers
+    that its hosts know besides their own.
     """
 
     slurmds: int = 3
@@ -21,6 +24,8 @@ class SlurmConf:
     cpus: int = 16
     kill_wait_s: int = 2
     gpus: int = 0
+    accounting: bool = False
+    users: Mapping[str, int] = field(default_factory=dict)
     extra_lines: Sequence[str] = ()
     partitions: Sequence[str] = (
         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
@@ -38,9 +43,12 @@ class SlurmConf:
     def names(self) -> list[str]:
         return self.slurmd_names + self.external_names
 
-    def slurm_conf(self, version: str, *, slurmctld_port: int, slurmd_ports: list[int]) -> str:
+    def slurm_conf(
+        self, version: str, *, slurmctld_port: int, slurmd_ports: list[int], slurmdbd_port: int = 0
+    ) -> str:
         lines = [
             *_common(slurmctld_port, self.kill_wait_s),
+            *(accounting.slurm_conf_lines(slurmdbd_port) if self.accounting else ()),
             f"NodeName=DEFAULT {self._shape()}",
             *(
                 f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"

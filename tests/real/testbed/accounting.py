@@ -1,0 +1,68 @@
+"""Slurm's accounting: slurmdbd and a MariaDB that only the bed itself can reach."""
+
+from pathlib import Path
+
+DATABASE = "/var/lib/testbed-mariadb"
+"""Made once in the cached root; each bed writes to a layer above it."""
+SOCKET = "/run/mysqld/mysqld.sock"
+_OPTIONS = (
+    *("--no-defaults", "--user=root", f"--datadir={DATABASE}"),
+    *("--innodb-log-file-size=8M", "--innodb-undo-tablespaces=0"),
+)
+# Done by hand: mariadb-install-db wants packages that nothing else here needs.
+MAKE_DATABASE = f"""
+mkdir -p {DATABASE}
+{{ echo 'create database mysql;'; echo 'use mysql;'
+cat /usr/share/mariadb/mariadb_system_tables.sql; }} | mariadbd {" ".join(_OPTIONS)} --bootstrap
+"""
+# Nobody else reaches the socket, so nobody is asked for a password. Slurm's own statements fail
+# with MariaDB's newer isolation.
+MARIADBD = (
+    *("mariadbd", *_OPTIONS, f"--socket={SOCKET}", "--skip-networking", "--skip-grant-tables"),
+    *("--innodb-flush-log-at-trx-commit=0", "--innodb-snapshot-isolation=OFF"),
+)
+LIBRARY = "usr/lib/x86_64-linux-gnu/libmariadb.so.3"
+LIBRARY_FROM = "24.11"
+"""11.8.9 of the newer suite ends slurmdbd at its first query (error 5027); 11.8.6 does not."""
+_OWN_LIBRARIES = "opt/testbed/lib"
+ENVIRONMENT = {"LD_LIBRARY_PATH": f"/{_OWN_LIBRARIES}"}
+"""Of slurmdbd."""
+
+
+def prepare(upper: Path, port: int, *, library: Path) -> list[Path]:
+    """Fill a bed's writable layer; returns what must be SlurmUser's."""
+    own = upper / _OWN_LIBRARIES
+    own.mkdir(parents=True)
+    (own / library.name).write_bytes(library.read_bytes())
+    for folder in ("run/mysqld", "run/slurmdbd"):
+        (upper / folder).mkdir(parents=True)
+    conf = upper / "etc/slurm/slurmdbd.conf"
+    conf.touch(mode=0o600)
+    conf.write_text(_slurmdbd_conf(port))
+    return [conf, upper / "run/slurmdbd"]
+
+
+def slurm_conf_lines(port: int) -> list[str]:
+    return [
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=localhost",
+        f"AccountingStoragePort={port}",
+        "JobAcctGatherType=jobacct_gather/none",
+    ]
+
+
+def _slurmdbd_conf(port: int) -> str:
+    lines = [
+        "AuthType=auth/slurm",
+        "AuthAltTypes=auth/jwt",
+        "AuthAltParameters=jwt_key=/etc/slurm/jwt_hs256.key",
+        "DbdHost=localhost",
+        f"DbdPort={port}",
+        "SlurmUser=slurm",
+        "PidFile=/run/slurmdbd/slurmdbd.pid",
+        "StorageType=accounting_storage/mysql",
+        "StorageHost=localhost",
+        "StorageUser=slurm",
+        "StorageLoc=accounting",
+    ]
+    return "\n".join(lines) + "\n"
