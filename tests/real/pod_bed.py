@@ -24,11 +24,16 @@ GATE_LINES = (
     f"PrologSlurmctld={FOLDER}/sunk-sync-prolog.sh",
     f"EpilogSlurmctld={FOLDER}/sunk-sync-epilog.sh",
 )
-EXTRA_LINES = (
+COMMON_LINES = (
     "SchedulerParameters=batch_sched_delay=0,default_queue_depth=10000,sched_interval=1",
-    "PreemptType=preempt/partition_prio",
     "PreemptMode=REQUEUE",
     "SlurmdTimeout=6",
+)
+EXTRA_LINES = (*COMMON_LINES, "PreemptType=preempt/partition_prio")
+QOS_LINES = (
+    *COMMON_LINES,
+    "PreemptType=preempt/qos",
+    "AccountingStorageEnforce=associations,limits,qos",
 )
 PARTITIONS = (
     "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF",
@@ -36,6 +41,12 @@ PARTITIONS = (
     "PartitionName=grace Nodes=ALL PriorityTier=1 PreemptMode=CANCEL GraceTime=4",
     "PartitionName=again Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE",
 )
+QOS = {
+    "low": ("PreemptMode=cancel",),
+    "grace": ("PreemptMode=cancel", "GraceTime=4"),
+    "again": ("PreemptMode=requeue",),
+    "high": ("Preempt=low,grace,again",),
+}
 Row = Mapping[str, Any]
 
 
@@ -55,6 +66,7 @@ class PodBed:
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
+        self._lines = bed.slurm.conf.extra_lines
         self.key = new_key()
         self._ports = Ports()
         self.hooks_port = self._ports.take()
@@ -89,7 +101,7 @@ class PodBed:
 
     def set_gate(self, *, on: bool) -> None:
         """Install our scripts in slurm.conf, or take them out."""
-        lines = (*EXTRA_LINES, *(GATE_LINES if on else ()))
+        lines = (*self._lines, *(GATE_LINES if on else ()))
         slurm = self.bed.slurm
         slurm.reconfigure(replace(slurm.conf, extra_lines=lines))
         slurm.wait_until_idle(deadline_s=40)
@@ -266,3 +278,17 @@ def pod_bed(version: str, conf: SlurmConf) -> Iterator[PodBed]:
             yield made
         finally:
             made.close()
+
+
+@contextlib.contextmanager
+def qos_bed(version: str, slurmds: int, *, kill_wait_s: int = 4) -> Iterator[PodBed]:
+    """A Slurm with accounting that preempts by QOS: high preempts low, grace and again."""
+    conf = SlurmConf(
+        slurmds=slurmds, kill_wait_s=kill_wait_s, extra_lines=QOS_LINES, accounting=True
+    )
+    with pod_bed(version, conf) as made:
+        slurm = made.bed.slurm
+        for name, what in QOS.items():
+            slurm.sacctmgr("add", "qos", name, *what)
+        slurm.sacctmgr("modify", "account", "root", "set", f"QOS=normal,{','.join(QOS)}")
+        yield made

@@ -3,15 +3,15 @@
 Each of many Pods holds a host of its own; somebody else's job wants that host; the placeholder
 ends, in each of the ways that there are, and both sides are sampled every 50 ms (`overlap.py`).
 
-`SUNK_SYNC_DUELS=all` for the whole matrix (two minutes for each of ten cases), whose table stands
-in docs/double-allocation.md.
+`SUNK_SYNC_DUELS=all` for the whole matrix (two minutes for each of ten cases, one for each of ten
+with QOS), whose tables stand in docs/double-allocation.md.
 """
 
 import os
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 
 from tests.real.conftest import require
 from tests.real.overlap import Duel, Sampler
-from tests.real.pod_bed import PodBed, pod_bed, pod_conf
+from tests.real.pod_bed import PodBed, pod_bed, pod_conf, qos_bed
 from tests.real.service import Service
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
@@ -39,6 +39,8 @@ class Way:
     name: str
     partition: str = "main"
     timeout: str = ""
+    qos: str = ""
+    """The other's job has one that preempts it."""
     end: Callable[[PodBed, Duel], None] | None = None
     """None: the other's job does it by preempting."""
 
@@ -69,33 +71,59 @@ WAYS = (
     Way("time limit", timeout="1", end=nothing),
     Way("slurmd killed", end=lose_node),
 )
-FEW_WAYS = (WAYS[0], WAYS[3], WAYS[4])
+WAYS_BY_QOS = (
+    Way("preempted by QOS", qos="low"),
+    Way("preempted by QOS, GraceTime 4 s", qos="grace"),
+    Way("preempted by QOS, REQUEUE", qos="again"),
+)
+SOME_WAYS = WAYS if ALL else (WAYS[0], WAYS[3], WAYS[4])
+SOME_WAYS_BY_QOS = WAYS_BY_QOS if ALL else WAYS_BY_QOS[:2]
 Case = tuple[str, bool]
 CASES: tuple[Case, ...] = (
     tuple((kind, gate) for gate in (True, False) for kind in ("allocation", "script", "external"))
     if ALL
     else (("allocation", True), ("script", False), ("allocation", False))
 )
+CASES_BY_QOS = CASES if ALL else CASES[:2]
 _number = iter(range(10**6))
 
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
 def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
     require(kube=KUBE_DEFAULT, slurm=request.param)
-    ways = WAYS if ALL else FEW_WAYS
-    conf = pod_conf(len(ways) * len(DELAYS_S), kill_wait_s=KILL_WAIT_S)
+    conf = pod_conf(len(SOME_WAYS) * len(DELAYS_S), kill_wait_s=KILL_WAIT_S)
     with pod_bed(request.param, conf) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def accounted(request: pytest.FixtureRequest) -> Iterator[PodBed]:
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    hosts = len(SOME_WAYS_BY_QOS) * len(DELAYS_S)
+    with qos_bed(request.param, hosts, kill_wait_s=KILL_WAIT_S) as made:
         yield made
 
 
 @pytest.mark.parametrize(("kind", "gate"), CASES)
 def test_P25_no_job_runs_beside_a_live_Pod_of_another(bed: PodBed, kind: str, gate: bool) -> None:
     """With the gate never; without it a script holds its host for KillWait by itself."""
+    check(bed, SOME_WAYS, kind=kind, gate=gate)
+
+
+@pytest.mark.parametrize(("kind", "gate"), CASES_BY_QOS)
+def test_P25_no_job_of_a_higher_QOS_runs_beside_a_live_Pod(
+    accounted: PodBed, kind: str, gate: bool
+) -> None:
+    """The same where Slurm preempts by QOS, with slurmdbd."""
+    check(accounted, SOME_WAYS_BY_QOS, kind=kind, gate=gate)
+
+
+def check(bed: PodBed, ways: Sequence[Way], *, kind: str, gate: bool) -> None:
     if kind == "external" and bed.version == "24.11":
         return  # it has no external jobs: docs/double-allocation.md says so
     bed.set_gate(on=gate)
     with bed.service(gate=gate, placeholder=kind) as service:
-        duels = fight(bed, kind)
+        duels = fight(bed, ways, kind)
         tell(bed, f"{kind}, {'gate' if gate else 'no gate'}", duels, service)
         bed.clear()
     for way, delay_s, duel in duels:
@@ -111,16 +139,17 @@ def holds(way: Way, delay_s: float) -> bool:
 Fought = list[tuple[Way, int, Duel]]
 
 
-def fight(bed: PodBed, kind: str) -> Fought:
+def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
     """All ways and all kubelets at once, a host for each."""
     hosts = iter(bed.bed.slurm.conf.slurmd_names)
     duels = [
         (way, delay_s, Duel(f"p{next(_number)}", next(hosts)))
-        for way in (WAYS if ALL else FEW_WAYS)
+        for way in ways
         for delay_s in DELAYS_S
     ]
     for way, delay_s, duel in duels:
-        more: dict[str, Any] = {"timeout": way.timeout} if way.timeout else {}
+        asked = {"timeout": way.timeout, "qos": way.qos}
+        more: dict[str, Any] = {name: value for name, value in asked.items() if value}
         bed.make_pod(duel.pod, host=duel.host, end_s=delay_s, partition=way.partition, **more)
         if kind == "allocation":
             bed.until_bound(duel.pod, within_s=60)  # of a crowd most get scripts (P11a)
@@ -132,8 +161,9 @@ def fight(bed: PodBed, kind: str) -> Fought:
     with Sampler(bed) as sampler:
         sampler.duels = every
         bed.until(lambda: all(duel.last_live_s for duel in every), "all Pods sampled")
-        for duel in every:
-            duel.job = bed.submit(duel.pod, duel.host)
+        for way, _, duel in duels:
+            theirs = {"qos": "high"} if way.qos else {}
+            duel.job = bed.submit(duel.pod, duel.host, **theirs)
         time.sleep(1.0)
         for way, _, duel in duels:
             if way.end is not None:
