@@ -89,7 +89,7 @@ _ASKED_WRONG: Final[Mapping[str, Row]] = {
     ),
     "PartitionConfig": (
         "user",
-        "its partition can never take it: too few nodes or CPUs, or closed to its user",
+        "its partition can never take it: too few nodes or CPUs, or closed to its user or account",
         f"{_LESS}; or {_PARTITION}",
     ),
     "ReqNodeNotAvail": (
@@ -224,8 +224,9 @@ def _shared(scope: str, what: str, *, used_up: bool) -> Row:
     """All jobs of one QOS or account are counted together."""
     together = f"the jobs of its {scope} together"
     if used_up:
-        return "operator", f"{together} have used up their {what}", f"{_ASK} {_OTHER[scope]}"
-    return "wait", f"{together} hold all the {what} that they may", _some_end(scope)
+        text = f"{together} have used up their {what}, or what is left is too little for it"
+        return "operator", text, f"{_ASK} {_OTHER[scope]}"
+    return "wait", f"with it {together} would have more {what} than they may", _some_end(scope)
 
 
 def _maximum(found: re.Match[str], scope: str, *, what: str) -> Row:
@@ -233,7 +234,7 @@ def _maximum(found: re.Match[str], scope: str, *, what: str) -> Row:
     per = found["per"].removeprefix("Per").lower()
     if per in ("user", "account") or "Job" in found["what"]:
         whose = per or "user"
-        text = f"its {whose} holds all the {what} that its {scope} allows one {whose}"
+        text = f"with it its {whose} would have more {what} than its {scope} allows one {whose}"
         return "wait", text, _some_end(scope)
     where = "on one node" if per == "node" else "one job"
     text = f"it asks for more {what} than its {scope} allows {where}"
@@ -241,4 +242,6 @@ def _maximum(found: re.Match[str], scope: str, *, what: str) -> Row:
 
 
 def _some_end(scope: str) -> str:
-    return f"it starts when some of them end; {_OTHER[scope]}"
+    """Slurm gives one reason for others that hold it all and for one that can never have it."""
+    enough = "it starts when enough of them have ended"
+    return f"{enough}; if it alone asks for more than that, ask for less {_OTHER[scope]}"

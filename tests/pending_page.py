@@ -8,6 +8,7 @@ from sunk_sync.pending import waiting_message
 from sunk_sync.slurm_errors import ERRORS, RANGES
 from sunk_sync.slurm_reasons import REASONS, Row, limit
 from tests import slurm_names
+from tests.real import limits
 from tests.real.refusals import seen_errors
 from tests.real.waits import seen_reasons
 
@@ -26,9 +27,12 @@ A Pod that Slurm lets wait has condition `PodScheduled=False`, reason `Unschedul
 - Whose: **user**, who wrote the Pod, can change something; **operator**, who runs Slurm, can;
   **wait**, nobody needs to.
 - Names and numbers are those of the libraries of Slurm 24.11 and 26.05.
-- Seen on: there `tests/real/test_pending.py` brings it about and reads it back from slurmrestd.
+- Seen on: there `tests/real/test_pending.py` or, with slurmdbd, `tests/real/test_accounting.py`
+  brings it about and reads it back from slurmrestd.
   Where nothing stands, the meaning is the one of Slurm's documentation.
-- Without slurmdbd no job meets a limit of accounting.
+- Without slurmdbd no job meets a limit of accounting. With it, an allocation at once over a limit
+  is refused (2050) where a submission waits for the limit's reason: sunk-sync then submits.
+- Slurm has one reason for a limit that others fill and for one that the job alone is over.
 - Annotations may be edited while the Pod waits; what it asks for cannot: delete it, make another.
 
 What the two versions do differently, and what surprises:
@@ -50,7 +54,7 @@ def renewed() -> str:
 
 
 def _reasons() -> Iterable[str]:
-    seen = seen_reasons()
+    seen = {**limits.seen_reasons(), **seen_reasons()}
     yield "## Reasons of a job that waits, or has ended\n"
     yield "| reason | what it means | what to do | whose | seen on |"
     yield "|---|---|---|---|---|"
@@ -60,19 +64,20 @@ def _reasons() -> Iterable[str]:
 
 
 def _limits() -> Iterable[str]:
+    seen = limits.seen_reasons()
     names = {name for one in slurm_names.read().values() for name in one.reasons}
     yield "## Limits of accounting\n"
-    yield "| reason | what it means | what to do | whose |"
-    yield "|---|---|---|---|"
+    yield "| reason | what it means | what to do | whose | seen on |"
+    yield "|---|---|---|---|---|"
     for name in sorted(names):
         row = limit(name)
         if row and name not in REASONS:
-            yield f"| `{name}` | {_cells(row)} |"
+            yield f"| `{name}` | {_cells(row)} | {_versions(seen, name)} |"
     yield ""
 
 
 def _errors() -> Iterable[str]:
-    seen = seen_errors()
+    seen = {**limits.seen_errors(), **seen_errors()}
     yield "## Errors in place of a job\n"
     yield "-1, 0 and 11 are no numbers of Slurm: unspecified, none given, and EAGAIN.\n"
     yield "| number | what it means | what to do | whose | seen on |"

@@ -91,16 +91,16 @@ def test_words_are_clauses_of_one_line() -> None:
     [
         ("Resources", "the nodes that could take it are in use", "wait"),
         ("PartitionTimeLimit", "more time than its partition allows", "user"),
-        ("QOSMaxJobsPerUserLimit", "its user holds all the running jobs that its QOS", "wait"),
-        ("AssocGrpCpuLimit", "the jobs of its account together hold all the CPUs", "wait"),
+        ("QOSMaxJobsPerUserLimit", "its user would have more running jobs than its QOS", "wait"),
+        ("AssocGrpCpuLimit", "the jobs of its account together would have more CPUs than", "wait"),
         ("AssocGrpCPUMinutesLimit", "have used up their minutes of CPUs", "operator"),
-        ("AssocGrpCPURunMinutesLimit", "together hold all the minutes of CPUs", "wait"),
+        ("AssocGrpCPURunMinutesLimit", "together would have more minutes of CPUs than", "wait"),
         ("QOSGrpWallLimit", "together have used up their run time", "operator"),
         ("QOSMaxGRESPerNode", "GPUs or other generic resources than its QOS allows on one", "user"),
         ("QOSMaxWallDurationPerJobLimit", "more run time than its QOS allows one job", "user"),
-        ("AssocMaxJobsLimit", "its user holds all the running jobs that its account", "wait"),
-        ("MaxMemoryPerAccount", "its account holds all the memory that its QOS", "wait"),
-        ("MaxGRESRunMinsPerUser", "its user holds all the minutes of GPUs", "wait"),
+        ("AssocMaxJobsLimit", "its user would have more running jobs than its account", "wait"),
+        ("MaxMemoryPerAccount", "its account would have more memory than its QOS", "wait"),
+        ("MaxGRESRunMinsPerUser", "its user would have more minutes of GPUs", "wait"),
         ("QOSMinCpuNotSatisfied", "its QOS demands more CPUs than it asks for", "user"),
         ("JobHeldAdmin", "an administrator holds it", "operator"),
         ("", "Slurm has not looked at the job yet (None)", "wait"),
@@ -113,7 +113,7 @@ def test_some_reasons(reason: str, text: str, whose: str) -> None:
 
 
 def test_a_limit_of_a_later_slurm_is_read_by_its_parts() -> None:
-    assert "its account holds all the GPUs" in in_words("MaxGRESPerAccountLimit").text
+    assert "its account would have more GPUs" in in_words("MaxGRESPerAccountLimit").text
 
 
 @pytest.mark.parametrize(

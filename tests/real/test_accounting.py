@@ -1,0 +1,89 @@
+"""P1, P10, P20: what only a Slurm with accounting says of jobs, read back from it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from sunk_sync.pending import in_words
+from tests.real import limits
+from tests.real.conftest import require
+from tests.real.limits import ACCOUNT_LIMITS, ASKED, QOS_LIMITS
+from tests.real.slurm_jobs import Jobs
+from tests.real.test_pending import check_error, refused
+from tests.real.testbed import BedError, RestError, SlurmServer
+from tests.real.testbed.cache import SLURM_SUITES
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def accounted(request: pytest.FixtureRequest) -> Iterator[Jobs]:
+    """A Slurm with slurmdbd, and a QOS or an account for each limit."""
+    require(slurm=request.param)
+    with SlurmServer(request.param, limits.CONF) as slurm:
+        jobs = Jobs(slurm)
+        limits.make_accounts(jobs)
+        yield jobs
+
+
+@pytest.fixture
+def jobs(accounted: Jobs) -> Iterator[Jobs]:
+    yield accounted
+    accounted.cancel_all()
+
+
+def test_every_limit_of_accounting_has_its_reason(jobs: Jobs) -> None:
+    """P1: a job over each limit waits for a reason of its own, and there are words for it."""
+    wanted = {
+        jobs.submit(**{field: name}, **ASKED): (limit, reason)
+        for field, all_limits in (("qos", QOS_LIMITS), ("account", ACCOUNT_LIMITS))
+        for name, (limit, reason) in all_limits.items()
+    }
+
+    def others() -> list[tuple[str, str, str]]:
+        found = jobs.call("GET", "jobs/?flags=ALL")["jobs"]
+        reasons = {one["job_id"]: one["state_reason"] for one in found}
+        return [(*one, reasons[job]) for job, one in wanted.items() if reasons[job] != one[1]]
+
+    with suppress(BedError):
+        jobs.until(lambda: not others(), "every limit its reason")
+    assert others() == []
+    for _, reason in wanted.values():
+        assert not in_words(reason).text.startswith("Slurm gives the reason")
+
+
+@pytest.mark.parametrize("scene", limits.SCENES, ids=lambda one: one[1].__name__)
+def test_every_waiting_job_has_its_reason(jobs: Jobs, scene: limits.Scene) -> None:
+    reasons, play, versions = scene
+    if jobs.slurm.version not in versions:
+        pytest.skip(f"not of {jobs.slurm.version}")
+    waiting = list(play(jobs))
+    assert {reason for reason, _ in waiting} == set(reasons)
+    for reason, job in waiting:
+        jobs.until_it_waits(job, reason)
+
+
+def test_every_refusal_has_its_number(jobs: Jobs) -> None:
+    """P10."""
+    for refusal in limits.REFUSALS:
+        check_error(refusal.number, refused(lambda: refusal.play(jobs)), refusal.what)  # noqa: B023
+
+
+def test_P20_an_update_gives_a_waiting_job_another_account_and_qos(jobs: Jobs) -> None:
+    """Only with accounting; we make another job, which is right with and without."""
+
+    def record(job: int) -> tuple[str, str]:
+        (found,) = jobs.call("GET", f"job/{job}")["jobs"]
+        return found["account"], found["qos"]
+
+    job = jobs.submit(hold=True)
+    assert record(job) == ("root", "normal")
+    jobs.update(job, account="a0")
+    jobs.update(job, qos="spare")
+    assert record(job) == ("a0", "spare")
+    for number, fields in ((2045, {"account": "nope"}), (2066, {"qos": "nope"})):
+        with pytest.raises(RestError) as refusal:
+            jobs.update(job, **fields)
+        assert [one["error_number"] for one in refusal.value.body["errors"]] == [number]
+    assert record(job) == ("a0", "spare")
