@@ -29,8 +29,9 @@ class Failure(Struct, frozen=True):
     """What came instead of an answer.
 
     unreachable: nothing was sent; broken, timeout: it may have happened; auth: the token is not
-    taken; unserved: no such path or version there; controller_down: slurmrestd cannot reach
-    slurmctld; no_such, refused: slurmctld said no; garbage, too_large: no answer of slurmrestd.
+    taken, or may not see what is there; unserved: no such path or version there; controller_down:
+    slurmrestd cannot reach slurmctld; no_such, refused: slurmctld said no; garbage, too_large: no
+    answer of slurmrestd.
     """
 
     kind: Kind

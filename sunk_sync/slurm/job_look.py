@@ -1,6 +1,7 @@
 """Reads one job now, under its own identity."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ from sunk_sync.slurm.jobs import (
     withdrawn,
 )
 from sunk_sync.slurm.wire import Clock
+
+_HIDDEN: Final = "it is listed, but PrivateData hides it from the user of our token"
 
 
 class Found(Struct, frozen=True):
@@ -59,10 +62,22 @@ async def find_job(client: Slurm, book: JobBook, *, job_id: str, clock: Clock) -
         return number
     answer = await client.read_records(get_job(number), "jobs", take)
     if isinstance(answer, Failure):
-        gone = answer.error_number == NO_SUCH_JOB
-        return Found(job_id, None, None, asked_s) if gone else answer
+        why = await why_no_record(client, answer, number=number)
+        return Found(job_id, None, None, asked_s) if why is None else why
     mine = [record for record in records if book.is_mine(record)]
     return await _picked(client, mine, job_id=job_id, asked_s=answer.asked_s)
+
+
+async def why_no_record(client: Slurm, answer: Failure, *, number: str) -> Failure | None:
+    """None: Slurm has no such job. It says so too of one that PrivateData hides from our token,
+    but the states show that one.
+    """
+    if answer.error_number != NO_SUCH_JOB:
+        return answer
+    _, listed = await _states(client, number)
+    if isinstance(listed, Failure):
+        return listed
+    return Failure("auth", _HIDDEN) if listed else None
 
 
 async def _number_of(client: Slurm, book: JobBook, job_id: str) -> str | Failure:
@@ -118,8 +133,8 @@ async def _waiting(client: Slurm, record: JobRecord, *, job_id: str) -> Found | 
     return Found(job_id, withdrawn(record, task), record, asked_s)
 
 
-async def _states(client: Slurm, array: str) -> tuple[float, set[str] | Failure]:
-    """Since when it is so, and the listed ids of all tasks."""
+async def _states(client: Slurm, number: str) -> tuple[float, set[str] | Failure]:
+    """Since when it is so, and the listed ids of the job or of all tasks."""
     listed: set[str] = set()
 
     async def take(pieces: Sequence[bytes], asked_s: float) -> Failure | None:
@@ -131,5 +146,5 @@ async def _states(client: Slurm, array: str) -> tuple[float, set[str] | Failure]
             listed.add(state.listed_id)
         return None
 
-    answer = await client.read_records(list_job_states(of=array), "jobs", take)
+    answer = await client.read_records(list_job_states(of=number), "jobs", take)
     return (answer.asked_s, listed) if isinstance(answer, Answer) else (0.0, answer)

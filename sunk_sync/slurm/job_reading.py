@@ -15,8 +15,8 @@ from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.calls import Call, get_job, list_jobs
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_book import JobBook, base_of
+from sunk_sync.slurm.job_look import why_no_record
 from sunk_sync.slurm.jobs import (
-    NO_SUCH_JOB,
     JobRecord,
     States,
     job_of,
@@ -139,11 +139,12 @@ class JobReading:
         asked = await self._client.read_records(call, "jobs", self._take)
         if not isinstance(asked, Failure):
             return
-        if number and asked.error_number == NO_SUCH_JOB:
+        why = await why_no_record(self._client, asked, number=number) if number else asked
+        if why is None:
             self._gone.add(number)
         else:
             what = f"job {number}" if number else "all jobs"
-            self.failure = replace(asked, text=f"{what}: {asked.text}")
+            self.failure = replace(why, text=f"{what}: {why.text}")
 
     async def _take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
         for one in records:

@@ -46,6 +46,7 @@ QOS = {
     "grace": ("PreemptMode=cancel", "GraceTime=4"),
     "again": ("PreemptMode=requeue",),
     "high": ("Preempt=low,grace,again",),
+    "single": ("MaxJobsPerUser=1",),
 }
 Row = Mapping[str, Any]
 
@@ -281,14 +282,24 @@ def pod_bed(version: str, conf: SlurmConf) -> Iterator[PodBed]:
 
 
 @contextlib.contextmanager
-def qos_bed(version: str, slurmds: int, *, kill_wait_s: int = 4) -> Iterator[PodBed]:
-    """A Slurm with accounting that preempts by QOS: high preempts low, grace and again."""
+def qos_bed(version: str, slurmds: int, *lines: str, kill_wait_s: int = 4) -> Iterator[PodBed]:
+    """A Slurm with accounting that preempts by QOS: high preempts low, grace and again.
+
+    Of the users that its hosts know, alice has an account and no rights. `lines`: of slurm.conf.
+    """
     conf = SlurmConf(
-        slurmds=slurmds, kill_wait_s=kill_wait_s, extra_lines=QOS_LINES, accounting=True
+        slurmds=slurmds,
+        kill_wait_s=kill_wait_s,
+        extra_lines=(*QOS_LINES, *lines),
+        accounting=True,
+        users={"alice": 1001},
     )
     with pod_bed(version, conf) as made:
         slurm = made.bed.slurm
         for name, what in QOS.items():
             slurm.sacctmgr("add", "qos", name, *what)
         slurm.sacctmgr("modify", "account", "root", "set", f"QOS=normal,{','.join(QOS)}")
+        slurm.sacctmgr("add", "account", "games")
+        slurm.sacctmgr("add", "user", "alice", "account=games")
+        slurm.sacctmgr("add", "user", "root", "account=games")
         yield made

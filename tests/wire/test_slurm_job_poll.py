@@ -308,8 +308,31 @@ async def test_a_job_that_is_gone_before_its_record_is_read_is_absent() -> None:
     """Its record was purged between the two."""
     world = JobWorld()
     world.add(identity_of("u1"))
-    world.before = lambda line: GONE if line == "GET job/1" else None
+
+    def purge(line: str) -> None:
+        if line == "GET job/1":
+            del world.records[1]
+
+    world.before = purge
     assert await Reader(world).look() == {}
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_job_that_is_listed_but_hidden_is_not_gone(known: bool) -> None:
+    """PrivateData: Slurm calls it unknown to a token without rights (2017), and lists its state."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"))
+    reader = Reader(world)
+    if known:
+        await reader.look()
+        record.state = ["RUNNING"]
+    world.before = lambda line: GONE if line == "GET job/1" else None
+    failure = await reader.poll.poll()
+    assert failure is not None
+    assert "PrivateData" in failure.text
+    assert [news for news in reader.news if isinstance(news, Deleted)] == []
+    world.before = lambda _: None
+    assert await reader.look()
 
 
 async def test_what_the_listing_does_not_name_is_not_told() -> None:

@@ -370,6 +370,15 @@ class TestArrays:
         (outcome,) = await Writer(world).do(LookJob("1_0", 0.0))
         assert job_in(outcome).state == state
 
+    async def test_a_job_hidden_by_PrivateData_is_unknown_not_gone(self) -> None:
+        """Slurm calls it unknown (2017), and lists its state."""
+        world = JobWorld()
+        world.add(identity_of("u1"))
+        world.before = lambda line: GONE if line == "GET job/1" else None
+        (outcome,) = await Writer(world).do(LookJob("1", 0.0))
+        assert isinstance(outcome, Unsure)
+        assert outcome.seen == ()
+
     async def test_a_task_is_found_by_its_own_number(self) -> None:
         """That is what a prolog knows it by."""
         world = JobWorld()

@@ -1,0 +1,113 @@
+"""Pods on a Slurm with accounting: what they are told, and what a token may not see."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import require
+from tests.real.pod_bed import PodBed, qos_bed
+from tests.real.service import NAMESPACE, Service
+from tests.real.stage import PREFIX, stays
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
+HIDDEN = "PrivateData=jobs"
+
+
+@pytest.fixture(scope="module", params=SLURM_SUITES)
+def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
+    require(kube=KUBE_DEFAULT, slurm=request.param)
+    with qos_bed(request.param, 2, HIDDEN) as made:
+        made.set_gate(on=True)
+        yield made
+
+
+@pytest.fixture
+def service(bed: PodBed) -> Iterator[Service]:
+    with bed.service(gate=True) as service:
+        yield service
+        service.put_token(bed.bed.slurm.token())
+        bed.clear()
+
+
+def message(bed: PodBed, name: str) -> str:
+    """Of PodScheduled=False."""
+    for one in bed.pod(name)["status"].get("conditions", []):
+        if (one["type"], one["status"]) == ("PodScheduled", "False"):
+            return str(one.get("message", ""))
+    return ""
+
+
+def annotate(bed: PodBed, name: str, **annotations: str) -> None:
+    ours = {PREFIX + key: value for key, value in annotations.items()}
+    bed.bed.kube.annotate_pod(name, NAMESPACE, ours)
+
+
+def job(bed: PodBed, name: str) -> Any:
+    """The one that lives."""
+    (found,) = bed.live(name)
+    return found
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize(
+    ("field", "right", "number"), [("account", "games", 2045), ("qos", "low", 2066)]
+)
+def test_P10_an_unknown_account_or_qos_is_told_and_can_be_corrected(
+    bed: PodBed, field: str, right: str, number: int
+) -> None:
+    name = f"wrong-{field}"
+    wrong: dict[str, Any] = {field: "nope"}
+    bed.make_pod(name, **wrong)
+    bed.until(lambda: f"({number})" in message(bed, name), f"{number} is told")
+    assert f"annotation {PREFIX}{field}" in message(bed, name)
+    annotate(bed, name, **{field: right})
+    bed.until_bound(name)
+    assert job(bed, name)[field] == right
+
+
+@pytest.mark.usefixtures("service")
+def test_P01_P11a_a_pod_over_a_limit_waits_for_it(bed: PodBed) -> None:
+    """Its allocation at once is refused; submitted, it waits, and says for what."""
+    bed.make_pod("first", qos="single")
+    bed.until_bound("first")
+    bed.make_pod("second", qos="single")
+    bed.until(lambda: "QOSMaxJobsPerUserLimit" in message(bed, "second"), "the limit is told")
+    assert "its user would have more running jobs than its QOS allows" in message(bed, "second")
+    bed.delete_pod("first")
+    bed.until_bound("second")
+
+
+@pytest.mark.usefixtures("service")
+def test_P20_a_waiting_pod_gets_the_account_and_qos_of_its_edit(bed: PodBed) -> None:
+    bed.make_pod("one", qos="single")
+    bed.until_bound("one")
+    bed.make_pod("edited", qos="single")
+    bed.until(lambda: "QOSMaxJobsPerUserLimit" in message(bed, "edited"), "it waits")
+    annotate(bed, "edited", qos="high", account="games")
+    bed.until_bound("edited")
+    assert (job(bed, "edited")["qos"], job(bed, "edited")["account"]) == ("high", "games")
+
+
+def test_P30_jobs_that_are_hidden_from_us_are_not_lost(bed: PodBed) -> None:
+    """A token of somebody without rights sees no job of others: nothing is concluded from that."""
+    with bed.service(gate=True, lost_job="end") as service:
+        bed.make_pod("kept", qos="low")
+        bed.until_bound("kept")
+        theirs = job(bed, "kept")["job_id"]
+        service.kill9()
+        service.put_token(bed.bed.slurm.token(user="alice"))
+        service.start()
+        bed.until(lambda: any("PrivateData" in one["why"] for one in lost(service)), "it says so")
+        assert stays(lambda: job(bed, "kept")["job_id"] == theirs, for_s=4)
+        assert "deletionTimestamp" not in bed.pod("kept")["metadata"]
+        service.put_token(bed.bed.slurm.token())
+        bed.make_pod("next")
+        bed.until_bound("next")
+        assert job(bed, "kept")["job_id"] == theirs
+        bed.clear()
+
+
+def lost(service: Service) -> list[Any]:
+    return service.lines("source lost", since=service.begun, source="jobs")
