@@ -64,8 +64,13 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
             list_slurm(whole, graph),
         )
         report.tell(finding for findings in examined for finding in findings)
-        if not any(finding.blind for finding in report.findings):
-            report.tell(check_kill_wait(settings.slurm_kill_wait_s, await read_conf(whole)))
+        user = settings.slurm_user_name or whole.token.user
+        if any(finding.blind for finding in report.findings):
+            report.tell(check_user(user))
+        else:
+            conf = await read_conf(whole)
+            report.tell(check_user(user, conf))
+            report.tell(check_kill_wait(settings.slurm_kill_wait_s, conf))
             report.tell(
                 findings_of(
                     graph,
@@ -263,6 +268,19 @@ def check_token(token: Token, *, now: float) -> list[Finding]:
         return [fail("token", f"expired {span(-left_s)} ago", cure)]
     level = ok("token", f"expires in {span(left_s)}")
     return [level if left_s > TOKEN_SOON_S else warn("token", level.text, cure)]
+
+
+def check_user(user: str, conf: Conf | Failure | None = None) -> list[Finding]:
+    """As whom we act. Slurm lets others make no jobs for everybody, and may hide jobs from them."""
+    told = conf.slurm_user if isinstance(conf, Conf) else ""
+    if user in ("", "root", told):
+        return [ok("token", f"is of {user}")] if user else []
+    cure = "scontrol token username=root (or SlurmUser's name) lifespan=…"
+    if not told:
+        text = f"is of {user}, which is right only where SlurmUser in slurm.conf is {user}"
+        return [warn("token", text, cure)]
+    text = f"is of {user}: only root and {told} may make jobs for others and surely see all jobs"
+    return [fail("token", text, cure)]
 
 
 async def examine_address(client: SlurmClient) -> list[Finding]:

@@ -14,7 +14,7 @@ from aiohttp import web
 from sunk_sync.clocks import check_skew, slurmctld_skew_s, span
 from sunk_sync.configuration import Configuration
 from sunk_sync.configure import load
-from sunk_sync.doctor import check_kill_wait, check_permissions, check_token, doctor
+from sunk_sync.doctor import check_kill_wait, check_permissions, check_token, check_user, doctor
 from sunk_sync.facts import (
     ListingEnded,
     ListingStarted,
@@ -85,11 +85,29 @@ def test_a_token_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert str(tmp_path) in only(check_token(given, now=NOW)).text
 
 
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [(token(sun="root"), "root"), (token(exp=1), ""), (token(sun=5), ""), (Token(text="x"), "")],
+)
+def test_a_token_says_whose_it_is(given: Token, name: str) -> None:
+    """Slurm's claim `sun`."""
+    assert given.user == name
+
+
+def test_a_wrong_name_in_a_token_hides_no_expiry() -> None:
+    assert token(sun=5, exp=7).expires_at_s == 7
+
+
 # KillWait
 
 
-def conf(kill_wait_s: float | None) -> Conf:
-    return Conf(kill_wait_s=kill_wait_s, message_timeout_s=10.0, prolog_slurmctld=())
+def conf(kill_wait_s: float | None, slurm_user: str = "") -> Conf:
+    return Conf(
+        kill_wait_s=kill_wait_s,
+        message_timeout_s=10.0,
+        prolog_slurmctld=(),
+        slurm_user=slurm_user,
+    )
 
 
 OLD = Failure("unserved", "v0.0.42 has no /conf")
@@ -113,6 +131,26 @@ def test_kill_wait_against_the_real_one(
     finding = only(check_kill_wait(chosen_s, read))
     assert finding.level == level
     assert level == "ok" or finding.cure
+
+
+@pytest.mark.parametrize(
+    ("user", "read", "found"),
+    [
+        ("root", OLD, ["ok"]),
+        ("slurm", conf(None, "slurm"), ["ok"]),
+        ("alice", conf(None, "slurm"), ["fail"]),
+        ("slurm", OLD, ["warn"]),
+        ("alice", None, ["warn"]),
+        ("", conf(None, "slurm"), []),
+    ],
+)
+def test_only_root_and_slurm_user_may_act_for_others(
+    user: str, read: Conf | Failure | None, found: list[str]
+) -> None:
+    """P5; and Slurm hides nobody's job from them."""
+    findings = check_user(user, read)
+    assert levels(findings) == found
+    assert all(finding.level == "ok" or finding.cure for finding in findings)
 
 
 # Clocks

@@ -28,6 +28,8 @@ class Conf(Struct, frozen=True, kw_only=True):
     kill_wait_s: float | None
     message_timeout_s: float | None
     prolog_slurmctld: Sequence[str]
+    slurm_user: str = ""
+    """Name of SlurmUser; empty where the server does not say."""
 
 
 class Ping(Struct, frozen=True, kw_only=True):
@@ -63,6 +65,7 @@ async def read_conf(client: Slurm) -> Conf | Failure:
         kill_wait_s=number_of(conf.KillWait),
         message_timeout_s=number_of(conf.MessageTimeout),
         prolog_slurmctld=_words(conf.PrologSlurmctld),
+        slurm_user=printable(conf.SlurmUser).partition("(")[0],
     )
 
 
@@ -95,6 +98,7 @@ class _WireSlurmConf(Struct, frozen=True):
     KillWait: Number = None
     MessageTimeout: Number = None
     PrologSlurmctld: list[str] | str | None = None
+    SlurmUser: str = ""
 
 
 class _WireConf(Struct, frozen=True):

@@ -8,13 +8,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.slurm.answers import Number, number_of
+from sunk_sync.slurm.answers import Number, number_of, printable
 
 _SIZE_MAX: Final = 64 * 1024
 
 
 class _Claims(Struct, frozen=True):
     exp: Number = None
+    sun: object = ""
 
 
 class Token:
@@ -47,13 +48,21 @@ class Token:
     @property
     def expires_at_s(self) -> float | None:
         """Epoch second of the claim `exp`, not verified; None: no JWT, or it never expires."""
+        return number_of(self._claims().exp)
+
+    @property
+    def user(self) -> str:
+        """Whose it is, by the claim `sun`, not verified; empty: it does not say."""
+        name = self._claims().sun
+        return printable(name) if isinstance(name, str) else ""
+
+    def _claims(self) -> _Claims:
         try:
             claims = self._text.split(".")[1]
             padded = claims + "=" * (-len(claims) % 4)
-            decoded = base64.urlsafe_b64decode(padded)
-            return number_of(msgspec.json.decode(decoded, type=_Claims).exp)
+            return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Claims)
         except (IndexError, ValueError, RecursionError):
-            return None
+            return _Claims()
 
     def _stamp(self) -> tuple[int, ...]:
         try:

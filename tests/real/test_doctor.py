@@ -25,8 +25,8 @@ class Installation:
         bed.kube.kubectl("apply", "-k", str(MANIFESTS))
         self._kubeconfig = bed.kube.kubeconfig_for("sunk-sync", "slurm")
 
-    def renew_token(self, lifespan_s: int = 7200) -> None:
-        self.token_file.write_text(self.bed.slurm.token(lifespan_s=lifespan_s))
+    def renew_token(self, lifespan_s: int = 7200, *, user: str = "root") -> None:
+        self.token_file.write_text(self.bed.slurm.token(lifespan_s, user=user))
 
     async def examine(self, **more: str) -> tuple[int, str]:
         """Exit code and text."""
@@ -109,6 +109,20 @@ async def test_a_token_that_is_not_taken_is_found(installation: Installation) ->
     assert code == 2
     assert "is no JWT" in text
     assert "renew the token" in text
+    installation.renew_token()
+
+
+async def test_a_token_of_somebody_without_rights_is_found(installation: Installation) -> None:
+    """24.11 does not tell its SlurmUser: there it is only doubtful."""
+    tells = installation.bed.slurm.version.startswith("26.")
+    installation.renew_token(user="slurm")
+    code, text = await installation.examine(slurm_kill_wait="2s")
+    assert (code, "is of slurm" in text) == (0, True)
+    installation.renew_token(user="daemon")
+    code, text = await installation.examine(slurm_kill_wait="2s")
+    assert code == (1 if tells else 0)
+    assert ("only root and slurm" in text) == tells
+    assert ("right only where SlurmUser" in text) != tells
     installation.renew_token()
 
 

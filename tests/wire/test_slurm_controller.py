@@ -61,7 +61,9 @@ async def test_the_load_is_read(release: str) -> None:
 async def test_the_configuration_is_read() -> None:
     """KillWait as 26.05 serves it; a script's path as a word or a list."""
     conf = await controller.read_conf(Told(recorded("26.05", "conf"), "v0.0.45"))
-    assert conf == controller.Conf(kill_wait_s=30, message_timeout_s=10, prolog_slurmctld=[])
+    assert conf == controller.Conf(
+        kill_wait_s=30, message_timeout_s=10, prolog_slurmctld=[], slurm_user="slurm"
+    )
     body = b'{"slurm_conf":{"PrologSlurmctld":"/gate","KillWait":{"set":true,"number":5}}}'
     conf = await controller.read_conf(Told(body, "v0.0.45"))
     assert conf == controller.Conf(
