@@ -249,6 +249,20 @@ def install(bed: Bed, manifests: Path = MANIFESTS) -> None:
     bed.kube.kubectl("apply", "-k", manifests)
 
 
+def allow(bed: Bed, namespace: str, *, allowed: bool = True) -> None:
+    """The roles for workload Pods in one more namespace, or no longer."""
+    bed.kube.ensure_namespace(namespace)
+    for kind in ("role", "rolebinding"):
+        for name in ("sunk-sync-work", "sunk-sync-scheduler"):
+            if not allowed:
+                bed.kube.kubectl("delete", kind, "-n", namespace, name)
+                continue
+            found = json.loads(bed.kube.kubectl("get", kind, "-n", NAMESPACE, name, "-o", "json"))
+            found["metadata"] = {"name": name, "namespace": namespace}
+            path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{kind}s"
+            bed.kube.rest.call("POST", path, found)
+
+
 def _argv(flags: dict[str, str]) -> list[str]:
     words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
     return ["-m", "sunk_sync", "run", *words]

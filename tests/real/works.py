@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tests.real.service import NAMESPACE
+from tests.real.service import NAMESPACE, allow
 from tests.real.stage import PREFIX, Host, Stage, eventually
 from tests.real.testbed import Bed, SlurmConf, kube_objects
 from tests.real.testbed.ports import Ports
@@ -285,18 +285,7 @@ class Works(Stage):
 
     def allow(self, namespace: str, *, allowed: bool = True) -> None:
         """The roles for workload Pods in one more namespace, or no longer."""
-        kubectl = self.bed.kube.kubectl
-        self.bed.kube.ensure_namespace(namespace)
-        for kind in ("role", "rolebinding"):
-            for name in ("sunk-sync-work", "sunk-sync-scheduler"):
-                if not allowed:
-                    kubectl("delete", kind, "-n", namespace, name)
-                    continue
-                found = json.loads(kubectl("get", kind, "-n", NAMESPACE, name, "-o", "json"))
-                found["metadata"] = {"name": name, "namespace": namespace}
-                plural = f"{kind}s"
-                path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{plural}"
-                self.bed.kube.rest.call("POST", path, found)
+        allow(self.bed, namespace, allowed=allowed)
 
     def expand(self, listed: str | list[str]) -> set[str]:
         """Names of a hostlist, as Slurm itself spells them out."""
