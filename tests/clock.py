@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 T = TypeVar("T")
 
 SAME_S = 1e-9
@@ -47,6 +49,21 @@ class Timer(float):
         return float(self)
 
 
+class Call(Struct):
+    """One call that is due at once, as asyncio.Handle; built and read without a line of Python."""
+
+    callback: Callable[..., object] | None
+    """None: cancelled."""
+    args: tuple[Any, ...]
+    context: contextvars.Context
+
+    def cancel(self) -> None:
+        self.callback, self.args = None, ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+
 class Heap:
     """Timers by second."""
 
@@ -73,7 +90,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 1000.0
-        self._due: deque[Timer] = deque()
+        self._stopping = False
+        self._due: deque[Call | Timer] = deque()
         self._heap = Heap()
 
     def time(self) -> float:
@@ -87,12 +105,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         callback: Callable[..., object],
         *args: Any,
         context: contextvars.Context | None = None,
-    ) -> Timer:
-        timer = Timer()
-        timer.callback, timer.args, timer.heap = callback, args, None
-        timer.context = contextvars.copy_context() if context is None else context
-        self._due.append(timer)
-        return timer
+    ) -> Call:
+        call = Call(callback, args, contextvars.copy_context() if context is None else context)
+        self._due.append(call)
+        return call
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
@@ -121,7 +137,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         """Call all that is due now; where nothing is, it is the next timer's second now."""
         due, next_s = self._due, self._heap.next_s()
-        if not due and not getattr(self, "_stopping", False):
+        if not due and not self._stopping:
             if next_s is None:
                 raise RuntimeError("everybody waits for ever")
             self.now_s += max(0.0, next_s - self.now_s)
@@ -132,16 +148,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 timer.heap = None
                 due.append(timer)
         for _ in range(len(due)):
-            timer = due.popleft()
-            if timer.callback is not None:
-                self._call(timer)
-
-    def _call(self, timer: Timer) -> None:
-        assert timer.callback is not None
-        try:
-            timer.context.run(timer.callback, *timer.args)
-        except Exception as error:  # noqa: BLE001 -- as asyncio does
-            self.call_exception_handler({"message": "a call failed", "exception": error})
+            call = due.popleft()
+            if call.callback is None:
+                continue
+            try:
+                call.context.run(call.callback, *call.args)
+            except Exception as error:  # noqa: BLE001 -- as asyncio does
+                self.call_exception_handler({"message": "a call failed", "exception": error})
 
 
 def run(story: Coroutine[Any, Any, T]) -> T:

@@ -1,8 +1,10 @@
 """Both embedded worlds in one virtual time, and who is changing them just now."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from operator import is_
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -77,7 +79,7 @@ class Worlds:
         """Second of both worlds."""
         return self._loop.time()
 
-    @property
+    @cached_property
     def cluster_uid(self) -> str:
         """UID of kube-system."""
         stored = self.kube.store.get(NAMESPACES, "/kube-system")
@@ -159,7 +161,7 @@ class Worlds:
 
     def _look_at_jobs(self) -> None:
         before, after = self._jobs, self.slurm.jobs
-        if before.keys() == after.keys() and all(before[key] is after[key] for key in before):
+        if _same(before, after):
             return
         self._jobs = after = dict(after)
         for key in before | after:
@@ -171,7 +173,7 @@ class Worlds:
 
     def _look_at_nodes(self) -> None:
         before, after = self._rows, self.slurm.nodes
-        if before.keys() == after.keys() and all(before[name] is after[name] for name in before):
+        if _same(before, after):
             return
         self._rows = after = dict(after)
         for name, row in before.items():
@@ -185,6 +187,11 @@ class Worlds:
         self.history.steps += 1
         for onlooker in self.onlookers:
             onlooker.slurm_changed(before, after, self.author)
+
+
+def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
+    """The very same rows, in the same order: nothing was written since."""
+    return before.keys() == after.keys() and all(map(is_, before.values(), after.values()))
 
 
 def _unheard(calls: Sequence[Call]) -> None:

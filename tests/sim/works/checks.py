@@ -54,6 +54,8 @@ class WorkChecks:
         """Workload Pods as they are, by UID."""
         self._wanted: dict[str, Uids] = {}
         """UID → the Work that its job was made for."""
+        self._twins: dict[Uids, list[Job]] | None = None
+        """Works with two live jobs; None: jobs have changed since it was worked out."""
         self._twice_s: dict[Uids, float] = {}
         """Work with two live jobs → since when the present process has seen both."""
         self.calm = False
@@ -160,6 +162,7 @@ class WorkChecks:
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
         """One job changed, came or was forgotten."""
+        self._twins = None
         self._note_author(author)
         if author == US:
             self._check_job(before, after)
@@ -230,12 +233,9 @@ class WorkChecks:
 
     def _look_for_twins(self, exchange: Exchange) -> None:
         """P29: gone within five seconds of being seen."""
-        live: defaultdict[Uids, list[Job]] = defaultdict(list)
-        for job in self._worlds.slurm.jobs.values():
-            if is_live(job) and self._is_ours(job):
-                for uids in works_of(job):
-                    live[uids].append(job)
-        twins = {uids: jobs for uids, jobs in live.items() if len(jobs) > 1}
+        if self._twins is None:
+            self._twins = self._live_twins()
+        twins = self._twins
         evidence = self._evidence[exchange.process.number]
         now_s = self._worlds.now_s
         for uids in list(self._twice_s):
@@ -247,6 +247,14 @@ class WorkChecks:
                 if now_s - since_s > SEEN_S and not any(is_replaced(job) for job in jobs):
                     numbers = [job.job_id for job in jobs]
                     self._break("twins", f"jobs {numbers} of one Work for {now_s - since_s:.1f} s")
+
+    def _live_twins(self) -> dict[Uids, list[Job]]:
+        live: defaultdict[Uids, list[Job]] = defaultdict(list)
+        for job in self._worlds.slurm.jobs.values():
+            if is_live(job) and self._is_ours(job):
+                for uids in works_of(job):
+                    live[uids].append(job)
+        return {uids: jobs for uids, jobs in live.items() if len(jobs) > 1}
 
     # --- Pods
 

@@ -29,17 +29,22 @@ def _identity(comment: str) -> dict[str, Any]:
 def is_ours(job: Job, cluster: str) -> bool:
     """Its identity names this cluster and our scheduler."""
     found = _identity(job.request.admin_comment)
-    return (found.get("cluster"), found.get("scheduler")) == (cluster, words.SCHEDULER)
+    return found.get("cluster") == cluster and found.get("scheduler") == words.SCHEDULER
 
 
 def works_of(job: Job) -> Sequence[Uids]:
     """The Works that this record stands for: one, or one for each task that waits."""
-    found = _identity(job.request.admin_comment)
+    tasks = job.waiting_tasks if job.task is None else (job.task,)
+    return _works(job.request.admin_comment, tuple(tasks))
+
+
+@lru_cache(10_000)
+def _works(comment: str, tasks: tuple[int, ...]) -> Sequence[Uids]:
+    found = _identity(comment)
     if pods := found.get("pods"):
         return (frozenset(pod.rpartition("/")[2] for pod in pods),)
     uids = [uid.removeprefix("-") for uid in found.get("uids", ())]  # "-": we replace it
-    tasks = job.waiting_tasks if job.task is None else (job.task,)
-    return [frozenset({uids[task]}) for task in tasks if task < len(uids)]
+    return tuple(frozenset({uids[task]}) for task in tasks if task < len(uids))
 
 
 def is_replaced(job: Job) -> bool:
