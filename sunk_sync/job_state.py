@@ -35,6 +35,11 @@ def is_running(job: Job) -> bool:
     return "RUNNING" in job.state
 
 
+def is_placed(job: Job) -> bool:
+    """It holds its nodes, and it was read which."""
+    return is_running(job) and bool(job.slurm_nodes)
+
+
 def has_passed_prolog(job: Job) -> bool:
     """Its body may start."""
     return is_running(job) and "CONFIGURING" not in job.state

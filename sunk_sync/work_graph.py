@@ -19,11 +19,7 @@ from sunk_sync.facts import (
     SubmitRefused,
     Taken,
 )
-from sunk_sync.job_state import (
-    is_live,
-    is_waiting,
-    number_of,
-)
+from sunk_sync.job_state import is_live, is_waiting, number_of
 from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
 from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
@@ -176,11 +172,9 @@ class WorkGraph(WorkPicture):
                 works.forget(key)
                 return {work_key(key)}
             case JobTold() if word.job_id in self._jobs.entries:
-                works.told[word.job_id] = word.told_s
-                if word.what == "started":
-                    works.started[word.job_id] = None
-                keys = works.keys_of_job(self._jobs.entries[word.job_id].row)
-                return set(map(work_key, keys))
+                job = self._jobs.entries[word.job_id].row
+                works.note_told(word, job)
+                return set(map(work_key, works.keys_of_job(job)))
             case Taken():
                 return self._taken_changed(word)
             case _:

@@ -7,9 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Set
 from typing import TypeVar
 
-from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Sighting, SubmitRefused
+from sunk_sync.facts import (
+    Attempt,
+    BindRefused,
+    GangSize,
+    Job,
+    JobTold,
+    Pod,
+    Sighting,
+    SubmitRefused,
+)
 from sunk_sync.identity import Identity, work_id
-from sunk_sync.job_state import has_passed_prolog, is_live
+from sunk_sync.job_state import has_passed_prolog, is_live, is_placed
 from sunk_sync.workload import Gang
 
 Index = defaultdict[str, set[str]]
@@ -181,6 +190,18 @@ class Works:
             _discard(self.jobs_of_uid, uid, job.job_id)
         for name in job.slurm_nodes:
             _discard(self.jobs_at, name, job.job_id)
+
+    def note_told(self, word: JobTold, job: Job) -> None:
+        """Slurm or a placeholder spoke of this job: it is to be read.
+
+        A script's first word says all that was missing where it was read where its job runs.
+        """
+        started = word.what == "started"
+        first = started and not (job.started or word.job_id in self.started)
+        if not (first and is_placed(job)):
+            self.told[word.job_id] = word.told_s
+        if started:
+            self.started[word.job_id] = None
 
     def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
         """Jobs that bound these Pods, were read as ended, and forgotten by Slurm since; each once.

@@ -126,12 +126,16 @@ class JobRoutes:
         return self._replies.failed(asked, INVALID_JOB, text=text, source="op_handler_job")
 
     def _asked_for(self, asked: Asked) -> Iterable[Job]:
-        """All, or with `?job_id=` one; of an array all tasks."""
+        """All, or with `?job_id=` one; of an array all tasks, or where one is named the record in
+        which it stands: of a task that waits that of all those.
+        """
         word = asked.question.query.get("job_id", "")
         if not _is_id(word):
             return self._world.jobs.values()
-        known = self._world.jobs.get(int(word.partition("_")[0]))
-        return () if known is None else family(self._world.jobs, known)
+        number, _, task = word.partition("_")
+        known = self._world.jobs.get(int(number))
+        found = () if known is None else family(self._world.jobs, known)
+        return [job for job in found if not task or int(task) in (job.task, *job.waiting_tasks)]
 
     def _records(self, jobs: Iterable[Job], asked: Asked) -> Sequence[bytes]:
         every = (job_shape(job, asked.version, memory=self._memory) for job in jobs)

@@ -32,8 +32,9 @@ class JobBook:
         """Others were told of an end that a listing did not show: the next must be told in full."""
         self._listed: dict[str, str] = {}
         """Job id → listed id."""
-        self._started: dict[str, str] = {}
-        """Number of its own → job id: tasks read since they started, until a listing shows them."""
+        self._started: dict[str, tuple[str, float]] = {}
+        """Number of its own → job id and when it was asked for: tasks read since they started,
+        until a listing shows them."""
 
     def is_mine(self, record: JobRecord) -> bool:
         """It carries an identity of this cluster and this scheduler."""
@@ -43,18 +44,25 @@ class JobBook:
         """A job of ours as another answer showed it, or as we have just made it."""
         self.keep(self._listed.get(job.job_id, job.job_id), job)
 
-    def learn_number(self, job_id: str, number: str) -> None:
-        """The number that a task of ours has had since it started: a listing will call it by it."""
-        self._started[number] = job_id
+    def learn_number(self, job_id: str, record: JobRecord, *, asked_s: float) -> None:
+        """The number that a task of ours has had since it started: a listing will call it by it.
 
-    def find_started(self, listed_ids: Iterable[str]) -> None:
-        """Know by their new listed ids those of them that were read since they started."""
+        The last one to start has that of the array, and is called as before.
+        """
+        if record.number != record.array:
+            self._started[str(record.number)] = (job_id, asked_s)
+
+    def find_started(self, listed_ids: Iterable[str], *, asked_s: float) -> None:
+        """Know by their new listed ids those of them that were read since they started.
+
+        A listing that was asked for before such a read need not show them yet.
+        """
         for listed_id in listed_ids if self._started else ():
-            job_id = self._started.get(number_in(listed_id))
-            job = None if job_id is None else self.drop(self._listed.get(job_id, job_id))
+            job_id, _ = self._started.get(number_in(listed_id), ("", 0.0))
+            job = self.drop(self._listed.get(job_id, job_id))
             if job is not None:
                 self.keep(listed_id, job)
-        self._started.clear()
+        self._started = {one: told for one, told in self._started.items() if told[1] >= asked_s}
 
     def known(self, job: Job) -> Job | None:
         """The very job as another answer has shown it already."""

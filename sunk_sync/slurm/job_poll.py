@@ -74,7 +74,7 @@ class JobPoll:
         self._time = time
         self._rhythm = Rhythm(pace.pace, time)
         self._waiting: list[asyncio.Future[Failure | None]] = []
-        self._told: Mapping[str, Job] | None = None
+        self._told: dict[str, Job] | None = None
         """Jobs of the last listing that ended; None: the next one is told in full."""
         self._told_s = 0.0
         self._read_s = time.clock()
@@ -138,8 +138,7 @@ class JobPoll:
         if failure := await self._check_restart(strict=strict):
             return await self._lose(failure)
         touched, self._book.touched = self._book.touched, False
-        reading = JobReading(self._client, self._book, states=states.seen, asked_s=answer.asked_s)
-        await reading.read(refresh=self._refreshed())
+        reading = await self._read(states.seen, answer.asked_s)
         if reading.moved:
             self._moved()
         self._told = None if strict or touched else self._told
@@ -149,6 +148,15 @@ class JobPoll:
         self._lost = None
         await self._tell_all(reading.jobs, answer.asked_s)
         return None
+
+    async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
+        """What is new; who knows nothing yet is told of all together."""
+        tell = None if self._told is None else self._tell
+        reading = JobReading(self._client, self._book, tell=tell, states=states, asked_s=asked_s)
+        await reading.read(refresh=self._refreshed())
+        if self._told is not None:
+            self._told |= reading.told
+        return reading
 
     async def _check_restart(self, *, strict: bool) -> Failure | None:
         """After the listing: if slurmctld still counts as before, the ids are those we know."""

@@ -33,7 +33,7 @@ from sunk_sync.slurm.calls import cancel_jobs, update_job
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_body import identity_body, update_body
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_look import Found, find_job
+from sunk_sync.slurm.job_look import JobLook
 from sunk_sync.slurm.job_submit import JobSubmit, Script, Wishes, grouped
 from sunk_sync.slurm.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_replaced
 from sunk_sync.slurm.wire import Clock
@@ -57,7 +57,8 @@ class JobPush:
         self._client = client
         self._clock = clock
         self._book = book
-        self._submit = JobSubmit(client, clock, book=book, script=script)
+        self._jobs = JobLook(client, clock, book=book)
+        self._submit = JobSubmit(client, clock, book=book, look=self._jobs, script=script)
         self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By array: all its tasks that wait share one text."""
 
@@ -85,22 +86,10 @@ class JobPush:
     # --- looking
 
     async def _look(self, action: Action, job_id: str) -> Outcome:
-        found = await self._find(job_id)
+        found = await self._jobs.find(job_id)
         if isinstance(found, Failure):
             return _unsuccessful(action, found)
         return Done(action, found.news)
-
-    async def _find(self, job_id: str) -> Found | Failure:
-        found = await find_job(self._client, self._book, job_id=job_id, clock=self._clock)
-        if isinstance(found, Failure):
-            return found
-        if found.job is None:
-            self._book.learn_gone(job_id)
-        else:
-            self._book.learn(found.job)
-            if found.record is not None and found.record.task is not None:
-                self._book.learn_number(found.job.job_id, str(found.record.number))
-        return found
 
     # --- cancelling
 
@@ -164,7 +153,7 @@ class JobPush:
 
     async def _checked(self, action: CancelJob | UpdateJob) -> "_Standing | Outcome":
         """The job if it still is the one that was meant and has not ended; else the outcome."""
-        found = await self._find(action.job_id)
+        found = await self._jobs.find(action.job_id)
         if isinstance(found, Failure):
             return _unsuccessful(action, found)
         job, record = found.job, found.record

@@ -1,21 +1,22 @@
 """From the states of all jobs to ours: reads the records of what is new or has changed.
 
-Nothing is concluded from what could not be read: then the listing is not complete.
+Where a job runs is told as soon as it is read: the rest of a burst may take seconds. Nothing is
+concluded from what could not be read: then the listing is not complete.
 """
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from msgspec.structs import replace
 
-from sunk_sync.facts import Job
+from sunk_sync.facts import Job, Observed, Tell
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.calls import Call, get_job, list_jobs
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_book import JobBook, base_of
-from sunk_sync.slurm.job_look import why_no_record
+from sunk_sync.slurm.job_look import pays_whole, why_no_record
 from sunk_sync.slurm.jobs import (
     JobRecord,
     States,
@@ -31,15 +32,19 @@ _LIST_SHARE: Final = 2
 """if they are more than half of all: a listing shows those that are known, too."""
 _AT_ONCE: Final = 4
 _BREATH: Final = 2048
-_WHOLE_ARRAY_FROM: Final = 3
-"""Started tasks of one array, from which on one read of the array is cheaper."""
 
 
 class JobReading:
     """One listing: `states` by listed id, asked for at `asked_s`."""
 
     def __init__(
-        self, client: Slurm, book: JobBook, *, states: Mapping[str, States], asked_s: float
+        self,
+        client: Slurm,
+        book: JobBook,
+        *,
+        tell: Tell | None,
+        states: Mapping[str, States],
+        asked_s: float,
     ) -> None:
         self.jobs: dict[str, tuple[Job, float]] = {}
         """Job id → job of ours, and since when it is known to be so."""
@@ -51,10 +56,15 @@ class JobReading:
         """A job of ours is in another state than it was, or gone."""
         self._client = client
         self._book = book
+        self.told: dict[str, Job] = {}
+        """Job id → job that was told already."""
+        self._tell = tell
         self._states = states
         self._asked_s = asked_s
         self._read_s: dict[str, float] = {}
         """Listed id → when its record was asked for."""
+        self._placed: dict[str, tuple[Job, float]] = {}
+        """What the answer under way showed, to be told."""
         self._gone: set[str] = set()
         """Numbers that Slurm no longer knows."""
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -63,7 +73,8 @@ class JobReading:
 
     async def read(self, *, refresh: Sequence[str] = ()) -> None:
         """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
-        self._book.find_started(self._states.keys() - self._book.ours.keys())
+        unknown = self._states.keys() - self._book.ours.keys()
+        self._book.find_started(unknown, asked_s=self._asked_s)
         left = self._forget_absent()
         await asyncio.sleep(0)
         wanted = self._wanted()
@@ -116,16 +127,18 @@ class JobReading:
         for job in left:
             array, _, task = job.job_id.partition("_")
             tasks[array] += task in started and array in self._book.arrays
+        seem = {array: count for array, count in tasks.items() if count}
+        there = self._records_of(seem)
         return {number_in(one) for one in wanted if number_in(one) in self._book.arrays} | {
-            array
-            for array, count in tasks.items()
-            if count >= _WHOLE_ARRAY_FROM and 2 * count >= self._records_of(array)
+            array for array, count in seem.items() if pays_whole(count, of=count + there[array])
         }
 
-    def _records_of(self, array: str) -> int:
-        """How many of its tasks have a record of their own already."""
-        jobs = self._book.ours.values()
-        return sum(1 for job in jobs if job.job_id.startswith(f"{array}_") and job.slurm_nodes)
+    def _records_of(self, arrays: Collection[str]) -> Counter[str]:
+        """How many tasks of each have a record of their own already; all jobs are gone through."""
+        if not arrays:
+            return Counter()
+        placed = (base_of(job.job_id) for job in self._book.ours.values() if job.slurm_nodes)
+        return Counter(array for array in placed if array in arrays)
 
     async def _read_numbers(self, numbers: Iterable[str]) -> None:
         await asyncio.gather(*map(self._read_number, sorted(numbers)))
@@ -155,7 +168,14 @@ class JobReading:
                 self._note(record, asked_s)
             else:
                 self._note_foreign(record, asked_s)
+        await self._tell_placed()
         return None
+
+    async def _tell_placed(self) -> None:
+        placed, self._placed = self._placed, {}
+        if placed and self._tell is not None and not self.reused:
+            self.told |= {job_id: job for job_id, (job, _) in placed.items()}
+            await self._tell([Observed(job, asked_s) for job, asked_s in placed.values()])
 
     def _note_foreign(self, record: JobRecord, asked_s: float) -> None:
         for number in {str(record.number), str(record.array)}:
@@ -194,6 +214,8 @@ class JobReading:
                 if job is not None:
                     self.reused = self.reused or _is_another(self._book.ours.get(listed_id), job)
                     self._book.keep(listed_id, job)
+                    if job.slurm_nodes:
+                        self._placed[job.job_id] = (job, asked_s)
                 return
 
     def _give_up(self, listed_id: str) -> None:

@@ -15,7 +15,7 @@ from sunk_sync.slurm.calls import PING, allocate_job, submit_job
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_body import refusal, submit_body
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_look import find_job
+from sunk_sync.slurm.job_look import JobLook
 from sunk_sync.slurm.jobs import JobRecord, job_of
 from sunk_sync.slurm.throttle import Throttle
 from sunk_sync.slurm.wire import Clock
@@ -39,10 +39,13 @@ _PENDING: Final = frozenset({"PENDING"})
 class JobSubmit:
     """The maker of jobs; knows what the server speaks."""
 
-    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook, script: Script) -> None:
+    def __init__(
+        self, client: Slurm, clock: Clock, *, book: JobBook, look: JobLook, script: Script
+    ) -> None:
         self._client = client
         self._clock = clock
         self._book = book
+        self._look = look
         self._script = script
         self._throttle = Throttle(clock)
         self._version = ""
@@ -121,10 +124,9 @@ class JobSubmit:
 
         Unread, it is told as pending: that the next listing shows another state makes us read it.
         """
-        found = await find_job(self._client, self._book, job_id=job.job_id, clock=self._clock)
+        found = await self._look.find(job.job_id)
         if isinstance(found, Failure) or found.job is None:
             return None
-        self._book.learn(found.job)
         return Observed(found.job, max(found.asked_s, now_s))
 
     async def _one_by_one(self, group: Wishes) -> Mapping[int, Outcome]:

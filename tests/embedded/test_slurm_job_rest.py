@@ -220,6 +220,21 @@ def test_one_array_alone_is_asked_for_its_states() -> None:
     assert [row["job_id"] for row in rows] == ["1_0", "1_1"]
 
 
+def test_one_task_alone_is_asked_for_its_state() -> None:
+    """By the id of its array; of one that waits all those come, of one that is gone none."""
+    asker = Asker()
+    submit(asker, array="0-2")
+    asker.wait(2)
+    told = {
+        task: [row["job_id"] for row in asker.get(f"jobs/state/?job_id=1_{task}")["jobs"]]
+        for task in (0, 1, 7)
+    }
+    assert told == {0: ["2_0"], 1: ["3_1"], 7: []}
+    submit(asker, array="0-2", hold=True)
+    rows = asker.get("jobs/state/?job_id=4_1")["jobs"]
+    assert [row["job_id"] for row in rows] == ["4_0", "4_1", "4_2"]
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("path", "body", "status", "number"),

@@ -296,6 +296,29 @@ def test_L8_a_job_that_slurm_speaks_of_is_looked_at_now() -> None:
     assert not world.work_wants(one, LookJob)
 
 
+def test_L6_a_script_that_starts_where_its_job_was_read_needs_no_other_read() -> None:
+    """Its first word was all that was missing; a second one means that it runs anew."""
+    one = pod()
+    its = job(one, state="RUNNING", slurm_nodes=("n1",), started=False)
+    world = core(one, its)
+    for looks in ([], [LookJob("7", world.now + 2)]):
+        world.now += 1
+        world.see(JobTold("7", "started", world.now))
+        assert world.work_wants(one, LookJob) == looks
+
+
+@pytest.mark.parametrize(("state", "nodes"), [("PENDING", ()), ("RUNNING", ())])
+def test_L6_a_script_that_starts_where_nobody_read_is_looked_at(
+    state: str, nodes: tuple[str, ...]
+) -> None:
+    """It waited when it was last read, or its nodes could not be."""
+    one = pod()
+    world = core(one, job(one, state=state, slurm_nodes=nodes, started=False))
+    world.now += 1
+    world.see(JobTold("7", "started", world.now))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+
+
 def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
     """Slurm nodes that nobody knows change nothing of it."""
     one = pod(node_name="kn1", job_id="7")

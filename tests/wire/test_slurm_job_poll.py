@@ -21,7 +21,7 @@ from sunk_sync.identity import Identity, spell_identity
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
-from sunk_sync.slurm.jobs import with_replaced
+from sunk_sync.slurm.jobs import JobRecord, with_replaced
 from sunk_sync.slurm.rhythm import Time
 from tests.wire.slurm.job_world import GONE, JobWorld, Record, identity_of, is_mine, name_of
 
@@ -441,7 +441,7 @@ async def test_a_task_that_was_looked_at_as_it_started_is_not_read_again() -> No
     waits = (await reader.look())["1_2"]
     record = world.start(array, "n1", task=2)
     reader.book.learn(replace(waits, state=RUNNING, slurm_nodes=("n1",)))
-    reader.book.learn_number("1_2", str(record.number))
+    reader.book.learn_number("1_2", JobRecord(number=record.number, state=RUNNING), asked_s=0.0)
     jobs = await reader.look()
     assert reader.read == []
     assert jobs.keys() == {"1_0", "1_1", "1_2", "1_3"}
@@ -618,3 +618,24 @@ async def test_a_job_that_runs_nobody_knows_where_is_read_again() -> None:
     world.start(record, "n1")
     (job,) = (await reader.look()).values()
     assert job.slurm_nodes == ("n1",)
+
+
+async def test_where_a_job_runs_is_told_before_the_rest_is_read() -> None:
+    """Once: the end of the listing repeats only what has changed again. Not to who knows nothing
+    yet: a first listing is told as a whole.
+    """
+    world = JobWorld()
+    records = [world.add(identity_of(uid)) for uid in ("u1", "u2")]
+    reader = Reader(world)
+    await reader.look()
+    told: list[list[str]] = []
+    for record in records:
+        world.start(record, "n1")
+    world.before = lambda line: told.append(list(reader.jobs())) if "job/" in line else None
+    jobs = await reader.look()
+    assert told == [[], ["1"]]
+    assert [type(news) for news in reader.news] == [Observed, Observed, Confirmed]
+    assert [job.slurm_nodes for job in jobs.values()] == [("n1",), ("n1",)]
+    other = Reader(world)
+    await other.look()
+    assert isinstance(other.news[0], ListingStarted)

@@ -63,7 +63,8 @@ def cancel(uid: str, job_id: str = "1", **fields: Any) -> CancelJob:
 
 
 def job_in(outcome: Outcome) -> Job:
-    (seen,) = outcome.seen
+    """The one that was asked for."""
+    seen = outcome.seen[0]
     assert isinstance(seen, Observed)
     assert isinstance(seen.row, Job)
     return seen.row

@@ -59,6 +59,13 @@ class Record:
             "batch_flag": self.batch,
         }
 
+    def is_called(self, job_id: str) -> bool:
+        """What `?job_id=` of /jobs/state takes: all, one job, an array, or one task of it."""
+        number, _, task = job_id.partition("_")
+        if task and int(task) not in (self.task, *self.waiting):
+            return False
+        return not number or number in (str(self.number), str(self.array))
+
     def listed(self, *, by_array: bool) -> Iterator[str]:
         if not self.array:
             yield str(self.number)
@@ -164,11 +171,10 @@ class JobWorld:
 
     def _elements(self, call: Call) -> Sequence[dict[str, Any]] | Failure:
         if call.path == "jobs/state/":
-            number = call.query.get("job_id")
             return [
                 {"job_id": listed, "state": record.state}
                 for record in self.records.values()
-                if number is None or number in (str(record.number), str(record.array))
+                if record.is_called(call.query.get("job_id", ""))
                 for listed in record.listed(by_array=self.version == "v0.0.40")
             ]
         if call.path == "jobs/":

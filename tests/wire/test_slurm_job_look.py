@@ -1,0 +1,149 @@
+"""Looks at single jobs: what they ask for, and what those who ask at once share."""
+
+import asyncio
+
+import pytest
+
+from sunk_sync.facts import Job, Observed
+from sunk_sync.identity import Identity
+from sunk_sync.slurm.answers import Failure
+from sunk_sync.slurm.job_book import JobBook
+from sunk_sync.slurm.job_look import Found, JobLook, pays_whole
+from sunk_sync.slurm.jobs import JobRecord
+from tests.wire.slurm.job_world import JobWorld, is_mine
+from tests.wire.test_slurm_job_poll import Reader
+
+TASKS = 12
+ARRAY = Identity("c1", "s1", uids=tuple(f"u{task}" for task in range(TASKS)))
+PENDING = frozenset({"PENDING"})
+STATES = "GET jobs/state/"
+
+
+class Looks:
+    """Over an array that was just made, and of which the first tasks have started."""
+
+    def __init__(self, *, started: int) -> None:
+        self.world = JobWorld()
+        self.book = JobBook(is_mine)
+        self.look = JobLook(self.world, self.world.clock, book=self.book)
+        self.world.add(ARRAY)
+        self.book.learn_array(JobRecord(number=1, array=1, identity=ARRAY, state=PENDING))
+        self.start(started)
+
+    def start(self, count: int) -> None:
+        for task in range(count):
+            self.world.start(self.world.records[1], "n1", task=task)
+
+    async def at(self, *tasks: int) -> list[Found]:
+        found = await asyncio.gather(*(self.look.find(f"1_{task}") for task in tasks))
+        return [one for one in found if isinstance(one, Found)]
+
+
+def jobs_in(found: Found) -> list[Job]:
+    """The one that was asked for, then all others that were shown."""
+    rows = [one.row for one in found.news if isinstance(one, Observed)]
+    return [row for row in rows if isinstance(row, Job)]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "reads"),
+    [((2, 5), ["GET job/4", "GET job/7"]), (range(8), ["GET job/1"]), ((1, 11), ["GET job/1"])],
+    ids=["few", "most that run", "one that waits"],
+)
+async def test_who_asks_at_once_for_tasks_of_an_array_shares_the_answers(
+    tasks: tuple[int, ...], reads: list[str]
+) -> None:
+    """The states once, and the whole array once where that is better than a record for each."""
+    looks = Looks(started=10)
+    found = await looks.at(*tasks)
+    assert [one.job.job_id for one in found if one.job] == [f"1_{task}" for task in tasks]
+    assert [one.job.slurm_nodes for one in found if one.job] == [
+        ("n1",) if task < 10 else () for task in tasks
+    ]
+    asked = looks.world.asked
+    assert sorted(one for one in asked if one != STATES) == reads
+    assert asked.count(STATES) == 1 + (11 in tasks)
+
+
+async def test_what_an_answer_shows_of_other_tasks_is_told_and_not_read_again() -> None:
+    """The last task to start has the array's own record, whose read shows them all."""
+    looks = Looks(started=0)
+    reader = Reader(looks.world, book=looks.book)
+    await reader.look()
+    looks.start(TASKS)
+    (found,) = await looks.at(TASKS - 1)
+    told = {job.job_id: job for job in jobs_in(found)}
+    assert next(iter(told)) == f"1_{TASKS - 1}"
+    assert told.keys() == {f"1_{task}" for task in range(TASKS)}
+    assert await reader.look() == told
+    assert reader.read == []
+
+
+async def test_a_look_never_shares_a_read_that_began_before_it() -> None:
+    """What it is asked for may have happened since: it waits for the next one."""
+    looks = Looks(started=10)
+    late: list[asyncio.Task[list[Found]]] = []
+
+    def ask_meanwhile(line: str) -> None:
+        if line.startswith("GET job/") and not late:
+            late.append(asyncio.ensure_future(looks.at(2)))
+
+    looks.world.before = ask_meanwhile
+    (first,) = await looks.at(2)
+    ((second,),) = await asyncio.gather(*late)
+    assert looks.world.asked == [STATES, "GET job/4"] * 2
+    assert second.asked_s > first.asked_s
+
+
+async def test_who_waits_for_a_read_that_was_given_up_reads_itself() -> None:
+    """The first of them was cancelled while it read for all."""
+    looks = Looks(started=10)
+    first = asyncio.ensure_future(looks.at(2))
+    hangs = looks.world.read_records
+
+    async def hang(*_: object) -> object:
+        looks.world.read_records = hangs  # type: ignore[method-assign]
+        return await asyncio.Event().wait()
+
+    looks.world.read_records = hang  # type: ignore[method-assign,assignment]
+    second = asyncio.ensure_future(looks.at(3))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    first.cancel()
+    (found,) = await second
+    assert found.job is not None
+    assert found.job.job_id == "1_3"
+
+
+async def test_a_failure_is_everybodys() -> None:
+    """Nothing is concluded from it."""
+    looks = Looks(started=10)
+    looks.world.before = lambda line: Failure("timeout", "x") if line == STATES else None
+    found = await asyncio.gather(*(looks.look.find(f"1_{task}") for task in (1, 2)))
+    assert [type(one) for one in found] == [Failure, Failure]
+    assert looks.world.asked == [STATES]
+
+
+async def test_a_read_that_a_listing_under_way_cannot_know_of_is_kept_for_the_next() -> None:
+    """That listing's states are older than it, and still call the task by the array's id."""
+    looks = Looks(started=0)
+    reader = Reader(looks.world, book=looks.book)
+    await reader.look()
+    begun_s = looks.world.now_s
+    looks.world.start(looks.world.records[1], "n1", task=2)
+    await looks.at(2)
+    looks.book.find_started(set(), asked_s=begun_s)
+    assert (await reader.look())["1_2"].slurm_nodes == ("n1",)
+    assert reader.read == []
+    looks.book.find_started(set(), asked_s=looks.world.now_s)
+    assert not looks.book._started
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of", "pays"), [(2, 2, False), (3, 3, True), (3, 4, True), (3, 5, False)]
+)
+def test_an_array_is_read_whole_where_most_of_it_is_asked_for(
+    wanted: int, of: int, pays: bool
+) -> None:
+    """What nobody asked for costs at most a third more."""
+    assert pays_whole(wanted, of=of) is pays
