@@ -23,13 +23,11 @@ from sunk_sync.job_state import is_live, is_waiting, number_of
 from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
 from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
-from sunk_sync.waiting import places
 from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
 from sunk_sync.works import GANG_PREFIX, gang_key, uids_of, work_key_of
 
 Word = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobTold | Taken
-QUEUE_S = 60.0
 NOWHERE: Set[str] = frozenset()
 
 
@@ -242,7 +240,8 @@ class WorkGraph(WorkPicture):
     def jobs_listed(self) -> set[Key]:
         """A listing of jobs was complete: what it did not hold is missing (F2, P30)."""
         listed_s = self._jobs.agreed_s
-        keys = self._queue(listed_s)
+        moved = self._queue.move(self._waiting, listed_s=listed_s)
+        keys = {key for one in moved for key in self._keys_named(one)}
         due = [key for key, due_s in self._unsettled.items() if listed_s >= due_s]
         nodes = {name for key in due for name in self._settle(key, listed_s)}
         keys.update(map(work_key, due))
@@ -266,16 +265,6 @@ class WorkGraph(WorkPicture):
         if missing_s is not None:
             times += [missing_s + LOST_AFTER_S, missing_s + LOST_AFTER_S + READOPT_S]
         return min([time for time in times if time > listed_s], default=float("inf"))
-
-    def _queue(self, listed_s: float) -> set[Key]:
-        """Once a minute, who waits behind about how many (P26)."""
-        if listed_s < self._queued_s + QUEUE_S:
-            return set()
-        self._queued_s = listed_s
-        ahead = places(self._waiting)
-        before, self.works.ahead = self.works.ahead, ahead
-        turned = dict(before.items() ^ ahead.items())
-        return {key for one in turned for key in self._keys_named(one)}
 
     def _keys_named(self, job_id: str) -> set[Key]:
         entry = self._jobs.entries.get(job_id)

@@ -27,6 +27,7 @@ from sunk_sync.stuck import stuck_pods
 from sunk_sync.table import Table
 from sunk_sync.tenants import Tenants
 from sunk_sync.views import Berth, Members, Reach, Stuck, Work
+from sunk_sync.waiting import Queue
 from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works
 
@@ -85,7 +86,7 @@ class WorkPicture:
         self._edited: dict[str, None] = {}
         """Works whose waiting job is to be updated (P20): they read the fleet too, since the last
         time that it changed."""
-        self._queued_s = float("-inf")
+        self._queue = Queue(self.works.ahead)
         self._waiting: dict[str, tuple[int, int, str]] = {}
         """Jobs that hold no nodes yet → their numbers, for their order."""
         self._again: set[str] = set()

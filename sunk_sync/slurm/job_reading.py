@@ -137,7 +137,9 @@ class JobReading:
         """How many tasks of each have a record of their own already; all jobs are gone through."""
         if not arrays:
             return Counter()
-        placed = (base_of(job.job_id) for job in self._book.ours.values() if job.slurm_nodes)
+        placed = (
+            job.job_id.partition("_")[0] for job in self._book.ours.values() if job.slurm_nodes
+        )
         return Counter(array for array in placed if array in arrays)
 
     async def _read_numbers(self, numbers: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Who waits behind about how many: row P26."""
 
-from sunk_sync.waiting import places
+from sunk_sync.waiting import AT_ONCE, EVERY_S, Queue, places
 
 
 def test_P26_of_each_job_it_is_told_by_powers_of_ten_how_many_wait_longer() -> None:
@@ -17,3 +17,17 @@ def test_P26_jobs_wait_in_the_order_of_their_numbers_and_tasks() -> None:
     waiting = {"10": (10, 0, "10"), "9_2": (9, 2, "9_2"), "9_10": (9, 10, "9_10")}
     assert sorted(waiting, key=places(waiting).__getitem__)[0] == "9_2"
     assert places(waiting) == {"9_2": 0, "9_10": 1, "10": 1}
+
+
+def test_P26_of_tens_of_thousands_some_are_told_after_each_listing() -> None:
+    """All at once would hold up the loop; all are told before they are counted anew."""
+    ahead: dict[str, int] = {"gone": 10}
+    queue = Queue(ahead)
+    waiting = {str(number): (number, 0, str(number)) for number in range(2 * AT_ONCE + 1)}
+    told = [list(queue.move(waiting, listed_s=float(second))) for second in range(4)]
+    assert [len(each) for each in told] == [AT_ONCE, AT_ONCE, 2, 0]
+    assert ahead == places(waiting)
+    del waiting["0"]
+    assert not queue.move(waiting, listed_s=EVERY_S - 1)
+    assert sorted(queue.move(waiting, listed_s=EVERY_S)) == ["0", "1", "10", "100", "1000"]
+    assert ahead == places(waiting)
