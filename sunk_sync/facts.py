@@ -20,8 +20,7 @@ WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")
 """What must have been listed too before anything is written for a Work."""
 
 OTHER_PODS: Source = "other_pods"
-"""Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, no rows of its own.
-"""
+"""Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, without rows."""
 
 Kind = Literal["Node", "Pod", "Namespace"]
 
@@ -241,6 +240,7 @@ class BindTried(Struct, frozen=True, gc=False):
     """A binding without an answer: it may have happened (P11)."""
 
     uid: str
+    job_id: str
     given_up_s: float
 
 
@@ -361,6 +361,9 @@ class Sighting(Struct, frozen=True, gc=False):
     uid: str
     """UID of the object found; empty unless found is yes."""
     asked_s: float
+    node_name: str = ""
+    order: float = 0.0
+    """Of a Pod: where it is bound, and as of which resourceVersion."""
 
 
 class Holding(Struct, frozen=True, gc=False):

@@ -35,7 +35,7 @@ from sunk_sync.facts import (
     StopCall,
 )
 from sunk_sync.host_picture import HostPicture
-from sunk_sync.keys import CLUSTER, Key, host_key
+from sunk_sync.keys import CLUSTER, Key, host_key, work_key
 from sunk_sync.places import Place, node_place
 from sunk_sync.slurm_state import same_kind
 from sunk_sync.table import turned
@@ -57,7 +57,7 @@ class Graph(HostPicture):
                 case Deleted():
                     self._remove(one, now=now, told=True)
                 case Sighting():
-                    self._observe_sighting(one)
+                    self._observe_sighting(one, now=now)
                 case Holding():
                     self._observe_holding(one)
                 case ListingStarted() | ListingEnded() | Confirmed() | Lost():
@@ -185,11 +185,13 @@ class Graph(HostPicture):
             case Pod() if self.configuration.scheduler:
                 self._mark_each(self.works.pod_changed(row, None, now=now, told=told))
 
-    def _observe_sighting(self, sighting: Sighting) -> None:
+    def _observe_sighting(self, sighting: Sighting, *, now: float) -> None:
         """An answer asked for before the latest news of the object proves nothing."""
         kind, namespace, name = sighting.kind, sighting.namespace, sighting.name
         node = kind == "Node"
         place = pod_key(namespace, name)
+        if not node:
+            self._observe_bound(sighting, now=now)
         heard_s = (
             self.nodes.heard_s(name)
             if node
@@ -203,6 +205,20 @@ class Graph(HostPicture):
         if hosts:
             self._mark_hosts(hosts)
             self._mark(CLUSTER)
+
+    def _observe_bound(self, sighting: Sighting, *, now: float) -> None:
+        """A binding without an answer was taken, or it was not (P14, P29)."""
+        entry = self.pods.entries.get(pod_key(sighting.namespace, sighting.name))
+        tried = self.works.works.binds_tried.get(entry.row.uid) if entry is not None else None
+        if entry is None or tried is None:
+            return
+        of = entry.row
+        if sighting.node_name and sighting.uid == of.uid:
+            row = replace(of, node_name=sighting.node_name, job_id=tried.job_ids[-1])
+            self._observe_row(row, order=sighting.order, now=now, named=False)
+        else:
+            self.works.works.settle_bind(tried, sighting)
+            self._mark(work_key(self.works.works.key_of_uid[of.uid]))
 
     def _observe_holding(self, holding: Holding) -> None:
         standing = holding if holding.count else None

@@ -34,7 +34,7 @@ from sunk_sync.actions import (
     target_of,
 )
 from sunk_sync.facts import Attempt, BindTried
-from sunk_sync.lane import Lane, Limits, Slot, only_unknown
+from sunk_sync.lane import BEHIND_S, Lane, Limits, Slot, only_unknown
 
 SWEEP_STEP = 1000
 """Targets looked at between two awaits."""
@@ -278,11 +278,14 @@ class Outbox:
         if isinstance(action, SubmitJob):
             return Unsure(action, why, seen=(Attempt(action.identity.work, self.clock()),))
         if isinstance(action, Bind):
-            return Unsure(action, why, seen=(BindTried(action.reference.uid, self.clock()),))
+            tried = BindTried(action.reference.uid, action.job_id, self.clock())
+            return Unsure(action, why, seen=(tried,))
         return Unsure(action, why)
 
     def _settle(self, slot: Slot, outcome: Outcome, *, now: float) -> None:
         action, slot.in_flight = slot.in_flight, None
+        for one in slot.behind:  # the loop hears of this answer first
+            one.not_before_s = max(one.not_before_s, now + BEHIND_S)
         if not (isinstance(outcome, Unsure) and isinstance(action, SetScheduled)):
             slot.sent, slot.sent_s = action, now  # a word that did not arrive starts no minute
         if isinstance(outcome, Unsure):

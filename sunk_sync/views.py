@@ -168,6 +168,18 @@ class Reach(Struct, frozen=True, gc=False):
     """Only EXTERNAL nodes can: no slurmd would run a script there."""
 
 
+class Tried(Struct, frozen=True, gc=False):
+    """Bindings of one Pod without an answer: each may have happened (P14, P29)."""
+
+    uid: str
+    job_ids: tuple[str, ...]
+    """To whose hosts."""
+    given_up_s: float
+    """When the last of them was."""
+    asked_s: float = 0.0
+    """When the Pod was last read by name, and it did not tell."""
+
+
 class Work(Struct, frozen=True, kw_only=True, gc=False):
     """The Pods that one placeholder job stands for, and that job, as the rules read them."""
 
@@ -211,8 +223,8 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     refused: SubmitRefused | None = None
     refused_s: float = 0.0
     bind_refused: tuple[BindRefused, ...] = ()
-    bind_tried_s: float | None = None
-    """When a binding was given up without an answer, and no complete listing of Pods since."""
+    binds_tried: tuple[Tried, ...] = ()
+    """Of its unbound Pods, those that may be bound by now: nobody has read them since."""
     waits_since_s: float = 0.0
     """Since when its youngest Pod is known; told only while one is not bound."""
     jobs_listed_s: float = 0.0

@@ -162,7 +162,7 @@ class WorkGraph(WorkPicture):
                 works.bind_refusals[word.uid] = word
                 return {work_key(works.key_of_uid[word.uid])}
             case BindTried() if word.uid in works.key_of_uid:
-                works.binds_tried[word.uid] = word.given_up_s
+                works.note_try(word)
                 return {work_key(works.key_of_uid[word.uid])}
             case GangSize():
                 key = gang_key(word.namespace, Gang(word.kind, word.name))

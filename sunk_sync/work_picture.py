@@ -169,7 +169,7 @@ class WorkPicture:
         uids = [pod.uid for pod in unbound]
         return {
             "waits_since_s": self._since_s(unbound),
-            "bind_tried_s": max([tried[uid] for uid in uids if uid in tried], default=None),
+            "binds_tried": tuple([tried[uid] for uid in uids if uid in tried]),
             "bind_refused": tuple([refusals[uid] for uid in uids if uid in refusals]),
         }
 

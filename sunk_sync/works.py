@@ -7,9 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Set
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from sunk_sync.facts import (
     Attempt,
     BindRefused,
+    BindTried,
     GangSize,
     Job,
     JobTold,
@@ -19,6 +22,7 @@ from sunk_sync.facts import (
 )
 from sunk_sync.identity import Identity, work_id
 from sunk_sync.job_state import has_passed_prolog, is_live, is_placed
+from sunk_sync.views import Tried
 from sunk_sync.workload import Gang
 
 Index = defaultdict[str, set[str]]
@@ -67,7 +71,7 @@ class Works:
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
         """Work id → Slurm's last no, and when."""
         self.bind_refusals: dict[str, BindRefused] = {}
-        self.binds_tried: dict[str, float] = {}  # UID → when given up; see settle_binds
+        self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod was read; see settle_binds
         self.sizes: dict[str, GangSize] = {}
         self.gang_ids: dict[str, tuple[str, ...]] = {}
         """Key of a gang → ids that were submitted without an answer."""
@@ -219,12 +223,26 @@ class Works:
         named = end is not None and pod.node_name and pod.job_id == end.job_id
         return end if named else None
 
+    def note_try(self, tried: BindTried) -> None:
+        """A binding got no answer: it may have happened, as may those before it."""
+        before = self.binds_tried.get(tried.uid)
+        others = before.job_ids if before is not None else ()
+        job_ids = tuple(dict.fromkeys((*others, tried.job_id)))
+        self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
+
+    def settle_bind(self, tried: Tried, sighting: Sighting) -> None:
+        """The Pod was read by name: not bound, or not there, after all; else it is asked again."""
+        if sighting.found != "unknown" and sighting.asked_s > tried.given_up_s:
+            del self.binds_tried[tried.uid]
+        else:
+            self.binds_tried[tried.uid] = replace(tried, asked_s=sighting.asked_s)
+
     def settle_binds(self, *, listed_s: float) -> list[str]:
         """Keys of Works of which it is known by now whether a binding without an answer was taken.
 
         Only what was asked of all Pods after it was given up tells: a watch may stand still.
         """
-        uids = [uid for uid, tried_s in self.binds_tried.items() if tried_s < listed_s]
+        uids = [uid for uid, one in self.binds_tried.items() if one.given_up_s < listed_s]
         for uid in uids:
             del self.binds_tried[uid]
         return [self.key_of_uid[uid] for uid in uids if uid in self.key_of_uid]

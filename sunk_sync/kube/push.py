@@ -40,13 +40,19 @@ from sunk_sync.names import WORKLOAD_MANAGERS
 RelistOne = Callable[[], Awaitable[Trouble | None]]
 
 
-class _Meta(Struct, frozen=True):
+class _Meta(Struct, frozen=True, rename="camel"):
     name: str
     uid: str
+    resource_version: str = ""
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    node_name: str = ""
 
 
 class _Named(Struct, frozen=True):
     metadata: _Meta
+    spec: _Spec = _Spec()
 
 
 _KINDS: dict[str, Kind] = {"Node": "Node", "Pod": "Pod", "Namespace": "Namespace"}
@@ -163,10 +169,11 @@ def _sighting(kind: Kind, look: Look, answer: _Named | Trouble, asked_s: float) 
     A page of some proxy with status 404, or a 404 for the path itself, is no evidence.
     """
     found: Literal["yes", "no", "unknown"] = "unknown"
-    uid = ""
+    uid = node_name = version = ""
     if not isinstance(answer, Trouble):
         if answer.metadata.name == look.name:
-            found, uid = "yes", answer.metadata.uid
+            found, uid, node_name = "yes", answer.metadata.uid, answer.spec.node_name
+            version = answer.metadata.resource_version
     elif answer.status == 404 and answer.reason == "NotFound" and answer.subject == look.name:
         found = "no"
     return Sighting(
@@ -176,4 +183,6 @@ def _sighting(kind: Kind, look: Look, answer: _Named | Trouble, asked_s: float) 
         found=found,
         uid=uid,
         asked_s=asked_s,
+        node_name=node_name,
+        order=float(version) if node_name and version.isdecimal() else 0.0,
     )

@@ -61,7 +61,8 @@ class WorkloadPush:
         if isinstance(outcome, Refused) or answer.status in NOT_TAKEN:
             return outcome
         if answer.status != 409:
-            return replace(outcome, seen=(BindTried(action.reference.uid, self._clock()),))
+            tried = BindTried(action.reference.uid, action.job_id, self._clock())
+            return replace(outcome, seen=(tried,))
         return await self._bound_already(action, outcome)
 
     async def _bound_already(self, action: Bind, outcome: Unsure) -> Outcome:

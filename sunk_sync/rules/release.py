@@ -25,6 +25,8 @@ from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
 from sunk_sync.work_state import is_broken, is_known_gone, is_over, named
 
+BOUND_AGAIN_S = 2.0
+"""After a read by name that did not tell whether the Pod is bound."""
 START_S = 300.0
 """A prolog of the node, of which no state tells, may take minutes; a script needs a second."""
 
@@ -34,13 +36,24 @@ def release(work: Work, configuration: Configuration, now: float) -> Ruling:  # 
     job = work.job
     if job is None:
         return QUIET
-    extra = tuple(cancel(other, replaced=True) for other in work.others)
     ruling = _rule_job(work, job, now)
-    if not extra:
-        return ruling
-    because = f"{len(extra)} live jobs too many for {named(work)}: job {job.job_id} stays"
-    parts = [part for part in (because, ruling.because) if part]
-    return Ruling((*extra, *ruling.wants), "; ".join(parts), ruling.look_again_s)
+    return _with_others(work, job, ruling, now) if work.others else ruling
+
+
+def _with_others(work: Work, job: Job, ruling: Ruling, now: float) -> Ruling:
+    """P29. One to which a Pod may be bound by now ends when it is known that none is."""
+    tried = {job_id for one in work.binds_tried for job_id in one.job_ids}
+    doubtful = [other.job_id for other in work.others if other.job_id in tried]
+    extra = [cancel(other, replaced=True) for other in work.others if other.job_id not in tried]
+    because = [f"{len(work.others)} live jobs too many for {named(work)}: job {job.job_id} stays"]
+    looks = QUIET
+    if doubtful:
+        looks = _look_where_bound(work, now)
+        because = [f"{named(work)} has {len(work.others) + 1} live jobs", looks.because]
+    times = [one.look_again_s for one in (ruling, looks) if one.look_again_s is not None]
+    wants = dict.fromkeys((*extra, *looks.wants, *ruling.wants))
+    parts = [part for part in (*because, ruling.because) if part]
+    return Ruling(tuple(wants), "; ".join(parts), min(times, default=None))
 
 
 def _rule_job(work: Work, job: Job, now: float) -> Ruling:
@@ -53,19 +66,35 @@ def _rule_job(work: Work, job: Job, now: float) -> Ruling:
         return Ruling((LookJob(job.job_id, work.told_s),), f"job {job.job_id} changes: looking")
     bound = bool(work.bound)
     if is_broken(work):
-        return _unless_bound(work, _break(job, bound=bound))
+        return _unless_bound(work, _break(job, bound=bound), now)
     why = _why_replace(work, job, bound=bound)
     if why:
-        return _unless_bound(work, _replace(work, job, why))
+        return _unless_bound(work, _replace(work, job, why), now)
     return _update(work, job) if is_waiting(job) else _await_start(work, job, now, bound=bound)
 
 
-def _unless_bound(work: Work, ruling: Ruling) -> Ruling:
-    """A binding without an answer may have happened: only a listing of Pods tells (P14)."""
-    if work.bind_tried_s is None or not ruling.wants:
+def _unless_bound(work: Work, ruling: Ruling, now: float) -> Ruling:
+    """A binding without an answer may have happened: only the Pod itself tells (P14)."""
+    if not (work.binds_tried and ruling.wants):
         return ruling
-    because = f"{named(work)} may be bound by now: Pods are listed first; {ruling.because}"
-    return Ruling((Relist("pods", work.bind_tried_s),), because, ruling.look_again_s)
+    looks = _look_where_bound(work, now)
+    return Ruling(looks.wants, f"{looks.because}; {ruling.because}", looks.look_again_s)
+
+
+def _look_where_bound(work: Work, now: float) -> Ruling:
+    """Each of its Pods that may be bound by now is read by name; its watch may stand still."""
+    pods = {pod.uid: pod for pod in work.unbound}
+    wants: list[Action] = []
+    times: list[float] = []
+    for one in work.binds_tried:
+        pod, again_s = pods[one.uid], one.asked_s + BOUND_AGAIN_S
+        if one.asked_s and now < again_s:
+            times.append(again_s)
+        else:
+            wants.append(Look("Pod", pod.namespace, pod.name, one.asked_s or one.given_up_s))
+    jobs = ", ".join(dict.fromkeys(job_id for one in work.binds_tried for job_id in one.job_ids))
+    because = f"{named(work)} may be bound by now where job {jobs} runs: it is read first"
+    return Ruling(tuple(wants), because, min(times, default=None))
 
 
 def _await_start(work: Work, job: Job, now: float, *, bound: bool) -> Ruling:

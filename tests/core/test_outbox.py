@@ -257,6 +257,22 @@ def test_no_job_is_cancelled_while_a_binding_to_it_is_under_way() -> None:
     assert story(tell).jobs.actions == [CANCEL]
 
 
+@pytest.mark.parametrize("landed_s", [0.21, 0.24, 0.259])
+def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed_s: float) -> None:
+    """The wish to cancel it may be of before the answer: it ends with it."""
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.seconds = landed_s
+        bench.wish(BIND)
+        await asyncio.sleep(0.01)
+        bench.wish(CANCEL)
+        await asyncio.sleep(landed_s - 0.01 + 0.04)
+        bench.wish()
+        await asyncio.sleep(1)
+
+    assert not story(tell).jobs.actions
+
+
 def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:
     """What flies is remembered until it has landed, whoever sweeps."""
 

@@ -14,7 +14,17 @@ from sunk_sync.actions import (
     SubmitJob,
 )
 from sunk_sync.configuration import Configuration
-from sunk_sync.facts import NEEDED, WORKS_NEED, Attempt, GateCall, Job, News, Observed, Pod
+from sunk_sync.facts import (
+    NEEDED,
+    WORKS_NEED,
+    Attempt,
+    BindTried,
+    GateCall,
+    Job,
+    News,
+    Observed,
+    Pod,
+)
 from sunk_sync.graph import Graph
 from sunk_sync.verdict import Decision
 from tests.core.checks import READS, HistoryError
@@ -30,10 +40,14 @@ class Told:
         self.sent_s: dict[str, float] = {}
         self.ended: set[tuple[str, str]] = set()
         """UID of a Pod and the job of it."""
+        self.tried: set[tuple[str, str]] = set()
+        """The same, of bindings without an answer."""
 
     def hear(self, one: News) -> None:
         if isinstance(one, Attempt):
             self.sent_s[one.work] = one.sent_s
+        elif isinstance(one, BindTried):
+            self.tried.add((one.uid, one.job_id))
         elif isinstance(one, Observed) and isinstance(one.row, Job) and not is_live(one.row):
             self.ended |= {(uid, one.row.job_id) for uid in uids(one.row)}
 
@@ -131,9 +145,18 @@ class Judge:
             for uid in uids(job):
                 self._check_over(cancel, uid)
             return
+        self._check_doubt(cancel)
         pods = [pod for uid, pod in self._pods().items() if uid in uids(job)]
         if "RUNNING" in job.state and all(map(self._stands_well, pods)) and self._whole(job, pods):
             raise HistoryError(f"cancel: {cancel} though all its Pods live on its hosts: {pods}")
+
+    def _check_doubt(self, cancel: CancelJob) -> None:
+        """No Pod is bound in truth by a binding of which the answer was lost (P14, P29)."""
+        known = {pod.uid for pod in self._pods().values() if pod.node_name}
+        for pod in self._world.workload.values():
+            lost = (pod.uid, cancel.job_id) in self._told.tried and pod.uid not in known
+            if lost and pod.node_name and pod.job_id == cancel.job_id and not pod.terminating:
+                raise HistoryError(f"doubt: {cancel} though {pod} was bound by it")
 
     def _whole(self, job: Job, pods: list[Pod]) -> bool:
         return len(pods) == len(uids(job)) == len(job.slurm_nodes)

@@ -251,5 +251,5 @@ def _unsure(outcome: Outcome, now: float) -> Unsure:
     if isinstance(action, SubmitJob):
         sent = (Attempt(action.identity.work, now),)
     elif isinstance(action, Bind):
-        sent = (BindTried(action.reference.uid, now),)
+        sent = (BindTried(action.reference.uid, action.job_id, now),)
     return Unsure(action, "the connection broke", seen=sent)

@@ -228,7 +228,10 @@ class World:
             return Sighting(kind, look.namespace, look.name, "unknown", "", asked_s)
         if row is None:
             return Sighting(kind, look.namespace, look.name, "no", "", asked_s)
-        return Sighting(kind, look.namespace, look.name, "yes", row.uid, asked_s)
+        if not isinstance(row, Pod) or not row.node_name:
+            return Sighting(kind, look.namespace, look.name, "yes", row.uid, asked_s)
+        place, order = (kind, look.namespace, look.name), self.orders["pods", look.name]
+        return Sighting(*place, "yes", row.uid, asked_s, row.node_name, order)
 
     def _write_slurm(self, action: Drain | Undrain | RewriteReason | SetComment) -> Outcome:
         node = self.slurm_nodes.get(action.slurm_node)

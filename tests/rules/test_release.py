@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import LOOK_AGAIN_S, Announce, CancelJob, Look, LookJob, Relist, UpdateJob
+from sunk_sync.actions import LOOK_AGAIN_S, Announce, CancelJob, Look, LookJob, UpdateJob
 from sunk_sync.facts import BindTried, Job, JobTold, Observed, Pod, Row, Sighting, SubmitRefused
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
@@ -128,9 +128,9 @@ def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
     """Found by the simulator: a binding had no answer, and its watch stood still (72731)."""
     one = pod()
     world = core(one, running(one))
-    world.see(BindTried(one.uid, world.now), node("kn1", ready="False"))
+    world.see(BindTried(one.uid, "7", world.now), node("kn1", ready="False"))
     (want,) = world.work_wants(one)
-    assert want == Relist("pods", world.now)
+    assert want == Look("Pod", "ns", "p1", world.now)
     world.see(*listing("pods", one, begun_s=world.now))
     assert not cancels(world, one)
     world.see(*listing("pods", one, begun_s=world.now + 1))
@@ -138,11 +138,31 @@ def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
     assert not world.graph.works.works.binds_tried
 
 
+@pytest.mark.parametrize(("found", "uid"), [("yes", "uid-p1"), ("yes", "another"), ("no", "")])
+def test_P14_a_pod_that_was_read_unbound_after_the_binding_was_given_up_lets_its_job_go(
+    found: Any, uid: str
+) -> None:
+    """A question asked before, or without an answer, proves nothing: it is asked again soon."""
+    one = pod()
+    world = core(one, running(one))
+    tried_s = world.now
+    world.see(BindTried(one.uid, "7", tried_s), node("kn1", ready="False"))
+    world.see(Sighting("Pod", "ns", "p1", found, uid, tried_s))
+    assert not world.work_wants(one)
+    world.wait(2)
+    assert world.work_wants(one) == [Look("Pod", "ns", "p1", tried_s)]
+    world.see(Sighting("Pod", "ns", "p1", "unknown", "", world.now))
+    assert not world.work_wants(one)
+    world.wait(2)
+    world.see(Sighting("Pod", "ns", "p1", found, uid, world.now))
+    assert cancels(world, one) == [("7", True)]
+
+
 def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None:
     """Nothing is left to be bound."""
     one = pod()
     world = core(one, running(one))
-    world.see(BindTried(one.uid, world.now), deleted("pods", one))
+    world.see(BindTried(one.uid, "7", world.now), deleted("pods", one))
     assert not world.graph.works.works.binds_tried
     assert [type(want) for want in orphan(world, running(one)).verdict.wants] == [CancelJob]
 
@@ -279,6 +299,48 @@ def test_P29_else_the_running_one_else_the_first(first: str, second: str, goes: 
         for state, job_id in ((first, "7"), (second, "9"))
     ]
     assert cancels(core(one, *rows), one) == [(goes, True)]
+
+
+def twins(*, tried: str) -> tuple[Core, Pod]:
+    """Jobs 7 and 9 of one unbound Pod run; a binding to the host of one had no answer."""
+    one = pod()
+    world = core(one, running(one), running(one, at=("n2",), job_id="9"))
+    world.see(BindTried(one.uid, tried, world.now))
+    return world, one
+
+
+def test_P29_the_one_to_which_the_pod_may_be_bound_stays_until_the_pod_was_read() -> None:
+    """Whoever is the first by number; then the other goes, at once."""
+    world, one = twins(tried="9")
+    assert world.work_wants(one) == [Look("Pod", "ns", "p1", world.now)]
+    assert "may be bound" in world.work_verdict(one).because
+    world.now += 1
+    world.see(Sighting("Pod", "ns", "p1", "yes", one.uid, world.now, "kn2", 1e6))
+    assert cancels(world, one) == [("7", True)]
+    assert world.graph.pods.get("ns/p1") == replace(one, node_name="kn2", job_id="9")
+
+
+def test_P29_once_the_pod_was_read_unbound_the_first_stays() -> None:
+    """Nothing is left of the doubt."""
+    world, one = twins(tried="9")
+    world.now += 1
+    world.see(Sighting("Pod", "ns", "p1", "yes", one.uid, world.now))
+    assert cancels(world, one) == [("9", True)]
+
+
+def test_P29_a_late_one_to_which_nothing_can_be_bound_goes_at_once() -> None:
+    """Though nobody knows of the binding to the other."""
+    world, one = twins(tried="7")
+    assert cancels(world, one) == [("9", True)]
+
+
+def test_P29_of_three_only_those_in_doubt_stay() -> None:
+    """A second binding without an answer does not end the doubt about the first."""
+    world, one = twins(tried="9")
+    world.see(BindTried(one.uid, "11", world.now))
+    for number in ("11", "12"):
+        world.see(running(one, at=(f"n{number}",), job_id=number))
+    assert cancels(world, one) == [("12", True)]
 
 
 def test_L8_a_job_that_slurm_speaks_of_is_looked_at_now() -> None:

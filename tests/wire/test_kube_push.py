@@ -298,6 +298,15 @@ async def test_a_look_that_finds_brings_the_uid(tmp_path: Path) -> None:
     assert not request.query
 
 
+async def test_P29_a_look_at_a_pod_tells_where_it_is_bound(tmp_path: Path) -> None:
+    """A binding whose answer was lost is known by it."""
+    look = Look("Pod", "slurm", "p", 0.0)
+    bound = pod("p", 5)
+    bound["spec"]["nodeName"] = "kn1"
+    outcome, _, _ = await outcome_of(answers(bound), tmp_path, look)
+    assert outcome.seen == (Sighting("Pod", "slurm", "p", "yes", "uid-p", 42.0, "kn1", 5.0),)
+
+
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
 async def test_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     """Names in marks on Slurm nodes are foreign text."""

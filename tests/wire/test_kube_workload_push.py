@@ -175,7 +175,7 @@ async def test_P14_a_binding_that_may_have_happened_says_so(
     """Unless the API server did not even look at it."""
     came = await outcome_of(Script(POST_binding=status(code, "x")), tmp_path, BIND)
     assert isinstance(came, Unsure)
-    assert came.seen == ((BindTried(POD.uid, 42.0),) if may_be else ())
+    assert came.seen == ((BindTried(POD.uid, BIND.job_id, 42.0),) if may_be else ())
 
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])

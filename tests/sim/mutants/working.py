@@ -69,8 +69,8 @@ MUTANTS = (
     ),
     _mutant(
         "late duplicates live on", RELEASE,
-        "    extra = tuple(cancel(other, replaced=True) for other in work.others)",
-        "    extra: tuple[CancelJob, ...] = ()",
+        "    extra = [cancel(other, replaced=True) for other in work.others if",
+        "    extra = [cancel(other, replaced=True) for other in () if",
         "A submission that was answered too late held a node for nobody.",
     ),
     _mutant(
