@@ -93,7 +93,7 @@ class Health:
         if not self.reconciler.graph.configuration.scheduler:
             return ()
         held = len(self.reconciler.policy.ends.held)
-        kept = kept_jobs(self.reconciler.graph)
+        kept = len(kept_jobs(self.reconciler.graph))
         ends, jobs = Check("ends of pods", "ok", "none held"), Check("kept jobs", "ok", "none")
         if held:
             ends = Check(ends.name, "degraded", f"{held} held until the Nodes were read again")

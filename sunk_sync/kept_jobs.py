@@ -6,10 +6,11 @@ from sunk_sync.job_state import is_live
 from sunk_sync.works import uids_of
 
 
-def kept_jobs(graph: Graph) -> int:
-    """How many; one whose Pods were only just asked for is not among them."""
+def kept_jobs(graph: Graph) -> list[Job]:
+    """Which; one whose Pods were only just asked for is not among them."""
     ids = {one for key in graph.works.orphaned() for one in graph.works.works.job_ids(key)}
-    return sum(_is_kept(graph, graph.jobs.entries[one].row) for one in ids)
+    rows = [graph.jobs.entries[one].row for one in sorted(ids)]
+    return [row for row in rows if _is_kept(graph, row)]
 
 
 def _is_kept(graph: Graph, job: Job) -> bool:

@@ -7,6 +7,7 @@ from collections import deque
 
 from sunk_sync.actions import (
     Action,
+    Announce,
     Bind,
     Drain,
     EndPod,
@@ -22,7 +23,7 @@ from sunk_sync.actions import (
 from sunk_sync.facts import Holding
 from sunk_sync.graph import Graph
 from sunk_sync.keys import Key
-from sunk_sync.names import MANAGER_RETIRE
+from sunk_sync.names import EVENT_END_HELD, MANAGER_RETIRE
 from sunk_sync.verdict import Kept, Screened, Verdict
 
 NONE_HELD = Holding(0, 0.0)
@@ -34,6 +35,8 @@ DRAINS_SHARE = 0.1
 READS = (Look, LookJob, LookGang, Relist)
 ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
+HELD_TOLD_PER_MINUTE = 100
+"""Of so many Works whose ends are held Events tell; thousands may be."""
 LIFTS = (Undrain, Uncordon, RewriteReason)
 
 
@@ -82,6 +85,31 @@ class Breaker:
             self._passed.popleft()
 
 
+class Herald:
+    """Lets Events tell of so many held Works a minute (P31): of each once, while it is held."""
+
+    def __init__(self) -> None:
+        self._begun: deque[float] = deque()
+        """When those of the last minute began to be told of."""
+        self._told: set[str] = set()
+
+    def admit(self, work: str, *, now: float) -> bool:
+        """Whether the Events of this Work may stand."""
+        if work in self._told:
+            return True
+        while self._begun and self._begun[0] <= now - MINUTE_S:
+            self._begun.popleft()
+        if len(self._begun) >= HELD_TOLD_PER_MINUTE:
+            return False
+        self._begun.append(now)
+        self._told.add(work)
+        return True
+
+    def withdraw(self, work: str) -> None:
+        """It is not held any more."""
+        self._told.discard(work)
+
+
 class Policy:
     """Screens each verdict of the loop."""
 
@@ -89,6 +117,7 @@ class Policy:
         self.breaker = Breaker()
         self.ends = Breaker()
         """Works whose Pods end for a failed node or a missing job (P31)."""
+        self.herald = Herald()
 
     def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
         """Divide a verdict's wants into what may be pushed now and what is kept back."""
@@ -113,14 +142,16 @@ class Policy:
     def _screen_work(
         self, graph: Graph, work: str, wants: tuple[Action, ...], *, now: float
     ) -> Screened:
-        if not wants:
-            self.ends.withdraw(work)
-            return NOTHING_WANTED
         weak = any(map(_is_weak, wants))
         if not weak:
             self.ends.withdraw(work)
+            self.herald.withdraw(work)
+        if not wants:
+            return NOTHING_WANTED
         why = _why_not_yet(graph)
         held = "" if why or not weak else self._hold_end(graph, work, now=now)
+        if weak:
+            wants = self._tell(work, wants, held=bool(held), now=now)
         unread = "" if graph.jobs.live else "cannot be read now: jobs"
         if not (why or held or unread):
             return Screened(wants)
@@ -132,6 +163,16 @@ class Policy:
         ]
         taken = {id(one.action) for one in kept}
         return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
+
+    def _tell(
+        self, work: str, wants: tuple[Action, ...], *, held: bool, now: float
+    ) -> tuple[Action, ...]:
+        """Without the Events of a hold, unless it is held and has its turn to say so."""
+        if held and self.herald.admit(work, now=now):
+            return wants
+        if not held:
+            self.herald.withdraw(work)
+        return tuple(action for action in wants if not _tells_of_hold(action))
 
     def _hold_end(self, graph: Graph, work: str, *, now: float) -> str:
         limit = end_limit(graph)
@@ -188,6 +229,10 @@ def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:
 
 def _is_weak(action: Action) -> bool:
     return isinstance(action, EndPod) and action.weak
+
+
+def _tells_of_hold(action: Action) -> bool:
+    return isinstance(action, Announce) and action.reason == EVENT_END_HELD
 
 
 def _why_not_yet(graph: Graph) -> str:

@@ -215,7 +215,7 @@ class Service:
         telltales.out_of_service(len(reconciler.failures))
         telltales.drains_held(graph.holding.count if graph.holding else 0)
         telltales.ends_held(len(reconciler.policy.ends.held))
-        telltales.jobs_kept(kept_jobs(graph))
+        telltales.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
         telltales.conflicts(reconciler.contested())
         if not (self._frozen or graph.unlisted):
             gc.freeze()  # the picture stays: full collections need not walk it again

@@ -1,6 +1,6 @@
 """States that an operator should know of: a figure, and one line whenever one begins or ends."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 from prometheus_client.metrics_core import Metric
@@ -8,6 +8,8 @@ from prometheus_client.metrics_core import Metric
 from sunk_sync.metrics import counted, gauged
 
 Log = structlog.typing.FilteringBoundLogger
+NAMED_MAX = 10
+"""Of those that one line tells of."""
 
 
 class Telltales:
@@ -15,7 +17,8 @@ class Telltales:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._drains = self._ends = self._kept = self._conflicts = self._out_of_service = 0
+        self._drains = self._ends = self._conflicts = self._out_of_service = 0
+        self._kept: frozenset[str] = frozenset()
         self._together = 0
         self._together_s = 0.0
         self._reasons_s = 0.0
@@ -41,14 +44,20 @@ class Telltales:
             self._log.info("ends of Pods released", held_before=self._ends)
         self._ends = count
 
-    def jobs_kept(self, count: int) -> None:
-        """So many jobs stay because nobody knows whether their Pods live (P21)."""
-        if count and not self._kept:
+    def jobs_kept(self, jobs: Sequence[str]) -> None:
+        """These stay because nobody knows whether their Pods live (P21).
+
+        No Event says so: where Pods may not be read, none may be written about them either.
+        """
+        more = [job for job in jobs if job not in self._kept]
+        if more:
+            level = self._log.info if self._kept else self._log.warning
             cure = "let us read Pods in their namespaces, or scancel them"
-            self._log.warning("jobs kept: their Pods cannot be read", jobs=count, cure=cure)
-        elif self._kept and not count:
-            self._log.info("no job is kept any more", kept_before=self._kept)
-        self._kept = count
+            named = ", ".join(more[:NAMED_MAX])
+            level("jobs kept: their Pods cannot be read", jobs=len(more), first=named, cure=cure)
+        elif self._kept and not jobs:
+            self._log.info("no job is kept any more", kept_before=len(self._kept))
+        self._kept = frozenset(jobs)
 
     def together(self, hosts: int, *, seconds: float) -> None:
         """On so many hosts another job runs beside a Pod whose job has ended (P25).
@@ -76,7 +85,7 @@ class Telltales:
         """For a scrape."""
         yield gauged("sunk_sync_drains_held", self._drains)
         yield gauged("sunk_sync_pod_ends_held", self._ends)
-        yield gauged("sunk_sync_jobs_kept", self._kept)
+        yield gauged("sunk_sync_jobs_kept", len(self._kept))
         yield gauged("sunk_sync_pending_reasons_age_seconds", self._reasons_s)
         yield gauged("sunk_sync_conflicts", self._conflicts)
         yield gauged("sunk_sync_keys_out_of_service", self._out_of_service)

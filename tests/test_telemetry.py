@@ -239,11 +239,11 @@ def test_the_release_of_held_drains_is_a_line(bench: Bench) -> None:
 
 
 def test_P31_P21_P25_what_pods_and_jobs_wait_for_is_told_once(bench: Bench) -> None:
-    """A figure, a warning when it begins, a line when it ends; nothing in between."""
+    """A figure, a warning when it begins, a line when it ends; between them new jobs' names."""
     telltales = bench.telemetry.telltales
     for count in (3, 4, 0):
         telltales.ends_held(count)
-        telltales.jobs_kept(count)
+        telltales.jobs_kept([f"{number} k8s/ns/p/1" for number in range(count)])
         telltales.together(count, seconds=12.5)
         assert bench.metric("sunk_sync_pod_ends_held") == count
         assert bench.metric("sunk_sync_jobs_kept") == count
@@ -252,10 +252,22 @@ def test_P31_P21_P25_what_pods_and_jobs_wait_for_is_told_once(bench: Bench) -> N
         ("warning", "ends of Pods held"),
         ("warning", "jobs kept: their Pods cannot be read"),
         ("warning", "jobs run beside Pods that still end"),
+        ("info", "jobs kept: their Pods cannot be read"),
         ("info", "ends of Pods released"),
         ("info", "no job is kept any more"),
         ("info", "no job runs beside a Pod that still ends"),
     ]
+
+
+def test_P21_kept_jobs_are_named_once_ten_a_line(bench: Bench) -> None:
+    """An operator finds them in squeue and kubectl by it."""
+    telltales = bench.telemetry.telltales
+    for count in (1, 1, 13, 5, 5):
+        telltales.jobs_kept([f"{number} k8s/ns/p{number}/1" for number in range(count)])
+    first, second = bench.lines()
+    assert (first["jobs"], first["first"]) == (1, "0 k8s/ns/p0/1")
+    named = [f"{number} k8s/ns/p{number}/1" for number in range(1, 11)]
+    assert (second["jobs"], second["first"]) == (12, ", ".join(named))
 
 
 def test_exchanges_are_counted_under_the_names_of_the_ecosystem(bench: Bench) -> None:

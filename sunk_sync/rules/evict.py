@@ -6,7 +6,7 @@ from sunk_sync.actions import Announce, EndPod
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Pod, reference_of
 from sunk_sync.job_state import disruption_of, end_of, is_waiting
-from sunk_sync.names import EVENT_LOST_JOB
+from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
 from sunk_sync.work_state import is_broken, named
@@ -75,7 +75,10 @@ def _lost(work: Work, bound: list[Pod], configuration: Configuration) -> Ruling:
 
 
 def _end(pods: list[Pod], reason: str, message: str, *, weak: bool = False) -> Ruling:
-    wants = tuple(
-        EndPod(reference_of(pod), reason, message, weak) for pod in pods if not pod.terminating
-    )
-    return Ruling(wants, message)
+    ending = [reference_of(pod) for pod in pods if not pod.terminating]
+    wants = [EndPod(reference, reason, message, weak) for reference in ending]
+    if not weak:
+        return Ruling(tuple(wants), message)
+    held = f"{message}; too many such ends at once: held by --max-pod-ends-per-minute"
+    events = [Announce(reference, "Warning", EVENT_END_HELD, held) for reference in ending]
+    return Ruling((*wants, *events), message)  # policy leaves one or the other (P31)

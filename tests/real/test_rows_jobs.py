@@ -300,6 +300,9 @@ def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself
         host.update(state="down", reason="burnt")
     failing = loads[:3]
     eventually(lambda: any(load.terminating for load in failing), "one ends")
+    held = [load for load in failing if not load.terminating]
+    for load in held:
+        load.until(lambda load=load: load.told("PodEndHeld"))
     works.scancel(jobs[3])
     loads[3].until(lambda: loads[3].terminating)
     assert stays(lambda: sum(load.terminating for load in failing) == 1, for_s=2)

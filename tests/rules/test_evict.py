@@ -1,13 +1,16 @@
 """Bound Pods end when their job has: rows P16, P18, P19, P30, P31."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import Announce, EndPod
-from sunk_sync.facts import Job, Pod, Row, reference_of
-from sunk_sync.names import EVENT_LOST_JOB
+from sunk_sync.facts import Job, Node, Pod, Row, reference_of
+from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
+from sunk_sync.policy import HELD_TOLD_PER_MINUTE
+from sunk_sync.reconciler import Decision
 from tests.build import Core, deleted, identity, job, listing, node, pod, room, source_of
 
 BOUND = pod(node_name="kn1", job_id="7")
@@ -150,8 +153,7 @@ def test_P30_end_ends_it_and_counts_for_the_breaker() -> None:
     """It rests on an absence."""
     world = core(BOUND, lost_job="end")
     lose(world, 1.0, 61.0)
-    (end,) = world.work_wants(BOUND)
-    assert isinstance(end, EndPod)
+    (end,) = world.work_wants(BOUND, EndPod)
     assert end.weak
 
 
@@ -201,6 +203,46 @@ def test_P31_many_weak_ends_are_held_until_the_nodes_were_read_again(
     world.see(*listing("nodes", *nodes, begun_s=world.now))
     world.wait(61)
     assert len(may_end(world, pods)) > 2
+
+
+def words(decisions: Sequence[Decision]) -> list[str]:
+    """Names of the Pods of which an Event of ours may tell that its end is held."""
+    allowed = [action for decision in decisions for action in decision.allowed]
+    return [
+        one.reference.name
+        for one in allowed
+        if isinstance(one, Announce) and one.reason == EVENT_END_HELD
+    ]
+
+
+def failed_at_once(count: int) -> tuple[Core, list[Decision]]:
+    """So many Pods whose node failed, of which one a minute may end; and what came of it."""
+    pods = [pod(f"p{i:03}", node_name="kn1", job_id=str(i)) for i in range(count)]
+    jobs = [ended("RUNNING", one, job_id=one.job_id) for one in pods]
+    world = core(*pods, *jobs, max_pod_ends_per_minute=1)
+    return world, world.see(*(ended("NODE_FAIL", one, job_id=one.job_id) for one in pods))
+
+
+def test_P31_an_event_tells_of_each_pod_whose_end_is_held() -> None:
+    """Not of the one that ends, and no more once it does."""
+    world, decisions = failed_at_once(3)
+    assert words(decisions) == ["p001", "p002"]
+    (event,) = world.work_wants(pod("p001"), Announce)
+    assert "--max-pod-ends-per-minute" in event.message
+    assert "NODE_FAIL" in event.message
+    world.now += 1
+    nodes = [row for name in ("n1", "n2") for row in room(name) if isinstance(row, Node)]
+    world.see(*listing("nodes", *nodes, begun_s=world.now))
+    (held,) = words(world.wait(60))
+    assert {held, *may_end(world, [pod("p001"), pod("p002")])} == {"p001", "p002"}
+
+
+def test_P31_of_thousands_that_are_held_a_hundred_a_minute_are_told_of() -> None:
+    """No flood; who was told of stays so, that the outbox does not drop it."""
+    world, decisions = failed_at_once(251)
+    assert len(words(decisions)) == HELD_TOLD_PER_MINUTE
+    assert len(words(world.wait(60))) == 2 * HELD_TOLD_PER_MINUTE
+    assert len(words(world.wait(60))) == 250
 
 
 def test_P31_the_default_is_the_greater_of_20_and_a_tenth() -> None:
