@@ -167,7 +167,7 @@ class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
-    """Give a job that waits another description (P20)."""
+    """Give a job that waits another description (P20), or only other exclusions."""
 
     job_id: str
     name: str
@@ -176,6 +176,8 @@ class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
     description: JobDescription
     excluded: tuple[str, ...] = ()
     """As at its submission (P7): an update replaces the whole list."""
+    renewal: bool = False
+    """Its exclusions alone."""
 
 
 class LookJob(Struct, frozen=True, gc=False):
@@ -314,7 +316,11 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
             identity = action.identity
             return (
                 SubmitRefused(
-                    identity.work, outcome.number, outcome.why, "update", identity.digest
+                    identity.work,
+                    outcome.number,
+                    outcome.why,
+                    "renewal" if action.renewal else "update",
+                    identity.digest,
                 ),
             )
         case Bind():

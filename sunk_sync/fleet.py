@@ -18,6 +18,7 @@ from sunk_sync.fitness import (
     why_none,
     why_unfit,
 )
+from sunk_sync.identity import hosts_digest
 from sunk_sync.table import Table
 from sunk_sync.views import Reach
 from sunk_sync.workload import PodSpec, Taint
@@ -33,12 +34,12 @@ NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
 def together(reaches: Sequence[Reach]) -> Reach:
     """Of Pods of several kinds that need a host each: every host must take the most demanding."""
     fit = set(reaches[0].fit).intersection(*(reach.fit for reach in reaches[1:]))
-    excluded = {name for reach in reaches for name in reach.excluded}
+    excluded = tuple(sorted({name for reach in reaches for name in reach.excluded}))
     unfit = next(filter(None, (reach.unfit for reach in reaches)), "")
     if not fit and not unfit:
         unfit = "no host can take every Pod of the gang"
     external = all(reach.external for reach in reaches)
-    return Reach(tuple(sorted(excluded)), unfit, tuple(sorted(fit)), external)
+    return Reach(excluded, unfit, tuple(sorted(fit)), external, hosts_digest(excluded))
 
 
 class Fleet:
@@ -112,7 +113,9 @@ class Fleet:
             fit.append(name)
             external = external and "EXTERNAL" in entry.row.state
         why = "" if fit else why_none(unfit.values(), nodes=len(unfit))
-        return Reach(tuple(sorted(unfit)), why, tuple(sorted(fit)), bool(fit) and external)
+        excluded = tuple(sorted(unfit))
+        external = bool(fit) and external
+        return Reach(excluded, why, tuple(sorted(fit)), external, hosts_digest(excluded))
 
     def _reasons(self, demand: Demand, slurm_node: str) -> Reasons:
         claim = self._claims.claim_of(slurm_node)

@@ -36,6 +36,8 @@ class Identity(Struct, frozen=True, gc=False):
     """We are about to cancel it ourselves, to submit another (P17)."""
     digest: str = ""
     """Of the description it was submitted with (P20)."""
+    hosts: str = ""
+    """Digest of the hosts that its exclusions name (P7); of an array: empty."""
 
 
 class _Envelope(Struct, frozen=True):
@@ -48,6 +50,11 @@ _decode = msgspec.json.Decoder(_Envelope).decode
 def work_id(uids: Sequence[str]) -> str:
     """Id of the Work that these Pods are: 16 hex digits, a recreated Pod makes another."""
     return hashlib.sha256("\0".join(sorted(uids)).encode(errors="replace")).hexdigest()[:16]
+
+
+def hosts_digest(names: Sequence[str]) -> str:
+    """Of a sorted list of hosts: never empty, though the list may be."""
+    return hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:8]
 
 
 def job_name(namespace: str, name: str, *, work: str) -> str:

@@ -166,6 +166,8 @@ class Reach(Struct, frozen=True, gc=False):
     fit: tuple[str, ...]
     external: bool = False
     """Only EXTERNAL nodes can: no slurmd would run a script there."""
+    hosts: str = ""
+    """Digest of those excluded."""
 
 
 class Tried(Struct, frozen=True, gc=False):
@@ -238,7 +240,10 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     lost: bool = False
     """It stands on a host, and complete listings over a minute held no job of it (P30)."""
     excluded: tuple[str, ...] = ()
-    """Slurm nodes that cannot take its Pods (P7); only while it has no job."""
+    """Slurm nodes that cannot take its Pods (P7); only while it has no job, or its job waits and
+    is to exclude others than it does."""
+    hosts: str = ""
+    """Digest of `excluded`."""
     unfit: str = ""
     """Why no host can; empty: some can."""
     room: bool = False

@@ -92,6 +92,8 @@ class WorkGraph(WorkPicture):
         if before is not None and after is not None and before.identity == after.identity:
             self.works.move_job(before, after, now=now)
             return [after]
+        if before is not None and after is not None:
+            self.renewal.wanted.pop(after.job_id, None)
         if before is not None:
             self.works.drop_job(before)
         if after is not None:
@@ -123,6 +125,7 @@ class WorkGraph(WorkPicture):
         for memory in (works.told, works.ran_s, works.ended_s, self.calls.until_s):
             memory.pop(job_id, None)
         works.started.pop(job_id, None)
+        self.renewal.wanted.pop(job_id, None)
 
     def _note_waiting(self, job: Job) -> None:
         if is_waiting(job):
@@ -230,6 +233,7 @@ class WorkGraph(WorkPicture):
     def fleet_changed(self) -> set[Key]:
         """What the hosts offer changed: Works without a job choose anew."""
         self.fleet.forget()
+        self.renewal.fleet_changed()
         edited, self._edited = self._edited, {}
         return set(map(work_key, self._unplaced | edited))
 
@@ -242,6 +246,7 @@ class WorkGraph(WorkPicture):
         listed_s = self._jobs.agreed_s
         moved = self._queue.move(self._waiting, listed_s=listed_s)
         keys = {key for one in moved for key in self._keys_named(one)}
+        keys.update(map(work_key, self.renew(listed_s)))
         due = [key for key, due_s in self._unsettled.items() if listed_s >= due_s]
         nodes = {name for key in due for name in self._settle(key, listed_s)}
         keys.update(map(work_key, due))

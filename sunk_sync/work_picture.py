@@ -23,6 +23,7 @@ from sunk_sync.job_state import (
 )
 from sunk_sync.members import members_of
 from sunk_sync.places import Places
+from sunk_sync.renewal import Renewal
 from sunk_sync.stuck import stuck_pods
 from sunk_sync.table import Table
 from sunk_sync.tenants import Tenants
@@ -71,6 +72,7 @@ class WorkPicture:
             claims=hosts.claims,
             overhead=configuration.node_overhead,
         )
+        self.renewal = Renewal(self.fleet)
         self.tenants = Tenants(
             works=self.works, jobs=jobs, calls=calls, readopts=configuration.lost_job == "readopt"
         )
@@ -199,17 +201,18 @@ class WorkPicture:
     def _of_hosts(self, key: str, job: Job | None, members: Members) -> Found:
         """What its Pods ask for, and which hosts could give it."""
         asked = self._asked(members)
-        if job is not None:
-            if not is_edited(job, asked.get("digest", "")):
-                return asked
+        if job is not None and is_edited(job, asked.get("digest", "")):
             self._edited[key] = None
-            excluded = () if members.bound else self._reach(members.pods).excluded
-            return asked | {"excluded": excluded}
+            return asked if members.bound else asked | _exclusions(self._reach(members.pods))
+        if job is not None:
+            wanted = self.renewal.wanted.get(job.job_id)
+            waits = wanted is not None and is_waiting(job) and not members.bound
+            return asked | _exclusions(wanted) if wanted is not None and waits else asked
         if members.bound or not members.pods:
             return asked
         reach = self._reach(members.pods)
         return asked | {
-            "excluded": reach.excluded,
+            **_exclusions(reach),
             "unfit": reach.unfit,
             "room": not self._crowded() and self.fleet.is_free(reach),
             "external": reach.external,
@@ -250,6 +253,20 @@ class WorkPicture:
     def bound_count(self) -> int:
         """How many Pods of ours are bound."""
         return len(self.works.bound_s)
+
+    def renew(self, listed_s: float) -> list[str]:
+        """Works of which the waiting job is to exclude other hosts than it does (P7)."""
+        renewal, rows = self.renewal, self._jobs
+        if renewal.begins(listed_s):
+            known = [one for one in self._waiting if rows.entries[one].row.identity.hosts]
+            renewal.begin(known, now_s=listed_s)
+        keys = []
+        for row in filter(None, map(rows.get, renewal.turns(listed_s))):
+            for key in self.works.keys_of_job(row) if is_waiting(row) else ():
+                specs = [pod.spec for pod in self.works.pods.get(key, NO_PODS).values()]
+                if specs and renewal.judge(row, specs):
+                    keys.append(key)
+        return keys
 
     def unconfirmed(self) -> set[str]:
         """Works whose bound Pods may stand on a host that no running job of theirs holds (P25)."""
@@ -328,6 +345,10 @@ class WorkPicture:
 
     def _crowded(self) -> bool:
         return len(self._unplaced) > FEW or bool(self._waiting)
+
+
+def _exclusions(reach: Reach) -> dict[str, Any]:
+    return {"excluded": reach.excluded, "hosts": reach.hosts}
 
 
 def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:

@@ -39,6 +39,19 @@ def cancelled_job(work: Work) -> str:
     return ""
 
 
+def exclusions(work: Work) -> tuple[str, ...]:
+    """Hosts that cannot take it, and those where a job of it was given up (P12).
+
+    Where Slurm had no other for it, what made it unfit there may have passed.
+    """
+    last = work.last
+    if last is None or not last.identity.replaced or not last.slurm_nodes:
+        return work.excluded
+    if work.refused is not None and work.refused.kind == "script":
+        return work.excluded
+    return tuple(sorted({*work.excluded, *last.slurm_nodes}))
+
+
 def refusal_ends_s(work: Work) -> float | None:
     """Until when Slurm's no stands; None: there is none, or the Pods changed since."""
     refused = work.refused

@@ -24,7 +24,7 @@ CORE = [
         "description", "gres", "job_settings", "hostlist", "identity", "workload", "works",
         "job_state", "work_state", "pending", "slurm_errors", "slurm_reasons",
         "work_graph", "work_picture", "host_picture", "members", "keys", "configuration", "fleet",
-        "calls", "overlap", "kept_jobs", "stuck", "tenants", "changes", "waiting",
+        "calls", "overlap", "kept_jobs", "stuck", "tenants", "changes", "waiting", "renewal",
     )),
     *RULES,
 ]  # fmt: skip

@@ -18,12 +18,11 @@ from sunk_sync.actions import (
 from sunk_sync.configuration import Configuration
 from sunk_sync.description import can_update
 from sunk_sync.facts import Job, Pod, reference_of
-from sunk_sync.identity import Identity
 from sunk_sync.job_state import is_running, is_waiting
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
-from sunk_sync.work_state import is_broken, is_known_gone, is_over, named
+from sunk_sync.work_state import exclusions, is_broken, is_known_gone, is_over, named
 
 BOUND_AGAIN_S = 2.0
 """After a read by name that did not tell whether the Pod is bound."""
@@ -199,22 +198,22 @@ def _event(pod: Pod, reason: str, message: str) -> Announce:
 
 
 def _update(work: Work, job: Job) -> Ruling:
-    """P20: the Pod was edited while its job waits."""
-    same = not work.digest or work.digest == job.identity.digest or not job.identity.digest
-    if same or work.description is None or "_" in job.job_id:
+    """The Pod was edited while its job waits (P20), or other hosts can take it by now (P7)."""
+    edited = bool(work.digest and job.identity.digest) and work.digest != job.identity.digest
+    renewed = bool(work.hosts) and not edited
+    if not (edited or renewed) or work.description is None or "_" in job.job_id:
         return QUIET
+    hosts = work.hosts or job.identity.hosts
     action = UpdateJob(
         job_id=job.job_id,
         name=job.name,
-        identity=_with_digest(job, work.digest),
+        identity=replace(job.identity, digest=work.digest, hosts=hosts),
         description=work.description,
-        excluded=work.excluded,
+        excluded=exclusions(work),
+        renewal=renewed,
     )
-    return Ruling((action,), f"job {job.job_id} follows its edited Pod")
-
-
-def _with_digest(job: Job, digest: str) -> Identity:
-    return replace(job.identity, digest=digest)
+    why = "follows what its hosts offer" if renewed else "follows its edited Pod"
+    return Ruling((action,), f"job {job.job_id} {why}")
 
 
 def cancel(job: Job, *, replaced: bool = False) -> CancelJob:

@@ -10,7 +10,7 @@ from sunk_sync.identity import Identity, job_name
 from sunk_sync.job_state import AGAIN
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
-from sunk_sync.work_state import REFUSED_AGAIN_S, cancelled_job, named, refusal_ends_s
+from sunk_sync.work_state import REFUSED_AGAIN_S, cancelled_job, exclusions, named, refusal_ends_s
 
 ENDED_AGAIN_S = 5.0
 """After a job that ended by itself before its Pod was bound; doubled each time."""
@@ -83,25 +83,13 @@ def _submission(work: Work, configuration: Configuration) -> SubmitJob:
             work=work.id,
             pods=tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in work.pods)),
             digest=work.digest,
+            hosts=work.hosts,
         ),
         description=work.description,
-        excluded=_excluded(work),
+        excluded=exclusions(work),
         kind=_kind(work, configuration),
         created_s=max(pod.created_s for pod in work.pods),
     )
-
-
-def _excluded(work: Work) -> tuple[str, ...]:
-    """Hosts that cannot take it, and those where a job of it was given up (P12).
-
-    Where Slurm had no other for it, what made it unfit there may have passed.
-    """
-    last = work.last
-    if last is None or not last.identity.replaced or not last.slurm_nodes:
-        return work.excluded
-    if work.refused is not None and work.refused.kind == "script":
-        return work.excluded
-    return tuple(sorted({*work.excluded, *last.slurm_nodes}))
 
 
 def _kind(work: Work, configuration: Configuration) -> Kind:

@@ -104,6 +104,13 @@ def update_body(action: UpdateJob) -> bytes:
     return msgspec.json.encode(job | _numbers(new))
 
 
+def renewal_body(action: UpdateJob, identity: Identity) -> bytes:
+    """For POST /job/{id}: other exclusions and the identity that tells of them, both or none."""
+    excluded = _excluded(action.description.excluded_nodes, action.excluded) or [""]
+    comment = spell_identity(identity)
+    return msgspec.json.encode({"excluded_nodes": excluded, "admin_comment": comment})
+
+
 def identity_body(identity: Identity) -> bytes:
     """For POST /job/{id}: only whose job it is."""
     return msgspec.json.encode({"admin_comment": spell_identity(identity)})

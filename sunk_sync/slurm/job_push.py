@@ -31,7 +31,7 @@ from sunk_sync.identity import Identity
 from sunk_sync.slurm.answers import UNREADABLE, Answer, Failure, decoded, printable
 from sunk_sync.slurm.calls import cancel_jobs, update_job
 from sunk_sync.slurm.client import Slurm
-from sunk_sync.slurm.job_body import identity_body, update_body
+from sunk_sync.slurm.job_body import identity_body, renewal_body, update_body
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_look import JobLook
 from sunk_sync.slurm.job_submit import JobSubmit, Script, Wishes, grouped
@@ -193,13 +193,18 @@ class JobPush:
             return Refused(action, "one task of an array cannot be changed alone", seen)
         if "PENDING" not in standing.job.state:
             return Refused(action, "it does not wait any more", seen)
-        answer = await self._write(standing, update_body(action))
-        if isinstance(answer, Answer):
-            answer = await self._write(standing, identity_body(action.identity))
+        identity = action.identity
+        if action.renewal:
+            identity = replace(standing.job.identity, hosts=action.identity.hosts)
+            answer = await self._write(standing, renewal_body(action, identity))
+        else:
+            answer = await self._write(standing, update_body(action))
+            if isinstance(answer, Answer):
+                answer = await self._write(standing, identity_body(identity))
         if isinstance(answer, Failure):
             outcome = await self._unwritten(action, answer)
             return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome
-        job = replace(standing.job, identity=action.identity)
+        job = replace(standing.job, identity=identity)
         self._book.learn(job)
         return Done(action, (Observed(job, answer.answered_s),))
 

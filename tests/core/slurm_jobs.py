@@ -80,6 +80,7 @@ class SlurmJobs:
         job = self.rows.get(action.job_id)
         if job is None or job.name != action.name or not is_waiting(job):
             return None
+        self.excluded[job.job_id] = frozenset(action.excluded)
         return self._put(job, identity=action.identity)
 
     def _put(self, job: Job, **fields: object) -> Job:

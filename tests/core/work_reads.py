@@ -25,6 +25,8 @@ class WorkReads(ReadSet):
         for name in MEMORIES:
             setattr(works, name, Recorded(self._log, f"work {name}", getattr(works, name)))
 
+        renewal = graph.works.renewal
+        renewal.wanted = Recorded(self._log, "wanted", renewal.wanted)
         fleet = graph.works.fleet
         for name in ("reach", "is_free"):
             setattr(fleet, name, self._unseen(getattr(fleet, name)))
@@ -51,7 +53,8 @@ class WorkReads(ReadSet):
         works = self._graph.works.works
         for name in MEMORIES:
             rows |= {(f"work {name}", str(key)): one for key, one in getattr(works, name).items()}
-        return rows
+        wanted = self._graph.works.renewal.wanted
+        return rows | {("wanted", job_id): one for job_id, one in wanted.items()}
 
 
 INDEXES = (

@@ -1,6 +1,7 @@
 """What must be true of Works once the faults have stopped and everything rests."""
 
-from sunk_sync.facts import Pod
+from sunk_sync.facts import Job, Pod
+from sunk_sync.job_state import is_waiting
 from sunk_sync.keys import work_key
 from sunk_sync.names import SCHEDULED_CONDITION
 from sunk_sync.reconciler import Reconciler
@@ -21,6 +22,14 @@ def check_work_rest(reconciler: Reconciler, world: WorkWorld) -> None:
         _check_pod(pod, reconciler, world)
 
 
+def _check_exclusions(pod: Pod, live: list[Job], reconciler: Reconciler) -> None:
+    """A job that waits excludes what cannot take its Pod as things are (P7)."""
+    reach = reconciler.graph.works.fleet.reach(pod.spec)
+    for job in live if pod.gang is None and not reach.unfit else ():
+        if is_waiting(job) and job.identity.hosts not in ("", reach.hosts):
+            raise HistoryError(f"exclusions: {job} waits, and is to exclude {reach.excluded}")
+
+
 def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkWorld) -> None:
     live = world.jobs.live_for(pod.uid)
     if len(live) > 1:
@@ -35,6 +44,7 @@ def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkWorld) -> None:
         if live and known and host not in live[0].slurm_nodes:
             raise HistoryError(f"wrong: {pod} stands beside its job {live}")
         return
+    _check_exclusions(pod, live, reconciler)
     standing = reconciler.standing.get(work_key(work_key_of(pod)))
     because = standing.verdict.because if standing is not None else ""
     told = any(one.type == SCHEDULED_CONDITION and one.status == "False" for one in pod.conditions)

@@ -151,7 +151,7 @@ class WorkWorld(World):
 
     def _update(self, action: UpdateJob) -> Outcome:
         updated = None
-        if self.rng.random() < 0.6:
+        if action.renewal or self.rng.random() < 0.6:
             updated = self.jobs.update(action)
         if updated is not None:
             return Done(action, (Observed(updated, self.now),))

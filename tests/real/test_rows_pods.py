@@ -194,6 +194,28 @@ def test_P07_hosts_that_cannot_take_the_pod_are_excluded_from_its_job(works: Wor
 
 
 @pytest.mark.usefixtures("service")
+def test_P07_the_exclusions_of_a_job_that_waits_follow_taints_and_labels(works: Works) -> None:
+    """It keeps its place: the same job, submitted when it was."""
+    bad, good, late = works.take(), works.take(), works.take()
+    for one in (bad, good):
+        label(one, pool="renewed")
+    blockers = works.occupy(bad), works.occupy(good)
+    load = works.load(nodeSelector={"pool": "renewed"})
+    first = load.until_waits()
+    taint(bad)
+    load.until(lambda: bad.name in works.expand(load.job["excluded_nodes"]), within_s=75)
+    assert good.name not in works.expand(load.job["excluded_nodes"])
+    works.scancel(blockers[0])
+    assert stays(lambda: not load.node)
+    label(late, pool="renewed")
+    load.until_bound(within_s=75)
+    assert load.node == late.name
+    (only,) = load.jobs
+    assert (only["job_id"], only["submit_time"]) == (first["job_id"], first["submit_time"])
+    works.scancel(blockers[1])
+
+
+@pytest.mark.usefixtures("service")
 def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(works: Works) -> None:
     """Unschedulable, at once."""
     host = works.take()

@@ -10,7 +10,7 @@ from sunk_sync.actions import Announce, EndPod
 from sunk_sync.facts import Job, Node, Pod, Row, reference_of
 from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.policy import HELD_TOLD_PER_MINUTE
-from sunk_sync.reconciler import Decision
+from sunk_sync.verdict import Decision
 from tests.build import Core, deleted, identity, job, listing, node, pod, room, source_of
 
 BOUND = pod(node_name="kn1", job_id="7")

@@ -10,7 +10,20 @@ from sunk_sync.facts import BindTried, Job, JobTold, Observed, Pod, Row, Sightin
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.verdict import Standing
-from tests.build import Core, deleted, gang_pod, identity, job, listing, node, pod, room, slurm_node
+from sunk_sync.workload import Taint
+from tests.build import (
+    OFFER,
+    Core,
+    deleted,
+    gang_pod,
+    identity,
+    job,
+    listing,
+    node,
+    pod,
+    room,
+    slurm_node,
+)
 
 
 def core(*rows: Row, **chosen: Any) -> Core:
@@ -216,6 +229,135 @@ def test_P20_a_job_of_an_older_installation_is_left_as_it_is() -> None:
     """Without a digest nobody knows what it was asked for."""
     one = pod(settings=EDITED)
     assert not core(one, job(one)).work_wants(one, UpdateJob, CancelJob)
+
+
+def waiting(*rows: Row, **fields: Any) -> tuple[Core, Pod, Job]:
+    """A Pod whose job waits with the exclusions that n1 and n2 ask for; and what else there is."""
+    one = pod()
+    before = core(one).graph.work(work_key_of_one(one))
+    its = job(one, identity=identity(one, digest=before.digest, hosts=before.hosts), **fields)
+    return core(one, its, *rows), one, its
+
+
+def listed(world: Core, its: Job, after_s: float) -> None:
+    """Slurm is polled: what waits is renewed then."""
+    world.now += after_s
+    world.see(*listing("jobs", its, begun_s=world.now))
+
+
+TAINTED = replace(OFFER, taints=(Taint("mine", "NoSchedule"),))
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_P7_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit(gone: bool) -> None:
+    """Once in half a minute, however many changes there were."""
+    world, one, its = waiting()
+    listed(world, its, 1)
+    tainted = node("kn1", offer=TAINTED)
+    world.see(deleted("nodes", tainted) if gone else tainted)
+    listed(world, its, 28)
+    assert not world.work_wants(one, UpdateJob)
+    listed(world, its, 2)
+    (update,) = world.work_wants(one, UpdateJob)
+    assert (update.excluded, update.renewal, update.description.cpus) == (("n1",), True, 1)
+    assert update.identity == replace(its.identity, hosts=update.identity.hosts)
+    done = replace(its, identity=update.identity)
+    world.see(done)
+    assert not world.work_wants(one, UpdateJob)
+    for _ in range(3):
+        listed(world, done, 31)
+        assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_a_host_that_can_take_it_by_now_is_excluded_no_longer() -> None:
+    """A label, a taint that went, a new Node."""
+    one = pod()
+    fewer = Core(*room("n1"), slurm_node("n2"), one).graph.work(work_key_of_one(one))
+    assert fewer.excluded == ("n2",)
+    its = job(one, identity=identity(one, digest=fewer.digest, hosts=fewer.hosts))
+    world = core(one, its)
+    listed(world, its, 1)
+    listed(world, its, 31)
+    (update,) = world.work_wants(one, UpdateJob)
+    assert update.excluded == ()
+
+
+def test_P7_a_cordon_renews_nothing() -> None:
+    """It comes and goes, and drains its host meanwhile (decision 13)."""
+    world, one, its = waiting()
+    listed(world, its, 1)
+    world.see(node("kn1", offer=OFFER, unschedulable=True))
+    listed(world, its, 31)
+    assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
+    """Slurm would take its priority away for a while (BadConstraints)."""
+    world, one, its = waiting()
+    listed(world, its, 1)
+    world.see(node("kn1", offer=TAINTED), node("kn2", offer=TAINTED))
+    listed(world, its, 31)
+    assert not world.work_wants(one, UpdateJob)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"job_id": "7_1"}, {"state": "RUNNING", "slurm_nodes": ("n2",)}],
+)
+def test_P7_tasks_and_jobs_that_run_are_not_renewed(fields: dict[str, Any]) -> None:
+    """Slurm changes the waiting tasks of an array only together."""
+    world, one, its = waiting(**fields)
+    listed(world, its, 1)
+    world.see(node("kn1", offer=TAINTED))
+    listed(world, its, 31)
+    assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next() -> None:
+    """And none in a third, while no host changes."""
+    world, one, its = waiting()
+    world.see(deleted("jobs", its))
+    world.now += 1
+    world.see(node("kn1", offer=TAINTED), *listing("jobs", begun_s=world.now))
+    world.see(its)
+    listed(world, its, 31)
+    (update,) = world.work_wants(one, UpdateJob)
+    world.see(replace(its, identity=update.identity))
+    world.see(its)
+    listed(world, its, 31)
+    assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_many_that_wait_have_their_turn_one_after_the_other() -> None:
+    """Five a second, ten at a listing: a change of a Node costs nothing meanwhile."""
+    world, _, its = waiting()
+    pods = [pod(f"q{number}") for number in range(30)]
+    old = {"digest": its.identity.digest, "hosts": "old"}
+    jobs = [
+        job(one, job_id=f"1{number:02}", identity=identity(one, **old))
+        for number, one in enumerate(pods)
+    ]
+    world.see(*pods, *jobs)
+    told = []
+    for seconds in (31, 1, 1, 60, 1):
+        world.now += seconds
+        decisions = world.see(*listing("jobs", its, *jobs, begun_s=world.now))
+        told.append(sum(isinstance(a, UpdateJob) for d in decisions for a in d.allowed))
+    assert told == [0, 5, 5, 10, 5]
+    changed = world.see(node("kn1", offer=TAINTED))
+    assert not [decision for decision in changed if decision.key[0] == "work"]
+
+
+def test_P20_an_edit_brings_the_exclusions_of_now() -> None:
+    """And a refused renewal is no reason to give a job up."""
+    world, one, its = waiting()
+    edited = replace(one, settings=EDITED)
+    world.see(node("kn1", offer=TAINTED), edited)
+    (update,) = world.work_wants(edited, UpdateJob)
+    assert (update.excluded, update.renewal) == (("n1",), False)
+    assert update.identity.hosts not in ("", its.identity.hosts)
+    world.see(SubmitRefused(identity(one).work, 2018, "no", "renewal", update.identity.digest))
+    assert not cancels(world, edited)
 
 
 def test_P21_an_orphan_is_asked_for_by_name_before_its_job_ends() -> None:

@@ -7,13 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import JobDescription, SubmitJob, UpdateJob
-from sunk_sync.identity import Identity, read_identity
+from sunk_sync.identity import Identity, read_identity, spell_identity
 from sunk_sync.slurm.answers import Failure, read_envelope
 from sunk_sync.slurm.decode import DIALECTS
 from sunk_sync.slurm.job_body import (
     ABILITIES,
     identity_body,
     refusal,
+    renewal_body,
     submit_body,
     update_body,
 )
@@ -131,6 +132,17 @@ def test_P7_a_name_that_is_none_excludes_nothing() -> None:
 
 def test_P24_extra_is_what_the_caller_says() -> None:
     assert sent(BARE, extra="x")["job"]["extra"] == "x"
+
+
+def test_P7_a_renewal_says_what_is_excluded_and_the_identity_that_tells_of_it() -> None:
+    """The user's list stays; where there is none, the job's is emptied."""
+    action = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
+    assert json.loads(renewal_body(action, IDENTITY)) == {
+        "excluded_nodes": ["n[7-8]", "n9"],
+        "admin_comment": spell_identity(IDENTITY),
+    }
+    plain = replace(action, description=JobDescription(), excluded=())
+    assert json.loads(renewal_body(plain, IDENTITY))["excluded_nodes"] == [""]
 
 
 def test_P20_an_update_says_all_that_can_change_and_nothing_else() -> None:

@@ -19,8 +19,9 @@ from sunk_sync.actions import (
     SubmitJob,
     Unsure,
     UpdateJob,
+    shown_by,
 )
-from sunk_sync.facts import Attempt, Deleted, Job, Observed
+from sunk_sync.facts import Attempt, Deleted, Job, Observed, SubmitRefused
 from sunk_sync.identity import Identity, read_identity, spell_identity, work_id
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.client import BULK_MAX
@@ -561,6 +562,35 @@ async def test_P20_a_waiting_job_is_given_another_description() -> None:
     assert sent(world, 1)["comment"] == "hello"
     assert "admin_comment" not in sent(world, 1)
     assert read_identity(world.records[1].comment) == updating().identity
+
+
+async def test_P7_a_waiting_job_is_given_other_exclusions_alone() -> None:
+    """In one request with the identity that tells of them: a refused one changes neither."""
+    world = JobWorld()
+    world.add(replace(identity_of("u1"), digest="d1", replaced=True), name=name_of("u1"))
+    wanted = replace(updating(), identity=replace(identity_of("u1"), hosts="h2"), renewal=True)
+    (outcome,) = await Writer(world).do(replace(wanted, excluded=("n1", "n2")))
+    assert isinstance(outcome, Done)
+    assert [call.method for call in world.calls] == ["GET", "POST"]
+    assert sent(world, 1)["excluded_nodes"] == ["n[1-2]"]
+    assert set(sent(world, 1)) == {"excluded_nodes", "admin_comment"}
+    told = read_identity(world.records[1].comment)
+    assert told == job_in(outcome).identity
+    assert told == replace(identity_of("u1"), digest="d1", replaced=True, hosts="h2")
+
+
+async def test_P7_a_refused_renewal_is_told_apart_from_a_refused_edit() -> None:
+    """A node that Slurm has forgotten (2018): the job stays as it is, and is not given up."""
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+    world.before = refusing(Failure("refused", "Invalid node name specified (2018)", 2018))
+    wanted = replace(updating(), excluded=("n9",), renewal=True)
+    (outcome,) = await Writer(world).do(wanted)
+    assert isinstance(outcome, Refused)
+    assert job_in(outcome).identity == identity_of("u1")
+    (_, told) = shown_by(outcome)
+    assert isinstance(told, SubmitRefused)
+    assert told.kind == "renewal"
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "CANCELLED"])

@@ -150,7 +150,7 @@ MUTANTS = (
         "A Pod with an unknown partition took a request of slurmctld every second.",
     ),
     _mutant(
-        "hosts that cannot take a Pod are not excluded", SUBMIT,
+        "hosts that cannot take a Pod are not excluded", STATE,
         "not last.slurm_nodes:\n        return work.excluded",
         "not last.slurm_nodes:\n        return ()",
         "The job started on a host with a taint, was replaced, and started there again.",
