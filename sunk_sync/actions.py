@@ -18,6 +18,7 @@ from sunk_sync.facts import (
     SubmitRefused,
 )
 from sunk_sync.identity import Identity
+from sunk_sync.workload import PodSpec
 
 Target = tuple[str, ...]
 
@@ -154,6 +155,9 @@ class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
     kind: Literal["allocation", "script", "external"] = "script"
     created_s: int = 0
     """When its youngest Pod was created: of those submitted together the oldest come first."""
+    specs: tuple[PodSpec, ...] = ()
+    """Of its Pods, each once: the tasks of an array are of one kind, so one list of exclusions
+    stays true of all."""
 
 
 class CancelJob(Struct, frozen=True, gc=False, kw_only=True):

@@ -37,7 +37,7 @@ class Identity(Struct, frozen=True, gc=False):
     digest: str = ""
     """Of the description it was submitted with (P20)."""
     hosts: str = ""
-    """Digest of the hosts that its exclusions name (P7); of an array: empty."""
+    """Digest of the hosts that its exclusions name (P7)."""
 
 
 class _Envelope(Struct, frozen=True):

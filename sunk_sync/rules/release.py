@@ -201,15 +201,16 @@ def _update(work: Work, job: Job) -> Ruling:
     """The Pod was edited while its job waits (P20), or other hosts can take it by now (P7)."""
     edited = bool(work.digest and job.identity.digest) and work.digest != job.identity.digest
     renewed = bool(work.hosts) and not edited
-    if not (edited or renewed) or work.description is None or "_" in job.job_id:
+    if not (edited or renewed) or work.description is None:
         return QUIET
+    of_array = "_" in job.job_id  # whose tasks share one list, wherever some were given back
     hosts = work.hosts or job.identity.hosts
     action = UpdateJob(
         job_id=job.job_id,
         name=job.name,
         identity=replace(job.identity, digest=work.digest, hosts=hosts),
         description=work.description,
-        excluded=exclusions(work),
+        excluded=work.excluded if of_array else exclusions(work),
         renewal=renewed,
     )
     why = "follows what its hosts offer" if renewed else "follows its edited Pod"

@@ -89,6 +89,7 @@ def _submission(work: Work, configuration: Configuration) -> SubmitJob:
         excluded=exclusions(work),
         kind=_kind(work, configuration),
         created_s=max(pod.created_s for pod in work.pods),
+        specs=tuple(dict.fromkeys(pod.spec for pod in work.pods)),
     )
 
 

@@ -7,9 +7,11 @@ that was killed forgets seconds, and hands the ids out again.
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from sunk_sync.facts import Job
 from sunk_sync.identity import Identity
-from sunk_sync.slurm.jobs import JobRecord, number_in
+from sunk_sync.slurm.jobs import JobRecord, job_of, number_in
 
 Mine = Callable[[Identity], bool]
 """Whether cluster and scheduler of an identity are ours (P22)."""
@@ -64,15 +66,30 @@ class JobBook:
                 self.keep(listed_id, job)
         self._started = {one: told for one, told in self._started.items() if told[1] >= asked_s}
 
+    def at(self, job_id: str) -> Job | None:
+        """What is known of the job of this id."""
+        return self.ours.get(self._listed.get(job_id, job_id))
+
     def known(self, job: Job) -> Job | None:
         """The very job as another answer has shown it already."""
-        known = self.ours.get(self._listed.get(job.job_id, job.job_id))
+        known = self.at(job.job_id)
         same = known is not None and known.identity.work == job.identity.work
         return known if same else None
 
     def learn_array(self, record: JobRecord) -> None:
         """An array of ours as we have just made or marked it."""
         self.arrays[str(record.array)] = record
+
+    def relearn_array(self, record: JobRecord) -> None:
+        """The same with another text: so is that of each task that waits, as listings tell now."""
+        self.learn_array(record)
+        uids = record.identity.uids if record.identity is not None else ()
+        for task in range(len(uids)):
+            known = self.at(f"{record.array}_{task}")
+            told = job_of(record, task)
+            if known is not None and told is not None and "PENDING" in known.state:
+                self.learn(replace(known, identity=told.identity))
+        self.touched = True
 
     def learn_gone(self, job_id: str) -> None:
         """Another answer showed that it is no more, or not ours."""

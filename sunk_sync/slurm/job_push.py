@@ -184,29 +184,55 @@ class JobPush:
     # --- updating
 
     async def _update(self, action: UpdateJob) -> Outcome:
-        """What a waiting job asks for, then its identity: a refused update is done in part."""
+        array, _, task = action.job_id.partition("_")
+        if not (task and action.renewal):
+            return await self._update_one(action)
+        async with self._marking.setdefault(array, asyncio.Lock()):
+            known = self._book.at(action.job_id)
+            if known is not None and known.identity.hosts == action.identity.hosts:
+                return Done(action)  # with another task of it: the next listing says so
+            return await self._update_one(action)
+
+    async def _update_one(self, action: UpdateJob) -> Outcome:
         standing = await self._checked(action)
         if not isinstance(standing, _Standing):
             return standing
         seen = (Observed(standing.job, standing.asked_s),)
-        if standing.record.array:
+        if standing.record.array and not action.renewal:
             return Refused(action, "one task of an array cannot be changed alone", seen)
         if "PENDING" not in standing.job.state:
             return Refused(action, "it does not wait any more", seen)
-        identity = action.identity
-        if action.renewal:
-            identity = replace(standing.job.identity, hosts=action.identity.hosts)
-            answer = await self._write(standing, renewal_body(action, identity))
-        else:
-            answer = await self._write(standing, update_body(action))
-            if isinstance(answer, Answer):
-                answer = await self._write(standing, identity_body(identity))
+        new = _renewed(standing, action) if action.renewal else action.identity
+        answer = await self._write_update(standing, action, new)
         if isinstance(answer, Failure):
             outcome = await self._unwritten(action, answer)
             return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome
-        job = replace(standing.job, identity=identity)
-        self._book.learn(job)
+        job = self._learn_update(standing, new)
         return Done(action, (Observed(job, answer.answered_s),))
+
+    async def _write_update(
+        self, standing: "_Standing", action: UpdateJob, identity: Identity
+    ) -> Answer | Failure:
+        """What a waiting job asks for, then its identity: a refused update is done in part.
+
+        Its exclusions alone go with it, for they are taken both or not at all.
+        """
+        if action.renewal:
+            return await self._write(standing, renewal_body(action, identity))
+        answer = await self._write(standing, update_body(action))
+        return (
+            answer
+            if isinstance(answer, Failure)
+            else await self._write(standing, identity_body(identity))
+        )
+
+    def _learn_update(self, standing: "_Standing", identity: Identity) -> Job:
+        if not standing.record.array:
+            job = replace(standing.job, identity=identity)
+            self._book.learn(job)
+            return job
+        self._book.relearn_array(replace(standing.record, identity=identity))
+        return self._book.at(standing.job.job_id) or standing.job
 
 
 Cancels = Sequence[tuple[int, CancelJob]]
@@ -241,6 +267,13 @@ def _replaced(standing: _Standing) -> Identity:
         return replace(identity, replaced=True)
     task = int(standing.job.job_id.partition("_")[2])
     return with_replaced(identity, frozenset({task}))
+
+
+def _renewed(standing: _Standing, action: UpdateJob) -> Identity:
+    """The identity as it stands in the record, with the hosts that are excluded now."""
+    identity = standing.record.identity
+    assert identity is not None
+    return replace(identity, hosts=action.identity.hosts)
 
 
 def _marked(outcome: Outcome, mark: Observed | None) -> Outcome:

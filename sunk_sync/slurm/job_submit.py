@@ -163,6 +163,7 @@ def array_of(wishes: Sequence[SubmitJob]) -> SubmitJob:
         scheduler=first.identity.scheduler,
         uids=tuple(wish.identity.pods[0].rpartition("/")[2] for wish in wishes),
         digest=first.identity.digest,
+        hosts=first.identity.hosts,
     )
     return replace(first, identity=identity, kind="script")
 
@@ -180,7 +181,7 @@ def _family(wish: SubmitJob) -> object:
     # An array's name tells the namespace of all its Pods: their absence is judged by it (P21).
     namespace = identity.pods[0].partition("/")[0]
     owner = (identity.cluster, identity.scheduler, identity.digest, namespace)
-    return (owner, wish.description, wish.excluded, wish.kind)
+    return (owner, wish.description, wish.excluded, wish.kind, wish.specs, identity.hosts)
 
 
 def _cut(family: Wishes) -> Iterable[Wishes]:

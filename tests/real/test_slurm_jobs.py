@@ -318,6 +318,46 @@ async def test_P20_a_waiting_job_is_updated_where_slurm_lets_it(side: Side) -> N
     assert (await side.jobs())[made.job_id].identity == new
 
 
+async def test_P7_other_exclusions_for_what_waits_keep_its_place(
+    side: Side, server: SlurmServer
+) -> None:
+    """Of a job, and of the waiting tasks of an array together; unknown names change nothing."""
+    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
+    (one,) = await side.make(side.wish(description=WHOLE))
+    tasks = await side.make(*(side.wish(description=WHOLE) for _ in range(3)))
+    numbers = (one.job_id, tasks[0].job_id.partition("_")[0])
+
+    def places() -> list[tuple[object, ...]]:
+        records = [server.rest.call("GET", server.path(f"job/{one}"))["jobs"] for one in numbers]
+        fields = ("job_id", "priority", "submit_time", "array_task_string")
+        return [tuple(record[field] for field in fields) for (record,) in records]
+
+    before = places()
+    wishes = [
+        UpdateJob(
+            job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
+            description=WHOLE, excluded=("n1", "n2"), renewal=True,
+        )
+        for job in (one, *tasks)
+    ]  # fmt: skip
+    for wish in wishes:
+        (outcome,) = await side.do(replace(wish, excluded=("n1", "nosuch")))
+        assert isinstance(outcome, Refused)
+        assert outcome.number == 2018
+    assert [type(outcome) for outcome in await side.do(*wishes)] == [Done] * 4
+    assert places() == before
+    for number in numbers:
+        assert "ExcNodeList=n[1-2]" in server.scontrol("show", "job", number)
+    seen = await side.anew().jobs()
+    assert {seen[job.job_id].identity.hosts for job in (one, *tasks)} == {"h2"}
+    empty = [
+        replace(one, excluded=(), identity=replace(one.identity, hosts="h3")) for one in wishes
+    ]
+    await side.do(*empty)
+    for number in numbers:
+        assert "ExcNodeList=(null)" in server.scontrol("show", "job", number)
+
+
 async def test_P26_the_reasons_of_all_that_wait_are_read_at_once(server: SlurmServer) -> None:
     """Also of an array whose first task has started; unchanged they cost a kilobyte to prove."""
     heard: list[Exchange] = []

@@ -300,17 +300,31 @@ def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
     assert not world.work_wants(one, UpdateJob)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"job_id": "7_1"}, {"state": "RUNNING", "slurm_nodes": ("n2",)}],
-)
-def test_P7_tasks_and_jobs_that_run_are_not_renewed(fields: dict[str, Any]) -> None:
-    """Slurm changes the waiting tasks of an array only together."""
-    world, one, its = waiting(**fields)
+def test_P7_jobs_that_run_are_not_renewed() -> None:
+    """Slurm takes no other list then (2073)."""
+    world, one, its = waiting(state="RUNNING", slurm_nodes=("n2",))
     listed(world, its, 1)
     world.see(node("kn1", offer=TAINTED))
     listed(world, its, 31)
     assert not world.work_wants(one, UpdateJob)
+
+
+@pytest.mark.parametrize(("job_id", "excluded"), [("7", ("n1", "n9")), ("7_1", ("n1",))])
+def test_P12_a_renewal_keeps_the_host_where_a_job_was_given_up(
+    job_id: str, excluded: tuple[str, ...]
+) -> None:
+    """As long as Slurm remembers that; the tasks of an array have one list for all of them."""
+    world, one, its = waiting(job_id=job_id, submitted_at=2)
+    marked = replace(identity(one), replaced=True)
+    given_up = job(one, state="CANCELLED", job_id="5", slurm_nodes=("n9",), identity=marked)
+    world.now += 1
+    world.see(
+        given_up,
+        node("kn1", offer=TAINTED),
+        *listing("jobs", its, given_up, begun_s=world.now),
+    )
+    (update,) = world.work_wants(one, UpdateJob)
+    assert update.excluded == excluded
 
 
 def test_P7_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next() -> None:

@@ -360,6 +360,31 @@ class TestArrays:
         assert isinstance(outcome, Refused)
         assert not any(line.startswith("POST job/1") for line in world.asked)
 
+    async def test_P7_the_tasks_of_an_array_are_given_other_exclusions_together(self) -> None:
+        """One request changes all that wait; for the others nothing is read or written."""
+        world = JobWorld()
+        writer = Writer(world)
+        jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
+        world.calls.clear()
+        updates = [
+            UpdateJob(
+                job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
+                description=JobDescription(), excluded=("n1", "n2"), renewal=True,
+            )
+            for job in jobs
+        ]  # fmt: skip
+        outcomes = await writer.do(*updates)
+        assert [type(one) for one in outcomes] == [Done] * len(UIDS)
+        (post,) = [call for call in world.calls if call.method == "POST"]
+        assert json.loads(post.body)["excluded_nodes"] == ["n[1-2]"]
+        text = read_identity(world.records[1].comment)
+        assert text is not None
+        assert (text.uids, text.hosts) == (UIDS, "h2")
+        (told,) = [one for one in outcomes if one.seen]
+        assert job_in(told).identity.hosts == "h2"
+        assert {writer.book.ours[job.job_id].identity.hosts for job in jobs} == {"h2"}
+        assert writer.book.touched
+
     @pytest.mark.parametrize(
         ("waiting", "state"), [([0, 1], {"PENDING"}), ([1], {"CANCELLED"}), ([], {"CANCELLED"})]
     )
