@@ -132,6 +132,8 @@ class WorkGraph(WorkPicture):
             self._waiting[job.job_id] = (*number_of(job), job.job_id)
             if job.requeued:
                 self._again.add(job.job_id)
+        else:
+            self.renewal.wanted.pop(job.job_id, None)
 
     def _forget_refusals(self, job: Job) -> None:
         """Bindings were refused for the hosts of this job: the next one may hold others (G4)."""

@@ -301,12 +301,17 @@ def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
 
 
 def test_P7_jobs_that_run_are_not_renewed() -> None:
-    """Slurm takes no other list then (2073)."""
-    world, one, its = waiting(state="RUNNING", slurm_nodes=("n2",))
-    listed(world, its, 1)
+    """Slurm takes no other list then (2073), and what they were to exclude is forgotten."""
+    world, one, its = waiting()
     world.see(node("kn1", offer=TAINTED))
     listed(world, its, 31)
+    assert world.work_wants(one, UpdateJob)
+    runs = replace(its, state=frozenset({"RUNNING"}), slurm_nodes=("n2",))
+    listed(world, runs, 1)
+    assert not world.graph.works.renewal.wanted
+    listed(world, runs, 31)
     assert not world.work_wants(one, UpdateJob)
+    assert not world.graph.works.renewal.wanted
 
 
 @pytest.mark.parametrize(("job_id", "excluded"), [("7", ("n1", "n9")), ("7_1", ("n1",))])
