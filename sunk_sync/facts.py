@@ -371,6 +371,9 @@ class Holding(Struct, frozen=True, gc=False):
 
     count: int
     since_s: float
+    ends: int = 0
+    """So many Works are not ended yet for a failed node or a missing job (P31)."""
+    ends_since_s: float = 0.0
 
 
 News = (

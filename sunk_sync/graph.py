@@ -221,7 +221,7 @@ class Graph(HostPicture):
             self._mark(work_key(self.works.works.key_of_uid[of.uid]))
 
     def _observe_holding(self, holding: Holding) -> None:
-        standing = holding if holding.count else None
+        standing = holding if holding.count or holding.ends else None
         if standing != self.holding:
             self.holding = standing
             self._mark(CLUSTER)

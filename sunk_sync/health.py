@@ -83,7 +83,7 @@ class Health:
     def _holding(self) -> Check:
         assert self.reconciler is not None
         holding = self.reconciler.graph.holding
-        if holding is None:
+        if holding is None or not holding.count:
             return Check("drains", "ok", "none held")
         return Check("drains", "degraded", f"{holding.count} held until a second listing agrees")
 

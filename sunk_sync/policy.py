@@ -181,9 +181,11 @@ class Policy:
         return f"more than {limit} such ends a minute: held until the Nodes were read again"
 
     def holding(self) -> Holding:
-        """How many drains the breaker holds, as a fact for the graph."""
-        held = self.breaker.held
-        return Holding(len(held), min(held.values())) if held else NONE_HELD
+        """How many drains and ends the breakers hold, as a fact for the graph."""
+        drains, ends = self.breaker.held, self.ends.held
+        if not (drains or ends):
+            return NONE_HELD
+        return Holding(len(drains), _since_s(drains), len(ends), _since_s(ends))
 
     def _keep(self, graph: Graph, action: Action, now: float) -> Kept | None:
         if isinstance(action, READS):
@@ -218,6 +220,10 @@ def end_limit(graph: Graph) -> int:
     if chosen is not None:
         return chosen
     return max(ENDS_PER_MINUTE_MIN, int(graph.works.bound_count() * ENDS_SHARE))
+
+
+def _since_s(held: dict[str, float]) -> float:
+    return min(held.values(), default=0.0)
 
 
 def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:

@@ -95,6 +95,7 @@ def test_P31_P21_held_ends_and_kept_jobs_are_said() -> None:
     core.see(Sighting("Pod", "ns", "gone", "unknown", "", core.now))
     said = spoken(health_of(core))
     assert said["ends of pods"] == ("degraded", "2 held until the Nodes were read again")
+    assert said["drains"] == ("ok", "none held")
     assert said["kept jobs"] == ("degraded", "1: nobody knows whether their Pods live")
     assert health_of(core).ready()[0]
 

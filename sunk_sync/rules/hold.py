@@ -1,11 +1,20 @@
-"""The breaker holds drains: say so, and ask for a second, independent listing (S19)."""
+"""The breakers hold drains (S19) or ends of Pods (P31): say so, ask for an independent listing."""
 
-from sunk_sync.actions import Announce, Relist
+from sunk_sync.actions import Action, Announce, Relist
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Reference
 from sunk_sync.names import EVENT_DRAINS_HELD
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Cluster
+
+DRAINS_HELD = (
+    "More drains than --max-drains-per-minute are wanted because something is missing or not"
+    " ready. The rest is held until a second complete listing agrees, then released slowly."
+)
+ENDS_HELD = (
+    "More Pods than --max-pod-ends-per-minute are to end because nodes failed or jobs are missing."
+    " The rest is held until the Nodes were read again, then released slowly."
+)
 
 
 def hold(cluster: Cluster, configuration: Configuration) -> Ruling:
@@ -13,16 +22,13 @@ def hold(cluster: Cluster, configuration: Configuration) -> Ruling:
     holding = cluster.holding
     if holding is None:
         return QUIET
-    message = (
-        "More drains than --max-drains-per-minute are wanted because something is missing or not"
-        " ready. The rest is held until a second complete listing agrees, then released slowly."
-    )
+    nodes = Relist("nodes", max(holding.since_s, holding.ends_since_s))
+    if not holding.count:
+        return Ruling((nodes,), ENDS_HELD)
     namespace = Reference("Namespace", "", configuration.namespace, "")
-    return Ruling(
-        (
-            Announce(namespace, "Warning", EVENT_DRAINS_HELD, message),
-            Relist("nodes", holding.since_s),
-            Relist("slurmd_pods", holding.since_s),
-        ),
-        message,
+    wants: tuple[Action, ...] = (
+        Announce(namespace, "Warning", EVENT_DRAINS_HELD, DRAINS_HELD),
+        nodes,
+        Relist("slurmd_pods", holding.since_s),
     )
+    return Ruling(wants, f"{DRAINS_HELD} {ENDS_HELD}" if holding.ends else DRAINS_HELD)

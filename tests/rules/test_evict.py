@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, EndPod
-from sunk_sync.facts import Job, Node, Pod, Row, reference_of
+from sunk_sync.actions import Announce, EndPod, Relist
+from sunk_sync.facts import Holding, Job, Node, Pod, Row, reference_of
+from sunk_sync.keys import CLUSTER
 from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.policy import HELD_TOLD_PER_MINUTE
 from sunk_sync.verdict import Decision
@@ -186,9 +187,15 @@ def may_end(world: Core, pods: list[Pod]) -> list[str]:
     return [end.reference.name for end in wants]
 
 
-@pytest.mark.parametrize(("state", "at_once"), [("NODE_FAIL", 2), ("PREEMPTED", 5)])
+@pytest.mark.parametrize(
+    ("state", "at_once", "holding", "relists"),
+    [
+        ("NODE_FAIL", 2, Holding(0, 0.0, ends=3, ends_since_s=1000.0), [Relist("nodes", 1000.0)]),
+        ("PREEMPTED", 5, None, []),
+    ],
+)
 def test_P31_many_weak_ends_are_held_until_the_nodes_were_read_again(
-    state: str, at_once: int
+    state: str, at_once: int, holding: Holding | None, relists: list[Relist]
 ) -> None:
     """At most so many a minute; the others wait for the Nodes' own word."""
     pods = [pod(f"p{i}", node_name="kn1", job_id=str(i)) for i in range(5)]
@@ -199,6 +206,9 @@ def test_P31_many_weak_ends_are_held_until_the_nodes_were_read_again(
     assert len(may_end(world, pods)) == at_once
     world.wait(61)
     assert len(may_end(world, pods)) == at_once
+    asked = world.reconciler.standing[CLUSTER].verdict.wants
+    assert [one for one in asked if isinstance(one, Relist)] == relists
+    assert world.graph.holding == holding
     nodes = [node("kn1", offer=room()[0].offer), node("kn2")]  # type: ignore[union-attr]
     world.see(*listing("nodes", *nodes, begun_s=world.now))
     world.wait(61)

@@ -42,6 +42,23 @@ def test_S19_nothing_held_says_nothing() -> None:
     assert hold(cluster(), HERE) is QUIET
 
 
+def test_P31_held_ends_ask_for_the_nodes_again() -> None:
+    """Nothing else would: a watch that stands for days never lists."""
+    ruling = hold(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE)
+    assert ruling.wants == (Relist("nodes", 70.0),)
+    assert "--max-pod-ends-per-minute" in ruling.because
+
+
+def test_S19_P31_the_listing_for_both_begins_after_both_were_held() -> None:
+    """One want for each source."""
+    ruling = hold(cluster(holding=Holding(3, 50.0, ends=8, ends_since_s=70.0)), HERE)
+    assert [want for want in ruling.wants if isinstance(want, Relist)] == [
+        Relist("nodes", 70.0),
+        Relist("slurmd_pods", 50.0),
+    ]
+    assert "--max-pod-ends-per-minute" in ruling.because
+
+
 @pytest.mark.parametrize(
     ("marked_pods", "unselected", "told"),
     [(0, 0, False), (10, 0, False), (10, 4, False), (10, 5, True), (10, 10, True), (0, 1, True)],
