@@ -1,47 +1,69 @@
-"""Watches both sides every 50 ms: does a job run on a host that a live Pod of another still holds?
+"""Watches both sides every 40 ms: does a job run on a host that a live Pod of another still holds?
 
 A job runs from when its body began: RUNNING without CONFIGURING, which a gate's prolog keeps; the
 script itself writes down the second as well. A Pod lives until its containers ended: phase
 Succeeded or Failed, or gone.
 """
 
+import statistics
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from itertools import pairwise
 
-from tests.real.pod_bed import PodBed
+from tests.real.pod_bed import SCHEDULER, PodBed
+from tests.real.service import NAMESPACE
+from tests.real.testbed.rest import Rest
 
-EVERY_S = 0.05
+EVERY_S = 0.04
+LIVING = (
+    f"/api/v1/namespaces/{NAMESPACE}/pods?includeObject=None&fieldSelector="
+    f"spec.schedulerName={SCHEDULER},spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+)
+"""Our Pods that are bound and whose containers have not ended."""
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+"""As `kubectl get` asks for it: a thirtieth of the bytes of a listing, and of the time."""
 
 
 @dataclass
 class Duel:
-    """A Pod that ends on a host, and the job of another that is to start there."""
+    """A Pod that ends on a host, and the job of another that is to start there.
+
+    Of each change two samples are kept, the last before and the first after it: between the
+    asking of a read and its answer the state was as it says.
+    """
 
     pod: str
     host: str
     job: str = ""
     """Id of the other's job."""
     last_live_s: float = 0.0
-    """Wall clock second of the last sample in which the Pod lived."""
+    """Wall clock second at which the last read was asked in which the Pod lived."""
     gone_s: float = 0.0
-    """The first in which it did not."""
+    """At which the first was answered in which it did not."""
+    ran_s: float = 0.0
+    """At which the first was answered in which the job ran."""
     began_s: float | None = None
-    together_s: float = 0.0
-    """Sampled."""
-    held_s: list[float] = field(default_factory=list)
+    """What the job's script wrote down."""
 
     @property
     def over(self) -> bool:
-        return self.gone_s > 0 and self.began_s is not None
+        return self.gone_s > 0 and self.ran_s > 0 and self.began_s is not None
 
     @property
     def overlap_s(self) -> float:
-        """Seconds together, by whichever of both ways shows more."""
+        """Seconds together, at least: each of both sides was seen."""
         assert self.began_s is not None
-        return max(self.together_s, self.last_live_s - self.began_s, 0.0)
+        return max(self.last_live_s - min(self.began_s, self.ran_s), 0.0)
+
+    @property
+    def overlap_at_most_s(self) -> float:
+        """Had the Pod lived on until the answer that it was gone."""
+        assert self.began_s is not None
+        return max(self.gone_s - self.began_s, 0.0)
 
     @property
     def idle_s(self) -> float:
@@ -51,61 +73,80 @@ class Duel:
 
 
 class Sampler:
-    """A thread; `duels` may grow while it runs."""
+    """A thread for each side, so that neither waits for the other; `duels` may grow meanwhile."""
 
     def __init__(self, bed: PodBed) -> None:
         self.bed = bed
         self.duels: list[Duel] = []
-        self.gaps: list[float] = []
+        self.asked: dict[str, list[float]] = {}
+        """Of each side: the wall clock second of each sample."""
         self.failure: BaseException | None = None
-        self._going = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(side, read), daemon=True)
+            for side, read in (("Pods", self._see_pods), ("jobs", self._see_jobs))
+        ]
 
     def __enter__(self) -> "Sampler":
-        self._going.set()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._going.clear()
-        self._thread.join()
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
         if self.failure is not None:
             raise self.failure
 
-    def _run(self) -> None:
-        before_s = time.time()
+    def told(self) -> str:
+        """How many samples, and how far apart."""
+        return "; ".join(f"{side}: {spacing(asked)}" for side, asked in self.asked.items())
+
+    def _run(self, side: str, see: Callable[[HTTPConnection, float], None]) -> None:
+        asked = self.asked.setdefault(side, [])
         try:
-            while self._going.is_set():
-                self._sample(time.time() - before_s)
-                self.gaps.append(time.time() - before_s)
-                before_s = time.time()
-                time.sleep(max(0.0, EVERY_S - (time.time() - before_s)))
+            with closing(self._rest(side).connect()) as over:
+                while not self._stop.is_set():
+                    asked.append(time.time())
+                    see(over, asked[-1])
+                    self._stop.wait(max(0.0, asked[-1] + EVERY_S - time.time()))
         except BaseException as error:  # noqa: BLE001 - raised by __exit__
             self.failure = error
 
-    def _sample(self, gap_s: float) -> None:
-        """Jobs first: a Pod that lives in the later read lived beside a job of the earlier."""
-        states = self.bed.states()
-        asked_s = time.time()
-        alive = {one["metadata"]["name"] for one in self.bed.ours() if is_alive(one)}
-        for duel in list(self.duels):
-            lives = duel.pod in alive
-            if lives:
+    def _rest(self, side: str) -> Rest:
+        return self.bed.bed.kube.rest if side == "Pods" else self.bed.bed.slurm.rest
+
+    def _see_pods(self, over: HTTPConnection, asked_s: float) -> None:
+        rows = self._rest("Pods").call("GET", LIVING, accept=TABLE, over=over)["rows"]
+        answered_s = time.time()
+        alive = {row["cells"][0] for row in rows}
+        for duel in self.duels:
+            if duel.pod in alive:
                 duel.last_live_s = asked_s
             elif duel.last_live_s and not duel.gone_s:
-                duel.gone_s = time.time()
-            if duel.began_s is None and duel.job:
+                duel.gone_s = answered_s
+
+    def _see_jobs(self, over: HTTPConnection, _: float) -> None:
+        path = self.bed.bed.slurm.path("jobs/state/")
+        rows = self._rest("jobs").call("GET", path, over=over)["jobs"]
+        answered_s = time.time()
+        running = {str(row["job_id"]) for row in rows if runs(row["state"])}
+        for duel in self.duels:
+            if duel.job in running and not duel.ran_s:
+                duel.ran_s = answered_s
+            if duel.job and duel.began_s is None:
                 duel.began_s = self.bed.began(duel.pod)
-            if lives and runs(states.get(duel.job, frozenset())):
-                duel.together_s += gap_s
+
+
+def spacing(asked: list[float]) -> str:
+    """Of samples at these times."""
+    gaps_ms = sorted(1000 * (later - earlier) for earlier, later in pairwise(asked))
+    p99 = gaps_ms[int(len(gaps_ms) * 0.99)]
+    median = statistics.median(gaps_ms)
+    return f"{len(asked)} samples, {median:.0f} ms apart (p99 {p99:.0f}, max {gaps_ms[-1]:.0f})"
 
 
 def runs(state: Iterable[str]) -> bool:
     """Its body began and has not ended."""
     return "RUNNING" in set(state) and not {"CONFIGURING", "COMPLETING"} & set(state)
-
-
-def is_alive(pod: Any) -> bool:
-    """Bound, and its containers have not ended."""
-    phase = pod["status"].get("phase", "Pending")
-    return bool(pod["spec"].get("nodeName")) and phase not in ("Succeeded", "Failed")

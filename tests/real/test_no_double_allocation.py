@@ -1,7 +1,7 @@
 """No two workloads on one host: however a placeholder ends, the next job waits for its Pod (P25).
 
 Each of many Pods holds a host of its own; somebody else's job wants that host; the placeholder
-ends, in each of the ways that there are, and both sides are sampled every 50 ms (`overlap.py`).
+ends, in each of the ways that there are, and both sides are sampled every 40 ms (`overlap.py`).
 
 `SUNK_SYNC_DUELS=all` for the whole matrix (two minutes for each of ten cases, one for each of ten
 with QOS), whose tables stand in docs/double-allocation.md.
@@ -9,7 +9,6 @@ with QOS), whose tables stand in docs/double-allocation.md.
 
 import os
 import signal
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from tests.real.conftest import require
 from tests.real.overlap import Duel, Sampler
 from tests.real.pod_bed import PodBed, pod_bed, pod_conf, qos_bed
 from tests.real.service import Service
+from tests.real.stage import stays
+from tests.real.testbed import BedError
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 ALL = os.environ.get("SUNK_SYNC_DUELS") == "all"
@@ -43,6 +44,7 @@ class Way:
     """The other's job has one that preempts it."""
     end: Callable[[PodBed, Duel], None] | None = None
     """None: the other's job does it by preempting."""
+    kinds: tuple[str, ...] = ("allocation", "script", "external")
 
 
 def cancel(bed: PodBed, duel: Duel) -> None:
@@ -58,6 +60,13 @@ def lose_node(bed: PodBed, duel: Duel) -> None:
     bed.bed.slurm.stop_slurmd(duel.host, signal.SIGKILL)
 
 
+def requeue(bed: PodBed, duel: Duel) -> None:
+    """By an administrator, who first has to allow it: each of ours says `requeue: false`."""
+    job = bed.job_of(duel.pod)
+    bed.bed.slurm.scontrol("update", f"jobid={job}", "requeue=1")
+    bed.bed.slurm.scontrol("requeue", job)
+
+
 def nothing(bed: PodBed, duel: Duel) -> None:
     """Slurm does it by itself."""
 
@@ -70,13 +79,17 @@ WAYS = (
     Way("Pod deleted", end=delete),
     Way("time limit", timeout="1", end=nothing),
     Way("slurmd killed", end=lose_node),
+    Way("requeued", end=requeue, kinds=("script",)),
+)
+FEW_WAYS = tuple(
+    way for way in WAYS if way.name in ("preempted", "cancelled", "Pod deleted", "requeued")
 )
 WAYS_BY_QOS = (
     Way("preempted by QOS", qos="low"),
     Way("preempted by QOS, GraceTime 4 s", qos="grace"),
     Way("preempted by QOS, REQUEUE", qos="again"),
 )
-SOME_WAYS = WAYS if ALL else (WAYS[0], WAYS[3], WAYS[4])
+SOME_WAYS = WAYS if ALL else FEW_WAYS
 SOME_WAYS_BY_QOS = WAYS_BY_QOS if ALL else WAYS_BY_QOS[:2]
 Case = tuple[str, bool]
 CASES: tuple[Case, ...] = (
@@ -131,12 +144,34 @@ def check(bed: PodBed, ways: Sequence[Way], *, kind: str, gate: bool) -> None:
             assert duel.overlap_s == 0, (way.name, delay_s, duel)
 
 
+@pytest.mark.parametrize("kind", ["allocation", "external"])
+def test_P19_a_placeholder_without_a_script_cannot_be_requeued(bed: PodBed, kind: str) -> None:
+    """Not even by an administrator who allows it: its Pod and its job live on."""
+    if kind == "external" and bed.version == "24.11":
+        return
+    bed.set_gate(on=False)
+    with bed.service(gate=False, placeholder=kind) as service:
+        duel = Duel(f"p{next(_number)}", bed.bed.slurm.conf.slurmd_names[0])
+        bed.make_pod(duel.pod, host=duel.host)
+        bed.until_bound(duel.pod)
+        with pytest.raises(BedError, match="Only batch jobs"):
+            requeue(bed, duel)
+        assert stays(lambda: [job["job_state"] for job in bed.live(duel.pod)] == [["RUNNING"]])
+        assert service.writes("end-pod") == []
+        bed.clear()
+
+
 def holds(way: Way, delay_s: float) -> bool:
     """The script lives as long as its slurmd does, and no longer than KillWait."""
     return delay_s < KILL_WAIT_S and way.end is not lose_node
 
 
 Fought = list[tuple[Way, int, Duel]]
+FIGURES: tuple[Callable[[Duel], float], ...] = (
+    lambda duel: duel.overlap_s,
+    lambda duel: duel.overlap_at_most_s,
+    lambda duel: duel.idle_s,
+)
 
 
 def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
@@ -145,6 +180,7 @@ def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
     duels = [
         (way, delay_s, Duel(f"p{next(_number)}", next(hosts)))
         for way in ways
+        if kind in way.kinds
         for delay_s in DELAYS_S
     ]
     for way, delay_s, duel in duels:
@@ -170,9 +206,7 @@ def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
                 way.end(bed, duel)
         bring_back(bed, [duel for way, _, duel in duels if way.end is lose_node])
         bed.until(lambda: all(duel.over for duel in every), "all duels over", within_s=WITHIN_S)
-    gaps_ms = sorted(1000 * gap for gap in sampler.gaps)
-    p50, p99 = statistics.median(gaps_ms), gaps_ms[int(len(gaps_ms) * 0.99)]
-    bed.say(f"{len(gaps_ms)} samples, {p50:.0f} ms apart (p99 {p99:.0f} ms)")
+    bed.say(sampler.told())
     return duels
 
 
@@ -187,14 +221,15 @@ def bring_back(bed: PodBed, duels: list[Duel]) -> None:
 
 
 def tell(bed: PodBed, case: str, duels: Fought, service: Service) -> None:
-    """A row for each: Slurm, case, way, kubelet, seconds together, seconds idle."""
+    """A row for each way as docs/double-allocation.md shows it, kubelet by kubelet."""
     measured_s = service.metric("sunk_sync_double_allocation_seconds_total")
     overlaps_s = [duel.overlap_s for _, _, duel in duels if duel.overlap_s]
     sampled_s = sum(overlaps_s)
     bed.say(f"{case}: {sampled_s:.2f} s together, {measured_s:.2f} by its own metric")
     assert abs(measured_s - sampled_s) <= 1.0 + len(overlaps_s), "P25's own measure"
-    for way, delay_s, duel in duels:
-        figures = f"{duel.overlap_s:.2f} | {duel.idle_s:.2f}"
-        print(f"| {bed.version} | {case} | {way.name} | {delay_s} | {figures} |")
+    for name in dict.fromkeys(way.name for way, _, _ in duels):
+        fought = [duel for way, _, duel in duels if way.name == name]
+        columns = (" / ".join(f"{figure(duel):.2f}" for duel in fought) for figure in FIGURES)
+        print(f"| {name} | {' | '.join(columns)} |")
     errors = service.lines(level="error")
     assert errors == [], errors

@@ -44,12 +44,13 @@ class Rest:
         body: Any = None,
         *,
         content_type: str = "application/json",
+        accept: str = "application/json",
         over: http.client.HTTPConnection | None = None,
     ) -> Any:
         """The decoded JSON answer (text if it is none). RestError from status 400 on."""
         connection = over or self.connect()
         payload = None if body is None else json.dumps(body)
-        headers = {**self._headers, "Content-Type": content_type}
+        headers = {**self._headers, "Content-Type": content_type, "Accept": accept}
         try:
             connection.request(method, path, payload, headers)
             answer = connection.getresponse()
