@@ -25,11 +25,13 @@ ALL = os.environ.get("SUNK_SYNC_POINTS") == "all"
 SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
 FEW = 3
 WAYS = ("before", "sent", "after")
-WITHIN_S = 25
+WITHIN_S = 120
+"""What is claimed is how it ends: on a busy machine the next process alone takes half a minute to
+begin."""
 QUIET_S = 1.5
 FAST, SLOW = "n1", "n2"
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(3000 if ALL else 240)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(4800 if ALL else 600)]
 
 
 class Trap:
