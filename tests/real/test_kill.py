@@ -82,7 +82,7 @@ def until_right(churn: Churn, when: str) -> None:
         ]
 
     try:
-        eventually(lambda: not found(), when, within_s=15)
+        eventually(lambda: not found(), when, within_s=60)
     except AssertionError:
         raise AssertionError(f"{when}: {found()}") from None
 
