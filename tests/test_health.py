@@ -1,5 +1,8 @@
 """What /livez and /readyz say, from the core's present state."""
 
+import re
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from sunk_sync.facts import Lost, Sighting
@@ -17,6 +20,8 @@ from tests.build import (
     slurm_node,
     slurmd_pod,
 )
+
+PAGE = Path(__file__).parent.parent / "docs" / "faults.md"
 
 
 def health_of(core: Core) -> Health:
@@ -98,6 +103,12 @@ def test_P31_P21_held_ends_and_kept_jobs_are_said() -> None:
     assert said["drains"] == ("ok", "none held")
     assert said["kept jobs"] == ("degraded", "1: nobody knows whether their Pods live")
     assert health_of(core).ready()[0]
+
+
+def test_the_page_of_faults_shows_every_check() -> None:
+    """Else `python -m tests.real.faults_page` was not run after the last change."""
+    shown = re.findall(r"^([a-z ]+(?:: [a-z ]+)?): (?:ok|degraded): ", PAGE.read_text(), re.M)
+    assert list(dict.fromkeys(shown)) == list(spoken(health_of(Core())))
 
 
 def test_F7_a_key_out_of_service_is_named() -> None:

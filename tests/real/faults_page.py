@@ -1,0 +1,214 @@
+"""Renews docs/faults.md from the real servers: `python -m tests.real.faults_page` (five minutes).
+
+Each fault must heal within the time given here, else nothing is written.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.real.service import Line, Service, install
+from tests.real.stage import Host, eventually
+from tests.real.testbed import Bed, SlurmConf
+from tests.real.testbed.kube import REPOSITORY
+
+FILE = REPOSITORY / "docs" / "faults.md"
+HOSTS = 6
+HEALS_WITHIN_S = 60.0
+LINE_MAX = 400
+CORDONED = "k8s: node cordoned"
+METRICS: tuple[tuple[str, dict[str, str]], ...] = (
+    *(("sunk_sync_source_listed", {"source": one}) for one in ("slurm_nodes", "jobs", "nodes")),
+    *(
+        ("sunk_sync_source_age_seconds", {"source": one})
+        for one in ("slurm_nodes", "jobs", "nodes")
+    ),
+    ("slurm_token_expiry_timestamp_seconds", {}),
+    ("workqueue_depth", {"name": "slurm"}),
+    ("workqueue_retries_total", {"name": "slurm"}),
+    ("sunk_sync_writes_total", {"action": "drain", "outcome": "done"}),
+    ("sunk_sync_writes_total", {"action": "undrain", "outcome": "done"}),
+)
+SHOWN = ("set-conditions", "set-metadata", "set-comment")
+"""Writes that show Slurm's state in Kubernetes: left out of the log where they arrived."""
+
+
+class Page:
+    """What one service says while its servers break, as Markdown."""
+
+    def __init__(self, bed: Bed, service: Service) -> None:
+        self.bed = bed
+        self.service = service
+        self.text: list[str] = []
+        self._since = service.mark()
+
+    def section(self, title: str) -> None:
+        self.text += ["", f"## {title}"]
+        self._since = self.service.mark()
+
+    def say(self, sentence: str) -> None:
+        print(sentence, flush=True)
+        self.text += ["", sentence]
+
+    def show(self, when: str) -> None:
+        """Health and metrics as they are now."""
+        status, checks = self.service.readyz_verbose()
+        self._block(f"`/readyz?verbose` {when}:", [str(status), *checks.splitlines()])
+        self._block(f"metrics {when}:", [*self._metrics(), self._requests()])
+
+    def log(self) -> None:
+        """What the log says since the section began."""
+        lines = self.service.lines(since=self._since)
+        told = [line for line in lines if not is_shown(line)]
+        self._block("log:", [cut(json.dumps(line)) for line in told], language="json")
+        left_out = len(lines) - len(told)
+        self.text += ["", f"({left_out} writes of conditions, annotations and marks left out)"]
+
+    def _metrics(self) -> Iterator[str]:
+        for name, labels in METRICS:
+            spelled = ", ".join(f'{key}="{value}"' for key, value in labels.items())
+            value = self.service.metric(name, **labels)
+            shown = f"{value:.1f}" if name.endswith("age_seconds") else f"{value:.0f}"
+            yield f"{name}{{{spelled}}} {shown}"
+
+    def _requests(self) -> str:
+        found: Counter[str] = Counter()
+        for sample in self.service.metrics():
+            if sample.name == "rest_client_requests_total":
+                found[f"{sample.labels['host']} {sample.labels['code']}"] += int(sample.value)
+        counts = ", ".join(f"{key}: {count}" for key, count in sorted(found.items()))
+        return f"rest_client_requests_total by host and code: {counts}"
+
+    def _block(self, title: str, lines: list[str], *, language: str = "") -> None:
+        self.text += ["", title, f"```{language}", *lines, "```"]
+
+
+def is_shown(line: Line) -> bool:
+    return line.get("action") in SHOWN and line.get("outcome") == "done"
+
+
+def cut(text: str) -> str:
+    return text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+
+
+def took_s(claim: Callable[[], Any], what: str) -> float:
+    """Seconds until it is so."""
+    began_s = time.monotonic()
+    eventually(claim, what, within_s=HEALS_WITHIN_S)
+    return time.monotonic() - began_s
+
+
+def is_well(page: Page) -> bool:
+    return "degraded" not in page.service.readyz_verbose()[1]
+
+
+def slurmctld_stopped(page: Page, host: Host) -> None:
+    page.section("1. slurmctld stopped for 75 s (more than M2's minute); a Node cordoned 5 s in")
+    page.bed.slurm.stop_slurmctld()
+    time.sleep(5)
+    host.cordon()
+    time.sleep(20)
+    page.show("after 25 s")
+    time.sleep(50)
+    page.show("after 75 s")
+    page.say(f"Node conditions after 75 s: {host.node_conditions}")
+    page.bed.slurm.start_slurmctld()
+    drained_s = took_s(lambda: host.drained_as(CORDONED), "drained")
+    page.say(f"slurmctld started; the waiting cordon was drained {drained_s:.1f} s later.")
+    known_s = took_s(lambda: "Unknown" not in host.node_conditions.values(), "conditions known")
+    took_s(lambda: host.node_conditions["Drain"] == "True", "the drain is shown")
+    page.say(f"Node conditions right {known_s:.1f} s after that: {host.node_conditions}")
+    took_s(lambda: is_well(page), "nothing degraded")
+    page.show("afterwards")
+    page.log()
+
+
+def slurmrestd_stopped(page: Page, host: Host) -> None:
+    page.section("2. slurmrestd stopped for 20 s; the Node uncordoned meanwhile")
+    page.bed.slurm.stop_slurmrestd()
+    host.uncordon()
+    time.sleep(20)
+    page.show("after 20 s")
+    page.bed.slurm.start_slurmrestd()
+    page.say(f"slurmrestd started; undrained {took_s(lambda: host.free, 'free'):.1f} s later.")
+    took_s(lambda: is_well(page), "nothing degraded")
+    page.show("afterwards")
+    page.log()
+
+
+def apiserver_stopped(page: Page, host: Host, theirs: Host) -> None:
+    page.section("3. kube-apiserver stopped for 15 s; a human drains in Slurm meanwhile")
+    page.bed.kube.stop()
+    theirs.update(state="drain", reason="fan broken")
+    before = theirs.drain
+    time.sleep(15)
+    page.show("after 15 s")
+    page.bed.kube.start()
+    shown_s = took_s(lambda: theirs.annotation("drain")[1] == "fan broken", "shown on the Node")
+    page.say(f"kube-apiserver ready; the human's drain stood on its Node {shown_s:.1f} s later.")
+    host.cordon()
+    drained_s = took_s(lambda: host.drained_as(CORDONED), "drained")
+    page.say(f"A cordon was drained {drained_s:.1f} s after it.")
+    assert theirs.drain == before, "the human's drain is untouched"
+    page.say(f"The human's drain as slurmctld tells it: {theirs.drain}, as before.")
+    host.uncordon()
+    took_s(lambda: host.free and is_well(page), "nothing degraded")
+    page.show("afterwards")
+    page.log()
+
+
+def token_replaced(page: Page, host: Host) -> None:
+    page.section("4. Token replaced by one for 3 s, then by a good one; a Node cordoned meanwhile")
+    page.service.put_token(page.bed.slurm.token(3))
+    time.sleep(15)
+    host.cordon()
+    time.sleep(1)
+    page.show("12 s after it expired")
+    page.service.put_token(page.bed.slurm.token())
+    drained_s = took_s(lambda: host.drained_as(CORDONED), "drained")
+    page.say(f"Good token put in place; drained {drained_s:.1f} s later.")
+    took_s(lambda: is_well(page), "nothing degraded")
+    page.show("afterwards")
+    page.log()
+
+
+def told_to_end(page: Page) -> None:
+    page.section("5. SIGTERM")
+    began_s = time.monotonic()
+    status = page.service.terminate()
+    page.say(f"Exit code {status} after {time.monotonic() - began_s:.2f} s.")
+    assert status == 0
+    page.log()
+
+
+def record() -> str:
+    """The page, once everything broke and healed."""
+    with Bed.start(conf=SlurmConf(slurmds=HOSTS)) as bed:
+        install(bed)
+        first, second, *_ = (Host(bed, name) for name in bed.slurm.conf.names)
+        with Service(bed) as service:
+            service.settle()
+            page = Page(bed, service)
+            page.show("before")
+            slurmctld_stopped(page, first)
+            slurmrestd_stopped(page, first)
+            apiserver_stopped(page, first, second)
+            token_replaced(page, first)
+            told_to_end(page)
+            versions = f"Slurm {bed.slurm.version}, Kubernetes {bed.kube.version}"
+    title = "# What it looks like when something breaks"
+    when = f"{datetime.now(UTC):%Y-%m-%d %H:%MZ}"
+    about = (
+        f"Made by `python -m tests.real.faults_page` on the real servers: {versions}, {when}.\n"
+        f"Default settings (poll 1 s, graces 5 s and 40 s), {HOSTS} hosts, under the account of"
+        " the manifests."
+    )
+    return "\n".join([title, "", about, *page.text]) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(record())
+    print(f"written: {FILE.name}")
