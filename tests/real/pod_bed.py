@@ -104,6 +104,8 @@ class PodBed:
         """Install our scripts in slurm.conf, or take them out."""
         lines = (*self._lines, *(GATE_LINES if on else ()))
         slurm = self.bed.slurm
+        if lines == slurm.conf.extra_lines:
+            return
         slurm.reconfigure(replace(slurm.conf, extra_lines=lines))
         slurm.wait_until_idle(deadline_s=40)
 

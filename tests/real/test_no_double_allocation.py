@@ -30,7 +30,7 @@ DELAYS_S = (1, 10, 16) if ALL else (1, 6)
 """Kubelets that end a Pod at once, late, and later than Slurm's KillWait."""
 WITHIN_S = 180.0
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
         more: dict[str, Any] = {name: value for name, value in asked.items() if value}
         bed.make_pod(duel.pod, host=duel.host, end_s=delay_s, partition=way.partition, **more)
         if kind == "allocation":
-            bed.until_bound(duel.pod, within_s=60)  # of a crowd most get scripts (P11a)
-    bed.until_bound(*(duel.pod for _, _, duel in duels), within_s=60)
+            bed.until_bound(duel.pod, within_s=120)  # of a crowd most get scripts (P11a)
+    bed.until_bound(*(duel.pod for _, _, duel in duels), within_s=120)
     ours = [job for job in bed.jobs() if job["nodes"] and job["name"].startswith("k8s/")]
     live = {job["name"].split("/")[2]: job["batch_flag"] for job in ours}
     bed.say(f"{sum(not live[duel.pod] for _, _, duel in duels)} of {len(duels)} hold no script")
