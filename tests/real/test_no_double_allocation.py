@@ -136,9 +136,11 @@ def check(bed: PodBed, ways: Sequence[Way], *, kind: str, gate: bool) -> None:
         return  # it has no external jobs: docs/double-allocation.md says so
     bed.set_gate(on=gate)
     with bed.service(gate=gate, placeholder=kind) as service:
-        duels = fight(bed, ways, kind)
-        tell(bed, f"{kind}, {'gate' if gate else 'no gate'}", duels, service)
-        bed.clear()
+        try:
+            duels = fight(bed, ways, kind)
+            tell(bed, f"{kind}, {'gate' if gate else 'no gate'}", duels, service)
+        finally:
+            bed.clear()
     for way, delay_s, duel in duels:
         if gate or (kind == "script" and holds(way, delay_s)):
             assert duel.overlap_s == 0, (way.name, delay_s, duel)
@@ -226,10 +228,10 @@ def tell(bed: PodBed, case: str, duels: Fought, service: Service) -> None:
     overlaps_s = [duel.overlap_s for _, _, duel in duels if duel.overlap_s]
     sampled_s = sum(overlaps_s)
     bed.say(f"{case}: {sampled_s:.2f} s together, {measured_s:.2f} by its own metric")
-    assert abs(measured_s - sampled_s) <= 1.0 + len(overlaps_s), "P25's own measure"
     for name in dict.fromkeys(way.name for way, _, _ in duels):
         fought = [duel for way, _, duel in duels if way.name == name]
         columns = (" / ".join(f"{figure(duel):.2f}" for duel in fought) for figure in FIGURES)
         print(f"| {name} | {' | '.join(columns)} |")
+    assert abs(measured_s - sampled_s) <= 1.0 + len(overlaps_s), "P25's own measure"
     errors = service.lines(level="error")
     assert errors == [], errors
