@@ -24,7 +24,7 @@ QUIET_S = 1.0
 PACED_S = 1.2
 """Conditions of one object are written once a second (M1): longer than that."""
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(60 + 20 * KILLS)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(60 + 60 * KILLS)]
 
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
@@ -47,8 +47,10 @@ def test_F01_killed_at_random_moments_under_churn(own_bed: Bed) -> None:
     service = Service(own_bed, **{**QUICK, "not_ready_grace": "500ms"})
     began_s = time.monotonic()
     with service:
+        service.settle()  # a host without our mark whose Pod goes is nobody's (S18)
         for number in range(KILLS):
             kill_once(service, churn, moments)
+            print(f"kill {number + 1} at {time.monotonic() - began_s:.0f} s", flush=True)
             until_right(churn, f"kill {number}")
             until_quiet(service, hosts)
             check_health(service, since=service.begun)
