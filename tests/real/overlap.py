@@ -63,7 +63,7 @@ class Duel:
     def overlap_at_most_s(self) -> float:
         """Had the Pod lived on until the answer that it was gone."""
         assert self.began_s is not None
-        return max(self.gone_s - self.began_s, 0.0)
+        return max(self.gone_s - self.began_s, self.overlap_s)
 
     @property
     def idle_s(self) -> float:

@@ -119,6 +119,7 @@ class PodBed:
             "hooks_key_file": str(self.key_file),
             "gate": "on" if gate else "off",
             "termination_offset": "0s",
+            "slurm_kill_wait": f"{self.bed.slurm.conf.kill_wait_s}s",  # 24.11 does not tell
         }
         return Service(self.bed, **{**QUICK, **ours, **flags})
 
