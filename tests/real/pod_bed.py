@@ -118,8 +118,8 @@ class PodBed:
             "hooks_url": f"http://{address}",
             "hooks_key_file": str(self.key_file),
             "gate": "on" if gate else "off",
+            "slurm_kill_wait": f"{self.bed.slurm.conf.kill_wait_s}s",  # 24.11 does not tell it
             "termination_offset": "0s",
-            "slurm_kill_wait": f"{self.bed.slurm.conf.kill_wait_s}s",  # 24.11 does not tell
         }
         return Service(self.bed, **{**QUICK, **ours, **flags})
 

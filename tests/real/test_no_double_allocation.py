@@ -119,7 +119,9 @@ def accounted(request: pytest.FixtureRequest) -> Iterator[PodBed]:
 
 @pytest.mark.parametrize(("kind", "gate"), CASES)
 def test_P25_no_job_runs_beside_a_live_Pod_of_another(bed: PodBed, kind: str, gate: bool) -> None:
-    """With the gate never; without it a script holds its host for KillWait by itself."""
+    """With the gate never; without it a script whose slurmd lives holds its host for KillWait by
+    itself, and before that is over the host is drained (L6).
+    """
     check(bed, SOME_WAYS, kind=kind, gate=gate)
 
 
@@ -142,7 +144,7 @@ def check(bed: PodBed, ways: Sequence[Way], *, kind: str, gate: bool) -> None:
         finally:
             bed.clear()
     for way, delay_s, duel in duels:
-        if gate or (kind == "script" and holds(way, delay_s)):
+        if gate or (kind == "script" and way.end is not lose_node):
             assert duel.overlap_s == 0, (way.name, delay_s, duel)
 
 
@@ -161,11 +163,6 @@ def test_P19_a_placeholder_without_a_script_cannot_be_requeued(bed: PodBed, kind
         assert stays(lambda: [job["job_state"] for job in bed.live(duel.pod)] == [["RUNNING"]])
         assert service.writes("end-pod") == []
         bed.clear()
-
-
-def holds(way: Way, delay_s: float) -> bool:
-    """The script lives as long as its slurmd does, and no longer than KillWait."""
-    return delay_s < KILL_WAIT_S and way.end is not lose_node
 
 
 Fought = list[tuple[Way, int, Duel]]
