@@ -377,27 +377,10 @@ class Holding(Struct, frozen=True, gc=False):
 
 
 News = (
-    Observed
-    | Answered
-    | Deleted
-    | ListingStarted
-    | ListingEnded
-    | Confirmed
-    | Lost
-    | Sighting
-    | Holding
-    | GateCall
-    | StopCall
-    | CallEnded
-    | JobTold
-    | Attempt
-    | SubmitRefused
-    | BindRefused
-    | BindTried
-    | Placed
-    | GangSize
-    | Taken
-)
+    Observed | Answered | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | Sighting
+    | Holding | GateCall | StopCall | CallEnded | JobTold | Attempt | SubmitRefused | BindRefused
+    | BindTried | Placed | GangSize | Taken
+)  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]
 """How a reader hands over its news; waits while the loop is behind (the inbox is bounded)."""
