@@ -116,10 +116,11 @@ class Loop:
         self.beat_s = begun_s
         news = self._take_in(begun_s)
         keys = self._hand_over(begun_s)
-        if begun_s >= self._audit_next_s and not self._inbox:
-            self._audit(begun_s)
-        self._journal.stepped(seconds=self._clock() - begun_s, news=news, keys=keys)
         more = bool(self._inbox or self.reconciler.pending)
+        if begun_s >= self._audit_next_s and not more:
+            self._audit(begun_s)
+            more = bool(self.reconciler.pending)
+        self._journal.stepped(seconds=self._clock() - begun_s, news=news, keys=keys)
         self._gather(begun_s, more=more)
         return more
 

@@ -229,6 +229,22 @@ def test_the_audit_waits_while_news_wait() -> None:
     story(tell)
 
 
+def test_the_audit_waits_while_keys_wait() -> None:
+    """A step that decides as much as one may has no time for it."""
+
+    async def tell(house: House) -> None:
+        await house.listed(*HOST)
+        due_s = house.loop._audit_next_s = now()
+        others = [host_key(f"other{number}") for number in range(KEYS_PER_STEP + 1)]
+        house.loop.reconciler.pending.update(dict.fromkeys(others))
+        house.loop._step()
+        assert house.loop._audit_next_s == due_s
+        house.loop._step()
+        assert house.loop._audit_next_s > due_s
+
+    story(tell)
+
+
 def test_a_refusal_is_tried_anew_by_the_audits_round() -> None:
     """Permissions were given meanwhile; no fact changed."""
 
