@@ -96,7 +96,7 @@ class JobPoll:
         """Wait for a whole listing that begins from now on; several callers share one."""
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
-        self._rhythm.look_now()
+        self._rhythm.look_now(awaited=True)
         failure: Failure | None = await done
         return failure
 

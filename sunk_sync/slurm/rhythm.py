@@ -11,6 +11,7 @@ from sunk_sync.slurm.answers import Failure
 _SHARE: Final = 5
 """One fifth of the time, at most, is spent waiting for slurmrestd."""
 _REST_MIN_S: Final = 0.05
+"""Unless somebody stands still until the next look: then only the share counts."""
 _RETRY_MIN_S: Final = 0.5
 
 
@@ -41,6 +42,7 @@ class Rhythm:
         self._pace = pace
         self._time = time
         self._wanted = asyncio.Event()
+        self._awaited = asyncio.Event()
         self._failures = 0
         self._took_s = float("inf")
         """How long the look before took: one slow answer alone is no sign of load."""
@@ -48,9 +50,14 @@ class Rhythm:
         """How long the listing itself took; None: the whole look. What a look reads beside it is
         bounded by what is new, and resting four times as long would leave a burst waiting."""
 
-    def look_now(self) -> None:
-        """Look again as soon as the share of time allows; what runs now is too old."""
+    def look_now(self, *, awaited: bool = False) -> None:
+        """Look again as soon as the share of time allows; what runs now is too old.
+
+        `awaited`: somebody stands still until then.
+        """
         self._wanted.set()
+        if awaited:
+            self._awaited.set()
 
     async def run(
         self, look: Callable[[], Awaitable[Failure | None]], *, interval: Callable[[], float]
@@ -59,6 +66,7 @@ class Rhythm:
         while True:
             began_s = self._time.clock()
             self._wanted.clear()
+            self._awaited.clear()
             self.listing_s = None
             if await look() is None:
                 self._failures = 0
@@ -76,23 +84,26 @@ class Rhythm:
         took_s = self._time.clock() - began_s
         counted_s = took_s if self.listing_s is None else self.listing_s
         usual_s, self._took_s = min(counted_s, self._took_s), counted_s
-        floor_s = max((_SHARE - 1) * usual_s, _REST_MIN_S)
-        await self._time.sleep(floor_s)
-        left_s = interval() - took_s - floor_s
+        rested_s = (_SHARE - 1) * usual_s
+        await self._time.sleep(rested_s)
+        if rested_s < _REST_MIN_S and not self._awaited.is_set():
+            await self._sleep_unless(self._awaited, _REST_MIN_S - rested_s)
+            rested_s = _REST_MIN_S
+        left_s = interval() - took_s - rested_s
         while left_s > 0 and not self._wanted.is_set():
             step_s = min(left_s, self._pace.interval_s)
-            await self._sleep_unless_wanted(step_s)
-            floor_s += step_s
-            left_s = interval() - took_s - floor_s
+            await self._sleep_unless(self._wanted, step_s)
+            rested_s += step_s
+            left_s = interval() - took_s - rested_s
 
     async def _rest_after_failure(self) -> None:
         longest_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._pace.retry_max_s)
         await self._time.sleep(longest_s * (1 + self._time.random()) / 2)
 
-    async def _sleep_unless_wanted(self, seconds: float) -> None:
+    async def _sleep_unless(self, event: asyncio.Event, seconds: float) -> None:
         waits = [
             asyncio.ensure_future(self._time.sleep(seconds)),
-            asyncio.ensure_future(self._wanted.wait()),
+            asyncio.ensure_future(event.wait()),
         ]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -639,3 +639,30 @@ async def test_where_a_job_runs_is_told_before_the_rest_is_read() -> None:
     other = Reader(world)
     await other.look()
     assert isinstance(other.news[0], ListingStarted)
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+async def test_L7_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_asks(
+    awaited: bool,
+) -> None:
+    """What else would like to have news gives them time to become more."""
+    world = JobWorld(takes_s=0.001)
+    reader = Reader(world)
+
+    async def sleep(seconds: float) -> None:
+        reader.waits.append(seconds)
+        if seconds > 0.02:
+            await asyncio.Event().wait()
+
+    reader.poll._rhythm._time = Time(clock=world.clock, sleep=sleep, random=lambda: 0.0)
+    running = asyncio.ensure_future(reader.poll.run())
+    await until(lambda: len(reader.waits) >= 2)
+    assert reader.waits == [pytest.approx(0.004), pytest.approx(0.046)]
+    asked = asyncio.ensure_future(reader.poll.relist()) if awaited else None
+    reader.poll.poll_now()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert world.asked.count("GET jobs/state/") == 1 + awaited
+    running.cancel()
+    if asked is not None:
+        assert await asked is None
