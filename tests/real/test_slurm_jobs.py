@@ -114,7 +114,8 @@ class Side:
 
 
 def job_in(outcome: Outcome) -> Job:
-    (seen,) = outcome.seen
+    """The one that was asked for."""
+    seen = outcome.seen[0]
     assert isinstance(seen, Observed)
     assert isinstance(seen.row, Job)
     return seen.row
