@@ -195,7 +195,10 @@ class JobReading:
             self._book.arrays[array] = record
         if record.task is not None:
             listed_ids = [f"{number}_{record.task}", f"{array}_{record.task}"]
-            self._keep(listed_ids, job_of(record), asked_s)
+            job = job_of(record)
+            self._keep(listed_ids, job, asked_s)
+            if job is not None and listed_ids[0] not in self._states:  # it started after these
+                self._book.learn_number(job.job_id, record, asked_s=asked_s)
         else:
             self._note_waiting(record, asked_s)
 

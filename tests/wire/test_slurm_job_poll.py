@@ -451,6 +451,22 @@ async def test_a_task_that_was_looked_at_as_it_started_is_not_read_again() -> No
     assert reader.read == ["GET job/2"]
 
 
+async def test_a_task_that_starts_between_the_states_and_its_record_is_read_once() -> None:
+    """The record shows it running, and the next listing calls it by its new id."""
+    world = JobWorld()
+    array = world.add(ARRAY)
+    reader = Reader(world)
+
+    def start_meanwhile(line: str) -> None:
+        if line == "GET job/1" and len(world.records) == 1:
+            world.start(array, "n1", task=2)
+
+    world.before = start_meanwhile
+    assert (await reader.look())["1_2"].slurm_nodes == ("n1",)
+    assert (await reader.look())["1_2"].slurm_nodes == ("n1",)
+    assert reader.read == []
+
+
 async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> None:
     """What was told as gone may still be listed."""
     world = JobWorld()
