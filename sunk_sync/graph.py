@@ -158,6 +158,8 @@ class Graph(HostPicture):
         after = (table.listed, table.live, table.blind)
         if before[::2] != after[::2]:
             self._mark_all()
+        elif one.source == "nodes" and table.live != before[1]:
+            self._mark_each(self.works.nodes_turned())
         if isinstance(one, ListingEnded | Confirmed):
             self._listed(one.source)
 

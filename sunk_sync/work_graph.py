@@ -158,11 +158,11 @@ class WorkGraph(WorkPicture):
         works = self.works
         match word:
             case Attempt():
-                works.note_attempt(word, now=now)
-                return self._keys_of_id(word.work)
+                forgotten = works.note_attempt(word, now=now)
+                return self._keys_of_id(word.work) | self._forgotten(forgotten)
             case SubmitRefused():
-                works.note_refusal(word, now=now)
-                return self._keys_of_id(word.work)
+                forgotten = works.note_refusal(word, now=now)
+                return self._keys_of_id(word.work) | self._forgotten(forgotten)
             case BindRefused() if word.uid in works.key_of_uid:
                 works.bind_refusals[word.uid] = word
                 return {work_key(works.key_of_uid[word.uid])}
@@ -197,6 +197,12 @@ class WorkGraph(WorkPicture):
         for key in keys:
             if key != work:
                 self.works.gang_ids[key] = (work,)
+        return set(map(work_key, keys)) | self._review(keys)
+
+    def _forgotten(self, ids: Sequence[str]) -> set[Key]:
+        """Works submitted under these ids, of which older word is forgotten."""
+        gangs = [key for key, known in self.works.gang_ids.items() if {*known} & {*ids}]
+        keys = [*(one for one in ids if one in self.works.pods), *gangs] if ids else []
         return set(map(work_key, keys)) | self._review(keys)
 
     def _gangs_called(self, work: str) -> list[str]:
@@ -298,6 +304,10 @@ class WorkGraph(WorkPicture):
     def _node_of(self, uid: str) -> str:
         pods = self.works.pods.get(self.works.key_of_uid.get(uid, ""), {})
         return pods[uid].node_name if uid in pods else ""
+
+    def nodes_turned(self) -> set[Key]:
+        """Kubernetes can be read again, or not: whether a host has no Node is known or is not."""
+        return set(map(work_key, self.works.berths))
 
     def pods_listed(self) -> set[Key]:
         """A listing of Pods was complete: what it did not hold is gone."""

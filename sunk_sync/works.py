@@ -150,15 +150,16 @@ class Works:
         if not there:
             self.pods_on_node.pop(pod.node_name, None)
 
-    def note_attempt(self, attempt: Attempt, *, now: float) -> None:
-        """A submission got no answer."""
-        _note(self.attempts, attempt.work, (attempt, now), now=now)
+    def note_attempt(self, attempt: Attempt, *, now: float) -> list[str]:
+        """A submission got no answer. Works of which older word is forgotten for it."""
+        return _note(self.attempts, attempt.work, (attempt, now), now=now)
 
-    def note_refusal(self, refusal: SubmitRefused, *, now: float) -> None:
-        """Slurm said no to a submission; no attempt is open any more."""
-        _note(self.refusals, refusal.work, (refusal, now), now=now)
+    def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
+        """Slurm said no to a submission; no attempt is open any more. Works as with an attempt."""
+        forgotten = _note(self.refusals, refusal.work, (refusal, now), now=now)
         if refusal.kind != "update":
             self.attempts.pop(refusal.work, None)
+        return forgotten
 
     # Jobs
 
@@ -309,12 +310,15 @@ def own_key(job: Job) -> str:
 Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])
 
 
-def _note(memory: dict[str, Noted], work: str, one: Noted, *, now: float) -> None:
+def _note(memory: dict[str, Noted], work: str, one: Noted, *, now: float) -> list[str]:
     """Keep the newest last; what is older than anybody asks for goes."""
     memory.pop(work, None)
     memory[work] = one
+    forgotten = []
     while (oldest := next(iter(memory.values())))[1] < now - KEPT_S:
-        memory.pop(oldest[0].work)
+        forgotten.append(oldest[0].work)
+        del memory[oldest[0].work]
+    return forgotten
 
 
 def _discard(index: Index, name: str, one: str) -> None:

@@ -175,8 +175,12 @@ class Judge:
             truth = [one for one in self._world.workload.values() if one.uid == uid]
             if truth:
                 raise HistoryError(f"orphan: {cancel} though {truth} exists")
-        elif not (pod.ended or (pod.terminating and not pod.node_name)):
+        elif not (pod.ended or (pod.terminating and not pod.node_name) or self._is_stranded(pod)):
             raise HistoryError(f"cancel: {cancel} though {pod} lives")
+
+    def _is_stranded(self, pod: Pod) -> bool:
+        """It is to end, and its Node is no more: nobody else ever says that it ended (P25b)."""
+        return pod.terminating and pod.node_name not in self._world.nodes
 
     # P16, P19, P30, G3, G4
 
@@ -259,7 +263,8 @@ class Judge:
         if not isinstance(call, GateCall):
             return
         for pod in self._graph.pods.rows():
-            if not pod.node_name or pod.ended or self._its_own(pod, call):
+            over = pod.ended or self._is_stranded(pod)
+            if not pod.node_name or over or self._its_own(pod, call):
                 continue
             claims, name = self._graph.claims, answer.slurm_node
             claimed = claims.claim_of(name).node
