@@ -18,6 +18,8 @@ from tests.sim.run import run_seed
 from tests.sim.works.run import run_seed as run_work_seed
 
 SHOWN = 12
+TOLD_EVERY = 500
+"""Seeds: a run that is ended early has said how far it came."""
 
 
 def one(seed: int, *, aloud: bool, works: bool) -> int:
@@ -54,15 +56,17 @@ def _gather(outcomes: Iterable[Outcome]) -> tuple[list[int], Counter[str], int, 
     broken: list[int] = []
     counts: Counter[str] = Counter()
     steps, least = 0, sys.maxsize
-    for outcome in outcomes:
+    for done, outcome in enumerate(outcomes, start=1):
         counts.update(outcome.counts)
         steps += outcome.steps
-        if not outcome.broken:
+        if outcome.broken:
+            broken.append(outcome.seed)
+            if len(broken) <= SHOWN:
+                print(f"seed {outcome.seed}: {outcome.broken[:600]}", flush=True)
+        else:
             least = min(least, outcome.steps)
-            continue
-        broken.append(outcome.seed)
-        if len(broken) <= SHOWN:
-            print(f"seed {outcome.seed}: {outcome.broken[:600]}", flush=True)
+        if done % TOLD_EVERY == 0:
+            print(f"{done} seeds, {len(broken)} violations so far", flush=True)
     return broken, counts, steps, least
 
 
