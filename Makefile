@@ -58,8 +58,9 @@ testbed: $(READY) ## build the real servers once (about ten minutes) into the ca
 bench: $(READY) $(COMPILED) testbed ## speed and memory, as ratios measured in one run
 	$(IN_COMPILED) -m tests.bench
 
-sim: $(READY) ## ten thousand broken hours, every crash point and pairs of them (half an hour on two cores)
+sim: $(READY) ## ten thousand broken hours of hosts, as many of Pods, every crash point and pairs of them (a night on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000
+	$(BIN)/python -m tests.sim --works --seeds 10000
 	$(BIN)/python -m tests.sim crash
 
 mutants: $(READY) ## seeded defects: each must be noticed by some suite
