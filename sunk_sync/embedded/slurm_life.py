@@ -149,14 +149,17 @@ class Life:
         at_once: bool = False,
         exit_code: int = 0,
     ) -> None:
-        """It runs no more. `at_once`: nothing of it is left on its nodes."""
+        """It runs no more. `at_once`: nothing of it is left on its nodes.
+
+        One that was requeued, and is still ending, waits no more: its end goes on.
+        """
         ran = job.state in ON_NODES
         ended = replace(
             job,
             state=state,
             state_reason=reason,
-            ending=ran and not at_once,
-            lingers=ran and not at_once and has_script(job),
+            ending=(ran and not at_once) or job.ending,
+            lingers=(ran and not at_once and has_script(job)) or job.lingers,
             configuring=False,
             ended_s=self._memory.now_s,
             exit_code=exit_code,
@@ -255,7 +258,7 @@ class Life:
             memory.calls.tell("term" if after.ending else "killed", after)
         if ran and memory.knobs.epilog_slurmctld:
             memory.calls.tell("ended", after)
-        if after.ending:
+        if ran and after.ending:
             self._note(memory.now_s + self._ending_s(after), after, self._kill)
         elif ran:
             self._left(after)

@@ -9,7 +9,7 @@ from sunk_sync.embedded.slurm import SlurmWorld
 from sunk_sync.embedded.slurm_gres import GresError, asked, configured, picked
 from sunk_sync.embedded.slurm_job import JobRequest, states_of
 from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.embedded.slurm_node import NodeSpec, state_of
 from sunk_sync.embedded.slurm_release import SlurmError
 
 PARTITIONS = (
@@ -239,6 +239,21 @@ def test_a_grace_is_seen_while_the_job_runs_and_ends_at_a_look() -> None:
     assert world.jobs[1].ends_by_s == 43
     assert states(world, at=59)[:2] == ["RUNNING", "PENDING"]
     assert states(world, at=62)[:2] == ["PREEMPTED", "RUNNING"]
+
+
+def test_a_script_that_is_cancelled_while_it_leaves_to_wait_again_leaves_its_node() -> None:
+    """The simulator's seed 210166: the node was called COMPLETING for ever."""
+    world = world_of(nodes=1)
+    submitted(world, partition="again", exclusive=True)
+    world.advance(1)
+    submitted(world, partition="high", exclusive=True, now_s=2)
+    world.advance(3)
+    assert (world.jobs[1].state, world.jobs[1].ending) == ("PENDING", True)
+    world.cancel(1, now_s=3.1)
+    assert (world.jobs[1].state, world.jobs[1].ending) == ("CANCELLED", True)
+    assert "COMPLETING" in state_of(world.nodes["n1"])
+    assert states(world, at=5) == ["CANCELLED", "RUNNING"]
+    assert (world.jobs[1].ending, world.nodes["n1"].ending) == (False, 0)
 
 
 @pytest.mark.parametrize(
