@@ -202,12 +202,19 @@ class WorkChecks:
             if not self._is_ours(other) or set(works_of(other)).isdisjoint(works_of(job)):
                 continue
             shown = [
-                one.job
+                one
                 for one in evidence.jobs.get(other.job_id, ())
                 if one.taken_s <= exchange.sent_s - AT_ONCE_S and one.asked_s >= other.submitted_s
                 if evidence.speaks_against(one, sent_s=exchange.sent_s, late_s=PATIENCE_S)
             ]
-            if shown and shown[-1] is not None and is_live(shown[-1]):
+            last = shown[-1].job if shown else None
+            if (
+                last is not None
+                and is_live(last)
+                and not evidence.heard_of_end(
+                    other.job_id, after=shown[-1], since_s=exchange.sent_s - AT_ONCE_S
+                )
+            ):
                 self._break(
                     "second job", f"job {job.job_id} beside job {other.job_id}, which was read"
                 )

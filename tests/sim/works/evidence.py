@@ -58,6 +58,14 @@ class Evidence:
         told = sight.taken_s < self.asked_s or sight.taken_s < sent_s - late_s
         return sight.what == "job" or told
 
+    def heard_of_end(self, number: int, *, after: Sight, since_s: float) -> bool:
+        """Whether a later read, which has only just arrived, said that this job has ended."""
+        return any(
+            one.taken_s >= since_s and one.asked_s > after.asked_s
+            for one in self.jobs.get(number, ())
+            if one.job is None or not is_live(one.job)
+        )
+
     def served(self, exchange: Exchange) -> None:
         """What the world was like when an answer left."""
         if exchange.side == "slurm" and "/job" in exchange.question.path:
