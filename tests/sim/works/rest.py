@@ -182,8 +182,13 @@ def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> 
         return "G1"
     if len(members) > size:
         whys = [_why_not_alone(one) for one in living if _has_job(one)]
-        return next(filter(None, whys), "") if _has_job(pod) else "G7"
-    return next(filter(None, whys), "")
+        return _first(whys) if _has_job(pod) else "G7"
+    return _first(whys)
+
+
+def _first(whys: Sequence[str]) -> str:
+    """A cancel may not count (--resubmit-cancelled): what else is wrong goes first."""
+    return next(iter(sorted(filter(None, whys), key="P17".__eq__)), "")
 
 
 def _has_job(pod: Object) -> bool:
