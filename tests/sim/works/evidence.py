@@ -44,7 +44,7 @@ class Evidence:
 
     def sent(self, exchange: Exchange) -> None:
         """A question: of listings one comes after the other."""
-        if exchange.side == "slurm" and not exchange.writes and _tail(exchange) in LISTINGS:
+        if exchange.side == "slurm" and _is_listing(exchange):
             self.asked_s = exchange.sent_s
 
     def speaks_against(self, sight: Sight, *, sent_s: float, late_s: float) -> bool:
@@ -84,20 +84,27 @@ class Evidence:
         if b'"errors":[{' in answer.body:
             return
         tail = _tail(exchange)
-        if tail in LISTINGS and not exchange.writes:
+        if _is_listing(exchange):
             for number in {**rows, **self.jobs}:
                 self._note(number, exchange, rows.get(number), what="listing")
+        elif tail in LISTINGS and not exchange.writes:
+            named = exchange.question.query["job_id"].partition("_")[0]
+            self._note_family(int(named), exchange, rows, own="sibling")
         elif tail in SUBMITS:
             made = msgspec.json.decode(answer.body).get("job_id", 0)
             self._note(made, exchange, rows.get(made))
         elif tail.partition("_")[0].isdecimal():
             number = int(tail.partition("_")[0])
-            for each, job in rows.items():
-                if number in (each, job.array_id):
-                    what: What = "job" if each == number else "sibling"
-                    self._note(each, exchange, job, what=what)
+            self._note_family(number, exchange, rows, own="job")
             if number not in rows:
                 self._note(number, exchange, None)
+
+    def _note_family(
+        self, number: int, exchange: Exchange, rows: Mapping[int, Job], *, own: What
+    ) -> None:
+        for each, job in rows.items():
+            if number in (each, job.array_id):
+                self._note(each, exchange, job, what=own if each == number else "sibling")
 
     def _note(
         self,
@@ -113,6 +120,12 @@ class Evidence:
         self.jobs[number].append(sight)
         if job is not None and what == "job" and job.nodes and not is_live(job):
             self.ends |= {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
+
+
+def _is_listing(exchange: Exchange) -> bool:
+    """Of all jobs; with `job_id` it tells of one array, and is asked for one task of it."""
+    whole = "job_id" not in exchange.question.query
+    return whole and not exchange.writes and _tail(exchange) in LISTINGS
 
 
 def _tail(exchange: Exchange) -> str:
