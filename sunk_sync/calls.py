@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from sunk_sync.facts import CallEnded, GateCall, StopCall
 
 CallWord = GateCall | StopCall | CallEnded
+BINDING_S = 15.0
+"""A binding that is on its way, or got no answer, has arrived by then, or never."""
 
 
 class Calls:

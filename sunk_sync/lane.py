@@ -72,14 +72,20 @@ class Slot(Struct, gc=False, eq=False):
     queued: bool = False
     behind: tuple["Slot", ...] = ()
     """Targets that exclude this one: not taken up while something is under way there."""
+    after: tuple["Slot", ...] = ()
+    """Targets whose end it waits for, also for that of their doubt."""
+    doubt_until_s: float = 0.0
+    """What was sent last may still happen, or the loop may not have heard what came of it."""
 
     def open(self) -> bool:
         """Something is wished that is neither under way nor answered."""
         return self.wish is not None and self.in_flight is None and self.wish != self.settled
 
-    def must_wait(self) -> bool:
-        """Something that excludes it is under way."""
-        return any(one.in_flight is not None for one in self.behind)
+    def must_wait(self, now: float) -> bool:
+        """Something that excludes it is under way, or may be."""
+        return any(one.in_flight is not None for one in (*self.behind, *self.after)) or any(
+            one.doubt_until_s > now for one in self.after
+        )
 
 
 Carry = Callable[[Push, Sequence[Slot]], Awaitable[None]]
@@ -196,7 +202,7 @@ class Lane:
             slot.queued = False
             if slot.open() and slot.not_before_s > now:
                 self.add(slot, now=now)
-            elif slot.open() and slot.must_wait():
+            elif slot.open() and slot.must_wait(now):
                 slot.not_before_s = now + BEHIND_S
                 self.add(slot, now=now)
             elif slot.open():

@@ -14,6 +14,7 @@ from msgspec import Struct
 from sunk_sync.actions import (
     Action,
     Announce,
+    AnswerGate,
     Bind,
     CancelJob,
     Done,
@@ -33,6 +34,7 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
+from sunk_sync.calls import BINDING_S
 from sunk_sync.facts import Attempt, BindTried
 from sunk_sync.lane import BEHIND_S, Lane, Limits, Slot, only_unknown
 
@@ -95,6 +97,8 @@ class Outbox:
         self.lanes = (self.slurm, self.kube, self.jobs, self.hooks)
         self._slots: dict[Target, Slot] = {}
         self._unswept: Iterator[Target] = iter(())
+        self._binds: dict[str, list[Slot]] = {}
+        """Slurm node → bindings to it that are under way, or may be."""
         self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
         """Targets that each key wishes something of."""
         self._unknown_next_s = 0.0
@@ -163,6 +167,10 @@ class Outbox:
         slot.key, slot.because = key, because
         if isinstance(action, Bind):
             self._exclude(slot, ("job", action.job_id))
+            others = [one for one in self._bindings(action.slurm_node, now=now) if one is not slot]
+            self._binds[action.slurm_node] = [*others, slot]
+        if isinstance(action, AnswerGate):
+            slot.after = tuple(self._bindings(action.slurm_node, now=now)) if action.go else ()
         changed = slot.wish != action
         if changed:
             slot.wish, slot.wished_s, slot.attempts = action, now, 0
@@ -176,6 +184,14 @@ class Outbox:
         bind.behind = (job,)
         if bind not in job.behind:
             job.behind = (*job.behind, bind)
+
+    def _bindings(self, slurm_node: str, *, now: float) -> list[Slot]:
+        """No job begins on a host while a Pod may be about to arrive there (L7)."""
+        slots = self._binds.pop(slurm_node, [])
+        may = [one for one in slots if one.wish or one.in_flight or one.doubt_until_s > now]
+        if may:
+            self._binds[slurm_node] = may
+        return may
 
     def _drop(self, target: Target, *, key: tuple[str, str]) -> None:
         """The key wishes nothing of it any more; another key may have taken the target over.
@@ -198,7 +214,8 @@ class Outbox:
             if slot is None:
                 continue
             self._retry_refused(slot, now=now)
-            if not (slot.wish or slot.in_flight or slot.must_wait() or slot.sent_s > now - PACE_S):
+            at_rest = not (slot.wish or slot.in_flight or slot.must_wait(now))
+            if at_rest and slot.sent_s <= now - PACE_S:
                 del self._slots[target]
 
     def slices(self) -> int:
@@ -284,6 +301,9 @@ class Outbox:
 
     def _settle(self, slot: Slot, outcome: Outcome, *, now: float) -> None:
         action, slot.in_flight = slot.in_flight, None
+        if isinstance(action, Bind):
+            unsure = isinstance(outcome, Unsure)
+            slot.doubt_until_s = now + (BINDING_S if unsure else BEHIND_S)
         for one in slot.behind:  # the loop hears of this answer first
             one.not_before_s = max(one.not_before_s, now + BEHIND_S)
         if not (isinstance(outcome, Unsure) and isinstance(action, SetScheduled)):

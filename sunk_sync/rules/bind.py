@@ -32,8 +32,10 @@ def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
     pairs = _pairs(work)
     if len(pairs) < len(unbound):
         return QUIET
-    wants = tuple(Bind(reference_of(pod), node, job.job_id) for pod, node in pairs)
-    where = ", ".join(node for _, node in pairs)
+    wants = tuple(
+        Bind(reference_of(pod), _node(berth), job.job_id, berth.slurm_node) for pod, berth in pairs
+    )
+    where = ", ".join(_node(berth) for _, berth in pairs)
     return Ruling(wants, f"{named(work)} bound to {where}: job {job.job_id} runs there")
 
 
@@ -56,11 +58,11 @@ def _against(work: Work) -> str:
     return ""
 
 
-def _pairs(work: Work) -> list[tuple[Pod, str]]:
-    """Each Pod that is not bound yet and the Node for it; those that are keep theirs."""
+def _pairs(work: Work) -> list[tuple[Pod, Berth]]:
+    """Each Pod that is not bound yet and the host for it; those that are keep theirs."""
     taken = {pod.node_name for pod in work.bound}
     free = [berth for berth in work.berths if _node(berth) not in taken]
-    return [(pod, _node(berth)) for pod, berth in zip(work.unbound, free, strict=False)]
+    return list(zip(work.unbound, free, strict=False))
 
 
 def _node(berth: Berth) -> str:

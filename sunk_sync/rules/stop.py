@@ -1,6 +1,7 @@
 """A placeholder that was told to end keeps its host until its Pods are gone (L6)."""
 
 from sunk_sync.actions import Action, AnswerStop
+from sunk_sync.calls import BINDING_S
 from sunk_sync.configuration import Configuration
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
@@ -8,8 +9,6 @@ from sunk_sync.work_state import is_over
 
 BEFORE_KILL_S = 2.0
 """So long before Slurm kills the script its host must be closed."""
-BINDING_S = 15.0
-"""A binding that was on its way when the script was told to end has arrived by then, or never."""
 
 
 def stop(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001

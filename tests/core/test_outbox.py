@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from sunk_sync.actions import (
     Action,
     Announce,
+    AnswerGate,
     Bind,
     CancelJob,
     Cordon,
@@ -32,6 +33,7 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
+from sunk_sync.calls import BINDING_S
 from sunk_sync.facts import Attempt, Reference
 from sunk_sync.lane import Limits, urgency
 from sunk_sync.outbox import (
@@ -97,13 +99,13 @@ class Bench:
     """An outbox in virtual time between two authorities."""
 
     def __init__(self, slurm: Limits = ONE, kube: Limits = ONE, jitter: float = 0.0) -> None:
-        self.slurm, self.kube, self.jobs = Authority(), Authority(), Authority()
+        self.slurm, self.kube, self.jobs, self.hooks = (Authority() for _ in range(4))
         self.reports: list[Report] = []
         ways = Ways(
             slurm=(self.slurm.push, slurm),
             kube=(self.kube.push, kube),
             jobs=(self.jobs.push, ONE),
-            hooks=(self.jobs.push, ONE),
+            hooks=(self.hooks.push, Limits(concurrency=5, batch=1, leisurely=5)),
         )
         self.outbox = Outbox(ways, clock=now, random=lambda: jitter)
         self.outbox.report = self.report
@@ -219,7 +221,7 @@ def test_F2_a_submission_that_was_given_up_may_have_happened() -> None:
 
 
 CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
-BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7")
+BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
 
 
 def test_nothing_is_bound_to_a_job_whose_cancel_is_under_way() -> None:
@@ -271,6 +273,32 @@ def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed
         await asyncio.sleep(1)
 
     assert not story(tell).jobs.actions
+
+
+GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
+
+
+@pytest.mark.parametrize(("answer", "waits_s"), [(Done, 3.0), (unsure, 3.0 + BINDING_S)])
+def test_L7_no_job_begins_where_a_binding_is_under_way_or_may_still_arrive(
+    answer: Callable[[Action], Outcome], waits_s: float
+) -> None:
+    """Found by the simulator: the network kept it while its own job ended (211699)."""
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.seconds = 3
+        bench.kube.answers = [answer]
+        bench.wish(BIND)
+        await asyncio.sleep(0.1)
+        bench.wish(GO)
+        bench.wish(replace(GO, call=2, slurm_node="n2"), key=OTHER)
+        await asyncio.sleep(waits_s + 2)
+
+    bench = story(tell)
+    elsewhere = replace(GO, call=2, slurm_node="n2")
+    assert bench.hooks.actions == [elsewhere, GO]
+    begun_s, went_s = bench.hooks.times
+    assert begun_s < 0.2
+    assert waits_s < went_s < waits_s + 0.2
 
 
 def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:

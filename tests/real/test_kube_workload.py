@@ -246,7 +246,7 @@ async def test_P11_one_write_binds_and_leaves_the_job_id(place: Place) -> None:
     reference = place.make("p", annotations=LASTS)
     before = place.pod("p")
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
-    outcome = await push(place, Bind(reference, place.node_name, "17"))
+    outcome = await push(place, Bind(reference, place.node_name, "17", "n1"))
     assert isinstance(outcome, Done), outcome
     bound = await row(place, "p")
     assert (bound.node_name, bound.job_id) == (place.node_name, "17")
@@ -260,7 +260,7 @@ async def test_P11_P17_the_binding_corrects_the_hint_of_a_waiting_pod(place: Pla
     reference = place.make("p")
     hint = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.JOB_ID, "17"),))
     assert shown(await push(place, hint)).job_id == "17"
-    assert isinstance(await push(place, Bind(reference, place.node_name, "18")), Done)
+    assert isinstance(await push(place, Bind(reference, place.node_name, "18", "n1")), Done)
     assert (await row(place, "p")).job_id == "18"
 
 
@@ -268,11 +268,11 @@ async def test_P11_the_same_binding_again_is_done_another_is_refused(place: Plac
     """F2: after a lost answer; to another Node or for another job it is somebody else's."""
     reference = place.make("p")
     here = place.node_name
-    assert isinstance(await push(place, Bind(reference, here, "17")), Done)
-    again = await push(place, Bind(reference, here, "17"))
+    assert isinstance(await push(place, Bind(reference, here, "17", "n1")), Done)
+    again = await push(place, Bind(reference, here, "17", "n1"))
     assert isinstance(again, Done), again
     assert shown(again).node_name == here
-    for other in (Bind(reference, "elsewhere", "17"), Bind(reference, here, "18")):
+    for other in (Bind(reference, "elsewhere", "17", "n1"), Bind(reference, here, "18", "n1")):
         refused = await push(place, other)
         assert isinstance(refused, Refused), refused
         assert shown(refused).job_id == "17"
@@ -283,10 +283,10 @@ async def test_P11_a_recreated_pod_is_not_bound_for_the_old_one(place: Place) ->
     """P11: the UID is a precondition."""
     old = place.make("p")
     place.remove("p")
-    gone = await push(place, Bind(old, place.node_name, "17"))
+    gone = await push(place, Bind(old, place.node_name, "17", "n1"))
     assert isinstance(gone, Refused), gone
     place.make("p")
-    other = await push(place, Bind(old, place.node_name, "17"))
+    other = await push(place, Bind(old, place.node_name, "17", "n1"))
     assert isinstance(other, Refused), other
     assert "nodeName" not in place.pod("p")["spec"]
     assert names.JOB_ID not in place.pod("p")["metadata"].get("annotations", {})
@@ -299,7 +299,7 @@ async def test_P11_a_pod_that_is_ending_or_gated_is_not_bound(place: Place) -> N
     place.server.delete_pod("ending", NAMESPACE)
     try:
         for reference in (gated, ending):
-            outcome = await push(place, Bind(reference, place.node_name, "17"))
+            outcome = await push(place, Bind(reference, place.node_name, "17", "n1"))
             assert isinstance(outcome, Refused), outcome
             assert shown(outcome).node_name == ""
     finally:
@@ -315,7 +315,7 @@ async def test_P16_a_pod_ends_with_its_reason_and_its_own_grace(place: Place) ->
     """P16: DisruptionTarget first, then a graceful deletion; a second end changes nothing."""
     spec = {"terminationGracePeriodSeconds": 77}
     reference = place.make("p", annotations=LASTS, spec=spec)
-    await push(place, Bind(reference, place.node_name, "17"))
+    await push(place, Bind(reference, place.node_name, "17", "n1"))
     await place.until("p", "Running")
     end = EndPod(reference, "PreemptionByScheduler", "Slurm preempted job 17")
     outcome = await push(place, end)
@@ -356,7 +356,7 @@ async def test_P16_an_ended_pod_and_an_unbound_one_go_at_once(place: Place) -> N
     """P15: nothing waits for a grace where nothing runs."""
     waiting = place.make("waiting")
     over = place.make("over", annotations={RUN: "0"})
-    await push(place, Bind(over, place.node_name, "17"))
+    await push(place, Bind(over, place.node_name, "17", "n1"))
     await place.until("over", "Succeeded")
     assert (await row(place, "over")).ended
     for reference in (waiting, over):
@@ -384,7 +384,7 @@ async def test_P1_why_a_pod_waits_stands_on_it_until_it_is_bound(place: Place) -
     second = place.condition("p", "PodScheduled")
     assert second["message"] == "job 17 waits: Priority"
     assert second["lastTransitionTime"] == first["lastTransitionTime"]
-    await push(place, Bind(reference, place.node_name, "17"))
+    await push(place, Bind(reference, place.node_name, "17", "n1"))
     late = await push(place, waits)
     assert isinstance(late, Refused), late
     bound = place.condition("p", "PodScheduled")
@@ -409,7 +409,7 @@ async def test_P1_a_binding_between_read_and_write_wins(place: Place) -> None:
         async def call(self, request: Any, decode: Any, /) -> Any:
             answer = await through(request, decode)
             if request.method == "GET":
-                await push(place, Bind(reference, place.node_name, "17"))
+                await push(place, Bind(reference, place.node_name, "17", "n1"))
             return answer
 
     try:

@@ -29,7 +29,7 @@ def test_P11_a_pod_is_bound_to_the_node_of_the_allocated_host() -> None:
     """With its own UID and the id of the job."""
     one = pod()
     world = core(one, running(one))
-    assert world.work_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7")]
+    assert world.work_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7", "n1")]
 
 
 @pytest.mark.parametrize(

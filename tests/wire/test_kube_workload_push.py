@@ -33,7 +33,7 @@ Json = dict[str, Any]
 POD = Reference("Pod", "slurm", "p", "uid-p")
 PATH = "/api/v1/namespaces/slurm/pods/p"
 NOW = "2026-11-21T10:00:00Z"
-BIND = Bind(POD, "n1", "17")
+BIND = Bind(POD, "n1", "17", "n1")
 END = EndPod(POD, "PreemptionByScheduler", "job 17 was preempted")
 WAITS = SetScheduled(POD, "Unschedulable", "job 17 waits: Resources")
 
