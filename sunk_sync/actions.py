@@ -193,7 +193,7 @@ class LookJob(Struct, frozen=True, gc=False):
 
 
 class Bind(Struct, frozen=True, gc=False):
-    """Bind a Pod to the Node of a host of its job, and leave the job's id on it: one write (P11)."""
+    """Bind a Pod to the Node of a host of its job, and leave its id on it, in one write (P11)."""
 
     reference: Reference
     node_name: str

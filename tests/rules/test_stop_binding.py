@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import AnswerStop, Bind
-from sunk_sync.facts import CallEnded, StopCall
 from sunk_sync.calls import BINDING_S
+from sunk_sync.facts import CallEnded, StopCall
 from tests.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
 
 
