@@ -17,7 +17,7 @@ from tests.real.testbed import SlurmConf
 from tests.real.testbed.ports import Ports
 
 HOSTS = 4
-PODS = 40
+PODS = 100
 BLOCK = 10
 RATIO_MAX = 1.5
 POLLED_MAX_MS = 1200.0
@@ -30,7 +30,7 @@ exec sleep 3600
 
 
 def script() -> Iterator[Figure]:
-    """40 Pods each, in turns of 10: from the gate's call for that job to bound."""
+    """100 Pods each, in turns of 10: from the gate's call for that job to bound."""
     took: dict[str, list[float]] = {"gate": [], "polled": [], "floor": []}
     with (
         scheduled(SlurmConf(slurmds=HOSTS), flags=["--placeholder", "script"]) as here,
