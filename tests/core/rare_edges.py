@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from sunk_sync.actions import CancelJob, SubmitJob
-from sunk_sync.facts import GateCall, Observed, Row
+from sunk_sync.facts import GateCall, Lost, Node, Observed, Row, SubmitRefused
+from sunk_sync.identity import work_id
 from tests.build import (
     OFFER,
     Core,
@@ -138,6 +139,42 @@ def a_pods_node_falls_silent() -> None:
     right(world)
 
 
+def nodes_can_be_read_again() -> None:
+    """P12: now it is known that there is no Node for the host of its job."""
+    runs = job(ONE, job_id="7", state="RUNNING", slurm_nodes=("n9",), started=True)
+    world = core(ONE, slurm_node("n9"))
+    world.see(Lost("nodes", "gone away"))
+    world.see(runs)
+    assert not world.work_wants(ONE, CancelJob)
+    world.see(*listing("nodes", *room_nodes(), begun_s=world.now))
+    right(world)
+    assert world.work_wants(ONE, CancelJob)
+
+
+def room_nodes() -> list[Row]:
+    return [one for one in (*room("n1"), *room("n2")) if isinstance(one, Node)]
+
+
+def a_refusal_is_forgotten() -> None:
+    """P12: where Slurm had no other host for it, the one it was given up on is excluded anew."""
+    before = job(
+        ONE,
+        job_id="7",
+        state="CANCELLED",
+        slurm_nodes=("n2",),
+        identity=identity(ONE, replaced=True),
+    )
+    world = core(ONE, before, pod("q"))
+    world.see(SubmitRefused(work_id((ONE.uid,)), 2014, "no host", "script", ""))
+    world.wait(601)
+    (submit,) = world.work_wants(ONE, SubmitJob)
+    assert submit.excluded == ()
+    world.see(SubmitRefused(work_id((pod("q").uid,)), 2014, "no host", "script", ""))
+    right(world)
+    (submit,) = world.work_wants(ONE, SubmitJob)
+    assert submit.excluded == ("n2",)
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_slurmd_pod_changed:self._mark_each(self.works.fleet_changed())": slurmd_asks_for_more,
     "_pod_touched:self._mark_each(self.works.keys_of_pods_on(pod.node_name))": (
@@ -152,8 +189,11 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_node_changed:self._mark_each(self.works.node_turned(row.name))": a_pods_node_falls_silent,
     "_listed:self._mark_each(self.works.pods_listed())": a_listing_of_pods_settles_an_array,
     "_see_gate:self._mark_all()": the_first_gate_call_of_ours,
+    "_observe_source:self._mark_each(self.works.nodes_turned())": nodes_can_be_read_again,
 }
 WORK_EDGES: dict[str, Callable[[], None]] = {
+    "nodes_turned:work_key:1": nodes_can_be_read_again,
+    "_forgotten:work_key:1": a_refusal_is_forgotten,
     "_awaited:host_key:1": a_job_is_read_again_while_a_gate_waits,
     "keys_of_pods_on:work_key:1": a_pods_node_becomes_a_slurm_node,
     "pods_listed:work_key:1": a_listing_of_pods_settles_an_array,

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import AnswerStop, Bind
+from sunk_sync.actions import AnswerStop, Bind, SetScheduled
 from sunk_sync.calls import BINDING_S
 from sunk_sync.facts import CallEnded, StopCall
 from tests.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
@@ -50,6 +50,9 @@ def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
     assert not core.work_wants(pod(), Bind)
     core.see(CallEnded(1))  # found by the simulator: as soon as it had its answer (60143)
     assert not core.work_wants(pod(), Bind)
+    core.wait(5.0)
+    (said,) = core.work_wants(pod(), SetScheduled)
+    assert said.message.endswith("is allocated: its script was told to end")
 
 
 def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:
