@@ -34,6 +34,8 @@ _ALONE: Final = frozenset({2050, 2081})
 """A limit on how many jobs there may be, and arrays that are not allowed: one by one it may go."""
 _NOT_SENT: Final = frozenset({"unreachable", "unserved", "auth"})
 _PENDING: Final = frozenset({"PENDING"})
+_LATE_S: Final = 120.0
+"""No answer comes later than that."""
 
 
 class JobSubmit:
@@ -51,6 +53,8 @@ class JobSubmit:
         self._version = ""
         """As the last answer said; empty: to be asked for."""
         self._asking = asyncio.Lock()
+        self._given: dict[int, float] = {}
+        """Number that Slurm gave lately → when the job was sent that got it, oldest answer first."""
 
     async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
@@ -63,11 +67,24 @@ class JobSubmit:
         number = _made(answer)
         if number:
             assert isinstance(answer, Answer | Failure)
+            if self._is_given_anew(number, sent_s=sent_s):
+                failure = Failure("garbage", f"number {number} has been given to another job since")
+                return {place: self._unsuccessful(wish, failure) for place, wish in group}
             return await self._note(group, action, number=number, sent_s=sent_s)
         assert isinstance(answer, Failure)
         if len(group) > 1 and answer.error_number in _ALONE:
             return await self._one_by_one(group)
         return {place: self._unsuccessful(wish, answer) for place, wish in group}
+
+    def _is_given_anew(self, number: int, *, sent_s: float) -> bool:
+        """The answer came so late that Slurm, which lost its state since, counted up to it again."""
+        if self._given.get(number, sent_s) > sent_s:
+            return True
+        self._given.pop(number, None)
+        self._given[number] = sent_s
+        while self._given[oldest := next(iter(self._given))] < sent_s - _LATE_S:
+            del self._given[oldest]
+        return False
 
     async def _known_version(self) -> str:
         """API version; empty where nobody answers, and then the submission fails by itself."""

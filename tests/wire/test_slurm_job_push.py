@@ -1,5 +1,6 @@
 """Wishes about jobs to requests: what is sent, what an answer or its absence comes to."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any, Literal
@@ -23,7 +24,8 @@ from sunk_sync.actions import (
 )
 from sunk_sync.facts import Attempt, Deleted, Job, Observed, SubmitRefused
 from sunk_sync.identity import Identity, read_identity, spell_identity, work_id
-from sunk_sync.slurm.answers import Failure
+from sunk_sync.slurm.answers import Answer, Failure
+from sunk_sync.slurm.calls import Call
 from sunk_sync.slurm.client import BULK_MAX
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_push import JobPush
@@ -104,6 +106,36 @@ async def test_F2_a_late_answer_tells_what_a_listing_has_read_but_not_told() -> 
     world.next_id = 1
     (late,) = await writer.do(wish("u1"))
     assert job_in(late) == known
+
+
+async def test_F2_an_answer_later_than_that_to_another_job_of_its_number_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slurm lost its state meanwhile; found by the simulator: the job that stood there was taken
+    for gone and submitted again (214976).
+    """
+    world = JobWorld()
+    writer = Writer(world)
+    at_once, made, released = world.call, asyncio.Event(), asyncio.Event()
+
+    async def keeps_one(call: Call) -> Answer | Failure:
+        answer = await at_once(call)
+        if b"u1" in (call.body or b""):
+            made.set()
+            await released.wait()
+        return answer
+
+    monkeypatch.setattr(world, "call", keeps_one)
+    first = asyncio.ensure_future(writer.do(wish("u1")))
+    await made.wait()
+    world.next_id = 1
+    (second,) = await writer.do(wish("u2"))
+    released.set()
+    (late,) = await first
+    attempt = Attempt(identity_of("u1").work, world.now_s)
+    assert isinstance(late, Unsure)
+    assert late.seen == (attempt,)
+    assert writer.book.ours == {"1": job_in(second)}
 
 
 async def test_P11a_an_allocation_is_placed_when_it_is_told() -> None:
