@@ -54,7 +54,7 @@ class JobSubmit:
         """As the last answer said; empty: to be asked for."""
         self._asking = asyncio.Lock()
         self._given: dict[int, float] = {}
-        """Number that Slurm gave lately → when the job was sent that got it, oldest answer first."""
+        """Number that Slurm gave lately → when the job was sent that got it; the oldest first."""
 
     async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
@@ -77,7 +77,7 @@ class JobSubmit:
         return {place: self._unsuccessful(wish, answer) for place, wish in group}
 
     def _is_given_anew(self, number: int, *, sent_s: float) -> bool:
-        """The answer came so late that Slurm, which lost its state since, counted up to it again."""
+        """The answer came so late that Slurm has lost its state since and counted up to it again."""
         if self._given.get(number, sent_s) > sent_s:
             return True
         self._given.pop(number, None)
