@@ -77,7 +77,7 @@ class JobSubmit:
         return {place: self._unsuccessful(wish, answer) for place, wish in group}
 
     def _is_given_anew(self, number: int, *, sent_s: float) -> bool:
-        """The answer came so late that Slurm has lost its state since and counted up to it again."""
+        """The answer came so late that Slurm has lost its state and counted up to it again."""
         if self._given.get(number, sent_s) > sent_s:
             return True
         self._given.pop(number, None)

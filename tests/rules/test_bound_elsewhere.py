@@ -21,6 +21,15 @@ def test_P18_somebody_elses_binding_costs_the_job_and_not_the_pod(told: str) -> 
     assert event.reason == EVENT_BOUND_ELSEWHERE
 
 
+def test_P18_nobody_knows_where_an_allocation_is_before_its_record_was_read() -> None:
+    """Found by the simulator: a Pod's new job was cancelled as that of a Pod elsewhere (215772)."""
+    ours = pod(node_name="kn1")
+    core = Core(*HOST, ours, job(ours, script=False, submitted_at=0))
+    assert not core.work_wants(ours, CancelJob)
+    core.see(job(ours, script=False, submitted_at=5, state="RUNNING", slurm_nodes=("n2",)))
+    assert core.work_wants(ours, CancelJob)
+
+
 def test_P19_a_pod_that_we_bound_ends_when_its_job_was_requeued() -> None:
     """It ran before: the id on the Pod came with the binding."""
     ours = pod(node_name="kn1", job_id="7")
