@@ -322,9 +322,8 @@ class WorkPicture:
         A Pod that waited carries the job's id before anybody binds it: only of a job that ran
         before that means that we bound the Pod to where it was (P19).
         """
-        unread = is_running(job) or not (job.script or job.submitted_at)
-        if unread and not job.slurm_nodes:
-            return False  # its state was read, or it was just allocated; where it runs was not
+        if is_running(job) and not job.slurm_nodes:
+            return False  # its state was read, where it runs was not
         for pod in pods:
             host = self._hosts.claims.host_of_node(pod.node_name) if pod.node_name else ""
             requeued = job.requeued and is_waiting(job) and pod.job_id == job.job_id

@@ -34,6 +34,8 @@ _ALONE: Final = frozenset({2050, 2081})
 """A limit on how many jobs there may be, and arrays that are not allowed: one by one it may go."""
 _NOT_SENT: Final = frozenset({"unreachable", "unserved", "auth"})
 _PENDING: Final = frozenset({"PENDING"})
+_ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
+"""It did not wait; where it is, only its record tells."""
 _LATE_S: Final = 120.0
 """No answer comes later than that."""
 
@@ -118,7 +120,7 @@ class JobSubmit:
             array=number if len(group) > 1 else 0,
             identity=action.identity,
             name=action.name,
-            state=_PENDING,
+            state=_ALLOCATED if action.kind == "allocation" else _PENDING,
             script=action.kind == "script",
         )
         if record.array:
@@ -139,7 +141,7 @@ class JobSubmit:
     async def _placed(self, job: Job, now_s: float) -> Observed | None:
         """Where an allocated job runs stands in its record only.
 
-        Unread, it is told as pending: that the next listing shows another state makes us read it.
+        Unread, it is told without nodes: that makes the next listing read it.
         """
         found = await self._look.find(job.job_id)
         if isinstance(found, Failure) or found.job is None:

@@ -24,8 +24,8 @@ def test_P18_somebody_elses_binding_costs_the_job_and_not_the_pod(told: str) -> 
 def test_P18_nobody_knows_where_an_allocation_is_before_its_record_was_read() -> None:
     """Found by the simulator: a Pod's new job was cancelled as that of a Pod elsewhere (215772)."""
     ours = pod(node_name="kn1")
-    core = Core(*HOST, ours, job(ours, script=False, submitted_at=0))
-    assert not core.work_wants(ours, CancelJob)
+    core = Core(*HOST, ours, job(ours, script=False, submitted_at=0, state="CONFIGURING+RUNNING"))
+    assert not core.work_wants(ours, CancelJob, EndPod)
     core.see(job(ours, script=False, submitted_at=5, state="RUNNING", slurm_nodes=("n2",)))
     assert core.work_wants(ours, CancelJob)
 
