@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 COMPILED := build/compiled/.ready
-IN_COMPILED := cd build/compiled && $(CURDIR)/$(BIN)/python
 
 .PHONY: help demo test test-fast test-real test-real-old test-real-new check bench compiled testbed sim mutants mutation lock image clean
 
@@ -41,10 +40,10 @@ test-real: $(READY) $(COMPILED) testbed ## the tests against real Kubernetes and
 
 test-real-old: WHICH := 24.11
 test-real-new: WHICH := not 24.11
+test-real-old test-real-new: REAL = $(CURDIR)/$(BIN)/python -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ tests/real
 test-real-old test-real-new: $(READY) $(COMPILED)
 	@# Real daemons on a busy machine: what failed is run once more; both runs are shown.
-	$(IN_COMPILED) -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ || \
-	  $(IN_COMPILED) -m pytest -m real -k "$(WHICH)" -o cache_dir=.pytest_cache/$@ --last-failed --last-failed-no-failures none
+	cd build/compiled && { $(REAL) || $(REAL) --last-failed --last-failed-no-failures none; }
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff check .
@@ -56,7 +55,7 @@ testbed: $(READY) ## build the real servers once (about ten minutes) into the ca
 	$(BIN)/python -m tests.real build
 
 bench: $(READY) $(COMPILED) testbed ## speed and memory, as ratios measured in one run
-	$(IN_COMPILED) -m tests.bench
+	cd build/compiled && $(CURDIR)/$(BIN)/python -m tests.bench
 
 sim: $(READY) ## ten thousand broken hours of hosts, as many of Pods, every crash point and pairs of them (a night on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000
