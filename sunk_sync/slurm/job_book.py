@@ -34,6 +34,8 @@ class JobBook:
         """Others were told of an end that a listing did not show: the next must be told in full."""
         self._listed: dict[str, str] = {}
         """Job id → listed id."""
+        self.read_s: dict[str, float] = {}
+        """Listed id → when a listing asked for its record."""
         self._started: dict[str, tuple[str, float]] = {}
         """Number of its own → job id and when it was asked for: tasks read since they started,
         until a listing shows them."""
@@ -76,6 +78,10 @@ class JobBook:
         same = known is not None and known.identity.work == job.identity.work
         return known if same else None
 
+    def is_past(self, job_id: str, *, asked_s: float) -> bool:
+        """A listing has read its record, and asked for it later than that."""
+        return self.read_s.get(self._listed.get(job_id, job_id), asked_s) > asked_s
+
     def learn_array(self, record: JobRecord) -> None:
         """An array of ours as we have just made or marked it."""
         self.arrays[str(record.array)] = record
@@ -105,6 +111,7 @@ class JobBook:
     def drop(self, listed_id: str) -> Job | None:
         """No such id any more."""
         job = self.ours.pop(listed_id, None)
+        self.read_s.pop(listed_id, None)
         if job is not None and self._listed.get(job.job_id) == listed_id:
             del self._listed[job.job_id]
         return job
@@ -123,6 +130,7 @@ class JobBook:
         self.foreign.clear()
         self.arrays.clear()
         self._listed.clear()
+        self.read_s.clear()
         self._started.clear()
         self.touched = True
 

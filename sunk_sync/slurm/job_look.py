@@ -181,7 +181,7 @@ class JobLook:
         return Found(job_id, withdrawn(record, task), record, asked_s)
 
     def _learn(self, job_id: str, found: Found | Failure) -> None:
-        if isinstance(found, Failure):
+        if isinstance(found, Failure) or self._book.is_past(job_id, asked_s=found.asked_s):
             return
         if found.job is None or found.record is None:
             self._book.learn_gone(job_id)

@@ -219,6 +219,7 @@ class JobReading:
                 if job is not None:
                     self.reused = self.reused or _is_another(self._book.ours.get(listed_id), job)
                     self._book.keep(listed_id, job)
+                    self._book.read_s[listed_id] = asked_s
                     if job.slurm_nodes:
                         self._placed[job.job_id] = (job, asked_s)
                 return

@@ -1,16 +1,18 @@
 """Looks at single jobs: what they ask for, and what those who ask at once share."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from sunk_sync.facts import Job, Observed
 from sunk_sync.identity import Identity
-from sunk_sync.slurm.answers import Failure
+from sunk_sync.slurm.answers import Answer, Failure
+from sunk_sync.slurm.calls import Call, Take
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_look import Found, JobLook, pays_whole
 from sunk_sync.slurm.jobs import JobRecord
-from tests.wire.slurm.job_world import JobWorld, is_mine
+from tests.wire.slurm.job_world import JobWorld, identity_of, is_mine
 from tests.wire.test_slurm_job_poll import Reader
 
 TASKS = 12
@@ -147,3 +149,43 @@ def test_an_array_is_read_whole_where_most_of_it_is_asked_for(
 ) -> None:
     """What nobody asked for costs at most a third more."""
     assert pays_whole(wanted, of=of) is pays
+
+
+async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by the simulator: the listing told it as running, and its Pod was bound (216152)."""
+    world = JobWorld()
+    record = world.start(world.add(identity_of("u1")), "n1")
+    reader = Reader(world)
+    await reader.look()
+    at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
+
+    async def late(call: Call, name: str, take: Take) -> Answer | Failure:
+        kept: list[tuple[Sequence[bytes], float]] = []
+
+        async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
+            kept.append((pieces, asked_s))
+
+        answer = await at_once(call, name, keep)
+        asked.set()
+        await released.wait()
+        for pieces, asked_s in kept:
+            await take(pieces, asked_s)
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world, "read_records", late)
+        look = JobLook(world, world.clock, book=reader.book)
+        looking = asyncio.ensure_future(look.find("1"))
+        await asked.wait()
+    record.state = ["NODE_FAIL"]
+    await reader.look()
+    released.set()
+    found = await looking
+    assert isinstance(found, Found)
+    assert found.job is not None
+    assert found.job.state == {"RUNNING"}
+    known = reader.book.at("1")
+    assert known is not None
+    assert known.state == {"NODE_FAIL"}
