@@ -4,6 +4,7 @@ An identity is read once. What is known by id holds only while slurmctld keeps i
 that was killed forgets seconds, and hands the ids out again.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -30,6 +31,8 @@ class JobBook:
         """Listed ids of jobs that are not ours."""
         self.arrays: dict[str, JobRecord] = {}
         """Id of an array of ours → a record of it, for its whole identity."""
+        self.recorded: defaultdict[str, set[int]] = defaultdict(set)
+        """Id of an array of ours → tasks that were seen with a record of their own."""
         self.touched = False
         """Others were told of an end that a listing did not show: the next must be told in full."""
         self._listed: dict[str, str] = {}
@@ -53,6 +56,8 @@ class JobBook:
 
         The last one to start has that of the array, and is called as before.
         """
+        if record.task is not None:
+            self.recorded[str(record.array)].add(record.task)
         if record.number != record.array:
             self._started[str(record.number)] = (job_id, asked_s)
 
@@ -108,6 +113,11 @@ class JobBook:
         self.ours[listed_id] = job
         self._listed[job.job_id] = listed_id
 
+    def drop_array(self, array: str) -> None:
+        """Nothing of it is left."""
+        del self.arrays[array]
+        self.recorded.pop(array, None)
+
     def drop(self, listed_id: str) -> Job | None:
         """No such id any more."""
         job = self.ours.pop(listed_id, None)
@@ -131,6 +141,7 @@ class JobBook:
         self.arrays.clear()
         self._listed.clear()
         self.read_s.clear()
+        self.recorded.clear()
         self._started.clear()
         self.touched = True
 

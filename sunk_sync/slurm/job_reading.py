@@ -99,7 +99,7 @@ class JobReading:
         """What the listing does not name is gone from the book; ours among it."""
         self._book.foreign &= self._states.keys()
         for array in [one for one in self._book.arrays if one not in self._numbers]:
-            del self._book.arrays[array]
+            self._book.drop_array(array)
         gone = [self._book.drop(one) for one in list(self._book.ours) if one not in self._states]
         return [job for job in gone if job is not None]
 
@@ -196,6 +196,7 @@ class JobReading:
         if record.task is not None:
             listed_ids = [f"{number}_{record.task}", f"{array}_{record.task}"]
             job = job_of(record)
+            self._book.recorded[array].add(record.task)
             self._keep(listed_ids, job, asked_s)
             if job is not None and listed_ids[0] not in self._states:  # it started after these
                 self._book.learn_number(job.job_id, record, asked_s=asked_s)
@@ -248,14 +249,19 @@ class JobReading:
             await self._add_withdrawn()
 
     async def _add_withdrawn(self) -> None:
-        """Tasks that are neither waiting nor have a record: cancelled while they waited."""
+        """Tasks that neither wait nor have a record, nor had one: cancelled while they waited.
+
+        A record of its own is forgotten some minutes after the task's end, not when its array is.
+        """
         for place, (array, record) in enumerate(list(self._book.arrays.items())):
             await _breathe(64 * place)
             identity = record.identity
             if identity is None or array not in self._numbers:
                 continue
+            had = self._book.recorded.get(array, ())
             for task in range(len(identity.uids)):
-                job = None if f"{array}_{task}" in self.jobs else withdrawn(record, task)
+                known = task in had or f"{array}_{task}" in self.jobs
+                job = None if known else withdrawn(record, task)
                 if job is not None:
                     self.jobs[job.job_id] = (job, self._asked_s)
 

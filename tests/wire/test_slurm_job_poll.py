@@ -253,6 +253,19 @@ async def test_P17_a_task_cancelled_while_it_waits_is_told_as_cancelled() -> Non
     }
 
 
+async def test_P17_a_task_whose_record_is_forgotten_before_its_array_was_not_cancelled() -> None:
+    """Found by the simulator: its Pod was told that a human had cancelled it (215780)."""
+    world = JobWorld()
+    array = world.add(ARRAY)
+    first = world.start(array, "n1", task=0)
+    reader = Reader(world)
+    await reader.look()
+    first.state, first.nodes = ["CANCELLED"], "n1"
+    assert (await reader.look())["1_0"].state == {"CANCELLED"}
+    del world.records[first.number]
+    assert "1_0" not in await reader.look()
+
+
 async def test_an_id_whose_identity_cannot_be_read_leaves_the_listing_open() -> None:
     """Unknown is not absent; what was read is true."""
     world = JobWorld()
