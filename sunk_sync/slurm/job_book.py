@@ -38,7 +38,7 @@ class JobBook:
         self._listed: dict[str, str] = {}
         """Job id → listed id."""
         self.read_s: dict[str, float] = {}
-        """Listed id → when a listing asked for its record."""
+        """Listed id → when its record was asked for last."""
         self._started: dict[str, tuple[str, float]] = {}
         """Number of its own → job id and when it was asked for: tasks read since they started,
         until a listing shows them."""
@@ -47,9 +47,12 @@ class JobBook:
         """It carries an identity of this cluster and this scheduler."""
         return record.identity is not None and self._mine(record.identity)
 
-    def learn(self, job: Job) -> None:
+    def learn(self, job: Job, *, asked_s: float | None = None) -> None:
         """A job of ours as another answer showed it, or as we have just made it."""
-        self.keep(self._listed.get(job.job_id, job.job_id), job)
+        listed_id = self._listed.get(job.job_id, job.job_id)
+        self.keep(listed_id, job)
+        if asked_s is not None:
+            self.read_s[listed_id] = asked_s
 
     def learn_number(self, job_id: str, record: JobRecord, *, asked_s: float) -> None:
         """The number that a task of ours has had since it started: a listing will call it by it.
@@ -84,7 +87,7 @@ class JobBook:
         return known if same else None
 
     def is_past(self, job_id: str, *, asked_s: float) -> bool:
-        """A listing has read its record, and asked for it later than that."""
+        """Its record was read, and asked for later than that."""
         return self.read_s.get(self._listed.get(job_id, job_id), asked_s) > asked_s
 
     def learn_array(self, record: JobRecord) -> None:

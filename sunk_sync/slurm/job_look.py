@@ -186,7 +186,7 @@ class JobLook:
         if found.job is None or found.record is None:
             self._book.learn_gone(job_id)
             return
-        self._book.learn(found.job)
+        self._book.learn(found.job, asked_s=found.asked_s)
         if found.record.task is not None:
             self._book.learn_number(found.job.job_id, found.record, asked_s=found.asked_s)
 

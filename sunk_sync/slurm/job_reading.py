@@ -209,15 +209,15 @@ class JobReading:
             task = listed_id.partition("_")[2]
             if not task.isdecimal():
                 self._read_s[listed_id] = asked_s
-            elif listed_id not in self._read_s:
-                self._keep([listed_id], job_of(record, int(task)), asked_s)
+            elif listed_id not in self._read_s:  # its own record may follow, or be lost
+                self._keep([listed_id], job_of(record, int(task)), self._asked_s)
 
     def _keep(self, listed_ids: Sequence[str], job: Job | None, asked_s: float) -> None:
         """Under the first of these ids that was listed; one that was not is younger than that."""
         for listed_id in listed_ids:
             if listed_id in self._states:
                 self._read_s[listed_id] = asked_s
-                if job is not None:
+                if job is not None and not self._book.is_past(job.job_id, asked_s=asked_s):
                     self.reused = self.reused or _is_another(self._book.ours.get(listed_id), job)
                     self._book.keep(listed_id, job)
                     self._book.read_s[listed_id] = asked_s

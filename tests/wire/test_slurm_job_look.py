@@ -189,3 +189,49 @@ async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
     known = reader.book.at("1")
     assert known is not None
     assert known.state == {"NODE_FAIL"}
+
+
+async def test_P18_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by the simulator: its job was given up as that of a Pod bound elsewhere (220714)."""
+    world = JobWorld()
+    array = world.add(ARRAY)
+    reader = Reader(world, refresh_every=1)
+    await reader.look()
+    look = JobLook(world, world.clock, book=reader.book)
+    at_once = world.read_records
+    found: list[Found | Failure] = []
+
+    async def cut(call: Call, name: str, take: Take) -> Answer | Failure:
+        """The task starts after the states; of its array's records only the first arrives."""
+        kept: list[tuple[Sequence[bytes], float]] = []
+
+        async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
+            kept.append((pieces, asked_s))
+
+        answer = await at_once(call, name, keep)
+        if call.path == "jobs/state/":
+            for pieces, asked_s in kept:
+                await take(pieces, asked_s)
+            monkeypatch.setattr(world, "read_records", at_once)
+            world.start(array, "n1", task=0)
+            found.append(await look.find("1_0"))
+            monkeypatch.setattr(world, "read_records", cut)
+            return answer
+        pieces, asked_s = kept[0]
+        await take(pieces[:1], asked_s)
+        return Failure("broken", "connection reset in the middle")
+
+    monkeypatch.setattr(world, "read_records", cut)
+    reader.news.clear()
+    assert isinstance(await reader.poll.poll(), Failure)
+    (seen,) = found
+    assert isinstance(seen, Found)
+    assert seen.job is not None
+    assert seen.job.state == {"RUNNING"}
+    news = [one for one in reader.news if isinstance(one, Observed)]
+    told = {one.row.job_id: (one.row, one.order) for one in news if isinstance(one.row, Job)}
+    assert told["1_1"][0].state == {"PENDING"}
+    job, order = told.get("1_0", (seen.job, seen.asked_s))
+    assert "RUNNING" in job.state or order < seen.asked_s
