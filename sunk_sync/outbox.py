@@ -97,6 +97,8 @@ class Outbox:
         self.lanes = (self.slurm, self.kube, self.jobs, self.hooks)
         self._slots: dict[Target, Slot] = {}
         self._unswept: Iterator[Target] = iter(())
+        self._submits: dict[tuple[str, str], Slot] = {}
+        """Key → the last submission for it."""
         self._binds: dict[str, list[Slot]] = {}
         """Slurm node → bindings to it that are under way, or may be."""
         self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
@@ -169,6 +171,8 @@ class Outbox:
             self._exclude(slot, ("job", action.job_id))
             others = [one for one in self._bindings(action.slurm_node, now=now) if one is not slot]
             self._binds[action.slurm_node] = [*others, slot]
+        if isinstance(action, SubmitJob):
+            self._follow(slot, key)
         if isinstance(action, AnswerGate):
             slot.after = tuple(self._bindings(action.slurm_node, now=now)) if action.go else ()
         changed = slot.wish != action
@@ -184,6 +188,14 @@ class Outbox:
         bind.behind = (job,)
         if bind not in job.behind:
             job.behind = (*job.behind, bind)
+
+    def _follow(self, submit: Slot, key: tuple[str, str]) -> None:
+        """A gang whose members changed goes under another id: once what became of the earlier
+        submission was heard (G1, P29).
+        """
+        earlier, self._submits[key] = self._submits.get(key, submit), submit
+        if earlier is not submit and earlier.in_flight is not None:
+            submit.behind, earlier.behind = (earlier,), (submit,)
 
     def _bindings(self, slurm_node: str, *, now: float) -> list[Slot]:
         """No job begins on a host while a Pod may be about to arrive there (L7)."""
@@ -217,6 +229,8 @@ class Outbox:
             at_rest = not (slot.wish or slot.in_flight or slot.must_wait(now))
             if at_rest and slot.sent_s <= now - PACE_S:
                 del self._slots[target]
+                if self._submits.get(slot.key) is slot:
+                    del self._submits[slot.key]
 
     def slices(self) -> int:
         """How many sweeps it takes to see every target."""

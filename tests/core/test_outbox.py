@@ -275,6 +275,29 @@ def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed
     assert not story(tell).jobs.actions
 
 
+SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
+
+
+def test_G1_a_gang_is_not_submitted_anew_before_the_answer_to_the_last_submission() -> None:
+    """Found by the simulator: its members changed meanwhile, and two jobs of it ran (220531)."""
+
+    async def tell(bench: Bench) -> None:
+        bench.jobs.seconds = 3
+        bench.wish(SUBMIT)
+        await asyncio.sleep(0.1)
+        bench.wish(replace(SUBMIT, identity=identity(pod(), pod("other"))))
+        await asyncio.sleep(2.5)
+        assert bench.jobs.actions == [SUBMIT]
+        await asyncio.sleep(0.42)
+        bench.wish()  # what came of the first is known by now
+        await asyncio.sleep(5)
+        bench.outbox.sweep()
+        assert not bench.outbox._slots
+        assert not bench.outbox._submits
+
+    assert story(tell).jobs.actions == [SUBMIT]
+
+
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 
