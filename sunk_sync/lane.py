@@ -60,8 +60,8 @@ class Slot(Struct, gc=False, eq=False):
     """A fact of its key changed since it went under way."""
     settled: Action | None = None
     """Answered, and not repeated until a fact of its key changes."""
-    settled_s: float | None = None
-    """When a refusal was given; None for what was done."""
+    ask_again_s: float | None = None
+    """When it is asked once more though nothing changed: a refusal, an end that nothing shows."""
     attempts: int = 0
     told_to_wait: bool = False
     """The authority said for how long (Retry-After): nothing cuts that short (F8)."""

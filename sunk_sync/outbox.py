@@ -44,6 +44,8 @@ BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 30.0
 REFUSED_AGAIN_S = 300.0
 """A refusal stands until a fact changes; permissions change without one, so it is tried anew."""
+UNSEEN_AGAIN_S = 30.0
+"""What ended goes on as if nothing were: a slurmctld that was killed forgets seconds (F1)."""
 PACE_S = 1.0
 """Between two writes of conditions or metadata to one object (M1)."""
 UNKNOWN_PACE_S = 0.01
@@ -213,7 +215,7 @@ class Outbox:
         slot = self._slots.get(target)
         if slot is None or slot.key != key:
             return
-        slot.wish = slot.settled = slot.settled_s = None
+        slot.wish = slot.settled = slot.ask_again_s = None
 
     def sweep(self) -> None:
         """Forget targets that nobody wishes anything of; ask again where a refusal is old.
@@ -225,7 +227,7 @@ class Outbox:
             slot = self._slots.get(target)
             if slot is None:
                 continue
-            self._retry_refused(slot, now=now)
+            self._retry_settled(slot, now=now)
             at_rest = not (slot.wish or slot.in_flight or slot.must_wait(now))
             if at_rest and slot.sent_s <= now - PACE_S:
                 del self._slots[target]
@@ -243,11 +245,11 @@ class Outbox:
             targets = list(itertools.islice(self._unswept, SWEEP_STEP))
         return targets
 
-    def _retry_refused(self, slot: Slot, *, now: float) -> None:
-        if slot.settled_s is None or now < slot.settled_s + REFUSED_AGAIN_S:
+    def _retry_settled(self, slot: Slot, *, now: float) -> None:
+        if slot.ask_again_s is None or now < slot.ask_again_s:
             return
-        slot.settled = slot.settled_s = None
-        assert slot.wish is not None, "a wish that ends takes its refusal along"
+        slot.settled = slot.ask_again_s = None
+        assert slot.wish is not None, "a wish that ends takes its answer along"
         self._lane(slot.wish).add(slot, now=now)
 
     def _earliest(self, slot: Slot, action: Action) -> float:
@@ -332,14 +334,14 @@ class Outbox:
             return
         if isinstance(action, SubmitJob) and isinstance(outcome, Done):
             # Another shape of the job may be wished by now, by who knew nothing of this one.
-            slot.settled, slot.settled_s = slot.wish, None
+            slot.settled, slot.ask_again_s = slot.wish, None
             return
         if slot.stirred and slot.wish == action:
             # Newer facts than this answer may ask for it once more; or they are about to end it.
             slot.not_before_s = max(_paced_s(slot, slot.wish), now + BACKOFF_FIRST_S)
             return
         slot.settled = action
-        slot.settled_s = now if isinstance(outcome, Refused) else None
+        slot.ask_again_s = _ask_again_s(action, outcome, now)
         again_s = now + ANSWERED_AGAIN_S if isinstance(action, ENDS) else 0.0
         slot.not_before_s = max(slot.not_before_s, _paced_s(slot, slot.wish), again_s)
 
@@ -348,6 +350,12 @@ class Outbox:
             return min(retry_after_s, BACKOFF_MAX_S) * (1.0 + 0.1 * self._random())
         longest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempts - 1, 10))
         return longest_s * (0.5 + 0.5 * self._random())
+
+
+def _ask_again_s(action: Action | None, outcome: Outcome, now: float) -> float | None:
+    if isinstance(outcome, Refused):
+        return now + REFUSED_AGAIN_S
+    return now + UNSEEN_AGAIN_S if isinstance(action, CancelJob | EndPod) else None
 
 
 def _paced_s(slot: Slot, action: Action) -> float:

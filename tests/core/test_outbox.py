@@ -275,6 +275,23 @@ def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed
     assert not story(tell).jobs.actions
 
 
+def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
+    """Found by the simulator: slurmctld was killed a moment later, and the job lived on (241117)."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(CANCEL)
+        for _ in range(31):
+            await asyncio.sleep(1)
+            bench.outbox.sweep()
+        bench.wish()
+        await asyncio.sleep(60)
+        bench.outbox.sweep()
+
+    bench = story(tell)
+    assert bench.jobs.actions == [CANCEL, CANCEL]
+    assert 30 <= bench.jobs.times[1] < 32
+
+
 SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 
 
