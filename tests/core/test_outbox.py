@@ -276,7 +276,7 @@ def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed
 
 
 def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
-    """Found by the simulator: slurmctld was killed a moment later, and the job lived on (241117)."""
+    """Found by the simulator: slurmctld was killed a moment later and the job lived on (241117)."""
 
     async def tell(bench: Bench) -> None:
         bench.wish(CANCEL)
