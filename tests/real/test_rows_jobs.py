@@ -174,7 +174,7 @@ def test_P17_a_job_that_a_human_cancelled_is_submitted_again_only_when_asked_for
     job = load.until_waits()["job_id"]
     works.scancel(job)
     load.until(lambda: load.condition("PodScheduled")[1] == "SlurmJobCancelled")
-    assert load.annotation("cancelled") == f"{job}/"
+    load.until(lambda: load.annotation("cancelled") == f"{job}/")
     load.until(lambda: load.told("SlurmJobCancelled"))
     assert not load.live
     schedule().restart()
