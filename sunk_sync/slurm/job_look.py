@@ -4,8 +4,8 @@ What an answer shows of other tasks is known from then on, too: it need not be r
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sunk_sync.facts import Deleted, Job, Observed
 from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import get_job, list_job_states
+from sunk_sync.slurm.calls import Call, get_job, list_job_states
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.jobs import (
@@ -52,6 +52,7 @@ class Found(Struct, frozen=True):
         return (Observed(self.job, self.asked_s), *others)
 
 
+Read = TypeVar("Read")
 Finds = dict[str, Found | Failure]
 """By job id."""
 
@@ -136,19 +137,8 @@ class JobLook:
         return found
 
     async def _show(self, number: str) -> _Shown | Failure:
-        records: list[JobRecord] = []
-
-        async def take(pieces: Sequence[bytes], asked_s: float) -> Failure | None:
-            del asked_s
-            for piece in pieces:
-                record = read_job(piece)
-                if isinstance(record, Failure):
-                    return record
-                records.append(record)
-            return None
-
         asked_s = self._clock()
-        answer = await self._client.read_records(get_job(number), "jobs", take)
+        records, answer = await _read_each(self._client, get_job(number), read_job)
         if isinstance(answer, Failure):
             why = await why_no_record(self._client, answer, number=number)
             return _Shown((), asked_s) if why is None else why
@@ -217,22 +207,30 @@ async def why_no_record(client: Slurm, answer: Failure, *, number: str) -> Failu
     return Failure("auth", _HIDDEN) if listed else None
 
 
-async def _states(client: Slurm, job_id: str) -> tuple[float, set[str] | Failure]:
-    """Since when it is so, and the listed ids: of a task its own and perhaps those of others, of an
-    array all.
-    """
-    listed: set[str] = set()
+async def _read_each(
+    client: Slurm, call: Call, read: Callable[[bytes], Read | Failure]
+) -> tuple[list[Read], Answer | Failure]:
+    """What stands in one answer; a failure where one piece of it cannot be read."""
+    found: list[Read] = []
 
     async def take(pieces: Sequence[bytes], asked_s: float) -> Failure | None:
         del asked_s
         for piece in pieces:
-            state = read_state(piece)
-            if isinstance(state, Failure):
-                return state
-            listed.add(state.listed_id)
+            one = read(piece)
+            if isinstance(one, Failure):
+                return one
+            found.append(one)
         return None
 
-    answer = await client.read_records(list_job_states(of=job_id), "jobs", take)
+    return found, await client.read_records(call, "jobs", take)
+
+
+async def _states(client: Slurm, job_id: str) -> tuple[float, set[str] | Failure]:
+    """Since when it is so, and the listed ids: of a task its own and perhaps those of others, of an
+    array all.
+    """
+    states, answer = await _read_each(client, list_job_states(of=job_id), read_state)
+    listed = {state.listed_id for state in states}
     return (answer.asked_s, listed) if isinstance(answer, Answer) else (0.0, answer)
 
 
