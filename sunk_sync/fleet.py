@@ -1,6 +1,6 @@
 """Which hosts could take a workload Pod (P7, P28): asked only while it has no job."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -69,6 +69,11 @@ class Fleet:
     def forget(self) -> None:
         """A host came, went or changed what it offers."""
         self._kept.clear()
+
+    def reach_of_all(self, specs: Iterable[PodSpec]) -> Reach:
+        """Which hosts can take any of these Pods, each kind looked at once."""
+        reaches = [self.reach(spec) for spec in dict.fromkeys(specs)]
+        return reaches[0] if len(reaches) == 1 else together(reaches)
 
     def reach(self, spec: PodSpec) -> Reach:
         """Which hosts can take such a Pod."""

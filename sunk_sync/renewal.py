@@ -7,7 +7,7 @@ no Node's change dearer, and Slurm is asked for so few updates at a time.
 from collections.abc import Iterable, Sequence
 
 from sunk_sync.facts import Job
-from sunk_sync.fleet import Fleet, together
+from sunk_sync.fleet import Fleet
 from sunk_sync.views import Reach
 from sunk_sync.workload import PodSpec
 
@@ -64,12 +64,8 @@ class Renewal:
         Where no host is left it keeps what it has: Slurm would take its priority away for a while.
         """
         before = self.wanted.pop(job.job_id, None)
-        reach = self._reach(specs)
+        reach = self._fleet.reach_of_all(specs)
         same = reach.unfit or reach.hosts == job.identity.hosts
         if not same and len(self.wanted) < WANTED_MAX:
             self.wanted[job.job_id] = reach
         return before != self.wanted.get(job.job_id)
-
-    def _reach(self, specs: Sequence[PodSpec]) -> Reach:
-        reaches = [self._fleet.reach(spec) for spec in dict.fromkeys(specs)]
-        return reaches[0] if len(reaches) == 1 else together(reaches)

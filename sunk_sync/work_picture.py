@@ -9,7 +9,7 @@ from sunk_sync.configuration import Configuration
 from sunk_sync.description import Invalid, digested
 from sunk_sync.entries import Entry
 from sunk_sync.facts import Job, Node, Pod, Sighting, SlurmNode
-from sunk_sync.fleet import Fleet, together
+from sunk_sync.fleet import Fleet
 from sunk_sync.identity import work_id
 from sunk_sync.job_state import (
     AGAIN,
@@ -340,8 +340,7 @@ class WorkPicture:
         return max([entry.since_s for entry in entries if entry is not None], default=0.0)
 
     def _reach(self, pods: Sequence[Pod]) -> Reach:
-        reaches = [self.fleet.reach(spec) for spec in dict.fromkeys(pod.spec for pod in pods)]
-        return reaches[0] if len(reaches) == 1 else together(reaches)
+        return self.fleet.reach_of_all([pod.spec for pod in pods])
 
     def _crowded(self) -> bool:
         return len(self._unplaced) > FEW or bool(self._waiting)
