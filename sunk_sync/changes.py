@@ -35,6 +35,6 @@ def moved(before: Pod, after: Pod) -> bool:
 
 
 def is_another(before: Job, after: Job) -> bool:
-    """Another job under its id, or another run of it; one just made does not know its time."""
-    times = {before.submitted_at, after.submitted_at} - {0}
-    return uids_of(before.identity) != uids_of(after.identity) or len(times) > 1
+    """Another job under its id, or another run of it; one just made does not know its time yet."""
+    renewed = before.submitted_at not in {0, after.submitted_at}
+    return uids_of(before.identity) != uids_of(after.identity) or renewed

@@ -30,7 +30,11 @@ def stop(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
 
 
 def _settled_s(work: Work) -> float | None:
-    """From when on unbound Pods stay so; None: some is bound, or may be."""
+    """From when on unbound Pods stay so; None: some is bound, or may be.
+
+    Of a job that has ended nobody knows any more that it had not started.
+    """
     if work.absent or work.bound:
         return None
-    return min(call.asked_s for call in work.stops) + BINDING_S if work.started else 0.0
+    unstarted = work.job is not None and not work.started
+    return 0.0 if unstarted else min(call.asked_s for call in work.stops) + BINDING_S

@@ -42,6 +42,17 @@ def test_L6_a_binding_that_arrives_meanwhile_keeps_the_script() -> None:
     assert "gone" not in [want.verdict for want in core.work_wants(pod(), AnswerStop)]
 
 
+def test_L6_so_it_is_where_its_job_was_read_as_ended_meanwhile() -> None:
+    """Found by the simulator (252012): the next job of the Pod had not started, so all was well."""
+    core = core_of(started=True)
+    core.see(stop(core))
+    ended = job(pod(), state="PREEMPTED", slurm_nodes=("n1",))
+    core.see(replace(ended, script=True, started=True))
+    assert not core.work_wants(pod(), AnswerStop)
+    core.wait(BINDING_S)
+    assert [want.verdict for want in core.work_wants(pod(), AnswerStop)] == ["gone"]
+
+
 def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
     """Slurm gives its hosts to others as soon as the script is gone."""
     core = core_of(started=True)
@@ -61,4 +72,14 @@ def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:
     core.see(stop(core), CallEnded(1))
     held = job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=2)
     core.see(held)
+    assert core.work_wants(pod(), Bind)
+
+
+def test_P23_nor_was_one_that_was_just_made_under_the_id() -> None:
+    """Found by the simulator (252352): Slurm's answer to a submission does not tell its time."""
+    core = core_of(started=True)
+    core.see(job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=1))
+    core.see(stop(core), CallEnded(1))
+    core.see(job(pod(), submitted_at=0))
+    core.see(job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=2))
     assert core.work_wants(pod(), Bind)

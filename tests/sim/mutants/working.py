@@ -109,7 +109,7 @@ MUTANTS = (
     ),
     _mutant(
         "a script is let go before a binding arrived", STOP,
-        "+ BINDING_S if work.started else 0.0", "if False else 0.0",
+        "return 0.0 if unstarted else", "return 0.0 if True else",
         "The simulator's seed 44.",
     ),
     _mutant(
