@@ -1,10 +1,11 @@
 """`SUNK_SYNC_COMPILED=1` builds the core as C extensions with mypyc; all else is in pyproject.toml.
 
-What may be compiled is what the contract of purity names. A module that writes a class with
+What may be compiled is what the contracts of purity name. A module that writes a class with
 keywords (`class X(Struct, frozen=True)`) stays as it is: mypyc drops them without a word.
 """
 
 import ast
+import itertools
 import os
 import tomllib
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ from pathlib import Path
 from setuptools import setup
 
 ROOT = Path(__file__).parent
-CONTRACT = "The core knows no clock, no chance, no world"
+CONTRACTS = (
+    "The core knows no clock, no chance, no world",
+    "What stands on the wire becomes facts without a clock, a socket or a log",
+)
 
 
 def compiled() -> list[str]:
@@ -24,8 +28,8 @@ def compiled() -> list[str]:
 def _pure() -> Iterator[Path]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = project["tool"]["importlinter"]["contracts"]
-    contract = next(one for one in contracts if one["name"] == CONTRACT)
-    for name in contract["source_modules"]:
+    pure = [one["source_modules"] for one in contracts if one["name"] in CONTRACTS]
+    for name in itertools.chain.from_iterable(pure):
         place = Path(*name.split("."))
         if (ROOT / place).is_dir():
             found = sorted((ROOT / place).glob("*.py"))

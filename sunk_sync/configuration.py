@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 
-class Configuration(Struct, frozen=True, kw_only=True, gc=False):
+class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     """What the operator chose, as far as rules and policy read it."""
 
     cluster_uid: str = ""

@@ -1,6 +1,7 @@
 """Which hosts could take a workload Pod (P7, P28): asked only while it has no job."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ CLOSED = frozenset(
     {"DRAIN", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING", "PLANNED", "RESERVED", "FUTURE"}
 )
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
+_summed = lru_cache(SPECS_KEPT)(summed)  # Nodes are few in kind by what stands on them, too
 NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
 
 
@@ -95,15 +97,15 @@ class Fleet:
         node = claim.node.row
         if node.ready != "True":
             return f"Node {node.name} is not ready"
-        return why_unfit(spec, node, taken=summed((self._standing(claim), others)))
+        return why_unfit(spec, node, taken=_summed((*self._standing(claim), others)))
 
-    def _standing(self, claim: Claim) -> Amounts:
+    def _standing(self, claim: Claim) -> tuple[Amounts, ...]:
         """What is on the Node whatever we bind there; of all Pods, if counted, slurmd's is one."""
         taken = self._taken.get(claim.node.row.name) if claim.node is not None else None
         if taken is not None:
-            return summed((self._overhead, taken))
+            return (self._overhead, taken)
         slurmd = claim.pod.row.requests if claim.pod is not None else ()
-        return summed((self._overhead, slurmd, ONE_POD)) if slurmd else self._overhead
+        return (self._overhead, slurmd, ONE_POD) if slurmd else (self._overhead,)
 
     def _work_out(self, spec: PodSpec) -> Reach:
         demand = demand_of(spec)
@@ -126,7 +128,7 @@ class Fleet:
         claim = self._claims.claim_of(slurm_node)
         if claim.node is None:
             return NO_NODE
-        return demand.reasons(_lasting(claim.node.row), self._standing(claim))
+        return demand.reasons(_lasting(claim.node.row), _summed(self._standing(claim)))
 
 
 def _lasting(node: Node) -> Node:

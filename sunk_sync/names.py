@@ -1,14 +1,16 @@
 """Every literal that the outside world sees: annotations, labels, conditions, reasons, owners."""
 
-PREFIX = "sunk.coreweave.com/"
+from typing import Final
+
+PREFIX: Final = "sunk.coreweave.com/"
 
 # Annotations that others write and we read.
-SLURM_NODE = PREFIX + "slurm-node"
-CORDON = PREFIX + "cordon"
-CORDON_REASON = PREFIX + "cordon-reason"
+SLURM_NODE: Final[str] = PREFIX + "slurm-node"
+CORDON: Final[str] = PREFIX + "cordon"
+CORDON_REASON: Final[str] = PREFIX + "cordon-reason"
 CLOUD_CORDON_REASON = "node.coreweave.cloud/cordonReason"
-PENDING_DELETION = PREFIX + "pending-deletion"
-KEEP_CORDON = PREFIX + "keep-cordon"
+PENDING_DELETION: Final[str] = PREFIX + "pending-deletion"
+KEEP_CORDON: Final[str] = PREFIX + "keep-cordon"
 
 # Annotations of workload Pods that others write (P4, P17, G1); without the prefix where so said.
 JOB_SETTINGS = (
@@ -28,9 +30,9 @@ JOB_SETTINGS = (
     "timeout",
     "user-id",
 )
-RESUBMIT = PREFIX + "resubmit"
-GANG = PREFIX + "gang"
-GANG_SIZE = PREFIX + "gang-size"
+RESUBMIT: Final[str] = PREFIX + "resubmit"
+GANG: Final[str] = PREFIX + "gang"
+GANG_SIZE: Final[str] = PREFIX + "gang-size"
 GANG_JOB = "job"
 """Value of the annotation gang: the Pods of one Indexed Job."""
 POD_GROUP_LABELS = (
@@ -41,15 +43,15 @@ LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
 
 # Annotations and labels that we write.
-JOB_ID = PREFIX + "job-id"
-CANCELLED = PREFIX + "cancelled"
-DRAIN = PREFIX + "drain"
-DRAINED = PREFIX + "drained"
-CORDONED_FOR_DRAIN = PREFIX + "cordoned-for-drain"
-LABEL_CLUSTER = PREFIX + "cluster"
-LABEL_NAMESPACE = PREFIX + "namespace"
-LABEL_POD = PREFIX + "pod"
-LABEL_NODESET = PREFIX + "nodeset"
+JOB_ID: Final[str] = PREFIX + "job-id"
+CANCELLED: Final[str] = PREFIX + "cancelled"
+DRAIN: Final[str] = PREFIX + "drain"
+DRAINED: Final[str] = PREFIX + "drained"
+CORDONED_FOR_DRAIN: Final[str] = PREFIX + "cordoned-for-drain"
+LABEL_CLUSTER: Final[str] = PREFIX + "cluster"
+LABEL_NAMESPACE: Final[str] = PREFIX + "namespace"
+LABEL_POD: Final[str] = PREFIX + "pod"
+LABEL_NODESET: Final[str] = PREFIX + "nodeset"
 NODE_LABELS = (LABEL_CLUSTER, LABEL_NAMESPACE, LABEL_NODESET, LABEL_POD)
 
 # Conditions.

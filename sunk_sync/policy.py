@@ -142,7 +142,7 @@ class Policy:
     def _screen_work(
         self, graph: Graph, work: str, wants: tuple[Action, ...], *, now: float
     ) -> Screened:
-        weak = any(map(_is_weak, wants))
+        weak = bool([action for action in wants if _is_weak(action)])
         if not weak:
             self.ends.withdraw(work)
             self.herald.withdraw(work)

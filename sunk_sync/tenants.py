@@ -27,7 +27,8 @@ def tenancy_of(tenants: Iterable[Tenant]) -> Tenancy:
     if not found:
         return NOBODY
     taken = summed([one.takes for one in found if one.confirmed])
-    return Tenancy(tuple(found), tuple(filter(_may_outlive, found)), taken)
+    unconfirmed = tuple([one.pod for one in found if not one.confirmed])
+    return Tenancy(tuple(found), tuple(filter(_may_outlive, found)), taken, unconfirmed)
 
 
 class Tenants:
@@ -60,6 +61,8 @@ class Tenants:
             tenancy = self._work_out(there, slurm_node)
         else:
             tenancy = self._kept_of(node_name, slurm_node)
+        if not but:
+            return tenancy
         others = [one for one in tenancy.all if one.work != but]
         return tenancy if len(others) == len(tenancy.all) else tenancy_of(others)
 

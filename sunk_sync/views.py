@@ -58,6 +58,8 @@ class Tenancy(Struct, frozen=True, gc=False):
     taken: Amounts = ()
     """What those whose jobs are confirmed running take of the Node (P28). Those that are about to
     leave it are waited for (P11): what they take makes nobody unfit."""
+    unconfirmed: tuple[str, ...] = ()
+    """Pods whose jobs are not confirmed running."""
 
 
 NOBODY = Tenancy()

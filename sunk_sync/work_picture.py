@@ -301,20 +301,23 @@ class WorkPicture:
         """The hosts of a job whose Pods are about to move in."""
         if is_waiting(job):
             return ()
-        specs = tuple(dict.fromkeys([pod.spec for pod in unbound]))
-        return tuple(self._berth(key, name, specs) for name in sorted(job.slurm_nodes))
+        specs = list(dict.fromkeys([pod.spec for pod in unbound]))
+        lives = [pod for pod in self.works.pods[key].values() if pod.node_name]
+        but = key if lives else ""
+        names = sorted(job.slurm_nodes)
+        return tuple([self._berth(name, specs, but=but) for name in names])
 
-    def _berth(self, key: str, slurm_node: str, specs: Sequence[PodSpec]) -> Berth:
+    def _berth(self, slurm_node: str, specs: Sequence[PodSpec], *, but: str) -> Berth:
+        """`but`: a Work that does not stand in the way."""
         claim = self._hosts.claims.claim_of(slurm_node)
         node = claim.node.row if claim.node is not None else None
         if node is None or claim.rivals:
             why = "Kubernetes knows no one Node for it"
             return Berth(slurm_node, None, why, not self._hosts.nodes.live)
-        tenancy = self.tenants.on(node.name, slurm_node=slurm_node, but=key)
+        tenancy = self.tenants.on(node.name, slurm_node=slurm_node, but=but)
         unfit = [self.fleet.unfit(spec, claim, others=tenancy.taken) for spec in specs]
-        occupants = tuple([one.pod for one in tenancy.all if not one.confirmed])
         why = next(filter(None, unfit), "")
-        return Berth(slurm_node, node, why, unknown=False, occupants=occupants)
+        return Berth(slurm_node, node, why, False, tenancy.unconfirmed)  # noqa: FBT003
 
     def _stands_elsewhere(self, job: Job, pods: Sequence[Pod]) -> bool:
         """Bound by somebody else (P18); where nobody knows the Node's host, nothing is said.
@@ -336,8 +339,12 @@ class WorkPicture:
         return name in self._hosts.slurm_nodes.entries
 
     def _since_s(self, pods: Sequence[Pod]) -> float:
-        entries = [self._pods.entries.get(pod_key(pod.namespace, pod.name)) for pod in pods]
-        return max([entry.since_s for entry in entries if entry is not None], default=0.0)
+        since_s = 0.0
+        for pod in pods:
+            entry = self._pods.entries.get(pod_key(pod.namespace, pod.name))
+            if entry is not None and entry.since_s > since_s:
+                since_s = entry.since_s
+        return since_s
 
     def _reach(self, pods: Sequence[Pod]) -> Reach:
         return self.fleet.reach_of_all([pod.spec for pod in pods])

@@ -53,7 +53,7 @@ class Offer(Struct, frozen=True, gc=False):
 NO_OFFER = Offer()
 
 
-class PodSpec(Struct, frozen=True, kw_only=True, gc=False):
+class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     """What a workload Pod asks for: equal ones (of one template) are one object."""
 
     requests: tuple[tuple[str, int], ...] = ()

@@ -1,5 +1,7 @@
 """Pods go where their job runs (P11), all or none of a gang (G1): the only rule that binds."""
 
+from collections.abc import Sequence
+
 from sunk_sync.actions import Announce, Bind
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Pod, reference_of
@@ -20,7 +22,7 @@ def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
         return QUIET  # a script that was told to end holds its host no longer than for its Pods
     if not unbound:
         return _told(work, now)
-    if not is_running(job) or is_broken(work) or any(pod.ended for pod in work.pods):
+    if not is_running(job) or is_broken(work) or [pod for pod in work.pods if pod.ended]:
         return QUIET
     if job.identity.replaced:
         return Ruling(because=f"job {job.job_id} is being given up")
@@ -32,11 +34,11 @@ def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
     pairs = _pairs(work)
     if len(pairs) < len(unbound):
         return QUIET
-    wants = tuple(
+    wants = [
         Bind(reference_of(pod), _node(berth), job.job_id, berth.slurm_node) for pod, berth in pairs
-    )
-    where = ", ".join(_node(berth) for _, berth in pairs)
-    return Ruling(wants, f"{named(work)} bound to {where}: job {job.job_id} runs there")
+    ]
+    where = ", ".join([want.node_name for want in wants])
+    return Ruling(tuple(wants), f"{named(work)} bound to {where}: job {job.job_id} runs there")
 
 
 def _counts(work: Work) -> bool:
@@ -60,9 +62,11 @@ def _against(work: Work) -> str:
 
 def _pairs(work: Work) -> list[tuple[Pod, Berth]]:
     """Each Pod that is not bound yet and the host for it; those that are keep theirs."""
-    taken = {pod.node_name for pod in work.bound}
-    free = [berth for berth in work.berths if _node(berth) not in taken]
-    return list(zip(work.unbound, free, strict=False))
+    free: Sequence[Berth] = work.berths
+    if work.bound:
+        taken = {pod.node_name for pod in work.bound}
+        free = [berth for berth in free if _node(berth) not in taken]
+    return [(pod, free[place]) for place, pod in enumerate(work.unbound[: len(free)])]
 
 
 def _node(berth: Berth) -> str:

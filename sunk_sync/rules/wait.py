@@ -199,6 +199,8 @@ def _warnings(work: Work, pods: list[Pod], configuration: Configuration) -> list
 
 def _surplus(work: Work) -> Ruling:
     """G7."""
+    if not work.surplus:
+        return QUIET
     word = Word("its gang has as many Pods as its size says already", EVENT_UNSCHEDULABLE)
     waiting = [pod for pod in work.surplus if not (pod.node_name or pod.ended or pod.terminating)]
     return Ruling(tuple(action for pod in waiting for action in _said(pod, word)))

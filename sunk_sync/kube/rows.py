@@ -1,0 +1,141 @@
+"""Nodes and slurmd Pods, from what stands on the wire to facts; what others can write is cut."""
+
+from collections.abc import Iterable
+from sys import intern
+
+from sunk_sync import names
+from sunk_sync.facts import Condition, Node, SlurmdPod
+from sunk_sync.kube import shapes, workload_shapes
+from sunk_sync.kube.offers import Pairs, offered
+from sunk_sync.kube.slurmd_requests import requests_of
+from sunk_sync.kube.texts import asked, condition, cut, cut_or_none
+from sunk_sync.kube.workload import FINISHED
+from sunk_sync.workload import NO_OFFER, Offer
+
+_NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
+_NO_NODE_ANNOTATIONS = shapes.NodeAnnotations()
+_NO_NODE_LABELS = shapes.NodeLabels()
+_NO_POD_ANNOTATIONS = shapes.PodAnnotations()
+
+
+def node_row(wire: shapes.Node) -> Node:
+    """A Node without what it offers."""
+    labels = wire.metadata.labels
+    return _node(wire, () if labels is None else _node_labels(labels), NO_OFFER)
+
+
+def offering_node_row(wire: workload_shapes.OfferingNode) -> Node:
+    """A Node with what it offers to Pods."""
+    known = offered(wire)
+    return _node(wire, known.ours, known.offer)
+
+
+def _node(wire: shapes.Node | workload_shapes.OfferingNode, labels: Pairs, offer: Offer) -> Node:
+    meta = wire.metadata
+    annotations = meta.annotations or _NO_NODE_ANNOTATIONS
+    ready, ours, changed_at = _node_conditions(wire.status.conditions or ())
+    return Node(
+        name=intern(meta.name),
+        uid=meta.uid,
+        unschedulable=wire.spec.unschedulable,
+        ready=ready,
+        cordon_reason=cut(annotations.cloud_cordon_reason or annotations.cordon_reason),
+        slurm_node=intern(cut(annotations.slurm_node)),
+        cordoned_for_drain=asked(annotations.cordoned_for_drain),
+        keep_cordon=asked(annotations.keep_cordon),
+        drain=cut_or_none(annotations.drain),
+        labels=labels,
+        conditions=ours,
+        changed_at=changed_at,
+        offer=offer,
+    )
+
+
+Standing = tuple[str, tuple[Condition, ...], tuple[str, ...]]
+"""Status of Ready; our conditions, sorted by type; lastTransitionTime of each of ours."""
+
+
+def _node_conditions(conditions: Iterable[shapes.Condition]) -> Standing:
+    ready = "Unknown"
+    ours = []
+    for one in conditions:
+        kind = one.type
+        if kind in _NODE_CONDITIONS:
+            ours.append(one)
+        elif kind == "Ready":
+            ready = intern(one.status)
+    return (ready, *_ours(ours))
+
+
+def _pod_conditions(conditions: Iterable[shapes.Condition]) -> Standing:
+    ready = "Unknown"
+    ours = []
+    for one in conditions:
+        kind = one.type
+        if kind.startswith(names.POD_STATE_CONDITION) or kind == names.POD_CONFLICT_CONDITION:
+            ours.append(one)
+        elif kind == "Ready":
+            ready = one.status
+    return (ready, *_ours(ours))
+
+
+def _ours(conditions: list[shapes.Condition]) -> tuple[tuple[Condition, ...], tuple[str, ...]]:
+    if len(conditions) > 1:
+        conditions.sort(key=_type_of)
+    return (
+        tuple([condition(one) for one in conditions]),
+        tuple([one.last_transition_time or "" for one in conditions]),
+    )
+
+
+def _type_of(condition: shapes.Condition) -> str:
+    return condition.type
+
+
+def _node_labels(labels: shapes.NodeLabels) -> Pairs:
+    """In the order of names.NODE_LABELS, which is sorted."""
+    if labels == _NO_NODE_LABELS:
+        return ()
+    values = (labels.cluster, labels.namespace, labels.nodeset, labels.pod)
+    return tuple(
+        (name, intern(value))
+        for name, value in zip(names.NODE_LABELS, values, strict=True)
+        if value is not None
+    )
+
+
+def slurmd_pod_row(wire: shapes.Pod) -> SlurmdPod:
+    """A slurmd Pod."""
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    annotations = meta.annotations or _NO_POD_ANNOTATIONS
+    ready, ours, changed_at = _pod_conditions(status.conditions or ())
+    return SlurmdPod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        node_name=intern(spec.node_name),
+        slurm_node=intern(cut(annotations.slurm_node) or _slurm_node(meta.name, spec)),
+        nodeset=intern(_nodeset(meta)),
+        finished=status.phase in FINISHED,
+        ready=ready == "True",
+        terminating=meta.deletion_timestamp is not None,
+        cordon=cut(annotations.cordon) if asked(annotations.cordon) else "",
+        pending_deletion=cut_or_none(annotations.pending_deletion),
+        drained=annotations.drained == "true",
+        drain=cut_or_none(annotations.drain),
+        conditions=ours,
+        changed_at=changed_at,
+        requests=requests_of(spec.containers),
+    )
+
+
+def _slurm_node(pod_name: str, spec: shapes.PodSpec) -> str:
+    """The claim without an annotation; empty while a hostNetwork Pod has no Node yet."""
+    return spec.hostname or (spec.node_name if spec.host_network else pod_name)
+
+
+def _nodeset(meta: shapes.PodMeta) -> str:
+    for owner in meta.owner_references or ():
+        if owner.kind == "NodeSet":
+            return owner.name
+    return cut(meta.labels.nodeset) if meta.labels else ""
