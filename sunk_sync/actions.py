@@ -188,8 +188,8 @@ class LookJob(Struct, frozen=True, gc=False):
     """Read one job now; it comes back as an Observed or Deleted of source jobs."""
 
     job_id: str
-    after_s: float
-    """Tells one question from the next."""
+    after_s: float  # a read that began later will do; it tells one question from the next
+    placed_after_s: float = float("inf")  # or later than that, if it shows where the job runs
 
 
 class Bind(Struct, frozen=True, gc=False):

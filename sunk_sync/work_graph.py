@@ -125,6 +125,7 @@ class WorkGraph(WorkPicture):
         for memory in (works.told, works.ran_s, works.ended_s, self.calls.until_s):
             memory.pop(job_id, None)
         works.started.pop(job_id, None)
+        works.first_told.pop(job_id, None)
         self.renewal.wanted.pop(job_id, None)
 
     def _note_waiting(self, job: Job) -> None:
@@ -146,6 +147,7 @@ class WorkGraph(WorkPicture):
         told_s = self.works.told.get(job.job_id)
         if told_s is not None and order >= told_s:
             del self.works.told[job.job_id]
+            self.works.first_told.pop(job.job_id, None)
             keys |= set(map(work_key, self.works.keys_of_job(job)))
         return keys
 

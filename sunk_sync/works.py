@@ -79,8 +79,8 @@ class Works:
         """UIDs that a watch told are gone, while a job names them."""
         self.sightings: dict[str, Sighting] = {}
         """By UID that some job names."""
-        self.told: dict[str, float] = {}
-        """Job id → second in which Slurm or a placeholder spoke of it."""
+        self.told: dict[str, float] = {}  # job id → second in which it was spoken of
+        self.first_told: dict[str, None] = {}  # of them: but the first word of their script
         self.bound_s: dict[str, float] = {}
         """UID → second since when the Pod is seen bound."""
         self.ahead: dict[str, int] = {}  # job id → about how many wait longer
@@ -199,14 +199,25 @@ class Works:
     def note_told(self, word: JobTold, job: Job) -> None:
         """Slurm or a placeholder spoke of this job: it is to be read.
 
-        A script's first word says all that was missing where it was read where its job runs.
+        A script's first word says all that was missing where it was read where its job runs, be
+        it before or after.
         """
         started = word.what == "started"
         first = started and not (job.started or word.job_id in self.started)
         if not (first and is_placed(job)):
+            alone = first and self.told_s(job) == 0.0
             self.told[word.job_id] = word.told_s
+            self.first_told.pop(word.job_id, None)
+            if alone:
+                self.first_told[word.job_id] = None
         if started:
             self.started[word.job_id] = None
+
+    def told_s(self, job: Job) -> float:
+        """When it was spoken of; 0: nothing that a newer read would tell."""
+        if job.job_id in self.first_told and is_placed(job):
+            return 0.0
+        return self.told.get(job.job_id, 0.0)
 
     def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
         """Jobs that bound these Pods, were read as ended, and forgotten by Slurm since; each once.

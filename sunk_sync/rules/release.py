@@ -3,6 +3,8 @@
 P13-P15, P17-P21, P29, G3, G4; a cancel of our own making that another job follows is marked first.
 """
 
+import math
+
 from msgspec.structs import replace
 
 from sunk_sync.actions import (
@@ -58,11 +60,13 @@ def _with_others(work: Work, job: Job, ruling: Ruling, now: float) -> Ruling:
 def _rule_job(work: Work, job: Job, now: float) -> Ruling:
     if is_over(work):
         return Ruling((cancel(job),), f"job {job.job_id} ended: no Pod of it lives")
-    look = _look(work, now)
-    if look is not None:
-        return look
+    absent = _look(work, now)
+    if absent is not None:
+        return absent
     if work.told_s > work.job_read_s:
-        return Ruling((LookJob(job.job_id, work.told_s),), f"job {job.job_id} changes: looking")
+        placed_after_s = work.job_read_s if work.first_told else math.inf
+        look = LookJob(job.job_id, work.told_s, placed_after_s)
+        return Ruling((look,), f"job {job.job_id} changes: looking")
     bound = bool(work.bound)
     if is_broken(work):
         return _unless_bound(work, _break(job, bound=bound), now)

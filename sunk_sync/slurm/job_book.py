@@ -4,9 +4,11 @@ An identity is read once. What is known by id holds only while slurmctld keeps i
 that was killed forgets seconds, and hands the ids out again.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -42,6 +44,7 @@ class JobBook:
         self._started: dict[str, tuple[str, float]] = {}
         """Number of its own → job id and when it was asked for: tasks read since they started,
         until a listing shows them."""
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_mine(self, record: JobRecord) -> bool:
         """It carries an identity of this cluster and this scheduler."""
@@ -70,10 +73,11 @@ class JobBook:
         A listing that was asked for before such a read need not show them yet.
         """
         for listed_id in listed_ids if self._started else ():
-            job_id, _ = self._started.get(number_in(listed_id), ("", 0.0))
+            job_id, read_s = self._started.get(number_in(listed_id), ("", 0.0))
             job = self.drop(self._listed.get(job_id, job_id))
             if job is not None:
                 self.keep(listed_id, job)
+                self.read_s[listed_id] = read_s
         self._started = {one: told for one, told in self._started.items() if told[1] >= asked_s}
 
     def at(self, job_id: str) -> Job | None:
@@ -89,6 +93,21 @@ class JobBook:
     def is_past(self, job_id: str, *, asked_s: float) -> bool:
         """Its record was read, and asked for later than that."""
         return self.read_s.get(self._listed.get(job_id, job_id), asked_s) > asked_s
+
+    def read_since(self, job_id: str, *, after_s: float) -> float | None:
+        """When its record was asked for last, if that was later; it is known, too."""
+        listed_id = self._listed.get(job_id, job_id)
+        read_s = self.read_s.get(listed_id, after_s) if listed_id in self.ours else after_s
+        return read_s if read_s > after_s else None
+
+    def is_placed(self, job_id: str) -> bool:
+        """It was read where it runs."""
+        job = self.at(job_id)
+        return job is not None and bool(job.slurm_nodes)
+
+    def reading(self, array: str) -> asyncio.Lock:
+        """Held while all of this array is read: who wants the same waits, and may not need it."""
+        return self._reading.setdefault(array, asyncio.Lock())
 
     def learn_array(self, record: JobRecord) -> None:
         """An array of ours as we have just made or marked it."""

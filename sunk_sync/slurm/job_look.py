@@ -4,14 +4,15 @@ What an answer shows of other tasks is known from then on, too: it need not be r
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.facts import Deleted, Job, Observed
+from sunk_sync.job_state import is_placed
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import Call, get_job, list_job_states
 from sunk_sync.slurm.client import Slurm
@@ -19,16 +20,37 @@ from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.jobs import (
     NO_SUCH_JOB,
     JobRecord,
+    States,
     job_of,
     number_in,
     read_job,
     read_state,
     withdrawn,
 )
+from sunk_sync.slurm.transport import CONNECTIONS_MAX
 from sunk_sync.slurm.wire import Clock
 
 _WHOLE_ARRAY_FROM: Final = 3
 _HIDDEN: Final = "it is listed, but PrivateData hides it from the user of our token"
+
+
+class Enough(Struct, frozen=True):
+    """Which read that was made for another will do, too."""
+
+    after_s: float
+    """One that began later than that."""
+    placed_after_s: float = math.inf
+    """One that began later than that and shows where the job runs."""
+
+    def and_for(self, other: "Enough") -> "Enough":
+        """What will do for both."""
+        return Enough(
+            max(self.after_s, other.after_s), max(self.placed_after_s, other.placed_after_s)
+        )
+
+
+READ_NOW: Final = Enough(math.inf)
+"""None."""
 
 
 class Found(Struct, frozen=True):
@@ -68,7 +90,7 @@ class _Round:
     """Those who ask for tasks of one array before its next read begins."""
 
     def __init__(self) -> None:
-        self.job_ids: dict[str, None] = {}
+        self.job_ids: dict[str, Enough] = {}
         self.found: Finds = {}
 
 
@@ -81,49 +103,92 @@ class JobLook:
         self._book = book
         self._next: dict[str, _Round] = {}
         """By array."""
-        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._slots = asyncio.Semaphore(CONNECTIONS_MAX)
+        """Who waits for its turn looks again whether it still must ask."""
 
-    async def find(self, job_id: str) -> Found | Failure:
+    async def find(self, job_id: str, enough: Enough = READ_NOW) -> Found | Failure:
         """Read the job of this id, a task also by the id of its own that it has since it started.
 
-        The read begins after this call, and the book knows what it showed.
+        The read begins after this call, and the book knows what it showed; an earlier one that is
+        `enough` is found without its record.
         """
+        known = self._known(job_id, enough)
+        if known is not None:
+            return known
         number = self._book.record_id(job_id)
         array, _, task = job_id.partition("_")
         if not number:
             return Failure("refused", f"no id of a job: {job_id}")
         if number == array and task:
-            return await self._find_task(array, job_id)
-        return (await self._read({job_id: number}))[job_id]
+            return await self._find_task(array, job_id, enough)
+        async with self._slots:
+            known = self._known(job_id, enough)
+            return known or (await self._read({job_id: number}))[job_id]
 
-    async def _find_task(self, array: str, job_id: str) -> Found | Failure:
+    def _known(self, job_id: str, enough: Enough) -> Found | None:
+        job = self._book.at(job_id)
+        if job is None:
+            return None
+        placed_after_s = enough.placed_after_s if is_placed(job) else math.inf
+        read_s = self._book.read_since(job_id, after_s=min(enough.after_s, placed_after_s))
+        return None if read_s is None else Found(job_id, job, None, read_s)
+
+    async def _find_task(self, array: str, job_id: str, enough: Enough) -> Found | Failure:
         """Together with all others of its array that are asked for until it is their turn."""
         mine = self._next.setdefault(array, _Round())
-        mine.job_ids[job_id] = None
-        async with self._reading.setdefault(array, asyncio.Lock()):
+        mine.job_ids[job_id] = enough.and_for(mine.job_ids.get(job_id, enough))
+        async with self._book.reading(array):
             if not mine.found:
-                await asyncio.sleep(0)  # who asks in the same moment may still join
-                if self._next.get(array) is mine:
-                    del self._next[array]
-                mine.found = await self._read_tasks(array, list(mine.job_ids))
+                async with self._slots:
+                    await asyncio.sleep(0)  # who asks in the same moment may still join
+                    if self._next.get(array) is mine:
+                        del self._next[array]
+                    mine.found = await self._find_tasks(array, mine.job_ids)
         return mine.found[job_id]
 
-    async def _read_tasks(self, array: str, job_ids: Sequence[str]) -> Finds:
+    async def _find_tasks(self, array: str, wanted: Mapping[str, Enough]) -> Finds:
         """A task that has just started has a record of its own: the states say which, and spare
-        the records of all others of its array, unless most of them are asked for.
+        the records of all others of its array, unless most of them are to be read all the same.
         """
-        numbers = dict.fromkeys(job_ids, array)
-        if not _has_others(self._book.arrays.get(array)):
-            return await self._read(numbers)
+        found: Finds = {}
+        left = self._take_known(wanted, found)
+        numbers: Mapping[str, str] = dict.fromkeys(left, array)
+        if left and _has_others(self._book.arrays.get(array)):
+            told = await self._numbers(array, left)
+            if isinstance(told, Failure):
+                return found | dict.fromkeys(left, told)
+            numbers = told
+            left = self._take_known({one: wanted[one] for one in left}, found)
+        return found | await self._read({one: numbers[one] for one in left})
+
+    def _take_known(self, wanted: Mapping[str, Enough], found: Finds) -> Sequence[str]:
+        """What the book knows by now goes to the finds; the rest."""
+        known = {one: self._known(one, enough) for one, enough in wanted.items()}
+        found.update({one: what for one, what in known.items() if what is not None})
+        return [one for one in wanted if one not in found]
+
+    async def _numbers(self, array: str, job_ids: Sequence[str]) -> Mapping[str, str] | Failure:
+        """Of these tasks, which record to ask for."""
         _, listed = await _states(self._client, job_ids[0] if len(job_ids) == 1 else array)
         if isinstance(listed, Failure):
-            return dict.fromkeys(job_ids, listed)
+            return listed
         started = {one.partition("_")[2]: number_in(one) for one in listed}
         numbers = {one: started.get(one.partition("_")[2], array) for one in job_ids}
-        records = {number for number in started.values() if number != array}
-        if array in numbers.values() or pays_whole(len(numbers), of=len(records)):
-            numbers = dict.fromkeys(job_ids, array)
-        return await self._read(numbers)
+        if array in numbers.values() or self._pays_whole(array, listed, job_ids):
+            return dict.fromkeys(job_ids, array)
+        return numbers
+
+    def _pays_whole(self, array: str, listed: Mapping[str, States], job_ids: Sequence[str]) -> bool:
+        """Every task that runs is to be read once; the last one to start has the number of the
+        array, and is read together with all others: once is enough.
+        """
+        own = {f"{array}_{one.partition('_')[2]}": number_in(one) for one in listed}
+        unread = {one for one in own if not self._book.is_placed(one)}
+        shared = [one for one, number in own.items() if number == array]
+        if len(shared) == 1 and "RUNNING" in listed.get(shared[0], ()) and shared[0] in unread:
+            return True
+        alone = own.keys() - {*shared}
+        return pays_whole(len((unread | {*job_ids}) & alone), of=len(alone))
 
     async def _read(self, numbers: Mapping[str, str]) -> Finds:
         """Jobs by id, each in the record of this number."""
@@ -225,12 +290,12 @@ async def _read_each(
     return found, await client.read_records(call, "jobs", take)
 
 
-async def _states(client: Slurm, job_id: str) -> tuple[float, set[str] | Failure]:
-    """Since when it is so, and the listed ids: of a task its own and perhaps those of others, of an
-    array all.
+async def _states(client: Slurm, job_id: str) -> tuple[float, dict[str, States] | Failure]:
+    """Since when it is so, and states by listed id: of a task its own and perhaps those of others,
+    of an array all.
     """
     states, answer = await _read_each(client, list_job_states(of=job_id), read_state)
-    listed = {state.listed_id for state in states}
+    listed = {state.listed_id: state.state for state in states}
     return (answer.asked_s, listed) if isinstance(answer, Answer) else (0.0, answer)
 
 

@@ -33,7 +33,7 @@ from sunk_sync.slurm.calls import cancel_jobs, update_job
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_body import identity_body, renewal_body, update_body
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_look import JobLook
+from sunk_sync.slurm.job_look import READ_NOW, Enough, JobLook
 from sunk_sync.slurm.job_submit import JobSubmit, Script, Wishes, grouped
 from sunk_sync.slurm.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_replaced
 from sunk_sync.slurm.wire import Clock
@@ -80,13 +80,14 @@ class JobPush:
 
     async def _one(self, place: int, action: LookJob | UpdateJob) -> Part:
         if isinstance(action, LookJob):
-            return {place: await self._look(action, action.job_id)}
+            enough = Enough(action.after_s, action.placed_after_s)
+            return {place: await self._look(action, action.job_id, enough)}
         return {place: await self._update(action)}
 
     # --- looking
 
-    async def _look(self, action: Action, job_id: str) -> Outcome:
-        found = await self._jobs.find(job_id)
+    async def _look(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
+        found = await self._jobs.find(job_id, enough)
         if isinstance(found, Failure):
             return _unsuccessful(action, found)
         return Done(action, found.news)

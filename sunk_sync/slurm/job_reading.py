@@ -65,6 +65,8 @@ class JobReading:
         """Listed id → when its record was asked for."""
         self._placed: dict[str, tuple[Job, float]] = {}
         """What the answer under way showed, to be told."""
+        self._wants: Set[str] = frozenset()
+        """Listed ids whose record must be read."""
         self._gone: set[str] = set()
         """Numbers that Slurm no longer knows."""
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -90,10 +92,17 @@ class JobReading:
             self._by_number[number_in(listed_id)].append(listed_id)
         if len(wanted) > max(LIST_ABOVE, len(self._states) // _LIST_SHARE):
             await self._ask(list_jobs())
-        await self._read_numbers(self._whole_arrays(wanted - self._read_s.keys(), left))
-        await self._read_numbers({number_in(one) for one in wanted - self._read_s.keys()})
-        for listed_id in wanted - self._read_s.keys():
+        self._wants = wanted
+        arrays = _Arrays(self._book, self._unread(wanted), left, asked_s=self._asked_s)
+        await asyncio.gather(*(self._read_array(one, arrays) for one in sorted(arrays.numbers)))
+        numbers = {number_in(one) for one in self._unread(wanted)}
+        await asyncio.gather(*map(self._read_number, sorted(numbers)))
+        for listed_id in self._unread(wanted):
             self._give_up(listed_id)
+
+    def _unread(self, listed_ids: Iterable[str]) -> set[str]:
+        """Those of them that are wanted, and that no answer has told of since the listing."""
+        return {one for one in listed_ids if one in self._wants and one not in self._read_s}
 
     def _forget_absent(self) -> Sequence[Job]:
         """What the listing does not name is gone from the book; ours among it."""
@@ -118,37 +127,35 @@ class JobReading:
         """What is left of an array of ours whose waiting tasks were all cancelled."""
         return listed_id.endswith("_*") and number_in(listed_id) in self._book.arrays
 
-    def _whole_arrays(self, wanted: Collection[str], left: Sequence[Job]) -> set[str]:
-        """Arrays to read first, for that shows their tasks too: those that must be read anyway, and
-        those of which several tasks seem to have started, each with a new id now.
-        """
-        started = {one.partition("_")[2] for one in wanted if one not in self._book.ours}
-        tasks: defaultdict[str, int] = defaultdict(int)
-        for job in left:
-            array, _, task = job.job_id.partition("_")
-            tasks[array] += task in started and array in self._book.arrays
-        seem = {array: count for array, count in tasks.items() if count}
-        there = self._records_of(seem)
-        return {number_in(one) for one in wanted if number_in(one) in self._book.arrays} | {
-            array for array, count in seem.items() if pays_whole(count, of=count + there[array])
-        }
-
-    def _records_of(self, arrays: Collection[str]) -> Counter[str]:
-        """How many tasks of each have a record of their own already; all jobs are gone through."""
-        if not arrays:
-            return Counter()
-        placed = (
-            job.job_id.partition("_")[0] for job in self._book.ours.values() if job.slurm_nodes
-        )
-        return Counter(array for array in placed if array in arrays)
-
-    async def _read_numbers(self, numbers: Iterable[str]) -> None:
-        await asyncio.gather(*map(self._read_number, sorted(numbers)))
+    async def _read_array(self, array: str, arrays: "_Arrays") -> None:
+        """Unless others have read of it by now what made it pay."""
+        async with self._slots, self._book.reading(array):
+            if self._is_unread(array) or arrays.pays(array):
+                await self._ask_number(array)
 
     async def _read_number(self, number: str) -> None:
         async with self._slots:
-            if self.failure is None:
-                await self._ask(get_job(number, bulk=True), number=number)
+            if self._is_unread(number):
+                await self._ask_number(number)
+
+    async def _ask_number(self, number: str) -> None:
+        if self.failure is None:
+            await self._ask(get_job(number, bulk=True), number=number)
+
+    def _is_unread(self, number: str) -> bool:
+        """Somebody else may have read it since the listing was asked for."""
+        listed_ids = self._by_number.get(number, ())
+        unknown = [one for one in listed_ids if one not in self._book.ours]
+        self._book.find_started(unknown, asked_s=self._asked_s)
+        for listed_id in listed_ids:
+            self._note_read(listed_id)
+        return bool(self._unread(listed_ids))
+
+    def _note_read(self, listed_id: str) -> None:
+        """One of ours that others have asked for since the listing: they know more than that."""
+        read_s = self._book.read_s.get(listed_id, self._asked_s)
+        if read_s > self._asked_s and listed_id in self._book.ours:
+            self._read_s.setdefault(listed_id, read_s)
 
     async def _ask(self, call: Call, *, number: str = "") -> None:
         asked = await self._client.read_records(call, "jobs", self._take)
@@ -238,6 +245,7 @@ class JobReading:
             state = self._states.get(listed_id)
             if state is None:
                 continue
+            self._note_read(listed_id)
             asked_s = self._read_s.get(listed_id, self._asked_s)
             if listed_id not in self._read_s and job.state != state:
                 if self.failure is not None and _differ(job.state, state):
@@ -264,6 +272,43 @@ class JobReading:
                 job = None if known else withdrawn(record, task)
                 if job is not None:
                     self.jobs[job.job_id] = (job, self._asked_s)
+
+
+class _Arrays:
+    """Arrays to read first, for that shows their tasks too: those that must be read anyway, and
+    those of which several tasks seem to have started, each with a new id now.
+    """
+
+    def __init__(
+        self, book: JobBook, wanted: Collection[str], left: Sequence[Job], *, asked_s: float
+    ) -> None:
+        self._book = book
+        self._asked_s = asked_s
+        started = {one.partition("_")[2] for one in wanted if one not in book.ours}
+        self._seem: defaultdict[str, list[str]] = defaultdict(list)
+        """Array → jobs of it that seem to have started."""
+        for job in left:
+            array, _, task = job.job_id.partition("_")
+            if task in started and array in book.arrays:
+                self._seem[array].append(job.job_id)
+        self._there = self._records()
+        must = {number_in(one) for one in wanted if number_in(one) in book.arrays}
+        self.numbers = must | {array for array in self._seem if self.pays(array)}
+
+    def pays(self, array: str) -> bool:
+        """Those that nobody has read since the listing are most of its records."""
+        seem = self._seem.get(array, ())
+        unread = [one for one in seem if self._book.read_since(one, after_s=self._asked_s) is None]
+        return pays_whole(len(unread), of=len(seem) + self._there[array])
+
+    def _records(self) -> Counter[str]:
+        """How many tasks of each have a record of their own already; all jobs are gone through."""
+        if not self._seem:
+            return Counter()
+        placed = (
+            job.job_id.partition("_")[0] for job in self._book.ours.values() if job.slurm_nodes
+        )
+        return Counter(array for array in placed if array in self._seem)
 
 
 async def _breathe(place: int) -> None:

@@ -54,6 +54,8 @@ class JobReasons:
             await self._time.sleep(LOOK_S)
             if not self._many_wait():
                 self._proved_s = None
+            elif self._proved_s is None:
+                self._proved_s = self._time.clock()  # who has just come may be about to start
             elif self._time.clock() >= self._next_s:
                 await self.read()
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import LOOK_AGAIN_S, Announce, CancelJob, Look, LookJob, UpdateJob
+from sunk_sync.actions import LOOK_AGAIN_S, Announce, Bind, CancelJob, Look, LookJob, UpdateJob
 from sunk_sync.facts import BindTried, Job, JobTold, Observed, Pod, Row, Sighting, SubmitRefused
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
@@ -534,11 +534,32 @@ def test_L6_a_script_that_starts_where_its_job_was_read_needs_no_other_read() ->
 def test_L6_a_script_that_starts_where_nobody_read_is_looked_at(
     state: str, nodes: tuple[str, ...]
 ) -> None:
-    """It waited when it was last read, or its nodes could not be."""
+    """It waited when it was last read, or its nodes could not be. A read that was under way when
+    it spoke will do, if it shows where it runs.
+    """
     one = pod()
-    world = core(one, job(one, state=state, slurm_nodes=nodes, started=False))
+    its = job(one, state=state, slurm_nodes=nodes, started=False)
+    world = core(one, its)
+    world.see(Observed(its, world.now))
+    read_s = world.now
     world.now += 1
     world.see(JobTold("7", "started", world.now))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    world.see(Observed(replace(its, state=frozenset({"PENDING"}), reason="x"), world.now - 0.6))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, world.now - 0.6)]
+    world.see(Observed(running(one, started=False), world.now - 0.5))
+    assert world.work_wants(one, LookJob) == []
+    assert world.work_wants(one, Bind)
+
+
+def test_L6_with_another_word_the_first_one_of_a_script_is_no_more_than_that() -> None:
+    """What else was spoken of must be read since."""
+    one = pod()
+    world = core(one, job(one, started=False))
+    for what in ("started", "ended"):
+        world.now += 1
+        world.see(JobTold("7", what, world.now))
+    world.see(Observed(running(one, started=False), world.now - 0.5))
     assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
 
 

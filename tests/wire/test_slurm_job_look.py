@@ -1,17 +1,19 @@
 """Looks at single jobs: what they ask for, and what those who ask at once share."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.facts import Job, Observed
 from sunk_sync.identity import Identity
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import Call, Take
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_look import Found, JobLook, pays_whole
-from sunk_sync.slurm.jobs import JobRecord
+from sunk_sync.slurm.job_look import Enough, Found, JobLook, pays_whole
+from sunk_sync.slurm.jobs import JobRecord, job_of
 from tests.wire.slurm.job_world import JobWorld, identity_of, is_mine
 from tests.wire.test_slurm_job_poll import Reader
 
@@ -36,9 +38,33 @@ class Looks:
         for task in range(count):
             self.world.start(self.world.records[1], "n1", task=task)
 
+    def know(self, *tasks: int) -> None:
+        """They were read where they run, under the numbers that they have now."""
+        for task in tasks:
+            record = JobRecord(
+                number=task + 2,
+                array=1,
+                task=task,
+                identity=ARRAY,
+                state=frozenset({"RUNNING"}),
+                slurm_nodes=("n1",),
+            )
+            job = job_of(record)
+            assert job is not None
+            self.book.learn(job)
+
     async def at(self, *tasks: int) -> list[Found]:
         found = await asyncio.gather(*(self.look.find(f"1_{task}") for task in tasks))
         return [one for one in found if isinstance(one, Found)]
+
+    async def asked_again(self, enough: Enough, *tasks: int) -> bool:
+        """Whether looks to which that is enough ask for anything; all are answered."""
+        before = len(self.world.asked)
+        found = await asyncio.gather(*(self.look.find(f"1_{task}", enough) for task in tasks))
+        assert [one.job.slurm_nodes for one in found if isinstance(one, Found) and one.job] == [
+            ("n1",) for _ in tasks
+        ]
+        return len(self.world.asked) > before
 
 
 def jobs_in(found: Found) -> list[Job]:
@@ -57,6 +83,7 @@ async def test_who_asks_at_once_for_tasks_of_an_array_shares_the_answers(
 ) -> None:
     """The states once, and the whole array once where that is better than a record for each."""
     looks = Looks(started=10)
+    looks.know(*range(10))
     found = await looks.at(*tasks)
     assert [one.job.job_id for one in found if one.job] == [f"1_{task}" for task in tasks]
     assert [one.job.slurm_nodes for one in found if one.job] == [
@@ -65,6 +92,66 @@ async def test_who_asks_at_once_for_tasks_of_an_array_shares_the_answers(
     asked = looks.world.asked
     assert sorted(one for one in asked if one != STATES) == reads
     assert asked.count(STATES) == 1 + (11 in tasks)
+
+
+async def test_of_most_that_run_and_were_never_read_the_whole_array_is_read() -> None:
+    """Each is to be read once; but for two of them that are left, the rest is no reason."""
+    looks = Looks(started=10)
+    looks.know(2, 3)
+    await looks.at(4, 5)
+    assert looks.world.asked == [STATES, "GET job/1"]
+    few = Looks(started=10)
+    few.know(2, 3, 6)
+    await few.at(4, 5)
+    assert few.world.asked == [STATES, "GET job/6", "GET job/7"]
+
+
+async def test_the_last_task_to_start_is_read_with_all_others_once_for_all() -> None:
+    """It has the number of the array: who asks for others reads it, too."""
+    looks = Looks(started=TASKS)
+    looks.know(*range(4, TASKS - 1))
+    await looks.at(2, 3)
+    assert looks.world.asked == [STATES, "GET job/1"]
+    assert not await looks.asked_again(Enough(0.0), *range(TASKS))
+
+
+@pytest.mark.parametrize(
+    ("after", "placed_after", "again"),
+    [(-1, math.inf, False), (1, math.inf, True), (1, -1, False), (1, 1, True)],
+    ids=["read since", "read before", "placed since", "placed before"],
+)
+async def test_a_look_takes_the_read_that_another_made(
+    after: float, placed_after: float, *, again: bool
+) -> None:
+    """Where it began after what is asked for, or shows where a task runs that has just said so."""
+    looks = Looks(started=10)
+    (found,) = await looks.at(2)
+    enough = Enough(found.asked_s + after, found.asked_s + placed_after)
+    assert await looks.asked_again(enough, 2) == again
+
+
+async def test_that_a_task_waits_is_no_answer_to_its_first_word() -> None:
+    """That read began before it started."""
+    looks = Looks(started=0)
+    (found,) = await looks.at(2)
+    looks.start(10)
+    assert await looks.asked_again(Enough(found.asked_s + 1, found.asked_s - 1), 2)
+
+
+async def test_who_waits_for_a_read_takes_what_it_shows() -> None:
+    """It wants less than a read of its own: the first one's, that is under way, will do."""
+    looks = Looks(started=10)
+    late: list[asyncio.Task[bool]] = []
+
+    def ask_meanwhile(line: str) -> None:
+        if line == "GET job/4" and not late:
+            late.append(asyncio.ensure_future(looks.asked_again(Enough(looks.world.now_s, 0), 2)))
+
+    looks.know(*range(3, 10))
+    looks.world.before = ask_meanwhile
+    await looks.at(2)
+    await asyncio.gather(*late)
+    assert looks.world.asked == [STATES, "GET job/4"]
 
 
 async def test_what_an_answer_shows_of_other_tasks_is_told_and_not_read_again() -> None:
@@ -224,6 +311,8 @@ async def test_P18_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_star
         return Failure("broken", "connection reset in the middle")
 
     monkeypatch.setattr(world, "read_records", cut)
+    waits = reader.book.ours["1_2"]
+    reader.book.keep("1_2", replace(waits, state=frozenset({"SUSPENDED"})))  # so that it is read
     reader.news.clear()
     assert isinstance(await reader.poll.poll(), Failure)
     (seen,) = found

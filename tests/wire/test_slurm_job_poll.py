@@ -480,6 +480,48 @@ async def test_a_task_that_starts_between_the_states_and_its_record_is_read_once
     assert reader.read == []
 
 
+async def test_what_others_read_while_a_listing_goes_on_is_not_asked_again() -> None:
+    """Six jobs started; before its turn came, a look had read two of them."""
+    world = JobWorld()
+    reader = Reader(world)
+    records = [world.add(identity_of(f"u{number}")) for number in range(6)]
+    jobs = await reader.look()
+
+    def look(line: str) -> None:
+        if line == "GET job/1":
+            for job_id in ("5", "6"):
+                seen = replace(jobs[job_id], state=frozenset({"RUNNING"}), slurm_nodes=("n1",))
+                reader.book.learn(seen, asked_s=world.now_s + 0.1)
+
+    for record in records:
+        world.start(record, "n1")
+    world.before = look
+    told = await reader.look()
+    assert {one.slurm_nodes for one in told.values()} == {("n1",)}
+    assert reader.read == [f"GET job/{number}" for number in range(1, 5)]
+
+
+async def test_a_listing_says_nothing_against_what_others_have_read_since() -> None:
+    """Its states are older: they would make the next one read it again."""
+    world = JobWorld()
+    reader = Reader(world)
+    record = world.add(identity_of("u1"))
+    jobs = await reader.look()
+
+    def look(line: str) -> None:
+        if line == "GET job/2":
+            world.start(record, "n1")
+            seen = replace(jobs["1"], state=frozenset({"RUNNING"}), slurm_nodes=("n1",))
+            reader.book.learn(seen, asked_s=world.now_s + 0.1)
+
+    world.add(identity_of("u2"))
+    world.before = look
+    assert (await reader.look())["1"].state == {"RUNNING"}
+    world.now_s += 1
+    assert (await reader.look())["1"].state == {"RUNNING"}
+    assert reader.read == []
+
+
 async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> None:
     """What was told as gone may still be listed."""
     world = JobWorld()

@@ -693,7 +693,7 @@ async def test_a_look_shows_a_job_of_ours_or_that_there_is_none() -> None:
     assert job_in(one).slurm_nodes == ("n1", "n2")
     assert [type(outcome.seen[0]) for outcome in (two, three)] == [Deleted, Deleted]
     world.before = lambda _: Failure("controller_down", "x", 1800)
-    (outcome,) = await writer.do(LookJob("1", 0))
+    (outcome,) = await writer.do(LookJob("1", world.now_s))
     assert isinstance(outcome, Unsure)
     (outcome,) = await writer.do(LookJob("../nodes", 0))
     assert isinstance(outcome, Refused)
