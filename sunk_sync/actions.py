@@ -108,7 +108,7 @@ class Look(Struct, frozen=True, gc=False):
 
 
 class Relist(Struct, frozen=True, gc=False):
-    """List this source completely once more (S19)."""
+    """A complete listing of this source, begun later than that (S19)."""
 
     source: Source
     after_s: float

@@ -186,8 +186,8 @@ class Parts:
     def _awaits_jobs(self) -> bool:
         return self.graph.works.awaits_jobs()
 
-    async def _relist_jobs(self) -> Trouble | None:
-        failure = await self._job_poll.relist()
+    async def _relist_jobs(self, after_s: float) -> Trouble | None:
+        failure = await self._job_poll.relist(after_s)
         return None if failure is None else Trouble(kind="connection", why=str(failure))
 
     def _script(self, action: SubmitJob) -> str:

@@ -305,8 +305,7 @@ class WorkPicture:
         specs = list(dict.fromkeys([pod.spec for pod in unbound]))
         lives = [pod for pod in self.works.pods[key].values() if pod.node_name]
         but = key if lives else ""
-        names = sorted(job.slurm_nodes)
-        return tuple([self._berth(name, specs, but=but) for name in names])
+        return tuple([self._berth(name, specs, but=but) for name in sorted(job.slurm_nodes)])
 
     def _berth(self, slurm_node: str, specs: Sequence[PodSpec], *, but: str) -> Berth:
         """`but`: a Work that does not stand in the way."""

@@ -37,7 +37,8 @@ from sunk_sync.kube.outcomes import Caller, WallClock, failed, spelled
 from sunk_sync.kube.workload_push import WorkloadPush
 from sunk_sync.names import WORKLOAD_MANAGERS
 
-RelistOne = Callable[[], Awaitable[Trouble | None]]
+RelistOne = Callable[[float], Awaitable[Trouble | None]]
+"""Waits for a complete listing that began later than that."""
 
 
 class _Meta(Struct, frozen=True, rename="camel"):
@@ -147,7 +148,7 @@ class KubePush:
         relist = self._relist.get(action.source)
         if relist is None:
             return Refused(action, f"{action.source} is not read from Kubernetes")
-        trouble = await relist()
+        trouble = await relist(action.after_s)
         if trouble is None:
             return Done(action)
         return Unsure(action, trouble.why, trouble.retry_after_s)

@@ -71,7 +71,7 @@ class Watch:
             await self._standing.lost(self._subject.paths[0], trouble)
             await self._backoff.wait(trouble.retry_after_s)
 
-    async def relist(self) -> Trouble | None:
+    async def relist(self, after_s: float) -> Trouble | None:  # noqa: ARG002
         """One more complete listing beside the running watch; why not, if it broke off.
 
         Orders make it safe: what the watch tells meanwhile is newer than the listing.

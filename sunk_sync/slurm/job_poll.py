@@ -74,6 +74,11 @@ class JobPoll:
         self._time = time
         self._rhythm = Rhythm(pace.pace, time)
         self._waiting: list[asyncio.Future[Failure | None]] = []
+        """Who asked for the next listing."""
+        self._joined: list[asyncio.Future[Failure | None]] = []
+        """Who waits for the one under way."""
+        self._open_since_s: float | None = None
+        """When that began; None: none, or nobody can join it any more."""
         self._told: dict[str, Job] | None = None
         """Jobs of the last listing that ended; None: the next one is told in full."""
         self._told_s = 0.0
@@ -92,11 +97,14 @@ class JobPoll:
         self._moved()
         self._rhythm.look_now()
 
-    async def relist(self) -> Failure | None:
-        """Wait for a whole listing that begins from now on; several callers share one."""
+    async def relist(self, after_s: float) -> Failure | None:
+        """Wait for a whole listing that began later than that; several callers share one."""
         done = asyncio.get_running_loop().create_future()
-        self._waiting.append(done)
-        self._rhythm.look_now(awaited=True)
+        if self._open_since_s is not None and self._open_since_s > after_s:
+            self._joined.append(done)
+        else:
+            self._waiting.append(done)
+            self._rhythm.look_now(awaited=True)
         failure: Failure | None = await done
         return failure
 
@@ -121,20 +129,23 @@ class JobPoll:
 
     async def poll(self) -> Failure | None:
         """One listing, told; a failure is told as Lost, once per change of why."""
-        waiting, self._waiting = self._waiting, []
+        self._joined, self._waiting = self._waiting, []
+        self._open_since_s = self._time.clock()
         outcome: Failure | None = Failure("unreachable", "the listing was given up")
         try:
-            outcome = await self._list(strict=bool(waiting))
+            outcome = await self._list()
         finally:
-            _settle(waiting, outcome)
+            self._open_since_s = None
+            _settle(self._joined, outcome)
         return outcome
 
-    async def _list(self, *, strict: bool) -> Failure | None:
+    async def _list(self) -> Failure | None:
         states = _StateListing()
         answer = await self._client.read_records(list_job_states(), "jobs", states.take)
         if isinstance(answer, Failure):
             return await self._lose(answer)
         self._rhythm.listing_s = answer.answered_s - answer.asked_s
+        strict, self._open_since_s = bool(self._joined), None
         if failure := await self._check_restart(strict=strict):
             return await self._lose(failure)
         touched, self._book.touched = self._book.touched, False

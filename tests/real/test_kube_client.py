@@ -150,7 +150,7 @@ async def test_a_listing_of_several_pages_is_complete(own_server: KubeServer) ->
     own_server.add_nodes(*(f"n{i}" for i in range(600)))
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         assert len(picture.graph.nodes.entries) == 600
-        assert await picture.watch.relist() is None
+        assert await picture.watch.relist(0.0) is None
         assert len(picture.graph.nodes.entries) == 600
         assert picture.kinds().count("ListingEnded") == 2
 
@@ -201,7 +201,7 @@ async def test_F3_410_leads_to_a_fresh_listing(own_server: KubeServer) -> None:
     own_server.add_nodes("a")
     async with client_of(own_server) as client:
         picture = Picture(client, nodes())
-        await picture.watch.relist()
+        await picture.watch.relist(0.0)
         old = picture.news[0]
         own_server.add_nodes("b")
         await asyncio.to_thread(own_server.restart)

@@ -72,7 +72,7 @@ class Side:
     async def jobs(self) -> dict[str, Job]:
         """One listing in full."""
         self.news.clear()
-        asked = asyncio.ensure_future(self.poll.relist())
+        asked = asyncio.ensure_future(self.poll.relist(time.monotonic()))
         await asyncio.sleep(0)
         assert await self.poll.poll() is None
         assert await asked is None

@@ -319,10 +319,10 @@ async def test_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -> N
 async def test_S19_relist_asks_the_watch_of_that_source(tmp_path: Path) -> None:
     """S19: done when the listing was complete, else unsure."""
 
-    async def complete() -> Trouble | None:
+    async def complete(_: float) -> Trouble | None:
         return None
 
-    async def broken() -> Trouble | None:
+    async def broken(_: float) -> Trouble | None:
         return Trouble(kind="answer", status=429, why="busy", retry_after_s=3.0)
 
     async def never(_: web.Request) -> web.Response:

@@ -497,7 +497,7 @@ async def test_relist_lists_once_more_beside_the_watch(tmp_path: Path) -> None:
     )
     async with running(script, tmp_path) as run:
         await run.ear.hears(*LISTED)
-        assert await run.watch.relist() is None
+        assert await run.watch.relist(0.0) is None
         await run.ear.hears(*LISTED, *LISTED)
     assert run.watched_from() == ["", "7"]
 
@@ -514,7 +514,7 @@ async def test_a_relist_that_fails_says_why_and_proves_nothing(tmp_path: Path) -
     )
     async with running(script, tmp_path) as run:
         await run.ear.hears(*LISTED)
-        trouble = await run.watch.relist()
+        trouble = await run.watch.relist(0.0)
     assert isinstance(trouble, Trouble)
     assert trouble.status == 500
     assert run.ear.kinds().count("ListingEnded") == 1

@@ -288,7 +288,7 @@ async def live_through(seed: int, subject: Subject, *, watch_list: bool, restore
                 await asyncio.sleep(0)
             server.down = False
         if random.random() < 0.05:
-            relists.append(asyncio.create_task(reader.relist()))
+            relists.append(asyncio.create_task(reader.relist(0.0)))
         for _ in range(random.randrange(12)):
             await asyncio.sleep(0)
     server.faulty = False

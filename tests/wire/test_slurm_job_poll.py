@@ -18,7 +18,8 @@ from sunk_sync.facts import (
     Observed,
 )
 from sunk_sync.identity import Identity, spell_identity
-from sunk_sync.slurm.answers import Failure
+from sunk_sync.slurm.answers import Answer, Failure
+from sunk_sync.slurm.calls import Call, Take
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
 from sunk_sync.slurm.jobs import JobRecord, with_replaced
@@ -410,7 +411,7 @@ async def test_L7_a_listing_that_was_asked_for_always_looks_for_a_restart() -> N
     await reader.look()
     world.asked.clear()
     reader.news.clear()
-    asked = asyncio.ensure_future(reader.poll.relist())
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
     await asyncio.sleep(0)
     await reader.poll.poll()
     assert await asked is None
@@ -564,11 +565,11 @@ async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
 
     def ask_meanwhile(line: str) -> Failure | None:
         if line == "GET jobs/state/" and not late:
-            late.extend(asyncio.ensure_future(reader.poll.relist()) for _ in range(3))
+            late.extend(asyncio.ensure_future(reader.poll.relist(world.now_s)) for _ in range(3))
         return None
 
     world.before = ask_meanwhile
-    early = asyncio.ensure_future(reader.poll.relist())
+    early = asyncio.ensure_future(reader.poll.relist(world.now_s))
     await asyncio.sleep(0)
     await reader.poll.poll()
     await asyncio.sleep(0)
@@ -579,17 +580,52 @@ async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
     assert world.asked.count("GET jobs/state/") == 2
 
 
+class Distant(JobWorld):
+    """Its answers take a moment to arrive."""
+
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+        answer = await super().read_records(call, key, take)
+        await asyncio.sleep(0)
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("while_it_asks", "joins"), [("GET jobs/state/", True), ("GET diag/", False)]
+)
+async def test_L7_a_call_since_a_listing_began_joins_it(while_it_asks: str, joins: bool) -> None:
+    """Until that looks for a restart: a gate that called a moment earlier waits for no second."""
+    world = Distant()
+    reader = Reader(world)
+    asked: list[asyncio.Future[Failure | None]] = []
+
+    def ask_meanwhile(line: str) -> Failure | None:
+        if line == while_it_asks and not asked:
+            asked.append(asyncio.ensure_future(reader.poll.relist(world.now_s - 0.001)))
+        return None
+
+    await reader.look()
+    world.now_s += 10.0
+    world.asked.clear()
+    world.before = ask_meanwhile
+    await reader.poll.poll()
+    await asyncio.sleep(0)
+    assert asked[0].done() is joins
+    assert world.asked == ["GET jobs/state/", "GET diag/"]
+    await reader.poll.poll()
+    assert await asked[0] is None
+
+
 async def test_a_caller_learns_that_the_listing_failed() -> None:
     """And one that waits when the reader ends does not wait for ever."""
     world = JobWorld(before=lambda _: DOWN)
     reader = Reader(world)
-    asked = asyncio.ensure_future(reader.poll.relist())
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
     await asyncio.sleep(0)
     await reader.poll.poll()
     assert await asked == DOWN
     running = asyncio.ensure_future(reader.poll.run())
     await until(lambda: len(reader.waits) > 2)
-    asked = asyncio.ensure_future(reader.poll.relist())
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
     await asyncio.sleep(0)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -729,7 +765,7 @@ async def test_L7_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_as
     running = asyncio.ensure_future(reader.poll.run())
     await until(lambda: len(reader.waits) >= 2)
     assert reader.waits == [pytest.approx(0.004), pytest.approx(0.046)]
-    asked = asyncio.ensure_future(reader.poll.relist()) if awaited else None
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s)) if awaited else None
     reader.poll.poll_now()
     for _ in range(50):
         await asyncio.sleep(0)
