@@ -14,7 +14,6 @@ from sunk_sync.workload import NO_OFFER, Offer
 
 _NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
 _NO_NODE_ANNOTATIONS = shapes.NodeAnnotations()
-_NO_NODE_LABELS = shapes.NodeLabels()
 _NO_POD_ANNOTATIONS = shapes.PodAnnotations()
 
 
@@ -94,14 +93,12 @@ def _type_of(condition: shapes.Condition) -> str:
 
 def _node_labels(labels: shapes.NodeLabels) -> Pairs:
     """In the order of names.NODE_LABELS, which is sorted."""
-    if labels == _NO_NODE_LABELS:
-        return ()
+    given: list[tuple[str, str]] = []
     values = (labels.cluster, labels.namespace, labels.nodeset, labels.pod)
-    return tuple(
-        (name, intern(value))
-        for name, value in zip(names.NODE_LABELS, values, strict=True)
-        if value is not None
-    )
+    for place, value in enumerate(values):
+        if value is not None:
+            given.append((names.NODE_LABELS[place], intern(value)))
+    return tuple(given)
 
 
 def slurmd_pod_row(wire: shapes.Pod) -> SlurmdPod:
