@@ -155,6 +155,7 @@ class Graph(HostPicture):
             name for name in self.works_need if not self.tables[name].listed
         )
         self.stale = tuple(name for name in NEEDED if not self.tables[name].live)
+        self.readiness = (self.unlisted, self.works_unlisted, self.stale, self.jobs.live)
         after = (table.listed, table.live, table.blind)
         if before[::2] != after[::2]:
             self._mark_all()

@@ -67,6 +67,8 @@ class HostPicture:
         """Of those the ones that were never listed completely."""
         self.stale = NEEDED
         """Sources that cannot be read now without a gap."""
+        self.readiness = (self.unlisted, self.works_unlisted, self.stale, self.jobs.live)
+        """What policy reads of the sources."""
         self.dirty: dict[Key, None] = {}
         """Keys to decide again, oldest first."""
 

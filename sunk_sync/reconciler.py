@@ -41,12 +41,12 @@ class Reconciler:
     def observe(self, news: Sequence[News], *, now: float) -> list[Key]:
         """Take news in; the keys whose facts changed by it."""
         graph = self.graph
-        before = _readiness(graph)
+        before = graph.readiness
         graph.observe(news, now=now)
         stirred = list(graph.dirty)
         self.pending.update(graph.dirty)
         graph.dirty.clear()
-        if before != _readiness(graph):
+        if before != graph.readiness:
             self.pending.update(self._wanting)
         return stirred
 
@@ -159,10 +159,6 @@ class Reconciler:
             if standing is not None and standing.look_again_s == again_s:
                 standing.look_again_s = None
                 self.pending[key] = None
-
-
-def _readiness(graph: Graph) -> object:
-    return graph.unlisted, graph.works_unlisted, graph.stale, graph.jobs.live
 
 
 def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:

@@ -64,18 +64,15 @@ class WorkGraph(WorkPicture):
         return keys
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
-        """Keys that read this job: its Work, and those that stand or want to stand beside it."""
+        """Keys that read this job: its Work, and those at the hosts where Pods of it live."""
         if before is not None and after is not None and runs_alike(before, after):
             return self._awaited(after) | set(map(work_key, self.works.keys_of_job(after)))
-        rows = [row for row in (before, after) if row is not None]
         crowded = self._crowded()
         named = self._reindex(before, after, now=now)
         if before is not None:
             self._forget_unread(before, after)
         works = {key for row in named for key in self.works.keys_of_job(row)}
         keys = {work_key(key) for key in works} | self._review(works)
-        for name in {name for row in rows for name in row.slurm_nodes}:
-            keys |= self.keys_at(name)
         for row in named:
             keys |= self._touch_beside(row)
         return keys | self._since_crowded(crowded)
