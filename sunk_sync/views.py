@@ -223,6 +223,10 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     """Where the job runs; told only while a Pod of it is yet to be bound."""
     stands_elsewhere: bool = False
     """A Pod of it is bound to a Node that the job does not hold (P18)."""
+    moved: bool = False
+    """A Pod of it was bound where the job ran before: it was requeued, whoever saw it (P19)."""
+    left: tuple[str, ...] = ()
+    """Where the last job was seen before it went elsewhere."""
     attempt: Attempt | None = None
     refused: SubmitRefused | None = None
     refused_s: float = 0.0

@@ -123,6 +123,7 @@ class WorkGraph(WorkPicture):
             memory.pop(job_id, None)
         works.started.pop(job_id, None)
         works.first_told.pop(job_id, None)
+        works.left.pop(job_id, None)
         self.renewal.wanted.pop(job_id, None)
 
     def _note_waiting(self, job: Job) -> None:

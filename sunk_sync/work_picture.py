@@ -29,6 +29,7 @@ from sunk_sync.table import Table
 from sunk_sync.tenants import Tenants
 from sunk_sync.views import Berth, Members, Reach, Stuck, Work
 from sunk_sync.waiting import Queue
+from sunk_sync.whereabouts import Whereabouts, whereabouts
 from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works
 
@@ -39,6 +40,7 @@ FEW = 4
 Found = Mapping[str, Any]
 NOTHING: Found = {}
 NO_PODS: Mapping[str, Pod] = {}
+NOWHERE = Whereabouts()
 
 
 class Hosts(NamedTuple):
@@ -134,12 +136,14 @@ class WorkPicture:
 
     def _of_job(self, key: str, chosen: Entry[Job], members: Members) -> Found:
         job, works = chosen.row, self.works
+        stands = self._whereabouts(job, members.bound) if members.bound else NOWHERE
         return {
             "job": job,
             "job_read_s": chosen.order,
             "job_since_s": chosen.since_s,
             "berths": self._berths(key, job, members.unbound) if members.unbound else (),
-            "stands_elsewhere": self._stands_elsewhere(job, members.pods),
+            "stands_elsewhere": stands.elsewhere,
+            "moved": stands.moved,
             "ahead": works.ahead.get(job.job_id, 0),
             "told_s": works.told_s(job),
             "first_told": job.job_id in works.first_told,
@@ -152,6 +156,7 @@ class WorkPicture:
         by_itself = [job for job in ended if not is_busy_refusal(job)]
         return {
             "last": last,
+            "left": self.works.left.get(last.job_id, ()) if last is not None else (),
             "tried": len(by_itself) < len(ended),
             "last_s": self.works.ended_s.get(last.job_id, 0.0) if last is not None else 0.0,
             "ends": sum(1 for job in by_itself if AGAIN.isdisjoint(job.state)),
@@ -319,20 +324,11 @@ class WorkPicture:
         why = next(filter(None, unfit), "")
         return Berth(slurm_node, node, why, False, tenancy.unconfirmed)  # noqa: FBT003
 
-    def _stands_elsewhere(self, job: Job, pods: Sequence[Pod]) -> bool:
-        """Bound by somebody else (P18); where nobody knows the Node's host, nothing is said.
-
-        A Pod that waited carries the job's id before anybody binds it: only of a job that ran
-        before that means that we bound the Pod to where it was (P19).
-        """
-        if is_running(job) and not job.slurm_nodes:
-            return False  # its state was read, where it runs was not
-        for pod in pods:
-            host = self._hosts.claims.host_of_node(pod.node_name) if pod.node_name else ""
-            requeued = job.requeued and is_waiting(job) and pod.job_id == job.job_id
-            if self._is_host(host) and host not in job.slurm_nodes and not requeued:
-                return True
-        return False
+    def _whereabouts(self, job: Job, bound: Sequence[Pod]) -> Whereabouts:
+        """Where nobody knows the Node's host, nothing is said."""
+        placed = [(pod, self._hosts.claims.host_of_node(pod.node_name)) for pod in bound]
+        known = [(pod, host) for pod, host in placed if self._is_host(host)]
+        return whereabouts(job, known, left=self.works.left.get(job.job_id, ()))
 
     def _is_host(self, name: str) -> bool:
         """Slurm knows it: a Node without its slurmd Pod goes by its own name for a while."""

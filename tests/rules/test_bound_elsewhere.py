@@ -1,6 +1,7 @@
 """P18, P19: a bound Pod whose job waits: bound by somebody else, or by us before a requeue."""
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.actions import Announce, CancelJob, EndPod
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE
@@ -37,3 +38,21 @@ def test_P19_a_pod_that_we_bound_ends_when_its_job_was_requeued() -> None:
     assert core.work_wants(ours, CancelJob)
     (end,) = core.work_wants(ours, EndPod)
     assert "requeued" in end.message
+
+
+@pytest.mark.parametrize("state", ["PENDING", "CONFIGURING+RUNNING"])
+def test_P19_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it(state: str) -> None:
+    """Found by the simulator (270039): slurmctld was killed and forgot that it had begun."""
+    ours = pod(node_name="kn1", job_id="7")
+    hosts = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
+    core = Core(*hosts, ours, job(ours, state="RUNNING", slurm_nodes=("n1",)))
+    assert not core.work_wants(ours, CancelJob, EndPod)
+    again = job(ours, state=state, slurm_nodes=() if state == "PENDING" else ("n2",))
+    core.see(again)
+    (cancel,) = core.work_wants(ours, CancelJob)
+    assert cancel.replaced
+    (end,) = core.work_wants(ours, EndPod)
+    assert "requeued" in end.message
+    identity = replace(again.identity, replaced=True)
+    core.see(replace(again, identity=identity, state=frozenset({"CANCELLED"})))
+    assert core.work_wants(ours, EndPod)

@@ -1,0 +1,32 @@
+"""Where the bound Pods of a job stand, held against where it runs (P18, P19); pure."""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from sunk_sync.facts import Job, Pod
+from sunk_sync.job_state import is_running, is_waiting
+
+
+class Whereabouts(NamedTuple):
+    """What a job's Pods stand beside."""
+
+    elsewhere: bool = False
+    """One was bound by somebody else."""
+    moved: bool = False
+    """One stands where the job ran before."""
+
+
+def whereabouts(
+    job: Job, placed: Iterable[tuple[Pod, str]], *, left: Collection[str]
+) -> Whereabouts:
+    """Of bound Pods, each with its host; `left`: where the job was seen before.
+
+    A Pod that waited carries the job's id before anybody binds it: only of a job that ran before
+    that means that we bound the Pod to where it was (P19).
+    """
+    if is_running(job) and not job.slurm_nodes:
+        return Whereabouts()  # its state was read, where it runs was not
+    away = [(pod, host) for pod, host in placed if host not in job.slurm_nodes]
+    again = job.requeued and is_waiting(job)
+    ours = [pod for pod, host in away if pod.job_id == job.job_id and (again or host in left)]
+    return Whereabouts(elsewhere=len(ours) < len(away), moved=bool(ours))
