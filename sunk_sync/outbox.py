@@ -45,7 +45,8 @@ BACKOFF_MAX_S = 30.0
 REFUSED_AGAIN_S = 300.0
 """A refusal stands until a fact changes; permissions change without one, so it is tried anew."""
 UNSEEN_AGAIN_S = 30.0
-"""What ended goes on as if nothing were: a slurmctld that was killed forgets seconds (F1)."""
+"""What ended goes on as if nothing were: a slurmctld that was killed forgets seconds (F1); and a
+listing counted for nothing where its source was lost while it came."""
 PACE_S = 1.0
 """Between two writes of conditions or metadata to one object (M1)."""
 UNKNOWN_PACE_S = 0.01
@@ -355,7 +356,7 @@ class Outbox:
 def _ask_again_s(action: Action | None, outcome: Outcome, now: float) -> float | None:
     if isinstance(outcome, Refused):
         return now + REFUSED_AGAIN_S
-    return now + UNSEEN_AGAIN_S if isinstance(action, CancelJob | EndPod) else None
+    return now + UNSEEN_AGAIN_S if isinstance(action, CancelJob | EndPod | Relist) else None
 
 
 def _paced_s(slot: Slot, action: Action) -> float:

@@ -292,6 +292,20 @@ def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
     assert 30 <= bench.jobs.times[1] < 32
 
 
+def test_P21_a_listing_that_proved_nothing_is_asked_for_once_more() -> None:
+    """Found by the simulator: a watch broke off while it came, so it did not count (290258)."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(Relist("pods", 1.0))
+        for _ in range(31):
+            await asyncio.sleep(1)
+            bench.outbox.sweep()
+
+    first_s, again_s = story(tell).kube.times
+    assert first_s == 0
+    assert 30 <= again_s < 32
+
+
 SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 
 
