@@ -121,6 +121,11 @@ def job_in(outcome: Outcome) -> Job:
     return seen.row
 
 
+def look_now(job_id: str) -> LookJob:
+    """What was read before does not count."""
+    return LookJob(job_id, time.monotonic())
+
+
 def cancel(job: Job, **fields: Any) -> CancelJob:
     return CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, **fields)
 
@@ -176,7 +181,7 @@ async def test_P24_the_scripts_word_is_read(side: Side, server: SlurmServer) -> 
     (made,) = await side.make(side.wish())
     await side.until_state("RUNNING", made)
     server.scontrol("update", f"JobId={made.job_id}", "extra=k8s: started")
-    (outcome,) = await side.do(LookJob(made.job_id, 0.0))
+    (outcome,) = await side.do(look_now(made.job_id))
     assert job_in(outcome).started
 
 
@@ -260,7 +265,7 @@ async def test_P23_one_task_is_cancelled_alone(side: Side) -> None:
             False, True, False, False, False, True, True,
         ]  # fmt: skip
         assert [seen[job.job_id].identity.replaced for job in made] == [False] * 6 + [True]
-    (look,) = await side.do(LookJob(made[6].job_id, 0.0))
+    (look,) = await side.do(look_now(made[6].job_id))
     assert job_in(look).state == {"CANCELLED"}
     assert job_in(look).identity.replaced
     (again,) = await side.do(cancel(made[1]))
@@ -385,7 +390,7 @@ async def test_a_look_at_what_is_not_there(side: Side, server: SlurmServer) -> N
     """Unknown to Slurm, or somebody else's."""
     theirs = foreign_allocation(server)
     for job_id in ("99999", str(theirs)):
-        (outcome,) = await side.do(LookJob(job_id, 0.0))
+        (outcome,) = await side.do(look_now(job_id))
         assert isinstance(outcome, Done)
         assert isinstance(outcome.seen[0], Deleted)
         assert abs(outcome.seen[0].order - time.monotonic()) < 5
@@ -449,7 +454,7 @@ async def test_every_api_version_tells_the_same_of_the_same_jobs(
         async with connected(server, version=version) as client:
             older = Side(client, cluster=side.cluster)
             assert await older.jobs() == expected
-            looked = await older.do(*(LookJob(job.job_id, 0.0) for job in made))
+            looked = await older.do(*(look_now(job.job_id) for job in made))
             assert {job_in(one).job_id: job_in(one) for one in looked} == expected
 
 
