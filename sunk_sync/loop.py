@@ -18,6 +18,9 @@ from sunk_sync.verdict import Kept
 NEWS_PER_STEP = 100
 KEYS_PER_STEP = 100
 """Fewer where they want much: see `Reconciler.step`."""
+STEP_S = 0.005
+"""A step that took longer is followed by smaller ones: not every machine is quick, or alone."""
+SHARE_MIN = 1 / 16
 INBOX_MAX = 5000
 """News that wait; readers wait beyond it."""
 BATCH_S = 0.05
@@ -77,6 +80,8 @@ class Loop:
         self._audit_next_s = clock() + AUDIT_ROUND_S
         self._batch_s: float | None = None
         """Since when there is more to do than one step can."""
+        self._share = 1.0
+        """Of what a step may do at most."""
         outbox.report = self.tell
 
     async def tell(self, news: Sequence[News | Report]) -> None:
@@ -120,9 +125,21 @@ class Loop:
         if begun_s >= self._audit_next_s and not more:
             self._audit(begun_s)
             more = bool(self.reconciler.pending)
-        self._journal.stepped(seconds=self._clock() - begun_s, news=news, keys=keys)
+        spent_s = self._clock() - begun_s
+        self._journal.stepped(seconds=spent_s, news=news, keys=keys)
+        self._pace(spent_s, more=more)
         self._gather(begun_s, more=more)
         return more
+
+    def _pace(self, spent_s: float, *, more: bool) -> None:
+        """Half as much after a long step, twice as much after a short one that left something."""
+        if spent_s > STEP_S:
+            self._share = max(SHARE_MIN, self._share / 2)
+        elif more and spent_s < STEP_S / 2:
+            self._share = min(1.0, 2 * self._share)
+
+    def _most(self, count: int) -> int:
+        return max(1, int(count * self._share))
 
     def _gather(self, now: float, *, more: bool) -> None:
         """Let a batch that takes several steps leave together, as long as that is soon."""
@@ -135,7 +152,7 @@ class Loop:
     def _take_in(self, now: float) -> int:
         """Move one slice of the inbox into the graph."""
         inbox = self._inbox
-        batch = [inbox.popleft() for _ in range(min(len(inbox), NEWS_PER_STEP))]
+        batch = [inbox.popleft() for _ in range(min(len(inbox), self._most(NEWS_PER_STEP)))]
         if not inbox:
             self._woken.clear()
         if len(inbox) < INBOX_MAX // 2:
@@ -173,7 +190,7 @@ class Loop:
             (self._outbox.slurm if slurm else self._outbox.kube).hurry()
 
     def _hand_over(self, now: float) -> int:
-        decisions = self.reconciler.step(now=now, limit=KEYS_PER_STEP)
+        decisions = self.reconciler.step(now=now, limit=self._most(KEYS_PER_STEP))
         for decision in decisions:
             key = decision.key
             self._outbox.wish(key, decision.allowed, because=decision.because)

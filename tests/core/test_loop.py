@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -291,6 +292,26 @@ def test_no_stretch_takes_more_than_its_share() -> None:
     assert max(news for _, news in steps) == NEWS_PER_STEP
     assert max(keys for keys, _ in steps) <= KEYS_PER_STEP
     assert len(steps) > 4000 / NEWS_PER_STEP
+
+
+def test_steps_are_smaller_while_they_take_long() -> None:
+    """A busy machine, or one half as quick: others get their turn all the same."""
+
+    taken: list[int] = []
+
+    async def tell(house: House) -> None:
+        await house.listed()
+        house.diary.steps.clear()
+        house.loop._inbox.extend(observed(node(f"n{number}")) for number in range(500))
+        late_s = itertools.count(0.0, 0.01)
+        for clock in (lambda: now() + next(late_s), now):
+            house.loop._clock = clock
+            for _ in range(6):
+                house.loop._step()
+        taken.extend(news for _, news in house.diary.steps)
+
+    story(tell)
+    assert taken == [100, 50, 25, 12, 6, 6, 6, 12, 25, 50, 100, 100]
 
 
 @pytest.mark.parametrize(
