@@ -243,8 +243,9 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     """Begin of the latest complete listing of the Pods that an array's task may stand for."""
     told_s: float = 0.0
     """When Slurm or the placeholder last spoke of the job."""
-    first_told: bool = False
-    """It was but the first word of its script, and nobody has read yet where it runs."""
+    placed_after_s: float = float("inf")
+    """If it was but the first word of its script: a read that began later will do, too, if it shows
+    where the job runs."""
     lost: bool = False
     """It stands on a host, and complete listings over a minute held no job of it (P30)."""
     excluded: tuple[str, ...] = ()

@@ -175,9 +175,9 @@ class WorkGraph(WorkPicture):
                 works.forget(key)
                 return {work_key(key)}
             case JobTold() if word.job_id in self._jobs.entries:
-                job = self._jobs.entries[word.job_id].row
-                works.note_told(word, job)
-                return set(map(work_key, works.keys_of_job(job)))
+                known = self._jobs.entries[word.job_id]
+                works.note_told(word, known.row, read_s=known.order)
+                return set(map(work_key, works.keys_of_job(known.row)))
             case Taken():
                 return self._taken_changed(word)
             case _:

@@ -1,5 +1,6 @@
 """One Work, put together for a decision: its Pods, its jobs, the hosts that they hold or want."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -146,7 +147,7 @@ class WorkPicture:
             "moved": stands.moved,
             "ahead": works.ahead.get(job.job_id, 0),
             "told_s": works.told_s(job),
-            "first_told": job.job_id in works.first_told,
+            "placed_after_s": works.first_told.get(job.job_id, math.inf),
             "started": job.started or not job.script or job.job_id in works.started,
             "ran_s": works.ran_s.get(job.job_id),
             "told_to_end": job.job_id in self.calls.until_s,

@@ -79,7 +79,7 @@ class Works:
         self.sightings: dict[str, Sighting] = {}
         """By UID that some job names."""
         self.told: dict[str, float] = {}  # job id → second in which it was spoken of
-        self.first_told: dict[str, None] = {}  # of them: but the first word of their script
+        self.first_told: dict[str, float] = {}  # first words of scripts → last read before them
         self.bound_s: dict[str, float] = {}
         """UID → second since when the Pod is seen bound."""
         self.ahead: dict[str, int] = {}  # job id → about how many wait longer
@@ -199,7 +199,7 @@ class Works:
         for name in job.slurm_nodes:
             _discard(self.jobs_at, name, job.job_id)
 
-    def note_told(self, word: JobTold, job: Job) -> None:
+    def note_told(self, word: JobTold, job: Job, *, read_s: float) -> None:
         """Slurm or a placeholder spoke of this job: it is to be read.
 
         A script's first word says all that was missing where it was read where its job runs, be
@@ -212,7 +212,7 @@ class Works:
             self.told[word.job_id] = word.told_s
             self.first_told.pop(word.job_id, None)
             if alone:
-                self.first_told[word.job_id] = None
+                self.first_told[word.job_id] = read_s
         if started:
             self.started[word.job_id] = None
 

@@ -3,8 +3,6 @@
 P13-P15, P17-P21, P29, G3, G4; a cancel of our own making that another job follows is marked first.
 """
 
-import math
-
 from msgspec.structs import replace
 
 from sunk_sync.actions import (
@@ -64,8 +62,7 @@ def _rule_job(work: Work, job: Job, now: float) -> Ruling:
     if absent is not None:
         return absent
     if work.told_s > work.job_read_s:
-        placed_after_s = work.job_read_s if work.first_told else math.inf
-        look = LookJob(job.job_id, work.told_s, placed_after_s)
+        look = LookJob(job.job_id, work.told_s, work.placed_after_s)
         return Ruling((look,), f"job {job.job_id} changes: looking")
     bound = bool(work.bound)
     if is_broken(work):

@@ -13,6 +13,7 @@ from sunk_sync.facts import Job, SlurmNode
 from sunk_sync.job_state import is_live, is_running, is_waiting
 
 ENDS = ("PREEMPTED", "CANCELLED", "NODE_FAIL", "TIMEOUT", "COMPLETED", "FAILED", "BOOT_FAIL")
+NODE_CPUS = 16
 CLOSED = frozenset({"DRAIN", "DOWN", "UNKNOWN", "NOT_RESPONDING", "INVALID_REG"})
 
 
@@ -25,6 +26,8 @@ class SlurmJobs:
         self.excluded: dict[str, frozenset[str]] = {}
         self.wanted: dict[str, int] = {}
         """Nodes that each asks for."""
+        self.cpus: dict[str, int] = {}
+        """What each takes of one node."""
         self.late: list[tuple[SubmitJob, float]] = []
         """Submissions inside slurmrestd that may still become jobs, and until when (F2)."""
         self.clock = 0
@@ -55,6 +58,7 @@ class SlurmJobs:
         )
         self.excluded[job.job_id] = frozenset(action.excluded)
         self.wanted[job.job_id] = action.description.slurm_nodes
+        self.cpus[job.job_id] = -(-action.description.cpus // action.description.slurm_nodes)
         self.rows[job.job_id] = job
         if action.kind == "allocation":
             return self._at_once(job, action.description.required_nodes)
@@ -153,6 +157,7 @@ class SlurmJobs:
         )
         self.excluded[twin.job_id] = self.excluded.get(job.job_id, frozenset())
         self.wanted[twin.job_id] = self.wanted.get(job.job_id, 1)
+        self.cpus[twin.job_id] = self.cpus.get(job.job_id, 1)
         return f"doubled {self._put(twin)}"
 
     def go_on(self, job: Job, *, careful: bool = False) -> Job:
@@ -171,7 +176,10 @@ class SlurmJobs:
 
     def _allocate(self, job: Job, *, careful: bool) -> Job:
         free = self._free(job)
-        names = free if careful or self.rng.random() < 0.8 else list(self._slurm_nodes)
+        if careful:
+            names = [name for name in free if self._has_room(name, job)]
+        else:
+            names = free if self.rng.random() < 0.8 else list(self._slurm_nodes)
         wanted = self.wanted.get(job.job_id, 1)
         if len(names) < wanted:
             return self._put(job, reason="Resources")
@@ -189,6 +197,11 @@ class SlurmJobs:
         held = {name for one in self.live() if is_running(one) for name in one.slurm_nodes}
         free = [name for name in names if name not in held]
         return free if len(free) >= self.wanted.get(job.job_id, 1) else names
+
+    def _has_room(self, name: str, job: Job) -> bool:
+        """Beside what others were given there."""
+        running = [one for one in self.live() if is_running(one) and name in one.slurm_nodes]
+        return sum(self.cpus.get(one.job_id, 1) for one in (*running, job)) <= NODE_CPUS
 
     def calm(self) -> None:
         """Everything goes its way, nothing happens by itself."""

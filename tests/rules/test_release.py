@@ -545,8 +545,10 @@ def test_L6_a_script_that_starts_where_nobody_read_is_looked_at(
     world.now += 1
     world.see(JobTold("7", "started", world.now))
     assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    world.see(Observed(its, world.now - 0.8))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
     world.see(Observed(replace(its, state=frozenset({"PENDING"}), reason="x"), world.now - 0.6))
-    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, world.now - 0.6)]
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
     world.see(Observed(running(one, started=False), world.now - 0.5))
     assert world.work_wants(one, LookJob) == []
     assert world.work_wants(one, Bind)
