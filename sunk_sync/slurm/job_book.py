@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from sunk_sync.facts import Job
+from sunk_sync.facts import Job, Observed
 from sunk_sync.identity import Identity
 from sunk_sync.slurm.jobs import JobRecord, job_of, number_in
 
@@ -56,6 +56,18 @@ class JobBook:
         self.keep(listed_id, job)
         if asked_s is not None:
             self.read_s[listed_id] = asked_s
+
+    def learn_written(self, job: Job, *, asked_s: float) -> Observed:
+        """A job of ours whose identity we have just changed, and since when it stands like that.
+
+        Where its record was read later than `asked_s`, that read knows how it stands.
+        """
+        known = self.known(job)
+        read_s = self.read_since(job.job_id, after_s=asked_s)
+        if known is not None and read_s is not None:
+            job, asked_s = replace(known, identity=job.identity), read_s
+        self.learn(job)
+        return Observed(job, asked_s)
 
     def learn_number(self, job_id: str, record: JobRecord, *, asked_s: float) -> None:
         """The number that a task of ours has had since it started: a listing will call it by it.

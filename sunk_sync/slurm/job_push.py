@@ -147,7 +147,7 @@ class JobPush:
             answer = await self._write(found, identity_body(identity))
             if isinstance(answer, Failure):
                 return await self._unwritten(action, answer)
-            mark = Observed(self._learn_mark(found, identity), found.asked_s)
+            mark = self._learn_mark(found, identity)
             if self._clock() > found.asked_s + _FRESH_S:
                 return Unsure(action, "it was marked, but slowly", seen=(mark,))
             return mark
@@ -174,13 +174,12 @@ class JobPush:
             return await self._look(action, action.job_id)
         return _unsuccessful(action, failure)
 
-    def _learn_mark(self, standing: "_Standing", identity: Identity) -> Job:
+    def _learn_mark(self, standing: "_Standing", identity: Identity) -> Observed:
         job, record = standing.job, standing.record
         if record.array and record.task is None:
             self._book.learn_array(replace(record, identity=identity))
         job = replace(job, identity=replace(job.identity, replaced=True))
-        self._book.learn(job)
-        return job
+        return self._book.learn_written(job, asked_s=standing.asked_s)
 
     # --- updating
 
@@ -208,8 +207,7 @@ class JobPush:
         if isinstance(answer, Failure):
             outcome = await self._unwritten(action, answer)
             return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome
-        job = self._learn_update(standing, new)
-        return Done(action, (Observed(job, answer.answered_s),))
+        return Done(action, (self._learn_update(standing, new, asked_s=answer.asked_s),))
 
     async def _write_update(
         self, standing: "_Standing", action: UpdateJob, identity: Identity
@@ -227,13 +225,16 @@ class JobPush:
             else await self._write(standing, identity_body(identity))
         )
 
-    def _learn_update(self, standing: "_Standing", identity: Identity) -> Job:
+    def _learn_update(
+        self, standing: "_Standing", identity: Identity, *, asked_s: float
+    ) -> Observed:
+        """It waited when Slurm took the change, which was after `asked_s`."""
         if not standing.record.array:
             job = replace(standing.job, identity=identity)
-            self._book.learn(job)
-            return job
+            return self._book.learn_written(job, asked_s=asked_s)
         self._book.relearn_array(replace(standing.record, identity=identity))
-        return self._book.at(standing.job.job_id) or standing.job
+        known = self._book.at(standing.job.job_id) or standing.job
+        return Observed(known, asked_s)
 
 
 Cancels = Sequence[tuple[int, CancelJob]]

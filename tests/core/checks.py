@@ -112,18 +112,27 @@ class ReadSet:
         whole = {(name, ALL_ROWS) for name, _ in changed}
         for key, reads in self._reads.items():
             missed = reads & (changed | whole)
-            if key[0] == "host":
-                missed = {read for read in missed if not _unseen(before.get(read), after.get(read))}
+            missed = {
+                read
+                for read in missed
+                if not self._concerns_not(key, before.get(read), after.get(read))
+            }
             if missed and key not in pending and self._graph.knows(key):
                 raise HistoryError(f"read-set: {key} read {missed}, which changed unmarked")
 
+    def _concerns_not(self, key: Key, before: object, after: object) -> bool:
+        """Hosts, and Works beside, see of a job whose it is, where and whether it runs, and whether
+        it is a script.
+        """
+        if not isinstance(before, Job) or not isinstance(after, Job):
+            return False
+        if key[0] == "work" and key[1] in self._graph.works.works.keys_of_job(after):
+            return False
+        return _seen(before) == _seen(after)
 
-def _unseen(before: object, after: object) -> bool:
-    """A host sees of a job whose it is, where and whether it runs, and whether it is a script."""
-    if not isinstance(before, Job) or not isinstance(after, Job):
-        return False
-    seen = [(one.identity, one.state, one.slurm_nodes, one.script) for one in (before, after)]
-    return seen[0] == seen[1]
+
+def _seen(job: Job) -> object:
+    return job.identity, job.state, job.slurm_nodes, job.script
 
 
 def check_oracle(reconciler: Reconciler, now: float) -> None:

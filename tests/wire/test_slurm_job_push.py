@@ -583,6 +583,31 @@ async def test_P17_after_a_mark_that_took_long_the_wish_is_asked_again() -> None
     assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]
 
 
+@pytest.mark.parametrize("wanted", ["mark", "update"])
+async def test_P18_a_slow_write_does_not_undo_what_was_read_meanwhile(wanted: str) -> None:
+    """The job started while its new text was on its way. Found by the simulator: it was taken for
+    one that waits, and its Pod for bound by somebody else (402014).
+    """
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+    writer = Writer(world)
+
+    def starts(line: str) -> None:
+        if line.startswith("POST"):
+            world.now_s += 6.0
+            running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
+            writer.book.learn(replace(writer.book.ours["1"], **running), asked_s=world.now_s)
+
+    world.after = starts
+    (outcome,) = await writer.do(cancel("u1", replaced=True) if wanted == "mark" else updating())
+    for told in (job_in(outcome), writer.book.ours["1"]):
+        assert told.state == {"RUNNING"}
+        assert told.slurm_nodes == ("n1",)
+        assert (told.identity.replaced, told.identity.digest) == (
+            (True, "d1") if wanted == "mark" else (False, "d2")
+        )
+
+
 async def test_P17_what_could_not_be_marked_is_not_cancelled() -> None:
     """A human's cancel and ours could not be told apart."""
     world = JobWorld()
