@@ -189,7 +189,8 @@ class Judge:
         if pod is None or not pod.node_name:
             raise HistoryError(f"end: {end} of {pod}")
         live = self._live(pod.uid)
-        well = [job for job in live if "RUNNING" in job.state]
+        host = self._graph.claims.host_of_node(pod.node_name)
+        well = [one for one in live if "RUNNING" in one.state and host in ("", *one.slurm_nodes)]
         if any(self._unbroken(job) for job in well):
             raise HistoryError(f"end: {end} though a job of it runs: {well}")
         ended = [job for job in self._graph.jobs.rows() if pod.uid in uids(job)]
