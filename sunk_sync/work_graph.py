@@ -202,7 +202,8 @@ class WorkGraph(WorkPicture):
     def _forgotten(self, ids: Sequence[str]) -> set[Key]:
         """Works submitted under these ids, of which older word is forgotten."""
         gangs = [key for key, known in self.works.gang_ids.items() if {*known} & {*ids}]
-        keys = [*(one for one in ids if one in self.works.pods), *gangs] if ids else []
+        known = [one for one in ids if one in self.works.pods or self.works.job_ids(one)]
+        keys = [*known, *gangs]
         return set(map(work_key, keys)) | self._review(keys)
 
     def _gangs_called(self, work: str) -> list[str]:
@@ -212,14 +213,13 @@ class WorkGraph(WorkPicture):
     def sighted(self, sighting: Sighting) -> set[Key]:
         """A Pod was read by name: jobs that name it may learn that it is gone."""
         prefix = f"{sighting.namespace}/{sighting.name}/"
-        keys: set[Key] = set()
-        for key in self._orphaned:
-            for one in self.works.job_ids(key):
-                for pod in self._jobs.entries[one].row.identity.pods:
-                    if pod.startswith(prefix):
-                        self.works.sightings[uid_in(pod)] = sighting
-                        keys.add(work_key(key))
-        return keys
+        orphans = [one for key in self._orphaned for one in self.works.job_ids(key)]
+        rows = [self._jobs.entries[one].row for one in orphans]
+        named = [pod for row in rows for pod in row.identity.pods if pod.startswith(prefix)]
+        uids = set(map(uid_in, named))
+        self.works.sightings.update(dict.fromkeys(uids, sighting))
+        job_ids = {one for uid in uids for one in self.works.jobs_of_uid[uid]}
+        return {key for one in job_ids for key in self._keys_named(one)}
 
     def node_sighted(self, sighting: Sighting) -> set[Key]:
         """A Node was read by name: Pods that are to end there may count as gone (P25b)."""

@@ -48,8 +48,14 @@ class Told:
             self.sent_s[one.work] = one.sent_s
         elif isinstance(one, BindTried):
             self.tried.add((one.uid, one.job_id))
-        elif isinstance(one, Observed) and isinstance(one.row, Job) and not is_live(one.row):
-            self.ended |= {(uid, one.row.job_id) for uid in uids(one.row)}
+        elif isinstance(one, Observed) and isinstance(one.row, Job):
+            self._hear_job(one.row)
+
+    def _hear_job(self, job: Job) -> None:
+        if is_live(job):
+            self.sent_s.pop(job.identity.work, None)  # what was sent without an answer was this
+        else:
+            self.ended |= {(uid, job.job_id) for uid in uids(job)}
 
 
 class Judge:
