@@ -80,7 +80,9 @@ class JobPoll:
         self._open_since_s: float | None = None
         """When that began; None: none, or nobody can join it any more."""
         self._told: dict[str, Job] | None = None
-        """Jobs of the last listing that ended; None: the next one is told in full."""
+        """Jobs of the last listing that ended; None: there was none yet."""
+        self._in_full = True
+        """The next one is told as a whole."""
         self._told_s = 0.0
         self._read_s = time.clock()
         self._since: int | None = None
@@ -152,7 +154,7 @@ class JobPoll:
         reading = await self._read(states.seen, answer.asked_s)
         if reading.moved:
             self._moved()
-        self._told = None if strict or touched else self._told
+        self._in_full = self._in_full or strict or touched
         if reading.failure or reading.reused:
             return await self._tell_part(reading, answer.asked_s)
         self._read_s = answer.answered_s
@@ -162,11 +164,11 @@ class JobPoll:
 
     async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
         """What is new; who knows nothing yet is told of all together."""
-        tell = None if self._told is None else self._tell
-        reading = JobReading(self._client, self._book, tell=tell, states=states, asked_s=asked_s)
+        tell, told = (None, {}) if self._told is None else (self._tell, self._told)
+        reading = JobReading(
+            self._client, self._book, tell=tell, told=told, states=states, asked_s=asked_s
+        )
         await reading.read(refresh=self._refreshed())
-        if self._told is not None:
-            self._told |= reading.told
         return reading
 
     async def _check_restart(self, *, strict: bool) -> Failure | None:
@@ -202,10 +204,11 @@ class JobPoll:
 
     async def _tell_all(self, jobs: Mapping[str, tuple[Job, float]], asked_s: float) -> None:
         """In full, or what differs from what was told before."""
-        if self._told is None or asked_s - self._told_s >= self._pace.told_every_s:
+        old = asked_s - self._told_s >= self._pace.told_every_s
+        if self._told is None or self._in_full or old:
             await self._tell_rows(jobs, asked_s)
             await self._tell([ListingEnded(_SOURCE)])
-            self._told_s = asked_s
+            self._told_s, self._in_full = asked_s, False
         else:
             news: list[News] = [*_changes(self._told, jobs)]
             news += _ends(self._told, jobs, asked_s=asked_s)
@@ -230,7 +233,7 @@ class JobPoll:
         return await self._lose(why)
 
     async def _lose(self, failure: Failure) -> Failure:
-        self._told = None
+        self._in_full = True
         self._checked_s = float("-inf")
         unread_s = self._time.clock() - self._read_s
         lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.pace.blind_after_s)

@@ -1,7 +1,7 @@
 """From the states of all jobs to ours: reads the records of what is new or has changed.
 
-Where a job runs is told as soon as it is read: the rest of a burst may take seconds. Nothing is
-concluded from what could not be read: then the listing is not complete.
+Where a job runs is told as soon as it is read, and that it runs there no more: the rest may take
+seconds. Nothing is concluded from what could not be read: then the listing is not complete.
 """
 
 import asyncio
@@ -43,6 +43,7 @@ class JobReading:
         book: JobBook,
         *,
         tell: Tell | None,
+        told: dict[str, Job],
         states: Mapping[str, States],
         asked_s: float,
     ) -> None:
@@ -56,15 +57,15 @@ class JobReading:
         """A job of ours is in another state than it was, or gone."""
         self._client = client
         self._book = book
-        self.told: dict[str, Job] = {}
-        """Job id → job that was told already."""
         self._tell = tell
+        self._told = told
+        """Job id → job as it was told last; kept."""
         self._states = states
         self._asked_s = asked_s
         self._read_s: dict[str, float] = {}
         """Listed id → when its record was asked for."""
-        self._placed: dict[str, tuple[Job, float]] = {}
-        """What the answer under way showed, to be told."""
+        self._news: dict[str, tuple[Job, float]] = {}
+        """What the answer under way showed, to be told now."""
         self._wants: Set[str] = frozenset()
         """Listed ids whose record must be read."""
         self._gone: set[str] = set()
@@ -177,14 +178,14 @@ class JobReading:
                 self._note(record, asked_s)
             else:
                 self._note_foreign(record, asked_s)
-        await self._tell_placed()
+        await self._tell_early()
         return None
 
-    async def _tell_placed(self) -> None:
-        placed, self._placed = self._placed, {}
-        if placed and self._tell is not None and not self.reused:
-            self.told |= {job_id: job for job_id, (job, _) in placed.items()}
-            await self._tell([Observed(job, asked_s) for job, asked_s in placed.values()])
+    async def _tell_early(self) -> None:
+        news, self._news = self._news, {}
+        if news and self._tell is not None and not self.reused:
+            self._told |= {job_id: job for job_id, (job, _) in news.items()}
+            await self._tell([Observed(job, asked_s) for job, asked_s in news.values()])
 
     def _note_foreign(self, record: JobRecord, asked_s: float) -> None:
         for number in {str(record.number), str(record.array)}:
@@ -228,9 +229,13 @@ class JobReading:
                     self.reused = self.reused or _is_another(self._book.ours.get(listed_id), job)
                     self._book.keep(listed_id, job)
                     self._book.read_s[listed_id] = asked_s
-                    if job.slurm_nodes:
-                        self._placed[job.job_id] = (job, asked_s)
+                    if job.slurm_nodes or self._was_placed(job):
+                        self._news[job.job_id] = (job, asked_s)
                 return
+
+    def _was_placed(self, job: Job) -> bool:
+        known = self._told.get(job.job_id)
+        return known is not None and bool(known.slurm_nodes)
 
     def _give_up(self, listed_id: str) -> None:
         """Its number was asked for, and no record of it came."""
