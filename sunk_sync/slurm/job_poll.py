@@ -32,7 +32,7 @@ from sunk_sync.slurm.calls import list_job_states
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.controller import counting_since
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_reading import JobReading
+from sunk_sync.slurm.job_reading import Early, JobReading
 from sunk_sync.slurm.jobs import States, read_state
 from sunk_sync.slurm.rhythm import Pace, Rhythm, Time
 
@@ -164,10 +164,8 @@ class JobPoll:
 
     async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
         """What is new; who knows nothing yet is told of all together."""
-        tell, told = (None, {}) if self._told is None else (self._tell, self._told)
-        reading = JobReading(
-            self._client, self._book, tell=tell, told=told, states=states, asked_s=asked_s
-        )
+        early = None if self._told is None else Early(self._tell, self._told)
+        reading = JobReading(self._client, self._book, early=early, states=states, asked_s=asked_s)
         await reading.read(refresh=self._refreshed())
         return reading
 

@@ -34,6 +34,15 @@ _AT_ONCE: Final = 4
 _BREATH: Final = 2048
 
 
+class Early:
+    """Who is told before the listing is complete, and what they know."""
+
+    def __init__(self, tell: Tell, told: dict[str, Job]) -> None:
+        self.tell = tell
+        self.told = told
+        """Job id → job as it was told last; kept."""
+
+
 class JobReading:
     """One listing: `states` by listed id, asked for at `asked_s`."""
 
@@ -42,8 +51,7 @@ class JobReading:
         client: Slurm,
         book: JobBook,
         *,
-        tell: Tell | None,
-        told: dict[str, Job],
+        early: Early | None,
         states: Mapping[str, States],
         asked_s: float,
     ) -> None:
@@ -57,9 +65,7 @@ class JobReading:
         """A job of ours is in another state than it was, or gone."""
         self._client = client
         self._book = book
-        self._tell = tell
-        self._told = told
-        """Job id → job as it was told last; kept."""
+        self._early = early
         self._states = states
         self._asked_s = asked_s
         self._read_s: dict[str, float] = {}
@@ -183,9 +189,9 @@ class JobReading:
 
     async def _tell_early(self) -> None:
         news, self._news = self._news, {}
-        if news and self._tell is not None and not self.reused:
-            self._told |= {job_id: job for job_id, (job, _) in news.items()}
-            await self._tell([Observed(job, asked_s) for job, asked_s in news.values()])
+        if news and self._early is not None and not self.reused:
+            self._early.told |= {job_id: job for job_id, (job, _) in news.items()}
+            await self._early.tell([Observed(job, asked_s) for job, asked_s in news.values()])
 
     def _note_foreign(self, record: JobRecord, asked_s: float) -> None:
         for number in {str(record.number), str(record.array)}:
@@ -234,7 +240,7 @@ class JobReading:
                 return
 
     def _was_placed(self, job: Job) -> bool:
-        known = self._told.get(job.job_id)
+        known = None if self._early is None else self._early.told.get(job.job_id)
         return known is not None and bool(known.slurm_nodes)
 
     def _give_up(self, listed_id: str) -> None:
