@@ -23,6 +23,7 @@ from tests.build import (
     pod,
     room,
     slurm_node,
+    slurmd_pod,
 )
 
 
@@ -104,6 +105,18 @@ def test_P12_a_job_on_a_host_without_a_node_is_replaced() -> None:
     one = pod()
     assert cancels(core(one, running(one, at=("n9",))), one) == [("7", True)]
     assert cancels(core(one, running(one, at=())), one) == []
+
+
+def test_P12_a_job_on_a_host_that_yields_its_node_to_another_is_replaced() -> None:
+    """Its slurmd Pod is terminating, and another's stands on the Node: a Pod that was bound there
+    would count as bound by somebody else.
+    """
+    one = pod()
+    old = slurmd_pod("n1", node_name="kn1", terminating=True)
+    world = core(one, running(one), old, slurm_node("n5"))
+    assert cancels(world, one) == []
+    world.see(slurmd_pod("n5", node_name="kn1"))
+    assert cancels(world, one) == [("7", True)]
 
 
 def test_P17_a_job_suspended_before_its_pod_was_bound_is_replaced() -> None:
