@@ -261,13 +261,13 @@ class WorkGraph(WorkPicture):
         return keys.union(*map(self._touch_node, nodes))
 
     def _settle(self, key: str, listed_s: float) -> list[str]:
-        """Nodes of a Work without a job, of which this listing says so."""
+        """Nodes of a Work without a job, of which a listing has said so."""
         bound_s = self._bound_s(key)
-        missing = bound_s is not None and listed_s > bound_s
-        if missing:
+        if bound_s is not None and listed_s > bound_s:
             self.works.missing_s.setdefault(key, listed_s)
         self._unsettled[key] = self._due_s(key, listed_s)
-        return [pod.node_name for pod in self.works.pods[key].values()] if missing else []
+        pods = self.works.pods[key].values() if key in self.works.missing_s else ()
+        return [pod.node_name for pod in pods]
 
     def _due_s(self, key: str, listed_s: float) -> float:
         """Begin of the first listing that will say more than this one."""
@@ -331,8 +331,12 @@ class WorkGraph(WorkPicture):
         }
 
     def _works_of_pod(self, pod: Pod) -> set[str]:
-        ids = self.works.jobs_of_uid.get(pod.uid, ())
-        return {self.works.work_of_job[one] for one in ids} | {work_key_of(pod)}
+        """Its own, and those of other Pods of its jobs: a gang's label may have been taken off."""
+        works, found = self.works, {work_key_of(pod)}
+        for one in works.jobs_of_uid.get(pod.uid, ()):
+            found.add(works.work_of_job[one])
+            found.update([works.key_of_uid.get(uid, "") for uid in works.uids_of_job[one]])
+        return found - {""}
 
     def _review(self, works: Iterable[str]) -> set[Key]:
         """Keep the sets of Works that read more than their own rows; keys that this touches."""

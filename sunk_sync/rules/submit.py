@@ -14,6 +14,7 @@ from sunk_sync.work_state import REFUSED_AGAIN_S, cancelled_job, exclusions, nam
 
 ENDED_AGAIN_S = 5.0
 """After a job that ended by itself before its Pod was bound; doubled each time."""
+_OPEN = Ruling(because="a submission got no answer: looking for its job in Slurm first (F2)")
 
 Kind = Literal["allocation", "script", "external"]
 
@@ -50,9 +51,8 @@ def _against(work: Work, configuration: Configuration, now: float) -> Ruling | N
 
 
 def _not_yet(work: Work, configuration: Configuration, now: float) -> Ruling | None:
-    attempt = work.attempt
-    if attempt is not None and work.jobs_listed_s < attempt.sent_s + configuration.settle_s:
-        return Ruling(because="a submission got no answer: looking for its job in Slurm first (F2)")
+    if _is_open(work, configuration):
+        return _OPEN
     refused_until_s = refusal_ends_s(work)
     if refused_until_s is not None and now < refused_until_s:
         assert work.refused is not None
@@ -63,6 +63,12 @@ def _not_yet(work: Work, configuration: Configuration, now: float) -> Ruling | N
         why = f"job {work.last.job_id} ended before its Pod was bound: trying again soon"
         return Ruling(because=why, look_again_s=ended_until_s)
     return None
+
+
+def _is_open(work: Work, configuration: Configuration) -> bool:
+    """A submission without an answer may become a job yet (F2)."""
+    attempt = work.attempt
+    return attempt is not None and work.jobs_listed_s < attempt.sent_s + configuration.settle_s
 
 
 def _rest_ends_s(work: Work) -> float:
@@ -116,6 +122,8 @@ def _readopt(work: Work, configuration: Configuration) -> Ruling:
     leaves = any(pod.ended or pod.terminating for pod in work.pods)
     if not wanted or leaves or work.description is None or not all(work.standing):
         return QUIET
+    if _is_open(work, configuration):
+        return _OPEN
     description = replace(work.description, required_nodes=",".join(sorted(work.standing)))
     action = replace(
         _submission(work, configuration), description=description, excluded=(), kind="allocation"

@@ -175,6 +175,27 @@ def a_refusal_is_forgotten() -> None:
     assert submit.excluded == ("n2",)
 
 
+def one_leaves_its_gang_and_the_other_goes() -> None:
+    """G3: its job stands for both, though the label was taken off (found by history 5925)."""
+    one, other = (gang_pod(name, node_name=f"kn{name}", job_id="7") for name in "12")
+    runs = job(one, other, state="RUNNING", slurm_nodes=("n1", "n2"))
+    world = core(replace(one, gang=None), other, runs)
+    world.see(deleted("pods", other))
+    right(world)
+
+
+def one_joins_a_gang_that_lost_its_job() -> None:
+    """P30: a listing from before it came says that the other is lost (found by history 5700)."""
+    world = core(gang_pod("1", node_name="kn1", job_id="8"))
+    world.now = 1001.0
+    world.see(*listing("jobs", begun_s=1001.0))
+    world.now = 1100.0
+    world.see(gang_pod("2", node_name="kn1"))
+    world.see(*listing("jobs", begun_s=1070.0))
+    right(world)
+
+
+STORIES = (one_leaves_its_gang_and_the_other_goes, one_joins_a_gang_that_lost_its_job)
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_slurmd_pod_changed:self._mark_each(self.works.fleet_changed())": slurmd_asks_for_more,
     "_pod_touched:self._mark_each(self.works.keys_of_pods_on(pod.node_name))": (

@@ -124,7 +124,7 @@ STORIES = rare_edges.GRAPH_EDGES | rare_edges.WORK_EDGES
 """Edges that the histories need less than once in sixty: each has a small story."""
 
 
-@pytest.mark.parametrize("story", sorted(set(STORIES.values()), key=str))
+@pytest.mark.parametrize("story", sorted({*STORIES.values(), *rare_edges.STORIES}, key=str))
 def test_the_small_stories_end_right(story: Callable[[], None]) -> None:
     """With every edge in its place."""
     story()

@@ -268,6 +268,22 @@ def test_P30_a_pod_without_job_is_readopted_on_its_own_host() -> None:
     assert submitted(world, one) is None
 
 
+def test_F2_a_job_for_a_pod_that_lives_without_one_is_looked_for_before_another_is_asked_for() -> (
+    None
+):
+    """Found by history 6577: each answer that was lost made another one."""
+    one = pod(node_name="kn1", job_id="7")
+    world = core(one, lost_job="readopt")
+    for begun_s in (1001.0, 1061.0):
+        world.now = begun_s
+        world.see(*listing("jobs", begun_s=begun_s))
+    world.see(Attempt(work_id([one.uid]), world.now))
+    assert submitted(world, one) is None
+    world.now = 1061.0 + world.graph.configuration.settle_s
+    world.see(*listing("jobs", begun_s=world.now))
+    assert submitted(world, one) is not None
+
+
 def test_P30_a_pod_that_ends_is_not_readopted() -> None:
     """It needs no job any more."""
     one = pod(node_name="kn1", job_id="7", terminating=True)
