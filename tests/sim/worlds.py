@@ -152,12 +152,15 @@ class Worlds:
             onlooker.kube_changed(change, self.author)
 
     def _look(self) -> None:
-        """What became of the Slurm nodes and jobs since the last look."""
-        self._look_at_nodes()
-        self._look_at_jobs()
+        """What became of the Slurm nodes and jobs since the last look.
+
+        First that a script was killed, then who began on its host.
+        """
         calls = self.slurm.take_calls()
         if calls:
             self.on_calls(calls)
+        self._look_at_nodes()
+        self._look_at_jobs()
 
     def _look_at_jobs(self) -> None:
         before, after = self._jobs, self.slurm.jobs

@@ -40,6 +40,8 @@ class Overlap:
         self._pods: dict[str, Object] = {}
         """Bound workload Pods that live, by UID."""
         self._bound_s: dict[str, float] = {}
+        self._jobs: dict[int, Job] = {}
+        """As their changes were told so far: of several in one moment some are still to come."""
         self._began_s: dict[Run, float] = {}
         """Run of a job → when its body began."""
         self._last: dict[str, Job] = {}
@@ -77,6 +79,10 @@ class Overlap:
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
         """One job changed, came or was forgotten."""
+        if after is not None:
+            self._jobs[after.job_id] = after
+        elif before is not None:
+            self._jobs.pop(before.job_id, None)
         if before is not None and before.nodes and is_ours(before, self._worlds.cluster_uid):
             for uids in works_of(before):
                 for uid in uids:
@@ -84,8 +90,8 @@ class Overlap:
         if after is not None and after.state == "SUSPENDED":
             self._suspended.add(run_of(after))
         if after is not None and after.state == "RUNNING" and not after.configuring:
-            ended = before is None or not is_live(before)
-            if ended and run_of(after) in self._began_s:
+            known = run_of(after) in self._began_s
+            if known if before is None else not is_live(before):
                 self._back.add(run_of(after))
             self._began_s.setdefault(run_of(after), self._worlds.now_s)
         self._look()
@@ -95,7 +101,7 @@ class Overlap:
             return
         for node in self._worlds.slurm.nodes.values():
             orphans = list(self._orphans(node.name))
-            jobs = [job for job in self._worlds.slurm.jobs.values() if runs(job, node.name)]
+            jobs = [job for job in self._jobs.values() if runs(job, node.name)]
             used = sum(needed_cpus(job.request, node) for job in jobs)
             overlaps = orphans and used + sum(map(cpus_of, orphans)) > node.spec.cpus and jobs
             since_s = self._since_s.get(node.name)
@@ -109,7 +115,7 @@ class Overlap:
 
     def _orphans(self, slurm_node: str) -> Iterator[Object]:
         """Live Pods there whose own job does not hold the host."""
-        jobs = [job for job in self._worlds.slurm.jobs.values() if holds(job, slurm_node)]
+        jobs = [job for job in self._jobs.values() if holds(job, slurm_node)]
         held = {uid for job in jobs for uids in works_of(job) for uid in uids}
         for uid, pod in self._pods.items():
             if slurm_node_of(place_of(pod)) == slurm_node and uid not in held:
