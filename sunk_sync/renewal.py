@@ -32,6 +32,8 @@ class Renewal:
         """Job id → which hosts could take its Pods when it was its turn."""
         self._fleet = fleet
         self._rounds = ROUNDS
+        self._changed = self._counts = False
+        """Whether a host changed since the last listing; whether the round due counts."""
         self._begun_s: float | None = None
         self._turned_s = 0.0
         self._due: list[str] = []
@@ -39,16 +41,21 @@ class Renewal:
     def fleet_changed(self) -> None:
         """Some host came, went or offers something else."""
         self._rounds = ROUNDS
+        self._changed = True
 
     def begins(self, now_s: float) -> bool:
-        """Whether a round is due: `begin` is to be told whose."""
+        """Whether a round is due: `begin` is to be told whose.
+
+        The first listing after a change may have been asked for before: its round does not count.
+        """
+        self._counts, self._changed = not self._changed, False
         if self._begun_s is None:
             self._begun_s = now_s
         return bool(self._rounds) and not self._due and now_s >= self._begun_s + ROUND_S
 
     def begin(self, job_ids: Iterable[str], *, now_s: float) -> None:
         """These have their turn in this round, in this order."""
-        self._rounds -= 1
+        self._rounds -= self._counts
         self._begun_s = self._turned_s = now_s
         self._due = list(job_ids)[::-1]
 

@@ -346,14 +346,17 @@ def test_P12_a_renewal_keeps_the_host_where_a_job_was_given_up(
 
 
 def test_P7_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next() -> None:
-    """And none in a third, while no host changes."""
+    """And none in a third, while no host changes; the first listing after the change may be older
+    than it, and does not count (found by history 4168).
+    """
     world, one, its = waiting()
     world.see(deleted("jobs", its))
     world.now += 1
     world.see(node("kn1", offer=TAINTED), *listing("jobs", begun_s=world.now))
     world.see(its)
-    listed(world, its, 31)
-    (update,) = world.work_wants(one, UpdateJob)
+    for _ in range(2):
+        listed(world, its, 31)
+        (update,) = world.work_wants(one, UpdateJob)
     world.see(replace(its, identity=update.identity))
     world.see(its)
     listed(world, its, 31)
