@@ -193,7 +193,8 @@ class WorkGraph(WorkPicture):
 
     def _keys_of_id(self, work: str) -> set[Key]:
         """The Work of this id: its key, or the gang that is submitted under it."""
-        keys = [work] if work in self.works.pods else self._gangs_called(work)
+        keys = [] if work in self.works.pods else self._gangs_called(work)
+        keys += [work] if self.works.knows(work) else []
         for key in keys:
             if key != work:
                 self.works.gang_ids[key] = (work,)
@@ -213,13 +214,13 @@ class WorkGraph(WorkPicture):
     def sighted(self, sighting: Sighting) -> set[Key]:
         """A Pod was read by name: jobs that name it may learn that it is gone."""
         prefix = f"{sighting.namespace}/{sighting.name}/"
-        orphans = [one for key in self._orphaned for one in self.works.job_ids(key)]
-        rows = [self._jobs.entries[one].row for one in orphans]
+        entries, ids_of = self._jobs.entries, self.works.job_ids
+        rows = [entries[one].row for key in self._orphaned for one in ids_of(key)]
         named = [pod for row in rows for pod in row.identity.pods if pod.startswith(prefix)]
         uids = set(map(uid_in, named))
         self.works.sightings.update(dict.fromkeys(uids, sighting))
-        job_ids = {one for uid in uids for one in self.works.jobs_of_uid[uid]}
-        return {key for one in job_ids for key in self._keys_named(one)}
+        ids = self.works.jobs_of_uid
+        return {key for uid in uids for one in ids[uid] for key in self._keys_named(one)}
 
     def node_sighted(self, sighting: Sighting) -> set[Key]:
         """A Node was read by name: Pods that are to end there may count as gone (P25b)."""
@@ -334,9 +335,8 @@ class WorkGraph(WorkPicture):
         """Its own, and those of other Pods of its jobs: a gang's label may have been taken off."""
         works, found = self.works, {work_key_of(pod)}
         for one in works.jobs_of_uid.get(pod.uid, ()):
-            found.add(works.work_of_job[one])
-            found.update([works.key_of_uid.get(uid, "") for uid in works.uids_of_job[one]])
-        return found - {""}
+            found.update((works.work_of_job[one],), works.keys_of_job(self._jobs.entries[one].row))
+        return found
 
     def _review(self, works: Iterable[str]) -> set[Key]:
         """Keep the sets of Works that read more than their own rows; keys that this touches."""
