@@ -118,8 +118,13 @@ class Evidence:
         assert exchange.taken_s is not None
         sight = Sight(exchange.sent_s, exchange.served_s, exchange.taken_s, job, what)
         self.jobs[number].append(sight)
-        if job is not None and what == "job" and job.nodes and not is_live(job):
-            self.ends |= {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
+        if job is None:
+            return
+        named = {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
+        if is_live(job) and what != "sibling":
+            self.ends -= named  # slurmctld has forgotten the end
+        elif what == "job" and job.nodes:
+            self.ends |= named
 
 
 def _is_listing(exchange: Exchange) -> bool:
