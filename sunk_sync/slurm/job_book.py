@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from sunk_sync.facts import Job, Observed
+from sunk_sync.facts import Job, News, Observed
 from sunk_sync.identity import Identity
 from sunk_sync.slurm.jobs import JobRecord, job_of, number_in
 
@@ -68,6 +68,16 @@ class JobBook:
             job, asked_s = replace(known, identity=job.identity), read_s
         self.learn(job)
         return Observed(job, asked_s)
+
+    def freshen(self, news: News) -> News:
+        """What was seen of a job of ours, or what was read of it since."""
+        if not isinstance(news, Observed) or not isinstance(news.row, Job):
+            return news
+        known = self.known(news.row)
+        read_s = self.read_since(news.row.job_id, after_s=float("-inf"))
+        if known is None or known is news.row or read_s is None:
+            return news
+        return Observed(known, read_s)
 
     def learn_number(self, job_id: str, record: JobRecord, *, asked_s: float) -> None:
         """The number that a task of ours has had since it started: a listing will call it by it.

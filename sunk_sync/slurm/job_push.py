@@ -76,7 +76,13 @@ class JobPush:
         }
         for part in await asyncio.gather(*parts):
             outcomes.update(part)
-        return [outcomes[place] for place, _ in placed]
+        return [self._as_read(outcomes[place]) for place, _ in placed]
+
+    def _as_read(self, outcome: Outcome) -> Outcome:
+        """Jobs that were made, as they were read while the slowest of the batch was waited for."""
+        if not (isinstance(outcome, Done) and isinstance(outcome.action, SubmitJob)):
+            return outcome
+        return replace(outcome, seen=tuple(map(self._book.freshen, outcome.seen)))
 
     async def _one(self, place: int, action: LookJob | UpdateJob) -> Part:
         if isinstance(action, LookJob):

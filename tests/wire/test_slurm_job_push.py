@@ -583,6 +583,24 @@ async def test_P17_after_a_mark_that_took_long_the_wish_is_asked_again() -> None
     assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]
 
 
+async def test_P18_a_job_that_was_read_while_another_is_being_made_is_told_as_read() -> None:
+    """Found by the simulator: its Pod was bound by then, and it was taken for requeued (450113)."""
+    world = JobWorld()
+    writer = Writer(world)
+
+    def starts(line: str) -> None:
+        if "u2" in line:
+            running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
+            writer.book.learn(replace(writer.book.ours["1"], **running), asked_s=world.now_s)
+
+    world.after = starts
+    slower = wish("u2", description=JobDescription(cpus=3))
+    first, second = await writer.do(wish("u1"), slower)
+    assert job_in(first) == writer.book.ours["1"]
+    assert job_in(first).slurm_nodes == ("n1",)
+    assert job_in(second).state == {"PENDING"}
+
+
 @pytest.mark.parametrize("wanted", ["mark", "update"])
 async def test_P18_a_slow_write_does_not_undo_what_was_read_meanwhile(wanted: str) -> None:
     """The job started while its new text was on its way. Found by the simulator: it was taken for
