@@ -126,7 +126,7 @@ MUTANTS = (
     ),
     _mutant(
         "asked again without looking", SUBMIT,
-        "work.jobs_listed_s < attempt.sent_s + configuration.settle_s:", "False:",
+        "work.jobs_listed_s < attempt.sent_s + configuration.settle_s", "False",
         "A submission that timed out was made again: two jobs for one Pod (slurm-bridge, 3 of 3).",
     ),
     _mutant(
@@ -175,8 +175,8 @@ MUTANTS = (
         "a mark that was not written does not stop the cancel", PUSH,
         "            if isinstance(answer, Failure):\n"
         "                return await self._unwritten(action, answer)\n"
-        "            mark = Observed(",
-        "            mark = Observed(",
+        "            mark = self._learn_mark(",
+        "            mark = self._learn_mark(",
         "The cancel went out unmarked, and looked like a human's after a restart.",
     ),
     _mutant(
