@@ -85,6 +85,11 @@ class Claims:
             return ""
         return next(iter(names)) if names else self._own_claim(name)
 
+    def owns_node(self, slurm_node: str, claim: Claim) -> bool:
+        """Whether the Node of its claim stands for this Slurm node, and for no other."""
+        node = claim.node
+        return node is not None and (claim.alone or self.host_of_node(node.row.name) == slurm_node)
+
     def claim_of(self, slurm_node: str) -> Claim:
         """Everything that stands for this Slurm node now."""
         kept = self._kept.get(slurm_node)

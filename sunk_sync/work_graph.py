@@ -203,8 +203,7 @@ class WorkGraph(WorkPicture):
     def _forgotten(self, ids: Sequence[str]) -> set[Key]:
         """Works submitted under these ids, of which older word is forgotten."""
         gangs = [key for key, known in self.works.gang_ids.items() if {*known} & {*ids}]
-        known = [one for one in ids if one in self.works.pods or self.works.job_ids(one)]
-        keys = [*known, *gangs]
+        keys = [*filter(self.works.knows, ids), *gangs]
         return set(map(work_key, keys)) | self._review(keys)
 
     def _gangs_called(self, work: str) -> list[str]:

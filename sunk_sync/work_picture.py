@@ -315,11 +315,9 @@ class WorkPicture:
 
     def _berth(self, slurm_node: str, specs: Sequence[PodSpec], *, but: str) -> Berth:
         """`but`: a Work that does not stand in the way."""
-        claims = self._hosts.claims
-        claim = claims.claim_of(slurm_node)
+        claim = self._hosts.claims.claim_of(slurm_node)
         node = claim.node.row if claim.node is not None else None
-        stands = claim.alone or (node is not None and claims.host_of_node(node.name) == slurm_node)
-        if node is None or claim.rivals or not stands:
+        if node is None or claim.rivals or not self._hosts.claims.owns_node(slurm_node, claim):
             why = "Kubernetes knows no one Node for it"
             return Berth(slurm_node, None, why, not self._hosts.nodes.live)
         tenancy = self.tenants.on(node.name, slurm_node=slurm_node, but=but)

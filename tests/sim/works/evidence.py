@@ -120,11 +120,15 @@ class Evidence:
         self.jobs[number].append(sight)
         if job is None:
             return
-        named = {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
-        if is_live(job) and what != "sibling":
-            self.ends -= named  # slurmctld has forgotten the end
+        if is_live(job):
+            if self.ends and what != "sibling":
+                self.ends -= _named(job)  # slurmctld has forgotten the end
         elif what == "job" and job.nodes:
-            self.ends |= named
+            self.ends |= _named(job)
+
+
+def _named(job: Job) -> set[tuple[str, str]]:
+    return {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
 
 
 def _is_listing(exchange: Exchange) -> bool:
