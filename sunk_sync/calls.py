@@ -53,7 +53,7 @@ class Calls:
             case StopCall():
                 self.stops[word.call] = word
                 return set()
-            case CallEnded():
+            case _:
                 self.stops.pop(word.call, None)
                 return self._forget_gate(word.call)
 

@@ -299,13 +299,16 @@ class Observed(Struct, frozen=True, gc=False):
     order: float
 
 
+RowAnswered = Node | SlurmdPod | Pod | SlurmNode
+
+
 class Answered(Struct, frozen=True, gc=False):
     """A row as the answer to a write of ours showed it: it freshens what is known, never adds.
 
     Such an answer may be older than a listing under way or a deletion already told.
     """
 
-    row: Row
+    row: RowAnswered
     order: float
 
 

@@ -28,6 +28,7 @@ from sunk_sync.facts import (
     Placed,
     Pod,
     Row,
+    RowAnswered,
     Sighting,
     SlurmdPod,
     SlurmNode,
@@ -67,7 +68,7 @@ class Graph(HostPicture):
                 case _:
                     self._mark_each(self.works.hear(one, now=now))
 
-    def _holds(self, row: Row) -> bool:
+    def _holds(self, row: RowAnswered) -> bool:
         """Whether the picture has a row of this name."""
         match row:
             case SlurmNode():
@@ -76,8 +77,6 @@ class Graph(HostPicture):
                 return row.name in self.nodes.entries
             case SlurmdPod():
                 return pod_key(row.namespace, row.name) in self.slurmd_pods.entries
-            case Job():
-                return row.job_id in self.jobs.entries
             case _:
                 return pod_key(row.namespace, row.name) in self.pods.entries
 

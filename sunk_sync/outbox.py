@@ -225,9 +225,7 @@ class Outbox:
         """
         now = self.clock()
         for target in self._next_unswept():
-            slot = self._slots.get(target)
-            if slot is None:
-                continue
+            slot = self._slots[target]
             self._retry_settled(slot, now=now)
             at_rest = not (slot.wish or slot.in_flight or slot.must_wait(now))
             if at_rest and slot.sent_s <= now - PACE_S:

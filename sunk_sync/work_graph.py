@@ -93,10 +93,10 @@ class WorkGraph(WorkPicture):
             self.renewal.wanted.pop(after.job_id, None)
         if before is not None:
             self.works.drop_job(before)
+            if after is None:
+                self._keep_end(before)
         if after is not None:
             self.works.add_job(after, now=now)
-        elif before is not None:
-            self._keep_end(before)
         return [row for row in (before, after) if row is not None]
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:

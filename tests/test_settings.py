@@ -332,7 +332,7 @@ def test_P5_a_table_of_users_is_read_at_start(tmp_path: Path) -> None:
     table.write_text("a: 1001\nb: [7, 2000-2999]\nc: 1, 3-4\n'*': '*'\n")
     policy = load({"user-policy": str(table)}, {}).user_policy
     assert policy is not None
-    assert policy.path == str(table)
+    assert policy.path == str(policy) == str(table)
     assert policy.table == (
         ("*", ((0, 2147483646),)),
         ("a", ((1001, 1001),)),

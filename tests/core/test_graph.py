@@ -5,6 +5,8 @@ from msgspec.structs import replace
 
 from sunk_sync.actions import Announce, Drain, Look, SetMetadata
 from sunk_sync.facts import (
+    Answered,
+    Attempt,
     Confirmed,
     Deleted,
     Holding,
@@ -15,11 +17,24 @@ from sunk_sync.facts import (
     Pod,
     Reference,
     Sighting,
+    StopCall,
     reference_of,
 )
-from sunk_sync.keys import CLUSTER, host_key
+from sunk_sync.keys import CLUSTER, host_key, work_key
 from sunk_sync.names import MANAGER_MIRROR
-from tests.build import Core, deleted, listing, marked, node, observed, slurm_node, slurmd_pod
+from sunk_sync.works import KEPT_S, work_key_of
+from tests.build import (
+    Core,
+    deleted,
+    listing,
+    marked,
+    node,
+    observed,
+    pod,
+    room,
+    slurm_node,
+    slurmd_pod,
+)
 from tests.core.checks import check_oracle
 
 CLUSTER_EDGE = "_pod_touched:self._mark(CLUSTER)"
@@ -192,6 +207,47 @@ def test_an_event_belongs_to_the_pod_else_the_node_else_our_namespace(
     reference = core.graph.reference(host_key("n1"))
     assert (reference.kind, reference.name) == (kind, name)
     assert core.graph.reference(CLUSTER) == Reference("Namespace", "", "default", "")
+
+
+def test_an_event_about_a_work_belongs_to_its_first_pod() -> None:
+    """Where all of them are gone, to our namespace."""
+    one = pod()
+    core = Core(*room(), one)
+    key = work_key(work_key_of(one))
+    assert core.graph.reference(key) == reference_of(one)
+    core.see(deleted("pods", one))
+    assert core.graph.reference(key) == Reference("Namespace", "", "default", "")
+
+
+def test_what_a_write_showed_of_a_pod_freshens_it_and_never_adds_it() -> None:
+    """The answer may be older than its deletion."""
+    one = pod(phase="Pending")
+    core = Core(*room(), one)
+    key = f"{one.namespace}/{one.name}"
+    core.see(Answered(replace(one, phase="Running"), core.now))
+    assert core.graph.pods.entries[key].row.phase == "Running"
+    core.see(deleted("pods", one))
+    core.see(Answered(one, core.now))
+    assert key not in core.graph.pods.entries
+
+
+def test_L6_a_call_about_a_job_that_nobody_knows_concerns_no_work() -> None:
+    """The next listing shows the job; the script asks again."""
+    core = Core(*room(), pod())
+    assert not core.see(StopCall(1, "99", core.now, core.now + 30))
+
+
+def test_F2_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any_more() -> None:
+    """They would be kept for each Work that ever was; the next one takes the old ones along."""
+    core = Core(*room(), pod())
+    attempts = core.graph.works.works.attempts
+    core.see(Attempt("old", core.now))
+    core.wait(KEPT_S)
+    core.see(Attempt("next", core.now))
+    assert list(attempts) == ["old", "next"]
+    core.wait(1)
+    core.see(Attempt("last", core.now))
+    assert list(attempts) == ["next", "last"]
 
 
 def test_an_unfinished_listing_proves_nothing() -> None:

@@ -34,7 +34,7 @@ from sunk_sync.actions import (
     target_of,
 )
 from sunk_sync.calls import BINDING_S
-from sunk_sync.facts import Attempt, Reference
+from sunk_sync.facts import Attempt, BindTried, Reference
 from sunk_sync.lane import Limits, urgency
 from sunk_sync.outbox import (
     BACKOFF_FIRST_S,
@@ -42,6 +42,7 @@ from sunk_sync.outbox import (
     PACE_S,
     PUSH_LIMIT_S,
     REFUSED_AGAIN_S,
+    SWEEP_STEP,
     WAITING_PACE_S,
     Outbox,
     Report,
@@ -222,6 +223,19 @@ def test_F2_a_submission_that_was_given_up_may_have_happened() -> None:
 
 CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
+
+
+def test_P29_a_binding_that_was_given_up_may_have_happened() -> None:
+    """Its job stays until it is known whether the Pod was bound."""
+
+    async def tell(bench: Bench) -> None:
+        bench.kube.answers = [OSError("cut")]
+        bench.wish(BIND)
+        await asyncio.sleep(0.1)
+        bench.wish()
+
+    (report,) = story(tell).reports
+    assert report.outcome == Unsure(BIND, "OSError: cut", seen=(BindTried("u1", "7", 1000),))
 
 
 def test_nothing_is_bound_to_a_job_whose_cancel_is_under_way() -> None:
@@ -577,6 +591,26 @@ def test_a_refusal_that_is_tried_anew_may_take_its_time() -> None:
             bench.outbox.sweep()
 
     assert story(tell).slurm.times == [0, 360]
+
+
+def test_targets_are_swept_a_thousand_at_a_time_until_all_have_had_their_turn() -> None:
+    """A hundred thousand at once would hold up the loop."""
+    names = [f"n{number}" for number in range(2 * SWEEP_STEP + 1)]
+
+    async def tell(bench: Bench) -> None:
+        for name in names:
+            bench.wish(Drain(name, "k8s: a"), key=("host", name))
+        await asyncio.sleep(1)
+        for name in names:
+            bench.wish(key=("host", name))
+        await asyncio.sleep(PACE_S)
+        left = [bench.outbox.slices()]
+        for _ in range(3):
+            bench.outbox.sweep()
+            left.append(bench.outbox.slices())
+        assert left == [3, 2, 1, 1]
+
+    assert len(story(tell).reports) == len(names)
 
 
 def test_a_dropped_refusal_is_not_tried_anew() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sunk_sync import decide as deciding
-from sunk_sync.actions import Drain, Undrain
+from sunk_sync.actions import Drain, SubmitJob, Undrain
 from sunk_sync.configuration import Configuration
 from sunk_sync.decide import ConflictError, RuleError, decide
 from sunk_sync.facts import Holding, Lost
@@ -13,8 +13,8 @@ from sunk_sync.graph import Graph
 from sunk_sync.keys import CLUSTER, host_key
 from sunk_sync.reconciler import OUT_OF_SERVICE
 from sunk_sync.verdict import Ruling
-from sunk_sync.views import Cluster, Host
-from tests.build import Core, deleted, node, observed, slurm_node, slurmd_pod
+from sunk_sync.views import Cluster, Host, Work
+from tests.build import Core, deleted, node, observed, pod, room, slurm_node, slurmd_pod
 
 N1, N2 = host_key("n1"), host_key("n2")
 
@@ -62,6 +62,29 @@ def test_F7_a_broken_rule_of_the_cluster_stops_no_host(monkeypatch: pytest.Monke
     assert CLUSTER in core.reconciler.failures
     core.see(node("kn1", unschedulable=True))
     assert core.wants("n1", Drain)
+
+
+def test_F7_a_broken_rule_of_works_takes_one_work_out_of_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its Pod waits; Pods beside it are scheduled, and a changed fact tries it again."""
+    odd, even = pod("odd"), pod("even")
+    whole = deciding.WORK_RULES["submit"]
+
+    def breaks(work: Work, configuration: Configuration, now: float) -> Ruling:
+        if work.pods and work.pods[0].name == odd.name:
+            raise KeyError("odd")
+        return whole(work, configuration, now)
+
+    monkeypatch.setitem(deciding.WORK_RULES, "submit", breaks)
+    core = Core(*room(), odd, even)
+    assert core.work_verdict(odd) == OUT_OF_SERVICE
+    assert core.work_wants(even, SubmitJob)
+    (failure,) = core.reconciler.failures.values()
+    assert failure.rule == "submit"
+    monkeypatch.undo()
+    core.see(pod("odd", created_s=odd.created_s + 1))
+    assert core.work_wants(odd, SubmitJob)
 
 
 def test_two_rules_that_want_one_field_are_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:

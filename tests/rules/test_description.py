@@ -389,6 +389,11 @@ def test_P6_the_type_of_gpu_is_asked_for_where_only_one_will_do(
     assert described(pod(requests=GPUS, **spec)).gres == ((name, 8),)
 
 
+def test_P6_without_a_map_of_types_none_is_asked_for() -> None:
+    one = pod(requests=GPUS, terms=(affine("H100"),))
+    assert described(one, configuration=configured(gpu_types=())).gres == (("gpu", 8),)
+
+
 def test_P6_a_type_in_the_map_of_resources_stays() -> None:
     configuration = configured(gres_map=(("nvidia.com/gpu", "gpu:gold"),))
     one = pod(requests=GPUS, terms=(affine("H100"),))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Bind, CancelJob, EndPod, LookGang, SetScheduled, SubmitJob
+from sunk_sync.actions import Bind, CancelJob, Drain, EndPod, LookGang, SetScheduled, SubmitJob
 from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Row
 from sunk_sync.identity import work_id
 from sunk_sync.workload import Gang
@@ -153,6 +153,16 @@ def test_G3_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lo
     assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
     world.see(deleted("pods", b), replace(b, uid="again", node_name="", job_id=""))
     assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+
+
+def test_P30_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further() -> None:
+    """The host of the bound member is what the missing job concerns; the other has none."""
+    world = core(bound(A, "kn1"), B)
+    for seconds in (1.0, 61.0):
+        world.now += seconds
+        world.see(*listing("jobs", begun_s=world.now))
+    assert not world.work_wants(A, Bind)
+    assert world.wants("n1", Drain)
 
 
 def test_G4_a_binding_that_cannot_be_rolls_everything_back() -> None:

@@ -619,3 +619,13 @@ def test_P20_an_edit_that_is_refused_ends_the_waiting_job() -> None:
     assert cancels(core(its, job(its, identity=identity(its, digest="0" * 16))), its) == [
         ("7", True)
     ]
+
+
+def test_P29_orphans_of_a_work_whose_pods_nobody_knows_are_named_by_it() -> None:
+    """Two jobs of one submission, and no Pod to name them by: all but the first are one too many."""
+    one = pod()
+    twins = [running(one, job_id=job_id) for job_id in ("7", "8")]
+    world = core(*twins)
+    verdict = orphan(world, twins[0]).verdict
+    assert f"1 live jobs too many for Work {twins[0].identity.work}" in verdict.because
+    assert [want.job_id for want in verdict.wants if isinstance(want, CancelJob)] == ["8"]

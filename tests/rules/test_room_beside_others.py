@@ -7,8 +7,21 @@ from msgspec.structs import replace
 
 from sunk_sync.actions import Bind, CancelJob, SubmitJob
 from sunk_sync.facts import OTHER_PODS, Taken
+from sunk_sync.fitness import SPECS_KEPT
 from sunk_sync.workload import Gang, PodSpec
-from tests.build import GIB, OFFER, Core, job, listing, node, pod, slurm_node, slurmd_pod
+from tests.build import (
+    GIB,
+    OFFER,
+    SMALL,
+    Core,
+    gang_pod,
+    job,
+    listing,
+    node,
+    pod,
+    slurm_node,
+    slurmd_pod,
+)
 
 BIG = PodSpec(requests=(("cpu", 6000), ("memory", GIB)), grace_s=5)
 
@@ -39,6 +52,46 @@ def test_P28_a_host_whose_slurmd_leaves_too_little_is_excluded(
     core = core_of(wanted, slurmd_cpu=slurmd_cpu)
     (submit,) = core.work_wants(wanted, SubmitJob)
     assert submit.excluded == excluded
+
+
+def test_P28_a_slurmd_pod_that_asks_for_less_now_gives_room() -> None:
+    """Its requests can be changed in place; Works that it kept out are looked at again."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, slurmd_cpu=10_001)
+    core.see(slurmd_pod("n1", requests=(("cpu", 10_000),)))
+    (submit,) = core.work_wants(wanted, SubmitJob)
+    assert submit.excluded == ()
+
+
+def test_G1_a_gang_of_two_kinds_that_no_host_can_take_both_of_says_so() -> None:
+    """Each kind has a host of its own; a job's nodes must take any member."""
+    here, there = (
+        gang_pod(name, spec=replace(SMALL, node_selector=(("zone", zone),)))
+        for name, zone in (("a", "one"), ("b", "two"))
+    )
+    zoned = [
+        row
+        for name, zone in (("n1", "one"), ("n2", "two"))
+        for row in (
+            node(f"k{name}", offer=replace(OFFER, labels=(("zone", zone),))),
+            slurmd_pod(name),
+            slurm_node(name),
+        )
+    ]
+    core = Core(*zoned, here, there)
+    assert not core.work_wants(here, SubmitJob)
+    assert "no host can take every Pod of the gang" in core.work_verdict(here).because
+
+
+def test_P7_what_was_worked_out_for_kinds_of_pods_is_bounded() -> None:
+    """A Pod with an annotation of its own is a kind of its own, and there are millions."""
+    fleet = core_of().graph.works.fleet
+    kinds = [PodSpec(requests=(("cpu", cpu),), grace_s=5) for cpu in range(SPECS_KEPT + 1)]
+    first = fleet.reach(kinds[0])
+    assert fleet.reach(kinds[0]) is first
+    for kind in kinds[1:]:
+        fleet.reach(kind)
+    assert fleet.reach(kinds[0]) is not first
 
 
 def test_P28_what_the_operator_says_others_take_counts_everywhere() -> None:

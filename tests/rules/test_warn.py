@@ -2,7 +2,7 @@
 
 from sunk_sync.actions import Announce, AnswerGate, CancelJob, Look
 from sunk_sync.facts import GateCall, Pod, Sighting
-from tests.build import Core, deleted, job, node, pod, room
+from tests.build import Core, deleted, job, listing, node, pod, room
 
 POD = pod(node_name="kn1", phase="Running", job_id="7")
 ENDING = pod(node_name="kn1", phase="Running", job_id="7", terminating=True)
@@ -109,3 +109,21 @@ def test_P25b_the_word_ends_when_the_node_answers() -> None:
     assert core.work_wants(ENDING, Announce)
     core.see(node("kn1"))
     assert core.work_wants(ENDING) == []
+
+
+def test_P25b_before_nodes_were_listed_none_is_missing() -> None:
+    """An empty picture says nothing of a Node."""
+    core = Core(ENDING, job(POD, state="RUNNING", slurm_nodes=("n1",)), listed=False)
+    assert core.work_wants(ENDING, Look) == []
+    core.see(*listing("nodes"))
+    assert core.work_wants(ENDING, Look) == [Look("Node", "", "kn1", 0.0)]
+
+
+def test_P25b_an_answer_about_a_node_is_forgotten_with_the_last_pod_that_stood_there() -> None:
+    """Nothing is kept of what nobody asks for."""
+    core = core_of()
+    lose_node(core)
+    answer(core, "no")
+    assert core.graph.works.tenants.nodes_asked
+    core.see(deleted("pods", ENDING))
+    assert not core.graph.works.tenants.nodes_asked
