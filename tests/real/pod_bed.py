@@ -177,7 +177,11 @@ class PodBed:
         return [one for one in items if one["spec"].get("schedulerName") == SCHEDULER]
 
     def until(self, claim: Callable[[], Any], what: str, *, within_s: float = 30) -> None:
-        eventually(claim, f"{self.version}: {what}", within_s=within_s)
+        """What jobs there are is said where the claim does not come true."""
+        try:
+            eventually(claim, f"{self.version}: {what}", within_s=within_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; jobs: {self.states()}") from None
 
     def until_bound(self, *names: str, within_s: float = 30) -> None:
         what = f"{', '.join(names[:5])} bound"

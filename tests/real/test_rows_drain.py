@@ -305,6 +305,7 @@ def test_S09_the_first_cause_gives_the_reason_and_each_change_is_one_write(
         host.until_drained(reason)
     host.uncordon()
     host.until_free()
+    service.settle()
     done = service.writes(slurm_node=host.name, outcome="done")
     told = [line["reason"] for line in done if line["action"] in ("drain", "undrain")]
     assert told == [reason for _, reason in steps] + ["lifted, was k8s: node cordoned"]

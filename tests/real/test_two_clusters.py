@@ -100,5 +100,6 @@ def test_P22_neither_touches_the_others_jobs(beds: tuple[PodBed, PodBed]) -> Non
 def live_of(one: PodBed, two: PodBed) -> list[str]:
     """Live jobs that are not of the second cluster."""
     theirs = jobs_of(two, uids(two))
-    wanted = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING"}
-    return [job for job, state in one.states().items() if wanted & state and job not in theirs]
+    live = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING"}
+    jobs = {str(job["job_id"]): live.intersection(job["job_state"]) for job in one.jobs()}
+    return [job_id for job_id, state in jobs.items() if state and job_id not in theirs]
