@@ -622,7 +622,7 @@ def test_P20_an_edit_that_is_refused_ends_the_waiting_job() -> None:
 
 
 def test_P29_orphans_of_a_work_whose_pods_nobody_knows_are_named_by_it() -> None:
-    """Two jobs of one submission, and no Pod to name them by: all but the first are one too many."""
+    """Two jobs of one submission, and no Pod to name them by: all but the first end."""
     one = pod()
     twins = [running(one, job_id=job_id) for job_id in ("7", "8")]
     world = core(*twins)
