@@ -319,8 +319,12 @@ def test_F08_429_is_honoured_and_tried_again(
     tries = [_tries_s(service, name, since=since) for name in names]
     assert sum(len(times) > 1 for times in tries) > 5
     gaps = [later - earlier for times in tries for earlier, later in pairwise(times)]
-    assert min(gaps) >= 1.0
+    assert min(gaps) >= 1.0 - LINE_LATE_S
     stage.bed.slurm.update_slurm_node(",".join(names), state=["UNDRAIN"])
+
+
+LINE_LATE_S = 0.2
+"""A line of the log may be written so much after what it tells, on a busy machine."""
 
 
 def _tries_s(service: Service, name: str, *, since: int) -> list[float]:

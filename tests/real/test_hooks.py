@@ -483,8 +483,12 @@ def test_P24_each_task_of_an_array_says_so_for_itself(bed: Bed) -> None:
     job = placeholder(bed, "k8s/ns/array/1", array="0-2")
     for i in range(3):
         bed.door.wait(JobTold, f"{job}_{i}", "started")
-    rows = bed.slurm.rest.call("GET", bed.slurm.path(f"job/{job}"))["jobs"]
-    assert [row["extra"] for row in rows] == ["x: started"] * 3
+    path = bed.slurm.path(f"job/{job}")
+
+    def said() -> list[str]:
+        return [row["extra"] for row in bed.slurm.rest.call("GET", path)["jobs"]]
+
+    bed.until(lambda: said() == ["x: started"] * 3, "each task's `extra`")
 
 
 def test_P24_under_another_user(bed: Bed) -> None:

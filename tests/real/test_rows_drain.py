@@ -25,7 +25,7 @@ def test_S00_above_50_drains_are_preceded_by_one_listing(stage: Stage, serve: Se
     stage.quit()
     hosts = stage.crowd
     assert len(hosts) == 60
-    assert all(host.free for host in hosts)
+    eventually(lambda: all(host.free for host in hosts), "60 free")
     for host in hosts:
         host.cordon()
     try:
