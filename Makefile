@@ -44,7 +44,7 @@ test-real: $(READY) $(COMPILED) testbed ## the tests against real Kubernetes and
 
 REAL = $(CURDIR)/$(BIN)/python -m pytest -m real --dist loadfile tests/real -o cache_dir=.pytest_cache
 test-real-old: WHICH := -k "24.11" -n 2
-test-real-new: WHICH := -k "not 24.11" -n 3
+test-real-new: WHICH := -k "not 24.11" -n 2
 test-real-old test-real-new: $(READY) $(COMPILED)
 	cd build/compiled && rm -f $@.failed && { $(REAL)/$@ $(WHICH) || touch $@.failed; }
 

@@ -5,6 +5,7 @@ and what the machine decides are left out; so are COMPLETING and CONFIGURING, wh
 the real one's own pace, unless a scenario asks for them (Act "flags").
 """
 
+import contextlib
 import json
 import re
 import time
@@ -17,9 +18,11 @@ from sunk_sync.embedded.slurm_node import NodeSpec
 from tests.real import test_differential_slurm as base
 from tests.real.test_differential_slurm import Act, Rest, get
 from tests.real.testbed import SlurmConf, SlurmServer
+from tests.real.testbed.errors import BedError
 from tests.real.testbed.sandbox import wait_until
 
 Json = Any
+ENDED_WITHIN_S = 10.0
 Step = Rest | Act
 NAMES = base.NAMES
 PREEMPTION = (
@@ -105,7 +108,7 @@ class RealJobs(base.Real):
             "close gate": lambda _: self._file("wait").touch(),
             "open gate": lambda _: self._open(),
             "fail gate": lambda _: self._file("fail").touch(),
-            "ended": lambda _: self._ended(),
+            "ended": lambda on: self._ended(int(on)),
         }
         return acts[act.what](act.on) if act.what in acts else super().act(act)
 
@@ -131,10 +134,17 @@ class RealJobs(base.Real):
         time.sleep(0.5)
         self._file("fail").unlink(missing_ok=True)
 
-    def _ended(self) -> Json:
+    def _ended(self, count: int) -> Json:
+        """What the epilogs of this scenario's jobs told; so many are waited for."""
+        with contextlib.suppress(BedError):
+            wait_until(lambda: len(self._told()) >= count, "epilogs", deadline_s=ENDED_WITHIN_S)
+        told = self._told()
+        self._file("ended").unlink(missing_ok=True)
+        return told
+
+    def _told(self) -> Json:
         file = self._file("ended")
         lines = file.read_text().splitlines() if file.exists() else []
-        file.unlink(missing_ok=True)
         told = [[int(line.split()[0]) - self.first, line.split()[1]] for line in lines]
         return sorted(each for each in told if each[0] >= 0)
 
