@@ -1,7 +1,6 @@
 """Builds the parts and runs them in one task group; the only place where parts meet."""
 
 import asyncio
-import gc
 import signal
 import sys
 import time
@@ -10,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from sunk_sync import build
+from sunk_sync import build, garbage
 from sunk_sync.graph import Graph
 from sunk_sync.health import Health
 from sunk_sync.hook_tokens import KeyFileError, new_key, read_key
@@ -39,10 +38,9 @@ OVERLAP_EVERY_S = 0.5
 def run(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT: 0. Where it could not start: 2."""
     logs = Logs(settings.log_level, settings.log_format, sys.stderr)
-    gc.collect()
-    gc.freeze()  # what was imported never goes: a full collection need not stop the loop for it
     try:
-        return asyncio.run(_run_until_told(Service(settings, logs)))
+        with garbage.in_pieces():
+            return asyncio.run(_run_until_told(Service(settings, logs)))
     finally:
         logs.close()
 
@@ -68,7 +66,6 @@ class Service:
         self.clock = time.monotonic
         self.health = Health(clock=self.clock)
         self._stop = asyncio.Event()
-        self._frozen = False
         """The first whole picture was taken out of the garbage collector's rounds."""
 
     async def run(self) -> int:
@@ -182,6 +179,7 @@ class Service:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(parts.run())
             tasks.create_task(self._tell_gauges(parts, slurm))
+            tasks.create_task(garbage.walk_everything_now_and_then())
             if parts.schedules:
                 tasks.create_task(self._tell_overlap(parts.reconciler.graph))
 
@@ -217,9 +215,6 @@ class Service:
         telltales.ends_held(len(reconciler.policy.ends.held))
         telltales.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
         telltales.conflicts(reconciler.contested())
-        if not (self._frozen or graph.unlisted):
-            gc.freeze()  # the picture stays: full collections need not walk it again
-            self._frozen = True
         if graph.slurm_nodes.listed:
             telemetry.slurm_nodes(
                 count_slurm_nodes([row.state for row in graph.slurm_nodes.rows()])

@@ -71,7 +71,8 @@ class Incoming:
         self.status = 0
         """0 until the headers have come."""
         self._transport = transport
-        self._parser = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        """Let go at the end: it holds us, and such a ring is garbage only to a collector."""
         self._pieces: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._head_bytes = 0
@@ -82,7 +83,8 @@ class Incoming:
         self._ended = False
         self._surplus = False
         """More came than was asked for."""
-        self._lost: BrokenError | None = None
+        self._lost: str | None = None
+        """How it broke; the error itself would hold us by its traceback."""
         self._woken: asyncio.Future[None] | None = None
 
     # Reading
@@ -112,7 +114,7 @@ class Incoming:
 
     async def _more(self) -> None:
         if self._lost is not None:
-            raise self._lost
+            raise BrokenError(self._lost)
         self._woken = asyncio.get_running_loop().create_future()
         await self._woken
 
@@ -120,7 +122,7 @@ class Incoming:
 
     def feed(self, data: bytes) -> None:
         """Bytes came."""
-        if self._ended:
+        if self._ended or self._parser is None:
             self._surplus = True
             return
         if not self.status:
@@ -131,6 +133,8 @@ class Incoming:
             self._fail(f"no HTTP: {error}")
         if not self.status and self._head_bytes > HEAD_BYTES_MAX:
             self._fail(f"headers of more than {HEAD_BYTES_MAX} bytes")
+        if self._ended or self._lost is not None:
+            self._parser = None
         if self._waiting_bytes > WAITING_BYTES_MAX:
             self._transport.pause_reading()
         self._wake()
@@ -139,12 +143,13 @@ class Incoming:
         """The connection ended; so does a body whose length was not told."""
         if self.status and not self._delimited and error is None:
             self._ended = True
+        self._parser = None
         self._fail(str(error) if error else "the connection ended before the answer did")
         self._wake()
 
     def _fail(self, why: str) -> None:
         if not self._ended and self._lost is None:
-            self._lost = BrokenError(why)
+            self._lost = why
 
     def _wake(self) -> None:
         if self._woken is not None and not self._woken.done():
@@ -160,6 +165,7 @@ class Incoming:
             self._delimited = True
 
     def on_headers_complete(self) -> None:
+        assert self._parser is not None
         status = self._parser.get_status_code()
         if not self._ended and status >= HTTPStatus.OK:  # below are only promises
             self.status = status

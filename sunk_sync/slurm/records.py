@@ -76,7 +76,8 @@ class Cutter:
         self._wait_for = 0
         self._members: list[bytes] = []
         self._records: list[bytes] = []
-        self._step: Callable[[int], int | None] = self._start
+        self._step: Step = Cutter._start
+        """Not bound: an object that holds a method of its own is garbage only to a collector."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The elements that are complete with this piece. Raises CutError."""
@@ -95,14 +96,14 @@ class Cutter:
         Raises CutError: the body was not complete.
         """
         self._cut()
-        if self._step != self._ended or self._buffer.strip(b" \t\r\n"):
+        if self._step is not Cutter._ended or self._buffer.strip(b" \t\r\n"):
             start = self._buffer[:40].decode(errors="replace")
             raise CutError(f"the body is cut off or no JSON object, at {start!r}")
         return self._records, b"{" + b",".join(self._members) + b"}"
 
     def _cut(self) -> None:
         position = 0
-        while (end := self._step(position)) is not None:
+        while (end := self._step(self, position)) is not None:
             position = end
         self._buffer = self._buffer[position:]
         if len(self._buffer) > self._record_max:
@@ -112,18 +113,16 @@ class Cutter:
     def _start(self, position: int) -> int | None:
         if (match := _object(self._buffer, position)) is None:
             return None
-        self._step = self._first_member
+        self._step = Cutter._first_member
         return match.end()
 
     def _first_member(self, position: int) -> int | None:
-        return self._unless_closed(position, b"}", otherwise=self._member)
+        return self._unless_closed(position, b"}", otherwise=Cutter._member)
 
     def _first_element(self, position: int) -> int | None:
-        return self._unless_closed(position, b"]", otherwise=self._next_element)
+        return self._unless_closed(position, b"]", otherwise=Cutter._next_element)
 
-    def _unless_closed(
-        self, position: int, close: bytes, *, otherwise: Callable[[int], int | None]
-    ) -> int | None:
+    def _unless_closed(self, position: int, close: bytes, *, otherwise: "Step") -> int | None:
         """Past white space, and past `close` where an empty object or array ends already."""
         position = self._skip_white(position)
         if position == len(self._buffer):
@@ -131,7 +130,7 @@ class Cutter:
         if self._buffer[position : position + 1] != close:
             self._step = otherwise
             return position
-        self._step = self._ended if close == b"}" else self._after_array
+        self._step = Cutter._ended if close == b"}" else Cutter._after_array
         return position + 1
 
     def _member(self, position: int) -> int | None:
@@ -144,14 +143,14 @@ class Cutter:
         if value is None:
             return None
         self._keep(self._buffer[match.start(1) : value.end(1)])
-        self._step = self._ended if value.group(2) == b"}" else self._member
+        self._step = Cutter._ended if value.group(2) == b"}" else Cutter._member
         return value.end()
 
     def _enter_array(self, position: int) -> int:
         if self.found:
             raise CutError(f"the body has two arrays {self._name.decode()}")
         self.found = True
-        self._step = self._first_element
+        self._step = Cutter._first_element
         return position + 1
 
     def _keep(self, member: bytes) -> None:
@@ -179,16 +178,16 @@ class Cutter:
         if match is None:
             return None
         self._records.append(match.group(1))
-        self._step = self._after_array if match.group(2) == b"]" else self._next_element
+        self._step = Cutter._after_array if match.group(2) == b"]" else Cutter._next_element
         return match.end()
 
     def _after_array(self, position: int) -> int | None:
         position = self._skip_white(position)
         follower = self._buffer[position : position + 1]
         if follower == b",":
-            self._step = self._member
+            self._step = Cutter._member
         elif follower == b"}":
-            self._step = self._ended
+            self._step = Cutter._ended
         return position + 1 if follower in (b",", b"}") and follower else None
 
     def _ended(self, position: int) -> int | None:
@@ -198,3 +197,7 @@ class Cutter:
     def _skip_white(self, position: int) -> int:
         match = _white(self._buffer, position)
         return match.end() if match else position
+
+
+Step = Callable[[Cutter, int], int | None]
+"""Looks at the buffer from a position on: where the next step begins, or None for more bytes."""

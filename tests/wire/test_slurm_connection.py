@@ -1,7 +1,9 @@
 """HTTP as it comes over a socket: in pieces, chunked, unasked, without end (F4)."""
 
 import asyncio
+import gc
 import time
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -207,3 +209,32 @@ async def test_a_call_given_up_takes_its_connection_along(server: Server, networ
     server.answers[LINE] = send(http(BODY))
     assert (await ask(network, server)).body == BODY
     assert server.accepted == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [send(http(BODY)), send(b"HTTP/1.1 200 OK\r\n\r\n", close=True), send(b"nonsense\r\n\r\n")],
+    ids=["whole", "ended by the connection", "no HTTP"],
+)
+async def test_an_answer_that_was_read_leaves_nothing_to_the_garbage_collector(
+    server: Server, network: Network, answer: Answer
+) -> None:
+    """A parser holds who listens to it; such rings, hundreds a second, are pauses of the loop."""
+    server.answers[LINE] = answer
+    made = connection.Incoming.__init__
+    alive: list[weakref.ref[connection.Incoming]] = []
+
+    def keep(self: connection.Incoming, transport: asyncio.Transport) -> None:
+        made(self, transport)
+        alive.append(weakref.ref(self))
+
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connection.Incoming, "__init__", keep)
+            await ask(network, server)
+            server.answers[LINE] = send(http(BODY))
+            await ask(network, server)
+        assert alive[0]() is None
+    finally:
+        gc.enable()

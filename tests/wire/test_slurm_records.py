@@ -1,5 +1,6 @@
 """Big answers cut into records while they arrive."""
 
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -202,3 +203,15 @@ def cpu_s(work: Callable[[], object]) -> float:
     began_s = time.process_time()
     work()
     return time.process_time() - began_s
+
+
+def test_a_cutter_that_is_done_leaves_nothing_to_the_garbage_collector() -> None:
+    """It goes with its last reference, wherever it stopped."""
+    for body in (b'{"nodes":[{"a":1},{"a":2}],"b":3}', b'{"nodes":[{"a"'):
+        cutter = Cutter("nodes")
+        cutter.feed(body)
+        gc.collect()
+        gc.disable()
+        del cutter
+        gc.enable()
+        assert not [one for one in gc.get_objects() if isinstance(one, Cutter)]

@@ -1,0 +1,51 @@
+"""Python's garbage collector in small pieces: it never holds up the loop for long.
+
+The picture is a hundred thousand sets and dicts that live on and stand in no ring; a full
+collection walks them all, 60 ms on end. What outlived a collection of young objects is therefore
+set aside and not walked again. Rings that die later are met seldom, when everything is walked.
+"""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+THRESHOLDS = (1000, 5, 1000)
+"""After so many more containers the new ones are walked, after five times all the young: 5 ms."""
+
+EVERYTHING_EVERY_S = 6 * 3600.0
+"""Nothing that the service does all the time leaves a ring behind; this bounds what seldom does."""
+
+
+@contextmanager
+def in_pieces() -> Iterator[None]:
+    """While the service runs. What was imported before is set aside at once."""
+    before = gc.get_threshold()
+    walk_everything()
+    gc.set_threshold(*THRESHOLDS)
+    gc.callbacks.append(_set_aside)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(_set_aside)
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+async def walk_everything_now_and_then() -> None:
+    """Endless; each walk is a pause of about a tenth of a second for 25,000 Pods."""
+    while True:
+        await asyncio.sleep(EVERYTHING_EVERY_S)
+        walk_everything()
+
+
+def walk_everything() -> None:
+    """Also what was set aside."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+def _set_aside(phase: str, told: dict[str, int]) -> None:
+    if phase == "stop" and told["generation"] > 0:
+        gc.freeze()
