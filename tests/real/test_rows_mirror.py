@@ -136,7 +136,7 @@ def test_M01_at_most_one_write_a_second_and_the_latest_state_wins(host: Host) ->
     watching.join()
     told = [json.dumps(pod["status"]["conditions"]) for pod in seen]
     changes = 1 + sum(before != after for before, after in pairwise(told))
-    assert flaps > 10
+    assert flaps > seconds
     assert 3 <= changes <= seconds + 3, changes
 
 
@@ -225,13 +225,15 @@ def _labels(host: Host) -> dict[str, str]:
 def test_M05_nothing_changed_nothing_written(stage: Stage, serve: Serve) -> None:
     """Five seconds at the default interval, as both servers count: a poll a second, no write."""
     service = serve(slurm_poll_interval="1s")
+    begun_s = time.monotonic()
     before, written = _server_side(stage), service.write_count()
     time.sleep(5)
     after = _server_side(stage)
+    spent_s = time.monotonic() - begun_s
     assert service.write_count() == written
     for name in ("objects", "slurm_nodes", "applied", "updates"):
         assert after[name] == before[name], name
-    assert 3 <= after["polls"] - before["polls"] - 1 <= 6
+    assert 3 <= after["polls"] - before["polls"] - 1 <= spent_s + 1
 
 
 def _server_side(stage: Stage) -> dict[str, Any]:
