@@ -38,6 +38,8 @@ _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
 """It did not wait; where it is, only its record tells."""
 _LATE_S: Final = 120.0
 """No answer comes later than that."""
+_FRESH_S: Final = 1.0
+"""A wish may wait so long before it is sent; later a job may have been read meanwhile (F2)."""
 
 
 class JobSubmit:
@@ -61,10 +63,14 @@ class JobSubmit:
     async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
         action = group[0][1] if len(group) == 1 else array_of([wish for _, wish in group])
+        wished_s = self._clock()
         why = refusal(action, await self._known_version())
         if why:
             return {place: Refused(wish, why) for place, wish in group}
         sent_s = self._clock()
+        if sent_s > wished_s + _FRESH_S:
+            late = Failure("unserved", "its version was long in coming: not sent, decided again")
+            return {place: self._unsuccessful(wish, late) for place, wish in group}
         answer = await self._send(action)
         number = _made(answer)
         if number:

@@ -25,7 +25,7 @@ from sunk_sync.actions import (
 from sunk_sync.facts import Attempt, Deleted, Job, Observed, SubmitRefused
 from sunk_sync.identity import Identity, read_identity, spell_identity, work_id
 from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call
+from sunk_sync.slurm.calls import PING, Call
 from sunk_sync.slurm.client import BULK_MAX
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_push import JobPush
@@ -209,6 +209,29 @@ async def test_F2_what_never_reached_slurm_is_no_attempt(kind: Any) -> None:
     (outcome,) = await Writer(world).do(wish("u1"))
     assert isinstance(outcome, Unsure)
     assert outcome.seen == ()
+
+
+@pytest.mark.parametrize(("took_s", "sent"), [(0.2, True), (1.1, False)])
+async def test_F2_a_wish_that_waited_for_the_version_is_decided_again(
+    monkeypatch: pytest.MonkeyPatch, took_s: float, sent: bool
+) -> None:
+    """Found by the simulator: an earlier one had arrived and been read meanwhile (520287)."""
+    world = JobWorld()
+    at_once = world.call
+
+    async def slowly(call: Call) -> Answer | Failure:
+        answer = await at_once(call)
+        if call is PING:
+            world.now_s += took_s
+        return answer
+
+    monkeypatch.setattr(world, "call", slowly)
+    writer = Writer(world)
+    (outcome,) = await writer.do(wish("u1"))
+    assert isinstance(outcome, Done) == sent
+    assert bool(outcome.seen) == sent
+    (again,) = await writer.do(wish("u1"))
+    assert isinstance(again, Done)
 
 
 @pytest.mark.parametrize(("version", "kind"), [("v0.0.42", "external"), ("v0.0.40", "allocation")])
