@@ -300,6 +300,7 @@ class Observed(Struct, frozen=True, gc=False):
 
 
 RowAnswered = Node | SlurmdPod | Pod | SlurmNode
+"""A job's row is always told as read: what made it may be the first to tell of it."""
 
 
 class Answered(Struct, frozen=True, gc=False):

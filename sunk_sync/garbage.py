@@ -21,9 +21,9 @@ EVERYTHING_EVERY_S = 6 * 3600.0
 def in_pieces() -> Iterator[None]:
     """While the service runs. What was imported before is set aside at once."""
     before = gc.get_threshold()
-    walk_everything()
     gc.set_threshold(*THRESHOLDS)
     gc.callbacks.append(_set_aside)
+    walk_everything()
     try:
         yield
     finally:
@@ -40,10 +40,9 @@ async def walk_everything_now_and_then() -> None:
 
 
 def walk_everything() -> None:
-    """Also what was set aside."""
+    """Also what was set aside; what outlives it is so again."""
     gc.unfreeze()
     gc.collect()
-    gc.freeze()
 
 
 def _set_aside(phase: str, told: dict[str, int]) -> None:

@@ -66,7 +66,6 @@ class Service:
         self.clock = time.monotonic
         self.health = Health(clock=self.clock)
         self._stop = asyncio.Event()
-        """The first whole picture was taken out of the garbage collector's rounds."""
 
     async def run(self) -> int:
         """Open the doors, then work until told to stop. Cancelled, it just ends, as if killed."""

@@ -122,7 +122,7 @@ class Incoming:
 
     def feed(self, data: bytes) -> None:
         """Bytes came."""
-        if self._ended or self._parser is None:
+        if self._parser is None:
             self._surplus = True
             return
         if not self.status:

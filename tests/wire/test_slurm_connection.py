@@ -27,6 +27,23 @@ async def network() -> AsyncIterator[Network]:
     await made.aclose()
 
 
+Answers = list[weakref.ref[connection.Incoming]]
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Every answer that came, also one that is gone by now."""
+    kept: Answers = []
+    made = connection.Incoming.__init__
+
+    def keep(self: connection.Incoming, transport: asyncio.Transport) -> None:
+        made(self, transport)
+        kept.append(weakref.ref(self))
+
+    monkeypatch.setattr(connection.Incoming, "__init__", keep)
+    return kept
+
+
 def question(server: Server, target: str = "/x", **headers: str) -> Question:
     return Question(method="GET", address=server.url, target=target, headers=headers, timeout_s=5)
 
@@ -157,29 +174,22 @@ async def test_connections_to_many_addresses_are_bounded() -> None:
 
 
 async def test_a_body_faster_than_its_reader_waits_on_the_other_side(
-    server: Server, network: Network
+    server: Server, network: Network, answers: Answers
 ) -> None:
     """No more of it is held than the bound and what was under way."""
     body = b"x" * (32 << 20)
     server.answers[LINE] = send(http(body))
-    incoming: list[connection.Incoming] = []
     most = 0
 
     async def slow(_: bytes, __: float) -> Failure | None:
         nonlocal most
         await asyncio.sleep(0)
-        most = max(most, incoming[0]._waiting_bytes)
+        answer = answers[0]()
+        assert answer is not None
+        most = max(most, answer._waiting_bytes)
         return None
 
-    made = connection.Incoming.__init__
-
-    def keep(self: connection.Incoming, transport: asyncio.Transport) -> None:
-        made(self, transport)
-        incoming.append(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection.Incoming, "__init__", keep)
-        reply = await ask(network, server, sink=slow)
+    reply = await ask(network, server, sink=slow)
     assert reply.failure is None
     assert reply.received_bytes == len(body)
     assert 0 < most < 3 * connection.WAITING_BYTES_MAX
@@ -217,24 +227,15 @@ async def test_a_call_given_up_takes_its_connection_along(server: Server, networ
     ids=["whole", "ended by the connection", "no HTTP"],
 )
 async def test_an_answer_that_was_read_leaves_nothing_to_the_garbage_collector(
-    server: Server, network: Network, answer: Answer
+    server: Server, network: Network, answers: Answers, answer: Answer
 ) -> None:
     """A parser holds who listens to it; such rings, hundreds a second, are pauses of the loop."""
     server.answers[LINE] = answer
-    made = connection.Incoming.__init__
-    alive: list[weakref.ref[connection.Incoming]] = []
-
-    def keep(self: connection.Incoming, transport: asyncio.Transport) -> None:
-        made(self, transport)
-        alive.append(weakref.ref(self))
-
     gc.disable()
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(connection.Incoming, "__init__", keep)
-            await ask(network, server)
-            server.answers[LINE] = send(http(BODY))
-            await ask(network, server)
-        assert alive[0]() is None
+        await ask(network, server)
+        server.answers[LINE] = send(http(BODY))
+        await ask(network, server)
+        assert answers[0]() is None
     finally:
         gc.enable()
