@@ -32,7 +32,7 @@ from sunk_sync.slurm.calls import list_job_states
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.controller import counting_since
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_reading import Early, JobReading
+from sunk_sync.slurm.job_reading import Early, JobReading, revived
 from sunk_sync.slurm.jobs import States, read_state
 from sunk_sync.slurm.rhythm import Pace, Rhythm, Time
 
@@ -149,6 +149,7 @@ class JobPoll:
         self._rhythm.listing_s = answer.answered_s - answer.asked_s
         strict, self._open_since_s = bool(self._joined), None
         if failure := await self._check_restart(strict=strict):
+            await self._tell_revived(states.seen, answer.asked_s)
             return await self._lose(failure)
         touched, self._book.touched = self._book.touched, False
         reading = await self._read(states.seen, answer.asked_s)
@@ -156,6 +157,7 @@ class JobPoll:
             self._moved()
         self._in_full = self._in_full or strict or touched
         if reading.failure or reading.reused:
+            await self._tell_revived(states.seen, answer.asked_s)
             return await self._tell_part(reading, answer.asked_s)
         self._read_s = answer.answered_s
         self._lost = None
@@ -221,6 +223,12 @@ class JobPoll:
     async def _tell_in_parts(self, news: Sequence[News]) -> None:
         for start in range(0, len(news), _TOLD_AT_ONCE):
             await self._tell(news[start : start + _TOLD_AT_ONCE])
+
+    async def _tell_revived(self, states: Mapping[str, States], asked_s: float) -> None:
+        """What was told of an end that is none: nothing must be made in such a job's place."""
+        known = {**(self._told or {}), **self._book.ours}
+        jobs = revived(states, known, foreign=self._book.foreign)
+        await self._tell_in_parts([Observed(job, asked_s) for job in jobs])
 
     async def _tell_part(self, reading: JobReading, asked_s: float) -> Failure:
         """What was read is true; what is missing is unknown."""

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from sunk_sync.facts import Job, Observed, Tell
+from sunk_sync.job_state import LIVE, is_live
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.calls import Call, get_job, list_jobs
 from sunk_sync.slurm.client import Slurm
@@ -320,6 +321,21 @@ class _Arrays:
             job.job_id.partition("_")[0] for job in self._book.ours.values() if job.slurm_nodes
         )
         return Counter(array for array in placed if array in self._seem)
+
+
+def revived(
+    states: Mapping[str, States], known: Mapping[str, Job], *, foreign: Set[str]
+) -> Iterable[Job]:
+    """Of jobs that had ended (by listed id), those that a listing calls live and nobody has read.
+
+    A slurmctld that was killed forgets ends. Whose the id is by now is not known, but the end is
+    not to be relied on: until the record is read, the job counts as live, and as running nowhere.
+    """
+    for listed_id, job in known.items():
+        state = states.get(listed_id, job.state)
+        ended = not is_live(job) and listed_id not in foreign
+        if ended and not LIVE.isdisjoint(state):
+            yield replace(job, state=state, slurm_nodes=())
 
 
 async def _breathe(place: int) -> None:

@@ -299,6 +299,44 @@ async def test_P23_a_new_state_is_not_told_before_its_record_was_read() -> None:
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
 
 
+@pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
+@pytest.mark.parametrize("restart", [False, True])
+async def test_F2_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_read(
+    fails: str, restart: bool
+) -> None:
+    """Found by the simulator: its Pods got a second job (530388)."""
+    world = JobWorld()
+    array = world.add(ARRAY)
+    reader = Reader(world)
+    await reader.look()
+    array.waiting, array.state = [], ["CANCELLED"]
+    assert (await reader.look())["1_1"].state == CANCELLED
+    array.waiting, array.state = [0, 1, 2, 3], ["PENDING"]
+    world.counting += restart
+    world.now_s += 5
+    world.before = lambda line: DOWN if line == fails else None
+    reader.news.clear()
+    assert await reader.poll.poll() is not None
+    assert {job.state for job in reader.jobs().values()} == {frozenset({"PENDING"})}
+    assert len(reader.jobs()) == 4
+    world.before = lambda _: None
+    assert (await reader.look())["1_1"].state == {"PENDING"}
+
+
+async def test_P23_an_ended_jobs_id_in_other_hands_is_not_taken_for_it() -> None:
+    """A stranger's job was read under it; the rest of the listing was not."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"), "CANCELLED")
+    reader = Reader(world)
+    await reader.look()
+    record.comment, record.state = "", ["RUNNING"]
+    world.add(identity_of("u2"))
+    world.before = lambda line: DOWN if line == "GET job/2" else None
+    reader.news.clear()
+    assert await reader.poll.poll() is not None
+    assert reader.jobs() == {}
+
+
 async def test_a_listed_job_without_a_record_leaves_the_listing_open() -> None:
     """It may be ours; the id stands for something else since."""
     world = JobWorld()
