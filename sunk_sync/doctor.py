@@ -109,7 +109,7 @@ async def examine_kubernetes(
     findings += check_skew("Kubernetes", await kubernetes_skew_s(_path(settings), settings.context))
     findings += await _permissions(client, settings)
     findings += await _list_kube(client, settings, graph)
-    return findings
+    return findings + check_scheduler(settings)
 
 
 def _kube_trouble(trouble: Trouble, what: str) -> Finding:
@@ -142,6 +142,15 @@ async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> li
     if bad:
         return [warn("kubernetes", f"unreadable objects, {some_of(bad)}", "look at them")]
     return []
+
+
+def check_scheduler(settings: Settings) -> list[Finding]:
+    """Which Pods are ours: one that names another scheduler waits for ever, and nobody says so."""
+    if "scheduler" not in settings.components:
+        return []
+    names = settings.watch_namespace
+    where = "every namespace" if "*" in names else ", ".join(names)
+    return [ok("scheduler", f"takes Pods with schedulerName {settings.scheduler_name} in {where}")]
 
 
 async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:

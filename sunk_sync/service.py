@@ -103,6 +103,9 @@ class Service:
         if self.settings.without_effect:
             names = list(self.settings.without_effect)
             self.log.warning("settings without effect yet", settings=names)
+        if "scheduler" in self.settings.components:
+            name, where = self.settings.scheduler_name, list(self.settings.watch_namespace)
+            self.log.info("takes pods", scheduler_name=name, namespaces=where)
         if self.settings.dry_run:
             self.log.warning("dry run: nothing will be written")
 

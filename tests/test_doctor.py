@@ -14,7 +14,14 @@ from aiohttp import web
 from sunk_sync.clocks import check_skew, slurmctld_skew_s, span
 from sunk_sync.configuration import Configuration
 from sunk_sync.configure import load
-from sunk_sync.doctor import check_kill_wait, check_permissions, check_token, check_user, doctor
+from sunk_sync.doctor import (
+    check_kill_wait,
+    check_permissions,
+    check_scheduler,
+    check_token,
+    check_user,
+    doctor,
+)
 from sunk_sync.facts import (
     ListingEnded,
     ListingStarted,
@@ -151,6 +158,21 @@ def test_only_root_and_slurm_user_may_act_for_others(
     findings = check_user(user, read)
     assert levels(findings) == found
     assert all(finding.level == "ok" or finding.cure for finding in findings)
+
+
+# Which Pods
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "where"), [("*", "every namespace"), ("team-a,team-b", "team-a, team-b")]
+)
+def test_which_pods_are_ours_is_told(namespaces: str, where: str) -> None:
+    """Found by hand: a Pod with another schedulerName waits without a word."""
+    settings = load({"watch-namespace": namespaces, "slurm-api-base": "http://s:1"}, {}, "own")
+    finding = only(check_scheduler(settings))
+    assert finding.level == "ok"
+    assert finding.text == f"takes Pods with schedulerName own-slurm in {where}"
+    assert check_scheduler(settings.model_copy(update={"components": ("syncer",)})) == []
 
 
 # Clocks
@@ -469,7 +491,8 @@ async def test_a_sound_installation_is_all_fine(servers: Servers, tmp_path: Path
     assert code == 0, text
     topics = {line.split()[1] for line in text.splitlines()[:-1]}
     assert topics == {
-        "token", "kubernetes", "clock", "permissions", "slurm", "kill", "selector", "names",
+        "token", "kubernetes", "clock", "permissions", "scheduler", "slurm", "kill", "selector",
+        "names",
     }  # fmt: skip
     assert text.splitlines()[-1].startswith("0 wrong, 0 doubtful, ")
 
