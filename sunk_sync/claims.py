@@ -19,8 +19,6 @@ class Claims:
         self._nodes_annotated: defaultdict[str, set[str]] = defaultdict(set)
         self._kept: dict[str, Claim] = {}
         """Claims as they were last worked out, until something they were read from changes."""
-        self._hosts: dict[str, frozenset[str]] = {}
-        """The same for the hosts on each Node."""
 
     def add_pod(self, pod: SlurmdPod) -> None:
         """Index a Pod that was just put into the table; without a name yet it claims nothing."""
@@ -51,7 +49,6 @@ class Claims:
 
     def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
         """Work out anew what a Pod or Node speaks of that came, went or changed its claim."""
-        self._hosts.pop(node_name, None)
         for name in (slurm_node, *self.hosts_on_node(node_name)):
             self.forget(name)
 
@@ -59,24 +56,15 @@ class Claims:
         """Work this claim out anew when it is next asked for: what an audit must not trust."""
         self._kept.pop(slurm_node, None)
 
-    def hosts_on_node(self, name: str) -> frozenset[str]:
+    def hosts_on_node(self, name: str) -> set[str]:
         """Slurm nodes whose claim reads the Node of this name, through a Pod or directly."""
-        kept = self._hosts.get(name)
-        if kept is not None:
-            return kept
-        hosts = self._hosts_now(name)
-        if name in self._nodes.entries:
-            self._hosts[name] = hosts
-        return hosts
-
-    def _hosts_now(self, name: str) -> frozenset[str]:
         hosts = {name}
         node = self._nodes.get(name)
         if node is not None and node.slurm_node:
             hosts.add(node.slurm_node)
         for key in self._pods_on_node.get(name, ()):
             hosts.add(self._pods.entries[key].row.slurm_node)
-        return frozenset(hosts)
+        return hosts
 
     def nodes_near(self, slurm_node: str) -> set[str]:
         """Names of Nodes that may stand for this Slurm node, whoever wins."""

@@ -314,9 +314,8 @@ class Graph(HostPicture):
         if not same:
             self._mark_each(self.works.keys_of_pods_on(row.name))
         else:
-            hosts = self.claims.hosts_on_node(row.name)
             last_here = self._places.hosts_last_at(node_place(row.name))
-            self._mark_hosts(hosts if last_here <= hosts else hosts | last_here)
+            self._mark_hosts(self.claims.hosts_on_node(row.name) | last_here)
             return
         if before is not None:
             self._mark_hosts(self.claims.hosts_on_node(before.name) | {before.slurm_node} - {""})

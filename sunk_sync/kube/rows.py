@@ -92,14 +92,12 @@ def _type_of(condition: shapes.Condition) -> str:
 
 
 def _node_labels(labels: shapes.NodeLabels) -> Pairs:
-    """In the order of names.NODE_LABELS, which is sorted; a Pod's name is another on each."""
+    """In the order of names.NODE_LABELS, which is sorted."""
     given: list[tuple[str, str]] = []
-    values = (labels.cluster, labels.namespace, labels.nodeset)
+    values = (labels.cluster, labels.namespace, labels.nodeset, labels.pod)
     for place, value in enumerate(values):
         if value is not None:
             given.append((names.NODE_LABELS[place], intern(value)))
-    if labels.pod is not None:
-        given.append((names.LABEL_POD, labels.pod))
     return tuple(given)
 
 

@@ -96,9 +96,12 @@ def _show_on_node(
     if node.conditions != conditions:
         wants.append(_set_conditions(node, conditions))
     pod = host.pod
-    texts = (cluster_name, *((pod.namespace, pod.nodeset, pod.name) if pod else ("", "", "")))
-    if node.drain != shown.drain or not _are_shown(texts, node.labels):
-        wants.append(_set_metadata(node, _labels(texts), shown.drain))
+    if pod is None:
+        labels = _labels(cluster_name)
+    else:
+        labels = _labels(cluster_name, pod.namespace, pod.nodeset, pod.name)
+    if node.labels != labels or node.drain != shown.drain:
+        wants.append(_set_metadata(node, labels, shown.drain))
 
 
 def _clean(node: Node, wants: list[Action]) -> None:
@@ -156,27 +159,12 @@ def _told(kind: str, holds: bool, reasons: tuple[str, str], message: str) -> Con
     return Condition(kind, "False", reasons[1], "")
 
 
-Texts = tuple[str, str, str, str]
-"""What each of NODE_LABELS tells; empty: nothing."""
-
-
-def _are_shown(texts: Texts, labels: Pairs) -> bool:
-    """The same as building the labels and comparing, without the building."""
-    place = 0
-    for key, text in zip(NODE_LABELS, texts, strict=True):
-        if text:
-            if place == len(labels) or labels[place][0] != key:
-                return False
-            if labels[place][1] != text and labels[place][1] != _label_value(text):
-                return False
-            place += 1
-    return place == len(labels)
-
-
-def _labels(texts: Texts) -> Pairs:
+@lru_cache(maxsize=16384)
+def _labels(cluster_name: str, namespace: str = "", nodeset: str = "", pod: str = "") -> Pairs:
     """M4, sorted by key; a value that may not be a label is made one."""
+    values = (cluster_name, namespace, nodeset, pod)
     return tuple(
-        (key, _label_value(text)) for key, text in zip(NODE_LABELS, texts, strict=True) if text
+        (key, _label_value(text)) for key, text in zip(NODE_LABELS, values, strict=True) if text
     )
 
 
