@@ -4,10 +4,10 @@
 """
 
 import itertools
-import resource
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from sunk_sync.configuration import Configuration
 from sunk_sync.description import Invalid, describe, digest
@@ -31,7 +31,7 @@ from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.verdict import Decision
 from sunk_sync.workload import Offer, PodSpec
-from tests.bench.running import BenchError
+from tests.bench.running import BenchError, peak_mib
 
 NOW_S = 1000.0
 PODS_PER_HOST = 10
@@ -175,7 +175,7 @@ def main(waiting: str, bound: str) -> None:
     begun_s = time.process_time()
     Crowd(int(waiting), int(bound))
     spent_s = time.process_time() - begun_s
-    print(spent_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(spent_s, peak_mib(Path("/proc/self/status")))
 
 
 if __name__ == "__main__":

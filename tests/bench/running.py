@@ -28,6 +28,14 @@ class BenchError(Exception):
     """It could not be measured."""
 
 
+def peak_mib(status: Path) -> float:
+    """Most memory that a process ever had; getrusage tells that of whoever began it, if more."""
+    for line in status.read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise BenchError("no VmHWM in /proc")
+
+
 class Measured:
     """Any process of ours: its CPU, its memory, and the power to stop time for it."""
 
@@ -47,10 +55,7 @@ class Measured:
 
     def peak_mib(self) -> float:
         """Most memory that was ever resident."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-        raise BenchError("no VmHWM in /proc")
+        return peak_mib(Path(f"/proc/{self.pid}/status"))
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)

@@ -19,7 +19,7 @@ RSS_MAX_MIB = 300.0
 
 
 def scale() -> Iterator[Figure]:
-    """A first start that writes everything, a minute of quiet, then starts with all written."""
+    """The syncer: a first start that writes everything, a minute of quiet, then another start."""
     with _bare("streams") as url:
         with _service(url) as service:
             yield from _measure(service, "first start")
@@ -67,7 +67,8 @@ def _service(url: str) -> Iterator[Running]:
     with tempfile.TemporaryDirectory(prefix="sunk-sync-bench-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         kubeconfig.write_text(json.dumps(config))
-        with Running(kubeconfig=kubeconfig, slurm_url=url, token="none") as service:
+        flags = ["--components=syncer"]  # the bare Slurm knows nodes, and no jobs
+        with Running(kubeconfig=kubeconfig, slurm_url=url, token="none", flags=flags) as service:
             yield service
 
 
