@@ -35,7 +35,7 @@ $(COMPILED): $(READY) setup.py pyproject.toml tests/compile.py $(shell find sunk
 compiled: $(COMPILED) ## the core as C extensions, as in the image (needs a C compiler; a minute)
 
 test-fast: $(READY) $(COMPILED) ## the tests that need no servers
-	$(BIN)/python -m pytest -m "not real" -n 2 --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 test-real: $(READY) $(COMPILED) testbed ## the tests against real Kubernetes and Slurm servers
 	@# The servers are waited for most of the time: both versions of Slurm go side by side.
