@@ -19,6 +19,8 @@ class Claims:
         self._nodes_annotated: defaultdict[str, set[str]] = defaultdict(set)
         self._kept: dict[str, Claim] = {}
         """Claims as they were last worked out, until something they were read from changes."""
+        self._hosts_kept: dict[str, tuple[str, ...]] = {}
+        """Node name → its hosts, as they were last worked out."""
 
     def add_pod(self, pod: SlurmdPod) -> None:
         """Index a Pod that was just put into the table; without a name yet it claims nothing."""
@@ -49,6 +51,7 @@ class Claims:
 
     def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
         """Work out anew what a Pod or Node speaks of that came, went or changed its claim."""
+        self.forget_node(node_name)
         for name in (slurm_node, *self.hosts_on_node(node_name)):
             self.forget(name)
 
@@ -56,15 +59,28 @@ class Claims:
         """Work this claim out anew when it is next asked for: what an audit must not trust."""
         self._kept.pop(slurm_node, None)
 
-    def hosts_on_node(self, name: str) -> set[str]:
-        """Slurm nodes whose claim reads the Node of this name, through a Pod or directly."""
+    def forget_node(self, name: str) -> None:
+        """The same for the hosts of a Node."""
+        self._hosts_kept.pop(name, None)
+
+    def hosts_on_node(self, name: str) -> tuple[str, ...]:
+        """Slurm nodes whose claim reads the Node of this name, by a Pod or directly; sorted."""
+        kept = self._hosts_kept.get(name)
+        if kept is not None:
+            return kept
+        hosts = self._hosts_now(name)
+        if name in self._nodes.entries:
+            self._hosts_kept[name] = hosts
+        return hosts
+
+    def _hosts_now(self, name: str) -> tuple[str, ...]:
         hosts = {name}
         node = self._nodes.get(name)
         if node is not None and node.slurm_node:
             hosts.add(node.slurm_node)
         for key in self._pods_on_node.get(name, ()):
             hosts.add(self._pods.entries[key].row.slurm_node)
-        return hosts
+        return tuple(sorted(hosts))
 
     def nodes_near(self, slurm_node: str) -> set[str]:
         """Names of Nodes that may stand for this Slurm node, whoever wins."""

@@ -51,6 +51,11 @@ class Condition(Struct, frozen=True, gc=False):
     message: str
 
 
+Labels = tuple[str | None, ...]
+"""Values of our labels on a Node, in the order of names.NODE_LABELS; None: it has no such label."""
+NO_LABELS: Labels = (None, None, None, None)
+
+
 class Node(Struct, frozen=True, kw_only=True, gc=False):
     """A Kubernetes Node. Source: watch of Nodes."""
 
@@ -67,8 +72,7 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     keep_cordon: bool = False
     drain: str | None = None
     """Our annotation drain, as it stands there."""
-    labels: tuple[tuple[str, str], ...] = ()
-    """Our labels (names.NODE_LABELS) as they stand there, sorted."""
+    labels: Labels = NO_LABELS
     conditions: tuple[Condition, ...] = ()
     """Our conditions (names.NODE_CONDITIONS) as they stand there, sorted by type."""
     changed_at: tuple[str, ...] = ()

@@ -39,7 +39,6 @@ from sunk_sync.host_picture import HostPicture
 from sunk_sync.keys import CLUSTER, Key, host_key, work_key
 from sunk_sync.places import Place, node_place
 from sunk_sync.slurm_state import same_kind
-from sunk_sync.table import turned
 
 
 class Graph(HostPicture):
@@ -264,10 +263,8 @@ class Graph(HostPicture):
         if before is not None and after is not None and same_claim(before, after):
             if before.requests != after.requests:
                 self._mark_each(self.works.fleet_changed())
+            self._mark_hosts((after.slurm_node,))
             self._forget_sighting(("Pod", after.namespace, after.name))
-            self._mark(host_key(after.slurm_node))
-            self._mark_hosts(self.claims.hosts_on_node(after.node_name))
-            self._mark_hosts(self._places.hosts_last_at(("Pod", after.namespace, after.name)))
             return
         if before is not None:
             self.claims.drop_pod(before)
@@ -303,22 +300,25 @@ class Graph(HostPicture):
             self._mark(CLUSTER)
         self._forget_place(pod.slurm_node)
 
+    def _node_stands(self, before: Node, after: Node) -> None:
+        """It claims what it did: only hosts whose claim it is part of read its row."""
+        if before.offer != after.offer:
+            self._mark_each(self.works.fleet_changed())
+        if before.ready != after.ready:
+            self._mark_each(self.works.node_turned(after.name))
+        self._mark_hosts(self.claims.hosts_on_node(after.name))
+
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        if before is not None and after is not None and same_own_claim(before, after):
+            self._node_stands(before, after)
+            return
         row = after or before
         assert row is not None
-        same = before is not None and after is not None and same_own_claim(before, after)
-        if before is None or after is None or not same or before.offer != after.offer:
-            self._mark_each(self.works.fleet_changed())
-        if before is None or after is None or turned(before, after):
-            self._mark_each(self.works.node_turned(row.name))
-        if not same:
-            self._mark_each(self.works.keys_of_pods_on(row.name))
-        else:
-            last_here = self._places.hosts_last_at(node_place(row.name))
-            self._mark_hosts(self.claims.hosts_on_node(row.name) | last_here)
-            return
+        self._mark_each(self.works.fleet_changed())
+        self.works.node_turned(row.name)  # whom it names is among those on the Node
+        self._mark_each(self.works.keys_of_pods_on(row.name))
         if before is not None:
-            self._mark_hosts(self.claims.hosts_on_node(before.name) | {before.slurm_node} - {""})
+            self._mark_hosts((*self.claims.hosts_on_node(before.name), before.slurm_node))
             self.claims.drop_node(before)
             self._forget_place(before.slurm_node or before.name)
             self._remember_standing(before.slurm_node)
@@ -375,7 +375,9 @@ class Graph(HostPicture):
             self._forget_place(own)
 
     def _forget_sighting(self, place: Place) -> None:
+        """The object is in our listings: what a read by name said of it no longer counts."""
         if self._places.withdraw(place):
+            self._mark_hosts(self._places.hosts_last_at(place))
             self._mark(CLUSTER)
 
 

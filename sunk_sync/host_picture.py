@@ -188,6 +188,7 @@ class HostPicture:
         for name in names:
             self.claims.forget(name)
             for node_name in self.claims.nodes_near(name):
+                self.claims.forget_node(node_name)
                 self.works.tenants.forget(node_name)
 
     def _knows_host(self, name: str) -> bool:

@@ -3,6 +3,8 @@
 After a restart the mark is all that still names a Pod or Node which went away meanwhile.
 """
 
+from sys import intern
+
 import msgspec
 from msgspec import Struct
 
@@ -37,6 +39,8 @@ def parse_mark(comment: str) -> Mark | None:
     if not comment.startswith("{"):
         return None
     try:
-        return _decode(comment.encode()).mark
+        mark = _decode(comment.encode()).mark
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
+    place = (intern(mark.cluster), intern(mark.node), intern(mark.namespace))
+    return Mark(*place, mark.pod, mark.uid)

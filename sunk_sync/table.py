@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Generic
 
 from sunk_sync.entries import Entry, RowT
-from sunk_sync.facts import Row
+from sunk_sync.facts import Node, Pod, Row, SlurmdPod
 
 GONE_KEPT_S = 120.0
 """How long a deletion is remembered: longer than any answer of ours can be under way."""
@@ -182,7 +182,14 @@ def _shown(entry: Entry[RowT]) -> float:
 
 def turned(before: Row, row: Row) -> bool:
     """Whether readiness changed, or another object stands under the name."""
-    ready = getattr(row, "ready", None)
-    return ready != getattr(before, "ready", None) or (
-        getattr(row, "uid", "") != getattr(before, "uid", "")
-    )
+    match row:
+        case Node():
+            return isinstance(before, Node) and (row.ready != before.ready or row.uid != before.uid)
+        case SlurmdPod():
+            return isinstance(before, SlurmdPod) and (
+                row.ready != before.ready or row.uid != before.uid
+            )
+        case Pod():
+            return isinstance(before, Pod) and row.uid != before.uid
+        case _:
+            return False

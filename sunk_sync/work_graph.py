@@ -325,7 +325,7 @@ class WorkGraph(WorkPicture):
             return set()
         self.tenants.forget(node_name)
         last_here = self._hosts.places.hosts_last_at(node_place(node_name))
-        hosts = self._hosts.claims.hosts_on_node(node_name) | last_here
+        hosts = {*self._hosts.claims.hosts_on_node(node_name), *last_here}
         return {host_key(name) for name in hosts} | {
             key for name in hosts for key in self.keys_at(name)
         }

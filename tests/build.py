@@ -10,6 +10,7 @@ from sunk_sync.facts import (
     Confirmed,
     Deleted,
     Job,
+    Labels,
     ListingEnded,
     ListingStarted,
     News,
@@ -26,6 +27,7 @@ from sunk_sync.graph import Graph
 from sunk_sync.identity import Identity, job_name, work_id
 from sunk_sync.keys import host_key, work_key
 from sunk_sync.mark import Mark, mark_text
+from sunk_sync.names import NODE_LABELS
 from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.verdict import Decision, Verdict
@@ -44,6 +46,12 @@ _orders = itertools.count(1, 2**-20)
 def node(name: str = "kn1", **fields: object) -> Node:
     """A ready, schedulable Node."""
     return Node(**{"name": name, "uid": f"uid-{name}", "ready": "True", **fields})  # type: ignore[arg-type]
+
+
+def labels_of(pairs: Sequence[tuple[str, str]]) -> Labels:
+    """Our labels as a Node's row holds them."""
+    given = dict(pairs)
+    return tuple(given.get(key) for key in NODE_LABELS)
 
 
 def slurmd_pod(slurm_node: str = "n1", **fields: object) -> SlurmdPod:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync import names
+from sunk_sync.facts import Labels
 from sunk_sync.kube import workload_shapes as shapes
 from sunk_sync.kube.texts import cut
 from sunk_sync.quantity import counted, nanos
@@ -18,8 +19,6 @@ OFFERS_KEPT: Final = 16_384
 BYTES_KEPT: Final = 32 << 10
 """Longer ones are decoded at each event."""
 
-Pairs = tuple[tuple[str, str], ...]
-
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_taints = msgspec.json.Decoder(list[shapes.Taint] | None).decode
 _decode_amounts = msgspec.json.Decoder(dict[str, str | int | float] | None).decode
@@ -29,8 +28,7 @@ class Offered(Struct, frozen=True, gc=False):
     """What the bytes of a Node say."""
 
     offer: Offer
-    ours: Pairs
-    """Our labels (names.NODE_LABELS), sorted."""
+    ours: Labels
 
 
 def offered(node: shapes.OfferingNode) -> Offered:
@@ -48,7 +46,8 @@ def _read(labels: bytes, taints: bytes, allocatable: bytes) -> Offered:
         _pair(*pair) for pair in sorted((_decode_labels(labels or b"null") or {}).items())
     )
     offer = _once(Offer(pairs, _taints(taints), _amounts(allocatable)))
-    return Offered(offer, tuple(pair for pair in pairs if pair[0] in names.NODE_LABELS))
+    given = dict(pairs)
+    return Offered(offer, tuple([given.get(key) for key in names.NODE_LABELS]))
 
 
 _kept = lru_cache(maxsize=OFFERS_KEPT)(_read)

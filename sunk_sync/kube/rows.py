@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from sys import intern
 
 from sunk_sync import names
-from sunk_sync.facts import Condition, Node, SlurmdPod
+from sunk_sync.facts import NO_LABELS, Condition, Labels, Node, SlurmdPod
 from sunk_sync.kube import shapes, workload_shapes
-from sunk_sync.kube.offers import Pairs, offered
+from sunk_sync.kube.offers import offered
 from sunk_sync.kube.slurmd_requests import requests_of
 from sunk_sync.kube.texts import asked, condition, cut, cut_or_none
 from sunk_sync.kube.workload import FINISHED
@@ -20,7 +20,7 @@ _NO_POD_ANNOTATIONS = shapes.PodAnnotations()
 def node_row(wire: shapes.Node) -> Node:
     """A Node without what it offers."""
     labels = wire.metadata.labels
-    return _node(wire, () if labels is None else _node_labels(labels), NO_OFFER)
+    return _node(wire, NO_LABELS if labels is None else _node_labels(labels), NO_OFFER)
 
 
 def offering_node_row(wire: workload_shapes.OfferingNode) -> Node:
@@ -29,7 +29,7 @@ def offering_node_row(wire: workload_shapes.OfferingNode) -> Node:
     return _node(wire, known.ours, known.offer)
 
 
-def _node(wire: shapes.Node | workload_shapes.OfferingNode, labels: Pairs, offer: Offer) -> Node:
+def _node(wire: shapes.Node | workload_shapes.OfferingNode, labels: Labels, offer: Offer) -> Node:
     meta = wire.metadata
     annotations = meta.annotations or _NO_NODE_ANNOTATIONS
     ready, ours, changed_at = _node_conditions(wire.status.conditions or ())
@@ -79,26 +79,53 @@ def _pod_conditions(conditions: Iterable[shapes.Condition]) -> Standing:
 
 
 def _ours(conditions: list[shapes.Condition]) -> tuple[tuple[Condition, ...], tuple[str, ...]]:
-    if len(conditions) > 1:
+    if not _are_sorted(conditions):
         conditions.sort(key=_type_of)
     return (
         tuple([condition(one) for one in conditions]),
-        tuple([one.last_transition_time or "" for one in conditions]),
+        _times(conditions),
     )
+
+
+def _times(conditions: list[shapes.Condition]) -> tuple[str, ...]:
+    """Those that turned together share one text."""
+    times: list[str] = []
+    latest = ""
+    for one in conditions:
+        time = one.last_transition_time or ""
+        if time != latest:
+            latest = time
+        times.append(latest)
+    return tuple(times)
+
+
+def _are_sorted(conditions: list[shapes.Condition]) -> bool:
+    """As we write them: to look is cheaper than to sort."""
+    before = ""
+    for one in conditions:
+        kind = one.type
+        if kind < before:
+            return False
+        before = kind
+    return True
 
 
 def _type_of(condition: shapes.Condition) -> str:
     return condition.type
 
 
-def _node_labels(labels: shapes.NodeLabels) -> Pairs:
-    """In the order of names.NODE_LABELS, which is sorted."""
-    given: list[tuple[str, str]] = []
-    values = (labels.cluster, labels.namespace, labels.nodeset, labels.pod)
-    for place, value in enumerate(values):
-        if value is not None:
-            given.append((names.NODE_LABELS[place], intern(value)))
-    return tuple(given)
+def _node_labels(labels: shapes.NodeLabels) -> Labels:
+    return (
+        _interned(labels.cluster),
+        _interned(labels.namespace),
+        _interned(labels.nodeset),
+        labels.pod,
+    )
+
+
+def _interned(value: str | None) -> str | None:
+    """What many Nodes say alike is one object."""
+    return value if value is None else intern(value)
 
 
 def slurmd_pod_row(wire: shapes.Pod) -> SlurmdPod:

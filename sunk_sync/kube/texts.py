@@ -25,8 +25,26 @@ def asked(value: str) -> bool:
 
 
 def condition(wire: shapes.Condition) -> Condition:
-    """The same few stand on thousands of objects: each is kept once, and quick to compare."""
-    return _condition(wire.type, wire.status, cut(wire.reason), cut(wire.message))
+    """The same few stand on thousands of objects: each is kept once, and quick to compare.
+
+    Most say what the last of their type said, and to see that is cheaper than to look it up.
+    """
+    kind = wire.type
+    latest = _latest.get(kind)
+    if latest is not None and (
+        latest.status == wire.status
+        and latest.reason == wire.reason
+        and latest.message == wire.message
+    ):
+        return latest
+    found = _condition(kind, wire.status, cut(wire.reason), cut(wire.message))
+    if len(_latest) < TYPES_KEPT or kind in _latest:
+        _latest[found.type] = found
+    return found
+
+
+TYPES_KEPT = 64
+_latest: dict[str, Condition] = {}
 
 
 @lru_cache(maxsize=8192)

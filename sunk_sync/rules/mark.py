@@ -2,6 +2,7 @@
 
 from sunk_sync.actions import SetComment
 from sunk_sync.configuration import Configuration
+from sunk_sync.facts import SlurmdPod
 from sunk_sync.mark import Mark, mark_text
 from sunk_sync.slurm_state import is_frozen
 from sunk_sync.verdict import QUIET, Ruling
@@ -10,14 +11,26 @@ from sunk_sync.views import Host
 
 def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:
     """Put the mark where the comment is empty or ours; a foreign comment stays."""
-    slurm_node, wanted = host.slurm_node, _wanted(host, configuration.cluster_uid)
-    if slurm_node is None or wanted is None or is_frozen(slurm_node.state):
+    slurm_node, standing = host.slurm_node, host.mark
+    if slurm_node is None or (standing is not None and _names_pod(standing, host.pod)):
         return QUIET
-    if host.mark == wanted:
+    wanted = _wanted(host, configuration.cluster_uid)
+    if wanted is None or wanted == standing or is_frozen(slurm_node.state):
         return QUIET
-    if slurm_node.comment and host.mark is None:
+    if slurm_node.comment and standing is None:
         return Ruling(because="not marked: the Slurm node has a comment that is not ours")
     return Ruling((SetComment(slurm_node.name, mark_text(wanted)),), "marked as seen here")
+
+
+def _names_pod(mark: Mark, pod: SlurmdPod | None) -> bool:
+    """What nearly always is so, seen without making another mark; marks here are of our cluster."""
+    return (
+        pod is not None
+        and mark.uid == pod.uid
+        and mark.node == pod.node_name
+        and mark.pod == pod.name
+        and mark.namespace == pod.namespace
+    )
 
 
 def _wanted(host: Host, cluster: str) -> Mark | None:

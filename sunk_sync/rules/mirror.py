@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sunk_sync.actions import Action, SetConditions, SetMetadata
 from sunk_sync.configuration import Configuration
-from sunk_sync.facts import Condition, Node, SlurmdPod, reference_of
+from sunk_sync.facts import NO_LABELS, Condition, Labels, Node, SlurmdPod, reference_of
 from sunk_sync.names import (
     DRAIN,
     MANAGER_MIRROR,
@@ -31,7 +31,6 @@ from sunk_sync.views import Host
 
 NO_REASON = "(no reason given)"
 BLIND = "Slurm has not answered for a minute: shown as unknown"
-Pairs = tuple[tuple[str, str], ...]
 UNKNOWN = tuple(
     Condition(kind, "Unknown", "SlurmUnreachable", "slurmctld has not answered for a minute")
     for kind in NODE_CONDITIONS
@@ -85,7 +84,7 @@ def _show_on_pod(pod: SlurmdPod, shown: Shown, wants: list[Action], *, blind: bo
     if pod.conditions != shown.on_pod and not blind:
         wants.append(_set_conditions(pod, shown.on_pod))
     if pod.drain != shown.drain:
-        wants.append(_set_metadata(pod, (), shown.drain))
+        wants.append(_set_metadata(pod, NO_LABELS, shown.drain))
 
 
 def _show_on_node(
@@ -96,11 +95,15 @@ def _show_on_node(
     if node.conditions != conditions:
         wants.append(_set_conditions(node, conditions))
     pod = host.pod
-    if pod is None:
-        labels = _labels(cluster_name)
-    else:
-        labels = _labels(cluster_name, pod.namespace, pod.nodeset, pod.name)
-    if node.labels != labels or node.drain != shown.drain:
+    texts = (
+        (cluster_name or None, None, None, None)
+        if pod is None
+        else (cluster_name or None, pod.namespace, pod.nodeset or None, pod.name)
+    )
+    if node.drain == shown.drain and node.labels == texts:
+        return
+    labels = _labels(texts)
+    if node.drain != shown.drain or node.labels != labels:
         wants.append(_set_metadata(node, labels, shown.drain))
 
 
@@ -108,8 +111,8 @@ def _clean(node: Node, wants: list[Action]) -> None:
     """M6: nothing of ours stays on a Node that stands for no Slurm node."""
     if node.conditions:
         wants.append(SetConditions(reference_of(node), ()))
-    if node.labels or node.drain is not None:
-        wants.append(_set_metadata(node, (), None))
+    if node.labels != NO_LABELS or node.drain is not None:
+        wants.append(_set_metadata(node, NO_LABELS, None))
 
 
 @lru_cache(maxsize=4096)
@@ -159,13 +162,9 @@ def _told(kind: str, holds: bool, reasons: tuple[str, str], message: str) -> Con
     return Condition(kind, "False", reasons[1], "")
 
 
-@lru_cache(maxsize=16384)
-def _labels(cluster_name: str, namespace: str = "", nodeset: str = "", pod: str = "") -> Pairs:
-    """M4, sorted by key; a value that may not be a label is made one."""
-    values = (cluster_name, namespace, nodeset, pod)
-    return tuple(
-        (key, _label_value(text)) for key, text in zip(NODE_LABELS, values, strict=True) if text
-    )
+def _labels(texts: Labels) -> Labels:
+    """M4; a value that may not be a label is made one."""
+    return tuple([None if text is None else _label_value(text) for text in texts])
 
 
 def _label_value(text: str) -> str:
@@ -173,14 +172,22 @@ def _label_value(text: str) -> str:
     return _NOT_IN_A_LABEL.sub("-", text)[:63].strip("._-")
 
 
-def _set_metadata(row: Node | SlurmdPod, labels: Pairs, drain: str | None) -> SetMetadata:
+def _set_metadata(row: Node | SlurmdPod, labels: Labels, drain: str | None) -> SetMetadata:
+    pairs = zip(NODE_LABELS, labels, strict=False)
+    given = tuple([(key, value) for key, value in pairs if value is not None])
     annotations = () if drain is None else ((DRAIN, drain),)
-    return SetMetadata(reference_of(row), MANAGER_MIRROR, labels, annotations)
+    return SetMetadata(reference_of(row), MANAGER_MIRROR, given, annotations)
 
 
 def _set_conditions(row: Node | SlurmdPod, wanted: tuple[Condition, ...]) -> SetConditions:
     """LastTransitionTime moves only where the status does."""
-    standing = ((one.type, one.status) for one in row.conditions)
-    since = dict(zip(standing, row.changed_at, strict=False))
-    changed_at = tuple(since.get((one.type, one.status), "") for one in wanted)
+    changed_at = tuple([_since(row, one) for one in wanted])
     return SetConditions(reference_of(row), wanted, changed_at)
+
+
+def _since(row: Node | SlurmdPod, wanted: Condition) -> str:
+    """When the condition that stands there turned to the wanted status; empty: it has not."""
+    for standing, changed_at in zip(row.conditions, row.changed_at, strict=False):
+        if standing.type == wanted.type:
+            return changed_at if standing.status == wanted.status else ""
+    return ""

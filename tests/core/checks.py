@@ -14,8 +14,9 @@ from sunk_sync.actions import (
     RewriteReason,
     Undrain,
 )
+from sunk_sync.claims import same_claim, same_own_claim
 from sunk_sync.decide import decide
-from sunk_sync.facts import NEEDED, Job, Sighting
+from sunk_sync.facts import NEEDED, Job, Node, Sighting, SlurmdPod
 from sunk_sync.graph import Graph
 from sunk_sync.keys import Key
 from sunk_sync.reconciler import Reconciler
@@ -122,8 +123,13 @@ class ReadSet:
 
     def _concerns_not(self, key: Key, before: object, after: object) -> bool:
         """Hosts, and Works beside, see of a job whose it is, where and whether it runs, and whether
-        it is a script.
+        it is a script; of Pods and Nodes of other hosts a host sees what they claim.
         """
+        if key[0] == "host" and isinstance(before, SlurmdPod) and isinstance(after, SlurmdPod):
+            return key[1] != after.slurm_node and same_claim(before, after)
+        if key[0] == "host" and isinstance(before, Node) and isinstance(after, Node):
+            beside = key[1] not in self._graph.claims.hosts_on_node(after.name)
+            return beside and same_own_claim(before, after)
         if not isinstance(before, Job) or not isinstance(after, Job):
             return False
         if key[0] == "work" and key[1] in self._graph.works.works.keys_of_job(after):
@@ -257,7 +263,7 @@ def _check_strays(graph: Graph, world: World) -> None:
         pods = [pod for pod in world.pods.values() if pod.node_name == node.name]
         if len(pods) > 1 or any(pod.terminating for pod in pods):
             continue
-        if (node.conditions or node.labels) and node.name not in used:
+        if (node.conditions or any(node.labels)) and node.name not in used:
             raise HistoryError(f"stray: {node} shows what is not its own")
 
 

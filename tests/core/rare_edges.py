@@ -207,7 +207,7 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_mark_pods_at:self._mark_each(self.works.keys_of_pods_on(name))": (
         a_pods_node_becomes_a_slurm_node
     ),
-    "_node_changed:self._mark_each(self.works.node_turned(row.name))": a_pods_node_falls_silent,
+    "_node_stands:self._mark_each(self.works.node_turned(after.name))": a_pods_node_falls_silent,
     "_listed:self._mark_each(self.works.pods_listed())": a_listing_of_pods_settles_an_array,
     "_see_gate:self._mark_all()": the_first_gate_call_of_ours,
     "_observe_source:self._mark_each(self.works.nodes_turned())": nodes_can_be_read_again,

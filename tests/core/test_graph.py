@@ -260,7 +260,7 @@ def test_an_unfinished_listing_proves_nothing() -> None:
 
 def test_the_node_that_shared_only_its_name_is_cleaned_when_another_claims_it() -> None:
     """M6: an annotation elsewhere takes the Slurm node; the namesake shows nothing of it."""
-    named = node("n1", labels=(("sunk.coreweave.com/cluster", "slurm"),))
+    named = node("n1", labels=("slurm", None, None, None))
     core = Core(named, node("kn1", slurm_node="n1"), slurm_node())
     cleaned = SetMetadata(reference_of(named), MANAGER_MIRROR, (), ())
     assert cleaned in core.wants()

@@ -142,7 +142,7 @@ def test_confirming_what_was_never_listed_proves_nothing() -> None:
         (node("a", ready="False"), 5),
         (node("a", uid="new"), 5),
         (node("a", unschedulable=True), 1),
-        (node("a", labels=(("a", "b"),)), 1),
+        (node("a", labels=("b", None, None, None)), 1),
     ],
     ids=["readiness", "another object", "a cordon", "labels"],
 )

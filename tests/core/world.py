@@ -47,6 +47,7 @@ from sunk_sync.facts import (
 )
 from sunk_sync.names import DRAIN, MANAGER_RETIRE
 from sunk_sync.slurm.precondition import Change, No, plan
+from tests.build import labels_of
 
 SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 POLLED: tuple[Source, ...] = ("slurm_nodes", "jobs")
@@ -276,4 +277,4 @@ def _with_metadata(action: SetMetadata, row: Node | SlurmdPod) -> Node | SlurmdP
     if action.manager == MANAGER_RETIRE:
         return replace(row, drained=bool(action.annotations))
     row = replace(row, drain=dict(action.annotations).get(DRAIN))
-    return replace(row, labels=action.labels) if isinstance(row, Node) else row
+    return replace(row, labels=labels_of(action.labels)) if isinstance(row, Node) else row

@@ -499,7 +499,7 @@ def test_P7_P28_a_node_offers_labels_taints_and_allocatable() -> None:
         (Taint("k", "NoExecute"), Taint("l", "", "v")),
         (("cpu", 3900), ("memory", 16 * GIB), ("nvidia.com/gpu", 8)),
     )
-    assert found.labels == ((names.LABEL_POD, "p"),)
+    assert found.labels == (None, None, None, "p")
     assert offering().offer == Offer()
 
 
