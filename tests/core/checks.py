@@ -123,10 +123,13 @@ class ReadSet:
 
     def _concerns_not(self, key: Key, before: object, after: object) -> bool:
         """Hosts, and Works beside, see of a job whose it is, where and whether it runs, and whether
-        it is a script; of Pods and Nodes of other hosts a host sees what they claim.
+        it is a script; of Pods and Nodes of other hosts they see what these claim, Works also what
+        such a Pod takes.
         """
-        if key[0] == "host" and isinstance(before, SlurmdPod) and isinstance(after, SlurmdPod):
-            return key[1] != after.slurm_node and same_claim(before, after)
+        if isinstance(before, SlurmdPod) and isinstance(after, SlurmdPod):
+            own = key[1] == after.slurm_node or self._moves_in(key, after.slurm_node)
+            same = key[0] == "host" or before.requests == after.requests
+            return same and not own and same_claim(before, after)
         if key[0] == "host" and isinstance(before, Node) and isinstance(after, Node):
             beside = key[1] not in self._graph.claims.hosts_on_node(after.name)
             return beside and same_own_claim(before, after)
@@ -135,6 +138,9 @@ class ReadSet:
         if key[0] == "work" and key[1] in self._graph.works.works.keys_of_job(after):
             return False
         return _seen(before) == _seen(after)
+
+    def _moves_in(self, key: Key, slurm_node: str) -> bool:
+        return key[0] == "work" and key[1] in self._graph.works.works.moving_in.get(slurm_node, ())
 
 
 def _seen(job: Job) -> object:
