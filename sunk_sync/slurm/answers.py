@@ -22,6 +22,7 @@ Kind = Literal[
     "refused",
     "garbage",
     "too_large",
+    "unwanted",
 ]
 
 
@@ -31,7 +32,7 @@ class Failure(Struct, frozen=True):
     unreachable: nothing was sent; broken, timeout: it may have happened; auth: the token is not
     taken, or may not see what is there; unserved: no such path or version there; controller_down:
     slurmrestd cannot reach slurmctld; no_such, refused: slurmctld said no; garbage, too_large: no
-    answer of slurmrestd.
+    answer of slurmrestd; unwanted: nothing was sent, what it was for had come meanwhile.
     """
 
     kind: Kind

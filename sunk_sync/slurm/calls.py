@@ -16,6 +16,10 @@ LISTING_S: Final = 20.0
 """Ten times what 10,000 nodes take; a server that hangs must be noticed well within a minute."""
 
 
+def _always() -> bool:
+    return True
+
+
 class Call(Struct, frozen=True, kw_only=True):
     """One request below /slurm/{version}/."""
 
@@ -28,6 +32,8 @@ class Call(Struct, frozen=True, kw_only=True):
     bulk: bool = False
     """One of many: leaves connections free for what is urgent."""
     deadline_s: float = CALL_S
+    wanted: Callable[[], bool] = _always
+    """Asked each time before it is sent: what it is for may have come while it waited."""
 
     @property
     def repeatable(self) -> bool:
@@ -88,14 +94,16 @@ def list_jobs(*, changed_since_s: int | None = None) -> Call:
     return Call(path="jobs/", kind="jobs/", query=query, bulk=True, deadline_s=2 * LISTING_S)
 
 
-def submit_job(body: bytes) -> Call:
+def submit_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
     """Make a job that waits for its turn."""
-    return Call(method="POST", path="job/submit", kind="job/submit", body=body, bulk=True)
+    path = "job/submit"
+    return Call(method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted)
 
 
-def allocate_job(body: bytes) -> Call:
+def allocate_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
     """Make a job that runs at once or not at all."""
-    return Call(method="POST", path="job/allocate", kind="job/allocate", body=body, bulk=True)
+    path = "job/allocate"
+    return Call(method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted)
 
 
 def update_job(job_id: str, body: bytes) -> Call:

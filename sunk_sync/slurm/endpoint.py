@@ -108,6 +108,8 @@ class Endpoint:
         return answer
 
     async def _exchange(self, version: str, token: str, errand: Errand) -> Answer | Failure:
+        if not errand.call.wanted():
+            return Failure("unwanted", "not sent: what it was for has come meanwhile")
         question = self._question(version, token, errand)
         listing = errand.listing
         if listing:

@@ -6,7 +6,8 @@ that was killed forgets seconds, and hands the ids out again.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -14,12 +15,24 @@ from msgspec.structs import replace
 
 from sunk_sync.facts import Job, News, Observed
 from sunk_sync.identity import Identity
+from sunk_sync.job_state import is_live
 from sunk_sync.slurm.jobs import JobRecord, job_of, number_in
 
 Mine = Callable[[Identity], bool]
 """Whether cluster and scheduler of an identity are ours (P22)."""
 
 _FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING"})
+
+
+class Awaited:
+    """Works whose job is about to be made, and whether one of any of them was learnt meanwhile."""
+
+    def __init__(self) -> None:
+        self.learnt = False
+
+    def still(self) -> bool:
+        """Their job is still to be made."""
+        return not self.learnt
 
 
 class JobBook:
@@ -44,6 +57,8 @@ class JobBook:
         self._started: dict[str, tuple[str, float]] = {}
         """Number of its own → job id and when it was asked for: tasks read since they started,
         until a listing shows them."""
+        self._awaited: dict[str, Awaited] = {}
+        """By Work."""
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_mine(self, record: JobRecord) -> bool:
@@ -156,6 +171,20 @@ class JobBook:
         self.foreign.discard(listed_id)
         self.ours[listed_id] = job
         self._listed[job.job_id] = listed_id
+        awaited = self._awaited.get(job.identity.work)
+        if awaited is not None and is_live(job) and not job.identity.replaced:
+            awaited.learnt = True
+
+    @contextmanager
+    def awaiting(self, works: Sequence[str]) -> Iterator[Awaited]:
+        """Meanwhile a job of each of these Works is to be made: no second one, if one is learnt."""
+        awaited = Awaited()
+        self._awaited.update(dict.fromkeys(works, awaited))
+        try:
+            yield awaited
+        finally:
+            for work in works:
+                self._awaited.pop(work, None)
 
     def drop_array(self, array: str) -> None:
         """Nothing of it is left."""

@@ -14,7 +14,7 @@ from sunk_sync.slurm.answers import Answer, Failure, read_envelope
 from sunk_sync.slurm.calls import PING, allocate_job, submit_job
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_body import refusal, submit_body
-from sunk_sync.slurm.job_book import JobBook
+from sunk_sync.slurm.job_book import Awaited, JobBook
 from sunk_sync.slurm.job_look import JobLook
 from sunk_sync.slurm.jobs import JobRecord, job_of
 from sunk_sync.slurm.throttle import Throttle
@@ -32,14 +32,12 @@ ENVIRONMENT: Final = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 """Slurm takes no script without any."""
 _ALONE: Final = frozenset({2050, 2081})
 """A limit on how many jobs there may be, and arrays that are not allowed: one by one it may go."""
-_NOT_SENT: Final = frozenset({"unreachable", "unserved", "auth"})
+_NOT_SENT: Final = frozenset({"unreachable", "unserved", "auth", "unwanted"})
 _PENDING: Final = frozenset({"PENDING"})
 _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
 """It did not wait; where it is, only its record tells."""
 _LATE_S: Final = 120.0
 """No answer comes later than that."""
-_FRESH_S: Final = 1.0
-"""A wish may wait so long before it is sent; later a job may have been read meanwhile (F2)."""
 
 
 class JobSubmit:
@@ -63,15 +61,17 @@ class JobSubmit:
     async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
         action = group[0][1] if len(group) == 1 else array_of([wish for _, wish in group])
-        wished_s = self._clock()
-        why = refusal(action, await self._known_version())
-        if why:
-            return {place: Refused(wish, why) for place, wish in group}
-        sent_s = self._clock()
-        if sent_s > wished_s + _FRESH_S:
-            late = Failure("unserved", "its version was long in coming: not sent, decided again")
-            return {place: self._unsuccessful(wish, late) for place, wish in group}
-        answer = await self._send(action)
+        with self._book.awaiting([wish.identity.work for _, wish in group]) as awaited:
+            why = refusal(action, await self._known_version())
+            if why:
+                return {place: Refused(wish, why) for place, wish in group}
+            sent_s = self._clock()
+            answer = await self._send(action, awaited)
+        return await self._conclude(group, action, answer, sent_s=sent_s)
+
+    async def _conclude(
+        self, group: Wishes, action: SubmitJob, answer: Answer | Failure, *, sent_s: float
+    ) -> Mapping[int, Outcome]:
         number = _made(answer)
         if number:
             assert isinstance(answer, Answer | Failure)
@@ -104,13 +104,14 @@ class JobSubmit:
     def _learn_version(self, answer: Answer | Failure) -> None:
         if isinstance(answer, Answer):
             self._version = answer.version
-        elif not answer.final:
+        elif not answer.final and answer.kind != "unwanted":
             self._version = ""  # another address may answer next time
 
-    async def _send(self, action: SubmitJob) -> Answer | Failure:
+    async def _send(self, action: SubmitJob, awaited: Awaited) -> Answer | Failure:
         script = self._script(action) if action.kind == "script" else ""
         body = submit_body(action, script=script, environment=ENVIRONMENT)
-        call = allocate_job(body) if action.kind == "allocation" else submit_job(body)
+        make = allocate_job if action.kind == "allocation" else submit_job
+        call = make(body, wanted=awaited.still)
         async with self._throttle.slot():
             answer = await self._client.call(call)
         self._learn_version(answer)

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.exchange import Exchange
 from sunk_sync.slurm import transport
@@ -374,6 +375,25 @@ async def test_F5_a_token_that_is_not_taken_is_not_offered_twice(
     server.answers[NODE] = send(DENIED, close=True)
     async with connected(server, token=Token(path=str(path))) as client:
         assert kind_of(await client.call(get_node("n1"))) == "auth"
+    assert len(server.requests) == 1
+
+
+async def test_F2_what_has_come_meanwhile_is_not_asked_for_with_the_newer_token(
+    server: Server, tmp_path: Path
+) -> None:
+    """A submission was refused for its token, and its job has been read since (541931)."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    server.answers["POST /slurm/" + V45 + "/node/n1"] = late(0.05, send(DENIED, close=True))
+    wanted = True
+    async with connected(server, token=Token(path=str(path))) as client:
+        call = replace(post_node("n1", b"{}"), wanted=lambda: wanted)
+        asked = asyncio.ensure_future(client.call(call))
+        await asyncio.sleep(0.02)
+        path.write_text("new")
+        wanted = False
+        assert kind_of(await asked) == "unwanted"
+        assert kind_of(await client.call(call)) == "unwanted"
     assert len(server.requests) == 1
 
 

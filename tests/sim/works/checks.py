@@ -106,7 +106,8 @@ class WorkChecks:
             self.refused_writes += "/job/" in exchange.question.path
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """Nothing is concluded from half an answer."""
+        """Our process has the first part of an answer."""
+        self._evidence[exchange.process.number].half_taken(exchange, body)
 
     def over(self, exchange: Exchange) -> None:
         """Our process waits for it no longer."""

@@ -1,7 +1,8 @@
 """What one process was told of jobs: the evidence that its bindings rest on."""
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from json import JSONDecodeError, JSONDecoder
 from typing import Literal
 
 import msgspec
@@ -99,6 +100,20 @@ class Evidence:
             if number not in rows:
                 self._note(number, exchange, None)
 
+    def half_taken(self, exchange: Exchange, body: bytes) -> None:
+        """The first part of the records of one array is here: those that it holds whole are true,
+        though not all.
+        """
+        rows = self._rows.get(exchange.number)
+        tail = _tail(exchange).partition("_")[0]
+        if rows is None or exchange.writes or not tail.isdecimal():
+            return
+        exchange.taken_s = self._worlds.now_s
+        for number in _whole_records(body):
+            if number in rows:
+                own = number == int(tail)
+                self._note(number, exchange, rows[number], what="job" if own else "sibling")
+
     def _note_family(
         self, number: int, exchange: Exchange, rows: Mapping[int, Job], *, own: What
     ) -> None:
@@ -125,6 +140,19 @@ class Evidence:
                 self.ends -= _named(job)  # slurmctld has forgotten the end
         elif what == "job" and job.nodes:
             self.ends |= _named(job)
+
+
+def _whole_records(body: bytes) -> Iterator[int]:
+    """Ids of the jobs whose records end before an answer broke off."""
+    text = body.decode(errors="replace")
+    place = text.find("{", text.find('"jobs":[') + 1)
+    while place > 0:
+        try:
+            record, place = JSONDecoder().raw_decode(text, place)
+        except JSONDecodeError:
+            return
+        yield record["job_id"]
+        place = place + 1 if text.startswith(",{", place) else 0
 
 
 def _named(job: Job) -> set[tuple[str, str]]:

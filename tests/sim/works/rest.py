@@ -181,8 +181,8 @@ def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> 
     if len(living) < size:
         return "G1"
     if len(members) > size:
-        whys = [_why_not_alone(one) for one in living if _has_job(one)]
-        return _first(whys) if _has_job(pod) else "G7"
+        whys = [_why_not_alone(one) for one in living if _had_job(one)]
+        return _first(whys) if _had_job(pod) else "G7"
     return _first(whys)
 
 
@@ -191,9 +191,11 @@ def _first(whys: Sequence[str]) -> str:
     return next(iter(sorted(filter(None, whys), key="P17".__eq__)), "")
 
 
-def _has_job(pod: Object) -> bool:
-    """Which members of too many are in it is the product's choice."""
-    return words.JOB_ID in words.annotations_of(pod)
+def _had_job(pod: Object) -> bool:
+    """Which members of too many are in it is the product's choice; a job may be cancelled before
+    every one of them was told its number.
+    """
+    return not {words.JOB_ID, words.CANCELLED}.isdisjoint(words.annotations_of(pod))
 
 
 def _why_not_alone(pod: Object) -> str:

@@ -128,6 +128,8 @@ class JobWorld:
     # --- the client's side
 
     async def call(self, call: Call) -> Answer | Failure:
+        if not call.wanted():
+            return Failure("unwanted", "not sent")
         line = self._ask(call)
         if failure := self.before(line):
             return failure
