@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sunk_sync import garbage
 from sunk_sync.actions import Action, Outcome
 from sunk_sync.facts import News
 from sunk_sync.logs import Logs
@@ -29,9 +30,10 @@ READ_AT_ONCE = 100
 def everything() -> Iterator[Figure]:
     """Every Slurm node changes its state: facts to verdicts, then the same through the loop."""
     picture = Picture(HOSTS)
-    spent_ms = min(_change_all(picture, turn) for turn in range(ROUNDS))
+    with garbage.in_pieces():  # as the service runs
+        spent_ms = min(_change_all(picture, turn) for turn in range(ROUNDS))
+        runs = [asyncio.run(_through_the_loop(picture, turn)) for turn in range(ROUNDS)]
     yield Figure(f"{HOSTS:,} hosts change at once, facts to verdicts", spent_ms, "ms", LIMIT_MS)
-    runs = [asyncio.run(_through_the_loop(picture, turn)) for turn in range(ROUNDS)]
     yield Figure("the same with outbox and loop", min(spent for spent, _ in runs), "ms")
     worst = max(longest for _, longest in runs)
     what = f"longest stretch of the loop, worst of {ROUNDS} runs"

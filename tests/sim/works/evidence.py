@@ -144,15 +144,14 @@ class Evidence:
 
 def _whole_records(body: bytes) -> Iterator[int]:
     """Ids of the jobs whose records end before an answer broke off."""
-    text = body.decode(errors="replace")
-    place = text.find("{", text.find('"jobs":[') + 1)
-    while place > 0:
+    text = body.decode(errors="replace").partition('"jobs":[')[2]
+    while text.startswith("{"):
         try:
-            record, place = JSONDecoder().raw_decode(text, place)
+            record, end = JSONDecoder().raw_decode(text)
         except JSONDecodeError:
             return
         yield record["job_id"]
-        place = place + 1 if text.startswith(",{", place) else 0
+        text = text[end:].removeprefix(",")
 
 
 def _named(job: Job) -> set[tuple[str, str]]:
