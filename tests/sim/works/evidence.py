@@ -28,7 +28,9 @@ class Sight(Struct, frozen=True):
     taken_s: float
     job: Job | None
     what: What
-    """A listing of all, a read of this job, or of another task of its array."""
+    """A listing of all, a read of this job, or one that need not be used: of another task of its
+    array, or half an answer.
+    """
 
 
 class Evidence:
@@ -102,7 +104,7 @@ class Evidence:
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
         """The first part of the records of one array is here: those that it holds whole are true,
-        though not all.
+        and may be used; they need not.
         """
         rows = self._rows.get(exchange.number)
         tail = _tail(exchange).partition("_")[0]
@@ -111,8 +113,7 @@ class Evidence:
         exchange.taken_s = self._worlds.now_s
         for number in _whole_records(body):
             if number in rows:
-                own = number == int(tail)
-                self._note(number, exchange, rows[number], what="job" if own else "sibling")
+                self._note(number, exchange, rows[number], what="sibling")
 
     def _note_family(
         self, number: int, exchange: Exchange, rows: Mapping[int, Job], *, own: What
