@@ -1,5 +1,6 @@
 """What several rules conclude from one Work; pure."""
 
+from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Job, Pod
 from sunk_sync.views import Work
 
@@ -50,6 +51,12 @@ def exclusions(work: Work) -> tuple[str, ...]:
     if work.refused is not None and work.refused.kind == "script":
         return work.excluded
     return tuple(sorted({*work.excluded, *last.slurm_nodes}))
+
+
+def is_open(work: Work, configuration: Configuration) -> bool:
+    """A submission without an answer may become a job yet (F2)."""
+    attempt = work.attempt
+    return attempt is not None and work.jobs_listed_s < attempt.sent_s + configuration.settle_s
 
 
 def refusal_ends_s(work: Work) -> float | None:

@@ -9,7 +9,7 @@ from sunk_sync.job_state import disruption_of, end_of, is_waiting
 from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
-from sunk_sync.work_state import is_broken, named
+from sunk_sync.work_state import is_broken, is_open, named
 
 WEAK = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 """Ends that rest on Slurm not reaching a node: many at once may be Slurm's own trouble (P31)."""
@@ -42,7 +42,7 @@ def _without_job(work: Work, bound: list[Pod], configuration: Configuration) -> 
         if last.reason not in ("", "None"):
             message = f"{message} ({last.reason})"
         return _end(ours, disruption_of(last), message, weak=not WEAK.isdisjoint(last.state))
-    if last is not None and ours and not work.attempt:
+    if last is not None and ours and not is_open(work, configuration):
         return _after_replacement(work, ours)
     return _lost(work, bound, configuration)
 

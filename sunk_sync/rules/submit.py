@@ -10,7 +10,14 @@ from sunk_sync.identity import Identity, job_name
 from sunk_sync.job_state import AGAIN
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
-from sunk_sync.work_state import REFUSED_AGAIN_S, cancelled_job, exclusions, named, refusal_ends_s
+from sunk_sync.work_state import (
+    REFUSED_AGAIN_S,
+    cancelled_job,
+    exclusions,
+    is_open,
+    named,
+    refusal_ends_s,
+)
 
 ENDED_AGAIN_S = 5.0
 """After a job that ended by itself before its Pod was bound; doubled each time."""
@@ -51,7 +58,7 @@ def _against(work: Work, configuration: Configuration, now: float) -> Ruling | N
 
 
 def _not_yet(work: Work, configuration: Configuration, now: float) -> Ruling | None:
-    if _is_open(work, configuration):
+    if is_open(work, configuration):
         return _OPEN
     refused_until_s = refusal_ends_s(work)
     if refused_until_s is not None and now < refused_until_s:
@@ -63,12 +70,6 @@ def _not_yet(work: Work, configuration: Configuration, now: float) -> Ruling | N
         why = f"job {work.last.job_id} ended before its Pod was bound: trying again soon"
         return Ruling(because=why, look_again_s=ended_until_s)
     return None
-
-
-def _is_open(work: Work, configuration: Configuration) -> bool:
-    """A submission without an answer may become a job yet (F2)."""
-    attempt = work.attempt
-    return attempt is not None and work.jobs_listed_s < attempt.sent_s + configuration.settle_s
 
 
 def _rest_ends_s(work: Work) -> float:
@@ -122,7 +123,7 @@ def _readopt(work: Work, configuration: Configuration) -> Ruling:
     leaves = any(pod.ended or pod.terminating for pod in work.pods)
     if not wanted or leaves or work.description is None or not all(work.standing):
         return QUIET
-    if _is_open(work, configuration):
+    if is_open(work, configuration):
         return _OPEN
     description = replace(work.description, required_nodes=",".join(sorted(work.standing)))
     action = replace(

@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import Announce, EndPod, Relist
-from sunk_sync.facts import Holding, Job, Node, Pod, Row, reference_of
+from sunk_sync.facts import Attempt, Holding, Job, Node, Pod, Row, reference_of
+from sunk_sync.identity import work_id
 from sunk_sync.keys import CLUSTER
 from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.policy import HELD_TOLD_PER_MINUTE
@@ -124,6 +125,17 @@ def test_P19_a_pod_ends_with_the_job_that_we_gave_up_on_its_host() -> None:
     assert core(BOUND, gone).work_wants(BOUND, EndPod)
     elsewhere = replace(BOUND, node_name="kn2")
     assert not core(elsewhere, gone).work_wants(elsewhere, EndPod)
+
+
+def test_P19_an_attempt_that_a_listing_has_settled_does_not_keep_it() -> None:
+    """The job that we gave up came of it (547316)."""
+    given_up = ended("CANCELLED", identity=identity(BOUND, replaced=True))
+    world = core(BOUND, given_up)
+    world.see(Attempt(work_id([BOUND.uid]), world.now))
+    assert not world.work_wants(BOUND, EndPod)
+    world.now += world.graph.configuration.settle_s
+    world.see(*listing("jobs", given_up, begun_s=world.now))
+    assert world.work_wants(BOUND, EndPod)
 
 
 def lose(world: Core, *seconds: float) -> None:

@@ -125,7 +125,7 @@ MUTANTS = (
         "Slurm killed the script and started the next job beside the Pod.",
     ),
     _mutant(
-        "asked again without looking", SUBMIT,
+        "asked again without looking", STATE,
         "work.jobs_listed_s < attempt.sent_s + configuration.settle_s", "False",
         "A submission that timed out was made again: two jobs for one Pod (slurm-bridge, 3 of 3).",
     ),
