@@ -117,13 +117,9 @@ class JobBook:
                 self.read_s[listed_id] = read_s
         self._started = {one: told for one, told in self._started.items() if told[1] >= asked_s}
 
-    def listed_id(self, job_id: str) -> str:
-        """Under which id a listing names the job."""
-        return self._listed.get(job_id, job_id)
-
     def at(self, job_id: str) -> Job | None:
         """What is known of the job of this id."""
-        return self.ours.get(self.listed_id(job_id))
+        return self.ours.get(self._listed.get(job_id, job_id))
 
     def known(self, job: Job) -> Job | None:
         """The very job as another answer has shown it already."""
@@ -133,11 +129,11 @@ class JobBook:
 
     def is_past(self, job_id: str, *, asked_s: float) -> bool:
         """Its record was read, and asked for later than that."""
-        return self.read_s.get(self.listed_id(job_id), asked_s) > asked_s
+        return self.read_s.get(self._listed.get(job_id, job_id), asked_s) > asked_s
 
     def read_since(self, job_id: str, *, after_s: float) -> float | None:
         """When its record was asked for last, if that was later; it is known, too."""
-        listed_id = self.listed_id(job_id)
+        listed_id = self._listed.get(job_id, job_id)
         read_s = self.read_s.get(listed_id, after_s) if listed_id in self.ours else after_s
         return read_s if read_s > after_s else None
 
@@ -167,7 +163,7 @@ class JobBook:
 
     def learn_gone(self, job_id: str) -> None:
         """Another answer showed that it is no more, or not ours."""
-        self.drop(self.listed_id(job_id))
+        self.drop(self._listed.get(job_id, job_id))
         self.touched = True
 
     def keep(self, listed_id: str, job: Job) -> None:
@@ -205,7 +201,7 @@ class JobBook:
 
     def record_id(self, job_id: str) -> str:
         """Under which number to ask for the record of a job: a task that started has its own."""
-        return number_in(self.listed_id(job_id))
+        return number_in(self._listed.get(job_id, job_id))
 
     def waits(self) -> bool:
         """A job of ours has not started yet."""

@@ -11,8 +11,7 @@ something else makes us read the record, else when it ends the job.
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -33,15 +32,13 @@ from sunk_sync.slurm.calls import list_job_states
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.controller import counting_since
 from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_reading import Early, JobReading, doubted, revived
+from sunk_sync.slurm.job_reading import Early, JobReading, revived
 from sunk_sync.slurm.jobs import States, read_state
 from sunk_sync.slurm.rhythm import Pace, Rhythm, Time
 
 _SOURCE: Final = "jobs"
 _TOLD_AT_ONCE: Final = 256
 _REFRESH_AMONG: Final = 512
-_DOUBTED_AFTER_S: Final = 0.25
-"""A listing is concluded from within that, unless slurmctld is slow or many records are read."""
 
 
 class JobPace(Struct, frozen=True, kw_only=True):
@@ -151,13 +148,14 @@ class JobPoll:
             return await self._lose(answer)
         self._rhythm.listing_s = answer.answered_s - answer.asked_s
         strict, self._open_since_s = bool(self._joined), None
-        async with self._doubting(states.seen, answer.asked_s):
-            reading = await self._conclude(states.seen, answer.asked_s, strict=strict)
-        if isinstance(reading, Failure):
+        if failure := await self._check_restart(strict=strict):
             await self._tell_revived(states.seen, answer.asked_s)
-            return await self._lose(reading)
+            return await self._lose(failure)
+        touched, self._book.touched = self._book.touched, False
+        reading = await self._read(states.seen, answer.asked_s)
         if reading.moved:
             self._moved()
+        self._in_full = self._in_full or strict or touched
         if reading.failure or reading.reused:
             await self._tell_revived(states.seen, answer.asked_s)
             return await self._tell_part(reading, answer.asked_s)
@@ -165,17 +163,6 @@ class JobPoll:
         self._lost = None
         await self._tell_all(reading.jobs, answer.asked_s)
         return None
-
-    async def _conclude(
-        self, states: Mapping[str, States], asked_s: float, *, strict: bool
-    ) -> JobReading | Failure:
-        """Whether they are those of the jobs that we know, and what is new among them."""
-        if failure := await self._check_restart(strict=strict):
-            return failure
-        touched, self._book.touched = self._book.touched, False
-        reading = await self._read(states, asked_s)
-        self._in_full = self._in_full or strict or touched
-        return reading
 
     async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
         """What is new; who knows nothing yet is told of all together."""
@@ -236,24 +223,6 @@ class JobPoll:
     async def _tell_in_parts(self, news: Sequence[News]) -> None:
         for start in range(0, len(news), _TOLD_AT_ONCE):
             await self._tell(news[start : start + _TOLD_AT_ONCE])
-
-    @asynccontextmanager
-    async def _doubting(self, states: Mapping[str, States], asked_s: float) -> AsyncIterator[None]:
-        """Where it takes long to conclude from a listing, nothing is bound meanwhile to a job that
-        it does not call running.
-        """
-        telling = asyncio.create_task(self._tell_doubted(states, asked_s))
-        try:
-            yield
-        finally:
-            telling.cancel()
-            await asyncio.wait([telling])
-
-    async def _tell_doubted(self, states: Mapping[str, States], asked_s: float) -> None:
-        await asyncio.sleep(_DOUBTED_AFTER_S)
-        jobs = list(doubted(states, (self._told or {}).values(), book=self._book))
-        self._in_full = self._in_full or bool(jobs)
-        await self._tell_in_parts([Observed(job, asked_s) for job in jobs])
 
     async def _tell_revived(self, states: Mapping[str, States], asked_s: float) -> None:
         """What was told of an end that is none: nothing must be made in such a job's place."""

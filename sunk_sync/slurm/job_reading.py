@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from sunk_sync.facts import Job, Observed, Tell
-from sunk_sync.job_state import LIVE, is_live, is_running
+from sunk_sync.job_state import LIVE, is_live
 from sunk_sync.slurm.answers import Failure
 from sunk_sync.slurm.calls import Call, get_job, list_jobs
 from sunk_sync.slurm.client import Slurm
@@ -33,7 +33,6 @@ _LIST_SHARE: Final = 2
 """if they are more than half of all: a listing shows those that are known, too."""
 _AT_ONCE: Final = 4
 _BREATH: Final = 2048
-NO_STATES: States = frozenset()
 
 
 class Early:
@@ -337,17 +336,6 @@ def revived(
         ended = not is_live(job) and listed_id not in foreign
         if ended and not LIVE.isdisjoint(state):
             yield replace(job, state=state, slurm_nodes=())
-
-
-def doubted(states: Mapping[str, States], told: Iterable[Job], *, book: JobBook) -> Iterable[Job]:
-    """Of jobs that were told to run, those that a listing calls otherwise, or does not name.
-
-    What became of them is not known before their records are read: till then as running nowhere.
-    """
-    for job in told:
-        listed = states.get(book.listed_id(job.job_id), NO_STATES)
-        if is_running(job) and job.slurm_nodes and "RUNNING" not in listed:
-            yield replace(job, slurm_nodes=())
 
 
 async def _breathe(place: int) -> None:

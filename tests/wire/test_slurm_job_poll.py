@@ -323,47 +323,6 @@ async def test_F2_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_re
     assert (await reader.look())["1_1"].state == {"PENDING"}
 
 
-@pytest.mark.parametrize("asks", ["GET diag/", "GET job/1"])
-@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "it has ended"])
-async def test_P11_nothing_is_bound_to_a_job_that_a_slow_listing_does_not_call_running(
-    monkeypatch: pytest.MonkeyPatch, asks: str, runs: bool
-) -> None:
-    """Whether it still runs is not known until its record was read (542152)."""
-    world = JobWorld()
-    record = world.start(world.add(identity_of("u1")), "n1")
-    world.start(world.add(identity_of("u2")), "n2")
-    reader = Reader(world)
-    await reader.look()
-    world.now_s += 5.0
-    record.state = ["COMPLETED"]
-    at_once, go_on = world.call, asyncio.Event()
-    records_at_once = world.read_records
-
-    async def call(call: Call) -> Answer | Failure:
-        if asks == f"{call.method} {call.path}":
-            await go_on.wait()
-        return await at_once(call)
-
-    async def read_records(call: Call, key: str, take: Take) -> Answer | Failure:
-        if asks == f"{call.method} {call.path}":
-            await go_on.wait()
-        return await records_at_once(call, key, take)
-
-    monkeypatch.setattr(world, "call", call)
-    monkeypatch.setattr(world, "read_records", read_records)
-    looking = asyncio.create_task(reader.look())
-    await asyncio.sleep(0.05)
-    assert reader.jobs() == {}
-    await asyncio.sleep(0.3)
-    assert {one.job_id: one.slurm_nodes for one in reader.jobs().values()} == {"1": ()}
-    assert reader.jobs()["1"].state == RUNNING
-    record.state = ["RUNNING"] if runs else ["COMPLETED"]
-    go_on.set()
-    known = await looking
-    assert known["1"].slurm_nodes == ("n1",)
-    assert known["1"].state == frozenset(record.state)
-
-
 async def test_P23_an_ended_jobs_id_in_other_hands_is_not_taken_for_it() -> None:
     """A stranger's job was read under it; the rest of the listing was not."""
     world = JobWorld()
