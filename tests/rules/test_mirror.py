@@ -239,6 +239,9 @@ def test_M3_the_drain_reason_is_an_annotation(state: str, reason: str, text: str
 def test_M4_the_node_names_cluster_namespace_pod_and_nodeset() -> None:
     """Labels on Nodes in use; gone when the Node is no longer."""
     core = Core(node(), slurmd_pod(nodeset="gpu"), slurm_node(), cluster_name="big one")
+    named = metadata(core, "Node")
+    assert named is not None
+    assert list(named.labels) == sorted(named.labels)
     write(core)
     host = core.graph.host("n1").node
     assert host is not None
