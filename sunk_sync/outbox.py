@@ -152,6 +152,12 @@ class Outbox:
         else:
             del self._targets[key]
 
+    def stands(self, action: SubmitJob) -> bool:
+        """It is still wished; with other exclusions too, for they are brought after (P7)."""
+        slot = self._slots.get(target_of(action))
+        wish = None if slot is None else slot.wish
+        return isinstance(wish, SubmitJob) and wish.identity.digest == action.identity.digest
+
     def stir(self, key: tuple[str, str]) -> None:
         """A fact of this key changed: what was answered before may be asked again."""
         for target in self._targets.get(key, ()):

@@ -35,6 +35,7 @@ from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
 from sunk_sync.slurm.job_push import JobPush
 from sunk_sync.slurm.job_reasons import JobReasons
+from sunk_sync.slurm.job_submit import Origin
 from sunk_sync.slurm.poll import NodePoll
 from sunk_sync.slurm.push import SlurmPush
 from sunk_sync.slurm.requeue import is_requeueable
@@ -145,7 +146,8 @@ class Parts:
 
     def _ways(self, kube: Server, book: JobBook, ambient: Ambient) -> Ways:
         clock = ambient.clock
-        self._job_push = JobPush(self._slurm, clock, book=book, script=self._script)
+        origin = Origin(self._script, self._stands)
+        self._job_push = JobPush(self._slurm, clock, book=book, origin=origin)
         return Ways(
             slurm=(SlurmPush(self._slurm, clock=clock).push, SLURM_LIMITS),
             jobs=(self._push_jobs, JOB_LIMITS),
@@ -196,6 +198,9 @@ class Parts:
             token=make_token(self._callers.key, action.name),
             kill_wait_s=self.configuration.kill_wait_s,
         )
+
+    def _stands(self, action: SubmitJob) -> bool:
+        return self.outbox.stands(action)
 
     def _rest(self) -> Rest:
         return Rest(

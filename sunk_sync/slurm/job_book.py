@@ -6,7 +6,7 @@ that was killed forgets seconds, and hands the ids out again.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
@@ -22,17 +22,6 @@ Mine = Callable[[Identity], bool]
 """Whether cluster and scheduler of an identity are ours (P22)."""
 
 _FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING"})
-
-
-class Awaited:
-    """Works whose job is about to be made, and whether one of any of them was learnt meanwhile."""
-
-    def __init__(self) -> None:
-        self.learnt = False
-
-    def still(self) -> bool:
-        """Their job is still to be made."""
-        return not self.learnt
 
 
 class JobBook:
@@ -57,8 +46,8 @@ class JobBook:
         self._started: dict[str, tuple[str, float]] = {}
         """Number of its own → job id and when it was asked for: tasks read since they started,
         until a listing shows them."""
-        self._awaited: dict[str, Awaited] = {}
-        """By Work."""
+        self._awaited: dict[str, set[str]] = {}
+        """Work → those learnt of all that are awaited with it."""
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_mine(self, record: JobRecord) -> bool:
@@ -171,17 +160,19 @@ class JobBook:
         self.foreign.discard(listed_id)
         self.ours[listed_id] = job
         self._listed[job.job_id] = listed_id
-        awaited = self._awaited.get(job.identity.work)
-        if awaited is not None and is_live(job) and not job.identity.replaced:
-            awaited.learnt = True
+        learnt = self._awaited.get(job.identity.work)
+        if learnt is not None and is_live(job) and not job.identity.replaced:
+            learnt.add(job.identity.work)
 
     @contextmanager
-    def awaiting(self, works: Sequence[str]) -> Iterator[Awaited]:
-        """Meanwhile a job of each of these Works is to be made: no second one, if one is learnt."""
-        awaited = Awaited()
-        self._awaited.update(dict.fromkeys(works, awaited))
+    def awaiting(self, works: Sequence[str]) -> Iterator[Set[str]]:
+        """A job of each of these Works is to be made; yields those of which one is learnt
+        meanwhile: no second one.
+        """
+        learnt: set[str] = set()
+        self._awaited.update(dict.fromkeys(works, learnt))
         try:
-            yield awaited
+            yield learnt
         finally:
             for work in works:
                 self._awaited.pop(work, None)

@@ -34,7 +34,7 @@ from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_body import identity_body, renewal_body, update_body
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_look import READ_NOW, Enough, JobLook
-from sunk_sync.slurm.job_submit import JobSubmit, Script, Wishes, grouped
+from sunk_sync.slurm.job_submit import JobSubmit, Origin, Wishes, grouped
 from sunk_sync.slurm.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_replaced
 from sunk_sync.slurm.wire import Clock
 
@@ -53,12 +53,12 @@ Part = Mapping[int, Outcome]
 class JobPush:
     """The one writer of jobs; its method `push` is an actions.Push."""
 
-    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook, script: Script) -> None:
+    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook, origin: Origin) -> None:
         self._client = client
         self._clock = clock
         self._book = book
         self._jobs = JobLook(client, clock, book=book)
-        self._submit = JobSubmit(client, clock, book=book, look=self._jobs, script=script)
+        self._submit = JobSubmit(client, clock, book=book, look=self._jobs, origin=origin)
         self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By array: all its tasks that wait share one text."""
 

@@ -2,19 +2,20 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.actions import Done, Outcome, Refused, SubmitJob, Unsure
 from sunk_sync.facts import Attempt, Job, Observed
 from sunk_sync.identity import Identity
 from sunk_sync.slurm.answers import Answer, Failure, read_envelope
-from sunk_sync.slurm.calls import PING, allocate_job, submit_job
+from sunk_sync.slurm.calls import PING, Call, allocate_job, submit_job
 from sunk_sync.slurm.client import Slurm
 from sunk_sync.slurm.job_body import refusal, submit_body
-from sunk_sync.slurm.job_book import Awaited, JobBook
+from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_look import JobLook
 from sunk_sync.slurm.jobs import JobRecord, job_of
 from sunk_sync.slurm.throttle import Throttle
@@ -38,20 +39,30 @@ _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
 """It did not wait; where it is, only its record tells."""
 _LATE_S: Final = 120.0
 """No answer comes later than that."""
+_UNWANTED: Final = Failure("unwanted", "not sent: its job has been read, or is wished no more")
+
+
+class Origin(Struct, frozen=True):
+    """Where submissions come from, as far as they go back to it."""
+
+    script: Script
+    """Of the job."""
+    stands: Callable[[SubmitJob], bool]
+    """Whether it is still wished: it may have waited for its turn."""
 
 
 class JobSubmit:
     """The maker of jobs; knows what the server speaks."""
 
     def __init__(
-        self, client: Slurm, clock: Clock, *, book: JobBook, look: JobLook, script: Script
+        self, client: Slurm, clock: Clock, *, book: JobBook, look: JobLook, origin: Origin
     ) -> None:
         self._client = client
         self._clock = clock
         self._book = book
         self._look = look
-        self._script = script
-        self._throttle = Throttle(clock)
+        self._origin = origin
+        self._throttle = Throttle()
         self._version = ""
         """As the last answer said; empty: to be asked for."""
         self._asking = asyncio.Lock()
@@ -60,18 +71,43 @@ class JobSubmit:
 
     async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
-        action = group[0][1] if len(group) == 1 else array_of([wish for _, wish in group])
-        with self._book.awaiting([wish.identity.work for _, wish in group]) as awaited:
-            why = refusal(action, await self._known_version())
+        with self._book.awaiting([wish.identity.work for _, wish in group]) as learnt:
+            why = refusal(_together(group), await self._known_version())
             if why:
                 return {place: Refused(wish, why) for place, wish in group}
+            return await self._in_turn(group, learnt)
+
+    async def _in_turn(self, group: Wishes, learnt: Set[str]) -> Mapping[int, Outcome]:
+        """What is still wanted of them when their turn comes.
+
+        learnt: Works of which a job is read while they wait.
+        """
+
+        def is_wanted(wish: SubmitJob) -> bool:
+            return wish.identity.work not in learnt and self._origin.stands(wish)
+
+        async with self._throttle.slot():
+            outcomes = {place: self._unsuccessful(wish, _UNWANTED) for place, wish in group}
+            left = [(place, wish) for place, wish in group if is_wanted(wish)]
+            if not left:
+                return outcomes
+            action = _together(left)
+            call = self._call(action, wanted=lambda: all(is_wanted(wish) for _, wish in left))
             sent_s = self._clock()
-            answer = await self._send(action, awaited)
-        return await self._conclude(group, action, answer, sent_s=sent_s)
+            answer = await self._send(call)
+        if len(left) > 1 and _is_alone(answer):
+            return outcomes | await self._one_by_one(left, learnt)
+        return outcomes | await self._conclude(left, action, answer, sent_s=sent_s)
+
+    async def _one_by_one(self, group: Wishes, learnt: Set[str]) -> dict[int, Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        for wish in group:
+            outcomes.update(await self._in_turn([wish], learnt))
+        return outcomes
 
     async def _conclude(
         self, group: Wishes, action: SubmitJob, answer: Answer | Failure, *, sent_s: float
-    ) -> Mapping[int, Outcome]:
+    ) -> dict[int, Outcome]:
         number = _made(answer)
         if number:
             assert isinstance(answer, Answer | Failure)
@@ -80,8 +116,6 @@ class JobSubmit:
                 return {place: self._unsuccessful(wish, failure) for place, wish in group}
             return await self._note(group, action, number=number, sent_s=sent_s)
         assert isinstance(answer, Failure)
-        if len(group) > 1 and answer.error_number in _ALONE:
-            return await self._one_by_one(group)
         return {place: self._unsuccessful(wish, answer) for place, wish in group}
 
     def _is_given_anew(self, number: int, *, sent_s: float) -> bool:
@@ -104,22 +138,26 @@ class JobSubmit:
     def _learn_version(self, answer: Answer | Failure) -> None:
         if isinstance(answer, Answer):
             self._version = answer.version
-        elif not answer.final and answer.kind != "unwanted":
+        elif not answer.final:
             self._version = ""  # another address may answer next time
 
-    async def _send(self, action: SubmitJob, awaited: Awaited) -> Answer | Failure:
-        script = self._script(action) if action.kind == "script" else ""
+    def _call(self, action: SubmitJob, *, wanted: Callable[[], bool]) -> Call:
+        script = self._origin.script(action) if action.kind == "script" else ""
         body = submit_body(action, script=script, environment=ENVIRONMENT)
         make = allocate_job if action.kind == "allocation" else submit_job
-        call = make(body, wanted=awaited.still)
-        async with self._throttle.slot():
-            answer = await self._client.call(call)
-        self._learn_version(answer)
+        return make(body, wanted=wanted)
+
+    async def _send(self, call: Call) -> Answer | Failure:
+        began_s = self._clock()
+        answer = await self._client.call(call)
+        if not (isinstance(answer, Failure) and answer.kind == "unwanted"):
+            self._throttle.note(self._clock() - began_s)
+            self._learn_version(answer)
         return answer
 
     async def _note(
         self, group: Wishes, action: SubmitJob, *, number: int, sent_s: float
-    ) -> Mapping[int, Outcome]:
+    ) -> dict[int, Outcome]:
         """The job was made: under which id, for whom, and (allocated) where."""
         now_s = self._clock()
         record = JobRecord(
@@ -155,12 +193,6 @@ class JobSubmit:
             return None
         return Observed(found.job, max(found.asked_s, now_s))
 
-    async def _one_by_one(self, group: Wishes) -> Mapping[int, Outcome]:
-        outcomes: dict[int, Outcome] = {}
-        for wish in group:
-            outcomes.update(await self.submit([wish]))
-        return outcomes
-
     def _unsuccessful(self, wish: SubmitJob, failure: Failure) -> Outcome:
         if failure.final:
             return Refused(wish, str(failure), number=failure.error_number)
@@ -194,6 +226,11 @@ def array_of(wishes: Sequence[SubmitJob]) -> SubmitJob:
     return replace(first, identity=identity, kind="script")
 
 
+def _together(group: Wishes) -> SubmitJob:
+    """What is asked of Slurm for all of them."""
+    return group[0][1] if len(group) == 1 else array_of([wish for _, wish in group])
+
+
 def _age(placed: tuple[int, SubmitJob]) -> tuple[int, str]:
     _, wish = placed
     return wish.created_s, wish.name
@@ -214,6 +251,11 @@ def _cut(family: Wishes) -> Iterable[Wishes]:
     if family[0][1].kind == "allocation" and len(family) <= ALLOCATED_MAX:
         return [[wish] for wish in family]
     return [family[start : start + ARRAY_MAX] for start in range(0, len(family), ARRAY_MAX)]
+
+
+def _is_alone(answer: Answer | Failure) -> bool:
+    """It was not made, but one by one they may be."""
+    return not _made(answer) and isinstance(answer, Failure) and answer.error_number in _ALONE
 
 
 def _made(answer: Answer | Failure) -> int:

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from sunk_sync.slurm.client import BULK_MAX
-from sunk_sync.slurm.wire import Clock
 
 MOST: Final = BULK_MAX - 1
 """The listing of jobs keeps a connection to itself."""
@@ -26,9 +25,8 @@ _FORGET: Final = 1.02
 class Throttle:
     """Lets so many through at once, in the order in which they came."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self) -> None:
         self.limit = _FIRST
-        self._clock = clock
         self._under_way = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._window: list[float] = []
@@ -36,13 +34,11 @@ class Throttle:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for leave; how long what follows takes is what is measured."""
+        """Wait for leave."""
         await self._enter()
-        began_s = self._clock()
         try:
             yield
         finally:
-            self._note(self._clock() - began_s)
             self._leave()
 
     async def _enter(self) -> None:
@@ -67,8 +63,11 @@ class Throttle:
                 self._under_way += 1
                 turn.set_result(None)
 
-    def _note(self, took_s: float) -> None:
-        """After as many calls as are let through at once: one more, one less, or as it is."""
+    def note(self, took_s: float) -> None:
+        """How long a call took that was let through.
+
+        After as many calls as are let through at once: one more, one less, or as it is.
+        """
         self._window.append(took_s)
         if len(self._window) < self.limit:
             return

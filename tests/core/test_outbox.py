@@ -343,6 +343,31 @@ def test_G1_a_gang_is_not_submitted_anew_before_the_answer_to_the_last_submissio
     assert story(tell).jobs.actions == [SUBMIT]
 
 
+EDITED = replace(SUBMIT, identity=replace(SUBMIT.identity, digest="another"))
+MOVED = replace(SUBMIT, excluded=("n1",), identity=replace(SUBMIT.identity, hosts="another"))
+
+
+@pytest.mark.parametrize(
+    ("then", "stands"),
+    [((SUBMIT,), True), ((MOVED,), True), ((EDITED,), False), ((), False)],
+    ids=["as it was", "other exclusions", "edited", "deleted"],
+)
+def test_P13_a_submission_under_way_knows_whether_it_is_still_wished(
+    then: Sequence[Action], stands: bool
+) -> None:
+    """It may wait for its turn; exclusions are brought after (P7), so that it ever goes."""
+
+    async def tell(bench: Bench) -> None:
+        bench.jobs.seconds = 3
+        assert not bench.outbox.stands(SUBMIT)
+        bench.wish(SUBMIT)
+        await asyncio.sleep(0.1)
+        bench.wish(*then)
+        assert bench.outbox.stands(SUBMIT) == stands
+
+    story(tell)
+
+
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 

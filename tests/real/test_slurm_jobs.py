@@ -31,6 +31,7 @@ from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
 from sunk_sync.slurm.job_push import JobPush
 from sunk_sync.slurm.job_reasons import JobReasons
+from sunk_sync.slurm.job_submit import Origin
 from sunk_sync.slurm.rhythm import Time
 from tests.real.conftest import require
 from tests.real.test_slurm_client import connected
@@ -42,6 +43,7 @@ pytestmark = pytest.mark.real
 
 CONF = SlurmConf(slurmds=3, extra_lines=("SchedulerParameters=batch_sched_delay=0",))
 SCRIPT = "#!/bin/sh\nexec sleep 600\n"
+ORIGIN = Origin(lambda _: SCRIPT, lambda _: True)
 SMALL = JobDescription(cpus=4, memory_mb=100)
 WHOLE = JobDescription(cpus=16, memory_mb=100)
 TICK_S = 3.0
@@ -57,7 +59,7 @@ class Side:
         self.client = client
         self.news: list[News] = []
         self.book = JobBook(lambda one: (one.cluster, one.scheduler) == (cluster, "s1"))
-        self.push = JobPush(client, time.monotonic, book=self.book, script=lambda _: SCRIPT)
+        self.push = JobPush(client, time.monotonic, book=self.book, origin=ORIGIN)
         self.moments = Time(clock=time.monotonic, sleep=asyncio.sleep, random=Random(1).random)
         pace = JobPace(busy=lambda: True, refresh_every=1000)
         self.poll = JobPoll(client, self.tell, book=self.book, pace=pace, time=self.moments)

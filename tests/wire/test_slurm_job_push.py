@@ -29,7 +29,7 @@ from sunk_sync.slurm.calls import PING, Call
 from sunk_sync.slurm.client import BULK_MAX
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_push import JobPush
-from sunk_sync.slurm.job_submit import ALLOCATED_MAX, ARRAY_MAX
+from sunk_sync.slurm.job_submit import ALLOCATED_MAX, ARRAY_MAX, Origin
 from sunk_sync.slurm.jobs import JobRecord
 from tests.wire.slurm.job_world import GONE, JobWorld, identity_of, is_mine, name_of
 from tests.wire.test_slurm_job_poll import Reader
@@ -47,7 +47,9 @@ class Writer:
     def __init__(self, world: JobWorld) -> None:
         self.world = world
         self.book = JobBook(is_mine)
-        self.push = JobPush(world, world.clock, book=self.book, script=lambda _: SCRIPT)
+        self.stands: Callable[[SubmitJob], bool] = lambda _: True
+        origin = Origin(lambda _: SCRIPT, lambda one: self.stands(one))
+        self.push = JobPush(world, world.clock, book=self.book, origin=origin)
 
     async def do(self, *actions: Action) -> list[Outcome]:
         return list(await self.push.push(actions))
@@ -245,6 +247,41 @@ async def test_F2_a_wish_whose_job_was_read_while_it_waited_is_not_sent(
     assert len(world.asked) == 1 + sent
     (again,) = await writer.do(wish("u1"))
     assert isinstance(again, Done)
+
+
+async def test_P13_what_is_wished_no_more_when_its_turn_comes_is_not_sent() -> None:
+    """Its Pod was deleted or edited while Slurm was slow; the others of the array go on."""
+    world = JobWorld()
+    writer = Writer(world)
+    wishes = [wish(uid) for uid in UIDS]
+    writer.stands = lambda one: one != wishes[1]
+    outcomes = await writer.do(*wishes)
+    assert [isinstance(one, Done) for one in outcomes] == [True, False, True, True]
+    assert outcomes[1] == Unsure(
+        wishes[1], "unwanted: not sent: its job has been read, or is wished no more"
+    )
+    assert sent(world)["job"]["array"] == "0-2"
+    assert [job_in(one).identity.work for one in outcomes if isinstance(one, Done)] == [
+        one.identity.work for one in wishes if one != wishes[1]
+    ]
+
+
+async def test_F2_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_not_sent() -> None:
+    """The array was too large: the first goes, and while it does the last is read."""
+    world = JobWorld()
+    writer = Writer(world)
+    *_, last = wishes = [wish(uid) for uid in UIDS]
+
+    def before(line: str) -> Failure | None:
+        if '"array"' in line:
+            return Failure("refused", "too many (2050)", 2050)
+        if line.startswith("POST"):
+            writer.book.learn(known_job(last.identity, "PENDING"))
+        return None
+
+    world.before = before
+    outcomes = await writer.do(*wishes)
+    assert [isinstance(one, Done) for one in outcomes] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(("version", "kind"), [("v0.0.42", "external"), ("v0.0.40", "allocation")])

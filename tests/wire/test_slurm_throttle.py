@@ -52,8 +52,7 @@ def test_the_limit_stays_in_its_bounds(quickest_s: float, usual_s: float) -> Non
 
 async def test_turns_are_taken_in_order_and_never_too_many_at_once() -> None:
     """Oldest first (P26); it grows while nothing waits."""
-    now_s = [0.0]
-    throttle = Throttle(lambda: now_s[0])
+    throttle = Throttle()
     began: list[int] = []
     under_way = most = 0
 
@@ -64,9 +63,9 @@ async def test_turns_are_taken_in_order_and_never_too_many_at_once() -> None:
             under_way += 1
             most = max(most, under_way)
             assert under_way <= throttle.limit
-            now_s[0] += 0.001
             await asyncio.sleep(0)
             under_way -= 1
+            throttle.note(0.001)
 
     await asyncio.gather(*map(call, range(100)))
     assert began == sorted(began)
@@ -75,7 +74,7 @@ async def test_turns_are_taken_in_order_and_never_too_many_at_once() -> None:
 
 async def test_who_gives_up_waiting_takes_nobodys_turn() -> None:
     """Whether its turn had come or not."""
-    throttle = Throttle(lambda: 0.0)
+    throttle = Throttle()
     gate = asyncio.Event()
 
     async def call() -> None:
