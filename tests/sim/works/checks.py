@@ -144,17 +144,24 @@ class WorkChecks:
         """Read RUNNING there, and nothing that was asked later said otherwise in time."""
         last: Sight | None = None
         for one in known:
-            job = one.job
-            if job is None or job.state != "RUNNING" or slurm_node not in job.nodes:
-                continue
-            if any(uid in uids for uids in works_of(job)) and self._is_ours(job):
+            if self._runs(uid, one.job) and one.job is not None and slurm_node in one.job.nodes:
                 last = one if last is None or one.served_s > last.served_s else last
         if last is None:
             return False
         return not any(
-            one.asked_s > last.served_s and (one.job is None or one.job.state != "RUNNING")
-            for one in against
+            one.asked_s > last.served_s and self._says_otherwise(uid, one) for one in against
         )
+
+    def _says_otherwise(self, uid: str, sight: Sight) -> bool:
+        """Also that the number is another's by now; a listing does not tell whose it is."""
+        if sight.job is None or sight.job.state != "RUNNING":
+            return True
+        return sight.what == "job" and not self._runs(uid, sight.job)
+
+    def _runs(self, uid: str, job: Job | None) -> bool:
+        if job is None or job.state != "RUNNING" or not self._is_ours(job):
+            return False
+        return any(uid in uids for uids in works_of(job))
 
     # --- jobs
 
