@@ -12,6 +12,8 @@ _SHARE: Final = 5
 """One fifth of the time, at most, is spent waiting for slurmrestd."""
 _REST_MIN_S: Final = 0.05
 """Unless somebody stands still until the next look: then only the share counts."""
+_SPARE_MAX_S: Final = 0.2
+"""So much rest that was taken beyond the share is remembered for who stands still."""
 _RETRY_MIN_S: Final = 0.5
 
 
@@ -46,6 +48,7 @@ class Rhythm:
         self._failures = 0
         self._took_s = float("inf")
         """How long the look before took: one slow answer alone is no sign of load."""
+        self._spare_s = 0.0
         self.listing_s: float | None = None
         """How long the listing itself took; None: the whole look. What a look reads beside it is
         bounded by what is new, and resting four times as long would leave a burst waiting."""
@@ -76,7 +79,7 @@ class Rhythm:
                 await self._rest_after_failure()
 
     async def _rest(self, began_s: float, interval: Callable[[], float]) -> None:
-        """Until the next look; at least so long that the share is kept.
+        """Until the next look; so long that the share is kept, over all looks where one is awaited.
 
         slurmrestd holds a question while slurmctld restarts, and resting four times as long would
         keep us blind long after: the shorter of the last two looks counts.
@@ -84,23 +87,28 @@ class Rhythm:
         took_s = self._time.clock() - began_s
         counted_s = took_s if self.listing_s is None else self.listing_s
         usual_s, self._took_s = min(counted_s, self._took_s), counted_s
-        rested_s = (_SHARE - 1) * usual_s
-        await self._time.sleep(rested_s)
-        if rested_s < _REST_MIN_S and not self._awaited.is_set():
-            await self._sleep_unless(self._awaited, _REST_MIN_S - rested_s)
-            rested_s = _REST_MIN_S
+        due_s = (_SHARE - 1) * usual_s
+        from_s = self._time.clock()
+        await self._time.sleep(max(0.0, due_s - self._spare_s))
+        rested_s = self._time.clock() - from_s
+        await self._sleep_unless(self._awaited, max(due_s, _REST_MIN_S) - rested_s)
+        rested_s = self._time.clock() - from_s
         left_s = interval() - took_s - rested_s
         while left_s > 0 and not self._wanted.is_set():
             step_s = min(left_s, self._pace.interval_s)
             await self._sleep_unless(self._wanted, step_s)
             rested_s += step_s
             left_s = interval() - took_s - rested_s
+        rested_s = self._time.clock() - from_s
+        self._spare_s = min(self._spare_s + rested_s - due_s, _SPARE_MAX_S)
 
     async def _rest_after_failure(self) -> None:
         longest_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._pace.retry_max_s)
         await self._time.sleep(longest_s * (1 + self._time.random()) / 2)
 
     async def _sleep_unless(self, event: asyncio.Event, seconds: float) -> None:
+        if event.is_set() or seconds <= 0:
+            return
         waits = [
             asyncio.ensure_future(self._time.sleep(seconds)),
             asyncio.ensure_future(event.wait()),

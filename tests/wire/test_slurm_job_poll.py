@@ -822,6 +822,7 @@ async def test_L7_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_as
         reader.waits.append(seconds)
         if seconds > 0.02:
             await asyncio.Event().wait()
+        world.now_s += seconds
 
     reader.poll._rhythm._time = Time(clock=world.clock, sleep=sleep, random=lambda: 0.0)
     running = asyncio.ensure_future(reader.poll.run())
