@@ -82,13 +82,13 @@ class Churn:
         _if_there(lambda: host.set_pod_ready(ready=self._random.random() < 0.7))
 
     def _delete(self, host: Host) -> None:
-        """The Pod goes, or comes back."""
+        """The Pod goes, or comes back; one that is going may be gone in between."""
         try:
             host.create_pod()
         except RestError as error:
             if error.status != 409:
                 raise
-            host.delete_pod()
+            _if_there(host.delete_pod)
 
     # --- Slurm
 
