@@ -129,6 +129,8 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     gang: Gang | None = None
     job_id: str = ""
     """Annotation job-id as it stands there: a hint."""
+    bound_for: str = ""
+    """Annotation bound-for: the job for which we bound it; comes with our binding alone (P18)."""
     cancelled: str = ""
     """Annotation cancelled (P17)."""
     resubmit: str = ""

@@ -76,6 +76,8 @@ class Loop:
         self._woken = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
+        self._changed: set[Key] = set()
+        """Keys with news that are still to be decided."""
         self._kept: dict[Key, tuple[Kept, ...]] = {}
         self._audit_next_s = clock() + AUDIT_ROUND_S
         self._batch_s: float | None = None
@@ -167,8 +169,7 @@ class Loop:
             else:
                 news.append(one)
         self._tell_sources(news)
-        for key in self.reconciler.observe(news, now=now):
-            self._outbox.stir(key)
+        self._changed.update(self.reconciler.observe(news, now=now))
         return len(news)
 
     def _tell_wrote(self, report: Report) -> None:
@@ -193,6 +194,9 @@ class Loop:
         decisions = self.reconciler.step(now=now, limit=self._most(KEYS_PER_STEP))
         for decision in decisions:
             key = decision.key
+            if key in self._changed:
+                self._changed.discard(key)
+                self._outbox.stir(key)
             self._outbox.wish(key, decision.allowed, because=decision.because)
             if decision.kept or key in self._kept:
                 self._tell_kept(key, decision.kept, decision.because)

@@ -44,6 +44,7 @@ LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
 
 # Annotations and labels that we write.
 JOB_ID: Final[str] = PREFIX + "job-id"
+BOUND_FOR: Final[str] = PREFIX + "bound-for"
 CANCELLED: Final[str] = PREFIX + "cancelled"
 DRAIN: Final[str] = PREFIX + "drain"
 DRAINED: Final[str] = PREFIX + "drained"

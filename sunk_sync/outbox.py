@@ -45,8 +45,9 @@ BACKOFF_MAX_S = 30.0
 REFUSED_AGAIN_S = 300.0
 """A refusal stands until a fact changes; permissions change without one, so it is tried anew."""
 UNSEEN_AGAIN_S = 30.0
-"""What ended goes on as if nothing were: a slurmctld that was killed forgets seconds (F1); and a
-listing counted for nothing where its source was lost while it came."""
+"""What ended goes on as if nothing were, and what was made is not there: a slurmctld that was
+killed forgets seconds (F1); and a listing counted for nothing where its source was lost while it
+came."""
 PACE_S = 1.0
 """Between two writes of conditions or metadata to one object (M1)."""
 UNKNOWN_PACE_S = 0.01
@@ -339,7 +340,7 @@ class Outbox:
             return
         if isinstance(action, SubmitJob) and isinstance(outcome, Done):
             # Another shape of the job may be wished by now, by who knew nothing of this one.
-            slot.settled, slot.ask_again_s = slot.wish, None
+            slot.settled, slot.ask_again_s = slot.wish, now + UNSEEN_AGAIN_S
             return
         if slot.stirred and slot.wish == action:
             # Newer facts than this answer may ask for it once more; or they are about to end it.

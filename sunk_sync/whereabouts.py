@@ -21,12 +21,17 @@ def whereabouts(
 ) -> Whereabouts:
     """Of bound Pods, each with its host; `left`: where the job was seen before.
 
-    A Pod that waited carries the job's id before anybody binds it: only of a job that ran before
-    that means that we bound the Pod to where it was (P19).
+    A Pod that we bound for this job stands where it ran before (P19), though a slurmctld that was
+    killed may know nothing of that run any more. A Pod that waited carries the job's id before
+    anybody binds it: only of a job that ran before that means the same.
     """
     if is_running(job) and not job.slurm_nodes:
         return Whereabouts()  # its state was read, where it runs was not
     away = [(pod, host) for pod, host in placed if host not in job.slurm_nodes]
     again = job.requeued and is_waiting(job)
-    ours = [pod for pod, host in away if pod.job_id == job.job_id and (again or host in left)]
+    ours = [
+        pod
+        for pod, host in away
+        if pod.bound_for == job.job_id or (pod.job_id == job.job_id and (again or host in left))
+    ]
     return Whereabouts(elsewhere=len(ours) < len(away), moved=bool(ours))

@@ -46,6 +46,7 @@ def pod_row(wire: shapes.Work) -> Pod:
         settings=_settings(annotations) if meta.annotations else (),
         gang=gang_of(meta),
         job_id=cut(annotations.job_id),
+        bound_for=cut(annotations.bound_for),
         cancelled=cut(annotations.cancelled),
         resubmit=cut(annotations.resubmit),
         conditions=_conditions(status.conditions or ()),

@@ -22,7 +22,7 @@ def binding(action: Bind) -> Request:
             "name": pod.name,
             "namespace": pod.namespace,
             "uid": pod.uid,
-            "annotations": {names.JOB_ID: action.job_id},
+            "annotations": {names.JOB_ID: action.job_id, names.BOUND_FOR: action.job_id},
         },
         "target": {"apiVersion": "v1", "kind": "Node", "name": action.node_name},
     }

@@ -41,6 +41,7 @@ class WorkAnnotations(Struct, gc=False, frozen=True, rename=_ours):
     gang: str = ""
     gang_size: str | None = None
     job_id: str = ""
+    bound_for: str = ""
     cancelled: str = ""
     resubmit: str = ""
     lws_size: str | None = field(name=names.LWS_SIZE, default=None)

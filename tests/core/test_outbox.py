@@ -306,6 +306,23 @@ def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
     assert 30 <= bench.jobs.times[1] < 32
 
 
+def test_F1_a_job_that_slurm_forgot_before_it_was_told_is_made_once_more() -> None:
+    """Found by the simulator: a listing without it was newer than its slow answer (551917)."""
+
+    async def tell(bench: Bench) -> None:
+        bench.wish(SUBMIT)
+        for _ in range(31):
+            await asyncio.sleep(1)
+            bench.outbox.sweep()
+        bench.wish()  # it is listed
+        await asyncio.sleep(60)
+        bench.outbox.sweep()
+
+    first_s, again_s = story(tell).jobs.times
+    assert first_s == 0
+    assert 30 <= again_s < 32
+
+
 def test_P21_a_listing_that_proved_nothing_is_asked_for_once_more() -> None:
     """Found by the simulator: a watch broke off while it came, so it did not count (290258)."""
 

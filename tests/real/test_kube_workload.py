@@ -249,10 +249,12 @@ async def test_P11_one_write_binds_and_leaves_the_job_id(place: Place) -> None:
     outcome = await push(place, Bind(reference, place.node_name, "17", "n1"))
     assert isinstance(outcome, Done), outcome
     bound = await row(place, "p")
-    assert (bound.node_name, bound.job_id) == (place.node_name, "17")
+    assert (bound.node_name, bound.job_id, bound.bound_for) == (place.node_name, "17", "17")
     assert [(one.type, one.status) for one in bound.conditions] == [("PodScheduled", "True")]
     assert before["metadata"]["annotations"] == LASTS
-    assert place.pod("p")["metadata"]["annotations"] == LASTS | {names.JOB_ID: "17"}
+    assert place.pod("p")["metadata"]["annotations"] == (
+        LASTS | {names.JOB_ID: "17", names.BOUND_FOR: "17"}
+    )
 
 
 async def test_P11_P17_the_binding_corrects_the_hint_of_a_waiting_pod(place: Place) -> None:

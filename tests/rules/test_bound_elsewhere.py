@@ -56,3 +56,18 @@ def test_P19_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it(state: 
     identity = replace(again.identity, replaced=True)
     core.see(replace(again, identity=identity, state=frozenset({"CANCELLED"})))
     assert core.work_wants(ours, EndPod)
+
+
+@pytest.mark.parametrize(("state", "hosts"), [("PENDING", ()), ("RUNNING", ("n2",))])
+@pytest.mark.parametrize("bound_for", ["7", "6", ""])
+def test_P19_F1_a_restarted_process_knows_whom_we_bound_by_the_binding_alone(
+    state: str, hosts: tuple[str, ...], bound_for: str
+) -> None:
+    """Found by the simulator: slurmctld was killed and forgot that the job had begun, then we were
+    killed: the Pod stayed, as if somebody else had bound it, without a job (551932).
+    """
+    ours = pod(node_name="kn1", job_id="7", bound_for=bound_for)
+    rows = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
+    core = Core(*rows, ours, job(ours, state=state, slurm_nodes=hosts))
+    assert core.work_wants(ours, CancelJob)
+    assert bool(core.work_wants(ours, EndPod)) == (bound_for == "7")

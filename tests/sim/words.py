@@ -66,6 +66,7 @@ LINGERING: Final = (
 """P25, L6, P30: workload Pods have checks of their own."""
 SCHEDULER: Final = "default-slurm"
 JOB_ID: Final = PREFIX + "job-id"
+BOUND_FOR: Final = PREFIX + "bound-for"
 CANCELLED: Final = PREFIX + "cancelled"
 RESUBMIT: Final = PREFIX + "resubmit"
 GANG: Final = PREFIX + "gang"

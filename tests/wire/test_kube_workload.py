@@ -321,13 +321,13 @@ def test_P4_every_annotation_of_a_setting_is_read() -> None:
 
 
 def test_P17_P23_our_own_annotations_are_hints() -> None:
-    """Job id, cancelled and resubmit as they stand there."""
-    marks = {names.JOB_ID: "17", names.CANCELLED: "17/", names.RESUBMIT: "x" * 5000}
-    marked = row(annotations=marks)
-    assert (marked.job_id, marked.cancelled) == ("17", "17/")
+    """Job id, bound-for, cancelled and resubmit as they stand there."""
+    marks = {names.JOB_ID: "17", names.BOUND_FOR: "16", names.CANCELLED: "17/"}
+    marked = row(annotations=marks | {names.RESUBMIT: "x" * 5000})
+    assert (marked.job_id, marked.bound_for, marked.cancelled) == ("17", "16", "17/")
     assert marked.resubmit == "x" * VALUE_LENGTH_MAX
     bare = row()
-    assert (bare.job_id, bare.cancelled, bare.resubmit) == ("", "", "")
+    assert (bare.job_id, bare.bound_for, bare.cancelled, bare.resubmit) == ("", "", "", "")
 
 
 def test_P1_P16_two_conditions_are_read_and_sorted() -> None:

@@ -114,7 +114,7 @@ async def test_P11_binding_and_job_id_are_one_write(tmp_path: Path) -> None:
                 "name": "p",
                 "namespace": "slurm",
                 "uid": "uid-p",
-                "annotations": {names.JOB_ID: "17"},
+                "annotations": {names.JOB_ID: "17", names.BOUND_FOR: "17"},
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
         }

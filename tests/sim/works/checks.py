@@ -34,7 +34,7 @@ SEEN_S: Final = 5.0
 """P29."""
 PATIENCE_S: Final = 90.0
 """What a process may not have heard of yet, whatever the network does."""
-OURS: Final = frozenset({words.JOB_ID, words.CANCELLED})
+OURS: Final = frozenset({words.JOB_ID, words.BOUND_FOR, words.CANCELLED})
 CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
 UNMOVED: Final = frozenset({"managedFields", "resourceVersion", "generation", "annotations"})
 DELETION: Final = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})

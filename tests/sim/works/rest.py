@@ -74,7 +74,13 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
 def _is_back(pod: Object, jobs: Sequence[Job]) -> bool:
     """P17 asks for no new job: this is the one that a human cancelled before Slurm forgot it."""
     cancelled = words.annotations_of(pod).get(words.CANCELLED, "").partition("/")[0]
-    return any(spelled(job) == cancelled for job in jobs)
+    return any(cancelled in _names(job) for job in jobs)
+
+
+def _names(job: Job) -> set[str]:
+    """Of each job that its record stands for."""
+    tasks = job.waiting_tasks if job.task is None else ()
+    return {f"{job.array_id}_{task}" for task in tasks} or {spelled(job)}
 
 
 def _bound(worlds: Worlds, pod: Object, jobs: Sequence[Job], *, asked: Asked) -> Iterator[str]:
