@@ -6,6 +6,7 @@ Worked out once and kept until a Pod there, or a job of one, changes: `WorkGraph
 from collections.abc import Iterable
 
 from sunk_sync.calls import Calls
+from sunk_sync.entries import Entry
 from sunk_sync.facts import Job, Pod, Sighting
 from sunk_sync.fitness import ONE_POD, summed
 from sunk_sync.job_state import is_busy_refusal, is_live, is_running
@@ -105,6 +106,7 @@ class Tenants:
             read_s=shown.order if shown else 0.0,
             held=any(_holds(entry.row, slurm_node) for entry in entries),
             ended=was_read and not live,
+            away=bool(live) and not here and all(map(_is_known_where, live)),
             lost=not was_read and self.is_lost(key, patience_s=patience_s),
             stop_until_s=self._calls.stop_until_s([entry.row.job_id for entry in entries]),
         )
@@ -115,7 +117,12 @@ def _pod_of(tenant: Tenant) -> str:
 
 
 def _may_outlive(tenant: Tenant) -> bool:
-    return tenant.ended or tenant.lost or tenant.stop_until_s is not None
+    return tenant.ended or tenant.away or tenant.lost or tenant.stop_until_s is not None
+
+
+def _is_known_where(entry: Entry[Job]) -> bool:
+    """Of one that runs the record may be yet to be read."""
+    return bool(entry.row.slurm_nodes) or not is_running(entry.row)
 
 
 def _holds(job: Job, slurm_node: str) -> bool:

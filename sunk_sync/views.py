@@ -42,6 +42,8 @@ class Tenant(Struct, frozen=True, gc=False):
     """A batch script holds the host until it ends."""
     ended: bool
     """Its job has ended, as Slurm says."""
+    away: bool = False
+    """Its job lives, and not here: it waits, or runs elsewhere."""
     lost: bool = False
     """Two complete listings, a minute apart, held no job of its identity (P30)."""
     stop_until_s: float | None = None
@@ -54,7 +56,7 @@ class Tenancy(Struct, frozen=True, gc=False):
     all: tuple[Tenant, ...] = ()
     """Sorted by name."""
     lingering: tuple[Tenant, ...] = ()
-    """Those that may outlive their jobs: ended, lost, or told to end."""
+    """Those whose jobs may not hold this host: ended, away, lost, or told to end."""
     taken: Amounts = ()
     """What those whose jobs are confirmed running take of the Node (P28). Those that are about to
     leave it are waited for (P11): what they take makes nobody unfit."""
@@ -104,7 +106,7 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     tenants: tuple[Tenant, ...] = ()
     """Workload Pods of ours that live here, sorted by name."""
     lingering: tuple[Tenant, ...] = ()
-    """Those among them that may outlive their jobs: ended, lost, or told to end."""
+    """Those among them whose jobs may not hold it: ended, away, lost, or told to end."""
     gate_calls: tuple[GateCall, ...] = ()
     gate: bool = False
     """The gate stands: the next job waits for Pods by itself (P25)."""

@@ -256,8 +256,11 @@ def _pod_outlives_job(host: Host, configuration: Configuration, now: float) -> A
     if host.gate:
         return None
     for tenant in host.lingering:
-        if tenant.ended and not tenant.held and tenant.stop_until_s is None:
-            words = f"Pod {tenant.pod} lives though its job has ended"
+        if tenant.held or tenant.stop_until_s is not None:
+            continue
+        if tenant.ended or tenant.away:
+            why = "has ended" if tenant.ended else "is not here"
+            words = f"Pod {tenant.pod} lives though its job {why}"
             return Cause("k8s: pod still terminating", words)
     return None
 
