@@ -32,7 +32,7 @@ class Failure(Struct, frozen=True):
     unreachable: nothing was sent; broken, timeout: it may have happened; auth: the token is not
     taken, or may not see what is there; unserved: no such path or version there; controller_down:
     slurmrestd cannot reach slurmctld; no_such, refused: slurmctld said no; garbage, too_large: no
-    answer of slurmrestd; unwanted: nothing was sent, what it was for had come meanwhile.
+    answer of slurmrestd; unwanted: nothing was sent, for meanwhile it was wanted no more.
     """
 
     kind: Kind

@@ -106,10 +106,10 @@ def allocate_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
     return Call(method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted)
 
 
-def update_job(job_id: str, body: bytes) -> Call:
+def update_job(job_id: str, body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
     """Change a job; of an array the tasks that wait."""
     path = f"job/{quote(job_id, safe='')}"
-    return Call(method="POST", path=path, kind="job/{id}", body=body)
+    return Call(method="POST", path=path, kind="job/{id}", body=body, wanted=wanted)
 
 
 def cancel_jobs(body: bytes) -> Call:

@@ -109,7 +109,7 @@ class Endpoint:
 
     async def _exchange(self, version: str, token: str, errand: Errand) -> Answer | Failure:
         if not errand.call.wanted():
-            return Failure("unwanted", "not sent: what it was for has come meanwhile")
+            return Failure("unwanted", "not sent: meanwhile it is wanted no more")
         question = self._question(version, token, errand)
         listing = errand.listing
         if listing:

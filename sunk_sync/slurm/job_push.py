@@ -44,7 +44,8 @@ _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
 _LIVE: Final = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
 _FRESH_S: Final = 5.0
-"""So old may a job's state be that its cancel as replaced rests on."""
+"""So old may a read of a job be that its change, or its cancel as replaced, rests on: the id alone
+is what a change goes by, and a slurmctld that lost its state hands it out again (P23)."""
 
 Part = Mapping[int, Outcome]
 """Outcomes by the place of their actions in the batch."""
@@ -173,7 +174,11 @@ class JobPush:
         return _Standing(job, record, found.asked_s)
 
     async def _write(self, standing: "_Standing", body: bytes) -> Answer | Failure:
-        return await self._client.call(update_job(str(standing.record.number), body))
+        def is_fresh() -> bool:
+            return self._clock() <= standing.asked_s + _FRESH_S
+
+        call = update_job(str(standing.record.number), body, wanted=is_fresh)
+        return await self._client.call(call)
 
     async def _unwritten(self, action: CancelJob | UpdateJob, failure: Failure) -> Outcome:
         if failure.error_number in _OVER:
@@ -225,11 +230,10 @@ class JobPush:
         if action.renewal:
             return await self._write(standing, renewal_body(action, identity))
         answer = await self._write(standing, update_body(action))
-        return (
-            answer
-            if isinstance(answer, Failure)
-            else await self._write(standing, identity_body(identity))
-        )
+        if isinstance(answer, Failure):
+            return answer
+        changed = replace(standing, asked_s=answer.answered_s)
+        return await self._write(changed, identity_body(identity))
 
     def _learn_update(
         self, standing: "_Standing", identity: Identity, *, asked_s: float

@@ -724,6 +724,21 @@ def updating(uid: str = "u1") -> UpdateJob:
     )
 
 
+@pytest.mark.parametrize("action", [updating(), cancel("u1", replaced=True)])
+async def test_P23_nothing_is_changed_by_what_was_read_slowly(action: Action) -> None:
+    """Found by the simulator: slurmctld lost its state meanwhile, and somebody else's job had the
+    number: it was marked as ours, and cancelled (554577).
+    """
+    world = JobWorld(takes_s=6.0)
+    world.add(identity_of("u1"), name=name_of("u1"))
+    writer = Writer(world)
+    (outcome,) = await writer.do(action)
+    assert isinstance(outcome, Unsure)
+    assert [call.method for call in world.calls] == ["GET"]
+    world.takes_s = 1.0
+    assert [type(one) for one in await writer.do(action)] == [Done]
+
+
 async def test_P20_a_waiting_job_is_given_another_description() -> None:
     """First what it asks for, then the digest: a refused update has been done in part."""
     world = JobWorld()
