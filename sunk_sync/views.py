@@ -278,8 +278,9 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     ends: int = 0
     """Jobs of it that ended by themselves before its Pods were bound."""
     stops: tuple[StopCall, ...] = ()
-    told_to_end: bool = False
-    """The script of its job asked whether its Pods are gone: it holds its hosts no longer."""
+    killed_s: float | None = None
+    """The script of its job asked whether its Pods are gone, so it holds its hosts no longer; when
+    it is killed, or was."""
     external: bool = False
     """Every host that can take it is an EXTERNAL node."""
     stuck: tuple[Stuck, ...] = ()

@@ -150,7 +150,7 @@ class WorkPicture:
             "placed_after_s": works.first_told.get(job.job_id, math.inf),
             "started": job.started or not job.script or job.job_id in works.started,
             "ran_s": works.ran_s.get(job.job_id),
-            "told_to_end": job.job_id in self.calls.until_s,
+            "killed_s": self.calls.until_s.get(job.job_id),
         }
 
     def _of_ended(self, ended: Sequence[Job], last: Job | None) -> Found:

@@ -11,6 +11,9 @@ from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Berth, Work
 from sunk_sync.work_state import is_broken, named
 
+ENDED_S = 30.0
+"""A job that still runs so long after its script was to be killed began once more: a slurmctld that
+was killed itself forgot the end (F1)."""
 TOLD_S = 5.0
 """So long after it was seen bound a Pod may get its Event."""
 
@@ -18,8 +21,11 @@ TOLD_S = 5.0
 def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
     """As soon as the job holds fit hosts that no other Pod still needs."""
     job, unbound = work.job, work.unbound
-    if job is None or not work.pods or work.absent or work.stops or work.told_to_end:
-        return QUIET  # a script that was told to end holds its host no longer than for its Pods
+    if job is None or not work.pods or work.absent or work.stops:
+        return QUIET
+    if work.killed_s is not None and now < work.killed_s + ENDED_S:
+        # A script that was told to end holds its host no longer than for its Pods.
+        return Ruling(look_again_s=work.killed_s + ENDED_S)
     if not unbound:
         return _told(work, now)
     if not is_running(job) or is_broken(work) or [pod for pod in work.pods if pod.ended]:

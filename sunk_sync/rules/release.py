@@ -66,7 +66,8 @@ def _rule_job(work: Work, job: Job, now: float) -> Ruling:
         return Ruling((look,), f"job {job.job_id} changes: looking")
     bound = bool(work.bound)
     if is_broken(work):
-        return _unless_bound(work, _break(job, bound=bound), now)
+        stands = any(not pod.ended for pod in work.bound)
+        return _unless_bound(work, _break(job, bound=stands), now)
     why = _why_replace(work, job, bound=bound)
     if why:
         return _unless_bound(work, _replace(work, job, why), now)

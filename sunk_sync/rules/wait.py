@@ -119,7 +119,7 @@ def _of_job(work: Work) -> Word | None:
     occupants = [pod for berth in work.berths for pod in berth.occupants]
     if occupants:
         text = f"waits for Pod {occupants[0]} to end"
-    elif work.told_to_end or work.stops:
+    elif work.killed_s is not None or work.stops:
         text = "its script was told to end"
     elif not work.started:
         text = "its script has not started yet"

@@ -128,6 +128,19 @@ def test_G3_a_member_that_is_deleted_takes_the_others_along() -> None:
     assert not cancel.replaced
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_G3_a_member_that_has_ended_keeps_no_job_from_those_that_wait(ended: bool) -> None:
+    """Found by the simulator: one had failed, one was deleted, and the third waited for ever beside
+    a job that ran (556129).
+    """
+    a, b, c = (gang_pod(name, size=3) for name in "abc")
+    a = replace(bound(a, "kn1"), ended=ended)
+    world = core(a, b, c, runs(a, b, c))
+    world.see(deleted("pods", c))
+    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True] * ended
+    assert bool(world.work_wants(a, EndPod)) != ended
+
+
 def test_G3_all_members_end_with_their_job() -> None:
     """Each with its own grace."""
     a, b = bound(A, "kn1"), bound(B, "kn2")

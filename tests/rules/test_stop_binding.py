@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from sunk_sync.actions import AnswerStop, Bind, SetScheduled
 from sunk_sync.calls import BINDING_S
 from sunk_sync.facts import CallEnded, StopCall
+from sunk_sync.rules.bind import ENDED_S
 from tests.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
 
 
@@ -64,6 +65,19 @@ def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
     core.wait(5.0)
     (said,) = core.work_wants(pod(), SetScheduled)
     assert said.message.endswith("is allocated: its script was told to end")
+
+
+def test_F1_a_job_that_runs_long_after_that_began_once_more() -> None:
+    """Found by the simulator: slurmctld was killed and forgot the end; the Pod waited for ever
+    (554682).
+    """
+    core = core_of(started=True)
+    call = stop(core)
+    core.see(call, CallEnded(1))
+    core.wait(call.until_s + ENDED_S - core.now - 0.1)
+    assert not core.work_wants(pod(), Bind)
+    core.wait(0.2)
+    assert core.work_wants(pod(), Bind)
 
 
 def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:

@@ -31,7 +31,7 @@ MUTANTS = (
     ),
     _mutant(
         "bound while the script ends", BIND,
-        "or work.stops or work.told_to_end:", "or False:",
+        "    if work.killed_s is not None and now", "    if False and now",
         "The simulator's seed 44: the Pod was bound after its placeholder had been let go.",
     ),
     _mutant(
