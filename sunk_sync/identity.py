@@ -16,6 +16,7 @@ from sunk_sync.names import MARK_KEY
 ADMIN_COMMENT_MAX: Final = 64 << 10
 """Longer texts are nobody's identity: 64 Pods take 4 kB."""
 PODS_MAX: Final = 4096
+_NAME: Final = "k8s/"
 _NAME_MAX: Final = 1024
 
 
@@ -59,7 +60,12 @@ def hosts_digest(names: Sequence[str]) -> str:
 
 def job_name(namespace: str, name: str, *, work: str) -> str:
     """`k8s/<namespace>/<pod>/<8 hex>`; of a gang its first Pod."""
-    return f"k8s/{namespace}/{name}/{work[:8]}"[:_NAME_MAX]
+    return f"{_NAME}{namespace}/{name}/{work[:8]}"[:_NAME_MAX]
+
+
+def is_named(name: str) -> bool:
+    """As we name jobs; a human may have renamed one of ours."""
+    return name.startswith(_NAME)
 
 
 def spell_identity(identity: Identity) -> str:

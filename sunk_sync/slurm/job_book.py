@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from sunk_sync.facts import Job, News, Observed
-from sunk_sync.identity import Identity
+from sunk_sync.identity import Identity, is_named
 from sunk_sync.job_state import is_live
 from sunk_sync.slurm.jobs import JobRecord, job_of, number_in
 
@@ -51,8 +51,15 @@ class JobBook:
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_mine(self, record: JobRecord) -> bool:
-        """It carries an identity of this cluster and this scheduler."""
-        return record.identity is not None and self._mine(record.identity)
+        """It carries an identity of this cluster and this scheduler.
+
+        A mark that was on its way while slurmctld lost its state may have met another's job under
+        the number: what says that we replace it, and has no name of ours, is none of ours (P23).
+        """
+        identity = record.identity
+        if identity is None or (identity.replaced and not is_named(record.name)):
+            return False
+        return self._mine(identity)
 
     def learn(self, job: Job, *, asked_s: float | None = None) -> None:
         """A job of ours as another answer showed it, or as we have just made it."""

@@ -323,6 +323,20 @@ async def test_F2_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_re
     assert (await reader.look())["1_1"].state == {"PENDING"}
 
 
+@pytest.mark.parametrize(
+    ("name", "replaced", "ours"),
+    [("theirs", True, False), ("theirs", False, True), (name_of("u1"), True, True)],
+    ids=["marked by mistake", "renamed", "marked"],
+)
+async def test_P23_a_strangers_job_that_our_mark_met_is_none_of_ours(
+    name: str, replaced: bool, ours: bool
+) -> None:
+    """Found by the simulator: it was cancelled as one that we replace (554577)."""
+    world = JobWorld()
+    world.add(replace(identity_of("u1"), replaced=replaced), name=name)
+    assert bool(await Reader(world).look()) == ours
+
+
 async def test_P23_an_ended_jobs_id_in_other_hands_is_not_taken_for_it() -> None:
     """A stranger's job was read under it; the rest of the listing was not."""
     world = JobWorld()
