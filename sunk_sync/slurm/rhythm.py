@@ -49,6 +49,7 @@ class Rhythm:
         self._took_s = float("inf")
         """How long the look before took: one slow answer alone is no sign of load."""
         self._spare_s = 0.0
+        """Rest that was taken beyond the share, and that nobody has made use of."""
         self.listing_s: float | None = None
         """How long the listing itself took; None: the whole look. What a look reads beside it is
         bounded by what is new, and resting four times as long would leave a burst waiting."""
