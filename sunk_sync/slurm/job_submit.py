@@ -72,9 +72,6 @@ class JobSubmit:
     async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
         with self._book.awaiting([wish.identity.work for _, wish in group]) as learnt:
-            why = refusal(_together(group), await self._known_version())
-            if why:
-                return {place: Refused(wish, why) for place, wish in group}
             return await self._in_turn(group, learnt)
 
     async def _in_turn(self, group: Wishes, learnt: Set[str]) -> Mapping[int, Outcome]:
@@ -86,15 +83,24 @@ class JobSubmit:
         def is_wanted(wish: SubmitJob) -> bool:
             return wish.identity.work not in learnt and self._origin.stands(wish)
 
+        version = await self._known_version()
         async with self._throttle.slot():
-            outcomes = {place: self._unsuccessful(wish, _UNWANTED) for place, wish in group}
-            left = [(place, wish) for place, wish in group if is_wanted(wish)]
+            left: list[tuple[int, SubmitJob]] = []
+            outcomes: dict[int, Outcome] = {}
+            for place, wish in group:
+                if is_wanted(wish):
+                    left.append((place, wish))
+                else:
+                    outcomes[place] = self._unsuccessful(wish, _UNWANTED)
             if not left:
                 return outcomes
             action = _together(left)
+            why = refusal(action, version)
+            if why:
+                return outcomes | {place: Refused(wish, why) for place, wish in left}
             call = self._call(action, wanted=lambda: all(is_wanted(wish) for _, wish in left))
             sent_s = self._clock()
-            answer = await self._send(call)
+            answer = await self._send(call, sent_s=sent_s)
         if len(left) > 1 and _is_alone(answer):
             return outcomes | await self._one_by_one(left, learnt)
         return outcomes | await self._conclude(left, action, answer, sent_s=sent_s)
@@ -147,11 +153,10 @@ class JobSubmit:
         make = allocate_job if action.kind == "allocation" else submit_job
         return make(body, wanted=wanted)
 
-    async def _send(self, call: Call) -> Answer | Failure:
-        began_s = self._clock()
+    async def _send(self, call: Call, *, sent_s: float) -> Answer | Failure:
         answer = await self._client.call(call)
         if not (isinstance(answer, Failure) and answer.kind == "unwanted"):
-            self._throttle.note(self._clock() - began_s)
+            self._throttle.note(self._clock() - sent_s)
             self._learn_version(answer)
         return answer
 
@@ -255,7 +260,7 @@ def _cut(family: Wishes) -> Iterable[Wishes]:
 
 def _is_alone(answer: Answer | Failure) -> bool:
     """It was not made, but one by one they may be."""
-    return not _made(answer) and isinstance(answer, Failure) and answer.error_number in _ALONE
+    return isinstance(answer, Failure) and not answer.job_id and answer.error_number in _ALONE
 
 
 def _made(answer: Answer | Failure) -> int:

@@ -377,6 +377,17 @@ class TestArrays:
         outcomes = await Writer(world).do(*map(wish, UIDS))
         assert [job_in(one).job_id for one in outcomes] == ["1", "2", "3", "4"]
 
+    async def test_one_by_one_it_is_asked_again_what_this_version_can_do(self) -> None:
+        """As an array they were scripts; each alone would be an allocation."""
+        world = JobWorld(version="v0.0.40")
+        no = Failure("refused", "Invalid job array specification", 2081)
+        world.before = lambda line: no if '"array"' in line else None
+        wishes = [wish(f"u{i}", "allocation") for i in range(ALLOCATED_MAX + 1)]
+        outcomes = await Writer(world).do(*wishes)
+        assert all("v0.0.40" in one.why for one in outcomes if isinstance(one, Refused))
+        assert [type(one) for one in outcomes] == [Refused] * len(wishes)
+        assert len([line for line in world.asked if line.startswith("POST")]) == 1
+
     async def test_one_refusal_is_that_of_all(self) -> None:
         """They are equal: asking each would be refused as well."""
         world = JobWorld(before=lambda line: BUSY if line.startswith("POST") else None)
