@@ -155,7 +155,7 @@ class JobPush:
             if isinstance(answer, Failure):
                 return await self._unwritten(action, answer)
             mark = self._learn_mark(found, identity)
-            if self._clock() > found.asked_s + _FRESH_S:
+            if not self._is_fresh(found.asked_s):
                 return Unsure(action, "it was marked, but slowly", seen=(mark,))
             return mark
 
@@ -174,11 +174,12 @@ class JobPush:
         return _Standing(job, record, found.asked_s)
 
     async def _write(self, standing: "_Standing", body: bytes) -> Answer | Failure:
-        def is_fresh() -> bool:
-            return self._clock() <= standing.asked_s + _FRESH_S
-
-        call = update_job(str(standing.record.number), body, wanted=is_fresh)
+        number = str(standing.record.number)
+        call = update_job(number, body, wanted=lambda: self._is_fresh(standing.asked_s))
         return await self._client.call(call)
+
+    def _is_fresh(self, asked_s: float) -> bool:
+        return self._clock() <= asked_s + _FRESH_S
 
     async def _unwritten(self, action: CancelJob | UpdateJob, failure: Failure) -> Outcome:
         if failure.error_number in _OVER:

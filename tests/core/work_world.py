@@ -198,8 +198,8 @@ class WorkWorld(World):
 def _written(action: Bind | EndPod | SetScheduled | SetMetadata, row: Pod) -> Pod:
     match action:
         case Bind():
-            bound = action.node_name
-            return replace(row, node_name=bound, job_id=action.job_id, bound_for=action.job_id)
+            number = action.job_id
+            return replace(row, node_name=action.node_name, job_id=number, bound_for=number)
         case EndPod():
             told = Condition(DISRUPTION_CONDITION, "True", action.reason, action.message)
             return replace(row, terminating=True, conditions=_with(row, told))

@@ -74,7 +74,8 @@ def test_P25_the_host_of_a_pod_whose_job_is_not_there_is_held(
     """
     its_job = job(BOUND, state=state, slurm_nodes=slurm_nodes, script=script)
     world = core(BOUND, its_job)
-    assert bool(world.wants("n1", Drain)) == drained
+    wanted = [Drain("n1", "k8s: pod still terminating")] if drained else []
+    assert world.wants("n1", Drain) == wanted
     why = "has ended" if state == "CANCELLED" else "is not here"
     assert (f"lives though its job {why}" in world.verdict("n1").because) == drained
     world.see(deleted("pods", BOUND))

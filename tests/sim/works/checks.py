@@ -144,7 +144,8 @@ class WorkChecks:
         """Read RUNNING there, and nothing that was asked later said otherwise in time."""
         last: Sight | None = None
         for one in known:
-            if self._runs(uid, one.job) and one.job is not None and slurm_node in one.job.nodes:
+            job = one.job
+            if job is not None and slurm_node in job.nodes and self._runs(uid, job):
                 last = one if last is None or one.served_s > last.served_s else last
         if last is None:
             return False
@@ -158,8 +159,8 @@ class WorkChecks:
             return True
         return sight.what == "job" and not self._runs(uid, sight.job)
 
-    def _runs(self, uid: str, job: Job | None) -> bool:
-        if job is None or job.state != "RUNNING" or not self._is_ours(job):
+    def _runs(self, uid: str, job: Job) -> bool:
+        if job.state != "RUNNING" or not self._is_ours(job):
             return False
         return any(uid in uids for uids in works_of(job))
 
