@@ -166,8 +166,8 @@ class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
     job_id: str
     name: str
     identity: Identity
-    replaced: bool = False
-    """Mark it first, so that nobody takes the cancel for a human's (P17)."""
+    replaced: bool = False  # mark it first, so that nobody takes the cancel for a human's (P17)
+    waiting: bool = False  # only as long as it waits: Slurm leaves it alone once it has begun
 
 
 class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):

@@ -192,7 +192,8 @@ def _replace(work: Work, job: Job, why: str) -> Ruling:
     reason = EVENT_BOUND_ELSEWHERE if elsewhere else EVENT_REPLACED
     message = f"Slurm job {job.job_id} is given up: {why}"
     events = tuple(_event(pod, reason, message) for pod in work.pods)
-    return Ruling((cancel(job, replaced=True), *events), message)
+    ends = cancel(job, replaced=True, waiting=is_waiting(job) and bool(work.bound))
+    return Ruling((ends, *events), message)
 
 
 def _event(pod: Pod, reason: str, message: str) -> Announce:
@@ -219,6 +220,12 @@ def _update(work: Work, job: Job) -> Ruling:
     return Ruling((action,), f"job {job.job_id} {why}")
 
 
-def cancel(job: Job, *, replaced: bool = False) -> CancelJob:
+def cancel(job: Job, *, replaced: bool = False, waiting: bool = False) -> CancelJob:
     """End this very job."""
-    return CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, replaced=replaced)
+    return CancelJob(
+        job_id=job.job_id,
+        name=job.name,
+        identity=job.identity,
+        replaced=replaced,
+        waiting=waiting,
+    )

@@ -39,7 +39,7 @@ from sunk_sync.slurm.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_rep
 from sunk_sync.slurm.wire import Clock
 
 _NOT_MATCHING: Final = 2172
-"""Of this id and this name there is no job."""
+"""There is no job of this id that passes the other filters."""
 _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
 _LIVE: Final = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
@@ -68,7 +68,7 @@ class JobPush:
         placed = list(enumerate(actions))
         wishes: Wishes = [(place, one) for place, one in placed if isinstance(one, SubmitJob)]
         parts: list[Awaitable[Part]] = [self._submit.submit(group) for group in grouped(wishes)]
-        parts += [self._cancel(group) for group in _same_name(placed)]
+        parts += [self._cancel(group) for group in _alike(placed)]
         parts += [self._one(place, one) for place, one in placed if _is_single(one)]
         outcomes: dict[int, Outcome] = {
             place: Refused(one, "it is no wish about a job")
@@ -102,7 +102,7 @@ class JobPush:
     # --- cancelling
 
     async def _cancel(self, group: "Cancels") -> Part:
-        """Jobs of one name, in one request; first those are marked that shall be replaced."""
+        """Jobs that one request fits; first those are marked that shall be replaced."""
         outcomes: dict[int, Outcome] = {}
         marked = [(place, one) for place, one in group if one.replaced]
         verdicts = await asyncio.gather(*(self._mark(one) for _, one in marked))
@@ -119,9 +119,7 @@ class JobPush:
         return outcomes
 
     async def _delete(self, group: "Cancels") -> Part:
-        ids = [one.job_id for _, one in group]
-        body = msgspec.json.encode({"jobs": ids, "job_name": group[0][1].name})
-        answer = await self._client.call(cancel_jobs(body))
+        answer = await self._client.call(cancel_jobs(_filters([one for _, one in group])))
         failed = answer if isinstance(answer, Failure) else _read_status(answer)
         if isinstance(failed, Failure):
             return {place: _unsuccessful(one, failed) for place, one in group}
@@ -148,6 +146,8 @@ class JobPush:
             found = await self._checked(action)
             if not isinstance(found, _Standing):
                 return found
+            if action.waiting and "PENDING" not in found.job.state:
+                return Done(action, (Observed(found.job, found.asked_s),))
             if found.job.identity.replaced:
                 return Observed(found.job, found.asked_s)
             identity = _replaced(found)
@@ -260,12 +260,20 @@ class _Standing(Struct, frozen=True):
     asked_s: float
 
 
-def _same_name(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:
-    groups: defaultdict[str, list[tuple[int, CancelJob]]] = defaultdict(list)
+def _alike(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:
+    """Those that the same filters fit."""
+    groups: defaultdict[tuple[str, bool], list[tuple[int, CancelJob]]] = defaultdict(list)
     for place, one in placed:
         if isinstance(one, CancelJob):
-            groups[one.name].append((place, one))
+            groups[one.name, one.waiting].append((place, one))
     return list(groups.values())
+
+
+def _filters(cancels: Sequence[CancelJob]) -> bytes:
+    """Slurm cancels what passes all of them at once, so nothing can begin in between."""
+    ids = [one.job_id for one in cancels]
+    states = {"job_state": ["PENDING"]} if cancels[0].waiting else {}
+    return msgspec.json.encode({"jobs": ids, "job_name": cancels[0].name, **states})
 
 
 def _is_single(action: Action) -> TypeGuard[LookJob | UpdateJob]:

@@ -158,7 +158,9 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     "a cancel by state and by name": [
         submit(name="a"), submit(name="a", hold=True), submit(name="b"),
         until("0=RUNNING 2=RUNNING"),
+        kill(jobs=["@0", "@2"], job_name="b", job_state=["PENDING"]),
         kill(job_name="a", job_state=["PENDING"]), kill(job_name="a"), kill(job_state=["nope"]),
+        kill(jobs=["@1"], job_name="a", job_state=["PENDING"]),
     ],
     "a stubborn script": [
         submit(script=STUBBORN, **WHOLE), RUNS, Act("wait", "0.7"), kill_one("@0"), FLAGS,

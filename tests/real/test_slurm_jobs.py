@@ -297,6 +297,21 @@ async def test_a_cancelled_array_is_told_task_by_task(side: Side, server: SlurmS
         assert len(seen) == 5
 
 
+async def test_P19_a_cancel_of_what_waits_leaves_alone_what_has_begun(side: Side) -> None:
+    """A job, one task of an array that waits and one that runs; slurmctld itself compares."""
+    (running,) = await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=2)))
+    made = await side.make(*(side.wish(description=WHOLE) for _ in range(3)))
+    await side.until_state("RUNNING", made[0])
+    ends = [cancel(job, waiting=True) for job in (running, made[0], made[1])]
+    outcomes = await side.do(*ends)
+    assert [type(one) for one in outcomes] == [Done] * 3
+    assert [job_in(one).state for one in outcomes[:2]] == [{"RUNNING"}] * 2
+    seen = await side.anew().jobs()
+    assert [min(seen[job.job_id].state) for job in (running, *made)] == [
+        "RUNNING", "RUNNING", "CANCELLED", "PENDING",
+    ]  # fmt: skip
+
+
 async def test_P17_our_own_cancel_can_be_told_from_a_humans(side: Side) -> None:
     """Also by a process that starts anew."""
     (theirs,) = await side.make(side.wish("allocation"))

@@ -194,9 +194,18 @@ def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None
 
 
 def test_P19_a_requeued_job_of_a_bound_pod_is_replaced() -> None:
-    """A Pod is never moved."""
+    """A Pod is never moved. Where the job begins on its host before that, it stays with it."""
     one = pod(node_name="kn1", job_id="7")
-    assert cancels(core(one, job(one)), one) == [("7", True)]
+    world = core(one, job(one))
+    assert cancels(world, one) == [("7", True)]
+    assert [want.waiting for want in world.work_wants(one, CancelJob)] == [True]
+
+
+def test_P19_a_job_that_runs_elsewhere_is_replaced_whatever_it_does() -> None:
+    """It is not where its Pod is, and never will be."""
+    one = pod(node_name="kn2", job_id="7")
+    (want,) = core(one, running(one)).work_wants(one, CancelJob)
+    assert not want.waiting
 
 
 EDITED = (("constraints", "fast"),)

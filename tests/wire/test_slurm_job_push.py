@@ -584,6 +584,45 @@ async def test_P23_each_name_is_cancelled_by_itself() -> None:
     assert [record.state for record in world.records.values()] == [["CANCELLED"]] * 2
 
 
+@pytest.mark.parametrize("begins", ["GET", "DELETE"])
+async def test_P19_a_job_that_is_cancelled_because_it_waits_is_left_alone_once_it_runs(
+    begins: str,
+) -> None:
+    """Its Pod may stand where it began: before it is marked, or as the cancel is on its way."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"), name=name_of("u1"))
+
+    def start(line: str) -> None:
+        if line.startswith(begins):
+            world.start(record, "n1")
+
+    world.before = start
+    (outcome,) = await Writer(world).do(cancel("u1", replaced=True, waiting=True))
+    assert isinstance(outcome, Done)
+    assert job_in(outcome).state == RUNNING
+    assert job_in(outcome).identity.replaced == (begins == "DELETE")
+    assert record.state == ["RUNNING"]
+
+
+async def test_P19_what_still_waits_is_cancelled_apart_from_what_may_run() -> None:
+    """The filter is the whole request's."""
+    world = JobWorld()
+    writer = Writer(world)
+    jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
+    started = world.start(world.records[1], "n1", task=2)
+    ends = [
+        CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, waiting=waiting)
+        for job, waiting in ((jobs[0], True), (jobs[2], False))
+    ]
+    assert [type(one) for one in await writer.do(*ends)] == [Done, Done]
+    assert [sent(world, place) for place in (-2, -1)] == [
+        {"jobs": ["1_0"], "job_name": name_of("u0"), "job_state": ["PENDING"]},
+        {"jobs": ["1_2"], "job_name": name_of("u0")},
+    ]
+    assert world.records[1].waiting == [1, 3]
+    assert started.state == ["CANCELLED"]
+
+
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("state", ["CANCELLED", "COMPLETED", "PREEMPTED"])
 async def test_a_cancel_of_what_has_ended_shows_how(state: str, replaced: bool) -> None:

@@ -75,8 +75,7 @@ MUTANTS = (
     ),
     _mutant(
         "a replacing cancel is not marked", RELEASE,
-        "    return Ruling((cancel(job, replaced=True), *events), message)",
-        "    return Ruling((cancel(job), *events), message)",
+        "ends = cancel(job, replaced=True, waiting=", "ends = cancel(job, waiting=",
         "After a restart our own cancel looked like a human's.",
     ),
     _mutant(
@@ -162,9 +161,14 @@ MUTANTS = (
     ),
     _mutant(
         "a cancel by number alone", PUSH,
-        'body = msgspec.json.encode({"jobs": ids, "job_name": group[0][1].name})',
-        'body = msgspec.json.encode({"jobs": ids})',
+        'msgspec.json.encode({"jobs": ids, "job_name": cancels[0].name, **states})',
+        'msgspec.json.encode({"jobs": ids, **states})',
         "slurmctld had lost its last seconds and given the number to somebody else.",
+    ),
+    _mutant(
+        "a waiting job is cancelled though it has begun", PUSH,
+        'states = {"job_state": ["PENDING"]} if cancels[0].waiting else {}', "states = {}",
+        "It began on its Pod's host as the cancel was on its way, and ended before the Pod.",
     ),
     _mutant(
         "a foreign job under our number is marked", PUSH,

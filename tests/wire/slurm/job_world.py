@@ -219,6 +219,8 @@ class JobWorld:
                 yield _status(job_id, 2172)
             elif record.state[0] not in LIVE:
                 yield _status(job_id, 2021)
+            elif record.state[0] not in body.get("job_state", record.state):
+                yield _status(job_id, 2172)
             elif task and record.waiting:
                 record.waiting.remove(int(task))
             else:
