@@ -43,6 +43,7 @@ def run(settings: Settings) -> int:
             return asyncio.run(_run_until_told(Service(settings, logs)))
     finally:
         logs.close()
+        garbage.leave_it()
 
 
 async def _run_until_told(service: "Service") -> int:

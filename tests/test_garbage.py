@@ -38,6 +38,18 @@ def test_what_outlived_one_collection_is_not_walked_by_the_next() -> None:
         assert alive() is None
 
 
+def test_a_process_that_ends_walks_nothing_any_more() -> None:
+    """What Python does at exit is a full collection."""
+    ring = Ring()
+    alive = weakref.ref(ring)
+    del ring
+    garbage.leave_it()
+    gc.collect()
+    assert alive() is not None
+    garbage.walk_everything()
+    assert alive() is None
+
+
 def test_a_ring_that_died_young_goes_without_a_walk_of_everything() -> None:
     """The ordinary case: it is never set aside."""
     with garbage.in_pieces():
