@@ -187,7 +187,7 @@ def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> 
     if len(living) < size:
         return "G1"
     if len(members) > size:
-        whys = [_why_not_alone(one) for one in living if _had_job(one)]
+        whys = [_why_not_alone(one) for one in living if _had_job(one) or _is_blamed(one, pod)]
         return _first(whys) if _had_job(pod) else "G7"
     return _first(whys)
 
@@ -202,6 +202,13 @@ def _had_job(pod: Object) -> bool:
     every one of them was told its number.
     """
     return not {words.JOB_ID, words.CANCELLED}.isdisjoint(words.annotations_of(pod))
+
+
+def _is_blamed(member: Object, pod: Object) -> bool:
+    """The Pod is told that this member of its gang keeps it waiting."""
+    message = words.conditions_of(pod).get("PodScheduled", {}).get("message", "")
+    metadata = member["metadata"]
+    return f"Pod {metadata['namespace']}/{metadata['name']}:" in message
 
 
 def _why_not_alone(pod: Object) -> str:
