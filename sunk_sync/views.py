@@ -245,6 +245,8 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     """Begin of the latest complete listing of the Pods that an array's task may stand for."""
     told_s: float = 0.0
     """When Slurm or the placeholder last spoke of the job."""
+    told_ended: bool = False
+    """It said that the job has ended; nobody has read it since."""
     placed_after_s: float = float("inf")
     """If it was but the first word of its script: a read that began later will do, too, if it shows
     where the job runs."""

@@ -119,8 +119,9 @@ class WorkGraph(WorkPicture):
     def _forget_words(self, job_id: str) -> None:
         """What was said of a job goes with it: Slurm may give its id to another (P23)."""
         works = self.works
-        for memory in (works.told, works.ran_s, works.ended_s, self.calls.until_s):
+        for memory in (works.ran_s, works.ended_s, self.calls.until_s):
             memory.pop(job_id, None)
+        works.told.pop(job_id, None)
         works.started.pop(job_id, None)
         works.first_told.pop(job_id, None)
         works.left.pop(job_id, None)
@@ -142,8 +143,8 @@ class WorkGraph(WorkPicture):
     def job_read(self, job: Job, *, order: float) -> set[Key]:
         """It stands as it did, by a newer read: what somebody waits for at its hosts (L7, L8)."""
         keys = self._awaited(job)
-        told_s = self.works.told.get(job.job_id)
-        if told_s is not None and order >= told_s:
+        word = self.works.told.get(job.job_id)
+        if word is not None and order >= word.told_s:
             del self.works.told[job.job_id]
             self.works.first_told.pop(job.job_id, None)
             keys |= set(map(work_key, self.works.keys_of_job(job)))

@@ -147,6 +147,7 @@ class WorkPicture:
             "moved": stands.moved,
             "ahead": works.ahead.get(job.job_id, 0),
             "told_s": works.told_s(job),
+            "told_ended": works.is_told_ended(job),
             "placed_after_s": works.first_told.get(job.job_id, math.inf),
             "started": job.started or not job.script or job.job_id in works.started,
             "ran_s": works.ran_s.get(job.job_id),

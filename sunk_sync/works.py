@@ -78,7 +78,7 @@ class Works:
         """UIDs that a watch told are gone, while a job names them."""
         self.sightings: dict[str, Sighting] = {}
         """By UID that some job names."""
-        self.told: dict[str, float] = {}  # job id → second in which it was spoken of
+        self.told: dict[str, JobTold] = {}  # job id → what was last said of it, until it is read
         self.first_told: dict[str, float] = {}  # first words of scripts → last read before them
         self.bound_s: dict[str, float] = {}
         """UID → second since when the Pod is seen bound."""
@@ -209,7 +209,7 @@ class Works:
         first = started and not (job.started or word.job_id in self.started)
         if not (first and is_placed(job)):
             alone = first and self.told_s(job) == 0.0
-            self.told[word.job_id] = word.told_s
+            self.told[word.job_id] = word
             self.first_told.pop(word.job_id, None)
             if alone:
                 self.first_told[word.job_id] = read_s
@@ -220,7 +220,13 @@ class Works:
         """When it was spoken of; 0: nothing that a newer read would tell."""
         if job.job_id in self.first_told and is_placed(job):
             return 0.0
-        return self.told.get(job.job_id, 0.0)
+        word = self.told.get(job.job_id)
+        return 0.0 if word is None else word.told_s
+
+    def is_told_ended(self, job: Job) -> bool:
+        """Slurm said so; nobody has read it yet."""
+        word = self.told.get(job.job_id)
+        return word is not None and word.what == "ended"
 
     def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
         """Jobs that bound these Pods, were read as ended, and forgotten by Slurm since; each once.

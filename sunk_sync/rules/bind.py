@@ -32,6 +32,8 @@ def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
         return QUIET
     if job.identity.replaced:
         return Ruling(because=f"job {job.job_id} is being given up")
+    if work.told_ended:
+        return Ruling(because=f"Slurm says that job {job.job_id} has ended: it is read first")
     if work.others and not _counts(work):
         return QUIET
     against = _against(work)

@@ -1,6 +1,6 @@
 """Pods go where their job runs: rows P11, P12, P29, G1, G4."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -46,6 +46,21 @@ def test_P11_nobody_is_bound_before_the_job_holds_a_host(of: dict[str, Any]) -> 
     """Waiting, suspended, its script not started, unknown to Kubernetes, ended."""
     one = pod()
     assert not binds(core(one, job(one, **of)), one)
+
+
+@pytest.mark.parametrize(
+    ("word", "bound"), [("starting", True), ("started", True), ("ended", False)]
+)
+def test_P11_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading(
+    word: Literal["starting", "started", "ended"], bound: bool
+) -> None:
+    """Slurm may take seconds to answer; a binding that was refused would be tried meanwhile."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(JobTold("7", word, world.now))
+    assert bool(binds(world, one)) is bound
+    world.see(Observed(running(one), world.now))
+    assert binds(world, one) == [("p1", "kn1")]
 
 
 def test_P11_nobody_is_bound_while_jobs_cannot_be_read() -> None:
