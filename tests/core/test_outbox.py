@@ -118,6 +118,12 @@ class Bench:
     def wish(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
         self.outbox.wish(key, wants, because="for a test")
 
+    async def live_on(self, seconds: int) -> None:
+        """Nothing changes; it is swept once a second, as the loop does."""
+        for _ in range(seconds):
+            await asyncio.sleep(1)
+            self.outbox.sweep()
+
     async def stir_under_way(self, first: Action, *then: Action, after_s: float) -> None:
         """A fact of the key changes before `first` is answered; `then` is what is wished now."""
         self.wish(first)
@@ -294,9 +300,7 @@ def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.wish(CANCEL)
-        for _ in range(31):
-            await asyncio.sleep(1)
-            bench.outbox.sweep()
+        await bench.live_on(31)
         bench.wish()
         await asyncio.sleep(60)
         bench.outbox.sweep()
@@ -311,9 +315,7 @@ def test_F1_a_job_that_slurm_forgot_before_it_was_told_is_made_once_more() -> No
 
     async def tell(bench: Bench) -> None:
         bench.wish(SUBMIT)
-        for _ in range(31):
-            await asyncio.sleep(1)
-            bench.outbox.sweep()
+        await bench.live_on(31)
         bench.wish()  # it is listed
         await asyncio.sleep(60)
         bench.outbox.sweep()
@@ -328,9 +330,7 @@ def test_P21_a_listing_that_proved_nothing_is_asked_for_once_more() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.wish(Relist("pods", 1.0))
-        for _ in range(31):
-            await asyncio.sleep(1)
-            bench.outbox.sweep()
+        await bench.live_on(31)
 
     first_s, again_s = story(tell).kube.times
     assert first_s == 0

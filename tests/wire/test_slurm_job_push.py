@@ -31,6 +31,7 @@ from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_push import JobPush
 from sunk_sync.slurm.job_submit import ALLOCATED_MAX, ARRAY_MAX, Origin
 from sunk_sync.slurm.jobs import JobRecord
+from sunk_sync.slurm.throttle import Throttle
 from tests.wire.slurm.job_world import GONE, JobWorld, identity_of, is_mine, name_of
 from tests.wire.test_slurm_job_poll import Reader
 
@@ -264,6 +265,22 @@ async def test_P13_what_is_wished_no_more_when_its_turn_comes_is_not_sent() -> N
     assert [job_in(one).identity.work for one in outcomes if isinstance(one, Done)] == [
         one.identity.work for one in wishes if one != wishes[1]
     ]
+
+
+async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was wished when its turn came, and no more when a connection was free."""
+    noted: list[float] = []
+    monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
+    writer, stands = Writer(JobWorld()), iter([True, False, True, True])
+    writer.stands = lambda _: next(stands)
+    (unsent,) = await writer.do(wish("u1"))
+    assert isinstance(unsent, Unsure)
+    assert noted == []
+    (made,) = await writer.do(wish("u1"))
+    assert isinstance(made, Done)
+    assert len(noted) == 1
 
 
 async def test_F2_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_not_sent() -> None:
