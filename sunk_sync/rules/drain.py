@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sunk_sync.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
+from sunk_sync.calls import BEFORE_KILL_S
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Sighting, SlurmdPod, SlurmNode
 from sunk_sync.names import LIFTED_PREFIX
@@ -21,8 +22,6 @@ from sunk_sync.slurm_state import (
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Host
 
-BEFORE_KILL_S = 2.0
-"""So long before Slurm kills a placeholder's script its host must be closed (L6)."""
 EXISTS_AGAIN_S = 60.0
 """After one that found an object which our listings do not show: a selector may be wrong for
 thousands at once."""

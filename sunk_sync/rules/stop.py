@@ -1,14 +1,11 @@
 """A placeholder that was told to end keeps its host until its Pods are gone (L6)."""
 
 from sunk_sync.actions import Action, AnswerStop
-from sunk_sync.calls import BINDING_S
+from sunk_sync.calls import BEFORE_KILL_S, BINDING_S
 from sunk_sync.configuration import Configuration
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
 from sunk_sync.work_state import is_over
-
-BEFORE_KILL_S = 2.0
-"""So long before Slurm kills the script its host must be closed."""
 
 
 def stop(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
