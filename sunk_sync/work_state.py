@@ -1,8 +1,10 @@
 """What several rules conclude from one Work; pure."""
 
+from collections.abc import Sequence
+
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Job, Pod
-from sunk_sync.views import Work
+from sunk_sync.views import Berth, Work
 
 REFUSED_AGAIN_S = 300.0
 """Slurm's no stands so long, unless the Pods change (P10)."""
@@ -92,6 +94,26 @@ def is_over(work: Work) -> bool:
 def may_live(pod: Pod) -> bool:
     """It has a container left, or may get one."""
     return not (pod.ended or (pod.terminating and not pod.node_name))
+
+
+def free_berths(work: Work) -> Sequence[Berth]:
+    """Hosts of its job on which no Pod of it stands: those that are bound keep theirs."""
+    if not work.bound:
+        return work.berths
+    taken = {pod.node_name for pod in work.bound}
+    return [one for one in work.berths if one.node is None or one.node.name not in taken]
+
+
+def why_unfit(work: Work) -> str:
+    """Why its unbound Pods cannot go where its job runs (P12); empty: they can, or who knows."""
+    if not (work.unbound and work.berths):
+        return ""  # its state was read, where it runs was not
+    if len(work.berths) < len(work.pods):
+        return f"it holds {len(work.berths)} hosts for {len(work.pods)} Pods"
+    for berth in free_berths(work):
+        if (berth.node is None or berth.unfit) and not berth.unknown:
+            return f"{berth.slurm_node} cannot take it: {berth.unfit}"
+    return ""
 
 
 def is_broken(work: Work) -> bool:

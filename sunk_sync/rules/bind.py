@@ -1,7 +1,5 @@
 """Pods go where their job runs (P11), all or none of a gang (G1): the only rule that binds."""
 
-from collections.abc import Sequence
-
 from sunk_sync.actions import Announce, Bind
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Pod, reference_of
@@ -9,7 +7,7 @@ from sunk_sync.job_state import is_running
 from sunk_sync.names import EVENT_SCHEDULED
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Berth, Work
-from sunk_sync.work_state import is_broken, named
+from sunk_sync.work_state import free_berths, is_broken, named
 
 ENDED_S = 30.0
 """A job that still runs so long after its script was to be killed began once more: a slurmctld that
@@ -59,7 +57,7 @@ def _against(work: Work) -> str:
     assert job is not None
     if not work.started:
         return f"job {job.job_id} is allocated: its script has not started yet"
-    for berth in work.berths:
+    for berth in free_berths(work):
         if berth.node is None or berth.unfit:
             return f"job {job.job_id} is on {berth.slurm_node}: {berth.unfit}"
         if berth.occupants:
@@ -70,10 +68,7 @@ def _against(work: Work) -> str:
 
 def _pairs(work: Work) -> list[tuple[Pod, Berth]]:
     """Each Pod that is not bound yet and the host for it; those that are keep theirs."""
-    free: Sequence[Berth] = work.berths
-    if work.bound:
-        taken = {pod.node_name for pod in work.bound}
-        free = [berth for berth in free if _node(berth) not in taken]
+    free = free_berths(work)
     return [(pod, free[place]) for place, pod in enumerate(work.unbound[: len(free)])]
 
 

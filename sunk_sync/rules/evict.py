@@ -9,7 +9,7 @@ from sunk_sync.job_state import disruption_of, end_of, is_waiting
 from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
-from sunk_sync.work_state import is_broken, is_open, named
+from sunk_sync.work_state import is_broken, is_open, named, why_unfit
 
 WEAK = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 """Ends that rest on Slurm not reaching a node: many at once may be Slurm's own trouble (P31)."""
@@ -29,8 +29,9 @@ def evict(work: Work, configuration: Configuration, now: float) -> Ruling:  # no
         return _end(bound, disruption_of(job), f"Slurm job {job.job_id} was suspended")
     if (is_waiting(job) or work.moved) and not work.stands_elsewhere:
         return _end(bound, "SlurmJobEnded", f"Slurm job {job.job_id} was requeued")
-    if work.bind_refused and len(bound) < len(work.pods):
-        return _end(bound, "SlurmJobEnded", f"a member cannot be bound: {work.bind_refused[0].why}")
+    why = work.bind_refused[0].why if work.bind_refused else why_unfit(work)
+    if why and len(bound) < len(work.pods):
+        return _end(bound, "SlurmJobEnded", f"a member cannot be bound: {why}")
     return QUIET
 
 

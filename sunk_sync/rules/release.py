@@ -22,7 +22,7 @@ from sunk_sync.job_state import is_running, is_waiting
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.views import Work
-from sunk_sync.work_state import exclusions, is_broken, is_known_gone, is_over, named
+from sunk_sync.work_state import exclusions, is_broken, is_known_gone, is_over, named, why_unfit
 
 BOUND_AGAIN_S = 2.0
 """After a read by name that did not tell whether the Pod is bound."""
@@ -156,9 +156,9 @@ def _why_in_its_state(work: Work, job: Job, *, bound: bool) -> str:
         return _why_edited(work, job)
     if "SUSPENDED" in job.state and not bound:
         return "it was suspended before its Pod was bound"
-    if not is_running(job) or not work.unbound:
-        return ""
-    return _why_unfit(work)
+    if not is_running(job) or [pod for pod in work.bound if not pod.ended]:
+        return ""  # a gang that cannot be bound whole ends its bound members first (G4, P14)
+    return why_unfit(work)
 
 
 def _why_edited(work: Work, job: Job) -> str:
@@ -173,18 +173,6 @@ def _why_edited(work: Work, job: Job) -> str:
     one_task = "_" in job.job_id
     follows = can_update(before, after) and not (tried or one_task)
     return "" if follows else "its Pod was edited, and Slurm does not let it change"
-
-
-def _why_unfit(work: Work) -> str:
-    """P12. A gang that cannot be bound whole ends its bound members first (G4, P14)."""
-    if not work.berths:
-        return ""  # its state was read, where it runs was not
-    if len(work.berths) < len(work.pods):
-        return f"it holds {len(work.berths)} hosts for {len(work.pods)} Pods"
-    for berth in work.berths:
-        if (berth.node is None or berth.unfit) and not berth.unknown:
-            return f"{berth.slurm_node} cannot take it: {berth.unfit}"
-    return ""
 
 
 def _replace(work: Work, job: Job, why: str) -> Ruling:

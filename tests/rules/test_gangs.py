@@ -9,7 +9,7 @@ from sunk_sync.actions import Bind, CancelJob, Drain, EndPod, LookGang, SetSched
 from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Row
 from sunk_sync.identity import work_id
 from sunk_sync.workload import Gang
-from tests.build import SMALL, Core, deleted, gang_pod, identity, job, listing, pod, room
+from tests.build import SMALL, Core, deleted, gang_pod, identity, job, listing, node, pod, room
 
 A, B = gang_pod("a"), gang_pod("b")
 
@@ -190,6 +190,40 @@ def test_G4_a_binding_that_cannot_be_rolls_everything_back() -> None:
     world.see(deleted("pods", a))
     (cancel,) = world.work_wants(B, CancelJob)
     assert cancel.replaced
+
+
+def test_G4_a_host_that_turned_unfit_ends_the_bound_members_before_their_job() -> None:
+    """Found by the simulator: the job went first, and its Pod lived on beside whom Slurm let in
+    (569314).
+    """
+    a = bound(A, "kn1")
+    world = core(a, B, runs(A, B))
+    world.see(node("kn2", ready="Unknown"))
+    (end,) = world.work_wants(a, EndPod)
+    assert (end.reference.name, "kn2 is not ready" in end.message) == ("a", True)
+    assert not world.work_wants(a, CancelJob, Bind)
+    world.see(replace(a, terminating=True))
+    assert not world.work_wants(a, CancelJob)
+    world.see(deleted("pods", a))
+    assert [cancel.replaced for cancel in world.work_wants(B, CancelJob)] == [True]
+
+
+def test_G4_a_member_that_ended_by_itself_does_not_keep_such_a_job() -> None:
+    """Nobody stands on its hosts."""
+    a = replace(bound(A, "kn1"), ended=True)
+    world = core(a, B, runs(A, B))
+    world.see(node("kn2", ready="Unknown"))
+    assert not world.work_wants(a, EndPod)
+    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True]
+
+
+def test_G1_the_host_of_a_bound_member_is_no_matter_of_the_others() -> None:
+    """Its Node is not ready any more: what becomes of it is Kubernetes' business."""
+    a = bound(A, "kn1")
+    world = core(a, B, runs(A, B))
+    world.see(node("kn1", ready="Unknown"))
+    assert [want.node_name for want in world.work_wants(a, Bind)] == ["kn2"]
+    assert not world.work_wants(a, CancelJob, EndPod)
 
 
 def test_G4_the_refusal_ends_with_its_job() -> None:

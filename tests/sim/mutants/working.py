@@ -63,8 +63,8 @@ MUTANTS = (
         "The rest of the gang held its nodes for nothing.",
     ),
     _mutant(
-        "a job that is missing hosts in the picture is given up", RELEASE,
-        "    if not work.berths:", "    if False:",
+        "a job that is missing hosts in the picture is given up", STATE,
+        "    if not (work.unbound and work.berths):", "    if not work.unbound:",
         "The simulator's seed 139: only its state had been read.",
     ),
     _mutant(
