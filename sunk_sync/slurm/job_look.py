@@ -195,10 +195,13 @@ class JobLook:
         distinct = list(dict.fromkeys(numbers.values()))
         shown = dict(zip(distinct, await asyncio.gather(*map(self._show, distinct)), strict=True))
         found = {one: await self._pick(one, shown[number]) for one, number in numbers.items()}
-        for one, what in found.items():
-            self._learn(one, what)
+        astray = [one for one, what in found.items() if _is_astray(what, number=numbers[one])]
+        for one in found.keys() - astray:
+            self._learn(one, found[one])
         for first, number in list(numbers.items())[:1]:
             found[first] = self._with_others(found[first], shown[number], asked=found)
+        if astray:
+            found |= await self._read({one: _array_of(one) for one in astray})
         return found
 
     async def _show(self, number: str) -> _Shown | Failure:
@@ -308,6 +311,19 @@ def pays_whole(wanted: int, *, of: int) -> bool:
 
 def _has_others(array: JobRecord | None) -> bool:
     return array is not None and array.identity is not None and len(array.identity.uids) > 1
+
+
+def _array_of(job_id: str) -> str:
+    return job_id.partition("_")[0]
+
+
+def _is_astray(found: Found | Failure, *, number: str) -> bool:
+    """A task whose number is nobody's by now, or another's: where slurmctld lost its last seconds
+    the task waits once more, and goes by its array.
+    """
+    if not isinstance(found, Found) or found.job is not None:
+        return False
+    return number != _array_of(found.job_id)
 
 
 def _shared_first(record: JobRecord) -> bool:

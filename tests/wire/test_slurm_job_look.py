@@ -130,6 +130,44 @@ async def test_a_look_takes_the_read_that_another_made(
     assert await looks.asked_again(enough, 2) == again
 
 
+@pytest.mark.parametrize("taken", [False, True], ids=["nobody's", "another's"])
+@pytest.mark.parametrize("known", [False, True])
+async def test_F2_a_task_whose_number_was_lost_is_looked_for_in_its_array(
+    *, taken: bool, known: bool
+) -> None:
+    """Found by the simulator: slurmctld lost its last seconds between the states and the record;
+    the task waited once more, counted as gone, and its Pod got another job (568120).
+    """
+    looks = Looks(started=10)
+    records = looks.world.records
+    if known:
+        looks.know(2)
+
+    def lose(line: str) -> None:
+        if line == "GET job/4":
+            records[1].waiting = sorted([*records[1].waiting, 2])
+            del records[4]
+            if taken:
+                looks.world.next_id = 4
+                looks.world.add(identity_of("another"))
+
+    looks.world.before = lose
+    (found,) = await looks.at(2)
+    assert found.job is not None
+    assert (found.job.job_id, found.job.state) == ("1_2", PENDING)
+    assert looks.book.at("1_2") == found.job
+
+
+async def test_a_task_that_slurm_forgot_is_gone() -> None:
+    """Its number and its array are nobody's."""
+    looks = Looks(started=TASKS)
+    looks.know(2)
+    looks.world.records.clear()
+    (found,) = await looks.at(2)
+    assert found.job is None
+    assert looks.book.at("1_2") is None
+
+
 async def test_that_a_task_waits_is_no_answer_to_its_first_word() -> None:
     """That read began before it started."""
     looks = Looks(started=0)
