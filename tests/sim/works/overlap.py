@@ -102,12 +102,11 @@ class Overlap:
         for node in self._worlds.slurm.nodes.values():
             orphans = list(self._orphans(node.name))
             jobs = [job for job in self._jobs.values() if runs(job, node.name)]
-            used = sum(needed_cpus(job.request, node) for job in jobs)
-            overlaps = orphans and used + sum(map(cpus_of, orphans)) > node.spec.cpus and jobs
+            overlaps = _is_too_much(node, orphans, jobs) and jobs
             since_s = self._since_s.get(node.name)
             if overlaps and since_s is None:
                 self._since_s[node.name] = self._worlds.now_s
-                self._judge(node.name, orphans, jobs)
+                self._judge(node, orphans, jobs)
             elif not overlaps and since_s is not None:
                 del self._since_s[node.name]
                 tenths = round((self._worlds.now_s - since_s) * 10)
@@ -121,22 +120,24 @@ class Overlap:
             if slurm_node_of(place_of(pod)) == slurm_node and uid not in held:
                 yield pod
 
-    def _judge(self, slurm_node: str, orphans: Sequence[Object], jobs: Sequence[Job]) -> None:
+    def _judge(self, node: Node, orphans: Sequence[Object], jobs: Sequence[Job]) -> None:
         newest = max(jobs, key=lambda job: self._began_s.get(run_of(job), 0.0))
-        why = self._excuse(orphans, newest)
+        others = [job for job in jobs if run_of(job) not in self._back]
+        if self._gated and not _is_too_much(node, orphans, others):
+            why = "the gate: slurmctld was restarted"
+        else:
+            why = self._excuse(orphans, newest)
         names = [pod["metadata"]["name"] for pod in orphans]
         if why:
             self._history.count(f"exempt: overlap, {why}")
             self._history.note("exempt", f"job {newest.job_id} beside {names}", why)
             return
         self._history.break_promise(
-            "overlap", f"job {newest.job_id} began on {slurm_node} beside {names}"
+            "overlap", f"job {newest.job_id} began on {node.name} beside {names}"
         )
 
     def _excuse(self, orphans: Sequence[Object], newest: Job) -> str:
         began_s = self._began_s.get(run_of(newest), 0.0)
-        if self._gated and run_of(newest) in self._back:
-            return "the gate: slurmctld was restarted"
         if self._gated:
             why = self._door.passed.get(run_of(newest), "slurmctld was restarted")
             return "" if why == "go" else f"the gate: {why}"
@@ -158,3 +159,9 @@ class Overlap:
             return False
         lost = self._door.killed | self._suspended
         return run_of(job) not in lost and known.state != "NODE_FAIL"
+
+
+def _is_too_much(node: Node, orphans: Sequence[Object], jobs: Sequence[Job]) -> bool:
+    """These jobs and live Pods of others want more than the host has."""
+    used = sum(needed_cpus(job.request, node) for job in jobs)
+    return bool(orphans) and used + sum(map(cpus_of, orphans)) > node.spec.cpus
