@@ -227,6 +227,8 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     """A Pod of it is bound to a Node that the job does not hold (P18)."""
     moved: bool = False
     """A Pod of it was bound where the job ran before: it was requeued, whoever saw it (P19)."""
+    here: tuple[Pod, ...] = ()
+    """Bound Pods that live on the job's hosts."""
     left: tuple[str, ...] = ()
     """Where the last job was seen before it went elsewhere."""
     attempt: Attempt | None = None

@@ -1,6 +1,6 @@
 """Where the bound Pods of a job stand, held against where it runs (P18, P19); pure."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from sunk_sync.facts import Job, Pod
@@ -14,10 +14,12 @@ class Whereabouts(NamedTuple):
     """One was bound by somebody else."""
     moved: bool = False
     """One stands where the job ran before."""
+    here: tuple[Pod, ...] = ()
+    """Those that live on its hosts."""
 
 
 def whereabouts(
-    job: Job, placed: Iterable[tuple[Pod, str]], *, left: Collection[str]
+    job: Job, placed: Collection[tuple[Pod, str]], *, left: Collection[str]
 ) -> Whereabouts:
     """Of bound Pods, each with its host; `left`: where the job was seen before.
 
@@ -34,4 +36,5 @@ def whereabouts(
         for pod, host in away
         if pod.bound_for == job.job_id or (pod.job_id == job.job_id and (again or host in left))
     ]
-    return Whereabouts(elsewhere=len(ours) < len(away), moved=bool(ours))
+    here = tuple([pod for pod, host in placed if host in job.slurm_nodes and not pod.ended])
+    return Whereabouts(elsewhere=len(ours) < len(away), moved=bool(ours), here=here)

@@ -145,6 +145,7 @@ class WorkPicture:
             "berths": self._berths(key, job, members.unbound) if members.unbound else (),
             "stands_elsewhere": stands.elsewhere,
             "moved": stands.moved,
+            "here": stands.here,
             "ahead": works.ahead.get(job.job_id, 0),
             "told_s": works.told_s(job),
             "told_ended": works.is_told_ended(job),

@@ -25,6 +25,9 @@ def evict(work: Work, configuration: Configuration, now: float) -> Ruling:  # no
         return _without_job(work, bound, configuration)
     if is_broken(work):
         return _end(bound, "SlurmJobEnded", f"a member of the gang of job {job.job_id} is gone")
+    if work.stands_elsewhere and work.here:
+        message = f"a member of the gang of job {job.job_id} was bound by somebody else"
+        return _end(list(work.here), "SlurmJobEnded", message)
     if "SUSPENDED" in job.state and not work.stands_elsewhere:
         return _end(bound, disruption_of(job), f"Slurm job {job.job_id} was suspended")
     if (is_waiting(job) or work.moved) and not work.stands_elsewhere:

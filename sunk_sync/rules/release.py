@@ -69,6 +69,8 @@ def _rule_job(work: Work, job: Job, now: float) -> Ruling:
         stands = any(not pod.ended for pod in work.bound)
         return _unless_bound(work, _break(job, bound=stands), now)
     why = _why_replace(work, job, bound=bound)
+    if why and work.here:
+        return Ruling(because=f"job {job.job_id} stays until its bound Pods have ended: {why}")
     if why:
         return _unless_bound(work, _replace(work, job, why), now)
     return _update(work, job) if is_waiting(job) else _await_start(work, job, now, bound=bound)
@@ -156,9 +158,7 @@ def _why_in_its_state(work: Work, job: Job, *, bound: bool) -> str:
         return _why_edited(work, job)
     if "SUSPENDED" in job.state and not bound:
         return "it was suspended before its Pod was bound"
-    if not is_running(job) or [pod for pod in work.bound if not pod.ended]:
-        return ""  # a gang that cannot be bound whole ends its bound members first (G4, P14)
-    return why_unfit(work)
+    return why_unfit(work) if is_running(job) else ""
 
 
 def _why_edited(work: Work, job: Job) -> str:

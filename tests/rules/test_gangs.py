@@ -208,6 +208,19 @@ def test_G4_a_host_that_turned_unfit_ends_the_bound_members_before_their_job() -
     assert [cancel.replaced for cancel in world.work_wants(B, CancelJob)] == [True]
 
 
+@pytest.mark.parametrize("bound_for", ["", "7"], ids=["by somebody else", "before a requeue"])
+def test_P14_a_member_that_stands_elsewhere_costs_those_on_the_jobs_hosts_first(
+    bound_for: str,
+) -> None:
+    """The job ends after them, whoever bound the one (P18, P19)."""
+    a, b = bound(A, "kn1"), replace(bound(B, "kn3"), bound_for=bound_for)
+    world = core(*room("n3"), a, b, runs(A, B))
+    assert "a" in [end.reference.name for end in world.work_wants(a, EndPod)]
+    assert not world.work_wants(a, CancelJob)
+    world.see(replace(a, ended=True))
+    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True]
+
+
 def test_G4_a_member_that_ended_by_itself_does_not_keep_such_a_job() -> None:
     """Nobody stands on its hosts."""
     a = replace(bound(A, "kn1"), ended=True)
