@@ -138,13 +138,16 @@ class Overlap:
 
     def _excuse(self, orphans: Sequence[Object], newest: Job) -> str:
         began_s = self._began_s.get(run_of(newest), 0.0)
+        lasts = [self._last.get(uid_of(pod)) for pod in orphans]
+        suspended = all(job is not None and run_of(job) in self._suspended for job in lasts)
+        if self._gated and suspended and began_s < self._worlds.now_s:
+            return "the gate: it was let in while their jobs were suspended"
         if self._gated:
             why = self._door.passed.get(run_of(newest), "slurmctld was restarted")
             return "" if why == "go" else f"the gate: {why}"
         late = [pod for pod in orphans if self._bound_s[uid_of(pod)] >= began_s]
         if late:
             return "a binding that arrived late"
-        lasts = [self._last.get(uid_of(pod)) for pod in orphans]
         if all(job is not None and self._held_by_script(job) for job in lasts):
             return ""
         return "measured"
