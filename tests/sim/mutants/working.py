@@ -5,7 +5,8 @@ from tests.sim.mutants.mutant import Mutant
 BIND, RELEASE, EVICT = "rules/bind.py", "rules/release.py", "rules/evict.py"
 GATE, STOP, SUBMIT, WAIT = "rules/gate.py", "rules/stop.py", "rules/submit.py", "rules/wait.py"
 STATE, PUSH, MAKE = "work_state.py", "slurm/job_push.py", "slurm/job_submit.py"
-POLL, HOOKS, CALLS = "slurm/job_poll.py", "hooks.py", "hook_calls.py"
+POLL, LOOK = "slurm/job_poll.py", "slurm/job_look.py"
+HOOKS, CALLS = "hooks.py", "hook_calls.py"
 PODS, POLICY = "kube/workload_push.py", "policy.py"
 
 
@@ -164,6 +165,21 @@ MUTANTS = (
         'msgspec.json.encode({"jobs": ids, "job_name": cancels[0].name, **states})',
         'msgspec.json.encode({"jobs": ids, **states})',
         "slurmctld had lost its last seconds and given the number to somebody else.",
+    ),
+    _mutant(
+        "a gang's job goes before its bound members", RELEASE,
+        "    if why and work.here:", "    if False:",
+        "The simulator's seed 569314: one was bound, the other's host turned unfit.",
+    ),
+    _mutant(
+        "a task whose number is nobody's counts as gone", LOOK,
+        "        if astray:", "        if False:",
+        "The simulator's seed 568120: slurmctld had lost its last seconds; a second job was made.",
+    ),
+    _mutant(
+        "a Pod is bound though its job's end was told", BIND,
+        "    if work.told_ended:", "    if False:",
+        "slurmrestd took seconds to show the end that a hook had told.",
     ),
     _mutant(
         "a waiting job is cancelled though it has begun", PUSH,
