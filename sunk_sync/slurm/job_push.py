@@ -147,9 +147,9 @@ class JobPush:
             if not isinstance(found, _Standing):
                 return found
             if action.waiting and "PENDING" not in found.job.state:
-                return Done(action, (Observed(found.job, found.asked_s),))
+                return Done(action, (found.seen,))
             if found.job.identity.replaced:
-                return Observed(found.job, found.asked_s)
+                return found.seen
             identity = _replaced(found)
             answer = await self._write(found, identity_body(identity))
             if isinstance(answer, Failure):
@@ -209,7 +209,7 @@ class JobPush:
         standing = await self._checked(action)
         if not isinstance(standing, _Standing):
             return standing
-        seen = (Observed(standing.job, standing.asked_s),)
+        seen = (standing.seen,)
         if standing.record.array and not action.renewal:
             return Refused(action, "one task of an array cannot be changed alone", seen)
         if "PENDING" not in standing.job.state:
@@ -258,6 +258,11 @@ class _Standing(Struct, frozen=True):
     job: Job
     record: JobRecord
     asked_s: float
+
+    @property
+    def seen(self) -> Observed:
+        """The same as a fact."""
+        return Observed(self.job, self.asked_s)
 
 
 def _alike(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:

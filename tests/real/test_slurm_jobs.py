@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from sunk_sync.actions import (
     Action,
-    CancelJob,
     Done,
     JobDescription,
     LookJob,
@@ -26,6 +25,7 @@ from sunk_sync.actions import (
 from sunk_sync.exchange import Exchange
 from sunk_sync.facts import Confirmed, Deleted, Job, ListingEnded, News, Observed
 from sunk_sync.identity import Identity, job_name, work_id
+from sunk_sync.rules.release import cancel
 from sunk_sync.slurm.client import SlurmClient
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.slurm.job_poll import JobPace, JobPoll
@@ -126,10 +126,6 @@ def job_in(outcome: Outcome) -> Job:
 def look_now(job_id: str) -> LookJob:
     """What was read before does not count."""
     return LookJob(job_id, time.monotonic())
-
-
-def cancel(job: Job, **fields: Any) -> CancelJob:
-    return CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, **fields)
 
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)

@@ -24,6 +24,7 @@ from sunk_sync.actions import (
 )
 from sunk_sync.facts import Attempt, Deleted, Job, Observed, SubmitRefused
 from sunk_sync.identity import Identity, read_identity, spell_identity, work_id
+from sunk_sync.rules.release import cancel as cancel_of
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import PING, Call
 from sunk_sync.slurm.client import BULK_MAX
@@ -427,9 +428,7 @@ class TestArrays:
         writer = Writer(world)
         jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
         started = world.start(world.records[1], "n1", task=2)
-        wishes = [
-            CancelJob(job_id=job.job_id, name=job.name, identity=job.identity) for job in jobs
-        ]
+        wishes = list(map(cancel_of, jobs))
         assert [type(one) for one in await writer.do(wishes[0], wishes[2])] == [Done, Done]
         assert sent(world) == {"jobs": ["1_0", "1_2"], "job_name": name_of("u0")}
         assert world.records[1].waiting == [1, 3]
@@ -441,10 +440,7 @@ class TestArrays:
         writer = Writer(world)
         jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
         started = world.start(world.records[1], "n1", task=2)
-        wishes = [
-            CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, replaced=True)
-            for job in (jobs[0], jobs[2], jobs[3])
-        ]
+        wishes = [cancel_of(job, replaced=True) for job in (jobs[0], jobs[2], jobs[3])]
         outcomes = await writer.do(*wishes)
         assert [type(one) for one in outcomes] == [Done] * 3
         assert uids_in(world.records[1].comment) == ("-u0", "u1", "u2", "-u3")
@@ -458,7 +454,7 @@ class TestArrays:
         await reader.look()
         jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
         wishes = [
-            CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, replaced=replaced)
+            cancel_of(job, replaced=replaced)
             for job, replaced in ((jobs[1], False), (jobs[3], True))
         ]
         await writer.do(*wishes)
@@ -627,10 +623,7 @@ async def test_P19_what_still_waits_is_cancelled_apart_from_what_may_run() -> No
     writer = Writer(world)
     jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
     started = world.start(world.records[1], "n1", task=2)
-    ends = [
-        CancelJob(job_id=job.job_id, name=job.name, identity=job.identity, waiting=waiting)
-        for job, waiting in ((jobs[0], True), (jobs[2], False))
-    ]
+    ends = [cancel_of(jobs[0], waiting=True), cancel_of(jobs[2])]
     assert [type(one) for one in await writer.do(*ends)] == [Done, Done]
     assert [sent(world, place) for place in (-2, -1)] == [
         {"jobs": ["1_0"], "job_name": name_of("u0"), "job_state": ["PENDING"]},
