@@ -1,6 +1,7 @@
 """Whether a change of a Pod or a job is seen by others than its own Work."""
 
 from sunk_sync.facts import Job, Pod
+from sunk_sync.job_state import is_live
 from sunk_sync.works import uids_of
 
 
@@ -29,6 +30,11 @@ def runs_alike(before: Job, after: Job) -> bool:
     )
 
 
+def lives_on(before: Job, after: Job) -> bool:
+    """It has not ended, and stands for the Pods that it stood for."""
+    return is_live(before) and is_live(after) and before.identity == after.identity
+
+
 def moved(before: Pod, after: Pod) -> bool:
     """It is another Pod, or on another Node, than before."""
     return before.node_name != after.node_name or before.uid != after.uid
@@ -36,5 +42,7 @@ def moved(before: Pod, after: Pod) -> bool:
 
 def is_another(before: Job, after: Job) -> bool:
     """Another job under its id, or another run of it; one just made does not know its time yet."""
-    renewed = before.submitted_at not in {0, after.submitted_at}
-    return uids_of(before.identity) != uids_of(after.identity) or renewed
+    if before.submitted_at not in (0, after.submitted_at):
+        return True
+    same = before.identity == after.identity
+    return not same and uids_of(before.identity) != uids_of(after.identity)

@@ -351,7 +351,7 @@ class Graph(HostPicture):
         for name in sorted(names):
             if self._knows_host(name):
                 self.dirty[("host", name)] = None
-            if name in self.works.works.moving_in:
+            if name in self.works.works.arrivals:
                 self._mark_each(self.works.keys_at(name))
 
     def _mark_all(self) -> None:

@@ -184,8 +184,9 @@ class HostPicture:
 
     def forget_kept(self, key: Key) -> None:
         """Work out anew what is kept of what this key reads: an audit must not trust it."""
-        names = self.works.works.berths.get(key[1], ()) if key[0] == "work" else (key[1],)
-        for name in names:
+        rows = self.works.rows_of(key[1]) if key[0] == "work" else ()
+        names = [name for row in rows for name in row.slurm_nodes]
+        for name in names if key[0] == "work" else (key[1],):
             self.claims.forget(name)
             for node_name in self.claims.nodes_near(name):
                 self.claims.forget_node(node_name)

@@ -46,7 +46,7 @@ class Overlap:
             stretch = before.get(name) or Stretch(began_s, began_s)
             self._stretches[name] = stretch
             stretch.asked = stretch.asked or graph.calls.waits_at(name)
-            together = busy and _is_together(graph, name, stretch)
+            together = busy and _is_together(graph, name, node_name, stretch)
             if together:
                 self.hosts += 1
                 self.seconds += max(0.0, now - stretch.until_s)
@@ -82,12 +82,12 @@ def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | 
     return min(ends, default=None)
 
 
-def _is_together(graph: Graph, name: str, stretch: Stretch) -> bool | None:
+def _is_together(graph: Graph, name: str, node_name: str, stretch: Stretch) -> bool | None:
     """Whether another job runs on this busy node; None: it was not read since the end."""
     read_s = max(graph.slurm_nodes.entries[name].order, graph.slurm_nodes.agreed_s)
     if read_s < stretch.began_s:
         return None
-    return not (_waits(graph, name, stretch) or _is_held_by_ours(graph, name))
+    return not (_waits(graph, name, stretch) or _is_held_by_ours(graph, name, node_name))
 
 
 def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
@@ -95,7 +95,10 @@ def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
     return graph.works.gate() and (graph.calls.waits_at(name) or not stretch.asked)
 
 
-def _is_held_by_ours(graph: Graph, name: str) -> bool:
+def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
     """A job of ours runs there: its Pods are bound only when those that end are gone (P11)."""
-    jobs = (graph.jobs.get(one) for one in graph.works.works.jobs_at.get(name, ()))
-    return any(job is not None and is_running(job) for job in jobs)
+    jobs = (graph.jobs.get(one) for one in graph.works.works.arrivals.get(name, ()))
+    tenants = graph.works.tenants.on(node_name, slurm_node=name).all
+    return any(job is not None and is_running(job) for job in jobs) or any(
+        tenant.confirmed for tenant in tenants
+    )

@@ -3,9 +3,9 @@
 `Graph` owns the tables and marks the keys.
 """
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 
-from sunk_sync.changes import is_another, moved, runs_alike, seen_alike, stands_alike
+from sunk_sync.changes import is_another, lives_on, moved, runs_alike, seen_alike, stands_alike
 from sunk_sync.facts import (
     Attempt,
     BindRefused,
@@ -28,7 +28,6 @@ from sunk_sync.workload import Gang
 from sunk_sync.works import GANG_PREFIX, gang_key, uids_of, work_key_of
 
 Word = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobTold | Taken
-NOWHERE: Set[str] = frozenset()
 
 
 class WorkGraph(WorkPicture):
@@ -53,6 +52,8 @@ class WorkGraph(WorkPicture):
                 self.works.placed_s[after.uid] = now
         for row in rows:
             self.works.forget(work_key_of(row))
+            for one in self.works.jobs_of_uid.get(row.uid, ()):
+                self.works.note_arrivals(self._jobs.entries[one].row)
         keys = set(map(work_key, works)) | self._review(works)
         nodes = {row.node_name for row in rows if row.node_name}
         asked = nodes & self.tenants.nodes_asked.keys()
@@ -65,8 +66,11 @@ class WorkGraph(WorkPicture):
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Keys that read this job: its Work, and those at the hosts where Pods of it live."""
-        if before is not None and after is not None and runs_alike(before, after):
-            return self._awaited(after) | set(map(work_key, self.works.keys_of_job(after)))
+        if before is not None and after is not None:
+            if runs_alike(before, after):
+                return self._awaited(after) | set(map(work_key, self.works.keys_of_job(after)))
+            if lives_on(before, after):
+                return self._job_moved(before, after, now=now)
         crowded = self._crowded()
         named = self._reindex(before, after, now=now)
         if before is not None:
@@ -76,6 +80,13 @@ class WorkGraph(WorkPicture):
         for row in named:
             keys |= self._touch_beside(row)
         return keys | self._since_crowded(crowded)
+
+    def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
+        """Nothing that `_review` keeps is another: no Work came to have a live job, or lost it."""
+        crowded = self._crowded()
+        self._reindex(before, after, now=now)
+        keys = set(map(work_key, self.works.keys_of_job(after)))
+        return keys | self._touch_beside(after) | self._since_crowded(crowded)
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
         """Rows that between them name every Pod that the job stood or stands for."""
@@ -220,7 +231,7 @@ class WorkGraph(WorkPicture):
         uids = set(map(uid_in, named))
         self.works.sightings.update(dict.fromkeys(uids, sighting))
         ids = self.works.jobs_of_uid
-        return {key for uid in uids for one in ids[uid] for key in self._keys_named(one)}
+        return {key for uid in uids for one in ids.get(uid, ()) for key in self._keys_named(one)}
 
     def node_sighted(self, sighting: Sighting) -> set[Key]:
         """A Node was read by name: Pods that are to end there may count as gone (P25b)."""
@@ -263,7 +274,7 @@ class WorkGraph(WorkPicture):
 
     def _settle(self, key: str, listed_s: float) -> list[str]:
         """Nodes of a Work without a job, of which a listing has said so."""
-        bound_s = self._bound_s(key)
+        bound_s = self.works.bound_since_s(key)
         if bound_s is not None and listed_s > bound_s:
             self.works.missing_s.setdefault(key, listed_s)
         self._unsettled[key] = self._due_s(key, listed_s)
@@ -273,9 +284,9 @@ class WorkGraph(WorkPicture):
     def _due_s(self, key: str, listed_s: float) -> float:
         """Begin of the first listing that will say more than this one."""
         missing_s = self.works.missing_s.get(key)
-        if missing_s is None and self._bound_s(key) is not None:
+        if missing_s is None and self.works.bound_since_s(key) is not None:
             return listed_s
-        times = [one.sent_s + self.configuration.settle_s for one in self._attempts_of(key)]
+        times = [one.sent_s + self.configuration.settle_s for one in self.works.attempts_of(key)]
         if missing_s is not None:
             times += [missing_s + LOST_AFTER_S, missing_s + LOST_AFTER_S + READOPT_S]
         return min([time for time in times if time > listed_s], default=float("inf"))
@@ -308,7 +319,7 @@ class WorkGraph(WorkPicture):
 
     def nodes_turned(self) -> set[Key]:
         """Kubernetes can be read again, or not: whether a host has no Node is known or is not."""
-        return set(map(work_key, self.works.berths))
+        return {key for name in self.works.arrivals for key in self.keys_at(name)}
 
     def pods_listed(self) -> set[Key]:
         """A listing of Pods was complete: what it did not hold is gone."""
@@ -318,7 +329,7 @@ class WorkGraph(WorkPicture):
 
     def keys_at(self, slurm_node: str) -> set[Key]:
         """Works that are about to move in on this Slurm node: only they read who lives there."""
-        return set(map(work_key, self.works.moving_in.get(slurm_node, ())))
+        return set(map(work_key, self.works.moving_in(slurm_node)))
 
     def _touch_node(self, node_name: str) -> set[Key]:
         """Who lives there changed: what was worked out of it is forgotten, and who reads it."""
@@ -343,32 +354,20 @@ class WorkGraph(WorkPicture):
         crowded = self._crowded()
         for key in works:
             pods = self.works.pods.get(key, NO_PODS).values()
-            live = [row for row in self._rows_of(key) if is_live(row)]
-            self._review_berths(key, pods, live)
+            live = [row for row in self.rows_of(key) if is_live(row)]
             _keep(self._unplaced, key, wanted=not live and any(map(could_have_job, pods)))
             bound = bool([pod for pod in pods if pod.node_name and not pod.ended])
             self._unsettled.pop(key, None)
-            if not live and (bound or (pods and self._attempts_of(key))):
+            if not live and (bound or (pods and self.works.attempts_of(key))):
                 self._unsettled[key] = float("-inf")
             if live or not bound:
                 self.works.missing_s.pop(key, None)
             _keep(self._orphaned, key, wanted=bool(live) and self._lacks_pods(live))
         return self._since_crowded(crowded)
 
-    def _rows_of(self, key: str) -> list[Job]:
+    def rows_of(self, key: str) -> list[Job]:
+        """All jobs of a Work, in the order of their ids' names."""
         return [self._jobs.entries[one].row for one in self.works.job_ids(key)]
-
-    def _review_berths(self, key: str, pods: Collection[Pod], live: Sequence[Job]) -> None:
-        """Where Pods of it are about to move in."""
-        moving = [pod for pod in pods if not pod.node_name]
-        names = {name for row in live for name in row.slurm_nodes} if moving else NOWHERE
-        if names or key in self.works.berths:
-            self.works.move_in(key, names)
-
-    def _attempts_of(self, key: str) -> list[Attempt]:
-        """Submissions of it that got no answer (F2)."""
-        ids, attempts = (key, *self.works.gang_ids.get(key, ())), self.works.attempts
-        return [attempts[one][0] for one in ids if one in attempts]
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
         """Whether something waits has turned: Works without a job may try another way (P11a)."""
@@ -378,14 +377,6 @@ class WorkGraph(WorkPicture):
         works = self.works
         uids = [uid for row in live for uid in works.uids_of_job[row.job_id]]
         return bool([uid for uid in uids if uid not in works.key_of_uid])
-
-    def _bound_s(self, key: str) -> float | None:
-        seconds = [
-            self.works.bound_s[uid]
-            for uid in self.works.pods.get(key, ())
-            if uid in self.works.bound_s
-        ]
-        return max(seconds, default=None)
 
 
 def could_have_job(pod: Pod) -> bool:

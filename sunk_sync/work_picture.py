@@ -103,7 +103,7 @@ class WorkPicture:
         """All that rules may read of one Work."""
         known = self.works.pods.get(key, NO_PODS)
         ids = self.works.job_ids(key)
-        entries = [self._jobs.entries[one] for one in sorted(ids)]
+        entries = [self._jobs.entries[one] for one in ids]
         live = [entry for entry in entries if is_live(entry.row)]
         ended = [] if len(live) == len(entries) else _ended(entries)
         ended += self.works.ends_of(known.values())

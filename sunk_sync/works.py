@@ -3,8 +3,9 @@
 A Work's key is its id (of one Pod, or of a job whose Pods are all gone), or the place of a gang.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -54,17 +55,16 @@ class Works:
     def __init__(self) -> None:
         self.pods: dict[str, dict[str, Pod]] = {}  # Work key → UID → Pod
         self.key_of_uid: dict[str, str] = {}
-        self.jobs_of_uid: Index = defaultdict(set)
+        self.jobs_of_uid: dict[str, tuple[str, ...]] = {}  # ids of jobs that name the Pod, sorted
         self.orphans: Index = defaultdict(set)
         """Work key → jobs submitted under it of which no Pod is in the picture."""
         self.work_of_job: dict[str, str] = {}
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
-        self.jobs_at: Index = defaultdict(set)  # Slurm node → live jobs of ours that hold it
-        self.moving_in: Index = defaultdict(set)
-        """Slurm node → Works of which a live job holds it and some Pod is not bound yet."""
-        self.berths: dict[str, Set[str]] = {}  # Work key → where it is about to move in
+        self.arrivals: Index = defaultdict(set)
+        """Slurm node → live jobs that hold it, of which some Pod is not bound."""
+        self.berths: dict[str, tuple[str, ...]] = {}  # such a job → the Slurm nodes that it holds
         self.attempts: dict[str, tuple[Attempt, float]] = {}
         """Work id → the last attempt without an answer, and when we learnt of it."""
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
@@ -134,7 +134,7 @@ class Works:
         self._sort_each(pod.uid)
 
     def _sort_each(self, uid: str) -> None:
-        for job_id in self.jobs_of_uid.get(uid, NO_JOBS):
+        for job_id in self.jobs_of_uid.get(uid, ()):
             self._sort(job_id)
 
     def forget(self, key: str) -> None:
@@ -168,36 +168,54 @@ class Works:
         self.work_of_job[job.job_id] = own_key(job)
         self.uids_of_job[job.job_id] = tuple(uids_of(job.identity))
         for uid in uids_of(job.identity):
-            self.jobs_of_uid[uid].add(job.job_id)
+            others = self.jobs_of_uid.get(uid, ())
+            self.jobs_of_uid[uid] = tuple(sorted({*others, job.job_id}))
         self._sort(job.job_id)
         self._note_state(job, now=now)
 
     def move_job(self, before: Job, after: Job, *, now: float) -> None:
         """Take in that a job is in another state or place; it stands for the same Pods."""
-        for name in before.slurm_nodes:
-            _discard(self.jobs_at, name, before.job_id)
         went = before.slurm_nodes and {*before.slurm_nodes}.isdisjoint(after.slurm_nodes)
         if went and is_live(after):
             self.left[after.job_id] = before.slurm_nodes
         self._note_state(after, now=now)
 
     def _note_state(self, job: Job, *, now: float) -> None:
+        self.note_arrivals(job)
         if not is_live(job):
             self.ended_s.setdefault(job.job_id, now)
             return
         if has_passed_prolog(job):
             self.ran_s.setdefault(job.job_id, now)
-        for name in job.slurm_nodes:
-            self.jobs_at[name].add(job.job_id)
+
+    def note_arrivals(self, job: Job) -> None:
+        """The job is in another state or place, or a Pod of it is bound by now, or no more."""
+        uids = self.uids_of_job[job.job_id] if is_live(job) else ()
+        arrives = [uid for uid in uids if uid not in self.bound_s]
+        self._move_in(job.job_id, job.slurm_nodes if arrives else ())
+
+    def _move_in(self, job_id: str, slurm_nodes: tuple[str, ...]) -> None:
+        before = self.berths.get(job_id, ())
+        if slurm_nodes == before:
+            return
+        for name in before:
+            _discard(self.arrivals, name, job_id)
+        for name in slurm_nodes:
+            self.arrivals[name].add(job_id)
+        if slurm_nodes:
+            self.berths[job_id] = slurm_nodes
+        else:
+            del self.berths[job_id]
 
     def drop_job(self, job: Job) -> None:
         """Take a job, as it was, out of the indexes."""
         _discard(self.orphans, self.work_of_job.pop(job.job_id, ""), job.job_id)
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
-            _discard(self.jobs_of_uid, uid, job.job_id)
-        for name in job.slurm_nodes:
-            _discard(self.jobs_at, name, job.job_id)
+            others = [one for one in self.jobs_of_uid.pop(uid, ()) if one != job.job_id]
+            if others:
+                self.jobs_of_uid[uid] = tuple(others)
+        self._move_in(job.job_id, ())
 
     def note_told(self, word: JobTold, job: Job, *, read_s: float) -> None:
         """Slurm or a placeholder spoke of this job: it is to be read.
@@ -273,12 +291,22 @@ class Works:
         for uid in self.ends.keys() - self.key_of_uid.keys():
             del self.ends[uid]
 
+    def bound_since_s(self, key: str) -> float | None:
+        """Since when every Pod of a Work that is bound is seen so; None: none is."""
+        seconds = [self.bound_s[uid] for uid in self.pods.get(key, ()) if uid in self.bound_s]
+        return max(seconds, default=None)
+
     def forget_unnamed(self, job: Job) -> None:
         """What is known of Pods that are gone goes with the last job that names them."""
         for uid in uids_of(job.identity):
             if uid not in self.jobs_of_uid:
                 self.gone.pop(uid, None)
                 self.sightings.pop(uid, None)
+
+    def attempts_of(self, key: str) -> list[Attempt]:
+        """Submissions of a Work that got no answer (F2)."""
+        ids = (key, *self.gang_ids.get(key, ()))
+        return [self.attempts[one][0] for one in ids if one in self.attempts]
 
     # Keys
 
@@ -304,22 +332,22 @@ class Works:
         found = {keys[uid] for uid in uids_of(job.identity) if uid in keys}
         return found or {own_key(job)}
 
-    def move_in(self, key: str, slurm_nodes: Set[str]) -> None:
-        """On these hosts, and no others, Pods of this Work are about to be bound."""
-        before = self.berths.pop(key, NO_JOBS)
-        for name in before - slurm_nodes:
-            _discard(self.moving_in, name, key)
-        for name in slurm_nodes - before:
-            self.moving_in[name].add(key)
-        if slurm_nodes:
-            self.berths[key] = slurm_nodes
+    def moving_in(self, slurm_node: str) -> set[str]:
+        """Works of which a Pod is about to be bound to the Node of this Slurm node."""
+        jobs = self.arrivals.get(slurm_node, NO_JOBS)
+        uids = [uid for one in jobs for uid in self.uids_of_job[one]]
+        return {self.key_of_uid[uid] for uid in uids if uid in self.key_of_uid}
 
-    def job_ids(self, key: str) -> Set[str]:
-        """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id."""
-        naming = [self.jobs_of_uid.get(uid, NO_JOBS) for uid in self.pods.get(key, ())]
-        named = naming[0] if len(naming) == 1 else NO_JOBS.union(*naming)
+    def job_ids(self, key: str) -> Sequence[str]:
+        """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id.
+
+        In the order of their names.
+        """
+        naming = [self.jobs_of_uid.get(uid, ()) for uid in self.pods.get(key, ())]
         orphans = self.orphans.get(key)
-        return named | orphans if orphans else named
+        if len(naming) == 1 and not orphans:
+            return naming[0]
+        return sorted({*itertools.chain.from_iterable(naming), *(orphans or ())})
 
 
 def own_key(job: Job) -> str:

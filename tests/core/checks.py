@@ -140,7 +140,7 @@ class ReadSet:
         return _seen(before) == _seen(after)
 
     def _moves_in(self, key: Key, slurm_node: str) -> bool:
-        return key[0] == "work" and key[1] in self._graph.works.works.moving_in.get(slurm_node, ())
+        return key[0] == "work" and key[1] in self._graph.works.works.moving_in(slurm_node)
 
 
 def _seen(job: Job) -> object:

@@ -213,7 +213,6 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_observe_source:self._mark_each(self.works.nodes_turned())": nodes_can_be_read_again,
 }
 WORK_EDGES: dict[str, Callable[[], None]] = {
-    "nodes_turned:work_key:1": nodes_can_be_read_again,
     "_forgotten:work_key:1": a_refusal_is_forgotten,
     "_awaited:host_key:1": a_job_is_read_again_while_a_gate_waits,
     "keys_of_pods_on:work_key:1": a_pods_node_becomes_a_slurm_node,

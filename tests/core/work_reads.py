@@ -1,6 +1,5 @@
 """What Works remember beside rows, as the read-set and the oracle see it."""
 
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +57,8 @@ class WorkReads(ReadSet):
 
 
 INDEXES = (
-    "pods", "key_of_uid", "jobs_of_uid", "orphans", "uids_of_job", "pods_on_node", "jobs_at",
+    "pods", "key_of_uid", "jobs_of_uid", "orphans", "uids_of_job", "pods_on_node", "arrivals",
+    "berths",
 )  # fmt: skip
 
 
@@ -75,20 +75,6 @@ def check_indexes(graph: Graph) -> None:
             told = f"{getattr(kept, name)}, right is {getattr(fresh, name)}"
             raise HistoryError(f"index: {name} is {told}")
     _check_sets(graph)
-    _check_berths(graph)
-
-
-def _check_berths(graph: Graph) -> None:
-    """Who is about to move in where: Works with a Pod to be bound, on the hosts of their jobs."""
-    works = graph.works.works
-    right: defaultdict[str, set[str]] = defaultdict(set)
-    for key, pods in works.pods.items():
-        rows = [graph.jobs.entries[one].row for one in works.job_ids(key)]
-        names = {name for row in rows if is_live(row) for name in row.slurm_nodes}
-        for name in names if any(not pod.node_name for pod in pods.values()) else ():
-            right[name].add(key)
-    if works.moving_in != right:
-        raise HistoryError(f"index: moving_in is {works.moving_in}, right is {right}")
 
 
 def _check_sets(graph: Graph) -> None:
