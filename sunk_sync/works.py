@@ -190,9 +190,10 @@ class Works:
 
     def note_arrivals(self, job: Job) -> None:
         """The job is in another state or place, or a Pod of it is bound by now, or no more."""
-        uids = self.uids_of_job[job.job_id] if is_live(job) else ()
+        holds = job.slurm_nodes if is_live(job) else ()
+        uids = self.uids_of_job[job.job_id] if holds else ()
         arrives = [uid for uid in uids if uid not in self.bound_s]
-        self._move_in(job.job_id, job.slurm_nodes if arrives else ())
+        self._move_in(job.job_id, holds if arrives else ())
 
     def _move_in(self, job_id: str, slurm_nodes: tuple[str, ...]) -> None:
         before = self.berths.get(job_id, ())
