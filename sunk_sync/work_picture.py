@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sunk_sync.calls import Calls
-from sunk_sync.claims import Claims, pod_key
+from sunk_sync.claims import Claims
 from sunk_sync.configuration import Configuration
 from sunk_sync.description import Invalid, digested
 from sunk_sync.entries import Entry
@@ -179,7 +179,7 @@ class WorkPicture:
         refusals, tried = self.works.bind_refusals, self.works.binds_tried
         uids = [pod.uid for pod in unbound]
         return {
-            "waits_since_s": self._since_s(unbound),
+            "waits_since_s": max([self.works.waits_s[uid] for uid in uids]),
             "binds_tried": tuple([tried[uid] for uid in uids if uid in tried]),
             "bind_refused": tuple([refusals[uid] for uid in uids if uid in refusals]),
         }
@@ -336,14 +336,6 @@ class WorkPicture:
     def _is_host(self, name: str) -> bool:
         """Slurm knows it: a Node without its slurmd Pod goes by its own name for a while."""
         return name in self._hosts.slurm_nodes.entries
-
-    def _since_s(self, pods: Sequence[Pod]) -> float:
-        since_s = 0.0
-        for pod in pods:
-            entry = self._pods.entries.get(pod_key(pod.namespace, pod.name))
-            if entry is not None and entry.since_s > since_s:
-                since_s = entry.since_s
-        return since_s
 
     def _reach(self, pods: Sequence[Pod]) -> Reach:
         return self.fleet.reach_of_all([pod.spec for pod in pods])

@@ -80,8 +80,8 @@ class Works:
         """By UID that some job names."""
         self.told: dict[str, JobTold] = {}  # job id → what was last said of it, until it is read
         self.first_told: dict[str, float] = {}  # first words of scripts → last read before them
-        self.bound_s: dict[str, float] = {}
-        """UID → second since when the Pod is seen bound."""
+        self.waits_s: dict[str, float] = {}  # UID → since when the Pod is seen, not bound
+        self.bound_s: dict[str, float] = {}  # UID → since when the Pod is seen bound
         self.ahead: dict[str, int] = {}  # job id → about how many wait longer
         self.placed_s: dict[str, float] = {}  # UID → when this process saw the Pod become bound
         self.started: dict[str, None] = {}  # jobs whose script called
@@ -103,6 +103,8 @@ class Works:
         if pod.node_name:
             self.pods_on_node[pod.node_name][pod.uid] = pod
             self.bound_s.setdefault(pod.uid, now)
+        else:
+            self.waits_s.setdefault(pod.uid, now)
         self._sort_each(pod.uid)
 
     def put_pod(self, pod: Pod) -> None:
@@ -125,6 +127,7 @@ class Works:
             self._leave_node(pod)
         if moves:
             self.placed_s.pop(pod.uid, None)
+            self.waits_s.pop(pod.uid, None)
             self.bound_s.pop(pod.uid, None)
             self.bind_refusals.pop(pod.uid, None)
             self.binds_tried.pop(pod.uid, None)
