@@ -32,8 +32,6 @@ def evict(work: Work, configuration: Configuration, now: float) -> Ruling:  # no
         return _end(bound, disruption_of(job), f"Slurm job {job.job_id} was suspended")
     if (is_waiting(job) or work.moved) and not work.stands_elsewhere:
         return _end(bound, "SlurmJobEnded", f"Slurm job {job.job_id} was requeued")
-    if len(bound) == len(work.pods):
-        return QUIET
     why = work.bind_refused[0].why if work.bind_refused else why_unfit(work)
     return _end(bound, "SlurmJobEnded", f"a member cannot be bound: {why}") if why else QUIET
 

@@ -80,9 +80,12 @@ class JobPoll:
         self._open_since_s: float | None = None
         """When that began; None: none, or nobody can join it any more."""
         self._told: dict[str, Job] | None = None
-        """Jobs of the last listing that ended; None: there was none yet."""
+        """Jobs of the last listing that ended, and those that it did not show any more, though a
+        younger answer had, of which others told. None: there was none yet."""
         self._in_full = True
         """The next one is told as a whole."""
+        self._forgot = False
+        """Others told of jobs that the book knew no more when the listing under way came."""
         self._told_s = 0.0
         self._read_s = time.clock()
         self._since: int | None = None
@@ -161,7 +164,7 @@ class JobPoll:
             return await self._tell_part(reading, answer.asked_s)
         self._read_s = answer.answered_s
         self._lost = None
-        await self._tell_all(reading.jobs, answer.asked_s)
+        await self._tell_all(reading, answer.asked_s)
         return None
 
     async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
@@ -181,6 +184,7 @@ class JobPoll:
             return since
         if since != self._since:
             self._book.forget()
+            self._forgot = self._since is not None
         self._since, self._checked_s = since, now_s
         return None
 
@@ -202,18 +206,21 @@ class JobPoll:
         self._cursor = self._cursor + len(ids) if len(ids) == _REFRESH_AMONG else 0
         return ()
 
-    async def _tell_all(self, jobs: Mapping[str, tuple[Job, float]], asked_s: float) -> None:
+    async def _tell_all(self, reading: JobReading, asked_s: float) -> None:
         """In full, or what differs from what was told before."""
+        jobs, told = reading.jobs, self._told
         old = asked_s - self._told_s >= self._pace.told_every_s
-        if self._told is None or self._in_full or old:
+        if told is None or self._in_full or old:
             await self._tell_rows(jobs, asked_s)
             await self._tell([ListingEnded(_SOURCE)])
-            self._told_s, self._in_full = asked_s, False
+            self._told_s, self._in_full, self._forgot = asked_s, self._forgot, False
         else:
-            news: list[News] = [*_changes(self._told, jobs)]
-            news += _ends(self._told, jobs, asked_s=asked_s)
+            news: list[News] = [*_changes(told, jobs)]
+            gone = (told.keys() | reading.left.keys()) - jobs.keys()
+            news += [Deleted(_SOURCE, "", job_id, "", asked_s) for job_id in sorted(gone)]
             await self._tell_in_parts([*news, Confirmed(_SOURCE, asked_s)])
-        self._told = {job_id: job for job_id, (job, _) in jobs.items()}
+        younger = {one: job for one, (job, read_s) in reading.left.items() if read_s > asked_s}
+        self._told = younger | {job_id: job for job_id, (job, _) in jobs.items()}
 
     async def _tell_rows(self, jobs: Mapping[str, tuple[Job, float]], asked_s: float) -> None:
         news: list[News] = [ListingStarted(_SOURCE, begun_s=asked_s, order=asked_s)]
@@ -254,13 +261,6 @@ def _changes(told: Mapping[str, Job], jobs: Mapping[str, tuple[Job, float]]) -> 
         before = told.get(job_id)
         if before is not job and before != job:
             yield Observed(job, order)
-
-
-def _ends(
-    told: Mapping[str, Job], jobs: Mapping[str, tuple[Job, float]], *, asked_s: float
-) -> Iterator[Deleted]:
-    for job_id in told.keys() - jobs.keys():
-        yield Deleted(_SOURCE, "", job_id, "", asked_s)
 
 
 class _StateListing:

@@ -5,6 +5,7 @@ seconds. Nothing is concluded from what could not be read: then the listing is n
 """
 
 import asyncio
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final
@@ -58,6 +59,9 @@ class JobReading:
     ) -> None:
         self.jobs: dict[str, tuple[Job, float]] = {}
         """Job id → job of ours, and since when it is known to be so."""
+        self.left: dict[str, tuple[Job, float]] = {}
+        """Job id → job of ours that was known, be it by others, and is not listed any more; and
+        when its record was asked for last."""
         self.failure: Failure | None = None
         """Why the listing is not complete."""
         self.reused = False
@@ -117,8 +121,15 @@ class JobReading:
         self._book.foreign &= self._states.keys()
         for array in [one for one in self._book.arrays if one not in self._numbers]:
             self._book.drop_array(array)
-        gone = [self._book.drop(one) for one in list(self._book.ours) if one not in self._states]
-        return [job for job in gone if job is not None]
+        for listed_id in [one for one in self._book.ours if one not in self._states]:
+            self._leave(listed_id)
+        return [job for job, _ in self.left.values()]
+
+    def _leave(self, listed_id: str) -> None:
+        read_s = self._book.read_s.get(listed_id, math.inf)  # else we have just made it
+        job = self._book.drop(listed_id)
+        if job is not None:
+            self.left[job.job_id] = (job, read_s)
 
     def _wanted(self) -> set[str]:
         """Listed ids whose record must be read: unknown ones, and ours in another state."""
@@ -247,7 +258,7 @@ class JobReading:
     def _give_up(self, listed_id: str) -> None:
         """Its number was asked for, and no record of it came."""
         if number_in(listed_id) in self._gone:
-            self._book.drop(listed_id)
+            self._leave(listed_id)
         elif self.failure is None:
             self.failure = Failure("garbage", f"job {listed_id} is listed, but has no record")
 

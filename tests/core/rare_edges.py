@@ -195,7 +195,21 @@ def one_joins_a_gang_that_lost_its_job() -> None:
     right(world)
 
 
-STORIES = (one_leaves_its_gang_and_the_other_goes, one_joins_a_gang_that_lost_its_job)
+def a_jobs_number_is_anothers() -> None:
+    """P23: it lives as the one before did, for another Pod; the first is without a job."""
+    first, second = pod("p1"), pod("p2")
+    world = core(first, second, job(first, job_id="7"))
+    world.see(job(second, job_id="7"))
+    right(world)
+    assert world.work_wants(first, SubmitJob)
+    assert not world.work_wants(second, SubmitJob)
+
+
+STORIES = (
+    one_leaves_its_gang_and_the_other_goes,
+    one_joins_a_gang_that_lost_its_job,
+    a_jobs_number_is_anothers,
+)
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_slurmd_pod_changed:self._mark_each(self.works.fleet_changed())": slurmd_asks_for_more,
     "_pod_touched:self._mark_each(self.works.keys_of_pods_on(pod.node_name))": (

@@ -94,6 +94,15 @@ def test_P25_a_job_of_ours_there_explains_a_busy_node() -> None:
     assert scene.wait(10) == 0
 
 
+def test_P25_so_does_one_whose_pod_is_bound_there() -> None:
+    """Both stand on one machine by right: the second was bound before the first one's job ended."""
+    other = pod("p2", node_name="kn1", phase="Running", job_id="8")
+    scene = Scene(other)
+    scene.core.see(observed(job(other, job_id="8", state="RUNNING", slurm_nodes=("n1",))))
+    scene.core.see(observed(BUSY))
+    assert scene.wait(10) == 0
+
+
 def test_P25_with_the_gate_only_who_was_let_pass_counts() -> None:
     """Jobs that share the node and never asked ran there before."""
     scene = Scene(gate="on")

@@ -12,6 +12,7 @@ from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 MEMORIES = (
     "attempts", "refusals", "bind_refusals", "binds_tried", "sizes", "gone", "sightings", "told",
     "ahead", "placed_s", "started", "ended_s", "ends", "missing_s",
+    "waits_s",
 )  # fmt: skip
 
 
@@ -74,6 +75,9 @@ def check_indexes(graph: Graph) -> None:
         if getattr(kept, name) != getattr(fresh, name):
             told = f"{getattr(kept, name)}, right is {getattr(fresh, name)}"
             raise HistoryError(f"index: {name} is {told}")
+    for name in ("waits_s", "bound_s"):
+        if getattr(kept, name).keys() != getattr(fresh, name).keys():
+            raise HistoryError(f"index: {name} is {getattr(kept, name)}")
     _check_sets(graph)
 
 

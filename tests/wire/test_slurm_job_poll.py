@@ -91,6 +91,13 @@ class Reader:
         ]
 
 
+def job_of(name: str) -> Job:
+    """Job 7, as the answer to a look showed it."""
+    return Job(
+        job_id="7", name=name, identity=identity_of("u1"), state=RUNNING, slurm_nodes=("n1",)
+    )
+
+
 async def until(condition: Callable[[], bool]) -> None:
     for _ in range(10_000):
         if condition():
@@ -585,6 +592,49 @@ async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> Non
     assert list(await reader.look()) == ["1"]
     assert isinstance(reader.news[-1], ListingEnded)
     assert reader.read == ["GET job/1"]
+
+
+async def test_P30_what_only_others_told_of_is_told_as_gone() -> None:
+    """A submission's answer came between two listings; slurmctld lost the job before the second."""
+    world = JobWorld()
+    reader = Reader(world)
+    await reader.look()
+    reader.book.learn(job_of(name_of("u1")))
+    await reader.poll.poll()
+    assert [one.name for one in reader.news if isinstance(one, Deleted)] == ["7"]
+
+
+async def test_P30_it_is_told_again_where_the_listing_was_older() -> None:
+    """Who knows the job by the younger answer does not believe the older listing."""
+    world = JobWorld()
+    reader = Reader(world)
+    await reader.look()
+    learnt_s = world.now_s + 0.1
+
+    def look(line: str) -> None:
+        if line.startswith("GET jobs/state"):
+            reader.book.learn(job_of(name_of("u1")), asked_s=learnt_s)
+
+    younger: list[list[bool]] = []
+    for world.before in (look, lambda _: None, lambda _: None):
+        reader.news.clear()
+        await reader.poll.poll()
+        younger.append([one.order > learnt_s for one in reader.news if isinstance(one, Deleted)])
+    assert younger == [[False], [True], []]
+
+
+async def test_P30_after_a_restart_of_slurmctld_the_whole_is_told_twice() -> None:
+    """An answer younger than the first listing told of a job that the book then forgot with all."""
+    world = JobWorld()
+    reader = Reader(world)
+    await reader.look()
+    world.counting, world.now_s = 2, world.now_s + 5
+    kinds = []
+    for _ in range(3):
+        await reader.look()
+        kinds.append(type(reader.news[-1]))
+        world.now_s += 1
+    assert kinds == [ListingEnded, ListingEnded, Confirmed]
 
 
 async def test_the_whole_is_told_every_ten_seconds() -> None:
