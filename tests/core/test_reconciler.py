@@ -5,16 +5,17 @@ from collections.abc import Callable
 import pytest
 
 from sunk_sync import decide as deciding
-from sunk_sync.actions import Drain, SubmitJob, Undrain
+from sunk_sync.actions import Bind, Drain, SubmitJob, Undrain
 from sunk_sync.configuration import Configuration
 from sunk_sync.decide import ConflictError, RuleError, decide
 from sunk_sync.facts import Holding, Lost
 from sunk_sync.graph import Graph
-from sunk_sync.keys import CLUSTER, host_key
+from sunk_sync.identity import work_id
+from sunk_sync.keys import CLUSTER, host_key, work_key
 from sunk_sync.reconciler import OUT_OF_SERVICE
 from sunk_sync.verdict import Ruling
 from sunk_sync.views import Cluster, Host, Work
-from tests.build import Core, deleted, node, observed, pod, room, slurm_node, slurmd_pod
+from tests.build import Core, deleted, job, node, observed, pod, room, slurm_node, slurmd_pod
 
 N1, N2 = host_key("n1"), host_key("n2")
 
@@ -164,6 +165,20 @@ def test_the_audit_finds_a_missing_edge_and_decides_the_key_anew() -> None:
     assert audited(core) == [N1]
     core.settle()
     assert core.wants("n1", Drain)
+
+
+def test_the_audit_of_a_work_trusts_nothing_that_is_kept_of_its_hosts() -> None:
+    """Who lives where its job runs is worked out anew."""
+    one, other = pod(), pod("other", node_name="kn1", job_id="8")
+    runs = [
+        job(its, job_id=job_id, state="RUNNING", slurm_nodes=("n1",))
+        for its, job_id in ((one, "7"), (other, "8"))
+    ]
+    core = Core(*room(), one, other, *runs)
+    assert core.work_wants(one, Bind)
+    assert core.graph.works.tenants._kept["kn1"]
+    core.graph.forget_kept(work_key(work_id((one.uid,))))
+    assert "kn1" not in core.graph.works.tenants._kept
 
 
 def test_the_audit_passes_over_what_was_forgotten_since_its_round_began() -> None:
