@@ -21,19 +21,17 @@ MARIADBD = (
     *("mariadbd", *_OPTIONS, f"--socket={SOCKET}", "--skip-networking", "--skip-grant-tables"),
     *("--innodb-flush-log-at-trx-commit=0", "--innodb-snapshot-isolation=OFF"),
 )
-LIBRARY = "usr/lib/x86_64-linux-gnu/libmariadb.so.3"
-LIBRARY_FROM = "24.11"
-"""11.8.9 of the newer suite ends slurmdbd at its first query (error 5027); 11.8.6 does not."""
-_OWN_LIBRARIES = "opt/testbed/lib"
-ENVIRONMENT = {"LD_LIBRARY_PATH": f"/{_OWN_LIBRARIES}"}
-"""Of slurmdbd."""
+_STORAGE = "accounting"
 
 
-def prepare(upper: Path, port: int, *, library: Path) -> list[Path]:
-    """Fill a bed's writable layer; returns what must be SlurmUser's."""
-    own = upper / _OWN_LIBRARIES
-    own.mkdir(parents=True)
-    (own / library.name).write_bytes(library.read_bytes())
+def prepare(upper: Path, port: int) -> list[Path]:
+    """Fill a bed's writable layer; returns what must be SlurmUser's.
+
+    slurmdbd finds its database, which to MariaDB is a folder. Where it has to make it, it goes on
+    with the handle whose first attempt to connect failed, and libmariadb 11.8.9 allows the answers
+    to such a one no columns (error 5027).
+    """
+    (upper / DATABASE.lstrip("/") / _STORAGE).mkdir(parents=True)
     for folder in ("run/mysqld", "run/slurmdbd"):
         (upper / folder).mkdir(parents=True)
     conf = upper / "etc/slurm/slurmdbd.conf"
@@ -63,6 +61,6 @@ def _slurmdbd_conf(port: int) -> str:
         "StorageType=accounting_storage/mysql",
         "StorageHost=localhost",
         "StorageUser=slurm",
-        "StorageLoc=accounting",
+        f"StorageLoc={_STORAGE}",
     ]
     return "\n".join(lines) + "\n"

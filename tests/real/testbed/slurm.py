@@ -77,17 +77,10 @@ class SlurmServer:
         self._add_users(upper / "etc")
         theirs = [etc / "slurm.key", etc / "jwt_hs256.key", upper / "var/spool/slurmctld"]
         if self.conf.accounting:
-            theirs += accounting.prepare(upper, self.slurmdbd_port, library=self._library())
+            theirs += accounting.prepare(upper, self.slurmdbd_port)
         uid, gid = self._slurm_user()
         for path in theirs:
             os.chown(path, uid, gid)
-
-    def _library(self) -> Path:
-        """The one with which slurmdbd lives; kept beside the other Slurm."""
-        root = cache.slurm(accounting.LIBRARY_FROM).path
-        if not root.is_dir():
-            raise BedError(f"accounting needs Slurm {accounting.LIBRARY_FROM} built as well")
-        return (root / accounting.LIBRARY).resolve()
 
     def _slurm_conf(self) -> str:
         return self.conf.slurm_conf(
@@ -225,7 +218,7 @@ class SlurmServer:
 
     def start_slurmdbd(self) -> None:
         """Start it and wait until it listens; its first start makes the tables."""
-        daemon = self._spawn("slurmdbd", "slurmdbd", "-D", env=accounting.ENVIRONMENT)
+        daemon = self._spawn("slurmdbd", "slurmdbd", "-D")
         _wait_for_port(self.slurmdbd_port, daemon)
 
     def stop_slurmdbd(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
