@@ -110,6 +110,11 @@ _STATE = (
         "Jobs that stay because nobody knows whether their Pods live",
     ),
     Spec(
+        "sunk_sync_placeholders_unheard",
+        "gauge",
+        "Placeholders whose script runs since half a minute and never reached the hooks door",
+    ),
+    Spec(
         "sunk_sync_pending_reasons_age_seconds",
         "gauge",
         "Since the reasons of all jobs of ours that wait were read or proved; 0 where so few wait "

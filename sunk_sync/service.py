@@ -30,6 +30,7 @@ from sunk_sync.slurm.controller import read_conf
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Network
 from sunk_sync.telemetry import Telemetry
+from sunk_sync.unheard import Unheard
 
 GAUGES_EVERY_S = 5.0
 OVERLAP_EVERY_S = 0.5
@@ -185,6 +186,8 @@ class Service:
             tasks.create_task(garbage.walk_everything_now_and_then())
             if parts.schedules:
                 tasks.create_task(self._tell_overlap(parts.reconciler.graph))
+            if parts.schedules and self.settings.hooks_api_bind_address is not None:
+                tasks.create_task(self._tell_unheard(parts.reconciler.graph))
 
     async def _tell_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Figures that are cheaper to count now and then than at every change."""
@@ -209,6 +212,13 @@ class Service:
             overlap.sample(graph, now=self.clock())
             self.telemetry.telltales.together(overlap.hosts, seconds=overlap.seconds)
             await asyncio.sleep(OVERLAP_EVERY_S)
+
+    async def _tell_unheard(self, graph: Graph) -> None:
+        unheard = Unheard()
+        while True:
+            jobs = unheard.sample(graph, now=self.clock())
+            self.telemetry.telltales.unheard([f"{job.job_id} {job.name}" for job in jobs])
+            await asyncio.sleep(GAUGES_EVERY_S)
 
     def _tell_picture(self, reconciler: Reconciler) -> None:
         graph, telemetry = reconciler.graph, self.telemetry

@@ -19,7 +19,7 @@ class Telltales:
         self._log = log
         self._drains = self._ends = self._conflicts = self._out_of_service = 0
         self._kept: frozenset[str] = frozenset()
-        self._together = 0
+        self._unheard = self._together = 0
         self._together_s = 0.0
         self._reasons_s = 0.0
 
@@ -59,6 +59,17 @@ class Telltales:
             self._log.info("no job is kept any more", kept_before=len(self._kept))
         self._kept = frozenset(jobs)
 
+    def unheard(self, jobs: Sequence[str]) -> None:
+        """The scripts of these run, and none of them ever reached the hooks door (L6)."""
+        if jobs and not self._unheard:
+            cure = "--hooks-url must lead from the compute nodes to --hooks-api-bind-address"
+            named = ", ".join(jobs[:NAMED_MAX])
+            event = "placeholders run that the hooks door never heard"
+            self._log.warning(event, jobs=len(jobs), first=named, cure=cure)
+        elif self._unheard and not jobs:
+            self._log.info("no placeholder runs unheard", unheard_before=self._unheard)
+        self._unheard = len(jobs)
+
     def together(self, hosts: int, *, seconds: float) -> None:
         """On so many hosts another job runs beside a Pod whose job has ended (P25).
 
@@ -86,6 +97,7 @@ class Telltales:
         yield gauged("sunk_sync_drains_held", self._drains)
         yield gauged("sunk_sync_pod_ends_held", self._ends)
         yield gauged("sunk_sync_jobs_kept", len(self._kept))
+        yield gauged("sunk_sync_placeholders_unheard", self._unheard)
         yield gauged("sunk_sync_pending_reasons_age_seconds", self._reasons_s)
         yield gauged("sunk_sync_conflicts", self._conflicts)
         yield gauged("sunk_sync_keys_out_of_service", self._out_of_service)

@@ -270,6 +270,18 @@ def test_P21_kept_jobs_are_named_once_ten_a_line(bench: Bench) -> None:
     assert (second["jobs"], second["first"]) == (12, ", ".join(named))
 
 
+def test_L6_unheard_placeholders_are_told_of_once(bench: Bench) -> None:
+    """A warning that names the flag to look at, and a line when it is over."""
+    telltales = bench.telemetry.telltales
+    for count in (0, 12, 3, 0):
+        telltales.unheard([f"{number} k8s/ns/p/1" for number in range(count)])
+        assert bench.metric("sunk_sync_placeholders_unheard") == count
+    began, ended = bench.lines()
+    assert (began["level"], began["jobs"], ended["level"]) == ("warning", 12, "info")
+    assert began["first"].count("k8s/ns/p/1") == 10
+    assert "--hooks-url" in began["cure"]
+
+
 def test_exchanges_are_counted_under_the_names_of_the_ecosystem(bench: Bench) -> None:
     """rest_client_…; no line unless debugging."""
     bench.telemetry.exchange(

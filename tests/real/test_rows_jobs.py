@@ -288,6 +288,21 @@ def test_P17_resubmit_cancelled_submits_again_by_itself(works: Works, schedule: 
     load.until_bound()
 
 
+def test_L6_that_placeholders_do_not_reach_the_hooks_door_is_said(
+    works: Works, schedule: Serve
+) -> None:
+    """The Pod is bound by what the script writes to `extra`; nothing else would tell."""
+    service = schedule(hooks_url="http://127.0.0.1:9")
+    load = works.load(works.take())
+    job = load.until_bound()
+    unheard = "sunk_sync_placeholders_unheard"
+    eventually(lambda: service.metric(unheard) == 1, "the script is missed", within_s=60)
+    (line,) = service.lines("placeholders run that the hooks door never heard")
+    assert (line["level"], line["first"]) == ("warning", f"{job} {load.job['name']}")
+    load.delete()
+    eventually(lambda: service.metric(unheard) == 0, "its job has ended", within_s=60)
+
+
 def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself_told(
     works: Works, schedule: Serve
 ) -> None:
