@@ -34,6 +34,7 @@ from sunk_sync.unheard import Unheard
 
 GAUGES_EVERY_S = 5.0
 OVERLAP_EVERY_S = 0.5
+LISTED_WITHIN_S = 0.1
 
 
 def run(settings: Settings) -> int:
@@ -218,7 +219,7 @@ class Service:
         while True:
             jobs = unheard.sample(graph, now=self.clock())
             self.telemetry.telltales.unheard([f"{job.job_id} {job.name}" for job in jobs])
-            await asyncio.sleep(GAUGES_EVERY_S)
+            await asyncio.sleep(GAUGES_EVERY_S if graph.jobs.listed else LISTED_WITHIN_S)
 
     def _tell_picture(self, reconciler: Reconciler) -> None:
         graph, telemetry = reconciler.graph, self.telemetry
