@@ -66,7 +66,8 @@ class Table(Generic[RowT]):
             self._named += 1
         if named and (order > entry.told or self._older_than_listing(entry)):
             entry.told = order
-        if order < entry.order and not self._older_than_listing(entry):
+        older = order < entry.order or is_unbound_again(entry.row, row)
+        if older and not self._older_than_listing(entry):
             return entry.row, False
         entry.order = order
         entry.learnt_s = now
@@ -178,6 +179,20 @@ class Table(Generic[RowT]):
 def _shown(entry: Entry[RowT]) -> float:
     """Up to when the row was there to be listed: only listings of Kubernetes have a selector."""
     return entry.told if getattr(entry.row, "uid", "") else entry.order
+
+
+def is_unbound_again(before: Row, row: Row) -> bool:
+    """No binding is ever taken back: what shows none is older, whatever its order.
+
+    That of a binding of ours is not known: its answer tells none.
+    """
+    return (
+        isinstance(row, Pod)
+        and not row.node_name
+        and isinstance(before, Pod)
+        and bool(before.node_name)
+        and row.uid == before.uid
+    )
 
 
 def turned(before: Row, row: Row) -> bool:

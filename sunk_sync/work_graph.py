@@ -19,7 +19,7 @@ from sunk_sync.facts import (
     SubmitRefused,
     Taken,
 )
-from sunk_sync.job_state import is_live, is_waiting, number_of
+from sunk_sync.job_state import is_about_to_start, is_live, is_waiting, number_of
 from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
 from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
@@ -155,9 +155,11 @@ class WorkGraph(WorkPicture):
         """It stands as it did, by a newer read: what somebody waits for at its hosts (L7, L8)."""
         keys = self._awaited(job)
         word = self.works.told.get(job.job_id)
-        if word is not None and order >= word.told_s:
+        answers = word is not None and order >= word.told_s
+        if answers:
             del self.works.told[job.job_id]
             self.works.first_told.pop(job.job_id, None)
+        if answers or (is_about_to_start(job) and job.job_id not in self.works.started):
             keys |= set(map(work_key, self.works.keys_of_job(job)))
         return keys
 

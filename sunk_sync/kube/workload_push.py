@@ -61,15 +61,20 @@ class WorkloadPush:
         if isinstance(outcome, Refused) or answer.status in NOT_TAKEN:
             return outcome
         if answer.status != 409:
-            tried = BindTried(action.reference.uid, action.job_id, self._clock())
-            return replace(outcome, seen=(tried,))
+            return self._perhaps(action, outcome)
         return await self._bound_already(action, outcome)
+
+    def _perhaps(self, action: Bind, outcome: Unsure) -> Unsure:
+        """It may have happened."""
+        tried = BindTried(action.reference.uid, action.job_id, self._clock())
+        return replace(outcome, seen=(tried,))
 
     async def _bound_already(self, action: Bind, outcome: Unsure) -> Outcome:
         """A conflict: perhaps with a binding of our own whose answer was lost."""
         seen = await self._read(action.reference)
         if not isinstance(seen, Observed):
-            return _not_read(action, seen)
+            unread = _not_read(action, seen)
+            return self._perhaps(action, unread) if isinstance(unread, Unsure) else unread
         pod = _pod(seen)
         if (pod.node_name, pod.job_id) == (action.node_name, action.job_id):
             return Done(action, (seen,))

@@ -26,6 +26,8 @@ from sunk_sync.work_state import exclusions, is_broken, is_known_gone, is_over, 
 
 BOUND_AGAIN_S = 2.0
 """After a read by name that did not tell whether the Pod is bound."""
+UNHEARD_S = 0.5
+"""After that a started script has called; else its job is read, then after twice as long."""
 START_S = 300.0
 """A prolog of the node, of which no state tells, may take minutes; a script needs a second."""
 
@@ -101,15 +103,23 @@ def _look_where_bound(work: Work, now: float) -> Ruling:
 
 
 def _await_start(work: Work, job: Job, now: float, *, bound: bool) -> Ruling:
-    """A script that never starts is given up: slurmctld 26.05 forgets one that it was stopped
-    with at the gate, and calls its job running for ever.
+    """What the script wrote of its start is read where its call does not come: no state tells it.
+
+    One that never starts is given up: slurmctld 26.05 forgets one that it was stopped with at the
+    gate, and calls its job running for ever.
     """
     if work.started or bound or work.ran_s is None:
         return QUIET
-    ripe_s = work.ran_s + START_S
-    if now < ripe_s:
-        return Ruling(look_again_s=ripe_s)
-    return _replace(work, job, f"its script did not start within {START_S:g} s")
+    if now >= work.ran_s + START_S:
+        return _replace(work, job, f"its script did not start within {START_S:g} s")
+    pause_s = UNHEARD_S
+    while now >= work.ran_s + pause_s:
+        pause_s *= 2
+    asked_s, again_s = work.ran_s + pause_s / 2, work.ran_s + min(pause_s, START_S)
+    if pause_s == UNHEARD_S or work.job_read_s >= asked_s:
+        return Ruling(look_again_s=again_s)
+    because = f"job {job.job_id} runs: looking whether its script has started"
+    return Ruling((LookJob(job.job_id, asked_s),), because, again_s)
 
 
 def _look(work: Work, now: float) -> Ruling | None:

@@ -5,12 +5,22 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, Bind, Done, shown_by
-from sunk_sync.facts import Confirmed, Job, JobTold, Lost, Observed, Pod, Row, reference_of
+from sunk_sync.actions import Announce, Bind, CancelJob, Done, shown_by
+from sunk_sync.facts import (
+    Answered,
+    Confirmed,
+    Job,
+    JobTold,
+    Lost,
+    Observed,
+    Pod,
+    Row,
+    reference_of,
+)
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_SCHEDULED
 from sunk_sync.works import work_key_of
-from tests.build import Core, gang_pod, identity, job, node, pod, room
+from tests.build import Core, gang_pod, identity, job, listing, node, pod, room
 
 
 def core(*rows: Row, **chosen: Any) -> Core:
@@ -100,6 +110,36 @@ def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> No
     assert entries["ns/p1"].row.node_name == "kn1"
     world.see(Observed(other, order + 1), *shown_by(Done(wanted)))
     assert entries["ns/p1"].row == other
+
+
+@pytest.mark.parametrize("news", [Observed, Answered])
+def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> None:
+    """A write from before the binding, answered or watched only now, has a number of its own.
+
+    Found by the simulator: the Pod was bound anew, and its job given up (1733).
+    """
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    world.see(*shown_by(Done(wanted)))
+    order = world.reconciler.graph.pods.entries["ns/p1"].order
+    world.see(news(replace(one, job_id="7"), order + 10))
+    assert not binds(world, one)
+    world.see(node("kn1", ready="False"))
+    assert not world.work_wants(one, CancelJob)
+    bound = replace(one, node_name="kn1", job_id="7", bound_for="7")
+    world.see(Observed(bound, order + 5))
+    assert world.reconciler.graph.pods.get("ns/p1") == bound
+
+
+def test_P11_only_a_listing_asked_for_later_shows_a_pod_unbound_again() -> None:
+    """Kubernetes was restored from a backup."""
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    world.see(*shown_by(Done(wanted)))
+    world.see(*listing("pods", one, begun_s=world.now + 1))
+    assert binds(world, one) == [("p1", "kn1")]
 
 
 def test_P11_the_script_s_call_is_enough() -> None:

@@ -590,6 +590,24 @@ def test_L6_with_another_word_the_first_one_of_a_script_is_no_more_than_that() -
     assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
 
 
+def test_L6_a_script_whose_call_does_not_come_is_looked_at_ever_less_often() -> None:
+    """It wrote to `extra` that it started, and the hooks door may be out of its reach."""
+    one = pod()
+    its = running(one, started=False)
+    world = core(one, its)
+    began_s, asked_s = world.now, []
+    while world.now < began_s + 299.5:
+        world.wait(0.25)
+        for look in world.work_wants(one, LookJob):
+            asked_s.append(look.after_s - began_s)
+            assert world.now == look.after_s
+            assert world.work_verdict(one).because
+            world.see(Observed(its, world.now))
+    assert asked_s == [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+    world.see(Observed(running(one), world.now))
+    assert world.work_wants(one, Bind)
+
+
 def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
     """Slurm nodes that nobody knows change nothing of it."""
     one = pod(node_name="kn1", job_id="7")

@@ -148,16 +148,24 @@ async def test_P11_P18_after_a_conflict_the_pod_itself_says(
 
 
 @pytest.mark.parametrize(
-    ("found", "outcome"),
-    [(a_pod(uid="another"), Refused), (GONE, Refused), (status(500, "x"), Unsure)],
+    "found",
+    [a_pod(uid="another"), GONE],
 )
-async def test_P23_a_conflict_with_a_pod_that_is_gone(
-    tmp_path: Path, found: Json, outcome: type[Outcome]
-) -> None:
+async def test_P23_a_conflict_with_a_pod_that_is_gone(tmp_path: Path, found: Json) -> None:
     """A Pod of another UID is not looked at any further."""
     came = await outcome_of(Script(POST_binding=BOUND, GET=found), tmp_path, BIND)
-    assert type(came) is outcome
+    assert isinstance(came, Refused)
     assert not came.seen
+
+
+async def test_P14_a_conflict_with_a_pod_that_cannot_be_read_may_be_a_binding_of_ours(
+    tmp_path: Path,
+) -> None:
+    """Somebody bound it: perhaps we, and the answer was lost."""
+    script = Script(POST_binding=BOUND, GET=status(500, "x"))
+    came = await outcome_of(script, tmp_path, BIND)
+    assert isinstance(came, Unsure)
+    assert came.seen == (BindTried(POD.uid, BIND.job_id, 42.0),)
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER, status(403, "Forbidden"), status(422, "Invalid")])

@@ -21,6 +21,23 @@ MUTANTS = (
         "A Pod ran on a node whose prolog still waited, and the node was given to somebody else.",
     ),
     _mutant(
+        "a script's call is all that tells of its start", RELEASE,
+        "    if pause_s == UNHEARD_S or ", "    if True or ",
+        "--hooks-url was wrong: Pods waited five minutes beside their running jobs, then again.",
+    ),
+    _mutant(
+        "an old write shows a Pod unbound again", "table.py",
+        "        older = order < entry.order or is_unbound_again(entry.row, row)",
+        "        older = order < entry.order",
+        "The simulator's seed 1733: its Node failed meanwhile, and its job was cancelled.",
+    ),
+    _mutant(
+        "a conflict with a Pod that cannot be read is nobody's", PODS,
+        "return self._perhaps(action, unread) if isinstance(unread, Unsure) else unread",
+        "return unread",
+        "It was our own binding; the job ended beside the bound Pod.",
+    ),
+    _mutant(
         "a Pod is bound beside one that is ending", BIND,
         "        if berth.occupants:", "        if False:",
         "Two Pods shared GPUs for as long as the first took to end.",

@@ -33,6 +33,8 @@ class Habits(Struct, frozen=True, kw_only=True):
     silent_s: float = 60.0
     lost: float = 0.0
     """Share of calls whose request or answer is lost."""
+    unreached: bool = False
+    """No call of a placeholder ever arrives: `--hooks-url` is wrong."""
 
 
 class Asked:
@@ -113,6 +115,9 @@ class Door:
         """What was answered with 200; None: nothing, or something else."""
         await asyncio.sleep(self._rng.uniform(0.0003, 0.003))
         hooks, lost = self.hooks, self._rng.random() < self.habits.lost
+        if self.habits.unreached and path.startswith("placeholder/"):
+            self._worlds.history.count("calls of placeholders that reach nobody")
+            return None
         if hooks is None or (lost and self._rng.random() < 0.5):
             return None
         asked: Any = Asked(f"/v1/{path}", msgspec.json.encode(body), token)

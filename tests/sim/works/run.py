@@ -56,7 +56,12 @@ class WorkRun:
         self.crashes, self.stops = rng.random() < 0.5, rng.random() < 0.2
         lost = rng.choice((0.0, 0.05, 0.2))
         silent_s = rng.choice((60.0, 60.0, 3000.0))
-        habits = Habits(busy_max_s=rng.choice((600.0, 3000.0)), silent_s=silent_s, lost=lost)
+        habits = Habits(
+            busy_max_s=rng.choice((600.0, 3000.0)),
+            silent_s=silent_s,
+            lost=lost,
+            unreached=random.Random(f"works unreached {seed}").random() < 0.06,
+        )
         self.door = Door(random.Random(f"works door {seed}"), self.worlds, habits)
         self.hosts_checks = Checks(self.worlds, history, drains_a_minute=20)
         self.checks = WorkChecks(self.worlds, history)
@@ -138,7 +143,7 @@ class WorkRun:
         self.history.note("healed", "faults and people stop")
         self.faults.stop()
         self.weather.calm()
-        self.door.habits = Habits()
+        self.door.habits = Habits(unreached=self.door.habits.unreached)
         self.people.calm()
         await self._sleep(SETTLE_S)
         self.people.calm()
