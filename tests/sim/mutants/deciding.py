@@ -109,8 +109,8 @@ MUTANTS = (
         name="older events win",
         story="A reordered event put an old state back; without its successor it stood for ever.",
         path=TABLE,
-        old="        if order < entry.order and not self._older_than_listing(entry):",
-        new="        if order < 0:",
+        old="        older = order < entry.order or ",
+        new="        older = ",
     ),
     Mutant(
         name="an answer hides that a Pod left the selector",
