@@ -112,7 +112,7 @@ _STATE = (
     Spec(
         "sunk_sync_placeholders_unheard",
         "gauge",
-        "Placeholders whose script runs since half a minute and never reached the hooks door",
+        "Placeholders whose script has run for half a minute and never reached the hooks door",
     ),
     Spec(
         "sunk_sync_pending_reasons_age_seconds",
