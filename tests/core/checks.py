@@ -154,6 +154,9 @@ def check_oracle(reconciler: Reconciler, now: float) -> None:
     ghosts = set(reconciler.standing) - keys
     if ghosts:
         raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
+    forgotten = graph.works.works.ran_s.keys() - graph.jobs.entries.keys()
+    if forgotten:
+        raise HistoryError(f"memory: jobs that nobody knows have run: {forgotten}")
     graph.works.fleet.forget()
     graph.works.tenants.forget_all()
     for key in keys:
