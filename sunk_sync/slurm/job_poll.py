@@ -183,10 +183,16 @@ class JobPoll:
         if isinstance(since, Failure):
             return since
         if since != self._since:
+            self._note_known()
             self._book.forget()
             self._forgot = self._since is not None
         self._since, self._checked_s = since, now_s
         return None
+
+    def _note_known(self) -> None:
+        """What others told of since the last listing: a number may be another job's since then."""
+        if self._told is not None:
+            self._told |= {job.job_id: job for job in self._book.ours.values()}
 
     def _refreshed(self) -> Sequence[str]:
         """Now and then one job that waits, in turn: why it waits may have changed.

@@ -330,6 +330,30 @@ async def test_F2_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_re
     assert (await reader.look())["1_1"].state == {"PENDING"}
 
 
+@pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
+async def test_F2_an_ended_job_is_not_taken_for_the_next_of_its_number(fails: str) -> None:
+    """slurmctld lost all; the new job was told of by its submission alone.
+
+    Found by the simulator: its row was the old one's, and its Pods got a second job (7496).
+    """
+    world = JobWorld()
+    record = world.add(identity_of("u1"), "CANCELLED")
+    reader = Reader(world)
+    told = await reader.look()
+    record.comment, record.state = spell_identity(identity_of("u2")), ["SUSPENDED"]
+    record.nodes = "n1"
+    new = replace(told["1"], identity=identity_of("u2"), state=RUNNING, slurm_nodes=("n1",))
+    reader.book.learn(new, asked_s=world.now_s + 1)
+    world.counting, world.now_s = 2, world.now_s + 5
+    world.before = lambda line: DOWN if line == fails else None
+    reader.news.clear()
+    for _ in range(2):
+        assert await reader.poll.poll() is not None
+    assert reader.jobs() == {}
+    world.before = lambda _: None
+    assert (await reader.look())["1"].identity == identity_of("u2")
+
+
 @pytest.mark.parametrize(
     ("name", "replaced", "ours"),
     [("theirs", True, False), ("theirs", False, True), (name_of("u1"), True, True)],
