@@ -45,11 +45,6 @@ def has_passed_prolog(job: Job) -> bool:
     return is_running(job) and "CONFIGURING" not in job.state
 
 
-def is_about_to_start(job: Job) -> bool:
-    """Nothing keeps its script from starting, and that has not said that it did (P24)."""
-    return job.script and not job.started and has_passed_prolog(job)
-
-
 def is_busy_refusal(job: Job) -> bool:
     """The record that a refused immediate allocation leaves (P11a)."""
     return "FAILED" in job.state and not job.slurm_nodes and not job.script

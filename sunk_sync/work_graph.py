@@ -19,7 +19,7 @@ from sunk_sync.facts import (
     SubmitRefused,
     Taken,
 )
-from sunk_sync.job_state import is_about_to_start, is_live, is_waiting, number_of
+from sunk_sync.job_state import has_passed_prolog, is_live, is_waiting, number_of
 from sunk_sync.keys import Key, host_key, work_key
 from sunk_sync.places import node_place
 from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
@@ -159,7 +159,7 @@ class WorkGraph(WorkPicture):
         if answers:
             del self.works.told[job.job_id]
             self.works.first_told.pop(job.job_id, None)
-        if answers or (is_about_to_start(job) and job.job_id not in self.works.started):
+        if answers or (has_passed_prolog(job) and not self.works.has_started(job)):
             keys |= set(map(work_key, self.works.keys_of_job(job)))
         return keys
 

@@ -150,7 +150,7 @@ class WorkPicture:
             "told_s": works.told_s(job),
             "told_ended": works.is_told_ended(job),
             "placed_after_s": works.first_told.get(job.job_id, math.inf),
-            "started": job.started or not job.script or job.job_id in works.started,
+            "started": works.has_started(job),
             "ran_s": works.ran_s.get(job.job_id),
             "killed_s": self.calls.until_s.get(job.job_id),
         }

@@ -238,6 +238,10 @@ class Works:
         if started:
             self.started[word.job_id] = None
 
+    def has_started(self, job: Job) -> bool:
+        """The script said that it started, or there is none (P11)."""
+        return job.started or not job.script or job.job_id in self.started
+
     def told_s(self, job: Job) -> float:
         """When it was spoken of; 0: nothing that a newer read would tell."""
         if job.job_id in self.first_told and is_placed(job):

@@ -147,14 +147,11 @@ async def test_P11_P18_after_a_conflict_the_pod_itself_says(
         assert "already assigned" in came.why
 
 
-@pytest.mark.parametrize(
-    "found",
-    [a_pod(uid="another"), GONE],
-)
+@pytest.mark.parametrize("found", [a_pod(uid="another"), GONE])
 async def test_P23_a_conflict_with_a_pod_that_is_gone(tmp_path: Path, found: Json) -> None:
     """A Pod of another UID is not looked at any further."""
     came = await outcome_of(Script(POST_binding=BOUND, GET=found), tmp_path, BIND)
-    assert isinstance(came, Refused)
+    assert type(came) is Refused
     assert not came.seen
 
 
