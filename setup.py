@@ -11,13 +11,15 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 
 ROOT = Path(__file__).parent
 CONTRACTS = (
     "The core knows no clock, no chance, no world",
     "What stands on the wire becomes facts without a clock, a socket or a log",
 )
+CALLS = ("-fno-semantic-interposition", "-fno-plt")
+"""Nobody replaces our functions at run time, so they call each other, and Python, directly."""
 
 
 def compiled() -> list[str]:
@@ -43,10 +45,15 @@ def _has_keywords(path: Path) -> bool:
     return any(isinstance(node, ast.ClassDef) and node.keywords for node in ast.walk(tree))
 
 
-if __name__ == "__main__":
-    if os.environ.get("SUNK_SYNC_COMPILED") == "1":
-        from mypyc.build import mypycify
+def extensions() -> list[Extension]:
+    """The core as C extensions."""
+    from mypyc.build import mypycify
 
-        setup(ext_modules=mypycify(compiled(), group_name="sunk_sync"))
-    else:
-        setup()
+    made: list[Extension] = mypycify(compiled(), group_name="sunk_sync")
+    for one in made:
+        one.extra_compile_args += CALLS
+    return made
+
+
+if __name__ == "__main__":
+    setup(ext_modules=extensions() if os.environ.get("SUNK_SYNC_COMPILED") == "1" else [])

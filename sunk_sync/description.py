@@ -8,10 +8,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from sunk_sync.actions import JobDescription
 from sunk_sync.configuration import Configuration
@@ -60,14 +59,14 @@ accounting, makes anything of `exclusive`, and takes a shape that a submission w
 _NOT_ASKED: Final = msgspec.structs.asdict(JobDescription())
 
 
-class Invalid(Struct, frozen=True, gc=False):
+class Invalid(NamedTuple):
     """Why these Pods get no job until one of them changes."""
 
     message: str
     """All that is wrong; of a gang with the member's name before it (G2)."""
 
 
-class _Wish(Struct, frozen=True, gc=False):
+class _Wish(NamedTuple):
     """What one Pod asks for, as far as it makes sense."""
 
     values: Mapping[str, Value]
@@ -98,7 +97,7 @@ def digest(description: JobDescription) -> str:
     asked = msgspec.structs.asdict(description)
     asked = {name: value for name, value in asked.items() if value != _NOT_ASKED[name]}
     fixed = {name: value for name, value in asked.items() if name not in _CHANGEABLE}
-    fixed |= {name: bool(asked[name]) for name in _WHILE_SET & asked.keys()}
+    fixed |= {name: bool(asked[name]) for name in asked.keys() & _WHILE_SET}
     free = {name: value for name, value in asked.items() if name in _CHANGEABLE}
     return _hashed(fixed) + _hashed(free)
 

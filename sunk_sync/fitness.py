@@ -8,8 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from sunk_sync.facts import Node
 from sunk_sync.workload import PodSpec, Requirement, Taint, Term, Toleration
@@ -154,7 +153,7 @@ def _selected(selector: Labels, labels: Labels) -> bool:
     return True
 
 
-class _Term(Struct, frozen=True, gc=False):
+class _Term(NamedTuple):
     checks: tuple[tuple[str, Check], ...]
     name_checks: tuple[Check, ...]
 

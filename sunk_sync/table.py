@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Generic
 
 from sunk_sync.entries import Entry, RowT
-from sunk_sync.facts import Node, Pod, Row, SlurmdPod
+from sunk_sync.facts import Job, Node, Pod, Row, SlurmdPod, SlurmNode
 
 GONE_KEPT_S = 120.0
 """How long a deletion is remembered: longer than any answer of ours can be under way."""
@@ -198,13 +198,13 @@ def is_unbound_again(before: Row, row: Row) -> bool:
 def turned(before: Row, row: Row) -> bool:
     """Whether readiness changed, or another object stands under the name."""
     match row:
+        case Job() | SlurmNode():
+            return False
         case Node():
             return isinstance(before, Node) and (row.ready != before.ready or row.uid != before.uid)
         case SlurmdPod():
             return isinstance(before, SlurmdPod) and (
                 row.ready != before.ready or row.uid != before.uid
             )
-        case Pod():
-            return isinstance(before, Pod) and row.uid != before.uid
         case _:
-            return False
+            return isinstance(before, Pod) and row.uid != before.uid

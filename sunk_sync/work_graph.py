@@ -68,35 +68,32 @@ class WorkGraph(WorkPicture):
         """Keys that read this job: its Work, and those at the hosts where Pods of it live."""
         if before is not None and after is not None:
             if runs_alike(before, after):
-                return self._awaited(after) | set(map(work_key, self.works.keys_of_job(after)))
+                works = self.works.keys_of_job(after.job_id)
+                return self._awaited(after) | set(map(work_key, works))
             if lives_on(before, after):
                 return self._job_moved(before, after, now=now)
         crowded = self._crowded()
         named = self._reindex(before, after, now=now)
         if before is not None:
             self._forget_unread(before, after)
-        works = {key for row in named for key in self.works.keys_of_job(row)}
+        works = {key for row in named for key in self.works.keys_named_by(row)}
         keys = {work_key(key) for key in works} | self._review(works)
         for row in named:
-            keys |= self._touch_beside(row)
+            keys |= self._touch_beside(uids_of(row.identity))
         return keys | self._since_crowded(crowded)
 
     def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
         """Nothing that `_review` keeps is another: no Work came to have a live job, or lost it."""
         crowded = self._crowded()
-        self._reindex(before, after, now=now)
-        keys = set(map(work_key, self.works.keys_of_job(after)))
-        return keys | self._touch_beside(after) | self._since_crowded(crowded)
+        self._note_turn(before, after)
+        self.works.move_job(before, after, now=now)
+        beside = self._touch_beside(self.works.uids_of_job[after.job_id])
+        keys = set(map(work_key, self.works.keys_of_job(after.job_id)))
+        return keys | beside | self._since_crowded(crowded)
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
         """Rows that between them name every Pod that the job stood or stands for."""
-        if before is not None:
-            self._waiting.pop(before.job_id, None)
-            self._again.discard(before.job_id)
-            if after is None or is_another(before, after):
-                self._forget_words(before.job_id)
-        if after is not None:
-            self._note_waiting(after)
+        self._note_turn(before, after)
         if before is not None and after is not None and before.identity == after.identity:
             self.works.move_job(before, after, now=now)
             return [after]
@@ -109,6 +106,16 @@ class WorkGraph(WorkPicture):
         if after is not None:
             self.works.add_job(after, now=now)
         return [row for row in (before, after) if row is not None]
+
+    def _note_turn(self, before: Job | None, after: Job | None) -> None:
+        """Whether it waits, and whether it is the job that things were said of."""
+        if before is not None:
+            self._waiting.pop(before.job_id, None)
+            self._again.discard(before.job_id)
+            if after is None or is_another(before, after):
+                self._forget_words(before.job_id)
+        if after is not None:
+            self._note_waiting(after)
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
         """What nobody asks for any more, now that this job is another or has ended."""
@@ -160,7 +167,7 @@ class WorkGraph(WorkPicture):
             del self.works.told[job.job_id]
             self.works.first_told.pop(job.job_id, None)
         if answers or (has_passed_prolog(job) and not self.works.has_started(job)):
-            keys |= set(map(work_key, self.works.keys_of_job(job)))
+            keys |= set(map(work_key, self.works.keys_of_job(job.job_id)))
         return keys
 
     def _awaited(self, job: Job) -> set[Key]:
@@ -191,7 +198,7 @@ class WorkGraph(WorkPicture):
             case JobTold() if word.job_id in self._jobs.entries:
                 known = self._jobs.entries[word.job_id]
                 works.note_told(word, known.row, read_s=known.order)
-                return set(map(work_key, works.keys_of_job(known.row)))
+                return set(map(work_key, works.keys_of_job(word.job_id)))
             case Taken():
                 return self._taken_changed(word)
             case _:
@@ -294,25 +301,24 @@ class WorkGraph(WorkPicture):
         return min([time for time in times if time > listed_s], default=float("inf"))
 
     def _keys_named(self, job_id: str) -> set[Key]:
-        entry = self._jobs.entries.get(job_id)
-        return set() if entry is None else set(map(work_key, self.works.keys_of_job(entry.row)))
+        return set(map(work_key, self.works.keys_of_job(job_id)))
 
     def stops(self, call: StopCall) -> set[Key]:
         """A script waits for its Pods, or no more: the Work of its job, and its Pods' hosts."""
-        entry = self._jobs.entries.get(call.job_id)
-        if entry is None:
+        if call.job_id not in self._jobs.entries:
             return set()
         self.calls.until_s[call.job_id] = call.until_s
-        return set(map(work_key, self.works.keys_of_job(entry.row))) | self._touch_beside(entry.row)
+        beside = self._touch_beside(self.works.uids_of_job[call.job_id])
+        return set(map(work_key, self.works.keys_of_job(call.job_id))) | beside
 
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
         """Works whose Pods live on this Node: which Slurm node it stands for has changed."""
         there = self.works.pods_on_node.get(node_name, {})
         return {work_key(self.works.key_of_uid[uid]) for uid in there}
 
-    def _touch_beside(self, job: Job) -> set[Key]:
-        """Hosts where Pods of this job live, its own or not (P18), and Works there."""
-        nodes = {self._node_of(uid) for uid in uids_of(job.identity)} - {""}
+    def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
+        """Hosts where these Pods of a job live, its own or not (P18), and Works there."""
+        nodes = {self._node_of(uid) for uid in uids if uid in self.works.bound_s}
         return {key for name in nodes for key in self._touch_node(name)}
 
     def _node_of(self, uid: str) -> str:
@@ -348,7 +354,7 @@ class WorkGraph(WorkPicture):
         """Its own, and those of other Pods of its jobs: a gang's label may have been taken off."""
         works, found = self.works, {work_key_of(pod)}
         for one in works.jobs_of_uid.get(pod.uid, ()):
-            found.update((works.work_of_job[one],), works.keys_of_job(self._jobs.entries[one].row))
+            found.update((works.work_of_job[one],), works.keys_of_job(one))
         return found
 
     def _review(self, works: Iterable[str]) -> set[Key]:

@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sunk_sync.actions import JobDescription
 from sunk_sync.calls import Calls
 from sunk_sync.claims import Claims
 from sunk_sync.configuration import Configuration
-from sunk_sync.description import Invalid, digested
+from sunk_sync.description import digested
 from sunk_sync.entries import Entry
 from sunk_sync.facts import Job, Node, Pod, Sighting, SlurmNode
 from sunk_sync.fleet import Fleet
@@ -246,9 +247,9 @@ class WorkPicture:
         if members.missing or not members.pods:
             return {}
         described, its_digest = digested(members.pods, self.configuration)
-        if isinstance(described, Invalid):
-            return {"invalid": described.message}
-        return {"description": described, "digest": its_digest}
+        if isinstance(described, JobDescription):
+            return {"description": described, "digest": its_digest}
+        return {"invalid": described.message}
 
     def gate(self) -> bool:
         """Whether the gate stands."""
@@ -271,7 +272,7 @@ class WorkPicture:
             renewal.begin(known, now_s=listed_s)
         keys = []
         for row in filter(None, map(rows.get, renewal.turns(listed_s))):
-            for key in self.works.keys_of_job(row) if is_waiting(row) else ():
+            for key in self.works.keys_of_job(row.job_id) if is_waiting(row) else ():
                 specs = [pod.spec for pod in self.works.pods.get(key, NO_PODS).values()]
                 if specs and renewal.judge(row, specs):
                     keys.append(key)
@@ -279,8 +280,8 @@ class WorkPicture:
 
     def unconfirmed(self) -> set[str]:
         """Works whose bound Pods may stand on a host that no running job of theirs holds (P25)."""
-        rows = (self._jobs.entries[one].row for one in self._again)
-        return {key for row in rows for key in self.works.keys_of_job(row)} | self._unsettled.keys()
+        again = {key for one in self._again for key in self.works.keys_of_job(one)}
+        return again | self._unsettled.keys()
 
     def orphaned(self) -> Sequence[str]:
         """Works with a live job of which some Pod is not in the picture (P21)."""

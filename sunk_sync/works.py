@@ -334,11 +334,22 @@ class Works:
         else:
             _discard(self.orphans, key, job_id)
 
-    def keys_of_job(self, job: Job) -> set[str]:
-        """Works whose Pods the job names, or the one that it is where none of them is known."""
+    def keys_of_job(self, job_id: str) -> set[str]:
+        """Works whose Pods a job names, or the one that it is where none of them is known.
+
+        A job that is not known concerns none.
+        """
+        if job_id not in self.work_of_job:
+            return set()
+        return self._keys_of_uids(self.uids_of_job[job_id]) or {self.work_of_job[job_id]}
+
+    def keys_named_by(self, job: Job) -> set[str]:
+        """The same by a job's row, whether it is known or not."""
+        return self._keys_of_uids(uids_of(job.identity)) or {own_key(job)}
+
+    def _keys_of_uids(self, uids: Sequence[str]) -> set[str]:
         keys = self.key_of_uid
-        found = {keys[uid] for uid in uids_of(job.identity) if uid in keys}
-        return found or {own_key(job)}
+        return {keys[uid] for uid in uids if uid in keys}
 
     def moving_in(self, slurm_node: str) -> set[str]:
         """Works of which a Pod is about to be bound to the Node of this Slurm node."""

@@ -135,7 +135,7 @@ class ReadSet:
             return beside and same_own_claim(before, after)
         if not isinstance(before, Job) or not isinstance(after, Job):
             return False
-        if key[0] == "work" and key[1] in self._graph.works.works.keys_of_job(after):
+        if key[0] == "work" and key[1] in self._graph.works.works.keys_named_by(after):
             return False
         return _seen(before) == _seen(after)
 
