@@ -4,6 +4,7 @@ Everything here happens between two awaits. The clock comes in as `now`.
 """
 
 import heapq
+import itertools
 from collections.abc import Iterator, Sequence
 
 from sunk_sync.actions import Action, Announce
@@ -59,8 +60,9 @@ class Reconciler:
         self._ring(now)
         decisions: list[Decision] = []
         spent = 0
-        while self.pending and spent < limit:
-            key = next(iter(self.pending))
+        for key in list(itertools.islice(self.pending, limit)):  # one by one it is quadratic
+            if spent >= limit:
+                break
             del self.pending[key]
             decision = self._decide(key, now=now)
             decisions.append(decision)

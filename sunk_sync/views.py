@@ -186,7 +186,7 @@ class Tried(Struct, frozen=True, gc=False):
     """When the Pod was last read by name, and it did not tell."""
 
 
-class Work(Struct, frozen=True, kw_only=True, gc=False):
+class Work(Struct, frozen=True, gc=False):
     """The Pods that one placeholder job stands for, and that job, as the rules read them."""
 
     key: str

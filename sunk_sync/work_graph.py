@@ -56,9 +56,7 @@ class WorkGraph(WorkPicture):
                 self.works.note_arrivals(self._jobs.entries[one].row)
         keys = set(map(work_key, works)) | self._review(works)
         nodes = {row.node_name for row in rows if row.node_name}
-        asked = nodes & self.tenants.nodes_asked.keys()
-        for name in asked - self.works.pods_on_node.keys():
-            del self.tenants.nodes_asked[name]
+        asked = self.tenants.forget_asked(nodes)
         if asked or before is None or after is None or not seen_alike(before, after):
             for name in nodes:
                 keys |= self._touch_node(name)

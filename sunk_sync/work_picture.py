@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import fields
+
 from sunk_sync.actions import JobDescription
 from sunk_sync.calls import Calls
 from sunk_sync.claims import Claims
@@ -39,10 +41,12 @@ FEW = 4
 """So many Works without a job may try an immediate allocation; more are a burst (P11a)."""
 
 
-Found = Mapping[str, Any]
-NOTHING: Found = {}
+Found = dict[str, Any]
+"""Every field of a Work, in their order: fifty names that are looked up anew cost more."""
+NOTHING_KNOWN: Found = {
+    field.name: None if field.required else field.default for field in fields(Work)
+}
 NO_PODS: Mapping[str, Pod] = {}
-NOWHERE = Whereabouts()
 
 
 class Hosts(NamedTuple):
@@ -114,119 +118,116 @@ class WorkPicture:
         members = members_of(known, named, told=self.works.sizes.get(key))
         last = _last(ended, members.bound) if ended else None
         whole = named is not None and len(members.pods) == len(named)
-        identity = _id_of(members, job)
-        return Work(
-            key=key,
-            id=identity,
-            pods=members.pods,
-            bound=members.bound,
-            unbound=members.unbound,
-            gate=self.gate(),
-            others=tuple([entry.row for entry in live if entry is not chosen]),
-            jobs_listed_s=self._jobs.agreed_s if key in self._unsettled else 0.0,
-            lost=self.tenants.is_lost(key),
-            stops=self.calls.stops_of(ids),
-            **(self._of_job(key, chosen, members) if chosen is not None else NOTHING),
-            **(self._of_ended(ended, last) if ended else NOTHING),
-            **(NOTHING if whole else self._of_absent(chosen, _absent(job or last, known))),
-            **(self._of_unbound(members.unbound) if members.unbound else NOTHING),
-            **(self._of_bound(members.bound, job) if members.bound else NOTHING),
-            **self._of_submission(identity),
-            **self._of_hosts(key, job, members),
-            **_of_gang(members),
-        )
+        found = NOTHING_KNOWN.copy()
+        found["key"] = key
+        found["id"] = identity = _id_of(members, job)
+        found["pods"] = members.pods
+        found["bound"] = members.bound
+        found["unbound"] = members.unbound
+        found["gate"] = self.gate()
+        found["lost"] = self.tenants.is_lost(key)
+        found["stops"] = self.calls.stops_of(ids)
+        if key in self._unsettled:
+            found["jobs_listed_s"] = self._jobs.agreed_s
+        if len(live) > 1:
+            found["others"] = tuple([entry.row for entry in live if entry is not chosen])
+        if chosen is not None:
+            self._add_job(found, key, chosen, members)
+        if ended:
+            self._add_ended(found, ended, last)
+        if not whole:
+            self._add_absent(found, chosen, _absent(job or last, known))
+        if members.unbound:
+            self._add_unbound(found, members.unbound)
+        if members.bound:
+            self._add_bound(found, members.bound, job)
+        self._add_submission(found, identity)
+        self._add_hosts(found, key, job, members)
+        _add_gang(found, members)
+        return Work(*found.values())
 
-    def _of_job(self, key: str, chosen: Entry[Job], members: Members) -> Found:
+    def _add_job(self, found: Found, key: str, chosen: Entry[Job], members: Members) -> None:
         job, works = chosen.row, self.works
-        stands = self._whereabouts(job, members.bound) if members.bound else NOWHERE
-        return {
-            "job": job,
-            "job_read_s": chosen.order,
-            "job_since_s": chosen.since_s,
-            "berths": self._berths(key, job, members.unbound) if members.unbound else (),
-            "stands_elsewhere": stands.elsewhere,
-            "moved": stands.moved,
-            "here": stands.here,
-            "ahead": works.ahead.get(job.job_id, 0),
-            "told_s": works.told_s(job),
-            "told_ended": works.is_told_ended(job),
-            "placed_after_s": works.first_told.get(job.job_id, math.inf),
-            "started": works.has_started(job),
-            "ran_s": works.ran_s.get(job.job_id),
-            "killed_s": self.calls.until_s.get(job.job_id),
-        }
+        found["job"] = job
+        found["job_read_s"] = chosen.order
+        found["job_since_s"] = chosen.since_s
+        found["ahead"] = works.ahead.get(job.job_id, 0)
+        found["told_s"] = works.told_s(job)
+        found["told_ended"] = works.is_told_ended(job)
+        found["placed_after_s"] = works.first_told.get(job.job_id, math.inf)
+        found["started"] = works.has_started(job)
+        found["ran_s"] = works.ran_s.get(job.job_id)
+        found["killed_s"] = self.calls.until_s.get(job.job_id)
+        if members.unbound:
+            found["berths"] = self._berths(key, job, members.unbound)
+        if members.bound:
+            stands = self._whereabouts(job, members.bound)
+            found["stands_elsewhere"] = stands.elsewhere
+            found["moved"] = stands.moved
+            found["here"] = stands.here
 
-    def _of_ended(self, ended: Sequence[Job], last: Job | None) -> Found:
+    def _add_ended(self, found: Found, ended: Sequence[Job], last: Job | None) -> None:
         by_itself = [job for job in ended if not is_busy_refusal(job)]
-        return {
-            "last": last,
-            "left": self.works.left.get(last.job_id, ()) if last is not None else (),
-            "tried": len(by_itself) < len(ended),
-            "last_s": self.works.ended_s.get(last.job_id, 0.0) if last is not None else 0.0,
-            "ends": sum(1 for job in by_itself if AGAIN.isdisjoint(job.state)),
-        }
+        found["last"] = last
+        found["tried"] = len(by_itself) < len(ended)
+        found["ends"] = sum([1 for job in by_itself if AGAIN.isdisjoint(job.state)])
+        if last is not None:
+            found["left"] = self.works.left.get(last.job_id, ())
+            found["last_s"] = self.works.ended_s.get(last.job_id, 0.0)
 
-    def _of_absent(self, chosen: Entry[Job] | None, absent: tuple[str, ...]) -> Found:
+    def _add_absent(self, found: Found, chosen: Entry[Job] | None, absent: tuple[str, ...]) -> None:
         if not absent:
-            return NOTHING
-        return {
-            "absent": absent,
-            "gone": frozenset(uid for uid in map(uid_in, absent) if uid in self.works.gone),
-            "sightings": self._sightings(absent, after_s=chosen.since_s if chosen else 0.0),
-            "pods_listed_s": self._pods_listed_s(chosen.row if chosen else None, absent),
-        }
+            return
+        found["absent"] = absent
+        found["gone"] = frozenset([uid for uid in map(uid_in, absent) if uid in self.works.gone])
+        found["sightings"] = self._sightings(absent, after_s=chosen.since_s if chosen else 0.0)
+        found["pods_listed_s"] = self._pods_listed_s(chosen.row if chosen else None, absent)
 
-    def _of_unbound(self, unbound: Sequence[Pod]) -> Found:
+    def _add_unbound(self, found: Found, unbound: Sequence[Pod]) -> None:
         refusals, tried = self.works.bind_refusals, self.works.binds_tried
         uids = [pod.uid for pod in unbound]
-        return {
-            "waits_since_s": max([self.works.waits_s[uid] for uid in uids]),
-            "binds_tried": tuple([tried[uid] for uid in uids if uid in tried]),
-            "bind_refused": tuple([refusals[uid] for uid in uids if uid in refusals]),
-        }
+        found["waits_since_s"] = max([self.works.waits_s[uid] for uid in uids])
+        found["binds_tried"] = tuple([tried[uid] for uid in uids if uid in tried])
+        found["bind_refused"] = tuple([refusals[uid] for uid in uids if uid in refusals])
 
-    def _of_bound(self, bound: Sequence[Pod], job: Job | None) -> Found:
+    def _add_bound(self, found: Found, bound: Sequence[Pod], job: Job | None) -> None:
         placed, host_of = self.works.placed_s, self._hosts.claims.host_of_node
         ending = [pod for pod in bound if pod.terminating and not pod.ended]
-        return {
-            "placed_s": max([placed[pod.uid] for pod in bound if pod.uid in placed], default=None),
-            "standing": tuple([host_of(pod.node_name) for pod in bound]) if job is None else (),
-            "stuck": self._stuck(ending) if ending else (),
-        }
+        seconds = [placed[pod.uid] for pod in bound if pod.uid in placed]
+        found["placed_s"] = max(seconds, default=None)
+        if job is None:
+            found["standing"] = tuple([host_of(pod.node_name) for pod in bound])
+        if ending:
+            found["stuck"] = self._stuck(ending)
 
     def _stuck(self, ending: Sequence[Pod]) -> tuple[Stuck, ...]:
         return stuck_pods(ending, nodes=self._hosts.nodes, asked=self.tenants.nodes_asked)
 
-    def _of_submission(self, identity: str) -> Found:
+    def _add_submission(self, found: Found, identity: str) -> None:
         attempt = self.works.attempts.get(identity)
         refused = self.works.refusals.get(identity)
-        if attempt is None and refused is None:
-            return NOTHING
-        return {
-            "attempt": attempt[0] if attempt else None,
-            "refused": refused[0] if refused else None,
-            "refused_s": refused[1] if refused else 0.0,
-        }
+        if attempt is not None:
+            found["attempt"] = attempt[0]
+        if refused is not None:
+            found["refused"], found["refused_s"] = refused
 
-    def _of_hosts(self, key: str, job: Job | None, members: Members) -> Found:
+    def _add_hosts(self, found: Found, key: str, job: Job | None, members: Members) -> None:
         """What its Pods ask for, and which hosts could give it."""
-        asked = self._asked(members)
-        if job is not None and is_edited(job, asked.get("digest", "")):
+        self._add_asked(found, members)
+        if job is not None and is_edited(job, found["digest"]):
             self._edited[key] = None
-            return asked if members.bound else asked | _exclusions(self._reach(members.pods))
-        if job is not None:
+            if not members.bound:
+                _add_exclusions(found, self._reach(members.pods))
+        elif job is not None:
             wanted = self.renewal.wanted.get(job.job_id)
-            waits = wanted is not None and is_waiting(job) and not members.bound
-            return asked | _exclusions(wanted) if wanted is not None and waits else asked
-        if members.bound or not members.pods:
-            return asked
-        reach = self._reach(members.pods)
-        return asked | {
-            **_exclusions(reach),
-            "unfit": reach.unfit,
-            "room": not self._crowded() and self.fleet.is_free(reach),
-            "external": reach.external,
-        }
+            if wanted is not None and is_waiting(job) and not members.bound:
+                _add_exclusions(found, wanted)
+        elif members.pods and not members.bound:
+            reach = self._reach(members.pods)
+            _add_exclusions(found, reach)
+            found["unfit"] = reach.unfit
+            found["room"] = not self._crowded() and self.fleet.is_free(reach)
+            found["external"] = reach.external
 
     def _pods_listed_s(self, job: Job | None, absent: Sequence[str]) -> float:
         """An array's identity names its Pods by UID alone (P21).
@@ -242,14 +243,15 @@ class WorkPicture:
         watched = self.configuration.watch_namespaces
         return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
 
-    def _asked(self, members: Members) -> dict[str, Any]:
+    def _add_asked(self, found: Found, members: Members) -> None:
         """What the Pods ask of their job."""
         if members.missing or not members.pods:
-            return {}
+            return
         described, its_digest = digested(members.pods, self.configuration)
         if isinstance(described, JobDescription):
-            return {"description": described, "digest": its_digest}
-        return {"invalid": described.message}
+            found["description"], found["digest"] = described, its_digest
+        else:
+            found["invalid"] = described.message
 
     def gate(self) -> bool:
         """Whether the gate stands."""
@@ -345,8 +347,8 @@ class WorkPicture:
         return len(self._unplaced) > FEW or bool(self._waiting)
 
 
-def _exclusions(reach: Reach) -> dict[str, Any]:
-    return {"excluded": reach.excluded, "hosts": reach.hosts}
+def _add_exclusions(found: Found, reach: Reach) -> None:
+    found["excluded"], found["hosts"] = reach.excluded, reach.hosts
 
 
 def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
@@ -366,15 +368,11 @@ def uid_in(named: str) -> str:
     return named.rpartition("/")[2]
 
 
-def _of_gang(members: Members) -> Found:
-    if not (members.surplus or members.missing or members.ask_size or members.size_asked_s):
-        return NOTHING
-    return {
-        "surplus": members.surplus,
-        "missing": members.missing,
-        "ask_size": members.ask_size,
-        "size_asked_s": members.size_asked_s,
-    }
+def _add_gang(found: Found, members: Members) -> None:
+    found["surplus"] = members.surplus
+    found["missing"] = members.missing
+    found["ask_size"] = members.ask_size
+    found["size_asked_s"] = members.size_asked_s
 
 
 def _last(ended: Sequence[Job], bound: Sequence[Pod]) -> Job | None:

@@ -169,12 +169,18 @@ class Works:
     def add_job(self, job: Job, *, now: float) -> None:
         """Index a job that was just put into the table."""
         self.work_of_job[job.job_id] = own_key(job)
-        self.uids_of_job[job.job_id] = tuple(uids_of(job.identity))
-        for uid in uids_of(job.identity):
+        uids = tuple(map(self._known, uids_of(job.identity)))
+        self.uids_of_job[job.job_id] = uids
+        for uid in uids:
             others = self.jobs_of_uid.get(uid, ())
             self.jobs_of_uid[uid] = tuple(sorted({*others, job.job_id}))
         self._sort(job.job_id)
         self._note_state(job, now=now)
+
+    def _known(self, uid: str) -> str:
+        """The string that its Pod has: the same in every index is found sooner, and kept once."""
+        pod = self.pods.get(self.key_of_uid.get(uid, ""), {}).get(uid)
+        return uid if pod is None else pod.uid
 
     def move_job(self, before: Job, after: Job, *, now: float) -> None:
         """Take in that a job is in another state or place; it stands for the same Pods."""
@@ -187,8 +193,7 @@ class Works:
         self.note_arrivals(job)
         if not is_live(job):
             self.ended_s.setdefault(job.job_id, now)
-            return
-        if has_passed_prolog(job):
+        elif has_passed_prolog(job):
             self.ran_s.setdefault(job.job_id, now)
 
     def note_arrivals(self, job: Job) -> None:
@@ -296,7 +301,7 @@ class Works:
 
     def forget_ends(self) -> None:
         """All Pods are listed: who is not there needs none."""
-        for uid in self.ends.keys() - self.key_of_uid.keys():
+        for uid in [one for one in self.ends if one not in self.key_of_uid]:
             del self.ends[uid]
 
     def bound_since_s(self, key: str) -> float | None:
@@ -335,10 +340,7 @@ class Works:
             _discard(self.orphans, key, job_id)
 
     def keys_of_job(self, job_id: str) -> set[str]:
-        """Works whose Pods a job names, or the one that it is where none of them is known.
-
-        A job that is not known concerns none.
-        """
+        """Works whose Pods a job names, or the one that it is itself; none: nobody knows it."""
         if job_id not in self.work_of_job:
             return set()
         return self._keys_of_uids(self.uids_of_job[job_id]) or {self.work_of_job[job_id]}

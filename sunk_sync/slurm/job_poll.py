@@ -222,7 +222,7 @@ class JobPoll:
             self._told_s, self._in_full, self._forgot = asked_s, self._forgot, False
         else:
             news: list[News] = [*_changes(told, jobs)]
-            gone = (told.keys() | reading.left.keys()) - jobs.keys()
+            gone = {one for one in (*told, *reading.left) if one not in jobs}
             news += [Deleted(_SOURCE, "", job_id, "", asked_s) for job_id in sorted(gone)]
             await self._tell_in_parts([*news, Confirmed(_SOURCE, asked_s)])
         younger = {one: job for one, (job, read_s) in reading.left.items() if read_s > asked_s}

@@ -87,7 +87,7 @@ class JobReading:
 
     async def read(self, *, refresh: Sequence[str] = ()) -> None:
         """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
-        unknown = self._states.keys() - self._book.ours.keys()
+        unknown = [one for one in self._states if one not in self._book.ours]
         self._book.find_started(unknown, asked_s=self._asked_s)
         left = self._forget_absent()
         await asyncio.sleep(0)
