@@ -3,7 +3,7 @@
 from sunk_sync.facts import Job
 from sunk_sync.graph import Graph
 from sunk_sync.job_state import is_live
-from sunk_sync.works import uids_of
+from sunk_sync.work_keys import uids_of
 
 
 def kept_jobs(graph: Graph) -> list[Job]:

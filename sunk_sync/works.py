@@ -21,32 +21,14 @@ from sunk_sync.facts import (
     Sighting,
     SubmitRefused,
 )
-from sunk_sync.identity import Identity, work_id
 from sunk_sync.job_state import has_passed_prolog, is_live, is_placed
 from sunk_sync.views import Tried
-from sunk_sync.workload import Gang
+from sunk_sync.work_keys import own_key, uids_of, work_key_of
 
 Index = defaultdict[str, set[str]]
-GANG_PREFIX = "gang/"
 NO_JOBS: frozenset[str] = frozenset()
 KEPT_S = 600.0
 """For what Slurm said of a submission: a no is asked again after five minutes (P10)."""
-
-
-def uids_of(identity: Identity) -> list[str]:
-    """UIDs of the Pods that a job stands for."""
-    named = [pod.rpartition("/")[2] for pod in identity.pods]
-    return named or list(identity.uids)
-
-
-def gang_key(namespace: str, gang: Gang) -> str:
-    """Key of a gang's Work: a gang of the same name elsewhere is another (G6)."""
-    return f"{GANG_PREFIX}{namespace}/{gang.kind}/{gang.name}"
-
-
-def work_key_of(pod: Pod) -> str:
-    """Key of the Work that the Pod belongs to."""
-    return work_id((pod.uid,)) if pod.gang is None else gang_key(pod.namespace, pod.gang)
 
 
 class Works:
@@ -369,11 +351,6 @@ class Works:
         if len(naming) == 1 and not orphans:
             return naming[0]
         return sorted({*itertools.chain.from_iterable(naming), *(orphans or ())})
-
-
-def own_key(job: Job) -> str:
-    """Key of the Work that a job is where no Pod of it is known."""
-    return job.identity.work or work_id(uids_of(job.identity))
 
 
 Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])

@@ -31,8 +31,8 @@ from sunk_sync.names import NODE_LABELS
 from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.verdict import Decision, Verdict
+from sunk_sync.work_keys import work_key_of
 from sunk_sync.workload import Gang, Offer, PodSpec
-from sunk_sync.works import work_key_of
 
 CLUSTER_UID = "c1"
 SCHEDULER = "slurm-scheduler"

@@ -25,7 +25,7 @@ CORE = [
         "job_state", "work_state", "pending", "slurm_errors", "slurm_reasons",
         "work_graph", "work_picture", "host_picture", "members", "keys", "configuration", "fleet",
         "calls", "overlap", "kept_jobs", "stuck", "tenants", "changes", "waiting", "renewal",
-        "whereabouts", "unheard",
+        "whereabouts", "unheard", "work_keys",
     )),
     *RULES,
 ]  # fmt: skip

@@ -102,6 +102,11 @@ def _bound_pod(crowd: Crowd, number: int, flip: bool) -> Row:
     return replace(pod, phase="Pending") if flip else pod
 
 
+def _ending_pod(crowd: Crowd, number: int, flip: bool) -> Row:
+    """It gets a deletion timestamp: whoever is about to move in beside it must know; and back."""
+    return replace(crowd.pod(number), terminating=flip)
+
+
 def _waiting_job(crowd: Crowd, number: int, flip: bool) -> Row:
     job = crowd.job(crowd.bound + number)
     return replace(job, reason="Priority") if flip else job
@@ -139,6 +144,7 @@ def _hosts(crowd: Crowd) -> int:
 KINDS: Mapping[str, Kind] = {
     "Pod that waits, its annotation": Kind(_waiting_pod, _waiting),
     "Pod that is bound, its phase": Kind(_bound_pod, _bound),
+    "Pod that is bound, to end or not": Kind(_ending_pod, _bound),
     "job that waits, its reason": Kind(_waiting_job, _waiting),
     "job that starts, Pod to be bound": Kind(_starting_job, _waiting),
     "Slurm node, its state": Kind(_slurm_node, _hosts),

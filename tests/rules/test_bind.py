@@ -19,7 +19,7 @@ from sunk_sync.facts import (
 )
 from sunk_sync.keys import work_key
 from sunk_sync.names import EVENT_SCHEDULED
-from sunk_sync.works import work_key_of
+from sunk_sync.work_keys import work_key_of
 from tests.build import Core, gang_pod, identity, job, listing, node, pod, room
 
 
