@@ -7,6 +7,7 @@ keywords (`class X(Struct, frozen=True)`) stays as it is: mypyc drops them witho
 import ast
 import itertools
 import os
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,7 @@ def extensions() -> list[Extension]:
     from mypyc.build import mypycify
 
     made: list[Extension] = mypycify(compiled(), group_name="sunk_sync")
-    for one in made:
+    for one in made if sys.platform == "linux" else []:
         one.extra_compile_args += CALLS
     return made
 

@@ -42,7 +42,7 @@ FEW = 4
 
 
 Found = dict[str, Any]
-"""Every field of a Work, in their order: fifty names that are looked up anew cost more."""
+"""Every field of a Work, in the order in which it takes them: by their names they cost more."""
 NOTHING_KNOWN: Found = {
     field.name: None if field.required else field.default for field in fields(Work)
 }
