@@ -5,17 +5,17 @@ from sunk_sync.job_state import is_live
 from sunk_sync.work_keys import uids_of
 
 
-def stands_alike(before: Pod, after: Pod) -> bool:
-    """Nobody but its own Work sees a difference: neither its Node nor any index."""
-    same = before.terminating == after.terminating and before.gated == after.gated
-    return same and seen_alike(before, after)
+def stays(before: Pod, after: Pod) -> bool:
+    """It is the same Pod, in the same Work and on the same Node."""
+    return before.gang == after.gang and not moved(before, after)
 
 
 def seen_alike(before: Pod, after: Pod) -> bool:
-    """Others on its Node see no difference; of one without a Node nobody sees its job's id."""
-    same = before.ended == after.ended and before.gang == after.gang
+    """Of a Pod that stays: others on its Node see no difference. Without a Node nobody sees the id
+    of its job.
+    """
     named = before.job_id == after.job_id or not after.node_name
-    return same and named and before.spec == after.spec and not moved(before, after)
+    return named and before.ended == after.ended and before.spec == after.spec
 
 
 def runs_alike(before: Job, after: Job) -> bool:

@@ -75,3 +75,8 @@ def _missing(ready: int, size: int, told: GangSize | None) -> str:
         why = f": {told.why}" if told is not None and told.why else ""
         return f"the size of its gang is not known{why}"
     return f"{ready} of the {size} Pods of its gang exist" if ready < size else ""
+
+
+def could_have_job(pod: Pod) -> bool:
+    """It waits to be placed."""
+    return not (pod.node_name or pod.ended or pod.terminating or pod.gated)

@@ -49,13 +49,11 @@ class Tenants:
         """Somebody there changed."""
         self._kept.pop(node_name, None)
 
-    def forget_asked(self, nodes: Iterable[str]) -> bool:
-        """A Node that no Pod is bound to need not be known; whether any of these was asked for."""
-        asked = [name for name in nodes if name in self.nodes_asked]
-        for name in asked:
-            if name not in self._works.pods_on_node:
+    def forget_asked(self, nodes: Iterable[str]) -> None:
+        """A Node that no Pod is bound to any more need not be known."""
+        for name in nodes:
+            if name in self.nodes_asked and name not in self._works.pods_on_node:
                 del self.nodes_asked[name]
-        return bool(asked)
 
     def forget_all(self) -> None:
         """What an audit must not trust."""

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sunk_sync.changes import is_another, lives_on, moved, runs_alike, seen_alike, stands_alike
+from sunk_sync.changes import is_another, lives_on, moved, runs_alike, seen_alike, stays
 from sunk_sync.facts import (
     Attempt,
     BindRefused,
@@ -21,6 +21,7 @@ from sunk_sync.facts import (
 )
 from sunk_sync.job_state import has_passed_prolog, is_live, is_waiting, number_of
 from sunk_sync.keys import Key, host_key, work_key
+from sunk_sync.members import could_have_job
 from sunk_sync.places import node_place
 from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
 from sunk_sync.work_keys import GANG_PREFIX, gang_key, uids_of, work_key_of
@@ -39,11 +40,10 @@ class WorkGraph(WorkPicture):
         self, before: Pod | None, after: Pod | None, *, now: float, told: bool = False
     ) -> set[Key]:
         """Keys that read this Pod; `told`: the source itself said that it is gone."""
-        if before is not None and after is not None and stands_alike(before, after):
-            self.works.put_pod(after)
-            return {work_key(self.works.key_of_uid[after.uid])}
+        if before is not None and after is not None and stays(before, after):
+            return self._pod_stays(before, after)
         rows = [row for row in (before, after) if row is not None]
-        works = {key for row in rows for key in self._works_of_pod(row)}
+        works = {key for row in rows for key in self._works_of_pod(row.uid, work_key_of(row))}
         if before is not None:
             self.works.drop_pod(before, told=told, moves=after is None or moved(before, after))
         if after is not None:
@@ -54,13 +54,23 @@ class WorkGraph(WorkPicture):
             self.works.forget(work_key_of(row))
             for one in self.works.jobs_of_uid.get(row.uid, ()):
                 self.works.note_arrivals(self._jobs.entries[one].row)
-        keys = set(map(work_key, works)) | self._review(works)
         nodes = {row.node_name for row in rows if row.node_name}
-        asked = self.tenants.forget_asked(nodes)
-        if asked or before is None or after is None or not seen_alike(before, after):
-            for name in nodes:
-                keys |= self._touch_node(name)
-        return keys
+        self.tenants.forget_asked(nodes)
+        keys = set(map(work_key, works)) | self._review(works)
+        return keys.union(*map(self._touch_node, nodes))
+
+    def _pod_stays(self, before: Pod, after: Pod) -> set[Key]:
+        """It is where it was, in its Work and on its Node: no index is another."""
+        self.works.put_pod(after)
+        own = self.works.key_of_uid[after.uid]
+        alike = seen_alike(before, after)
+        if alike and before.terminating == after.terminating and before.gated == after.gated:
+            return {work_key(own)}
+        works = self._works_of_pod(after.uid, own)
+        keys = set(map(work_key, works)) | self._review(works)
+        if alike and after.node_name not in self.tenants.nodes_asked:
+            return keys
+        return keys | self._touch_node(after.node_name)
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Keys that read this job: its Work, and those at the hosts where Pods of it live."""
@@ -316,12 +326,8 @@ class WorkGraph(WorkPicture):
 
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
         """Hosts where these Pods of a job live, its own or not (P18), and Works there."""
-        nodes = {self._node_of(uid) for uid in uids if uid in self.works.bound_s}
+        nodes = {self.works.node_of(uid) for uid in uids if uid in self.works.bound_s}
         return {key for name in nodes for key in self._touch_node(name)}
-
-    def _node_of(self, uid: str) -> str:
-        pods = self.works.pods.get(self.works.key_of_uid.get(uid, ""), {})
-        return pods[uid].node_name if uid in pods else ""
 
     def nodes_turned(self) -> set[Key]:
         """Kubernetes can be read again, or not: whether a host has no Node is known or is not."""
@@ -348,10 +354,10 @@ class WorkGraph(WorkPicture):
             key for name in hosts for key in self.keys_at(name)
         }
 
-    def _works_of_pod(self, pod: Pod) -> set[str]:
+    def _works_of_pod(self, uid: str, own: str) -> set[str]:
         """Its own, and those of other Pods of its jobs: a gang's label may have been taken off."""
-        works, found = self.works, {work_key_of(pod)}
-        for one in works.jobs_of_uid.get(pod.uid, ()):
+        works, found = self.works, {own}
+        for one in works.jobs_of_uid.get(uid, ()):
             found.update((works.work_of_job[one],), works.keys_of_job(one))
         return found
 
@@ -383,11 +389,6 @@ class WorkGraph(WorkPicture):
         works = self.works
         uids = [uid for row in live for uid in works.uids_of_job[row.job_id]]
         return bool([uid for uid in uids if uid not in works.key_of_uid])
-
-
-def could_have_job(pod: Pod) -> bool:
-    """It waits to be placed."""
-    return not (pod.node_name or pod.ended or pod.terminating or pod.gated)
 
 
 def _keep(keys: dict[str, None], key: str, *, wanted: bool) -> None:

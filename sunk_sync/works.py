@@ -286,6 +286,11 @@ class Works:
         for uid in [one for one in self.ends if one not in self.key_of_uid]:
             del self.ends[uid]
 
+    def node_of(self, uid: str) -> str:
+        """Name of the Node that the Pod is bound to; empty: none, or the Pod is not known."""
+        pod = self.pods.get(self.key_of_uid.get(uid, ""), {}).get(uid)
+        return "" if pod is None else pod.node_name
+
     def bound_since_s(self, key: str) -> float | None:
         """Since when every Pod of a Work that is bound is seen so; None: none is."""
         seconds = [self.bound_s[uid] for uid in self.pods.get(key, ()) if uid in self.bound_s]

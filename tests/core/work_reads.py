@@ -5,7 +5,7 @@ from typing import Any
 
 from sunk_sync.graph import Graph
 from sunk_sync.job_state import is_live, is_waiting
-from sunk_sync.work_graph import could_have_job
+from sunk_sync.members import could_have_job
 from sunk_sync.works import Works
 from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 
