@@ -328,9 +328,10 @@ class Works:
 
     def keys_of_job(self, job_id: str) -> set[str]:
         """Works whose Pods a job names, or the one that it is itself; none: nobody knows it."""
-        if job_id not in self.work_of_job:
+        uids = self.uids_of_job.get(job_id)
+        if uids is None:
             return set()
-        return self._keys_of_uids(self.uids_of_job[job_id]) or {self.work_of_job[job_id]}
+        return self._keys_of_uids(uids) or {self.work_of_job[job_id]}
 
     def keys_named_by(self, job: Job) -> set[str]:
         """The same by a job's row, whether it is known or not."""
