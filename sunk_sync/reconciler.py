@@ -60,7 +60,8 @@ class Reconciler:
         self._ring(now)
         decisions: list[Decision] = []
         spent = 0
-        for key in list(itertools.islice(self.pending, limit)):  # one by one it is quadratic
+        # A dict is walked past all that was taken out of it: once a step, and not if it is empty.
+        for key in list(itertools.islice(self.pending, limit)) if self.pending else ():
             if spent >= limit:
                 break
             del self.pending[key]
