@@ -136,7 +136,7 @@ class WorkGraph(WorkPicture):
         if not job.slurm_nodes or is_live(job):
             return
         for uid in uids_of(job.identity):
-            pod = self.works.pods.get(self.works.key_of_uid.get(uid, ""), NO_PODS).get(uid)
+            pod = self.works.pod_of(uid)
             unknown = pod is None and not self._pods.listed
             bound = pod is not None and pod.node_name and pod.job_id == job.job_id
             if unknown or bound:

@@ -161,7 +161,7 @@ class Works:
 
     def _known(self, uid: str) -> str:
         """The string that its Pod has: the same in every index is found sooner, and kept once."""
-        pod = self.pods.get(self.key_of_uid.get(uid, ""), {}).get(uid)
+        pod = self.pod_of(uid)
         return uid if pod is None else pod.uid
 
     def move_job(self, before: Job, after: Job, *, now: float) -> None:
@@ -286,9 +286,13 @@ class Works:
         for uid in [one for one in self.ends if one not in self.key_of_uid]:
             del self.ends[uid]
 
+    def pod_of(self, uid: str) -> Pod | None:
+        """The Pod of this UID, where it is known."""
+        return self.pods.get(self.key_of_uid.get(uid, ""), {}).get(uid)
+
     def node_of(self, uid: str) -> str:
         """Name of the Node that the Pod is bound to; empty: none, or the Pod is not known."""
-        pod = self.pods.get(self.key_of_uid.get(uid, ""), {}).get(uid)
+        pod = self.pod_of(uid)
         return "" if pod is None else pod.node_name
 
     def bound_since_s(self, key: str) -> float | None:

@@ -20,7 +20,7 @@ MANY, FEW = (20_000, 5_000), (2_000, 500)
 EVENTS = 400
 ROUNDS = 60
 LIMIT_US = 30.0
-GROWTH_MAX = 1.6
+GROWTH_MAX = 1.3
 """For ten times as many, of which the processor's caches hold less: by valgrind the instructions
 of an event are the same within 1 %."""
 START_GROWTH_MAX = 13.0
@@ -103,7 +103,7 @@ def _bound_pod(crowd: Crowd, number: int, flip: bool) -> Row:
 
 
 def _ending_pod(crowd: Crowd, number: int, flip: bool) -> Row:
-    """It gets a deletion timestamp: whoever is about to move in beside it must know; and back."""
+    """It gets a deletion timestamp; and back."""
     return replace(crowd.pod(number), terminating=flip)
 
 
