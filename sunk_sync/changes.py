@@ -30,9 +30,15 @@ def runs_alike(before: Job, after: Job) -> bool:
     )
 
 
+def is_same_run(before: Job, after: Job) -> bool:
+    """It was not submitted anew; one just made does not know its time yet."""
+    return before.submitted_at in (0, after.submitted_at)
+
+
 def lives_on(before: Job, after: Job) -> bool:
-    """It has not ended, and stands for the Pods that it stood for."""
-    return is_live(before) and is_live(after) and before.identity == after.identity
+    """It has not ended, runs or waits since the same submission, and stands for the same Pods."""
+    live = is_live(before) and is_live(after) and is_same_run(before, after)
+    return live and before.identity == after.identity
 
 
 def moved(before: Pod, after: Pod) -> bool:
@@ -41,8 +47,8 @@ def moved(before: Pod, after: Pod) -> bool:
 
 
 def is_another(before: Job, after: Job) -> bool:
-    """Another job under its id, or another run of it; one just made does not know its time yet."""
-    if before.submitted_at not in (0, after.submitted_at):
+    """Another job under its id, or another run of it."""
+    if not is_same_run(before, after):
         return True
     same = before.identity == after.identity
     return not same and uids_of(before.identity) != uids_of(after.identity)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from sunk_sync.actions import Action, Target, target_of
 from sunk_sync.configuration import Configuration
 from sunk_sync.graph import Graph
+from sunk_sync.host import Host
 from sunk_sync.keys import CLUSTER, Key
 from sunk_sync.rules.bind import bind
 from sunk_sync.rules.conflict import conflict
@@ -24,7 +25,8 @@ from sunk_sync.rules.submit import submit
 from sunk_sync.rules.wait import wait
 from sunk_sync.rules.warn import warn
 from sunk_sync.verdict import QUIET, Ruling, Verdict
-from sunk_sync.views import Cluster, Host, Work
+from sunk_sync.views import Cluster
+from sunk_sync.work import Work
 
 HostRule = Callable[[Host, Configuration, float], Ruling]
 WorkRule = Callable[[Work, Configuration, float], Ruling]

@@ -288,9 +288,11 @@ Row = Node | SlurmdPod | Pod | SlurmNode | Job
 
 def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
     """The object behind a row."""
-    if isinstance(row, Node):
-        return Reference("Node", "", row.name, row.uid)
-    return Reference("Pod", row.namespace, row.name, row.uid)
+    match row:
+        case Pod() | SlurmdPod():
+            return Reference("Pod", row.namespace, row.name, row.uid)
+        case _:
+            return Reference("Node", "", row.name, row.uid)
 
 
 class Observed(Struct, frozen=True, gc=False):

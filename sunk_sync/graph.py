@@ -81,39 +81,33 @@ class Graph(HostPicture):
 
     def _observe_row(self, row: Row, *, order: float, now: float, named: bool = True) -> None:
         """Take a row in; `named`: its source speaks of it, so a listing under way does too."""
-        match row:  # jobs and Pods first: there are thousands
-            case Job():
-                job_before, changed = self.jobs.put(
-                    row.job_id, row, order=order, now=now, named=named
-                )
-                if changed:
-                    self._mark_each(self.works.job_changed(job_before, row, now=now))
-                else:
-                    self._mark_each(self.works.job_read(row, order=order))
-            case Pod():
-                key = pod_key(row.namespace, row.name)
-                work_before, changed = self.pods.put(key, row, order=order, now=now, named=named)
-                if changed and self.configuration.scheduler:
-                    self._mark_each(self.works.pod_changed(work_before, row, now=now))
-            case SlurmNode():
-                before, changed = self.slurm_nodes.put(
-                    row.name, row, order=order, now=now, named=named
-                )
-                if changed:
-                    self._slurm_node_changed(before, row)
-            case Node():
-                node_before, changed = self.nodes.put(
-                    row.name, row, order=order, now=now, named=named
-                )
-                if changed:
-                    self._node_changed(node_before, row)
-            case _:
-                key = pod_key(row.namespace, row.name)
-                pod_before, changed = self.slurmd_pods.put(
-                    key, row, order=order, now=now, named=named
-                )
-                if changed:
-                    self._slurmd_pod_changed(pod_before, row)
+        # By their very class, jobs and Pods first: there are thousands, and isinstance takes five
+        # times as long to say no of a Struct.
+        if type(row) is Job:
+            job_before, changed = self.jobs.put(row.job_id, row, order=order, now=now, named=named)
+            if changed:
+                self._mark_each(self.works.job_changed(job_before, row, now=now))
+            else:
+                self._mark_each(self.works.job_read(row, order=order))
+        elif type(row) is Pod:
+            key = pod_key(row.namespace, row.name)
+            work_before, changed = self.pods.put(key, row, order=order, now=now, named=named)
+            if changed and self.configuration.scheduler:
+                self._mark_each(self.works.pod_changed(work_before, row, now=now))
+        elif type(row) is SlurmNode:
+            before, changed = self.slurm_nodes.put(row.name, row, order=order, now=now, named=named)
+            if changed:
+                self._slurm_node_changed(before, row)
+        elif type(row) is Node:
+            node_before, changed = self.nodes.put(row.name, row, order=order, now=now, named=named)
+            if changed:
+                self._node_changed(node_before, row)
+        else:
+            assert isinstance(row, SlurmdPod)
+            key = pod_key(row.namespace, row.name)
+            pod_before, changed = self.slurmd_pods.put(key, row, order=order, now=now, named=named)
+            if changed:
+                self._slurmd_pod_changed(pod_before, row)
 
     def _observe_answer(self, answer: Answered | Placed, *, now: float) -> None:
         """An answer to a write of ours adds no row."""

@@ -18,12 +18,14 @@ from sunk_sync.facts import (
     Source,
     reference_of,
 )
+from sunk_sync.host import Host
 from sunk_sync.keys import CLUSTER, Key, host_key, work_key
 from sunk_sync.mark import Mark
 from sunk_sync.places import Places, node_place, pod_place
 from sunk_sync.table import Table
 from sunk_sync.tenants import tenancy_of
-from sunk_sync.views import Cluster, Host, Tenancy, Work
+from sunk_sync.views import Cluster, Tenancy
+from sunk_sync.work import Work
 from sunk_sync.work_graph import WorkGraph
 from sunk_sync.work_picture import Hosts
 
@@ -77,69 +79,56 @@ class HostPicture:
     def host(self, name: str) -> Host:
         """All that rules may read of one host."""
         claim = self.claims.claim_of(name)
+        host = Host()
+        host.name = name
+        host.slurm_node = self.slurm_nodes.get(name)
+        host.slurm_listed = self.slurm_nodes.listed
+        host.kube_listed = self.nodes.listed and self.slurmd_pods.listed
+        host.blind = self.slurm_nodes.blind
+        host.owns_node = self.claims.owns_node(name, claim)
+        host.mark = self._places.marks.get(name)
+        host.gate = self.works.gate()
+        host.gate_calls = self.calls.gates_at(name)
+        if claim.pod is not None:
+            host.pod, host.pod_since_s = claim.pod.row, claim.pod.since_s
+        if claim.node is not None:
+            host.node, host.node_since_s = claim.node.row, claim.node.since_s
         if claim.pod is None or claim.node is None:
-            return self._part_of_host(name, claim)
-        pod, node = claim.pod, claim.node
-        tenancy = self.works.tenants.on(node.row.name, slurm_node=name)
-        return Host(
-            name=name,
-            slurm_node=self.slurm_nodes.get(name),
-            slurm_listed=self.slurm_nodes.listed,
-            kube_listed=self.nodes.listed and self.slurmd_pods.listed,
-            blind=self.slurm_nodes.blind,
-            pod=pod.row,
-            pod_since_s=pod.since_s,
-            node=node.row,
-            node_since_s=node.since_s,
-            owns_node=self.claims.owns_node(name, claim),
-            mark=self._places.marks.get(name),
-            stray=self.claims.stray_of(name) if node.row.name != name else None,
-            tenants=tenancy.all,
-            lingering=tenancy.lingering,
-            gate=self.works.gate(),
-            gate_calls=self.calls.gates_at(name),
-        )
+            self._add_traces(host, claim)
+            return host
+        tenancy = self.works.tenants.on(claim.node.row.name, slurm_node=name)
+        host.tenants, host.lingering = tenancy.all, tenancy.lingering
+        if claim.node.row.name != name:
+            host.stray = self.claims.stray_of(name)
+        return host
 
     def work(self, key: str) -> Work:
         """All that rules may read of one Work."""
         return self.works.work(key)
 
-    def _part_of_host(self, name: str, claim: Claim) -> Host:
-        """A host of which Kubernetes shows no Pod or no Node, or too many."""
-        pod, node, finished = claim.pod, claim.node, claim.finished
+    def _add_traces(self, host: Host, claim: Claim) -> None:
+        """Of a host of which Kubernetes shows no Pod or no Node, or too many."""
+        name, pod, node = host.name, host.pod, host.node
         last = self._places.last(name)
-        timed = pod or finished
         node_name = last.node if last else ""
-        node_absent = node is None and bool(node_name) and node_name not in self.nodes.entries
-        elsewhere = node is not None and node.row.name != name
-        crowded = pod is not None or elsewhere or bool(claim.rivals)
-        tenancy = self._tenancy_near(name, node.row.name if node else "", node_name)
-        return Host(
-            name=name,
-            slurm_node=self.slurm_nodes.get(name),
-            slurm_listed=self.slurm_nodes.listed,
-            kube_listed=self.nodes.listed and self.slurmd_pods.listed,
-            blind=self.slurm_nodes.blind,
-            pod=pod.row if pod else None,
-            pod_since_s=timed.since_s if timed else 0.0,
-            node=node.row if node else None,
-            node_since_s=node.since_s if node else 0.0,
-            owns_node=self.claims.owns_node(name, claim),
-            mark=self._places.marks.get(name),
-            finished=finished.row if finished else None,
-            last=last,
-            last_moved=last is not None and pod is None and self._moved(name, last),
-            node_absent=node_absent,
-            pod_sighting=self._places.sighting(pod_place(last)) if last and not pod else None,
-            node_sighting=self._places.sighting(node_place(node_name)) if node_absent else None,
-            rivals=claim.rivals,
-            rival_pods=self._rival_pods(name, claim.rivals) if claim.rivals else (),
-            stray=self.claims.stray_of(name) if crowded else None,
-            tenants=tenancy.all,
-            lingering=tenancy.lingering,
-            gate=self.works.gate(),
-            gate_calls=self.calls.gates_at(name),
-        )
+        tenancy = self._tenancy_near(name, node.name if node else "", node_name)
+        host.tenants, host.lingering = tenancy.all, tenancy.lingering
+        if pod is None and claim.finished is not None:
+            host.pod_since_s = claim.finished.since_s
+        host.finished = claim.finished.row if claim.finished else None
+        host.last = last
+        absent = bool(node_name) and node_name not in self.nodes.entries
+        host.node_absent = node is None and absent
+        if last is not None and pod is None:
+            host.last_moved = self._moved(name, last)
+            host.pod_sighting = self._places.sighting(pod_place(last))
+        if host.node_absent:
+            host.node_sighting = self._places.sighting(node_place(node_name))
+        if claim.rivals:
+            host.rivals, host.rival_pods = claim.rivals, self._rival_pods(name, claim.rivals)
+        elsewhere = node is not None and node.name != name
+        if pod is not None or elsewhere or claim.rivals:
+            host.stray = self.claims.stray_of(name)
 
     def _tenancy_near(self, name: str, node_name: str, last_node: str) -> Tenancy:
         """Where nobody knows which Node it is: Pods on any that it may be (L7)."""

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sunk_sync.findings import Finding, fail, ok, some_of, warn
 from sunk_sync.graph import Graph
+from sunk_sync.host import Host
 from sunk_sync.mark import parse_mark
 from sunk_sync.names import SLURM_NODE
-from sunk_sync.views import Host
 
 _TOPIC = "names"
 _NAME_IT = f"annotation {SLURM_NODE} on the slurmd Pod (or the Node) names its Slurm node"

@@ -1,22 +1,23 @@
 """Which Pods are one Work: a lone one, those that a job names, a gang that is whole (G1, G7)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from sunk_sync.facts import GangSize, Pod
 from sunk_sync.views import Members
+from sunk_sync.workload import PodSpec
 
 
 def members_of(
-    known: Mapping[str, Pod], named: Sequence[str] | None, *, told: GangSize | None
+    known: dict[str, Pod], named: Sequence[str] | None, *, told: GangSize | None
 ) -> Members:
     """Of the known Pods of one key.
 
     `named`: UIDs that its job stands for, None where it has none; `told`: the size of their gang
     as it was read.
     """
-    pods = sorted(known.values(), key=_name_of) if len(known) > 1 else [*known.values()]
+    pods = sorted(known.values(), key=_name_of) if len(known) > 1 else list(known.values())
     if named is not None:
         strange = [pod for pod in pods if pod.uid not in named]
         return _members([pod for pod in pods if pod.uid in named] if strange else pods, strange)
@@ -80,3 +81,9 @@ def _missing(ready: int, size: int, told: GangSize | None) -> str:
 def could_have_job(pod: Pod) -> bool:
     """It waits to be placed."""
     return not (pod.node_name or pod.ended or pod.terminating or pod.gated)
+
+
+def kinds_of(pods: Sequence[Pod]) -> list[PodSpec]:
+    """What they ask for, each kind once."""
+    specs = [pod.spec for pod in pods]
+    return list(dict.fromkeys(specs)) if len(specs) > 1 else specs

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Generic
 
 from sunk_sync.entries import Entry, RowT
-from sunk_sync.facts import Job, Node, Pod, Row, SlurmdPod, SlurmNode
+from sunk_sync.facts import Node, Pod, Row, SlurmdPod
 
 GONE_KEPT_S = 120.0
 """How long a deletion is remembered: longer than any answer of ours can be under way."""
@@ -186,25 +186,17 @@ def is_unbound_again(before: Row, row: Row) -> bool:
 
     That of a binding of ours is not known: its answer tells none.
     """
-    return (
-        isinstance(row, Pod)
-        and not row.node_name
-        and isinstance(before, Pod)
-        and bool(before.node_name)
-        and row.uid == before.uid
-    )
+    if type(row) is not Pod or type(before) is not Pod:
+        return False
+    return not row.node_name and bool(before.node_name) and row.uid == before.uid
 
 
 def turned(before: Row, row: Row) -> bool:
     """Whether readiness changed, or another object stands under the name."""
-    match row:
-        case Job() | SlurmNode():
-            return False
-        case Node():
-            return isinstance(before, Node) and (row.ready != before.ready or row.uid != before.uid)
-        case SlurmdPod():
-            return isinstance(before, SlurmdPod) and (
-                row.ready != before.ready or row.uid != before.uid
-            )
-        case _:
-            return isinstance(before, Pod) and row.uid != before.uid
+    if type(row) is Pod:
+        return type(before) is Pod and row.uid != before.uid
+    if type(row) is Node:
+        return type(before) is Node and (row.ready != before.ready or row.uid != before.uid)
+    if type(row) is SlurmdPod:
+        return type(before) is SlurmdPod and (row.ready != before.ready or row.uid != before.uid)
+    return False

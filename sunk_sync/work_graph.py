@@ -95,12 +95,14 @@ class WorkGraph(WorkPicture):
         crowded = self._crowded()
         self._note_turn(before, after)
         self.works.move_job(before, after, now=now)
-        beside = self._touch_beside(self.works.uids_of_job[after.job_id])
-        keys = set(map(work_key, self.works.keys_of_job(after.job_id)))
-        return keys | beside | self._since_crowded(crowded)
+        keys = {work_key(key) for key in self.works.keys_of_job(after.job_id)}
+        keys |= self._touch_beside(self.works.uids_of_job[after.job_id])
+        return keys | self._since_crowded(crowded)
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
         """Rows that between them name every Pod that the job stood or stands for."""
+        if before is not None and (after is None or is_another(before, after)):
+            self._forget_words(before.job_id)
         self._note_turn(before, after)
         if before is not None and after is not None and before.identity == after.identity:
             self.works.move_job(before, after, now=now)
@@ -116,12 +118,10 @@ class WorkGraph(WorkPicture):
         return [row for row in (before, after) if row is not None]
 
     def _note_turn(self, before: Job | None, after: Job | None) -> None:
-        """Whether it waits, and whether it is the job that things were said of."""
+        """Whether it waits."""
         if before is not None:
             self._waiting.pop(before.job_id, None)
             self._again.discard(before.job_id)
-            if after is None or is_another(before, after):
-                self._forget_words(before.job_id)
         if after is not None:
             self._note_waiting(after)
 
@@ -327,6 +327,8 @@ class WorkGraph(WorkPicture):
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
         """Hosts where these Pods of a job live, its own or not (P18), and Works there."""
         nodes = {self.works.node_of(uid) for uid in uids if uid in self.works.bound_s}
+        if not nodes:
+            return set()
         return {key for name in nodes for key in self._touch_node(name)}
 
     def nodes_turned(self) -> set[Key]:

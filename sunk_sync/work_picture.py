@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-from msgspec.structs import fields
+from typing import NamedTuple
 
 from sunk_sync.actions import JobDescription
 from sunk_sync.calls import Calls
@@ -25,15 +23,16 @@ from sunk_sync.job_state import (
     newest,
     number_of,
 )
-from sunk_sync.members import members_of
+from sunk_sync.members import kinds_of, members_of
 from sunk_sync.places import Places
 from sunk_sync.renewal import Renewal
 from sunk_sync.stuck import stuck_pods
 from sunk_sync.table import Table
 from sunk_sync.tenants import Tenants
-from sunk_sync.views import Berth, Members, Reach, Stuck, Work
+from sunk_sync.views import Berth, Members, Reach, Stuck
 from sunk_sync.waiting import Queue
 from sunk_sync.whereabouts import Whereabouts, whereabouts
+from sunk_sync.work import Work
 from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works
 
@@ -41,12 +40,7 @@ FEW = 4
 """So many Works without a job may try an immediate allocation; more are a burst (P11a)."""
 
 
-Found = dict[str, Any]
-"""Every field of a Work, in the order in which it takes them: by their names they cost more."""
-NOTHING_KNOWN: Found = {
-    field.name: None if field.required else field.default for field in fields(Work)
-}
-NO_PODS: Mapping[str, Pod] = {}
+NO_PODS: dict[str, Pod] = {}
 
 
 class Hosts(NamedTuple):
@@ -118,116 +112,118 @@ class WorkPicture:
         members = members_of(known, named, told=self.works.sizes.get(key))
         last = _last(ended, members.bound) if ended else None
         whole = named is not None and len(members.pods) == len(named)
-        found = NOTHING_KNOWN.copy()
-        found["key"] = key
-        found["id"] = identity = _id_of(members, job)
-        found["pods"] = members.pods
-        found["bound"] = members.bound
-        found["unbound"] = members.unbound
-        found["gate"] = self.gate()
-        found["lost"] = self.tenants.is_lost(key)
-        found["stops"] = self.calls.stops_of(ids)
+        work = Work()
+        work.key = key
+        work.id = _id_of(members, job)
+        _add_members(work, members)
+        work.gate = self.gate()
+        work.lost = self.tenants.is_lost(key)
+        work.stops = self.calls.stops_of(ids)
         if key in self._unsettled:
-            found["jobs_listed_s"] = self._jobs.agreed_s
+            work.jobs_listed_s = self._jobs.agreed_s
         if len(live) > 1:
-            found["others"] = tuple([entry.row for entry in live if entry is not chosen])
+            work.others = tuple([entry.row for entry in live if entry is not chosen])
         if chosen is not None:
-            self._add_job(found, key, chosen, members)
+            self._add_job(work, chosen)
         if ended:
-            self._add_ended(found, ended, last)
+            self._add_ended(work, ended, last)
         if not whole:
-            self._add_absent(found, chosen, _absent(job or last, known))
-        if members.unbound:
-            self._add_unbound(found, members.unbound)
-        if members.bound:
-            self._add_bound(found, members.bound, job)
-        self._add_submission(found, identity)
-        self._add_hosts(found, key, job, members)
-        _add_gang(found, members)
-        return Work(*found.values())
+            self._add_absent(work, chosen, _absent(job or last, known))
+        if work.unbound:
+            self._add_unbound(work)
+        if work.bound:
+            self._add_bound(work)
+        self._add_submission(work)
+        self._add_hosts(work)
+        return work
 
-    def _add_job(self, found: Found, key: str, chosen: Entry[Job], members: Members) -> None:
+    def _add_job(self, work: Work, chosen: Entry[Job]) -> None:
         job, works = chosen.row, self.works
-        found["job"] = job
-        found["job_read_s"] = chosen.order
-        found["job_since_s"] = chosen.since_s
-        found["ahead"] = works.ahead.get(job.job_id, 0)
-        found["told_s"] = works.told_s(job)
-        found["told_ended"] = works.is_told_ended(job)
-        found["placed_after_s"] = works.first_told.get(job.job_id, math.inf)
-        found["started"] = works.has_started(job)
-        found["ran_s"] = works.ran_s.get(job.job_id)
-        found["killed_s"] = self.calls.until_s.get(job.job_id)
-        if members.unbound:
-            found["berths"] = self._berths(key, job, members.unbound)
-        if members.bound:
-            stands = self._whereabouts(job, members.bound)
-            found["stands_elsewhere"] = stands.elsewhere
-            found["moved"] = stands.moved
-            found["here"] = stands.here
+        job_id = job.job_id
+        work.job = job
+        work.job_read_s = chosen.order
+        work.job_since_s = chosen.since_s
+        work.ahead = works.ahead.get(job_id, 0)
+        work.told_s = works.told_s(job)
+        work.told_ended = works.is_told_ended(job)
+        work.placed_after_s = works.first_told.get(job_id, math.inf)
+        work.started = works.has_started(job)
+        work.ran_s = works.ran_s.get(job_id)
+        work.killed_s = self.calls.until_s.get(job_id)
+        if work.unbound:
+            work.berths = self._berths(work.key, job, work.unbound)
+        if work.bound:
+            stands = self._whereabouts(job, work.bound)
+            work.stands_elsewhere = stands.elsewhere
+            work.moved = stands.moved
+            work.here = stands.here
 
-    def _add_ended(self, found: Found, ended: Sequence[Job], last: Job | None) -> None:
+    def _add_ended(self, work: Work, ended: Sequence[Job], last: Job | None) -> None:
         by_itself = [job for job in ended if not is_busy_refusal(job)]
-        found["last"] = last
-        found["tried"] = len(by_itself) < len(ended)
-        found["ends"] = sum([1 for job in by_itself if AGAIN.isdisjoint(job.state)])
+        work.last = last
+        work.tried = len(by_itself) < len(ended)
+        work.ends = sum([1 for job in by_itself if AGAIN.isdisjoint(job.state)])
         if last is not None:
-            found["left"] = self.works.left.get(last.job_id, ())
-            found["last_s"] = self.works.ended_s.get(last.job_id, 0.0)
+            work.left = self.works.left.get(last.job_id, ())
+            work.last_s = self.works.ended_s.get(last.job_id, 0.0)
 
-    def _add_absent(self, found: Found, chosen: Entry[Job] | None, absent: tuple[str, ...]) -> None:
+    def _add_absent(self, work: Work, chosen: Entry[Job] | None, absent: tuple[str, ...]) -> None:
         if not absent:
             return
-        found["absent"] = absent
-        found["gone"] = frozenset([uid for uid in map(uid_in, absent) if uid in self.works.gone])
-        found["sightings"] = self._sightings(absent, after_s=chosen.since_s if chosen else 0.0)
-        found["pods_listed_s"] = self._pods_listed_s(chosen.row if chosen else None, absent)
+        work.absent = absent
+        work.gone = frozenset([uid for uid in map(uid_in, absent) if uid in self.works.gone])
+        work.sightings = self._sightings(absent, after_s=chosen.since_s if chosen else 0.0)
+        work.pods_listed_s = self._pods_listed_s(chosen.row if chosen else None, absent)
 
-    def _add_unbound(self, found: Found, unbound: Sequence[Pod]) -> None:
+    def _add_unbound(self, work: Work) -> None:
         refusals, tried = self.works.bind_refusals, self.works.binds_tried
-        uids = [pod.uid for pod in unbound]
-        found["waits_since_s"] = max([self.works.waits_s[uid] for uid in uids])
-        found["binds_tried"] = tuple([tried[uid] for uid in uids if uid in tried])
-        found["bind_refused"] = tuple([refusals[uid] for uid in uids if uid in refusals])
+        uids = [pod.uid for pod in work.unbound]
+        work.waits_since_s = max([self.works.waits_s[uid] for uid in uids])
+        if tried:
+            work.binds_tried = tuple([tried[uid] for uid in uids if uid in tried])
+        if refusals:
+            work.bind_refused = tuple([refusals[uid] for uid in uids if uid in refusals])
 
-    def _add_bound(self, found: Found, bound: Sequence[Pod], job: Job | None) -> None:
+    def _add_bound(self, work: Work) -> None:
+        bound = work.bound
         placed, host_of = self.works.placed_s, self._hosts.claims.host_of_node
         ending = [pod for pod in bound if pod.terminating and not pod.ended]
         seconds = [placed[pod.uid] for pod in bound if pod.uid in placed]
-        found["placed_s"] = max(seconds, default=None)
-        if job is None:
-            found["standing"] = tuple([host_of(pod.node_name) for pod in bound])
+        work.placed_s = max(seconds, default=None)
+        if work.job is None:
+            work.standing = tuple([host_of(pod.node_name) for pod in bound])
         if ending:
-            found["stuck"] = self._stuck(ending)
+            work.stuck = self._stuck(ending)
 
     def _stuck(self, ending: Sequence[Pod]) -> tuple[Stuck, ...]:
         return stuck_pods(ending, nodes=self._hosts.nodes, asked=self.tenants.nodes_asked)
 
-    def _add_submission(self, found: Found, identity: str) -> None:
-        attempt = self.works.attempts.get(identity)
-        refused = self.works.refusals.get(identity)
+    def _add_submission(self, work: Work) -> None:
+        attempt = self.works.attempts.get(work.id)
+        refused = self.works.refusals.get(work.id)
         if attempt is not None:
-            found["attempt"] = attempt[0]
+            work.attempt = attempt[0]
         if refused is not None:
-            found["refused"], found["refused_s"] = refused
+            work.refused, work.refused_s = refused
 
-    def _add_hosts(self, found: Found, key: str, job: Job | None, members: Members) -> None:
+    def _add_hosts(self, work: Work) -> None:
         """What its Pods ask for, and which hosts could give it."""
-        self._add_asked(found, members)
-        if job is not None and is_edited(job, found["digest"]):
-            self._edited[key] = None
-            if not members.bound:
-                _add_exclusions(found, self._reach(members.pods))
+        job = work.job
+        self._add_asked(work)
+        if job is not None and is_edited(job, work.digest):
+            self._edited[work.key] = None
+            if not work.bound:
+                _add_exclusions(work, self._reach(work.pods))
         elif job is not None:
             wanted = self.renewal.wanted.get(job.job_id)
-            if wanted is not None and is_waiting(job) and not members.bound:
-                _add_exclusions(found, wanted)
-        elif members.pods and not members.bound:
-            reach = self._reach(members.pods)
-            _add_exclusions(found, reach)
-            found["unfit"] = reach.unfit
-            found["room"] = not self._crowded() and self.fleet.is_free(reach)
-            found["external"] = reach.external
+            if wanted is not None and is_waiting(job) and not work.bound:
+                _add_exclusions(work, wanted)
+        elif work.pods and not work.bound:
+            reach = self._reach(work.pods)
+            _add_exclusions(work, reach)
+            work.unfit = reach.unfit
+            work.room = not self._crowded() and self.fleet.is_free(reach)
+            work.external = reach.external
 
     def _pods_listed_s(self, job: Job | None, absent: Sequence[str]) -> float:
         """An array's identity names its Pods by UID alone (P21).
@@ -243,15 +239,15 @@ class WorkPicture:
         watched = self.configuration.watch_namespaces
         return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
 
-    def _add_asked(self, found: Found, members: Members) -> None:
+    def _add_asked(self, work: Work) -> None:
         """What the Pods ask of their job."""
-        if members.missing or not members.pods:
+        if work.missing or not work.pods:
             return
-        described, its_digest = digested(members.pods, self.configuration)
+        described, its_digest = digested(work.pods, self.configuration)
         if isinstance(described, JobDescription):
-            found["description"], found["digest"] = described, its_digest
+            work.description, work.digest = described, its_digest
         else:
-            found["invalid"] = described.message
+            work.invalid = described.message
 
     def gate(self) -> bool:
         """Whether the gate stands."""
@@ -313,7 +309,7 @@ class WorkPicture:
         """The hosts of a job whose Pods are about to move in."""
         if is_waiting(job):
             return ()
-        specs = list(dict.fromkeys([pod.spec for pod in unbound]))
+        specs = kinds_of(unbound)
         lives = [pod for pod in self.works.pods[key].values() if pod.node_name]
         but = key if lives else ""
         return tuple([self._berth(name, specs, but=but) for name in sorted(job.slurm_nodes)])
@@ -347,8 +343,14 @@ class WorkPicture:
         return len(self._unplaced) > FEW or bool(self._waiting)
 
 
-def _add_exclusions(found: Found, reach: Reach) -> None:
-    found["excluded"], found["hosts"] = reach.excluded, reach.hosts
+def _add_members(work: Work, members: Members) -> None:
+    work.pods, work.bound, work.unbound = members.pods, members.bound, members.unbound
+    work.surplus, work.missing = members.surplus, members.missing
+    work.ask_size, work.size_asked_s = members.ask_size, members.size_asked_s
+
+
+def _add_exclusions(work: Work, reach: Reach) -> None:
+    work.excluded, work.hosts = reach.excluded, reach.hosts
 
 
 def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
@@ -366,13 +368,6 @@ def _ended(entries: Sequence[Entry[Job]]) -> list[Job]:
 def uid_in(named: str) -> str:
     """UID of `namespace/name/uid`."""
     return named.rpartition("/")[2]
-
-
-def _add_gang(found: Found, members: Members) -> None:
-    found["surplus"] = members.surplus
-    found["missing"] = members.missing
-    found["ask_size"] = members.ask_size
-    found["size_asked_s"] = members.size_asked_s
 
 
 def _last(ended: Sequence[Job], bound: Sequence[Pod]) -> Job | None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Job, Pod
-from sunk_sync.views import Berth, Work
+from sunk_sync.views import Berth
+from sunk_sync.work import Work
 
 REFUSED_AGAIN_S = 300.0
 """Slurm's no stands so long, unless the Pods change (P10)."""

@@ -1,12 +1,15 @@
 """Pods go where their job runs (P11), all or none of a gang (G1): the only rule that binds."""
 
+from collections.abc import Sequence
+
 from sunk_sync.actions import Announce, Bind
 from sunk_sync.configuration import Configuration
-from sunk_sync.facts import Pod, reference_of
+from sunk_sync.facts import Job, Pod, reference_of
 from sunk_sync.job_state import is_running
 from sunk_sync.names import EVENT_SCHEDULED
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Berth, Work
+from sunk_sync.views import Berth
+from sunk_sync.work import Work
 from sunk_sync.work_state import free_berths, is_broken, named
 
 ENDED_S = 30.0
@@ -34,15 +37,13 @@ def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noq
         return Ruling(because=f"Slurm says that job {job.job_id} has ended: it is read first")
     if work.others and not _counts(work):
         return QUIET
-    against = _against(work)
+    free = free_berths(work)
+    against = _against(work, job, free)
     if against:
         return Ruling(because=against)
-    pairs = _pairs(work)
-    if len(pairs) < len(unbound):
+    if len(free) < len(unbound):
         return QUIET
-    wants = [
-        Bind(reference_of(pod), _node(berth), job.job_id, berth.slurm_node) for pod, berth in pairs
-    ]
+    wants = [_bind(pod, job, free[place]) for place, pod in enumerate(unbound)]
     where = ", ".join([want.node_name for want in wants])
     return Ruling(tuple(wants), f"{named(work)} bound to {where}: job {job.job_id} runs there")
 
@@ -52,12 +53,10 @@ def _counts(work: Work) -> bool:
     return not any(is_running(other) for other in work.others)
 
 
-def _against(work: Work) -> str:
-    job = work.job
-    assert job is not None
+def _against(work: Work, job: Job, free: Sequence[Berth]) -> str:
     if not work.started:
         return f"job {job.job_id} is allocated: its script has not started yet"
-    for berth in free_berths(work):
+    for berth in free:
         if berth.node is None or berth.unfit:
             return f"job {job.job_id} is on {berth.slurm_node}: {berth.unfit}"
         if berth.occupants:
@@ -66,14 +65,9 @@ def _against(work: Work) -> str:
     return ""
 
 
-def _pairs(work: Work) -> list[tuple[Pod, Berth]]:
-    """Each Pod that is not bound yet and the host for it; those that are keep theirs."""
-    free = free_berths(work)
-    return [(pod, free[place]) for place, pod in enumerate(work.unbound[: len(free)])]
-
-
-def _node(berth: Berth) -> str:
-    return berth.node.name if berth.node is not None else ""
+def _bind(pod: Pod, job: Job, berth: Berth) -> Bind:
+    assert berth.node is not None  # else something was against it
+    return Bind(reference_of(pod), berth.node.name, job.job_id, berth.slurm_node)
 
 
 def _told(work: Work, now: float) -> Ruling:

@@ -2,9 +2,9 @@
 
 from sunk_sync.actions import Action, Announce, SetConditions
 from sunk_sync.facts import Condition, SlurmdPod, reference_of
+from sunk_sync.host import Host
 from sunk_sync.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Host
 
 NAMED_MAX = 8
 """Rivals named in a message; there may be any number."""

@@ -3,9 +3,9 @@
 from sunk_sync.actions import Cordon, Uncordon
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import reference_of
+from sunk_sync.host import Host
 from sunk_sync.slurm_state import is_foreign_drain
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Host
 
 
 def cordon(host: Host, configuration: Configuration, *_: object) -> Ruling:

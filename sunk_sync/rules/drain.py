@@ -11,6 +11,7 @@ from sunk_sync.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
 from sunk_sync.calls import BEFORE_KILL_S
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Sighting, SlurmdPod, SlurmNode
+from sunk_sync.host import Host
 from sunk_sync.names import LIFTED_PREFIX
 from sunk_sync.slurm_state import (
     is_drained,
@@ -20,7 +21,6 @@ from sunk_sync.slurm_state import (
     sanitise_reason,
 )
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Host
 
 EXISTS_AGAIN_S = 60.0
 """After one that found an object which our listings do not show: a selector may be wrong for

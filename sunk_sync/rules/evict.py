@@ -8,7 +8,7 @@ from sunk_sync.facts import Pod, reference_of
 from sunk_sync.job_state import disruption_of, end_of, is_waiting
 from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Work
+from sunk_sync.work import Work
 from sunk_sync.work_state import is_broken, is_open, named, why_unfit
 
 WEAK = frozenset({"NODE_FAIL", "BOOT_FAIL"})

@@ -2,8 +2,9 @@
 
 from sunk_sync.actions import Action, AnswerGate, Relist
 from sunk_sync.facts import GateCall
+from sunk_sync.host import Host
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Host, Tenant
+from sunk_sync.views import Tenant
 
 
 def gate(host: Host, *_: object) -> Ruling:

@@ -3,10 +3,10 @@
 from sunk_sync.actions import SetComment
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import SlurmdPod
+from sunk_sync.host import Host
 from sunk_sync.mark import Mark, mark_text
 from sunk_sync.slurm_state import is_frozen
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Host
 
 
 def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:

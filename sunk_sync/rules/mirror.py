@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sunk_sync.actions import Action, SetConditions, SetMetadata
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import NO_LABELS, Condition, Labels, Node, SlurmdPod, reference_of
+from sunk_sync.host import Host
 from sunk_sync.names import (
     DRAIN,
     MANAGER_MIRROR,
@@ -27,7 +28,6 @@ from sunk_sync.slurm_state import (
     sanitise_reason,
 )
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Host
 
 NO_REASON = "(no reason given)"
 BLIND = "Slurm has not answered for a minute: shown as unknown"

@@ -21,7 +21,7 @@ from sunk_sync.facts import Job, Pod, reference_of
 from sunk_sync.job_state import is_running, is_waiting
 from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Work
+from sunk_sync.work import Work
 from sunk_sync.work_state import exclusions, is_broken, is_known_gone, is_over, named, why_unfit
 
 BOUND_AGAIN_S = 2.0

@@ -2,10 +2,10 @@
 
 from sunk_sync.actions import SetMetadata
 from sunk_sync.facts import reference_of
+from sunk_sync.host import Host
 from sunk_sync.names import DRAINED, MANAGER_RETIRE
 from sunk_sync.slurm_state import is_busy, is_drained
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Host
 
 
 def retire(host: Host, *_: object) -> Ruling:

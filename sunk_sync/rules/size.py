@@ -3,7 +3,7 @@
 from sunk_sync.actions import LookGang
 from sunk_sync.configuration import Configuration
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Work
+from sunk_sync.work import Work
 
 ASK_AGAIN_S = 30.0
 

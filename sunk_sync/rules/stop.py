@@ -4,7 +4,7 @@ from sunk_sync.actions import Action, AnswerStop
 from sunk_sync.calls import BEFORE_KILL_S, BINDING_S
 from sunk_sync.configuration import Configuration
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Work
+from sunk_sync.work import Work
 from sunk_sync.work_state import is_over
 
 

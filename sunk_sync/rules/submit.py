@@ -9,7 +9,7 @@ from sunk_sync.configuration import Configuration
 from sunk_sync.identity import Identity, job_name
 from sunk_sync.job_state import AGAIN
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Work
+from sunk_sync.work import Work
 from sunk_sync.work_state import (
     REFUSED_AGAIN_S,
     cancelled_job,

@@ -25,7 +25,7 @@ from sunk_sync.names import (
 )
 from sunk_sync.pending import error_in_words, waiting_message
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Work
+from sunk_sync.work import Work
 from sunk_sync.work_state import cancelled_job, mark_of, refusal_ends_s, was_cancelled
 
 SHOWN_AFTER_S = 1.0

@@ -5,7 +5,8 @@ from sunk_sync.configuration import Configuration
 from sunk_sync.facts import reference_of
 from sunk_sync.names import EVENT_NODE_SILENT
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Stuck, Work
+from sunk_sync.views import Stuck
+from sunk_sync.work import Work
 
 ADVICE = (
     "this Pod cannot be seen to end, and its place is kept. When the machine is surely off:"

@@ -12,6 +12,7 @@ from sunk_sync.actions import Action, Done, Drain, Look, Outcome, Refused, SetCo
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed, Sighting
 from sunk_sync.graph import Graph
+from sunk_sync.host import Host
 from sunk_sync.keys import host_key
 from sunk_sync.lane import Limits
 from sunk_sync.loop import (
@@ -28,7 +29,6 @@ from sunk_sync.outbox import Outbox, Ways
 from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.verdict import Ruling
-from sunk_sync.views import Host
 from tests.build import (
     CLUSTER_UID,
     deleted,

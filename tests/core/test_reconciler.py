@@ -10,11 +10,13 @@ from sunk_sync.configuration import Configuration
 from sunk_sync.decide import ConflictError, RuleError, decide
 from sunk_sync.facts import Holding, Lost
 from sunk_sync.graph import Graph
+from sunk_sync.host import Host
 from sunk_sync.identity import work_id
 from sunk_sync.keys import CLUSTER, host_key, work_key
 from sunk_sync.reconciler import OUT_OF_SERVICE
 from sunk_sync.verdict import Ruling
-from sunk_sync.views import Cluster, Host, Work
+from sunk_sync.views import Cluster
+from sunk_sync.work import Work
 from tests.build import Core, deleted, job, node, observed, pod, room, slurm_node, slurmd_pod
 
 N1, N2 = host_key("n1"), host_key("n2")

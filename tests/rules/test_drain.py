@@ -360,7 +360,8 @@ def test_S7_a_finished_pod_is_not_asked_for() -> None:
 def test_a_host_that_was_never_seen_anywhere_misses_nothing() -> None:
     """The rule itself asks; that the graph remembers every host it saw is not its business."""
     core = Core(node("n1"), slurm_node())
-    host = replace(core.graph.host("n1"), last=None)
+    host = core.graph.host("n1")
+    host.last = None
     assert drain(host, core.graph.configuration, core.now) is QUIET
 
 
@@ -377,7 +378,8 @@ def test_S18_what_stands_in_kubernetes_now_is_known_without_any_memory(
 ) -> None:
     """The rule itself asks: a Node alone, a Pod alone."""
     core = Core(*rows)
-    host = replace(core.graph.host("n1"), last=None, node_absent=False)
+    host = core.graph.host("n1")
+    host.last, host.node_absent = None, False
     assert drain(host, core.graph.configuration, core.now).wants == tuple(core.wants("n1", *ACTS))
     assert core.wants("n1", Drain)
 

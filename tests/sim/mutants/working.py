@@ -44,7 +44,8 @@ MUTANTS = (
     ),
     _mutant(
         "a gang is bound in part", BIND,
-        "    if len(pairs) < len(unbound):", "    if not pairs:",
+        "    if len(free) < len(unbound):",
+        "    unbound = unbound[: len(free)]\n    if not unbound:",
         "Half of a training job sat on its GPUs and waited for the rest.",
     ),
     _mutant(

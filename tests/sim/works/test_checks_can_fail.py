@@ -7,12 +7,13 @@ import pytest
 from sunk_sync import decide, policy
 from sunk_sync.actions import Bind, EndPod
 from sunk_sync.configuration import Configuration
-from sunk_sync.facts import reference_of
+from sunk_sync.facts import Job, Pod, reference_of
 from sunk_sync.names import JOB_ID
 from sunk_sync.rules import bind, evict, gate, release, stop, submit, wait
 from sunk_sync.slurm.job_book import JobBook
 from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Work
+from sunk_sync.views import Berth
+from sunk_sync.work import Work
 from tests.sim import crashes
 from tests.sim.history import BrokenPromiseError
 from tests.sim.stage import play
@@ -52,6 +53,10 @@ def _binds_one(work: Work, configuration: Configuration, now: float) -> Ruling:
     return Ruling(wants, ruling.because, ruling.look_again_s)
 
 
+def _blindly(pod: Pod, job: Job, berth: Berth) -> Bind:
+    return Bind(reference_of(pod), "k3", job.job_id, berth.slurm_node)
+
+
 def _is_leaving(work: Work) -> bool:
     return any(pod.terminating for pod in work.pods)
 
@@ -72,7 +77,7 @@ Broken = tuple[list[tuple[Any, str, Any]], str, set[str]]
 RULES = decide.WORK_RULES
 BROKEN: dict[str, Broken] = {
     "bound to another Node than its job's (P11)": (
-        [(bind, "_node", lambda _: "k3")], "a pod is bound", {"bound blindly"},
+        [(bind, "_bind", _blindly)], "a pod is bound", {"bound blindly"},
     ),
     "the job ends before its Pod (P14)": (
         [(release, "is_over", _is_leaving)], "a pod is deleted after it was bound", {"ended early"},
