@@ -1,12 +1,8 @@
-"""What rules may read: one host, or the cluster, as `Graph` puts it together for one decision."""
+"""What rules may read of the cluster, and what a Work or a host is put together of."""
 
 from msgspec import Struct
 
-from sunk_sync.facts import (
-    Holding,
-    Node,
-    Pod,
-)
+from sunk_sync.facts import Holding, Node, Pod
 from sunk_sync.fitness import Amounts
 
 

@@ -8,7 +8,7 @@ from sunk_sync.facts import Attempt, BindRefused, Job, Pod, Sighting, StopCall, 
 from sunk_sync.views import Berth, Stuck, Tried
 
 NEVER: Final = -math.inf
-NOBODY: Final[frozenset[str]] = frozenset()
+NONE_GONE: Final[frozenset[str]] = frozenset()
 
 
 @final
@@ -47,7 +47,7 @@ class Work:
     """An immediate allocation was refused (P11a)."""
     absent: tuple[str, ...] = ()
     """Pods in the job's identity that are not in the picture: `namespace/name/uid`."""
-    gone: frozenset[str] = NOBODY
+    gone: frozenset[str] = NONE_GONE
     """UIDs among them that are known to be gone."""
     sightings: tuple[Sighting, ...] = ()
     """Reads by name of absent Pods, in the order of `absent`; made before their job: left out."""

@@ -28,6 +28,7 @@ from sunk_sync.actions import (
 )
 from sunk_sync.facts import Deleted, Job, Observed
 from sunk_sync.identity import Identity
+from sunk_sync.job_state import is_live
 from sunk_sync.slurm.answers import UNREADABLE, Answer, Failure, decoded, printable
 from sunk_sync.slurm.calls import cancel_jobs, update_job
 from sunk_sync.slurm.client import Slurm
@@ -41,7 +42,6 @@ from sunk_sync.slurm.wire import Clock
 _NOT_MATCHING: Final = 2172
 """There is no job of this id that passes the other filters."""
 _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
-_LIVE: Final = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
 _FRESH_S: Final = 5.0
 """So old may a read of a job be that its change, or its cancel as replaced, rests on: the id alone
@@ -169,7 +169,7 @@ class JobPush:
             return Done(action, found.news)
         if job.identity.work != action.identity.work:
             return Done(action, (Deleted("jobs", "", action.job_id, "", found.asked_s),))
-        if _LIVE.isdisjoint(job.state):
+        if not is_live(job):
             return Done(action, found.news)
         return _Standing(job, record, found.asked_s)
 
