@@ -2,11 +2,12 @@
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,8 +26,10 @@ from sunk_sync.demo.tales import TALES
 from sunk_sync.demo.teller import Pace, Teller
 from sunk_sync.demo.users import CROWDED, TEAM
 from sunk_sync.demo.worlds import HOSTS, Worlds
+from sunk_sync.embedded.kube_kinds import Object
 from sunk_sync.embedded.slurm_job import Job
 from sunk_sync.hook_tokens import GATE
+from sunk_sync.names import NODE_RUNNING_CONDITION, POD_STATE_CONDITION
 from sunk_sync.rules import drain
 
 FAST = Pace(rest_s=0.1, look_s=0.01)
@@ -122,6 +125,36 @@ async def test_a_wrong_write_breaks_the_promise_of_no_write(
     assert beat.kept(stage)
     wrong(stage)
     assert not beat.kept(stage)
+
+
+IDLE, BUSY = POD_STATE_CONDITION + "Idle", POD_STATE_CONDITION + "Allocated"
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "told"),
+    [
+        ({"Ready": "True", IDLE: "True"}, "False", True),
+        ({IDLE: "True", BUSY: "False"}, "False", True),
+        ({}, "False", False),
+        ({BUSY: "True"}, "False", False),
+        ({IDLE: "True", BUSY: "True"}, "False", False),
+        ({IDLE: "True"}, "", False),
+        ({IDLE: "True"}, "True", False),
+    ],
+)
+async def test_a_state_is_shown_only_when_pod_and_node_both_say_so(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage, pod: Mapping[str, str], node: str, told: bool
+) -> None:
+    """The story is over only when the last change of Slurm, here to IDLE, stands on both."""
+    shown = {"pod": pod, "node": {NODE_RUNNING_CONDITION: node}}
+    for what, conditions in shown.items():
+        monkeypatch.setattr(stage.worlds, what, Mock(return_value=_showing(conditions)))
+    assert stage.shows_state("n1") is told
+
+
+def _showing(conditions: Mapping[str, str]) -> Object:
+    listed = [{"type": name, "status": status} for name, status in conditions.items()]
+    return {"status": {"conditions": listed}}
 
 
 async def test_a_story_ends_at_its_first_broken_promise(stage: Stage) -> None:

@@ -20,3 +20,10 @@ def whole_condition(an_object: Object, name: str) -> Mapping[str, str]:
     """With its reason and message; empty where it is not there."""
     listed = an_object.get("status", {}).get("conditions", ())
     return next((one for one in listed if one["type"] == name), {})
+
+
+def conditions_that_hold(an_object: Object, prefix: str) -> set[str]:
+    """Types of those that are True and begin so."""
+    listed = an_object.get("status", {}).get("conditions", ())
+    named = [one for one in listed if one["type"].startswith(prefix)]
+    return {one["type"] for one in named if one["status"] == "True"}

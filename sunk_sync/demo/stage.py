@@ -5,10 +5,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from sunk_sync.demo.diary import Diary
-from sunk_sync.demo.reading import annotation, condition
+from sunk_sync.demo.reading import annotation, condition, conditions_that_hold
 from sunk_sync.demo.users import Users
 from sunk_sync.demo.worlds import HOSTS, Worlds
-from sunk_sync.names import DRAIN, DRAINED, NODE_DRAIN_CONDITION, REASON_PREFIX
+from sunk_sync.embedded.slurm_node import state_of
+from sunk_sync.names import (
+    DRAIN,
+    DRAINED,
+    NODE_DRAIN_CONDITION,
+    NODE_RUNNING_CONDITION,
+    POD_STATE_CONDITION,
+    REASON_PREFIX,
+)
 
 if TYPE_CHECKING:
     from sunk_sync.demo.syncer import Syncer
@@ -55,12 +63,27 @@ class Stage(Struct, frozen=True):
         told = annotation(pod, DRAIN) or annotation(node, DRAIN)
         return not told and condition(node, NODE_DRAIN_CONDITION) == "False"
 
+    def shows_state(self, host: str) -> bool:
+        """The Pod has a condition for each state of its Slurm node; the Node says if jobs run."""
+        pod, node = self.worlds.pod(host), self.worlds.node(host)
+        states = state_of(self.worlds.slurm_node(host))
+        wanted = {POD_STATE_CONDITION + _in_words(state) for state in states}
+        running = "False" if "IDLE" in states else "True"
+        told = condition(node, NODE_RUNNING_CONDITION) == running
+        return told and conditions_that_hold(pod, POD_STATE_CONDITION) == wanted
+
     def may_go(self, host: str) -> bool:
         """The Pod carries `drained=true`."""
         return annotation(self.worlds.pod(host), DRAINED) == "true"
 
     def is_at_rest(self, quiet_s: float = 1.0) -> bool:
         """Nothing is drained, both sides say so, no Pod is left, and nothing is to be written."""
-        free = all(self.is_free(host) and self.shows_no_drain(host) for host in HOSTS)
+        free = all(self.is_free(host) for host in HOSTS)
+        told = all(self.shows_no_drain(host) and self.shows_state(host) for host in HOSTS)
         quiet = self.syncer.ready and self.diary.quiet_s > quiet_s
-        return free and quiet and self.users.has_room()
+        return free and told and quiet and self.users.has_room()
+
+
+def _in_words(state: str) -> str:
+    """`NOT_RESPONDING` as it ends the type of a condition: `NotResponding`."""
+    return "".join(word.capitalize() for word in state.split("_"))

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from sunk_sync.embedded.slurm import SlurmWorld
@@ -38,8 +39,12 @@ PARTITIONS = (
     Partition(name="high", nodes=("n1", "n2"), tier=10),
 )
 GATE = """#!/bin/sh
+touch "/opt/gate/at-$$"
 while [ -e /opt/gate/wait ]; do sleep 0.05; done
 [ ! -e /opt/gate/fail ]
+passes=$?
+rm -f "/opt/gate/at-$$"
+exit $passes
 """
 END = """#!/bin/sh
 echo "$SLURM_JOB_ID $SLURM_JOB_NODELIST" >> /opt/gate/ended
@@ -105,7 +110,7 @@ class RealJobs(base.Real):
             "suspend": lambda on: self._said("suspend", on),
             "resume": lambda on: self._said("resume", on),
             "requeue": lambda on: self._said("requeue", on),
-            "close gate": lambda _: self._file("wait").touch(),
+            "close gate": lambda _: self._close(),
             "open gate": lambda _: self._open(),
             "fail gate": lambda _: self._file("fail").touch(),
             "ended": lambda on: self._ended(int(on)),
@@ -129,10 +134,20 @@ class RealJobs(base.Real):
     def _file(self, name: str) -> Any:
         return self.server.root / "opt/gate" / name
 
+    def _close(self) -> None:
+        """Marks of those that Slurm killed at the gate go."""
+        for mark in self._file("").glob("at-*"):
+            mark.unlink()
+        self._file("wait").touch()
+
     def _open(self) -> None:
+        """All that stand at a gate that fails fail; a job that comes back after it passes."""
+        standing = list(self._file("").glob("at-*"))
         self._file("wait").unlink(missing_ok=True)
+        if self._file("fail").exists():
+            wait_until(lambda: not any(map(Path.exists, standing)), "gates", deadline_s=10)
+            self._file("fail").unlink()
         time.sleep(0.5)
-        self._file("fail").unlink(missing_ok=True)
 
     def _ended(self, count: int) -> Json:
         """What the epilogs of this scenario's jobs told; so many are waited for."""

@@ -108,7 +108,7 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit(tres_per_node="gres/gpu:1", required_nodes=["n1"]),
         submit(tres_per_node="gres/gpu=1", required_nodes=["n1"]),
         submit(tres_per_node="gres:gpu:1", required_nodes=["n1"]), until("0=RUNNING 1=RUNNING"),
-        kill_one("@0"), TICK,
+        kill_one("@0"), until("0=CANCELLED 2=RUNNING"),
     ],
     "who is kept out goes elsewhere": [
         submit(excluded_nodes=["n[1-2]"]), submit(excluded_nodes=["n1", "n3"]),
