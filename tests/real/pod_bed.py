@@ -245,9 +245,10 @@ class PodBed:
 
     def clear(self) -> None:
         """No Pod of ours, no job, every node free, while the service still runs."""
-        for pod in self.ours():
-            self.bed.kube.annotate_pod(pod["metadata"]["name"], NAMESPACE, {END_DELAY: "0"})
-            self.delete_pod(pod["metadata"]["name"], grace_s=0)
+        for name in [str(pod["metadata"]["name"]) for pod in self.ours()]:
+            with contextlib.suppress(RestError):  # it may be gone since it was listed
+                self.bed.kube.annotate_pod(name, NAMESPACE, {END_DELAY: "0"})
+            self.delete_pod(name, grace_s=0)
         for job, state in self.states().items():
             if {"PENDING", "RUNNING", "SUSPENDED"} & state:
                 self.cancel(job)
