@@ -3,9 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-COMPILED := build/compiled/.ready
 
-.PHONY: help demo test test-fast test-real test-real-old test-real-new test-real-again check bench compiled testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast test-real test-real-old test-real-new test-real-again check bench testbed sim mutants mutation lock image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -28,30 +27,24 @@ test: $(READY) check ## everything CI runs
 	$(MAKE) --no-print-directory --jobs=2 test-fast testbed
 	$(MAKE) --no-print-directory test-real
 
-$(COMPILED): $(READY) setup.py pyproject.toml tests/compile.py $(shell find sunk_sync -name '*.py' -o -name '*.sh')
-	$(BIN)/python -m tests.compile
-	@touch $@
-
-compiled: $(COMPILED) ## the core as C extensions, as in the image (needs a C compiler; a minute)
-
-test-fast: $(READY) $(COMPILED) ## the tests that need no servers
+test-fast: $(READY) ## the tests that need no servers
 	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
 
-test-real: $(READY) $(COMPILED) testbed ## the tests against real Kubernetes and Slurm servers
+test-real: $(READY) testbed ## the tests against real Kubernetes and Slurm servers
 	@# The servers are waited for most of the time: both versions of Slurm go side by side.
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
 	$(MAKE) --no-print-directory test-real-again
 
-REAL = $(CURDIR)/$(BIN)/python -m pytest -m real --dist loadfile tests/real -o cache_dir=.pytest_cache
+REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real -o cache_dir=.pytest_cache
 test-real-old: WHICH := -k "24.11" -n 2
 test-real-new: WHICH := -k "not 24.11" -n 2
-test-real-old test-real-new: $(READY) $(COMPILED)
-	cd build/compiled && rm -f $@.failed && { $(REAL)/$@ $(WHICH) || touch $@.failed; }
+test-real-old test-real-new: $(READY)
+	mkdir -p build && rm -f build/$@.failed && { $(REAL)/$@ $(WHICH) || touch build/$@.failed; }
 
-test-real-again: $(READY) $(COMPILED)
+test-real-again: $(READY)
 	@# Real daemons on a busy machine: what failed is run once more, alone; both runs are shown.
-	cd build/compiled && result=0 && for half in test-real-old test-real-new; do \
-	  [ ! -e $$half.failed ] || $(REAL)/$$half --last-failed --last-failed-no-failures none || result=1; \
+	result=0 && for half in test-real-old test-real-new; do \
+	  [ ! -e build/$$half.failed ] || $(REAL)/$$half --last-failed --last-failed-no-failures none || result=1; \
 	done && exit $$result
 
 check: $(READY) ## style, types, layers
@@ -63,8 +56,8 @@ check: $(READY) ## style, types, layers
 testbed: $(READY) ## build the real servers once (about ten minutes) into the cache
 	nice $(BIN)/python -m tests.real build
 
-bench: $(READY) $(COMPILED) testbed ## speed and memory, as ratios measured in one run
-	cd build/compiled && $(CURDIR)/$(BIN)/python -m tests.bench
+bench: $(READY) testbed ## speed and memory, as ratios measured in one run
+	$(BIN)/python -m tests.bench
 
 sim: $(READY) ## ten thousand broken hours of hosts, as many of Pods, every crash point and pairs of them (a night on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000

@@ -260,7 +260,7 @@ def _complain(mistakes: Sequence[str], command: str) -> int:
 
 
 def _version() -> str:
-    return f"sunk-sync {build.version()} (core {build.core()})"
+    return f"sunk-sync {build.version()}"
 
 
 def _stdout_is_gone() -> int:

@@ -1,16 +1,13 @@
-"""What this installation is: its version, and whether its core is compiled (decision 17)."""
+"""The version of this installation."""
 
 from importlib import metadata
-from importlib.util import find_spec
 
 
 def version() -> str:
-    """Of the installed package."""
-    return metadata.version("sunk-sync")
-
-
-def core() -> str:
-    """`compiled` or `interpreted`; imports nothing."""
-    found = find_spec("sunk_sync.graph")
-    assert found is not None
-    return "interpreted" if str(found.origin).endswith(".py") else "compiled"
+    """Version of the installed package; `0+source` where it runs from a checkout that is not
+    installed.
+    """
+    try:
+        return metadata.version("sunk-sync")
+    except metadata.PackageNotFoundError:
+        return "0+source"

@@ -6,10 +6,6 @@ from collections.abc import Collection, Sequence
 from sunk_sync.facts import CallEnded, GateCall, StopCall
 
 CallWord = GateCall | StopCall | CallEnded
-BINDING_S = 15.0
-"""A binding that is on its way, or got no answer, has arrived by then, or never."""
-BEFORE_KILL_S = 2.0
-"""So long before Slurm kills a placeholder's script its host must be closed (L6)."""
 
 
 class Calls:

@@ -2,7 +2,7 @@
 
 from sunk_sync.facts import Job, Pod
 from sunk_sync.job_state import is_live
-from sunk_sync.work_keys import uids_of
+from sunk_sync.keys import uids_of
 
 
 def stays(before: Pod, after: Pod) -> bool:

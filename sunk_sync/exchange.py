@@ -1,6 +1,7 @@
-"""One HTTP exchange of ours with an authority, as metrics and logs want to know it."""
+"""One HTTP exchange, ours with an authority or a caller's with us, for logs and metrics."""
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,3 +22,25 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
 
 OnExchange = Callable[[Exchange], None]
+
+
+class Reply(Struct, frozen=True):
+    """What a call is answered."""
+
+    status: int
+    body: dict[str, Any]
+    outcome: str
+    """One word for the metrics; of a refusal its status."""
+    job_id: str = ""
+    """Of what was not refused."""
+
+
+class Called(Struct, frozen=True):
+    """One call, for logs and metrics: nothing secret in it."""
+
+    call: str
+    """The last word of its path; `other` where there is no such path."""
+    reply: Reply | None
+    """None: the caller went away."""
+    seconds: float
+    peer: str

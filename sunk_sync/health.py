@@ -5,9 +5,9 @@ An outage of Slurm or Kubernetes never fails /livez, and /readyz only until both
 
 from collections.abc import Callable, Sequence
 
+from sunk_sync.alarms import kept_jobs
 from sunk_sync.facts import NEEDED, OTHER_PODS, SOURCES, Source
 from sunk_sync.http import Check, heartbeat
-from sunk_sync.kept_jobs import kept_jobs
 from sunk_sync.loop import Loop
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.rules.selector import selects_too_little

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -19,28 +19,6 @@ class Verdict(Struct, frozen=True, gc=False):
     """wait: the caller's deadline came first."""
     why: tuple[str, ...] = ()
     """Whom a gate waits for, one sentence for each."""
-
-
-class Reply(Struct, frozen=True):
-    """What a call is answered."""
-
-    status: int
-    body: dict[str, Any]
-    outcome: str
-    """One word for the metrics; of a refusal its status."""
-    job_id: str = ""
-    """Of what was not refused."""
-
-
-class Called(Struct, frozen=True):
-    """One call, for logs and metrics: nothing secret in it."""
-
-    call: str
-    """The last word of its path; `other` where there is no such path."""
-    reply: Reply | None
-    """None: the caller went away."""
-    seconds: float
-    peer: str
 
 
 class _Waiting:

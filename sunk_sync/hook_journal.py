@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from sunk_sync.hook_calls import Called
+from sunk_sync.exchange import Called
 from sunk_sync.metrics import Metrics
 
 Log = structlog.typing.FilteringBoundLogger

@@ -15,8 +15,9 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from sunk_sync.actions import Action, Outcome
+from sunk_sync.exchange import Called, Reply
 from sunk_sync.facts import Tell
-from sunk_sync.hook_calls import Called, Calls, Reply, Verdict
+from sunk_sync.hook_calls import Calls, Verdict
 from sunk_sync.hook_tokens import GATE, subject_of
 from sunk_sync.hostlist import HostlistError, expand
 from sunk_sync.listening import Address, Bounds, listen

@@ -11,8 +11,7 @@ from sunk_sync.views import Tenant
 class Host:
     """One machine seen from both sides, as the rules read it.
 
-    Only `HostPicture` writes its fields, while it puts it together. It is no Struct: rules read
-    a compiled class in a tenth of the time (decision 20).
+    Only `HostPicture` writes its fields, while it builds it. tests/test_tidy.py checks that.
     """
 
     name: str = ""

@@ -34,9 +34,9 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
-from sunk_sync.calls import BINDING_S
 from sunk_sync.facts import Attempt, BindTried
 from sunk_sync.lane import BEHIND_S, Lane, Limits, Slot, only_unknown
+from sunk_sync.timing import BINDING_S
 
 SWEEP_STEP = 1000
 """Targets looked at between two awaits."""

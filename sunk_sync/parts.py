@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from sunk_sync.actions import Action, Done, Outcome, SubmitJob
 from sunk_sync.configuration import Configuration
+from sunk_sync.exchange import Called
 from sunk_sync.facts import OTHER_PODS, SOURCES, GateCall, JobTold, News, Source, Tell
 from sunk_sync.graph import Graph
-from sunk_sync.hook_calls import Called
 from sunk_sync.hook_tokens import make_token
 from sunk_sync.hooks import Hooks, Rest
 from sunk_sync.identity import Identity

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from sunk_sync import build, garbage
+from sunk_sync.alarms import Overlap, Unheard, kept_jobs
 from sunk_sync.graph import Graph
 from sunk_sync.health import Health
 from sunk_sync.hook_tokens import KeyFileError, new_key, read_key
 from sunk_sync.http import Sources, serve
-from sunk_sync.kept_jobs import kept_jobs
 from sunk_sync.kube.answers import Trouble
 from sunk_sync.kube.client import KubeClient
 from sunk_sync.kube.pace import Ambient, Backoff
 from sunk_sync.logs import Logs
 from sunk_sync.metrics import count_slurm_nodes
-from sunk_sync.overlap import Overlap
 from sunk_sync.parts import NO_WORD, Authorities, Callers, Parts, Slurmctld, sources_of
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.settings import Settings
@@ -30,7 +29,6 @@ from sunk_sync.slurm.controller import read_conf
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Network
 from sunk_sync.telemetry import Telemetry
-from sunk_sync.unheard import Unheard
 
 GAUGES_EVERY_S = 5.0
 OVERLAP_EVERY_S = 0.5
@@ -72,7 +70,7 @@ class Service:
 
     async def run(self) -> int:
         """Open the doors, then work until told to stop. Cancelled, it just ends, as if killed."""
-        self.log.info("starting", version=build.version(), core=build.core())
+        self.log.info("starting", version=build.version())
         async with AsyncExitStack() as stack:
             doors = await stack.enter_async_context(self._doors())
             self.log.info("doors open", **doors.addresses)

@@ -10,7 +10,7 @@ from sunk_sync.entries import Entry
 from sunk_sync.facts import Job, Pod, Sighting
 from sunk_sync.fitness import ONE_POD, summed
 from sunk_sync.job_state import is_busy_refusal, is_live, is_running
-from sunk_sync.stuck import is_stranded
+from sunk_sync.pod_locations import is_stranded
 from sunk_sync.table import Table
 from sunk_sync.views import NOBODY, Tenancy, Tenant
 from sunk_sync.works import Works

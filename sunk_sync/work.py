@@ -15,8 +15,7 @@ NONE_GONE: Final[frozenset[str]] = frozenset()
 class Work:
     """The Pods that one placeholder job stands for, and that job, as the rules read them.
 
-    Only `WorkPicture` writes its fields, while it puts it together. It is no Struct: rules read
-    a compiled class in a tenth of the time (decision 20).
+    Only `WorkPicture` writes its fields, while it builds it. tests/test_tidy.py checks that.
     """
 
     key: str = ""

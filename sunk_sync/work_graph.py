@@ -20,11 +20,10 @@ from sunk_sync.facts import (
     Taken,
 )
 from sunk_sync.job_state import has_passed_prolog, is_live, is_waiting, number_of
-from sunk_sync.keys import Key, host_key, work_key
+from sunk_sync.keys import GANG_PREFIX, Key, gang_key, host_key, uids_of, work_key, work_key_of
 from sunk_sync.members import could_have_job
 from sunk_sync.places import node_place
 from sunk_sync.tenants import LOST_AFTER_S, READOPT_S
-from sunk_sync.work_keys import GANG_PREFIX, gang_key, uids_of, work_key_of
 from sunk_sync.work_picture import NO_PODS, WorkPicture, uid_in
 from sunk_sync.workload import Gang
 

@@ -25,13 +25,12 @@ from sunk_sync.job_state import (
 )
 from sunk_sync.members import kinds_of, members_of
 from sunk_sync.places import Places
+from sunk_sync.pod_locations import Whereabouts, stuck_pods, whereabouts
 from sunk_sync.renewal import Renewal
-from sunk_sync.stuck import stuck_pods
 from sunk_sync.table import Table
 from sunk_sync.tenants import Tenants
 from sunk_sync.views import Berth, Members, Reach, Stuck
 from sunk_sync.waiting import Queue
-from sunk_sync.whereabouts import Whereabouts, whereabouts
 from sunk_sync.work import Work
 from sunk_sync.workload import PodSpec
 from sunk_sync.works import Works

@@ -22,8 +22,8 @@ from sunk_sync.facts import (
     SubmitRefused,
 )
 from sunk_sync.job_state import has_passed_prolog, is_live, is_placed
+from sunk_sync.keys import own_key, uids_of, work_key_of
 from sunk_sync.views import Tried
-from sunk_sync.work_keys import own_key, uids_of, work_key_of
 
 Index = defaultdict[str, set[str]]
 NO_JOBS: frozenset[str] = frozenset()

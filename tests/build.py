@@ -25,13 +25,12 @@ from sunk_sync.facts import (
 )
 from sunk_sync.graph import Graph
 from sunk_sync.identity import Identity, job_name, work_id
-from sunk_sync.keys import host_key, work_key
+from sunk_sync.keys import host_key, work_key, work_key_of
 from sunk_sync.mark import Mark, mark_text
 from sunk_sync.names import NODE_LABELS
 from sunk_sync.policy import Policy
 from sunk_sync.reconciler import Reconciler
 from sunk_sync.verdict import Decision, Verdict
-from sunk_sync.work_keys import work_key_of
 from sunk_sync.workload import Gang, Offer, PodSpec
 
 CLUSTER_UID = "c1"

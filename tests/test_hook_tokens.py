@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.hook_calls import Called, Reply
+from sunk_sync.exchange import Called, Reply
 from sunk_sync.hook_journal import HookJournal
 from sunk_sync.hook_tokens import (
     GATE,

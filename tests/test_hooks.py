@@ -11,9 +11,10 @@ import pytest
 
 from sunk_sync import hooks
 from sunk_sync.actions import AnswerGate, AnswerStop, Done, Refused
+from sunk_sync.exchange import Called
 from sunk_sync.facts import CallEnded, GateCall, JobTold, News, StopCall
 from sunk_sync.forms import Address
-from sunk_sync.hook_calls import Called, Calls
+from sunk_sync.hook_calls import Calls
 from sunk_sync.hook_tokens import GATE, make_token
 from sunk_sync.hooks import Hooks, Rest
 

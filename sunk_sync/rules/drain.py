@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sunk_sync.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
-from sunk_sync.calls import BEFORE_KILL_S
 from sunk_sync.configuration import Configuration
 from sunk_sync.facts import Sighting, SlurmdPod, SlurmNode
 from sunk_sync.host import Host
@@ -20,6 +19,7 @@ from sunk_sync.slurm_state import (
     is_our_reason,
     sanitise_reason,
 )
+from sunk_sync.timing import BEFORE_KILL_S
 from sunk_sync.verdict import QUIET, Ruling
 
 EXISTS_AGAIN_S = 60.0

@@ -1,8 +1,8 @@
 """A placeholder that was told to end keeps its host until its Pods are gone (L6)."""
 
 from sunk_sync.actions import Action, AnswerStop
-from sunk_sync.calls import BEFORE_KILL_S, BINDING_S
 from sunk_sync.configuration import Configuration
+from sunk_sync.timing import BEFORE_KILL_S, BINDING_S
 from sunk_sync.verdict import QUIET, Ruling
 from sunk_sync.work import Work
 from sunk_sync.work_state import is_over

@@ -17,7 +17,7 @@ from sunk_sync.slurm.answers import (
 )
 from sunk_sync.slurm.calls import PING, Call
 from sunk_sync.slurm.client import Slurm
-from sunk_sync.slurm.decode import dialect_of
+from sunk_sync.slurm.versions import dialect_of
 
 _Shape = TypeVar("_Shape")
 

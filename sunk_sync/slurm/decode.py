@@ -1,11 +1,10 @@
 """Bytes of slurmrestd to facts, tolerant of versions: unknown fields and missing ones are fine.
 
-What differs between the API versions stands in DIALECTS, nowhere else. A state may be a list of
-words or, in the oldest versions, one word.
+A state may be a list of words or, in the oldest versions, one word.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,33 +16,6 @@ from sunk_sync.slurm.answers import UNREADABLE, Failure, decoded, printable
 REASON_KEPT: Final = 1024
 COMMENT_KEPT: Final = 4096
 _STATES_KEPT: Final = 1024
-
-
-class Dialect(Struct, frozen=True):
-    """What one version of slurmrestd's data parser can do."""
-
-    conditional_nodes: bool = False
-    """`update_time` of GET /nodes/ answers 304; before, a server bug makes it useless."""
-    conf: bool = False
-    """GET /conf is served."""
-    undrain_clears_reason: bool = False
-    """UNDRAIN empties the reason, even one sent in the same call."""
-
-
-DIALECTS: Final[Mapping[str, Dialect]] = {
-    "v0.0.45": Dialect(conditional_nodes=True, conf=True, undrain_clears_reason=True),
-    "v0.0.44": Dialect(),
-    "v0.0.43": Dialect(),
-    "v0.0.42": Dialect(),
-    "v0.0.41": Dialect(),
-    "v0.0.40": Dialect(),
-}
-"""Newest first: the order of negotiation."""
-
-
-def dialect_of(version: str) -> Dialect:
-    """What this version can do; of an unknown one nothing special is expected."""
-    return DIALECTS.get(version, Dialect())
 
 
 class _WireNode(Struct, frozen=True):

@@ -11,10 +11,10 @@ from msgspec import Struct
 from sunk_sync.exchange import Exchange, OnExchange
 from sunk_sync.slurm.answers import Answer, Envelope, Failure, printable, read_envelope
 from sunk_sync.slurm.calls import PING, Call, Listing
-from sunk_sync.slurm.decode import DIALECTS
 from sunk_sync.slurm.records import CutError, TooLargeError
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Question, Transport
+from sunk_sync.slurm.versions import DIALECTS
 from sunk_sync.slurm.wire import Clock, Reply, exchange
 
 _LABELS: Final = {

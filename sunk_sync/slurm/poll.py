@@ -12,8 +12,9 @@ from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News,
 from sunk_sync.slurm.answers import Answer, Failure, number_of, read_envelope
 from sunk_sync.slurm.calls import list_nodes
 from sunk_sync.slurm.client import Slurm
-from sunk_sync.slurm.decode import dialect_of, read_node
+from sunk_sync.slurm.decode import read_node
 from sunk_sync.slurm.rhythm import Pace, Rhythm, Time
+from sunk_sync.slurm.versions import dialect_of
 
 _SOURCE: Final = "slurm_nodes"
 

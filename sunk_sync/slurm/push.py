@@ -30,9 +30,9 @@ from sunk_sync.facts import Observed, SlurmNode
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import post_node, post_nodes
 from sunk_sync.slurm.client import Slurm
-from sunk_sync.slurm.decode import dialect_of
 from sunk_sync.slurm.fresh import Reads, read_fresh
 from sunk_sync.slurm.precondition import Change, No, plan
+from sunk_sync.slurm.versions import dialect_of
 from sunk_sync.slurm.wire import Clock
 
 _KEPT_S: Final = 60.0

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from sunk_sync import build
 from tests.bench.figures import Figure
 from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import KUBE_DEFAULT
@@ -49,7 +48,7 @@ TABLE = ("| what | measured | limit | |", "|---|---|---|---|")
 def _taken_on() -> str:
     when = datetime.now(UTC).strftime("%Y-%m-%d")
     machine = f"{os.cpu_count()} cores {_processor()}, load {os.getloadavg()[1]:.1f}"
-    python = f"{platform.python_implementation()} {platform.python_version()}, core {build.core()}"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
     libraries = ", ".join(f"{name} {version(name)}" for name in ("msgspec", "aiohttp", "httptools"))
     servers = f"Kubernetes {KUBE_DEFAULT}, Slurm {SLURM_DEFAULT}"
     return f"{when}; {machine}; {python}, {libraries}; {servers}."

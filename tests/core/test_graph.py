@@ -20,9 +20,8 @@ from sunk_sync.facts import (
     StopCall,
     reference_of,
 )
-from sunk_sync.keys import CLUSTER, host_key, work_key
+from sunk_sync.keys import CLUSTER, host_key, work_key, work_key_of
 from sunk_sync.names import MANAGER_MIRROR
-from sunk_sync.work_keys import work_key_of
 from sunk_sync.works import KEPT_S
 from tests.build import (
     Core,

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from sunk_sync.alarms import kept_jobs
 from sunk_sync.facts import Sighting
-from sunk_sync.kept_jobs import kept_jobs
 from tests.build import Core, identity, job, pod, room
 
 

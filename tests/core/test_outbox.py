@@ -33,7 +33,6 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
-from sunk_sync.calls import BINDING_S
 from sunk_sync.facts import Attempt, BindTried, Reference
 from sunk_sync.lane import Limits, urgency
 from sunk_sync.outbox import (
@@ -48,6 +47,7 @@ from sunk_sync.outbox import (
     Report,
     Ways,
 )
+from sunk_sync.timing import BINDING_S
 from tests.build import condition, identity, pod
 from tests.clock import now, run
 

@@ -2,10 +2,9 @@
 
 from sunk_sync.facts import Job, Pod
 from sunk_sync.job_state import is_waiting
-from sunk_sync.keys import work_key
+from sunk_sync.keys import work_key, work_key_of
 from sunk_sync.names import SCHEDULED_CONDITION
 from sunk_sync.reconciler import Reconciler
-from sunk_sync.work_keys import work_key_of
 from tests.core.checks import HistoryError
 from tests.core.work_checks import is_live, uids
 from tests.core.work_world import WorkWorld

@@ -16,8 +16,9 @@ from sunk_sync.embedded.slurm_rest import SlurmRest
 from sunk_sync.embedded.slurm_tokens import Pass, Tokens
 from sunk_sync.embedded.wire import Question
 from sunk_sync.slurm.answers import Envelope, Failure, read_envelope
-from sunk_sync.slurm.decode import DIALECTS, read_nodes
+from sunk_sync.slurm.decode import read_nodes
 from sunk_sync.slurm.records import Cutter
+from sunk_sync.slurm.versions import DIALECTS
 
 Json = Any
 RECORDED = Path(__file__).parent.parent / "wire" / "slurm"

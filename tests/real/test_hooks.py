@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from sunk_sync.actions import AnswerGate, AnswerStop, HookAction
+from sunk_sync.exchange import Called
 from sunk_sync.facts import GateCall, JobTold, News, StopCall
 from sunk_sync.forms import Address
-from sunk_sync.hook_calls import Called
 from sunk_sync.hook_tokens import GATE, make_token, new_key
 from sunk_sync.hooks import Hooks, Rest
 from sunk_sync.placeholder import script_of

@@ -28,12 +28,13 @@ from sunk_sync.slurm import controller
 from sunk_sync.slurm.answers import Answer, Failure
 from sunk_sync.slurm.calls import get_node, post_node
 from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.decode import dialect_of, read_nodes
+from sunk_sync.slurm.decode import read_nodes
 from sunk_sync.slurm.poll import NodePoll
 from sunk_sync.slurm.push import SlurmPush
 from sunk_sync.slurm.rhythm import Pace, Time
 from sunk_sync.slurm.token import Token
 from sunk_sync.slurm.transport import Network
+from sunk_sync.slurm.versions import dialect_of
 from sunk_sync.slurm_state import sanitise_reason
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer

@@ -17,9 +17,8 @@ from sunk_sync.facts import (
     Row,
     reference_of,
 )
-from sunk_sync.keys import work_key
+from sunk_sync.keys import work_key, work_key_of
 from sunk_sync.names import EVENT_SCHEDULED
-from sunk_sync.work_keys import work_key_of
 from tests.build import Core, gang_pod, identity, job, listing, node, pod, room
 
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.actions import AnswerStop, Bind, SetScheduled
-from sunk_sync.calls import BINDING_S
 from sunk_sync.facts import CallEnded, StopCall
 from sunk_sync.rules.bind import ENDED_S
+from sunk_sync.timing import BINDING_S
 from tests.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
 
 

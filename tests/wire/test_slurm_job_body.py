@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from sunk_sync.actions import JobDescription, SubmitJob, UpdateJob
 from sunk_sync.identity import Identity, read_identity, spell_identity
 from sunk_sync.slurm.answers import Failure, read_envelope
-from sunk_sync.slurm.decode import DIALECTS
 from sunk_sync.slurm.job_body import (
     ABILITIES,
     identity_body,
@@ -18,6 +17,7 @@ from sunk_sync.slurm.job_body import (
     submit_body,
     update_body,
 )
+from sunk_sync.slurm.versions import DIALECTS
 
 IDENTITY = Identity("c1", "s", work="w", pods=("team/p/uid",), digest="d")
 FULL = JobDescription(

@@ -1,14 +1,17 @@
-"""How long other jobs ran on hosts where Pods still lived whose own job had ended (P25).
+"""Conditions that an operator acts on: double allocation, kept jobs, silent placeholders.
 
-Slurm shows which nodes are busy, not with whom, so this is a measure: exact to one reading where
-a job has its nodes for itself. Where jobs share a node it may count too much, for jobs of others
-that ran there before; where a live job of ours is on it, nothing is counted.
+How long other jobs ran on hosts where Pods still lived whose own job had ended (P25): Slurm shows
+which nodes are busy, not with whom, so this is a measure, exact to one reading where a job has its
+nodes for itself. Where jobs share a node it may count too much, for jobs of others that ran there
+before; where a live job of ours is on it, nothing is counted.
 """
 
 from msgspec import Struct
 
+from sunk_sync.facts import Job
 from sunk_sync.graph import Graph
-from sunk_sync.job_state import is_running
+from sunk_sync.job_state import has_passed_prolog, is_live, is_running
+from sunk_sync.keys import uids_of
 
 BUSY = frozenset({"ALLOCATED", "MIXED"})
 
@@ -102,3 +105,58 @@ def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
     return any(job is not None and is_running(job) for job in jobs) or any(
         tenant.confirmed for tenant in tenants
     )
+
+
+def kept_jobs(graph: Graph) -> list[Job]:
+    """Which; one whose Pods were only just asked for is not among them."""
+    ids = {one for key in graph.works.orphaned() for one in graph.works.works.job_ids(key)}
+    rows = [graph.jobs.entries[one].row for one in sorted(ids)]
+    return [row for row in rows if _is_kept(graph, row)]
+
+
+def _is_kept(graph: Graph, job: Job) -> bool:
+    if not is_live(job):
+        return False
+    works = graph.works.works
+    absent = [
+        uid
+        for uid in uids_of(job.identity)
+        if uid not in works.key_of_uid and uid not in works.gone
+    ]
+    if not job.identity.pods:
+        return bool(absent) and not graph.works.watches(job)
+    answers = [works.sightings[uid] for uid in absent if uid in works.sightings]
+    return any(answer.found == "unknown" for answer in answers)
+
+
+PATIENCE_S = 30.0
+"""A script calls at once; while nobody answers, it waits 10 s for that and 16 s before the next."""
+
+
+class Unheard:
+    """Counts jobs submitted after it began: of those before, another process may have heard."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        """submit_time of the newest job there was; None: jobs were not listed yet."""
+        self._since_s: dict[str, float] = {}
+
+    def sample(self, graph: Graph, *, now: float) -> list[Job]:
+        """Those that were silent for so long."""
+        if self._before is None:
+            self._begin(graph)
+            return []
+        rows = {row.job_id: row for row in _silent(graph) if row.submitted_at > self._before}
+        self._since_s = {job_id: self._since_s.get(job_id, now) for job_id in rows}
+        return [rows[one] for one, since_s in self._since_s.items() if now - since_s >= PATIENCE_S]
+
+    def _begin(self, graph: Graph) -> None:
+        if graph.jobs.listed:
+            self._before = max((row.submitted_at for row in graph.jobs.rows()), default=0)
+
+
+def _silent(graph: Graph) -> list[Job]:
+    works = graph.works.works
+    entries = graph.jobs.entries
+    rows = [entries[one].row for one in works.ran_s if one not in works.started]
+    return [row for row in rows if row.script and row.started and has_passed_prolog(row)]
