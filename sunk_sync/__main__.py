@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from sunk_sync import build
+from sunk_sync.telemetry import version
 
 if TYPE_CHECKING:
-    from sunk_sync.settings import Settings
+    from sunk_sync.settings.model import Settings
 
 CANNOT = 2
 INTERRUPTED = 128 + 2
@@ -91,14 +91,14 @@ def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
 
 
 def _with_settings(parsed: argparse.Namespace, mistakes: list[str]) -> int:
-    from sunk_sync import configure
+    from sunk_sync.settings import sources
 
     flags = {key: value for key, value in vars(parsed).items() if key in _keys()}
     mistakes += [f"--{key}: needs a value" for key, value in flags.items() if value == _NO_VALUE]
     flags = {key: value for key, value in flags.items() if value != _NO_VALUE}
     try:
-        settings = configure.load(flags, os.environ, configure.own_namespace())
-    except configure.SettingsError as error:
+        settings = sources.load(flags, os.environ, sources.own_namespace())
+    except sources.SettingsError as error:
         mistakes += error.mistakes
     if mistakes:
         return _complain(mistakes, parsed.command)
@@ -106,11 +106,11 @@ def _with_settings(parsed: argparse.Namespace, mistakes: list[str]) -> int:
 
 
 def _run(settings: "Settings") -> int:
-    from sunk_sync import service
-    from sunk_sync.listening import CannotListenError
+    from sunk_sync.server.bounded import CannotListenError
+    from sunk_sync.service import app
 
     try:
-        return service.run(settings)
+        return app.run(settings)
     except CannotListenError as error:
         return _complain([str(error)], "")
 
@@ -118,13 +118,13 @@ def _run(settings: "Settings") -> int:
 def _doctor(settings: "Settings") -> int:
     import asyncio
 
-    from sunk_sync.doctor import doctor
+    from sunk_sync.cli.doctor import doctor
 
     return asyncio.run(doctor(settings))
 
 
 def _keys() -> frozenset[str]:
-    from sunk_sync.settings import ABOUT, key_of
+    from sunk_sync.settings.model import ABOUT, key_of
 
     return frozenset(key_of(about.field) for about in ABOUT) | {"config"}
 
@@ -192,7 +192,7 @@ def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
 
 def _add_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
     """Every setting as a flag, in groups; all values are text here, `configure` checks them."""
-    from sunk_sync.settings import ABOUT, flag_of, key_of
+    from sunk_sync.settings.model import ABOUT, flag_of, key_of
 
     groups: dict[str, argparse._ArgumentGroup] = {}
     parser.add_argument(
@@ -236,7 +236,7 @@ def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
     """One sentence for each word that argparse had no use for; `known` are the command's flags."""
     if not words:
         return []
-    from sunk_sync.configure import clean, unknown_flag
+    from sunk_sync.settings.sources import clean, unknown_flag
 
     mistakes = []
     before = ""
@@ -260,7 +260,7 @@ def _complain(mistakes: Sequence[str], command: str) -> int:
 
 
 def _version() -> str:
-    return f"sunk-sync {build.version()}"
+    return f"sunk-sync {version.version()}"
 
 
 def _stdout_is_gone() -> int:

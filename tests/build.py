@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import (
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
     Condition,
     Confirmed,
     Deleted,
@@ -23,15 +24,14 @@ from sunk_sync.facts import (
     SlurmNode,
     Source,
 )
-from sunk_sync.graph import Graph
-from sunk_sync.identity import Identity, job_name, work_id
-from sunk_sync.keys import host_key, work_key, work_key_of
-from sunk_sync.mark import Mark, mark_text
-from sunk_sync.names import NODE_LABELS
-from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Reconciler
-from sunk_sync.verdict import Decision, Verdict
-from sunk_sync.workload import Gang, Offer, PodSpec
+from sunk_sync.core.model.job_identity import Identity, job_name, work_id
+from sunk_sync.core.model.keys import host_key, work_key, work_key_of
+from sunk_sync.core.model.names import NODE_LABELS
+from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
+from sunk_sync.core.model.verdict import Decision, Verdict
+from sunk_sync.core.policy import Policy
+from sunk_sync.core.reconciler import Reconciler
 
 CLUSTER_UID = "c1"
 SCHEDULER = "slurm-scheduler"

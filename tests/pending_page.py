@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from sunk_sync.pending import waiting_message
-from sunk_sync.slurm_errors import ERRORS, RANGES
-from sunk_sync.slurm_reasons import REASONS, Row, limit
+from sunk_sync.core.translate.pending import waiting_message
+from sunk_sync.core.translate.slurm_errors import ERRORS, RANGES
+from sunk_sync.core.translate.slurm_reasons import REASONS, Row, limit
 from tests import slurm_names
 from tests.real import limits
 from tests.real.refusals import seen_errors
@@ -17,7 +17,8 @@ EXAMPLE = waiting_message("Resources", "4711", ahead=123, age_s=130)
 BEGIN = f"""\
 # Why a Pod waits: Slurm's words in plain ones
 
-Made by `python -m tests.pending_page` from `slurm_reasons.py` and `slurm_errors.py`.
+Made by `python -m tests.pending_page` from `slurm_reasons.py` and `slurm_errors.py` of
+`sunk_sync/core/translate`.
 
 A Pod that Slurm lets wait has condition `PodScheduled=False`, reason `Unschedulable`, with
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from sunk_sync.metrics import SPECS
-from sunk_sync.permissions import PERMISSIONS
-from sunk_sync.settings import ABOUT, About, flag_of, key_of, variable_of
+from sunk_sync.kube.rbac import PERMISSIONS
+from sunk_sync.settings.model import ABOUT, About, flag_of, key_of, variable_of
+from sunk_sync.telemetry.metrics import SPECS
 
 FILE = Path(__file__).parent.parent / "docs" / "reference.md"
 

@@ -10,17 +10,17 @@ import pytest
 
 import sunk_sync
 from sunk_sync.__main__ import COMMANDS, main
-from sunk_sync.listening import CannotListenError
-from sunk_sync.settings import ABOUT, Settings, flag_of
+from sunk_sync.server.bounded import CannotListenError
+from sunk_sync.settings.model import ABOUT, Settings, flag_of
 
 Capture = pytest.CaptureFixture[str]
 
 
 class Service(ModuleType):
-    """Stands in for `sunk_sync.service`: remembers what it was asked to run."""
+    """Stands in for `sunk_sync.service.app`: remembers what it was asked to run."""
 
     def __init__(self) -> None:
-        super().__init__("sunk_sync.service")
+        super().__init__("sunk_sync.service.app")
         self.settings: Settings | None = None
         self.trouble: Exception | None = None
 
@@ -34,7 +34,7 @@ class Service(ModuleType):
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     double = Service()
-    monkeypatch.setitem(sys.modules, "sunk_sync.service", double)
+    monkeypatch.setitem(sys.modules, "sunk_sync.service.app", double)
     monkeypatch.setattr(sunk_sync, "service", double, raising=False)
     return double
 

@@ -11,26 +11,26 @@ from unittest.mock import Mock
 
 import pytest
 
-from sunk_sync import decide
-from sunk_sync.demo import beats, outages, pod_beats
-from sunk_sync.demo.beats import Beat
-from sunk_sync.demo.callers import Callers, spelled
-from sunk_sync.demo.diary import Diary
-from sunk_sync.demo.endless import TROUBLES, told
-from sunk_sync.demo.once import STORY
+from sunk_sync.core import decide
+from sunk_sync.core.model.names import NODE_RUNNING_CONDITION, POD_STATE_CONDITION
+from sunk_sync.core.rules.host import drain
 from sunk_sync.demo.screens import Lines
 from sunk_sync.demo.show import BROKEN, CANNOT, FINE, Choice, Show
-from sunk_sync.demo.stage import Stage
-from sunk_sync.demo.syncer import Syncer, Tail
-from sunk_sync.demo.tales import TALES
-from sunk_sync.demo.teller import Pace, Teller
-from sunk_sync.demo.users import CROWDED, TEAM
-from sunk_sync.demo.worlds import HOSTS, Worlds
-from sunk_sync.embedded.kube_kinds import Object
-from sunk_sync.embedded.slurm_job import Job
-from sunk_sync.hook_tokens import GATE
-from sunk_sync.names import NODE_RUNNING_CONDITION, POD_STATE_CONDITION
-from sunk_sync.rules import drain
+from sunk_sync.demo.stage.callers import Callers, spelled
+from sunk_sync.demo.stage.syncer import Syncer, Tail
+from sunk_sync.demo.stage.users import CROWDED, TEAM
+from sunk_sync.demo.stage.worlds import HOSTS, Worlds
+from sunk_sync.demo.story import beats, outages, pod_beats
+from sunk_sync.demo.story.beats import Beat
+from sunk_sync.demo.story.diary import Diary
+from sunk_sync.demo.story.endless import TROUBLES, told
+from sunk_sync.demo.story.once import STORY
+from sunk_sync.demo.story.stage import Stage
+from sunk_sync.demo.story.tales import TALES
+from sunk_sync.demo.story.teller import Pace, Teller
+from sunk_sync.embedded.kubernetes.store.kinds import Object
+from sunk_sync.embedded.slurm.model.job import Job
+from sunk_sync.server.tokens import GATE
 
 FAST = Pace(rest_s=0.1, look_s=0.01)
 IMPATIENT = Pace(rest_s=0.05, look_s=0.01, patience=0.02)
@@ -276,11 +276,11 @@ async def test_a_service_that_lifts_what_a_human_drained_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the rule and in the check before the write: both must be wrong for it."""
-    for module in ("rules.drain", "slurm.precondition"):
+    for module in ("core.rules.host.drain", "slurm.write.precondition"):
         monkeypatch.setattr(f"sunk_sync.{module}.is_foreign_drain", lambda _: False)
-    for module in ("rules.drain", "slurm.precondition"):
+    for module in ("core.rules.host.drain", "slurm.write.precondition"):
         monkeypatch.setattr(f"sunk_sync.{module}.is_our_reason", lambda _: True, raising=False)
-    monkeypatch.setattr("sunk_sync.slurm.precondition.is_ours", lambda _: True, raising=False)
+    monkeypatch.setattr("sunk_sync.slurm.write.precondition.is_ours", lambda _: True, raising=False)
     told = [STORY[0], beats.drain_by_hand("n3", "fan broken")]
     monkeypatch.setattr("sunk_sync.demo.show.STORY", told)
     file = io.StringIO()

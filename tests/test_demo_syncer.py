@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.demo.syncer import Syncer, settings_for
-from sunk_sync.demo.worlds import HOOKS_KEY, Worlds
+from sunk_sync.demo.stage.syncer import Syncer, settings_for
+from sunk_sync.demo.stage.worlds import HOOKS_KEY, Worlds
 
 WITHIN_S = 10.0
 LOOK_S = 0.01
@@ -85,7 +85,7 @@ async def test_what_the_service_dies_of_is_raised(
     async def broken(_: object) -> int:
         raise ValueError("a bug")
 
-    monkeypatch.setattr("sunk_sync.demo.syncer.Service.run", broken)
+    monkeypatch.setattr("sunk_sync.demo.stage.syncer.Service.run", broken)
     syncer.start()
     await until(lambda: not syncer.alive)
     with pytest.raises(ValueError, match="a bug"):

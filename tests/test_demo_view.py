@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from sunk_sync.demo.diary import Diary, Line
 from sunk_sync.demo.scene import Row, Scene, row_of, scene_of
 from sunk_sync.demo.screens import Lines, Picture, screen_for
+from sunk_sync.demo.stage.worlds import HOSTS, Worlds
+from sunk_sync.demo.story.diary import Diary, Line
 from sunk_sync.demo.view import picture
-from sunk_sync.demo.worlds import HOSTS, Worlds
 
 KUBECTL = "kubectl --kubeconfig /tmp/" + "long/" * 20 + "kubeconfig get nodes"
 ROW = Row(

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sunk_sync.demo.callers import spelled
+from sunk_sync.core.model.names import DISRUPTION_CONDITION, JOB_ID
 from sunk_sync.demo.scene import row_of
-from sunk_sync.demo.tenants import on_host, waiting
-from sunk_sync.demo.users import BEREFT, CROWDED, TEAM, Users
-from sunk_sync.demo.worlds import GPU, PLAIN_HOSTS, URGENT, WORK_HOSTS, Worlds
-from sunk_sync.embedded.slurm_job import Job, JobRequest
-from sunk_sync.names import DISRUPTION_CONDITION, JOB_ID
+from sunk_sync.demo.stage.callers import spelled
+from sunk_sync.demo.stage.users import BEREFT, CROWDED, TEAM, Users
+from sunk_sync.demo.stage.worlds import GPU, PLAIN_HOSTS, URGENT, WORK_HOSTS, Worlds
+from sunk_sync.demo.story.tenants import on_host, waiting
+from sunk_sync.embedded.slurm.model.job import Job, JobRequest
 
 HOST = WORK_HOSTS[0]
 

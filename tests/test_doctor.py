@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sunk_sync.clocks import check_skew, slurmctld_skew_s, span
-from sunk_sync.configuration import Configuration
-from sunk_sync.configure import load
-from sunk_sync.doctor import (
+from sunk_sync.cli.clock_skew import check_skew, slurmctld_skew_s, span
+from sunk_sync.cli.doctor import (
     check_kill_wait,
     check_permissions,
     check_scheduler,
@@ -22,7 +20,11 @@ from sunk_sync.doctor import (
     check_user,
     doctor,
 )
-from sunk_sync.facts import (
+from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
+from sunk_sync.cli.name_mapping import findings_of
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
     ListingEnded,
     ListingStarted,
     News,
@@ -33,16 +35,14 @@ from sunk_sync.facts import (
     SlurmNode,
     Source,
 )
-from sunk_sync.findings import Finding, Report, blind, fail, ok, some_of, warn
-from sunk_sync.graph import Graph
-from sunk_sync.kube.answers import Trouble
-from sunk_sync.mapping import findings_of
-from sunk_sync.mark import Mark, mark_text
-from sunk_sync.permissions import PERMISSIONS
-from sunk_sync.settings import Settings
-from sunk_sync.slurm.answers import Failure
-from sunk_sync.slurm.controller import Conf
-from sunk_sync.slurm.token import Token
+from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.rbac import PERMISSIONS
+from sunk_sync.settings.model import Settings
+from sunk_sync.settings.sources import load
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.controller import Conf
+from sunk_sync.slurm.api.token import Token
 
 NOW = 1_800_000_000.0
 UID = "cluster-uid"

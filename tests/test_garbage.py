@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sunk_sync import garbage
+from sunk_sync.service import gc_pauses
 from tests.clock import run
 
 
@@ -27,14 +27,14 @@ def as_found() -> Iterator[None]:
 
 def test_what_outlived_one_collection_is_not_walked_by_the_next() -> None:
     """Neither by one of the young nor by a full one."""
-    with garbage.in_pieces():
+    with gc_pauses.in_pieces():
         ring = Ring()
         gc.collect(1)
         alive = weakref.ref(ring)
         del ring
         gc.collect()
         assert alive() is not None
-        garbage.walk_everything()
+        gc_pauses.walk_everything()
         assert alive() is None
 
 
@@ -43,16 +43,16 @@ def test_a_process_that_ends_walks_nothing_any_more() -> None:
     ring = Ring()
     alive = weakref.ref(ring)
     del ring
-    garbage.leave_it()
+    gc_pauses.leave_it()
     gc.collect()
     assert alive() is not None
-    garbage.walk_everything()
+    gc_pauses.walk_everything()
     assert alive() is None
 
 
 def test_a_ring_that_died_young_goes_without_a_walk_of_everything() -> None:
     """The ordinary case: it is never set aside."""
-    with garbage.in_pieces():
+    with gc_pauses.in_pieces():
         alive = weakref.ref(Ring())
         gc.collect(1)
         assert alive() is None
@@ -66,12 +66,12 @@ def test_everything_is_walked_now_and_then() -> None:
         alive = weakref.ref(ring)
         gc.collect(1)
         del ring
-        task = asyncio.create_task(garbage.walk_everything_now_and_then())
-        await asyncio.sleep(garbage.EVERYTHING_EVERY_S - 1)
+        task = asyncio.create_task(gc_pauses.walk_everything_now_and_then())
+        await asyncio.sleep(gc_pauses.EVERYTHING_EVERY_S - 1)
         before = alive() is not None
         await asyncio.sleep(2)
         task.cancel()
         return before and alive() is None
 
-    with garbage.in_pieces():
+    with gc_pauses.in_pieces():
         assert run(wait())

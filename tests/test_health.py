@@ -5,9 +5,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from sunk_sync.facts import Lost, Sighting
-from sunk_sync.health import Health
-from sunk_sync.reconciler import Reconciler
+from sunk_sync.core.model.facts import Lost, Sighting
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.service.health import Health
 from tests.build import (
     Core,
     deleted,

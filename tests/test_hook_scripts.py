@@ -18,12 +18,12 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from sunk_sync.placeholder import script_of
+from sunk_sync.server.placeholder import script_of
 
 ROOT = Path(__file__).parent.parent
 PROLOG = ROOT / "deploy" / "slurm" / "sunk-sync-prolog.sh"
 EPILOG = ROOT / "deploy" / "slurm" / "sunk-sync-epilog.sh"
-TEMPLATE = ROOT / "sunk_sync" / "placeholder.sh"
+TEMPLATE = ROOT / "sunk_sync" / "server" / "placeholder.sh"
 TOKEN = "gate.0123456789abcdef"
 SHELLS = ("dash", "bash")
 SENDERS = ("curl", "bash", "python3")

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.exchange import Called, Reply
-from sunk_sync.hook_journal import HookJournal
-from sunk_sync.hook_tokens import (
+from sunk_sync.server.tokens import (
     GATE,
     KEY_BYTES_MAX,
     KeyFileError,
@@ -20,7 +18,9 @@ from sunk_sync.hook_tokens import (
     read_key,
     subject_of,
 )
-from sunk_sync.metrics import Metrics
+from sunk_sync.telemetry.exchange import Called, Reply
+from sunk_sync.telemetry.hooks import HookJournal
+from sunk_sync.telemetry.metrics import Metrics
 
 KEY = b"a key of sixteen"
 SUBJECTS = [GATE, "0123456789abcdef", "k8s/team-a/train.v1-0/01234567", "é.\u00fc"]

@@ -9,14 +9,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from sunk_sync import hooks
-from sunk_sync.actions import AnswerGate, AnswerStop, Done, Refused
-from sunk_sync.exchange import Called
-from sunk_sync.facts import CallEnded, GateCall, JobTold, News, StopCall
-from sunk_sync.forms import Address
-from sunk_sync.hook_calls import Calls
-from sunk_sync.hook_tokens import GATE, make_token
-from sunk_sync.hooks import Hooks, Rest
+from sunk_sync.core.model.actions import AnswerGate, AnswerStop, Done, Refused
+from sunk_sync.core.model.facts import CallEnded, GateCall, JobTold, News, StopCall
+from sunk_sync.server import hooks
+from sunk_sync.server.hooks import Hooks, Rest
+from sunk_sync.server.pending_calls import Calls
+from sunk_sync.server.tokens import GATE, make_token
+from sunk_sync.settings.types import Address
+from sunk_sync.telemetry.exchange import Called
 
 KEY = b"a key of the tests, long enough"
 WORK = "0123456789abcdef"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync.hostlist import NAMES_MAX, HostlistError, compress, expand
+from sunk_sync.core.translate.hostlist import NAMES_MAX, HostlistError, compress, expand
 
 EXPANSIONS = [
     ("n[001-003,020],gpu-a", "n001 n002 n003 n020 gpu-a"),

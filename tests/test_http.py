@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from sunk_sync import http
-from sunk_sync.forms import Address
-from sunk_sync.http import Check, Doors, Sources, heartbeat, serve
-from sunk_sync.listening import CannotListenError
+from sunk_sync.server import metrics_server
+from sunk_sync.server.bounded import CannotListenError
+from sunk_sync.server.metrics_server import Check, Doors, Sources, heartbeat, serve
+from sunk_sync.settings.types import Address
 
 HERE = Address("127.0.0.1", 0)
 SLURM_AWAY = Check("slurm", "degraded", "no answer for 12 s")
@@ -196,14 +196,14 @@ async def test_a_client_that_never_finishes_its_request_is_put_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else a few hundred of them would keep the probes away."""
-    monkeypatch.setattr(http, "FIRST_REQUEST_S", 0.05)
+    monkeypatch.setattr(metrics_server, "FIRST_REQUEST_S", 0.05)
     async with World().open() as doors:
         assert await raw(doors.addresses["health"], b"GET /livez HTT") == b""
 
 
 async def test_a_client_that_spoke_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prometheus and the kubelet come back on the same one."""
-    monkeypatch.setattr(http, "FIRST_REQUEST_S", 0.05)
+    monkeypatch.setattr(metrics_server, "FIRST_REQUEST_S", 0.05)
     async with World().open() as doors, aiohttp.ClientSession() as session:
         url = f"http://{doors.addresses['health']}/livez"
         for _ in range(2):
@@ -216,7 +216,7 @@ async def test_a_client_that_spoke_keeps_its_connection(monkeypatch: pytest.Monk
 
 async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more than allowed is closed at once; those before it are served."""
-    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(metrics_server, "CONNECTIONS_MAX", 2)
     async with World().open() as doors:
         host, _, port = doors.addresses["health"].rpartition(":")
         first, second, third = [await asyncio.open_connection(host, int(port)) for _ in range(3)]

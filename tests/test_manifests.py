@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sunk_sync.configure import load
-from sunk_sync.permissions import ALL_PODS, PERMISSIONS
-from sunk_sync.settings import variable_of
+from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS
+from sunk_sync.settings.model import variable_of
+from sunk_sync.settings.sources import load
 
 FOLDER = Path(__file__).parent.parent / "deploy" / "manifests"
 OWN = "slurm"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync.pending import (
+from sunk_sync.core.translate.pending import (
     MESSAGE_BYTES_MAX,
     TEXT_LENGTH_MAX,
     Words,
@@ -14,8 +14,8 @@ from sunk_sync.pending import (
     in_words,
     waiting_message,
 )
-from sunk_sync.slurm_errors import ERRORS, RANGES, meaning
-from sunk_sync.slurm_reasons import REASONS, limit
+from sunk_sync.core.translate.slurm_errors import ERRORS, RANGES, meaning
+from sunk_sync.core.translate.slurm_reasons import REASONS, limit
 from tests import pending_page, slurm_names
 
 NAMES = slurm_names.read()

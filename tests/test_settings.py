@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sunk_sync.configure import SettingsError, load, own_namespace
-from sunk_sync.forms import Address, parse_address, parse_duration
-from sunk_sync.settings import ABOUT, LATER, Settings, flag_of, variable_of
+from sunk_sync.settings.model import ABOUT, LATER, Settings, flag_of, variable_of
+from sunk_sync.settings.sources import SettingsError, load, own_namespace
+from sunk_sync.settings.types import Address, parse_address, parse_duration
 from tests import reference
 
 CONTRACT = """

@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from sunk_sync import actions as act
-from sunk_sync import logs as logs_module
-from sunk_sync.exchange import Exchange
-from sunk_sync.facts import Condition, Confirmed, ListingEnded, ListingStarted, Lost, Reference
-from sunk_sync.logs import LineWriter, Logs, clean
-from sunk_sync.metrics import SPECS, count_slurm_nodes
-from sunk_sync.telemetry import Telemetry
+from sunk_sync.core.model import actions as act
+from sunk_sync.core.model.facts import (
+    Condition,
+    Confirmed,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    Reference,
+)
+from sunk_sync.telemetry import logs as logs_module
+from sunk_sync.telemetry.exchange import Exchange
+from sunk_sync.telemetry.logs import LineWriter, Logs, clean
+from sunk_sync.telemetry.metrics import SPECS, count_slurm_nodes
+from sunk_sync.telemetry.telemetry import Telemetry
 
 POD = Reference("Pod", "slurm", "slurmd-n1", "u1")
 NODE = Reference("Node", "", "n1", "u2")

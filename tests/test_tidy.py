@@ -10,25 +10,16 @@ from typing import get_args
 
 import pytest
 
-from sunk_sync import actions, names
-from sunk_sync.decide import CLUSTER_RULES, HOST_RULES, RIVAL_RULES, WORK_RULES
+from sunk_sync.core.decide import CLUSTER_RULES, HOST_RULES, RIVAL_RULES, WORK_RULES
+from sunk_sync.core.model import actions, names
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "sunk_sync"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-RULES = sorted(path for path in (PACKAGE / "rules").glob("*.py") if path.stem != "__init__")
-CORE = [
-    *(PACKAGE / f"{name}.py" for name in (
-        "names", "facts", "entries", "actions", "verdict", "mark", "slurm_state", "table", "views",
-        "claims", "places", "fitness", "graph", "decide", "policy", "reconciler",
-        "description", "gres", "job_settings", "hostlist", "identity", "workload", "works",
-        "job_state", "work_state", "pending", "slurm_errors", "slurm_reasons",
-        "work_graph", "work_picture", "host_picture", "members", "keys", "configuration", "fleet",
-        "calls", "alarms", "timing", "tenants", "changes", "waiting", "renewal",
-        "pod_locations", "work", "host",
-    )),
-    *RULES,
-]  # fmt: skip
+CORE = sorted((PACKAGE / "core").rglob("*.py"))
+RULES = sorted(
+    path for path in (PACKAGE / "core" / "rules").rglob("*.py") if path.stem != "__init__"
+)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 MUTABLE = {"entry", "standing", "stretch", "table"}
@@ -39,35 +30,35 @@ FUNCTION_LINES_MAX = 40
 PARAMETERS_MAX = 5
 POSITIONAL_MAX = 2
 
-LONGER = {"telemetry.py::__init__": (45, "one line for each metric")}
+LONGER = {"telemetry/telemetry.py::__init__": (45, "one line for each metric")}
 RULE_SHAPE = "(host or work, configuration, now): the shape of every rule"
 JOURNAL = "the loop's words for its journal, always called with names of the same order"
 MORE_POSITIONAL = {
-    "decide.py::decide": RULE_SHAPE,
-    "rules/drain.py::drain": RULE_SHAPE,
+    "core/decide.py::decide": RULE_SHAPE,
+    "core/rules/host/drain.py::drain": RULE_SHAPE,
     **{
-        f"rules/{name}.py::{name}": RULE_SHAPE
+        f"core/rules/workload/{name}.py::{name}": RULE_SHAPE
         for name in ("bind", "evict", "release", "size", "stop", "submit", "wait", "warn")
     },
-    "policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
-    "loop.py::stepped": JOURNAL,
-    "loop.py::wrote": JOURNAL,
-    "loop.py::kept": JOURNAL,
-    "loop.py::rule_failed": JOURNAL,
-    "loop.py::surprise": JOURNAL,
-    "telemetry.py::stepped": JOURNAL,
-    "telemetry.py::wrote": JOURNAL,
-    "telemetry.py::kept": JOURNAL,
-    "telemetry.py::rule_failed": JOURNAL,
-    "telemetry.py::surprise": JOURNAL,
-    "slurm/client.py::read_records": "(call, name of the list, who takes it) reads as a sentence",
-    "configure.py::load": "(flags, environment, file): in order of precedence",
-    "doctor.py::examine_kubernetes": "(findings, settings, client)",
-    "findings.py::warn": "(topic, text, cure): the columns of a line",
-    "findings.py::fail": "(topic, text, cure): the columns of a line",
-    "findings.py::blind": "(topic, text, cure): the columns of a line",
-    "http.py::heartbeat": "(name, age, limit)",
-    "kube/apply.py::object_path": "(kind, namespace, name): as Kubernetes spells it",
+    "core/policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
+    "controller/loop.py::stepped": JOURNAL,
+    "controller/loop.py::wrote": JOURNAL,
+    "controller/loop.py::kept": JOURNAL,
+    "controller/loop.py::rule_failed": JOURNAL,
+    "controller/loop.py::surprise": JOURNAL,
+    "telemetry/telemetry.py::stepped": JOURNAL,
+    "telemetry/telemetry.py::wrote": JOURNAL,
+    "telemetry/telemetry.py::kept": JOURNAL,
+    "telemetry/telemetry.py::rule_failed": JOURNAL,
+    "telemetry/telemetry.py::surprise": JOURNAL,
+    "slurm/api/client.py::read_records": "(call, name of the list, who takes it): a sentence",
+    "settings/sources.py::load": "(flags, environment, file): in order of precedence",
+    "cli/doctor.py::examine_kubernetes": "(findings, settings, client)",
+    "cli/findings.py::warn": "(topic, text, cure): the columns of a line",
+    "cli/findings.py::fail": "(topic, text, cure): the columns of a line",
+    "cli/findings.py::blind": "(topic, text, cure): the columns of a line",
+    "server/metrics_server.py::heartbeat": "(name, age, limit)",
+    "kube/write/apply.py::object_path": "(kind, namespace, name): as Kubernetes spells it",
 }
 """Public functions with more than two positional parameters, and why."""
 
@@ -86,7 +77,7 @@ BANNED_IN_CORE = {
     "aiohttp", "anyio", "asyncio", "datetime", "http", "httptools", "kubernetes_asyncio",
     "logging", "os", "random", "requests", "socket", "structlog", "threading", "time", "urllib",
 }  # fmt: skip
-MAY_PRINT = {"__main__.py", "doctor.py"}
+MAY_PRINT = {"__main__.py", "cli/doctor.py"}
 
 
 def short(path: Path) -> str:
@@ -134,8 +125,10 @@ each_source = pytest.mark.parametrize("path", SOURCES, ids=short)
 
 @each_source
 def test_files_and_functions_stay_small(path: Path) -> None:
-    """At most 400 lines a file, 40 a function, 5 parameters."""
-    assert len(path.read_text().splitlines()) <= FILE_LINES_MAX
+    """At most 400 lines a file beside its imports, 40 a function, 5 parameters."""
+    imports = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imported = sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports)
+    assert len(path.read_text().splitlines()) - imported <= FILE_LINES_MAX
     for function in functions(path):
         name = f"{short(path)}::{function.name}"
         most, _ = LONGER.get(name, (FUNCTION_LINES_MAX, ""))
@@ -190,7 +183,7 @@ def test_the_core_knows_no_clock_no_chance_and_no_world(path: Path) -> None:
     assert not imported & BANNED_IN_CORE
 
 
-READERS = [path for path in CORE if path.stem not in ("host_picture", "work_picture")]
+READERS = [path for path in CORE if path.stem not in ("host_snapshot", "snapshot")]
 
 
 @pytest.mark.parametrize("path", READERS, ids=short)
@@ -221,9 +214,11 @@ def test_nothing_prints_but_the_command_line(path: Path) -> None:
 
 @each_source
 def test_the_prefix_is_one_constant(path: Path) -> None:
-    """Every literal that the outside world sees stands in names.py."""
+    """Every literal that the outside world sees stands in core/model/names.py."""
     prefix = names.PREFIX.rstrip("/")
-    assert short(path) == "names.py" or not [text for text in strings(path) if prefix in text]
+    assert short(path) == "core/model/names.py" or not [
+        text for text in strings(path) if prefix in text
+    ]
 
 
 def test_every_rule_file_runs_and_stands_in_the_table() -> None:

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from sunk_sync.demo.diary import Diary, Line
-from sunk_sync.demo.reading import annotation, condition
-from sunk_sync.demo.tenants import on_host, pods_on, waiting
-from sunk_sync.demo.users import Users
-from sunk_sync.demo.worlds import HOSTS, Worlds
-from sunk_sync.embedded.kube_kinds import Object
-from sunk_sync.embedded.slurm_node import Node, state_of
-from sunk_sync.names import DRAINED, PENDING_DELETION, REASON_PREFIX
+from sunk_sync.core.model.names import DRAINED, PENDING_DELETION, REASON_PREFIX
+from sunk_sync.demo.stage.reading import annotation, condition
+from sunk_sync.demo.stage.users import Users
+from sunk_sync.demo.stage.worlds import HOSTS, Worlds
+from sunk_sync.demo.story.diary import Diary, Line
+from sunk_sync.demo.story.tenants import on_host, pods_on, waiting
+from sunk_sync.embedded.kubernetes.store.kinds import Object
+from sunk_sync.embedded.slurm.model.node import Node, state_of
 
 if TYPE_CHECKING:
-    from sunk_sync.demo.syncer import Syncer
+    from sunk_sync.demo.stage.syncer import Syncer
 
 LINES_MAX = 100
 Mood = Literal["well", "held", "ours", "theirs", "away"]

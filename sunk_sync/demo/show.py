@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from sunk_sync.demo.diary import Diary
-from sunk_sync.demo.endless import submit_job, told
-from sunk_sync.demo.once import STORY
 from sunk_sync.demo.scene import scene_of
 from sunk_sync.demo.screens import Screen, screen_for
-from sunk_sync.demo.stage import Stage
-from sunk_sync.demo.teller import Pace, Teller
-from sunk_sync.demo.worlds import HOOKS_KEY, TOKEN, Worlds
+from sunk_sync.demo.stage.worlds import HOOKS_KEY, TOKEN, Worlds
+from sunk_sync.demo.story.diary import Diary
+from sunk_sync.demo.story.endless import submit_job, told
+from sunk_sync.demo.story.once import STORY
+from sunk_sync.demo.story.stage import Stage
+from sunk_sync.demo.story.teller import Pace, Teller
 
 if TYPE_CHECKING:
-    from sunk_sync.demo.syncer import Syncer
-    from sunk_sync.settings import Settings
+    from sunk_sync.demo.stage.syncer import Syncer
+    from sunk_sync.settings.model import Settings
 
 FRAME_S = 0.15
 JOB_EVERY_S = (1.0, 5.0)
@@ -138,7 +138,7 @@ class Show:
 
     async def _set_up(self) -> Stage:
         """The first picture stands already: what the service needs is loaded meanwhile."""
-        module = await asyncio.to_thread(importlib.import_module, "sunk_sync.demo.syncer")
+        module = await asyncio.to_thread(importlib.import_module, "sunk_sync.demo.stage.syncer")
         settings = module.settings_for(
             kubeconfig=str(self._kubeconfig),
             slurm_address=self._worlds.slurm_address,

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sunk_sync.demo.diary import Line, Sort
 from sunk_sync.demo.scene import Mood, Row, Scene
+from sunk_sync.demo.story.diary import Line, Sort
 
 HEAD = 3
 """Lines above the table: how it is, what happens, what came of it."""

@@ -1,21 +1,5 @@
-"""The Kubernetes side: bytes to facts, actions to requests."""
+"""Speaks with the Kubernetes API.
 
-from sunk_sync.kube.answers import Trouble
-from sunk_sync.kube.client import KubeClient, Permission
-from sunk_sync.kube.pace import Ambient
-from sunk_sync.kube.push import KubePush
-from sunk_sync.kube.subject import Subject, nodes, pods, slurmd_pods
-from sunk_sync.kube.watch import Watch
-
-__all__ = [
-    "Ambient",
-    "KubeClient",
-    "KubePush",
-    "Permission",
-    "Subject",
-    "Trouble",
-    "Watch",
-    "nodes",
-    "pods",
-    "slurmd_pods",
-]
+`api` sends requests, `decode` turns objects into facts, `read` lists and watches, `write` carries
+out actions. Only this package sends requests to Kubernetes.
+"""

@@ -1,1 +1,5 @@
-"""The Slurm side: everything that speaks to slurmrestd."""
+"""Speaks with slurmrestd.
+
+`api` sends requests, `decode` turns answers into facts, `read` polls, `write` carries out actions.
+Only this package sends requests to slurmrestd.
+"""

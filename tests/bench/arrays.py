@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sunk_sync.placeholder import script_of
+from sunk_sync.server.placeholder import script_of
 from tests.bench.figures import Figure
 from tests.bench.flood import beside_floor
 from tests.bench.open_door import OpenDoor

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from sunk_sync.parts import SLURM_LIMITS
+from sunk_sync.service.wiring import SLURM_LIMITS
 from tests.bench.figures import Figure
 from tests.bench.proxy import Exchanged
 from tests.bench.real import Site, site

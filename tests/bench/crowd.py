@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from sunk_sync import garbage
-from sunk_sync.configuration import Configuration
-from sunk_sync.description import Invalid, describe, digest
-from sunk_sync.facts import (
+from sunk_sync.controller.loop import KEYS_PER_STEP, NEWS_PER_STEP
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
     Job,
     ListingEnded,
     ListingStarted,
@@ -25,13 +25,13 @@ from sunk_sync.facts import (
     SlurmNode,
     Source,
 )
-from sunk_sync.graph import Graph
-from sunk_sync.identity import Identity, job_name, work_id
-from sunk_sync.loop import KEYS_PER_STEP, NEWS_PER_STEP
-from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Reconciler
-from sunk_sync.verdict import Decision
-from sunk_sync.workload import Offer, PodSpec
+from sunk_sync.core.model.job_identity import Identity, job_name, work_id
+from sunk_sync.core.model.pod_spec import Offer, PodSpec
+from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.policy import Policy
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.translate.job_spec import Invalid, describe, digest
+from sunk_sync.service import gc_pauses
 from tests.bench.running import BenchError, peak_mib
 
 NOW_S = 1000.0
@@ -173,7 +173,7 @@ class Crowd:
 
 
 def main(waiting: str, bound: str) -> None:
-    with garbage.in_pieces():  # as the service runs
+    with gc_pauses.in_pieces():  # as the service runs
         begun_s = time.process_time()
         Crowd(int(waiting), int(bound))
         spent_s = time.process_time() - begun_s

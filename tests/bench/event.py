@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sunk_sync import garbage
-from sunk_sync.facts import Observed
-from sunk_sync.kube.decode import NODES, OFFERING_NODES, PODS, SLURMD_PODS, Wire
-from sunk_sync.loop import KEYS_PER_STEP
-from sunk_sync.slurm.records import Cutter
+from sunk_sync.controller.loop import KEYS_PER_STEP
+from sunk_sync.core.model.facts import Observed
+from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, PODS, SLURMD_PODS, Wire
+from sunk_sync.service import gc_pauses
+from sunk_sync.slurm.api.json_stream import Cutter
 from tests.bench.figures import Figure
 from tests.bench.picture import NOW_S, Picture, read_slurm_node
 from tests.bench.running import BenchError
@@ -30,7 +30,7 @@ Feed = Callable[[Picture, Events, float], None]
 def event() -> Iterator[Figure]:
     """Every kind of event that changes a verdict, and the one that changes nothing."""
     pictures = {count: Picture(count) for count in (FEW, MANY)}
-    with garbage.in_pieces():  # as the service runs
+    with gc_pauses.in_pieces():  # as the service runs
         for what, kind in KINDS.items():
             cost_us = _costs_us(pictures, kind)
             yield Figure(f"{what}, {FEW:,} hosts", cost_us[FEW], "µs")

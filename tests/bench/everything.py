@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sunk_sync import garbage
-from sunk_sync.actions import Action, Outcome
-from sunk_sync.facts import News
-from sunk_sync.logs import Logs
-from sunk_sync.loop import Loop
-from sunk_sync.outbox import Outbox, Ways
-from sunk_sync.parts import HOOK_LIMITS, JOB_LIMITS, KUBE_LIMITS, SLURM_LIMITS
-from sunk_sync.telemetry import Log, Telemetry
+from sunk_sync.controller.loop import Loop
+from sunk_sync.controller.outbox import Outbox, Ways
+from sunk_sync.core.model.actions import Action, Outcome
+from sunk_sync.core.model.facts import News
+from sunk_sync.service import gc_pauses
+from sunk_sync.service.wiring import HOOK_LIMITS, JOB_LIMITS, KUBE_LIMITS, SLURM_LIMITS
+from sunk_sync.telemetry.logs import Logs
+from sunk_sync.telemetry.telemetry import Log, Telemetry
 from tests.bench.figures import Figure
 from tests.bench.picture import Picture
 
@@ -30,7 +30,7 @@ READ_AT_ONCE = 100
 def everything() -> Iterator[Figure]:
     """Every Slurm node changes its state: facts to verdicts, then the same through the loop."""
     picture = Picture(HOSTS)
-    with garbage.in_pieces():  # as the service runs
+    with gc_pauses.in_pieces():  # as the service runs
         spent_ms = min(_change_all(picture, turn) for turn in range(ROUNDS))
         runs = [asyncio.run(_through_the_loop(picture, turn)) for turn in range(ROUNDS)]
     yield Figure(f"{HOSTS:,} hosts change at once, facts to verdicts", spent_ms, "ms", LIMIT_MS)

@@ -4,9 +4,9 @@ import random
 import time
 from collections.abc import Iterator
 
-from sunk_sync.facts import Node
-from sunk_sync.fitness import Demand
-from sunk_sync.workload import Offer, PodSpec, Requirement, Taint, Term, Toleration
+from sunk_sync.core.model.facts import Node
+from sunk_sync.core.model.pod_spec import Offer, PodSpec, Requirement, Taint, Term, Toleration
+from sunk_sync.core.translate.node_fit import Demand
 from tests.bench.figures import Figure
 
 NODES = 10_000

@@ -14,17 +14,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
-from sunk_sync.embedded.kubernetes import Kubernetes
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_http import SlurmServer
-from sunk_sync.embedded.slurm_job import ALIVE
-from sunk_sync.embedded.slurm_memory import Knobs, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec
-from sunk_sync.embedded.slurm_reply import SlurmAnswer
-from sunk_sync.embedded.slurm_rest import SlurmRest
-from sunk_sync.embedded.slurm_tokens import Tokens
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.api.http import KubeServer, kubeconfig
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
+from sunk_sync.embedded.slurm.api.http import SlurmServer
+from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
+from sunk_sync.embedded.slurm.api.rest import SlurmRest
+from sunk_sync.embedded.slurm.memory import Knobs, Setup
+from sunk_sync.embedded.slurm.model.job import ALIVE
+from sunk_sync.embedded.slurm.model.node import NodeSpec
+from sunk_sync.embedded.slurm.model.tokens import Tokens
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
 
 TOKEN = "bench"

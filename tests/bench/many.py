@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync import garbage
-from sunk_sync.facts import Node, Observed, Row
-from sunk_sync.loop import KEYS_PER_STEP
+from sunk_sync.controller.loop import KEYS_PER_STEP
+from sunk_sync.core.model.facts import Node, Observed, Row
+from sunk_sync.service import gc_pauses
 from tests.bench.crowd import IDLE, MIXED, NOW_S, PENDING, RUNNING, Crowd
 from tests.bench.figures import Figure
 
@@ -41,7 +41,7 @@ class Kind(Struct, frozen=True):
 def many() -> Iterator[Figure]:
     """Each kind of event, there or back, observed and decided; CPU time, the best of 60 rounds."""
     crowds = {counts: Crowd(*counts) for counts in (FEW, MANY)}
-    with garbage.in_pieces():  # as the service runs
+    with gc_pauses.in_pieces():  # as the service runs
         for what, kind in KINDS.items():
             cost_us = _costs_us(crowds, kind)
             yield Figure(f"{what}, {MANY[0]:,} wait", cost_us[MANY], "µs", LIMIT_US)

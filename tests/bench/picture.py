@@ -4,16 +4,23 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import ListingEnded, ListingStarted, News, Observed, SlurmNode, Source
-from sunk_sync.graph import Graph
-from sunk_sync.kube.decode import NODES, PODS, SLURMD_PODS, Wire
-from sunk_sync.loop import KEYS_PER_STEP, NEWS_PER_STEP
-from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Reconciler
-from sunk_sync.slurm.answers import Failure
-from sunk_sync.slurm.decode import read_node
-from sunk_sync.verdict import Decision
+from sunk_sync.controller.loop import KEYS_PER_STEP, NEWS_PER_STEP
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
+    ListingEnded,
+    ListingStarted,
+    News,
+    Observed,
+    SlurmNode,
+    Source,
+)
+from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.policy import Policy
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.kube.decode.decode import NODES, PODS, SLURMD_PODS, Wire
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.decode.nodes import read_node
 from tests.bench.running import BenchError
 from tests.bench.shapes import (
     PODS_PER_HOST,

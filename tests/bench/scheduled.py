@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from sunk_sync.hook_tokens import GATE, make_token, new_key
+from sunk_sync.server.tokens import GATE, make_token, new_key
 from tests.bench.proxy import Proxy
 from tests.bench.real import TOKEN_S
 from tests.bench.running import BenchError, Measured, Running

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sunk_sync.actions import (
+from sunk_sync.core.decide import decide
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import (
     Action,
     Announce,
     Drain,
@@ -14,14 +16,12 @@ from sunk_sync.actions import (
     RewriteReason,
     Undrain,
 )
-from sunk_sync.claims import same_claim, same_own_claim
-from sunk_sync.decide import decide
-from sunk_sync.facts import NEEDED, Job, Node, Sighting, SlurmdPod
-from sunk_sync.graph import Graph
-from sunk_sync.keys import Key
-from sunk_sync.reconciler import Reconciler
-from sunk_sync.slurm_state import is_drained, is_foreign_drain, is_frozen
-from sunk_sync.verdict import Decision
+from sunk_sync.core.model.facts import NEEDED, Job, Node, Sighting, SlurmdPod
+from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.tables.claims import same_claim, same_own_claim
+from sunk_sync.core.translate.node_states import is_drained, is_foreign_drain, is_frozen
 from tests.core.world import World
 
 Read = tuple[str, str]

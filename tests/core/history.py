@@ -10,14 +10,22 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import Action, Announce, Outcome, Relist, Unsure, shown_by, target_of
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import News, Node, Sighting, SlurmdPod, SlurmNode
-from sunk_sync.graph import Graph
-from sunk_sync.keys import Key
-from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Reconciler
-from sunk_sync.verdict import Decision
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import (
+    Action,
+    Announce,
+    Outcome,
+    Relist,
+    Unsure,
+    shown_by,
+    target_of,
+)
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import News, Node, Sighting, SlurmdPod, SlurmNode
+from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.policy import Policy
+from sunk_sync.core.reconciler import Reconciler
 from tests.build import CLUSTER_UID, marked, node, slurm_node, slurmd_pod
 from tests.core.checks import (
     Evidence,

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import CancelJob, SubmitJob
-from sunk_sync.facts import GateCall, Lost, Node, Observed, Row, SubmitRefused
-from sunk_sync.identity import work_id
+from sunk_sync.core.model.actions import CancelJob, SubmitJob
+from sunk_sync.core.model.facts import GateCall, Lost, Node, Observed, Row, SubmitRefused
+from sunk_sync.core.model.job_identity import work_id
 from tests.build import (
     OFFER,
     Core,

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import CancelJob, SubmitJob, UpdateJob
-from sunk_sync.facts import Job, SlurmNode
-from sunk_sync.job_state import is_live, is_running, is_waiting
+from sunk_sync.core.model.actions import CancelJob, SubmitJob, UpdateJob
+from sunk_sync.core.model.facts import Job, SlurmNode
+from sunk_sync.core.translate.job_states import is_live, is_running, is_waiting
 
 ENDS = ("PREEMPTED", "CANCELLED", "NODE_FAIL", "TIMEOUT", "COMPLETED", "FAILED", "BOOT_FAIL")
 NODE_CPUS = 16

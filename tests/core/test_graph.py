@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, Drain, Look, SetMetadata
-from sunk_sync.facts import (
+from sunk_sync.core.model.actions import Announce, Drain, Look, SetMetadata
+from sunk_sync.core.model.facts import (
     Answered,
     Attempt,
     Confirmed,
@@ -20,9 +20,9 @@ from sunk_sync.facts import (
     StopCall,
     reference_of,
 )
-from sunk_sync.keys import CLUSTER, host_key, work_key, work_key_of
-from sunk_sync.names import MANAGER_MIRROR
-from sunk_sync.works import KEPT_S
+from sunk_sync.core.model.keys import CLUSTER, host_key, work_key, work_key_of
+from sunk_sync.core.model.names import MANAGER_MIRROR
+from sunk_sync.core.workloads.index import KEPT_S
 from tests.build import (
     Core,
     deleted,

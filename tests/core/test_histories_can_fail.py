@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from sunk_sync import policy, work_graph
-from sunk_sync.actions import Undrain
-from sunk_sync.claims import Claims
-from sunk_sync.facts import SlurmNode
-from sunk_sync.graph import Graph
-from sunk_sync.keys import Key
-from sunk_sync.rules import drain, mirror
-from sunk_sync.rules.drain import Cause
-from sunk_sync.slurm_state import is_drained
-from sunk_sync.table import Table
-from sunk_sync.verdict import Ruling
-from sunk_sync.work_graph import WorkGraph
+from sunk_sync.core import policy
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import Undrain
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.verdict import Ruling
+from sunk_sync.core.rules.host import drain, mirror
+from sunk_sync.core.rules.host.drain import Cause
+from sunk_sync.core.tables.claims import Claims
+from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.node_states import is_drained
+from sunk_sync.core.workloads import edges as work_graph
+from sunk_sync.core.workloads.edges import WorkGraph
 from tests.core import rare_edges
 from tests.core.checks import HistoryError
 from tests.core.history import History

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from sunk_sync.alarms import kept_jobs
-from sunk_sync.facts import Sighting
+from sunk_sync.core.alarms import kept_jobs
+from sunk_sync.core.model.facts import Sighting
 from tests.build import Core, identity, job, pod, room
 
 

@@ -7,15 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from sunk_sync import decide as deciding
-from sunk_sync.actions import Action, Done, Drain, Look, Outcome, Refused, SetConditions, Unsure
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed, Sighting
-from sunk_sync.graph import Graph
-from sunk_sync.host import Host
-from sunk_sync.keys import host_key
-from sunk_sync.lane import Limits
-from sunk_sync.loop import (
+from sunk_sync.controller.loop import (
     AUDIT_ROUND_S,
     AUDIT_STEP,
     BATCH_S,
@@ -25,10 +17,35 @@ from sunk_sync.loop import (
     NEWS_PER_STEP,
     Loop,
 )
-from sunk_sync.outbox import Outbox, Ways
-from sunk_sync.policy import Policy
-from sunk_sync.reconciler import Reconciler
-from sunk_sync.verdict import Ruling
+from sunk_sync.controller.outbox import Outbox, Ways
+from sunk_sync.controller.workqueue import Limits
+from sunk_sync.core import decide as deciding
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import (
+    Action,
+    Done,
+    Drain,
+    Look,
+    Outcome,
+    Refused,
+    SetConditions,
+    Unsure,
+)
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
+    Confirmed,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    News,
+    Observed,
+    Sighting,
+)
+from sunk_sync.core.model.keys import host_key
+from sunk_sync.core.model.verdict import Ruling
+from sunk_sync.core.policy import Policy
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.views.host import Host
 from tests.build import (
     CLUSTER_UID,
     deleted,

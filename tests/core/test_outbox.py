@@ -7,7 +7,20 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import (
+from sunk_sync.controller.outbox import (
+    BACKOFF_FIRST_S,
+    BACKOFF_MAX_S,
+    PACE_S,
+    PUSH_LIMIT_S,
+    REFUSED_AGAIN_S,
+    SWEEP_STEP,
+    WAITING_PACE_S,
+    Outbox,
+    Report,
+    Ways,
+)
+from sunk_sync.controller.workqueue import Limits, urgency
+from sunk_sync.core.model.actions import (
     Action,
     Announce,
     AnswerGate,
@@ -33,21 +46,8 @@ from sunk_sync.actions import (
     Unsure,
     target_of,
 )
-from sunk_sync.facts import Attempt, BindTried, Reference
-from sunk_sync.lane import Limits, urgency
-from sunk_sync.outbox import (
-    BACKOFF_FIRST_S,
-    BACKOFF_MAX_S,
-    PACE_S,
-    PUSH_LIMIT_S,
-    REFUSED_AGAIN_S,
-    SWEEP_STEP,
-    WAITING_PACE_S,
-    Outbox,
-    Report,
-    Ways,
-)
-from sunk_sync.timing import BINDING_S
+from sunk_sync.core.model.facts import Attempt, BindTried, Reference
+from sunk_sync.core.model.timing import BINDING_S
 from tests.build import condition, identity, pod
 from tests.clock import now, run
 

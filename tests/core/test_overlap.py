@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sunk_sync.alarms import Overlap
-from sunk_sync.facts import CallEnded, GateCall, Pod
+from sunk_sync.core.alarms import Overlap
+from sunk_sync.core.model.facts import CallEnded, GateCall, Pod
 from tests.build import Core, deleted, job, observed, pod, room, slurm_node
 
 BOUND = pod(node_name="kn1", phase="Running")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import (
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import (
     Cordon,
     Drain,
     Look,
@@ -15,13 +16,12 @@ from sunk_sync.actions import (
     SetMetadata,
     Undrain,
 )
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import Confirmed, Holding, Lost, Row, Sighting, Source
-from sunk_sync.graph import Graph
-from sunk_sync.keys import CLUSTER, host_key
-from sunk_sync.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
-from sunk_sync.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
-from sunk_sync.verdict import Verdict
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Confirmed, Holding, Lost, Row, Sighting, Source
+from sunk_sync.core.model.keys import CLUSTER, host_key
+from sunk_sync.core.model.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
+from sunk_sync.core.model.verdict import Verdict
+from sunk_sync.core.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
 from tests.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
 
 SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync.quantity import AMOUNT_MAX, NANO, counted, nanos
+from sunk_sync.core.translate.quantity import AMOUNT_MAX, NANO, counted, nanos
 
 SUFFIXES = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),

@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
-from sunk_sync import decide as deciding
-from sunk_sync.actions import Bind, Drain, SubmitJob, Undrain
-from sunk_sync.configuration import Configuration
-from sunk_sync.decide import ConflictError, RuleError, decide
-from sunk_sync.facts import Holding, Lost
-from sunk_sync.graph import Graph
-from sunk_sync.host import Host
-from sunk_sync.identity import work_id
-from sunk_sync.keys import CLUSTER, host_key, work_key
-from sunk_sync.reconciler import OUT_OF_SERVICE
-from sunk_sync.verdict import Ruling
-from sunk_sync.views import Cluster
-from sunk_sync.work import Work
+from sunk_sync.core import decide as deciding
+from sunk_sync.core.decide import ConflictError, RuleError, decide
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import Bind, Drain, SubmitJob, Undrain
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Holding, Lost
+from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.keys import CLUSTER, host_key, work_key
+from sunk_sync.core.model.verdict import Ruling
+from sunk_sync.core.reconciler import OUT_OF_SERVICE
+from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.parts import Cluster
+from sunk_sync.core.views.workload import Work
 from tests.build import Core, deleted, job, node, observed, pod, room, slurm_node, slurmd_pod
 
 N1, N2 = host_key("n1"), host_key("n2")

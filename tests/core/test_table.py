@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.facts import Answered, Deleted, Node, Pod, SlurmNode
-from sunk_sync.table import GONE_KEPT_S, Table
+from sunk_sync.core.model.facts import Answered, Deleted, Node, Pod, SlurmNode
+from sunk_sync.core.tables.table import GONE_KEPT_S, Table
 from tests.build import Core, node, slurm_node, slurmd_pod
 
 A, B = node("a"), node("a", unschedulable=True)

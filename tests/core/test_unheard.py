@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from sunk_sync.alarms import PATIENCE_S, Unheard
-from sunk_sync.facts import Job, JobTold
+from sunk_sync.core.alarms import PATIENCE_S, Unheard
+from sunk_sync.core.model.facts import Job, JobTold
 from tests.build import Core, job, listing, pod, room
 
 

@@ -1,6 +1,6 @@
 """Who waits behind about how many: row P26."""
 
-from sunk_sync.waiting import AT_ONCE, EVERY_S, Queue, places
+from sunk_sync.core.workloads.queue_position import AT_ONCE, EVERY_S, Queue, places
 
 
 def test_P26_of_each_job_it_is_told_by_powers_of_ten_how_many_wait_longer() -> None:

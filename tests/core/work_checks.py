@@ -5,16 +5,10 @@ Stated anew from the picture's rows and the world's truth; no rule and no view i
 
 from collections.abc import Iterable
 
-from sunk_sync.actions import (
-    Action,
-    AnswerGate,
-    Bind,
-    CancelJob,
-    EndPod,
-    SubmitJob,
-)
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import (
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import Action, AnswerGate, Bind, CancelJob, EndPod, SubmitJob
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
     NEEDED,
     WORKS_NEED,
     Attempt,
@@ -25,8 +19,7 @@ from sunk_sync.facts import (
     Observed,
     Pod,
 )
-from sunk_sync.graph import Graph
-from sunk_sync.verdict import Decision
+from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import READS, HistoryError
 from tests.core.work_world import WorkWorld
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import AnswerGate, AnswerStop, Bind, Outcome, SubmitJob, Unsure
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import (
+from sunk_sync.core.model.actions import AnswerGate, AnswerStop, Bind, Outcome, SubmitJob, Unsure
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
     Attempt,
     BindTried,
     GateCall,
@@ -18,9 +18,9 @@ from sunk_sync.facts import (
     SlurmNode,
     StopCall,
 )
-from sunk_sync.keys import Key
-from sunk_sync.verdict import Decision
-from sunk_sync.workload import Gang, PodSpec
+from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.pod_spec import Gang, PodSpec
+from sunk_sync.core.model.verdict import Decision
 from tests.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
 from tests.core.checks import ReadSet
 from tests.core.history import NODES, SLURM_NODES, History

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from sunk_sync.graph import Graph
-from sunk_sync.job_state import is_live, is_waiting
-from sunk_sync.members import could_have_job
-from sunk_sync.works import Works
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.translate.job_states import is_live, is_waiting
+from sunk_sync.core.workloads.index import Works
+from sunk_sync.core.workloads.members import could_have_job
 from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 
 MEMORIES = (

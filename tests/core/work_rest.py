@@ -1,10 +1,10 @@
 """What must be true of Works once the faults have stopped and everything rests."""
 
-from sunk_sync.facts import Job, Pod
-from sunk_sync.job_state import is_waiting
-from sunk_sync.keys import work_key, work_key_of
-from sunk_sync.names import SCHEDULED_CONDITION
-from sunk_sync.reconciler import Reconciler
+from sunk_sync.core.model.facts import Job, Pod
+from sunk_sync.core.model.keys import work_key, work_key_of
+from sunk_sync.core.model.names import SCHEDULED_CONDITION
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.translate.job_states import is_waiting
 from tests.core.checks import HistoryError
 from tests.core.work_checks import is_live, uids
 from tests.core.work_world import WorkWorld

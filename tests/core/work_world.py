@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import (
+from sunk_sync.core.model.actions import (
     Action,
     AnswerGate,
     AnswerStop,
@@ -24,7 +24,7 @@ from sunk_sync.actions import (
     Unsure,
     UpdateJob,
 )
-from sunk_sync.facts import (
+from sunk_sync.core.model.facts import (
     SOURCES,
     Attempt,
     CallEnded,
@@ -42,7 +42,7 @@ from sunk_sync.facts import (
     StopCall,
     SubmitRefused,
 )
-from sunk_sync.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION
+from sunk_sync.core.model.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION
 from tests.core.slurm_jobs import SlurmJobs
 from tests.core.world import World
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from msgspec.structs import replace
 
-from sunk_sync.actions import (
+from sunk_sync.core.model.actions import (
     Action,
     Announce,
     Cordon,
@@ -28,7 +28,7 @@ from sunk_sync.actions import (
     Uncordon,
     Undrain,
 )
-from sunk_sync.facts import (
+from sunk_sync.core.model.facts import (
     Confirmed,
     Deleted,
     Kind,
@@ -45,8 +45,8 @@ from sunk_sync.facts import (
     SlurmNode,
     Source,
 )
-from sunk_sync.names import DRAIN, MANAGER_RETIRE
-from sunk_sync.slurm.precondition import Change, No, plan
+from sunk_sync.core.model.names import DRAIN, MANAGER_RETIRE
+from sunk_sync.slurm.write.precondition import Change, No, plan
 from tests.build import labels_of
 
 SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")

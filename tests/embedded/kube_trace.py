@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_watch import Subscription
-from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.api.watch import Subscription
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from sunk_sync.embedded.wire import Question
 
 Json = Any

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_table import span
-from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.api.table import span
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from sunk_sync.embedded.wire import Answer, Question
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

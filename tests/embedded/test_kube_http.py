@@ -7,16 +7,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_http import KubeServer, kubeconfig
-from sunk_sync.embedded.kubernetes import Kubernetes
-from sunk_sync.facts import Taken
-from sunk_sync.kube.answers import Trouble
-from sunk_sync.kube.client import KubeClient, Permission, Request
-from sunk_sync.kube.others import Others
-from sunk_sync.kube.pace import Ambient
-from sunk_sync.kube.subject import nodes, other_pods
-from sunk_sync.kube.watch import Watch
+from sunk_sync.core.model.facts import Taken
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.api.http import KubeServer, kubeconfig
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.api.client import KubeClient, Permission, Request
+from sunk_sync.kube.read.other_pods import Others
+from sunk_sync.kube.read.selection import nodes, other_pods
+from sunk_sync.kube.read.watch import Watch
 from tests.wire.kube.server import Ear
 
 

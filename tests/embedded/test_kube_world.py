@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_nodes import GRACE_S
-from sunk_sync.embedded.kube_refusal import RefusalError
-from sunk_sync.embedded.kube_watch import Subscription
-from sunk_sync.embedded.kubelet import END_DELAY, EXIT_CODE, RUN, START_DELAY
-from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.api.watch import Subscription
+from sunk_sync.embedded.kubernetes.kubelet import END_DELAY, EXIT_CODE, RUN, START_DELAY
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.nodes import GRACE_S
+from sunk_sync.embedded.kubernetes.store.refusal import RefusalError
 from sunk_sync.embedded.wire import Answer, Question
 
 NODES = "/api/v1/nodes"

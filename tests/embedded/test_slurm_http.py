@@ -7,23 +7,23 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from sunk_sync.actions import Done, Drain, Refused, Undrain
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_http import SlurmServer
-from sunk_sync.embedded.slurm_job import JobRequest
-from sunk_sync.embedded.slurm_memory import Setup
-from sunk_sync.embedded.slurm_node import NodeSpec
-from sunk_sync.embedded.slurm_rest import SlurmRest
-from sunk_sync.facts import ListingEnded, News
-from sunk_sync.slurm import controller
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import get_node
-from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.poll import NodePoll
-from sunk_sync.slurm.push import SlurmPush
-from sunk_sync.slurm.rhythm import Pace, Time
-from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.transport import Network
+from sunk_sync.core.model.actions import Done, Drain, Refused, Undrain
+from sunk_sync.core.model.facts import ListingEnded, News
+from sunk_sync.embedded.slurm.api.http import SlurmServer
+from sunk_sync.embedded.slurm.api.rest import SlurmRest
+from sunk_sync.embedded.slurm.memory import Setup
+from sunk_sync.embedded.slurm.model.job import JobRequest
+from sunk_sync.embedded.slurm.model.node import NodeSpec
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
+from sunk_sync.slurm.api import controller
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.requests import get_node
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Network
+from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.slurm.write.nodes import SlurmPush
 
 CORDONED = "k8s: node cordoned"
 BOTH = pytest.mark.parametrize("generation", ["26.05", "24.11"], indirect=True)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_array import ArrayError, read_tasks, spelled, state_ids, targets
-from sunk_sync.embedded.slurm_job import Job
-from sunk_sync.embedded.slurm_memory import Loss
+from sunk_sync.embedded.slurm.memory import Loss
+from sunk_sync.embedded.slurm.model.array import ArrayError, read_tasks, spelled, state_ids, targets
+from sunk_sync.embedded.slurm.model.job import Job
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from tests.embedded.test_slurm_jobs import allocated, number, states, submitted, world_of
 
 # --- arrays

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.slurm_reply import SlurmAnswer
+from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
 from tests.embedded.test_slurm_rest import BOTH, PLACE, Asker
 
 Json = Any

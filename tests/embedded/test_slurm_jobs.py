@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_gres import GresError, asked, configured, picked
-from sunk_sync.embedded.slurm_job import JobRequest, states_of
-from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec, state_of
-from sunk_sync.embedded.slurm_release import SlurmError
+from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
+from sunk_sync.embedded.slurm.model.gres import GresError, asked, configured, picked
+from sunk_sync.embedded.slurm.model.job import JobRequest, states_of
+from sunk_sync.embedded.slurm.model.node import NodeSpec, state_of
+from sunk_sync.embedded.slurm.model.release import SlurmError
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
 
 PARTITIONS = (
     Partition(name="main", default=True, tier=5),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sunk_sync.embedded.slurm_names import NamesError, expanded, named, ranged
+from sunk_sync.embedded.slurm.model.names import NamesError, expanded, named, ranged
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_job import JobRequest
-from sunk_sync.embedded.slurm_memory import Knobs, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec
-from sunk_sync.embedded.slurm_reply import SlurmAnswer
-from sunk_sync.embedded.slurm_rest import SlurmRest
-from sunk_sync.embedded.slurm_tokens import Pass, Tokens
+from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
+from sunk_sync.embedded.slurm.api.rest import SlurmRest
+from sunk_sync.embedded.slurm.memory import Knobs, Setup
+from sunk_sync.embedded.slurm.model.job import JobRequest
+from sunk_sync.embedded.slurm.model.node import NodeSpec
+from sunk_sync.embedded.slurm.model.tokens import Pass, Tokens
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
-from sunk_sync.slurm.answers import Envelope, Failure, read_envelope
-from sunk_sync.slurm.decode import read_nodes
-from sunk_sync.slurm.records import Cutter
-from sunk_sync.slurm.versions import DIALECTS
+from sunk_sync.slurm.api.answers import Envelope, Failure, read_envelope
+from sunk_sync.slurm.api.json_stream import Cutter
+from sunk_sync.slurm.api.versions import DIALECTS
+from sunk_sync.slurm.decode.nodes import read_nodes
 
 Json = Any
 RECORDED = Path(__file__).parent.parent / "wire" / "slurm"

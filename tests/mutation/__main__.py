@@ -34,7 +34,7 @@ def copy(place: Path) -> None:
     for name in ("sunk_sync", "tests"):
         shutil.copytree(ROOT / name, place / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", place)
-    for path in (place / "sunk_sync" / "rules").glob("*.py"):
+    for path in (place / "sunk_sync" / "core" / "rules").rglob("*.py"):
         path.write_text(CACHE.sub("# not cached here", path.read_text()))
 
 
@@ -71,7 +71,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def main(names: Sequence[str]) -> int:
-    """The table and what is wrong with it; names are mutmut's patterns (`sunk_sync.policy.*`)."""
+    """The table and what is wrong with it; names: `sunk_sync.core.policy.*`."""
     begun_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         copy(Path(place))

@@ -70,7 +70,7 @@ def diff(before: str, after: str) -> str:
 
 
 MUTANT = {
-    "name": "sunk_sync.outbox.xǁOutboxǁ_drop__mutmut_3",
+    "name": "sunk_sync.controller.outbox.xǁOutboxǁ_drop__mutmut_3",
     "status": "survived",
     "diff": diff("return 1", "return 2"),
 }
@@ -78,9 +78,9 @@ MUTANT = {
 
 def test_a_survivor_is_named_by_its_place_and_its_change() -> None:
     """Not by a line or number that moves."""
-    assert described(MUTANT) == "outbox.Outbox._drop: return 1 => return 2"
-    function = {**MUTANT, "name": "sunk_sync.rules.drain.x__node_lost__mutmut_11"}
-    assert described(function) == "rules.drain._node_lost: return 1 => return 2"
+    assert described(MUTANT) == "controller.outbox.Outbox._drop: return 1 => return 2"
+    function = {**MUTANT, "name": "sunk_sync.core.rules.host.drain.x__node_lost__mutmut_11"}
+    assert described(function) == "core.rules.host.drain._node_lost: return 1 => return 2"
 
 
 @pytest.mark.parametrize(

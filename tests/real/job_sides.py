@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec
+from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
+from sunk_sync.embedded.slurm.model.node import NodeSpec
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from tests.real import test_differential_slurm as base
 from tests.real.test_differential_slurm import Act, Rest, get
 from tests.real.testbed import SlurmConf, SlurmServer

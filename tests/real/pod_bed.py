@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-from sunk_sync.hook_tokens import GATE, make_token, new_key
+from sunk_sync.server.tokens import GATE, make_token, new_key
 from tests.real.service import NAMESPACE, QUICK, Service, install
 from tests.real.stage import PREFIX, eventually
 from tests.real.testbed import Bed, RestError, SlurmConf, kube_objects

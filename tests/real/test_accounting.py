@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from sunk_sync.pending import in_words
+from sunk_sync.core.translate.pending import in_words
 from tests.real import limits
 from tests.real.conftest import require
 from tests.real.limits import ACCOUNT_LIMITS, ASKED, QOS_LIMITS

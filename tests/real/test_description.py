@@ -10,14 +10,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import JobDescription, SubmitJob, UpdateJob
-from sunk_sync.configuration import Configuration
-from sunk_sync.description import can_update, describe, digest
-from sunk_sync.facts import Pod
-from sunk_sync.identity import Identity, read_identity
-from sunk_sync.names import JOB_SETTINGS
-from sunk_sync.slurm.job_body import ABILITIES, identity_body, refusal, submit_body, update_body
-from sunk_sync.workload import PodSpec
+from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Pod
+from sunk_sync.core.model.job_identity import Identity, read_identity
+from sunk_sync.core.model.names import JOB_SETTINGS
+from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.core.translate.job_spec import can_update, describe, digest
+from sunk_sync.slurm.write.job_json import (
+    ABILITIES,
+    identity_body,
+    refusal,
+    submit_body,
+    update_body,
+)
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.rest import RestError

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_http import KubeServer as EmbeddedServer
-from sunk_sync.embedded.kube_http import kubeconfig
-from sunk_sync.embedded.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.api.http import KubeServer as EmbeddedServer
+from sunk_sync.embedded.kubernetes.api.http import kubeconfig
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from sunk_sync.embedded.wire import Question
 from tests.embedded.kube_random import random_scenario
 from tests.embedded.kube_scenarios import EVENTS, LEASES, NODES, PODS

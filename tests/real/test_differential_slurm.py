@@ -18,13 +18,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec, state_of
-from sunk_sync.embedded.slurm_release import SlurmError
-from sunk_sync.embedded.slurm_rest import SlurmRest
-from sunk_sync.embedded.slurm_tokens import Tokens
-from sunk_sync.embedded.slurm_update import Update
+from sunk_sync.embedded.slurm.api.rest import SlurmRest
+from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
+from sunk_sync.embedded.slurm.model.node import NodeSpec, state_of
+from sunk_sync.embedded.slurm.model.release import SlurmError
+from sunk_sync.embedded.slurm.model.tokens import Tokens
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
+from sunk_sync.embedded.slurm.update import Update
 from sunk_sync.embedded.wire import Question
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer

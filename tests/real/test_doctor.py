@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sunk_sync.configure import load
-from sunk_sync.doctor import doctor
+from sunk_sync.cli.doctor import doctor
+from sunk_sync.settings.sources import load
 from tests.real.testbed import Bed, SlurmConf
 
 pytestmark = pytest.mark.real

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import AnswerGate, AnswerStop, HookAction
-from sunk_sync.exchange import Called
-from sunk_sync.facts import GateCall, JobTold, News, StopCall
-from sunk_sync.forms import Address
-from sunk_sync.hook_tokens import GATE, make_token, new_key
-from sunk_sync.hooks import Hooks, Rest
-from sunk_sync.placeholder import script_of
+from sunk_sync.core.model.actions import AnswerGate, AnswerStop, HookAction
+from sunk_sync.core.model.facts import GateCall, JobTold, News, StopCall
+from sunk_sync.server.hooks import Hooks, Rest
+from sunk_sync.server.placeholder import script_of
+from sunk_sync.server.tokens import GATE, make_token, new_key
+from sunk_sync.settings.types import Address
+from sunk_sync.telemetry.exchange import Called
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.cache import SLURM_SUITES

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sunk_sync.hostlist import compress, expand
+from sunk_sync.core.translate.hostlist import compress, expand
 from tests.real.testbed import SlurmServer
 from tests.test_hostlist import EXPANSIONS, name
 

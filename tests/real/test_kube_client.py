@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from sunk_sync import names
-from sunk_sync.actions import (
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import (
     Action,
     Announce,
     Cordon,
@@ -23,20 +24,14 @@ from sunk_sync.actions import (
     SetMetadata,
     Uncordon,
 )
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import Condition, Lost, News, Reference, Sighting
-from sunk_sync.graph import Graph
-from sunk_sync.kube import (
-    Ambient,
-    KubeClient,
-    KubePush,
-    Permission,
-    Subject,
-    Trouble,
-    Watch,
-    nodes,
-    slurmd_pods,
-)
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Condition, Lost, News, Reference, Sighting
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.api.client import KubeClient, Permission
+from sunk_sync.kube.read.selection import Subject, nodes, slurmd_pods
+from sunk_sync.kube.read.watch import Watch
+from sunk_sync.kube.write.write import KubePush
 from tests.real.conftest import require
 from tests.real.testbed import KubeServer, kube_objects
 from tests.real.testbed.cache import KUBE_DEFAULT

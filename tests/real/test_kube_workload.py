@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sunk_sync import names
-from sunk_sync.actions import (
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import (
     Action,
     Bind,
     Done,
@@ -18,11 +18,12 @@ from sunk_sync.actions import (
     SetMetadata,
     SetScheduled,
 )
-from sunk_sync.facts import GangSize, Node, Observed, Pod, Reference
-from sunk_sync.kube import KubeClient, KubePush, Trouble
-from sunk_sync.kube.client import Request
-from sunk_sync.kube.decode import OFFERING_NODES, PODS, Unreadable
-from sunk_sync.workload import Gang, Requirement, Taint, Term, Toleration
+from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
+from sunk_sync.core.model.pod_spec import Gang, Requirement, Taint, Term, Toleration
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.client import KubeClient, Request
+from sunk_sync.kube.decode.decode import OFFERING_NODES, PODS, Unreadable
+from sunk_sync.kube.write.write import KubePush
 from tests.real.testbed import KubeServer, RestError, kube_objects
 from tests.real.testbed.kubelet import END_DELAY, RUN, START_DELAY
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sunk_sync.permissions import PERMISSIONS
+from sunk_sync.kube.rbac import PERMISSIONS
 from tests.real.testbed import KubeServer, RestError
 
 pytestmark = pytest.mark.real

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from sunk_sync.pending import error_in_words, in_words
-from sunk_sync.slurm_errors import ERRORS, RANGES
+from sunk_sync.core.translate.pending import error_in_words, in_words
+from sunk_sync.core.translate.slurm_errors import ERRORS, RANGES
 from tests import slurm_names
 from tests.real import slurm_names as library
 from tests.real.conftest import require

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from sunk_sync.actions import (
+from sunk_sync.core.model.actions import (
     Action,
     Done,
     Drain,
@@ -21,21 +21,21 @@ from sunk_sync.actions import (
     Undrain,
     Unsure,
 )
-from sunk_sync.exchange import Exchange
-from sunk_sync.facts import Confirmed, ListingEnded, Lost, News, Observed, SlurmNode
-from sunk_sync.mark import Mark, mark_text
-from sunk_sync.slurm import controller
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import get_node, post_node
-from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.decode import read_nodes
-from sunk_sync.slurm.poll import NodePoll
-from sunk_sync.slurm.push import SlurmPush
-from sunk_sync.slurm.rhythm import Pace, Time
-from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.transport import Network
-from sunk_sync.slurm.versions import dialect_of
-from sunk_sync.slurm_state import sanitise_reason
+from sunk_sync.core.model.facts import Confirmed, ListingEnded, Lost, News, Observed, SlurmNode
+from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.translate.node_states import sanitise_reason
+from sunk_sync.slurm.api import controller
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.requests import get_node, post_node
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Network
+from sunk_sync.slurm.api.versions import dialect_of
+from sunk_sync.slurm.decode.nodes import read_nodes
+from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.slurm.write.nodes import SlurmPush
+from sunk_sync.telemetry.exchange import Exchange
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.cache import SLURM_SUITES

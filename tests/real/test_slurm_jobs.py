@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import (
+from sunk_sync.core.model.actions import (
     Action,
     Done,
     JobDescription,
@@ -22,17 +22,17 @@ from sunk_sync.actions import (
     SubmitJob,
     UpdateJob,
 )
-from sunk_sync.exchange import Exchange
-from sunk_sync.facts import Confirmed, Deleted, Job, ListingEnded, News, Observed
-from sunk_sync.identity import Identity, job_name, work_id
-from sunk_sync.rules.release import cancel
-from sunk_sync.slurm.client import SlurmClient
-from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_poll import JobPace, JobPoll
-from sunk_sync.slurm.job_push import JobPush
-from sunk_sync.slurm.job_reasons import JobReasons
-from sunk_sync.slurm.job_submit import Origin
-from sunk_sync.slurm.rhythm import Time
+from sunk_sync.core.model.facts import Confirmed, Deleted, Job, ListingEnded, News, Observed
+from sunk_sync.core.model.job_identity import Identity, job_name, work_id
+from sunk_sync.core.rules.workload.release import cancel
+from sunk_sync.slurm.api.client import SlurmClient
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.pacing import Time
+from sunk_sync.slurm.read.pending_reasons import JobReasons
+from sunk_sync.slurm.write.jobs import JobPush
+from sunk_sync.slurm.write.submit import Origin
+from sunk_sync.telemetry.exchange import Exchange
 from tests.real.conftest import require
 from tests.real.test_slurm_client import connected
 from tests.real.testbed import SlurmConf, SlurmServer

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import get_node
-from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.transport import Network
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.requests import get_node
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Network
 from tests.real.testbed import SlurmServer, certificates
 
 pytestmark = pytest.mark.real

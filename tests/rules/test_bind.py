@@ -5,8 +5,8 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, Bind, CancelJob, Done, shown_by
-from sunk_sync.facts import (
+from sunk_sync.core.model.actions import Announce, Bind, CancelJob, Done, shown_by
+from sunk_sync.core.model.facts import (
     Answered,
     Confirmed,
     Job,
@@ -17,8 +17,8 @@ from sunk_sync.facts import (
     Row,
     reference_of,
 )
-from sunk_sync.keys import work_key, work_key_of
-from sunk_sync.names import EVENT_SCHEDULED
+from sunk_sync.core.model.keys import work_key, work_key_of
+from sunk_sync.core.model.names import EVENT_SCHEDULED
 from tests.build import Core, gang_pod, identity, job, listing, node, pod, room
 
 

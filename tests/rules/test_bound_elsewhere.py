@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, CancelJob, EndPod
-from sunk_sync.names import EVENT_BOUND_ELSEWHERE
+from sunk_sync.core.model.actions import Announce, CancelJob, EndPod
+from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE
 from tests.build import Core, job, node, pod, slurm_node, slurmd_pod
 
 HOST = (node("kn1"), slurmd_pod("n1"), slurm_node("n1"))

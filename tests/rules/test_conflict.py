@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, SetConditions
-from sunk_sync.facts import Condition, Row
-from sunk_sync.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
-from sunk_sync.rules.conflict import NAMED_MAX, conflict
-from sunk_sync.verdict import QUIET as QUIET_RULING
+from sunk_sync.core.model.actions import Announce, SetConditions
+from sunk_sync.core.model.facts import Condition, Row
+from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
+from sunk_sync.core.model.verdict import QUIET as QUIET_RULING
+from sunk_sync.core.rules.host.conflict import NAMED_MAX, conflict
 from tests.build import Core, condition, node, slurm_node, slurmd_pod
 
 A, B = slurmd_pod(), slurmd_pod(name="b", uid="b", node_name="k2")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import Cordon, Drain, Uncordon
-from sunk_sync.facts import Lost, reference_of
+from sunk_sync.core.model.actions import Cordon, Drain, Uncordon
+from sunk_sync.core.model.facts import Lost, reference_of
 from tests.build import Core, node, slurm_node, slurmd_pod
 
 KINDS = (Cordon, Uncordon)

@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sunk_sync.actions import JobDescription
-from sunk_sync.configuration import Configuration
-from sunk_sync.description import (
+from sunk_sync.core.model.actions import JobDescription
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Pod
+from sunk_sync.core.model.names import JOB_SETTINGS
+from sunk_sync.core.model.pod_spec import Gang, PodSpec, Requirement, Term
+from sunk_sync.core.translate.job_spec import (
     MESSAGE_MAX,
     Invalid,
     can_update,
@@ -19,9 +22,6 @@ from sunk_sync.description import (
     static_cpu_warning,
     unsupported,
 )
-from sunk_sync.facts import Pod
-from sunk_sync.names import JOB_SETTINGS
-from sunk_sync.workload import Gang, PodSpec, Requirement, Term
 
 GIB = 1 << 30
 CONFIGURATION = Configuration(

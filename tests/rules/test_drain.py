@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
-from sunk_sync.facts import Node, Row, Sighting, SlurmdPod
-from sunk_sync.rules.drain import EXISTS_AGAIN_S, drain
-from sunk_sync.slurm_state import FROZEN
-from sunk_sync.verdict import QUIET
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
+from sunk_sync.core.model.facts import Node, Row, Sighting, SlurmdPod
+from sunk_sync.core.model.verdict import QUIET
+from sunk_sync.core.rules.host.drain import EXISTS_AGAIN_S, drain
+from sunk_sync.core.translate.node_states import FROZEN
 from tests.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
 
 ACTS = (Drain, Undrain, RewriteReason)

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, EndPod, Relist
-from sunk_sync.facts import Attempt, Holding, Job, Node, Pod, Row, reference_of
-from sunk_sync.identity import work_id
-from sunk_sync.keys import CLUSTER
-from sunk_sync.names import EVENT_END_HELD, EVENT_LOST_JOB
-from sunk_sync.policy import HELD_TOLD_PER_MINUTE
-from sunk_sync.verdict import Decision
+from sunk_sync.core.model.actions import Announce, EndPod, Relist
+from sunk_sync.core.model.facts import Attempt, Holding, Job, Node, Pod, Row, reference_of
+from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_LOST_JOB
+from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.policy import HELD_TOLD_PER_MINUTE
 from tests.build import Core, deleted, identity, job, listing, node, pod, room, source_of
 
 BOUND = pod(node_name="kn1", job_id="7")

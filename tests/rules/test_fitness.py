@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.fitness import SUMMARY_REASONS_MAX, Reasons, why_none, why_unfit
-from sunk_sync.workload import Offer, PodSpec, Requirement, Taint, Term, Toleration
+from sunk_sync.core.model.pod_spec import Offer, PodSpec, Requirement, Taint, Term, Toleration
+from sunk_sync.core.translate.node_fit import SUMMARY_REASONS_MAX, Reasons, why_none, why_unfit
 from tests.build import node
 
 CORDONED = "node(s) were unschedulable"

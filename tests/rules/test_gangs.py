@@ -5,10 +5,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Bind, CancelJob, Drain, EndPod, LookGang, SetScheduled, SubmitJob
-from sunk_sync.facts import Attempt, BindRefused, GangSize, Job, Pod, Row
-from sunk_sync.identity import work_id
-from sunk_sync.workload import Gang
+from sunk_sync.core.model.actions import (
+    Bind,
+    CancelJob,
+    Drain,
+    EndPod,
+    LookGang,
+    SetScheduled,
+    SubmitJob,
+)
+from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, Pod, Row
+from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.pod_spec import Gang
 from tests.build import SMALL, Core, deleted, gang_pod, identity, job, listing, node, pod, room
 
 A, B = gang_pod("a"), gang_pod("b")

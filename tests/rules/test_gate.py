@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import AnswerGate, Relist
-from sunk_sync.facts import CallEnded, GateCall, Observed, Row
+from sunk_sync.core.model.actions import AnswerGate, Relist
+from sunk_sync.core.model.facts import CallEnded, GateCall, Observed, Row
 from tests.build import Core, deleted, job, node, pod, room, slurmd_pod
 
 BOUND = pod(node_name="kn1", job_id="7")

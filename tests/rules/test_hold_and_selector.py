@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import Announce, Relist
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import Holding, Reference, Sighting
-from sunk_sync.keys import CLUSTER
-from sunk_sync.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
-from sunk_sync.rules.hold import hold
-from sunk_sync.rules.selector import selector
-from sunk_sync.verdict import QUIET
-from sunk_sync.views import Cluster
+from sunk_sync.core.model.actions import Announce, Relist
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Holding, Reference, Sighting
+from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
+from sunk_sync.core.model.verdict import QUIET
+from sunk_sync.core.rules.cluster.hold import hold
+from sunk_sync.core.rules.cluster.selector import selector
+from sunk_sync.core.views.parts import Cluster
 from tests.build import Core, marked, slurm_node
 
 HERE = Configuration(namespace="slurm")

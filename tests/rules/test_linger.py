@@ -1,8 +1,8 @@
 """Rows L6 and P25: a host stays closed while a Pod lives there whose placeholder is ending."""
 
-from sunk_sync.actions import Drain, Undrain
-from sunk_sync.facts import CallEnded, Pod, StopCall
-from sunk_sync.rules.drain import drain
+from sunk_sync.core.model.actions import Drain, Undrain
+from sunk_sync.core.model.facts import CallEnded, Pod, StopCall
+from sunk_sync.core.rules.host.drain import drain
 from tests.build import Core, deleted, job, pod, room, slurm_node
 from tests.rules.test_drain import ACTS
 

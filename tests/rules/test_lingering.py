@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import Drain
-from sunk_sync.facts import Job, Row, StopCall
+from sunk_sync.core.model.actions import Drain
+from sunk_sync.core.model.facts import Job, Row, StopCall
 from tests.build import Core, deleted, job, listing, node, pod, room, slurm_node, slurmd_pod
 
 BOUND = pod(node_name="kn1", job_id="7")

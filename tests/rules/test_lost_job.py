@@ -1,7 +1,7 @@
 """P30: a bound Pod of which Slurm knows no job any more."""
 
-from sunk_sync.actions import Drain, SubmitJob, Undrain
-from sunk_sync.facts import ListingEnded, ListingStarted
+from sunk_sync.core.model.actions import Drain, SubmitJob, Undrain
+from sunk_sync.core.model.facts import ListingEnded, ListingStarted
 from tests.build import OFFER, Core, job, node, observed, pod, slurm_node, slurmd_pod
 
 POD = pod(node_name="kn1", job_id="7")

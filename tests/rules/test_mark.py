@@ -2,11 +2,11 @@
 
 import pytest
 
-from sunk_sync.actions import SetComment
-from sunk_sync.facts import Row
-from sunk_sync.mark import Mark, mark_text, parse_mark
-from sunk_sync.rules.mark import mark
-from sunk_sync.verdict import QUIET
+from sunk_sync.core.model.actions import SetComment
+from sunk_sync.core.model.facts import Row
+from sunk_sync.core.model.node_mark import Mark, mark_text, parse_mark
+from sunk_sync.core.model.verdict import QUIET
+from sunk_sync.core.rules.host.mark import mark
 from tests.build import CLUSTER_UID, Core, deleted, marked, node, slurm_node, slurmd_pod
 
 OURS = marked()

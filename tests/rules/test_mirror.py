@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import SetConditions, SetMetadata
-from sunk_sync.facts import Condition, Lost, Node, SlurmdPod
-from sunk_sync.names import (
+from sunk_sync.core.model.actions import SetConditions, SetMetadata
+from sunk_sync.core.model.facts import Condition, Lost, Node, SlurmdPod
+from sunk_sync.core.model.names import (
     DRAIN,
     LABEL_CLUSTER,
     LABEL_NAMESPACE,
@@ -17,8 +17,8 @@ from sunk_sync.names import (
     NODE_CONDITIONS,
     NODE_LABELS,
 )
-from sunk_sync.rules.mirror import BLIND
-from sunk_sync.slurm_state import BASE_STATES, FLAGS
+from sunk_sync.core.rules.host.mirror import BLIND
+from sunk_sync.core.translate.node_states import BASE_STATES, FLAGS
 from tests.build import Core, condition, deleted, labels_of, listing, node, slurm_node, slurmd_pod
 
 KINDS = (SetConditions, SetMetadata)

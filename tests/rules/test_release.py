@@ -5,12 +5,29 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import LOOK_AGAIN_S, Announce, Bind, CancelJob, Look, LookJob, UpdateJob
-from sunk_sync.facts import BindTried, Job, JobTold, Observed, Pod, Row, Sighting, SubmitRefused
-from sunk_sync.keys import work_key
-from sunk_sync.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
-from sunk_sync.verdict import Standing
-from sunk_sync.workload import Taint
+from sunk_sync.core.model.actions import (
+    LOOK_AGAIN_S,
+    Announce,
+    Bind,
+    CancelJob,
+    Look,
+    LookJob,
+    UpdateJob,
+)
+from sunk_sync.core.model.facts import (
+    BindTried,
+    Job,
+    JobTold,
+    Observed,
+    Pod,
+    Row,
+    Sighting,
+    SubmitRefused,
+)
+from sunk_sync.core.model.keys import work_key
+from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
+from sunk_sync.core.model.pod_spec import Taint
+from sunk_sync.core.model.verdict import Standing
 from tests.build import (
     OFFER,
     Core,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.actions import SetMetadata
-from sunk_sync.facts import Lost, reference_of
-from sunk_sync.names import DRAINED, MANAGER_RETIRE
+from sunk_sync.core.model.actions import SetMetadata
+from sunk_sync.core.model.facts import Lost, reference_of
+from sunk_sync.core.model.names import DRAINED, MANAGER_RETIRE
 from tests.build import Core, deleted, node, slurm_node, slurmd_pod
 
 PENDING: dict[str, Any] = {"pending_deletion": "roll"}

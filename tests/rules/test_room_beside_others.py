@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Bind, CancelJob, SubmitJob
-from sunk_sync.facts import OTHER_PODS, Taken
-from sunk_sync.fitness import SPECS_KEPT
-from sunk_sync.workload import Gang, PodSpec
+from sunk_sync.core.model.actions import Bind, CancelJob, SubmitJob
+from sunk_sync.core.model.facts import OTHER_PODS, Taken
+from sunk_sync.core.model.pod_spec import Gang, PodSpec
+from sunk_sync.core.translate.node_fit import SPECS_KEPT
 from tests.build import (
     GIB,
     OFFER,

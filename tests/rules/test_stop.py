@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import AnswerStop, Drain
-from sunk_sync.facts import CallEnded, Job, Pod, Row, StopCall
-from sunk_sync.keys import work_key
-from sunk_sync.timing import BINDING_S
-from sunk_sync.verdict import Verdict
+from sunk_sync.core.model.actions import AnswerStop, Drain
+from sunk_sync.core.model.facts import CallEnded, Job, Pod, Row, StopCall
+from sunk_sync.core.model.keys import work_key
+from sunk_sync.core.model.timing import BINDING_S
+from sunk_sync.core.model.verdict import Verdict
 from tests.build import Core, deleted, identity, job, pod, room
 
 BOUND = pod(node_name="kn1", job_id="7")

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import AnswerStop, Bind, SetScheduled
-from sunk_sync.facts import CallEnded, StopCall
-from sunk_sync.rules.bind import ENDED_S
-from sunk_sync.timing import BINDING_S
+from sunk_sync.core.model.actions import AnswerStop, Bind, SetScheduled
+from sunk_sync.core.model.facts import CallEnded, StopCall
+from sunk_sync.core.model.timing import BINDING_S
+from sunk_sync.core.rules.workload.bind import ENDED_S
 from tests.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import SubmitJob
-from sunk_sync.facts import Attempt, Pod, Row, SubmitRefused
-from sunk_sync.identity import job_name, work_id
-from sunk_sync.workload import Gang, PodSpec
+from sunk_sync.core.model.actions import SubmitJob
+from sunk_sync.core.model.facts import Attempt, Pod, Row, SubmitRefused
+from sunk_sync.core.model.job_identity import job_name, work_id
+from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.build import SMALL, Core, deleted, identity, job, listing, node, pod, room, slurm_node
 
 ELSEWHERE = PodSpec(requests=SMALL.requests, grace_s=5, node_selector=(("zone", "x"),))

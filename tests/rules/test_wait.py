@@ -5,10 +5,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import Announce, SetMetadata, SetScheduled
-from sunk_sync.facts import Attempt, Condition, Job, Pod, Row, SubmitRefused, reference_of
-from sunk_sync.identity import work_id
-from sunk_sync.names import (
+from sunk_sync.core.model.actions import Announce, SetMetadata, SetScheduled
+from sunk_sync.core.model.facts import (
+    Attempt,
+    Condition,
+    Job,
+    Pod,
+    Row,
+    SubmitRefused,
+    reference_of,
+)
+from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.names import (
     CANCELLED,
     EVENT_CANCELLED,
     EVENT_INVALID,
@@ -20,7 +28,7 @@ from sunk_sync.names import (
     MANAGER_SUBMIT,
     SCHEDULED_CONDITION,
 )
-from sunk_sync.workload import PodSpec
+from sunk_sync.core.model.pod_spec import PodSpec
 from tests.build import SMALL, Core, identity, job, listing, pod, room
 
 NOWHERE = replace(SMALL, node_selector=(("zone", "x"),))

@@ -1,7 +1,7 @@
 """P25b: a Pod that cannot end because its Node is gone or does not answer."""
 
-from sunk_sync.actions import Announce, AnswerGate, CancelJob, Look
-from sunk_sync.facts import GateCall, Pod, Sighting
+from sunk_sync.core.model.actions import Announce, AnswerGate, CancelJob, Look
+from sunk_sync.core.model.facts import GateCall, Pod, Sighting
 from tests.build import Core, deleted, job, listing, node, pod, room
 
 POD = pod(node_name="kn1", phase="Running", job_id="7")

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from sunk_sync.embedded.kube_store import Change
-from sunk_sync.embedded.slurm_job import Job
-from sunk_sync.embedded.slurm_node import Node
+from sunk_sync.embedded.kubernetes.store.store import Change
+from sunk_sync.embedded.slurm.model.job import Job
+from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.history import History
 from tests.sim.judging import (

@@ -5,16 +5,16 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import Struct
 
-from sunk_sync.embedded.kube_watch import Subscription
+from sunk_sync.embedded.kubernetes.api.watch import Subscription
 from sunk_sync.embedded.wire import Answer, Question
-from sunk_sync.kube.answers import Decode, T, Trouble, garbage, refusal
-from sunk_sync.kube.client import History, Request
-from sunk_sync.kube.reading import Lines
-from sunk_sync.kube.transport import decoded
-from sunk_sync.slurm import transport
-from sunk_sync.slurm.connection import BrokenError
-from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.transport import Begin, Take, UnreachableError
+from sunk_sync.kube.api.answers import Decode, T, Trouble, garbage, refusal
+from sunk_sync.kube.api.client import History, Request
+from sunk_sync.kube.api.transport import decoded
+from sunk_sync.kube.read.stream import Lines
+from sunk_sync.slurm.api import transport
+from sunk_sync.slurm.api.connection import BrokenError
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Begin, Take, UnreachableError
 from tests.sim.wire import Process, Wire, WireError
 
 PAGE = 2

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sunk_sync.embedded.slurm_node import Node
+from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.reads import Row, SlurmRead
 from tests.sim.wire import Exchange

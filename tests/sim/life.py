@@ -4,7 +4,7 @@ import asyncio
 import random
 from typing import Any
 
-from sunk_sync.actions import (
+from sunk_sync.core.model.actions import (
     Action,
     Announce,
     AnswerGate,
@@ -14,12 +14,12 @@ from sunk_sync.actions import (
     Outcome,
     Relist,
 )
-from sunk_sync.facts import News
-from sunk_sync.kube.pace import Ambient
-from sunk_sync.parts import Authorities, Callers, Parts
-from sunk_sync.settings import Settings
-from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.telemetry import spelled
+from sunk_sync.core.model.facts import News
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.service.wiring import Authorities, Callers, Parts
+from sunk_sync.settings.model import Settings
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.telemetry.telemetry import spelled
 from tests.sim.ends import KubeEnd, SlurmEnd, TokenFile
 from tests.sim.history import History
 from tests.sim.wire import Process, Wire

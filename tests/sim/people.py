@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from sunk_sync.embedded.slurm_job import JobRequest
-from sunk_sync.embedded.slurm_node import NodeSpec
-from sunk_sync.embedded.slurm_update import Update
+from sunk_sync.embedded.slurm.model.job import JobRequest
+from sunk_sync.embedded.slurm.model.node import NodeSpec
+from sunk_sync.embedded.slurm.update import Update
 from sunk_sync.embedded.wire import Question
 from tests.sim import words
 from tests.sim.cast import PERSON, Cast, other_mark

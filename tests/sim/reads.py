@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.embedded.kube_watch import INITIAL_EVENTS_END
-from sunk_sync.embedded.slurm_node import Node, state_of
+from sunk_sync.embedded.kubernetes.api.watch import INITIAL_EVENTS_END
+from sunk_sync.embedded.slurm.model.node import Node, state_of
 from sunk_sync.embedded.wire import Answer, Question
 from tests.sim.wire import Exchange, Process
 from tests.sim.worlds import Worlds

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.embedded.kube_kinds import EVENTS
-from sunk_sync.settings import Settings
+from sunk_sync.embedded.kubernetes.store.kinds import EVENTS
+from sunk_sync.settings.model import Settings
 from tests.sim import words
 from tests.sim.judging import mark_of
 from tests.sim.reads import Row, row_of

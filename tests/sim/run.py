@@ -4,9 +4,9 @@ import asyncio
 import random
 from functools import partial
 
-from sunk_sync.embedded.slurm_memory import Knobs, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec
-from sunk_sync.settings import Settings
+from sunk_sync.embedded.slurm.memory import Knobs, Setup
+from sunk_sync.embedded.slurm.model.node import NodeSpec
+from sunk_sync.settings.model import Settings
 from tests.sim import words
 from tests.sim.cast import PERSON, Cast
 from tests.sim.checks import Checks

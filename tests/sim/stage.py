@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync.embedded.kube_store import Snapshot
-from sunk_sync.embedded.slurm_memory import Knobs, Partition, Setup
-from sunk_sync.embedded.slurm_node import NodeSpec
-from sunk_sync.settings import Settings
+from sunk_sync.embedded.kubernetes.store.store import Snapshot
+from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
+from sunk_sync.embedded.slurm.model.node import NodeSpec
+from sunk_sync.settings.model import Settings
 from tests import clock
 from tests.sim import words
 from tests.sim.cast import PERSON, Cast

@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from sunk_sync import outbox, policy
-from sunk_sync.actions import Undrain
-from sunk_sync.facts import SlurmNode
-from sunk_sync.kube.reading import Reading
-from sunk_sync.rules import drain, mirror, retire
-from sunk_sync.rules.drain import Cause
-from sunk_sync.slurm import precondition, push
-from sunk_sync.slurm.fresh import Seen
-from sunk_sync.table import Table
-from sunk_sync.verdict import Ruling
+from sunk_sync.controller import outbox
+from sunk_sync.core import policy
+from sunk_sync.core.model.actions import Undrain
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.verdict import Ruling
+from sunk_sync.core.rules.host import drain, mirror, retire
+from sunk_sync.core.rules.host.drain import Cause
+from sunk_sync.core.tables.table import Table
+from sunk_sync.kube.read.stream import Reading
+from sunk_sync.slurm.read.one_node import Seen
+from sunk_sync.slurm.write import nodes, precondition
 from tests.sim.history import BrokenPromiseError
 from tests.sim.run import run_seed
 from tests.sim.scenarios import SCENARIOS
@@ -62,7 +63,7 @@ Broken = tuple[list[tuple[object, str, object]], tuple[str, ...], set[str]]
 NUMBERS = itertools.count()
 BROKEN: dict[str, Broken] = {
     "written without a read (S0)": (
-        [(push, "read_fresh", _remembered)], ("a node is cordoned",), {"unread"},
+        [(nodes, "read_fresh", _remembered)], ("a node is cordoned",), {"unread"},
     ),
     "a foreign drain is drained over (S11)": (
         [(drain, "is_foreign_drain", _never), (precondition, "is_foreign_drain", _never)],

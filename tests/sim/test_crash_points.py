@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.facts import SlurmNode
-from sunk_sync.rules import drain
-from sunk_sync.verdict import Ruling
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.verdict import Ruling
+from sunk_sync.core.rules.host import drain
 from tests.sim import crashes
 from tests.sim.life import Life
 from tests.sim.scenarios import IN_PAIRS, SCENARIOS

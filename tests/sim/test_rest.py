@@ -105,7 +105,7 @@ def test_S16_every_claimant_is_told_of_every_rival(told: str, event: str, missin
 
 def test_S16_an_untold_quarrel_is_no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody is told, the simulator says so."""
-    monkeypatch.setattr("sunk_sync.rules.conflict._conditions", lambda *_: ())
+    monkeypatch.setattr("sunk_sync.core.rules.host.conflict._conditions", lambda *_: ())
     quarrel = (1, add_pod("rival1", "k2", claims="n1"))
     with pytest.raises(BrokenPromiseError, match="S16"):
         play(Scenario(rows="S16", steps=(quarrel,), end={}))

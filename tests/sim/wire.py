@@ -6,8 +6,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from sunk_sync.embedded.kube_watch import Subscription
-from sunk_sync.embedded.slurm_reply import SlurmAnswer
+from sunk_sync.embedded.kubernetes.api.watch import Subscription
+from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
 from sunk_sync.embedded.wire import Answer, Question
 from tests.sim.faults import Faults, Journey, Side
 from tests.sim.history import History

@@ -9,18 +9,18 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from sunk_sync.embedded.kube_api import KubeApi
-from sunk_sync.embedded.kube_kinds import EVENTS, NAMESPACES, NODES, PODS
-from sunk_sync.embedded.kube_refusal import RefusalError
-from sunk_sync.embedded.kube_store import Change, Snapshot
-from sunk_sync.embedded.kubernetes import Kubernetes
-from sunk_sync.embedded.slurm import SlurmWorld
-from sunk_sync.embedded.slurm_calls import Call
-from sunk_sync.embedded.slurm_job import Job
-from sunk_sync.embedded.slurm_memory import Setup
-from sunk_sync.embedded.slurm_node import Node
-from sunk_sync.embedded.slurm_rest import SlurmRest
-from sunk_sync.embedded.slurm_tokens import Tokens
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.store.kinds import EVENTS, NAMESPACES, NODES, PODS
+from sunk_sync.embedded.kubernetes.store.refusal import RefusalError
+from sunk_sync.embedded.kubernetes.store.store import Change, Snapshot
+from sunk_sync.embedded.slurm.api.rest import SlurmRest
+from sunk_sync.embedded.slurm.calls import Call
+from sunk_sync.embedded.slurm.memory import Setup
+from sunk_sync.embedded.slurm.model.job import Job
+from sunk_sync.embedded.slurm.model.node import Node
+from sunk_sync.embedded.slurm.model.tokens import Tokens
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
 from tests.sim.history import History
 

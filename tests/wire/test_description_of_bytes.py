@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from sunk_sync.actions import JobDescription
-from sunk_sync.configuration import Configuration
-from sunk_sync.description import Invalid, describe
-from sunk_sync.facts import Observed, Pod
-from sunk_sync.kube.decode import PODS
-from sunk_sync.names import PREFIX
+from sunk_sync.core.model.actions import JobDescription
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Observed, Pod
+from sunk_sync.core.model.names import PREFIX
+from sunk_sync.core.translate.job_spec import Invalid, describe
+from sunk_sync.kube.decode.decode import PODS
 from tests.wire.kube.server import pod
 
 CONFIGURATION = Configuration(

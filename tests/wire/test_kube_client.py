@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sunk_sync.exchange import Exchange
-from sunk_sync.kube import KubeClient, Permission, Trouble, credentials
-from sunk_sync.kube.client import Request
-from sunk_sync.kube.transport import Stream, route
+from sunk_sync.kube.api import credentials
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.client import KubeClient, Permission, Request
+from sunk_sync.kube.api.transport import Stream, route
+from sunk_sync.telemetry.exchange import Exchange
 from tests.wire.kube.server import ApiServer, page, refusal, serving, status, stream
 
 NODES = "/api/v1/nodes"

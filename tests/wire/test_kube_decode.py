@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync import names
-from sunk_sync.facts import Condition, Node, Observed, Pod, SlurmdPod
-from sunk_sync.kube.answers import BAD_BYTES, Trouble, refusal, stream_refusal
-from sunk_sync.kube.decode import (
+from sunk_sync.core.model import names
+from sunk_sync.core.model.facts import Condition, Node, Observed, Pod, SlurmdPod
+from sunk_sync.kube.api.answers import BAD_BYTES, Trouble, refusal, stream_refusal
+from sunk_sync.kube.decode.decode import (
     NODES,
     OFFERING_NODES,
     PODS,

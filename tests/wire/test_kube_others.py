@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sunk_sync.facts import (
+from sunk_sync.core.model.facts import (
     Deleted,
     ListingEnded,
     ListingStarted,
@@ -15,9 +15,9 @@ from sunk_sync.facts import (
     Source,
     Taken,
 )
-from sunk_sync.kube.decode import OTHERS, PODS
-from sunk_sync.kube.others import Others
-from sunk_sync.workload import PodSpec
+from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.kube.decode.decode import OTHERS, PODS
+from sunk_sync.kube.read.other_pods import Others
 from tests.wire.kube.server import pod
 
 CPU = PodSpec(requests=(("cpu", 500),))

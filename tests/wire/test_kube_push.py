@@ -11,8 +11,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync import names
-from sunk_sync.actions import (
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import (
     Action,
     Announce,
     Cordon,
@@ -27,9 +27,10 @@ from sunk_sync.actions import (
     Uncordon,
     Unsure,
 )
-from sunk_sync.facts import Condition, Node, Observed, Reference, Sighting, SlurmdPod
-from sunk_sync.kube import KubePush, Trouble
-from sunk_sync.kube.events import event_of
+from sunk_sync.core.model.facts import Condition, Node, Observed, Reference, Sighting, SlurmdPod
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.write.events import event_of
+from sunk_sync.kube.write.write import KubePush
 from tests.wire.kube.server import ApiServer, node, pod, recorded, refusal, serving, status
 
 NODE = Reference("Node", "", "g0", "uid-g0")

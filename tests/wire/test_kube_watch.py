@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from sunk_sync.facts import Confirmed, Deleted, ListingStarted, Lost, Observed
-from sunk_sync.kube import Ambient, Subject, Trouble, Watch, nodes, slurmd_pods, watch
-from sunk_sync.kube.client import History
+from sunk_sync.core.model.facts import Confirmed, Deleted, ListingStarted, Lost, Observed
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.api.client import History
+from sunk_sync.kube.read import watch
+from sunk_sync.kube.read.selection import Subject, nodes, slurmd_pods
+from sunk_sync.kube.read.watch import Watch
 from tests.wire.kube.server import (
     ApiServer,
     Ear,

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import News
-from sunk_sync.graph import Graph
-from sunk_sync.kube import Ambient, Subject, Trouble, Watch, nodes, slurmd_pods
-from sunk_sync.kube.answers import Decode, T, refusal
-from sunk_sync.kube.client import History, Request
-from sunk_sync.kube.transport import decoded
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import News
+from sunk_sync.kube.api.answers import Decode, T, Trouble, refusal
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.api.client import History, Request
+from sunk_sync.kube.api.transport import decoded
+from sunk_sync.kube.read.selection import Subject, nodes, slurmd_pods
+from sunk_sync.kube.read.watch import Watch
 from tests.wire.kube.server import bookmark, event, node, pod, status
 
 STEPS = 150

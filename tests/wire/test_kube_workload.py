@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from sunk_sync import names
-from sunk_sync.facts import Condition, Node, Observed, Pod
-from sunk_sync.job_settings import NODES_BYTES_MAX
-from sunk_sync.kube import nodes
-from sunk_sync.kube.decode import NODES, OFFERING_NODES, PODS, Unreadable, Wire
-from sunk_sync.kube.gang import SIZE_MAX
-from sunk_sync.kube.texts import VALUE_LENGTH_MAX
-from sunk_sync.kube.workload_shapes import WorkAnnotations
-from sunk_sync.workload import Gang, Offer, PodSpec, Requirement, Taint, Term, Toleration
+from sunk_sync.core.model import names
+from sunk_sync.core.model.facts import Condition, Node, Observed, Pod
+from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec, Requirement, Taint, Term, Toleration
+from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
+from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, PODS, Unreadable, Wire
+from sunk_sync.kube.decode.gangs import SIZE_MAX
+from sunk_sync.kube.decode.pod_objects import WorkAnnotations
+from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
+from sunk_sync.kube.read.selection import nodes
 from tests.wire.kube.server import node, pod, recorded
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sunk_sync import names
-from sunk_sync.actions import (
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import (
     Action,
     Bind,
     Done,
@@ -23,10 +23,18 @@ from sunk_sync.actions import (
     SetScheduled,
     Unsure,
 )
-from sunk_sync.facts import BindTried, GangSize, Node, Observed, Pod, Reference, SlurmdPod
-from sunk_sync.kube import KubePush
-from sunk_sync.kube.decode import OFFERING_NODES
-from sunk_sync.workload import NO_OFFER
+from sunk_sync.core.model.facts import (
+    BindTried,
+    GangSize,
+    Node,
+    Observed,
+    Pod,
+    Reference,
+    SlurmdPod,
+)
+from sunk_sync.core.model.pod_spec import NO_OFFER
+from sunk_sync.kube.decode.decode import OFFERING_NODES
+from sunk_sync.kube.write.write import KubePush
 from tests.wire.kube.server import node, pod, serving, status
 
 Json = dict[str, Any]

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.exchange import Exchange
-from sunk_sync.slurm import transport
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call, get_node, list_nodes, post_node
-from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.transport import CONNECTIONS_MAX, Network
+from sunk_sync.slurm.api import transport
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.requests import Call, get_node, list_nodes, post_node
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import CONNECTIONS_MAX, Network
+from sunk_sync.telemetry.exchange import Exchange
 from tests.wire.slurm import RELEASES, recorded
 from tests.wire.slurm.server import (
     UNSERVED,

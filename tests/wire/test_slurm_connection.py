@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.slurm import connection, transport
-from sunk_sync.slurm.answers import Failure
-from sunk_sync.slurm.transport import Network, Question
-from sunk_sync.slurm.wire import Reply, Sink, exchange
+from sunk_sync.slurm.api import connection, transport
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.http import Reply, Sink, exchange
+from sunk_sync.slurm.api.transport import Network, Question
 from tests.wire.slurm.server import Answer, Request, Server, http, send, serving
 
 LINE = "GET /x"

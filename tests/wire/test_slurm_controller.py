@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sunk_sync.exchange import Exchange
-from sunk_sync.facts import ListingEnded, Lost, News, Observed, SlurmNode
-from sunk_sync.slurm import controller
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call
-from sunk_sync.slurm.client import Access, SlurmClient
-from sunk_sync.slurm.poll import NodePoll
-from sunk_sync.slurm.rhythm import Pace, Time
-from sunk_sync.slurm.token import Token
-from sunk_sync.slurm.transport import Begin, Question, Take
+from sunk_sync.core.model.facts import ListingEnded, Lost, News, Observed, SlurmNode
+from sunk_sync.slurm.api import controller
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.requests import Call
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Begin, Question, Take
+from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.telemetry.exchange import Exchange
 from tests.wire.slurm import RELEASES, recorded
 from tests.wire.slurm.world import DOWN, World
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync.facts import SlurmNode
-from sunk_sync.slurm.answers import (
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.slurm.api.answers import (
     Envelope,
     Failure,
     NumberObject,
@@ -16,7 +16,7 @@ from sunk_sync.slurm.answers import (
     printable,
     read_envelope,
 )
-from sunk_sync.slurm.decode import COMMENT_KEPT, REASON_KEPT, read_node, read_nodes
+from sunk_sync.slurm.decode.nodes import COMMENT_KEPT, REASON_KEPT, read_node, read_nodes
 from tests.wire.slurm import RELEASES, all_recorded, recorded
 
 COUNT_TEXT = "gres/gpu count reported lower than configured (2 < 4)"

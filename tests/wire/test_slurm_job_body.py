@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import JobDescription, SubmitJob, UpdateJob
-from sunk_sync.identity import Identity, read_identity, spell_identity
-from sunk_sync.slurm.answers import Failure, read_envelope
-from sunk_sync.slurm.job_body import (
+from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
+from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity
+from sunk_sync.slurm.api.answers import Failure, read_envelope
+from sunk_sync.slurm.api.versions import DIALECTS
+from sunk_sync.slurm.write.job_json import (
     ABILITIES,
     identity_body,
     refusal,
@@ -17,7 +18,6 @@ from sunk_sync.slurm.job_body import (
     submit_body,
     update_body,
 )
-from sunk_sync.slurm.versions import DIALECTS
 
 IDENTITY = Identity("c1", "s", work="w", pods=("team/p/uid",), digest="d")
 FULL = JobDescription(

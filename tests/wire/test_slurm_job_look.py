@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.facts import Job, Observed
-from sunk_sync.identity import Identity
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call, Take
-from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_look import Enough, Found, JobLook, pays_whole
-from sunk_sync.slurm.jobs import JobRecord, job_of
+from sunk_sync.core.model.facts import Job, Observed
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.decode.jobs import JobRecord, job_of
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.one_job import Enough, Found, JobLook, pays_whole
 from tests.wire.slurm.job_world import JobWorld, identity_of, is_mine
 from tests.wire.test_slurm_job_poll import Reader
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.facts import (
+from sunk_sync.core.model.facts import (
     Confirmed,
     Deleted,
     Job,
@@ -17,13 +17,13 @@ from sunk_sync.facts import (
     News,
     Observed,
 )
-from sunk_sync.identity import Identity, spell_identity
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call, Take
-from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_poll import JobPace, JobPoll
-from sunk_sync.slurm.jobs import JobRecord, with_replaced
-from sunk_sync.slurm.rhythm import Time
+from sunk_sync.core.model.job_identity import Identity, spell_identity
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.decode.jobs import JobRecord, with_replaced
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.pacing import Time
 from tests.wire.slurm.job_world import GONE, JobWorld, Record, identity_of, is_mine, name_of
 
 SOURCE: Final = "jobs"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.actions import (
+from sunk_sync.core.model.actions import (
     Action,
     CancelJob,
     Done,
@@ -22,17 +22,17 @@ from sunk_sync.actions import (
     UpdateJob,
     shown_by,
 )
-from sunk_sync.facts import Attempt, Deleted, Job, Observed, SubmitRefused
-from sunk_sync.identity import Identity, read_identity, spell_identity, work_id
-from sunk_sync.rules.release import cancel as cancel_of
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import PING, Call
-from sunk_sync.slurm.client import BULK_MAX
-from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_push import JobPush
-from sunk_sync.slurm.job_submit import ALLOCATED_MAX, ARRAY_MAX, Origin
-from sunk_sync.slurm.jobs import JobRecord
-from sunk_sync.slurm.throttle import Throttle
+from sunk_sync.core.model.facts import Attempt, Deleted, Job, Observed, SubmitRefused
+from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity, work_id
+from sunk_sync.core.rules.workload.release import cancel as cancel_of
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import BULK_MAX
+from sunk_sync.slurm.api.requests import PING, Call
+from sunk_sync.slurm.decode.jobs import JobRecord
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.write.concurrency import Throttle
+from sunk_sync.slurm.write.jobs import JobPush
+from sunk_sync.slurm.write.submit import ALLOCATED_MAX, ARRAY_MAX, Origin
 from tests.wire.slurm.job_world import GONE, JobWorld, identity_of, is_mine, name_of
 from tests.wire.test_slurm_job_poll import Reader
 

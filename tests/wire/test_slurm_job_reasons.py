@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from sunk_sync.identity import Identity
-from sunk_sync.slurm.answers import Failure
-from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.slurm.job_poll import JobPace, JobPoll
-from sunk_sync.slurm.job_reasons import AGAIN_S, FEW, LOOK_S, RECORDS_MAX, JobReasons
-from sunk_sync.slurm.rhythm import Time
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.pacing import Time
+from sunk_sync.slurm.read.pending_reasons import AGAIN_S, FEW, LOOK_S, RECORDS_MAX, JobReasons
 from tests.wire.slurm.job_world import JobWorld, Record, identity_of, is_mine
 
 ARRAY = Identity("c1", "s1", uids=("u0", "u1", "u2"))

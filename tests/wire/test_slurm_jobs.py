@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync.facts import Job
-from sunk_sync.identity import Identity, spell_identity, work_id
-from sunk_sync.slurm.answers import Envelope, Failure, read_envelope
-from sunk_sync.slurm.jobs import (
+from sunk_sync.core.model.facts import Job
+from sunk_sync.core.model.job_identity import Identity, spell_identity, work_id
+from sunk_sync.slurm.api.answers import Envelope, Failure, read_envelope
+from sunk_sync.slurm.api.json_stream import Cutter
+from sunk_sync.slurm.decode.jobs import (
     JobRecord,
     JobState,
     job_of,
@@ -20,7 +21,6 @@ from sunk_sync.slurm.jobs import (
     task_identity,
     with_replaced,
 )
-from sunk_sync.slurm.records import Cutter
 from tests.wire.slurm import RELEASES, all_recorded, recorded
 
 CLUSTER = "11111111-2222-3333-4444-555555555555"

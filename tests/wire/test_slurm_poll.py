@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from sunk_sync.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call, Take
-from sunk_sync.slurm.poll import NodePoll
-from sunk_sync.slurm.rhythm import Pace, Time
+from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.pacing import Pace, Time
 from tests.wire.slurm.world import DOWN, World, slurm_node
 
 NODES = [slurm_node(f"n{i}") for i in range(5)]

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from sunk_sync.actions import (
+from sunk_sync.core.model.actions import (
     Announce,
     Done,
     Drain,
@@ -15,11 +15,11 @@ from sunk_sync.actions import (
     Undrain,
     Unsure,
 )
-from sunk_sync.facts import Deleted, Observed, Reference, SlurmNode
-from sunk_sync.mark import Mark, mark_text
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call, Take
-from sunk_sync.slurm.push import SlurmPush
+from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
+from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.write.nodes import SlurmPush
 from tests.wire.slurm.world import DOWN, World, slurm_node
 
 CORDONED = "k8s: node cordoned"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync.slurm.answers import UNREADABLE
-from sunk_sync.slurm.decode import read_node
-from sunk_sync.slurm.records import CutError, Cutter, TooLargeError
+from sunk_sync.slurm.api.answers import UNREADABLE
+from sunk_sync.slurm.api.json_stream import CutError, Cutter, TooLargeError
+from sunk_sync.slurm.decode.nodes import read_node
 from tests.wire.slurm import recorded
 
 text = st.text(max_size=12) | st.sampled_from(["},{", '"', "\\", '\\"', "]}", "[{", "\\u007b"])

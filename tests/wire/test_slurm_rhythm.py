@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sunk_sync.slurm.rhythm import Pace, Rhythm, Time
+from sunk_sync.slurm.read.pacing import Pace, Rhythm, Time
 from tests.clock import now, run
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunk_sync.facts import SlurmNode
-from sunk_sync.names import REASON_LENGTH_MAX
-from sunk_sync.slurm_state import (
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.names import REASON_LENGTH_MAX
+from sunk_sync.core.translate.node_states import (
     BASE_STATES,
     FLAGS,
     is_busy,

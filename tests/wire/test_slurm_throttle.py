@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from sunk_sync.slurm.client import BULK_MAX
-from sunk_sync.slurm.throttle import MOST, Throttle, next_limit
+from sunk_sync.slurm.api.client import BULK_MAX
+from sunk_sync.slurm.write.concurrency import MOST, Throttle, next_limit
 
 
 class Server:

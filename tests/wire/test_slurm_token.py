@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sunk_sync.slurm.token import Token
+from sunk_sync.slurm.api.token import Token
 
 
 def jwt(claims: object) -> str:

@@ -2,8 +2,13 @@
 
 from tests.sim.mutants.mutant import Mutant
 
-DRAIN, GRAPH, TABLE, POLICY = "rules/drain.py", "graph.py", "table.py", "policy.py"
-MIRROR = "rules/mirror.py"
+DRAIN, GRAPH, TABLE, POLICY = (
+    "core/rules/host/drain.py",
+    "core/graph/graph.py",
+    "core/tables/table.py",
+    "core/policy.py",
+)
+MIRROR = "core/rules/host/mirror.py"
 
 MUTANTS = (
     Mutant(
@@ -52,7 +57,7 @@ MUTANTS = (
         name="auto-undrain",
         story="Nodes that an administrator had drained without a text came back by themselves"
         " (operator PR#3).",
-        path="slurm_state.py",
+        path="core/translate/node_states.py",
         old="    return reason.startswith(REASON_PREFIX)",
         new="    return not reason or reason.startswith(REASON_PREFIX)",
     ),
@@ -132,7 +137,7 @@ MUTANTS = (
         name="drained before it was read",
         story="A Pod was told that its node is idle by the state read before the drain; a job"
         " had started in between (DRAINING taken for DRAINED, NVSentinel PR#918).",
-        path="rules/retire.py",
+        path="core/rules/host/retire.py",
         old="        and not slurm_node.assumed\n",
         new="",
     ),
@@ -171,7 +176,7 @@ MUTANTS = (
         name="a word of slurm.conf",
         story="A line end in a cordon reason ended up in slurm.conf and in the log as a line of"
         " its own (operator, injection through strings).",
-        path="slurm_state.py",
+        path="core/translate/node_states.py",
         old='        readable = "".join(c if c.isprintable() else " " for c in readable)',
         new="        readable = str(readable)",
     ),
@@ -179,7 +184,7 @@ MUTANTS = (
         name="a false alarm of the audit",
         story="Found by the simulator (seed 2): hosts that ended during a round of the audit were"
         " counted as missing edges and logged as errors.",
-        path="reconciler.py",
+        path="core/reconciler.py",
         old=" or not self.graph.knows(key):\n            return False",
         new=":\n            return False",
     ),

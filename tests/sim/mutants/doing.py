@@ -2,8 +2,12 @@
 
 from tests.sim.mutants.mutant import Mutant
 
-PRECONDITION, PUSH, OUTBOX = "slurm/precondition.py", "slurm/push.py", "outbox.py"
-LANE, WATCH = "lane.py", "kube/watch.py"
+PRECONDITION, PUSH, OUTBOX = (
+    "slurm/write/precondition.py",
+    "slurm/write/nodes.py",
+    "controller/outbox.py",
+)
+LANE, WATCH = "controller/workqueue.py", "kube/read/watch.py"
 
 MUTANTS = (
     Mutant(
@@ -53,7 +57,7 @@ MUTANTS = (
         name="missing UID precondition",
         story="A Pod was made anew under its name between the decision and the write; the new"
         " one got the old one's conditions (operator#249).",
-        path="kube/apply.py",
+        path="kube/write/apply.py",
         old='        "metadata": {"name": reference.name, "uid": reference.uid, **wish.metadata},',
         new='        "metadata": {"name": reference.name, **wish.metadata},',
     ),
@@ -61,14 +65,14 @@ MUTANTS = (
         name="200 with errors",
         story="slurmrestd answered 200 with errors in the body, and that passed for success"
         " (operator PR#79).",
-        path="slurm/answers.py",
+        path="slurm/api/answers.py",
         old="    if envelope.errors:\n",
         new="    if envelope.errors and len(envelope.errors) > 1:\n",
     ),
     Mutant(
         name="half a listing is a whole one",
         story="A connection broke in the middle of a listing; every node after that was gone.",
-        path="slurm/poll.py",
+        path="slurm/read/nodes.py",
         old="        if isinstance(answer, Failure):\n            return answer\n"
         "        if not answer.unchanged:",
         new="        if isinstance(answer, Failure):\n"
@@ -138,7 +142,7 @@ MUTANTS = (
         name="unbounded wait",
         story="A connection that nobody answered was waited for for ever; only a restart helped"
         " (operator#239).",
-        path="slurm/wire.py",
+        path="slurm/api/http.py",
         old="        async with asyncio.timeout(max(question.timeout_s, 0)):",
         new="        async with asyncio.timeout(None):",
     ),
@@ -163,14 +167,14 @@ MUTANTS = (
         name="token kept for good",
         story="The token was replaced in time, and the process went on with the old one until it"
         " was restarted (operator#240).",
-        path="slurm/endpoint.py",
+        path="slurm/api/endpoint.py",
         old="            newer = self._line.token.reread()",
         new="            newer = token",
     ),
     Mutant(
         name="Retry-After ignored",
         story="Priority and fairness asked for a second of peace and got none.",
-        path="kube/outcomes.py",
+        path="kube/write/outcomes.py",
         old="        return Unsure(action, why, trouble.retry_after_s)\n    return Refused",
         new="        return Unsure(action, why)\n    return Refused",
     ),
@@ -178,14 +182,14 @@ MUTANTS = (
         name="deletions skipped in a slice",
         story="Events of one kind were dropped when they came together with others: a Pod that"
         " was gone stayed in the picture until the next listing.",
-        path="kube/reading.py",
+        path="kube/read/stream.py",
         old="                return self._deleted(event.observed)",
         new="                return None",
     ),
     Mutant(
         name="a 404 of somebody else",
         story="A proxy answered 404 for the API server, and every Pod counted as gone.",
-        path="kube/push.py",
+        path="kube/write/write.py",
         old="    elif answer.status == 404 and answer.reason =="
         ' "NotFound" and answer.subject == look.name:',
         new="    elif answer.status == 404:",
@@ -194,7 +198,7 @@ MUTANTS = (
         name="a condition that is not there any more",
         story="Our conditions could not be taken away from objects restored from a backup, for"
         " nobody owned them.",
-        path="kube/apply.py",
+        path="kube/write/apply.py",
         old="    if isinstance(action, SetConditions) and not action.conditions:",
         new="    if isinstance(action, SetConditions) and action.conditions is None:",
     ),

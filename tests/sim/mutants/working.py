@@ -2,12 +2,21 @@
 
 from tests.sim.mutants.mutant import Mutant
 
-BIND, RELEASE, EVICT = "rules/bind.py", "rules/release.py", "rules/evict.py"
-GATE, STOP, SUBMIT, WAIT = "rules/gate.py", "rules/stop.py", "rules/submit.py", "rules/wait.py"
-STATE, PUSH, MAKE = "work_state.py", "slurm/job_push.py", "slurm/job_submit.py"
-POLL, LOOK = "slurm/job_poll.py", "slurm/job_look.py"
-HOOKS, CALLS = "hooks.py", "hook_calls.py"
-PODS, POLICY = "kube/workload_push.py", "policy.py"
+BIND, RELEASE, EVICT = (
+    "core/rules/workload/bind.py",
+    "core/rules/workload/release.py",
+    "core/rules/workload/evict.py",
+)
+GATE, STOP, SUBMIT, WAIT = (
+    "core/rules/host/gate.py",
+    "core/rules/workload/stop.py",
+    "core/rules/workload/submit.py",
+    "core/rules/workload/wait.py",
+)
+STATE, PUSH, MAKE = "core/views/conclusions.py", "slurm/write/jobs.py", "slurm/write/submit.py"
+POLL, LOOK = "slurm/read/jobs.py", "slurm/read/one_job.py"
+HOOKS, CALLS = "server/hooks.py", "server/pending_calls.py"
+PODS, POLICY = "kube/write/pods.py", "core/policy.py"
 
 
 def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
@@ -26,7 +35,7 @@ MUTANTS = (
         "--hooks-url was wrong: Pods waited five minutes beside their running jobs, then again.",
     ),
     _mutant(
-        "an old write shows a Pod unbound again", "table.py",
+        "an old write shows a Pod unbound again", "core/tables/table.py",
         "        older = order < entry.order or is_unbound_again(entry.row, row)",
         "        older = order < entry.order",
         "The simulator's seed 1733: its Node failed meanwhile, and its job was cancelled.",

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.embedded.slurm_calls import Call
-from sunk_sync.embedded.slurm_job import Job
-from sunk_sync.hook_tokens import GATE, make_token
-from sunk_sync.hooks import Hooks
+from sunk_sync.embedded.slurm.calls import Call
+from sunk_sync.embedded.slurm.model.job import Job
+from sunk_sync.server.hooks import Hooks
+from sunk_sync.server.tokens import GATE, make_token
 from tests.sim.life import HOOK_KEY, OUTSIDE
 from tests.sim.works.truth import Run, run_of, spelled
 from tests.sim.worlds import WORLD, Worlds

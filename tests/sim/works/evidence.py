@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.embedded.slurm_job import Job
+from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.embedded.wire import Answer
 from tests.sim.wire import Exchange
 from tests.sim.works.truth import is_live, spelled, works_of

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sunk_sync.embedded.kube_store import Change
-from sunk_sync.embedded.slurm_job import Job, needed_cpus
-from sunk_sync.embedded.slurm_node import Node
+from sunk_sync.embedded.kubernetes.store.store import Change
+from sunk_sync.embedded.slurm.model.job import Job, needed_cpus
+from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.history import History
 from tests.sim.words import Object

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from sunk_sync.embedded.slurm_job import ALIVE, Job, JobRequest
-from sunk_sync.embedded.slurm_update import Update
+from sunk_sync.embedded.slurm.model.job import ALIVE, Job, JobRequest
+from sunk_sync.embedded.slurm.update import Update
 from tests.sim import words
 from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from msgspec import Struct
 
-from sunk_sync.embedded.slurm_job import Job
+from sunk_sync.embedded.slurm.model.job import Job
 from tests.sim import words
 from tests.sim.words import PREFIX, Object
 from tests.sim.works.people import NAMESPACE

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from sunk_sync.embedded.slurm_job import JobRequest
-from sunk_sync.embedded.slurm_memory import Partition
+from sunk_sync.embedded.slurm.memory import Partition
+from sunk_sync.embedded.slurm.model.job import JobRequest
 from tests.sim import words
 from tests.sim.cast import END_DELAY
 from tests.sim.stage import Scenario, Stage, Step

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from sunk_sync.embedded.slurm_job import Job
+from sunk_sync.embedded.slurm.model.job import Job
 from tests.sim import words
 from tests.sim.life import Life
 from tests.sim.stage import Stage

@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
-from sunk_sync import decide, policy
-from sunk_sync.actions import Bind, EndPod
-from sunk_sync.configuration import Configuration
-from sunk_sync.facts import Job, Pod, reference_of
-from sunk_sync.names import JOB_ID
-from sunk_sync.rules import bind, evict, gate, release, stop, submit, wait
-from sunk_sync.slurm.job_book import JobBook
-from sunk_sync.verdict import QUIET, Ruling
-from sunk_sync.views import Berth
-from sunk_sync.work import Work
+from sunk_sync.core import decide, policy
+from sunk_sync.core.model.actions import Bind, EndPod
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Job, Pod, reference_of
+from sunk_sync.core.model.names import JOB_ID
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.rules.host import gate
+from sunk_sync.core.rules.workload import bind, evict, release, stop, submit, wait
+from sunk_sync.core.views.parts import Berth
+from sunk_sync.core.views.workload import Work
+from sunk_sync.slurm.read.job_owners import JobBook
 from tests.sim import crashes
 from tests.sim.history import BrokenPromiseError
 from tests.sim.stage import play

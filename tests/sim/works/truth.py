@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from sunk_sync.embedded.slurm_job import ALIVE, ON_NODES, Job
+from sunk_sync.embedded.slurm.model.job import ALIVE, ON_NODES, Job
 from tests.sim import words
 from tests.sim.words import Object
 from tests.sim.worlds import Worlds

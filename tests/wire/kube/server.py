@@ -9,9 +9,10 @@ from typing import Any
 
 from aiohttp import web
 
-from sunk_sync.exchange import Exchange
-from sunk_sync.facts import News
-from sunk_sync.kube import KubeClient, Trouble
+from sunk_sync.core.model.facts import News
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.client import KubeClient
+from sunk_sync.telemetry.exchange import Exchange
 
 HERE = Path(__file__).parent
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

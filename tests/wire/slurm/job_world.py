@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from sunk_sync.identity import Identity, job_name, spell_identity, work_id
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call, Take
+from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity, work_id
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
 
 GONE = Failure("refused", "Invalid job id specified (2017)", 2017)
 ENDED = Failure("refused", "Job has already finished (2084)", 2084)

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import msgspec
 
-from sunk_sync.facts import SlurmNode
-from sunk_sync.slurm.answers import Answer, Failure
-from sunk_sync.slurm.calls import Call, Take
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
 
 NO_SUCH = Failure("no_such", "Failure to query node: No error (0)", 0)
 INVALID_NAME = Failure("no_such", "Invalid node name specified (2018)", 2018)

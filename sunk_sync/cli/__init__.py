@@ -1,0 +1,1 @@
+"""Commands of `sunk-sync` that a person reads: run, demo and doctor."""

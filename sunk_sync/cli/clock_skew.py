@@ -1,0 +1,85 @@
+"""How far the clocks of both sides are from ours."""
+
+import math
+import time
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.cli.findings import Finding, fail, ok, warn
+from sunk_sync.kube.api.credentials import Credentials
+from sunk_sync.slurm.api.answers import Number, number_of
+
+SKEW_WARN_S = 5.0
+SKEW_FAIL_S = 60.0
+DEADLINE_S = 10.0
+
+
+class _Statistics(Struct, frozen=True):
+    req_time: Number = None
+
+
+class _Diag(Struct, frozen=True):
+    statistics: _Statistics
+
+
+_diag = msgspec.json.Decoder(_Diag).decode
+
+
+def check_skew(whose: str, skew_s: float | None) -> list[Finding]:
+    """How far another clock is from ours; None: it did not say."""
+    if skew_s is None:
+        return []
+    if abs(skew_s) < SKEW_WARN_S:
+        return [ok("clock", f"{whose} and this process agree")]
+    text = f"the clock of {whose} is {span(abs(skew_s))} {'ahead' if skew_s > 0 else 'behind'}"
+    make = fail if abs(skew_s) >= SKEW_FAIL_S else warn
+    return [make("clock", text, "run NTP on both: tokens and times in texts depend on it")]
+
+
+async def kubernetes_skew_s(kubeconfig: str | None, context: str | None) -> float | None:
+    """By the Date header of any answer, also of a refusal; no credentials are sent."""
+    credentials = Credentials(kubeconfig=kubeconfig, context=context, clock=time.monotonic)
+    if await credentials.load() is not None:
+        return None
+    asked_s = time.time()
+    timeout = aiohttp.ClientTimeout(total=DEADLINE_S)
+    url = f"{credentials.configuration.host}/version"
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, ssl=credentials.ssl_context(), allow_redirects=False) as answer,
+        ):
+            date = answer.headers.get("Date", "")
+        return _skew(parsedate_to_datetime(date).timestamp(), asked_s)
+    except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
+        return None
+
+
+def slurmctld_skew_s(body: bytes, asked_s: float) -> float | None:
+    """By an answer of /diag: slurmrestd sends no Date, but slurmctld tells when it was asked."""
+    try:
+        told_s = number_of(_diag(body).statistics.req_time)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return _skew(told_s, asked_s) if told_s else None
+
+
+def _skew(told_s: float, asked_s: float) -> float:
+    """Whole seconds were told, some time between the question and now; 0 where that explains it."""
+    if told_s > time.time():
+        return told_s - time.time()
+    return min(0.0, told_s + 1.0 - asked_s)
+
+
+def span(seconds: float) -> str:
+    """A time in words: `90` → `1m30s`; two units at most."""
+    if not math.isfinite(seconds):
+        return "for ever"
+    days, rest = divmod(int(seconds), 86400)
+    hours, rest = divmod(rest, 3600)
+    units = zip((days, hours, rest // 60, rest % 60), "dhms", strict=True)
+    parts = [f"{count}{unit}" for count, unit in units if count]
+    return "".join(parts[:2]) or "0s"

@@ -1,0 +1,355 @@
+"""`sunk-sync doctor`: looks at both sides, says what is wrong and what cures it; writes nothing."""
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TextIO
+
+from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_skew_s, span
+from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
+from sunk_sync.cli.name_mapping import findings_of
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.facts import News, Tell
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.api.client import KubeClient, Permission
+from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
+from sunk_sync.kube.read.listing import Listing
+from sunk_sync.kube.read.selection import nodes, slurmd_pods
+from sunk_sync.service.wiring import configuration_of
+from sunk_sync.settings.model import Settings
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.controller import Conf, read_conf
+from sunk_sync.slurm.api.requests import Call
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Network
+from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.telemetry.exchange import Exchange
+
+TOKEN_SOON_S = 600.0
+KILL_WAIT_DEFAULT_S = 30.0
+
+_ROLES = "kubectl apply -k deploy/manifests, or grant it: deploy/manifests/roles.yaml"
+_KUBE_CURES = {
+    "credentials": "check --kubeconfig and --context; in a Pod: its ServiceAccount is mounted",
+    "timeout": "is the API server up, and does a NetworkPolicy let us reach it?",
+    "connection": "is the address right, and does a NetworkPolicy let us reach it?",
+}
+_SLURM_CURES = {
+    "unreachable": "check --slurm-api-base; is slurmrestd up, does a NetworkPolicy allow it?",
+    "broken": "slurmrestd breaks off: see its log",
+    "timeout": "slurmrestd answers but slurmctld does not: see the log of slurmctld",
+    "auth": "renew the token: scontrol token username=root lifespan=…",
+    "unserved": "check --slurm-api-version and --slurm-api-base; we speak v0.0.40 to 45",
+    "controller_down": "slurmrestd cannot reach slurmctld: is slurmctld up?",
+    "garbage": "something else than slurmrestd answers there: check --slurm-api-base",
+}
+
+
+async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
+    """Print one line per thing looked at. 0: fine, 1: found something, 2: could not look."""
+    report = Report(file)
+    graph = Graph(configuration_of(settings, cluster_uid=""))
+    async with _kube(settings) as kube, _slurm(settings) as slurm:
+        whole, *each = slurm
+        report.tell(check_token(whole.token, now=time.time()))
+        examined = await asyncio.gather(
+            examine_kubernetes(kube, settings, graph),
+            *map(examine_address, each),
+            list_slurm(whole, graph),
+        )
+        report.tell(finding for findings in examined for finding in findings)
+        user = settings.slurm_user_name or whole.token.user
+        if any(finding.blind for finding in report.findings):
+            report.tell(check_user(user))
+        else:
+            conf = await read_conf(whole)
+            report.tell(check_user(user, conf))
+            report.tell(check_kill_wait(settings.slurm_kill_wait_s, conf))
+            report.tell(
+                findings_of(
+                    graph,
+                    selector=settings.slurmd_selector,
+                    namespaces=settings.slurmd_namespace,
+                )
+            )
+    return report.end()
+
+
+# Kubernetes
+
+
+@asynccontextmanager
+async def _kube(settings: Settings) -> AsyncIterator[KubeClient | Trouble]:
+    client = await KubeClient.connect(
+        kubeconfig=_path(settings), context=settings.context, on_exchange=_unheard
+    )
+    try:
+        yield client
+    finally:
+        if isinstance(client, KubeClient):
+            await client.aclose()
+
+
+async def examine_kubernetes(
+    client: KubeClient | Trouble, settings: Settings, graph: Graph
+) -> list[Finding]:
+    """Reach, version, clock, permissions; fills the graph with Nodes and slurmd Pods."""
+    if isinstance(client, Trouble):
+        return [_kube_trouble(client, "no way to Kubernetes")]
+    version = await client.server_version()
+    if isinstance(version, Trouble):
+        return [_kube_trouble(version, f"{client.address} does not answer")]
+    findings = [ok("kubernetes", f"{version} at {client.address}")]
+    findings += check_skew("Kubernetes", await kubernetes_skew_s(_path(settings), settings.context))
+    findings += await _permissions(client, settings)
+    findings += await _list_kube(client, settings, graph)
+    return findings + check_scheduler(settings)
+
+
+def _kube_trouble(trouble: Trouble, what: str) -> Finding:
+    cure = _KUBE_CURES.get(trouble.kind, "see the log of the API server")
+    if trouble.status == 401:
+        cure = "the credentials are not taken: renew them"
+    elif trouble.status == 403:
+        cure = _ROLES
+    return blind("kubernetes", f"{what}: {trouble.why}", cure)
+
+
+async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> list[Finding]:
+    uid = await client.cluster_uid()
+    if isinstance(uid, Trouble):
+        return [_kube_trouble(uid, "the namespace kube-system cannot be read")]
+    graph.configuration = configuration_of(settings, cluster_uid=uid)
+    pods = slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector)
+    bad: list[str] = []
+    for subject in (nodes(), pods):
+        listing = Listing(
+            client,
+            subject,
+            tell=_filling(graph),
+            on_bad=lambda kind, name, why: bad.append(f"{kind} {name} ({why})"),
+            ambient=Ambient(),
+        )
+        answer = await listing.run()
+        if isinstance(answer, Trouble):
+            return [_kube_trouble(answer, f"{subject.source} cannot be listed")]
+    if bad:
+        return [warn("kubernetes", f"unreadable objects, {some_of(bad)}", "look at them")]
+    return []
+
+
+def check_scheduler(settings: Settings) -> list[Finding]:
+    """Which Pods are ours: one that names another scheduler waits for ever, and nobody says so."""
+    if "scheduler" not in settings.components:
+        return []
+    names = settings.watch_namespace
+    where = "every namespace" if "*" in names else ", ".join(names)
+    return [ok("scheduler", f"takes Pods with schedulerName {settings.scheduler_name} in {where}")]
+
+
+async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
+    wanted = list(_wanted(settings))
+    everything = Permission(verb="*", group="*", resource="*")
+    answers = await asyncio.gather(*(client.may(one) for one in [*wanted, everything]))
+    asked = zip(wanted, answers[:-1], strict=True)
+    return check_permissions(
+        [(_spelled(one), answer) for one, answer in asked], everything=answers[-1]
+    )
+
+
+def _wanted(settings: Settings) -> Iterator[Permission]:
+    for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
+        if permission.component not in settings.components:
+            continue
+        resource, _, subresource = permission.resource.partition("/")
+        for namespace in _namespaces(permission.where, settings):
+            for verb, _ in permission.verbs:
+                for name in permission.names or ("",):
+                    yield Permission(
+                        verb=verb,
+                        group=permission.group,
+                        resource=resource,
+                        subresource=subresource,
+                        namespace=namespace,
+                        name=name,
+                    )
+
+
+def _namespaces(where: Where, settings: Settings) -> Sequence[str]:
+    return {
+        "cluster": ("",),
+        "slurmd": settings.slurmd_namespace,
+        "work": tuple(one.replace("*", "") for one in settings.watch_namespace),
+        "own": (settings.own_namespace,),
+        "default": ("default",),
+    }[where]
+
+
+Asked = tuple[str, str]
+"""Verb, and `pods/status in slurm`."""
+
+
+def _spelled(one: Permission) -> Asked:
+    resource = f"{one.resource}/{one.subresource}" if one.subresource else one.resource
+    name = f" {one.name}" if one.name else ""
+    return one.verb, f"{resource}{name}" + (f" in {one.namespace}" if one.namespace else "")
+
+
+def check_permissions(
+    answers: Sequence[tuple[Asked, bool | Trouble]], *, everything: bool | Trouble
+) -> list[Finding]:
+    """Each verb as it was answered; and whether we may do far more than we need."""
+    asked = dict(answers)
+    findings = [
+        fail("permissions", f"may not {', '.join(verbs)} {what}", _ROLES)
+        for what, verbs in _by_resource(one for one, may in asked.items() if may is False)
+    ]
+    unknown = [" ".join(one) for one, may in asked.items() if isinstance(may, Trouble)]
+    if unknown:
+        text = f"cannot be asked for, {some_of(unknown)}"
+        findings.append(warn("permissions", text, "grant system:basic-user, as Kubernetes does"))
+    if not findings:
+        findings.append(ok("permissions", f"all {len(asked)} that are needed"))
+    if everything is True:
+        findings.append(
+            warn("permissions", "may do everything here", f"run it with less: {_ROLES}")
+        )
+    return findings
+
+
+def _by_resource(asked: Iterable[Asked]) -> Iterable[tuple[str, list[str]]]:
+    verbs: dict[str, list[str]] = {}
+    for verb, what in asked:
+        verbs.setdefault(what, []).append(verb)
+    return verbs.items()
+
+
+# Slurm
+
+
+@asynccontextmanager
+async def _slurm(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
+    """A client that fails over, then one for each address; one token for all."""
+    secret, path = settings.slurm_auth_token, settings.slurm_auth_token_file
+    token = Token(text=secret.get_secret_value() if secret else "", path=str(path or ""))
+    token.reread()
+    clients = [
+        SlurmClient(
+            Access(
+                addresses=addresses,
+                version=settings.slurm_api_version,
+                user_name=settings.slurm_user_name or "",
+            ),
+            token,
+            transport=Network(clock=time.monotonic),
+            clock=time.monotonic,
+            on_exchange=_unheard,
+        )
+        for addresses in (settings.slurm_api_base, *((one,) for one in settings.slurm_api_base))
+    ]
+    try:
+        yield clients
+    finally:
+        for client in clients:
+            await client.aclose()
+
+
+def check_token(token: Token, *, now: float) -> list[Finding]:
+    """There is one, and it lives on; `now` is Unix time."""
+    cure = "scontrol token username=root lifespan=…, into --slurm-auth-token-file"
+    if token.problem:
+        return [fail("token", token.problem, cure)]
+    if not token.current():
+        return [warn("token", "none given", cure)]
+    expires_s = token.expires_at_s
+    if token.current().count(".") != 2:
+        return [fail("token", "is no JWT (three parts with dots between)", cure)]
+    if expires_s is None:
+        return [warn("token", "does not say when it expires", "fine where it lives for ever")]
+    left_s = expires_s - now
+    if left_s <= 0:
+        return [fail("token", f"expired {span(-left_s)} ago", cure)]
+    level = ok("token", f"expires in {span(left_s)}")
+    return [level if left_s > TOKEN_SOON_S else warn("token", level.text, cure)]
+
+
+def check_user(user: str, conf: Conf | Failure | None = None) -> list[Finding]:
+    """As whom we act. Slurm lets others make no jobs for everybody, and may hide jobs from them."""
+    told = conf.slurm_user if isinstance(conf, Conf) else ""
+    if user in ("", "root", told):
+        return [ok("token", f"is of {user}")] if user else []
+    cure = "scontrol token username=root (or SlurmUser's name) lifespan=…"
+    if not told:
+        text = f"is of {user}, which is right only where SlurmUser in slurm.conf is {user}"
+        return [warn("token", text, cure)]
+    text = f"is of {user}: only root and {told} may make jobs for others and surely see all jobs"
+    return [fail("token", text, cure)]
+
+
+async def examine_address(client: SlurmClient) -> list[Finding]:
+    """One address of slurmrestd, by a question that slurmctld itself must answer; its clock."""
+    asked_s = time.time()
+    answer = await client.call(Call(path="diag/", kind="diag/"))
+    endpoint = client.endpoint
+    if isinstance(answer, Failure):
+        return [_slurm_trouble(answer, endpoint.address)]
+    text = f"{endpoint.release or 'version unknown'}, {answer.version} at {endpoint.address}"
+    return [ok("slurm", text), *check_skew("slurmctld", slurmctld_skew_s(answer.body, asked_s))]
+
+
+def _slurm_trouble(failure: Failure, address: str) -> Finding:
+    cure = _SLURM_CURES.get(failure.kind, "see the logs of slurmrestd and slurmctld")
+    return fail("slurm", f"{address}: {failure}", cure)
+
+
+async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
+    """Fills the graph with Slurm nodes."""
+    poll = NodePoll(
+        client,
+        _filling(graph),
+        pace=Pace(),
+        time=Time(clock=time.monotonic, sleep=asyncio.sleep, random=random.random),
+    )
+    failure = await poll.poll()
+    if failure is None:
+        return [ok("slurm", f"{len(graph.slurm_nodes.entries)} Slurm nodes")]
+    cure = _SLURM_CURES.get(failure.kind, "see the logs of slurmrestd and slurmctld")
+    return [blind("slurm", f"Slurm nodes cannot be listed: {failure}", cure)]
+
+
+def check_kill_wait(chosen_s: float | None, conf: Conf | Failure) -> list[Finding]:
+    """--slurm-kill-wait beside Slurm's own."""
+    real_s = None if isinstance(conf, Failure) else conf.kill_wait_s
+    if real_s is None:
+        if chosen_s is not None:
+            return [ok("kill wait", f"{chosen_s:g}s as set; this Slurm does not tell its own")]
+        text = f"this Slurm does not tell its KillWait, {KILL_WAIT_DEFAULT_S:g}s is assumed"
+        return [warn("kill wait", text, "set --slurm-kill-wait to KillWait of slurm.conf")]
+    if chosen_s in (None, real_s):
+        return [ok("kill wait", f"{real_s:g}s, read from Slurm")]
+    text = f"--slurm-kill-wait is {chosen_s:g}s, Slurm's KillWait is {real_s:g}s"
+    return [fail("kill wait", text, f"leave it out, or set it to {real_s:g}s")]
+
+
+# Shared
+
+
+def _filling(graph: Graph) -> Tell:
+    async def tell(news: Sequence[News]) -> None:
+        graph.observe(news, now=time.monotonic())
+
+    return tell
+
+
+def _path(settings: Settings) -> str | None:
+    return str(settings.kubeconfig) if settings.kubeconfig else None
+
+
+def _unheard(_exchange: Exchange) -> None:
+    """Doctor keeps no metrics."""

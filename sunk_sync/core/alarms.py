@@ -1,0 +1,162 @@
+"""Conditions that an operator acts on: double allocation, kept jobs, silent placeholders.
+
+How long other jobs ran on hosts where Pods still lived whose own job had ended (P25): Slurm shows
+which nodes are busy, not with whom, so this is a measure, exact to one reading where a job has its
+nodes for itself. Where jobs share a node it may count too much, for jobs of others that ran there
+before; where a live job of ours is on it, nothing is counted.
+"""
+
+from msgspec import Struct
+
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.facts import Job
+from sunk_sync.core.model.keys import uids_of
+from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_running
+
+BUSY = frozenset({"ALLOCATED", "MIXED"})
+
+
+class Stretch(Struct, gc=False):
+    """A host on which Pods outlive their job."""
+
+    began_s: float
+    """When that end became known."""
+    until_s: float
+    """Up to when it is settled whether another job ran there."""
+    asked: bool = False
+    """A job has waited at the gate meanwhile."""
+
+
+class Overlap:
+    """Adds up, from one sample of the picture to the next."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """Of every host together."""
+        self.hosts = 0
+        """Where it is so now."""
+        self._stretches: dict[str, Stretch] = {}
+
+    def sample(self, graph: Graph, *, now: float) -> None:
+        """Take the picture in; seconds since the sample before count where it was so then too."""
+        before, self._stretches = self._stretches, {}
+        self.hosts = 0
+        for name, node_name in _suspects(graph):
+            busy = _is_busy(graph, name)
+            began_s = _ended_s(graph, name, node_name, now=now) if busy else now
+            if began_s is None:
+                continue
+            stretch = before.get(name) or Stretch(began_s, began_s)
+            self._stretches[name] = stretch
+            stretch.asked = stretch.asked or graph.calls.waits_at(name)
+            together = busy and _is_together(graph, name, node_name, stretch)
+            if together:
+                self.hosts += 1
+                self.seconds += max(0.0, now - stretch.until_s)
+            if together is not None:
+                stretch.until_s = now
+
+
+def _suspects(graph: Graph) -> list[tuple[str, str]]:
+    """Slurm nodes, with their Nodes, of bound Pods whose job may hold them no more."""
+    works = graph.works.works
+    nodes = {
+        pod.node_name
+        for key in graph.works.unconfirmed()
+        for pod in works.pods.get(key, {}).values()
+        if pod.node_name and works.jobs_of_uid.get(pod.uid)
+    }
+    return [(graph.claims.host_of_node(name), name) for name in sorted(nodes)]
+
+
+def _is_busy(graph: Graph, name: str) -> bool:
+    row = graph.slurm_nodes.get(name)
+    return row is not None and not BUSY.isdisjoint(row.state) and "COMPLETING" not in row.state
+
+
+def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | None:
+    """Since when a Pod there is known to outlive its job; None: none does."""
+    works = graph.works.works
+    ends = [
+        max(works.ended_s.get(one, now) for one in works.jobs_of_uid[tenant.uid])
+        for tenant in graph.works.tenants.on(node_name, slurm_node=name).all
+        if not (tenant.confirmed or tenant.held) and works.jobs_of_uid.get(tenant.uid)
+    ]
+    return min(ends, default=None)
+
+
+def _is_together(graph: Graph, name: str, node_name: str, stretch: Stretch) -> bool | None:
+    """Whether another job runs on this busy node; None: it was not read since the end."""
+    read_s = max(graph.slurm_nodes.entries[name].order, graph.slurm_nodes.agreed_s)
+    if read_s < stretch.began_s:
+        return None
+    return not (_waits(graph, name, stretch) or _is_held_by_ours(graph, name, node_name))
+
+
+def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
+    """With the gate only a job that asked, and was let pass, has started."""
+    return graph.works.gate() and (graph.calls.waits_at(name) or not stretch.asked)
+
+
+def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
+    """A job of ours runs there: its Pods are bound only when those that end are gone (P11)."""
+    jobs = (graph.jobs.get(one) for one in graph.works.works.arrivals.get(name, ()))
+    tenants = graph.works.tenants.on(node_name, slurm_node=name).all
+    return any(job is not None and is_running(job) for job in jobs) or any(
+        tenant.confirmed for tenant in tenants
+    )
+
+
+def kept_jobs(graph: Graph) -> list[Job]:
+    """Which; one whose Pods were only just asked for is not among them."""
+    ids = {one for key in graph.works.orphaned() for one in graph.works.works.job_ids(key)}
+    rows = [graph.jobs.entries[one].row for one in sorted(ids)]
+    return [row for row in rows if _is_kept(graph, row)]
+
+
+def _is_kept(graph: Graph, job: Job) -> bool:
+    if not is_live(job):
+        return False
+    works = graph.works.works
+    absent = [
+        uid
+        for uid in uids_of(job.identity)
+        if uid not in works.key_of_uid and uid not in works.gone
+    ]
+    if not job.identity.pods:
+        return bool(absent) and not graph.works.watches(job)
+    answers = [works.sightings[uid] for uid in absent if uid in works.sightings]
+    return any(answer.found == "unknown" for answer in answers)
+
+
+PATIENCE_S = 30.0
+"""A script calls at once; while nobody answers, it waits 10 s for that and 16 s before the next."""
+
+
+class Unheard:
+    """Counts jobs submitted after it began: of those before, another process may have heard."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        """submit_time of the newest job there was; None: jobs were not listed yet."""
+        self._since_s: dict[str, float] = {}
+
+    def sample(self, graph: Graph, *, now: float) -> list[Job]:
+        """Those that were silent for so long."""
+        if self._before is None:
+            self._begin(graph)
+            return []
+        rows = {row.job_id: row for row in _silent(graph) if row.submitted_at > self._before}
+        self._since_s = {job_id: self._since_s.get(job_id, now) for job_id in rows}
+        return [rows[one] for one, since_s in self._since_s.items() if now - since_s >= PATIENCE_S]
+
+    def _begin(self, graph: Graph) -> None:
+        if graph.jobs.listed:
+            self._before = max((row.submitted_at for row in graph.jobs.rows()), default=0)
+
+
+def _silent(graph: Graph) -> list[Job]:
+    works = graph.works.works
+    entries = graph.jobs.entries
+    rows = [entries[one].row for one in works.ran_s if one not in works.started]
+    return [row for row in rows if row.script and row.started and has_passed_prolog(row)]

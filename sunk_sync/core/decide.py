@@ -1,0 +1,144 @@
+"""Facts in, verdict out: which rules speak for which key, and the function that runs them."""
+
+from collections.abc import Callable, Sequence
+
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import Action, Target, target_of
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.keys import CLUSTER, Key
+from sunk_sync.core.model.verdict import QUIET, Ruling, Verdict
+from sunk_sync.core.rules.cluster.hold import hold
+from sunk_sync.core.rules.cluster.selector import selector
+from sunk_sync.core.rules.host.conflict import conflict
+from sunk_sync.core.rules.host.cordon import cordon
+from sunk_sync.core.rules.host.drain import drain
+from sunk_sync.core.rules.host.gate import gate
+from sunk_sync.core.rules.host.mark import mark
+from sunk_sync.core.rules.host.mirror import mirror
+from sunk_sync.core.rules.host.retire import retire
+from sunk_sync.core.rules.workload.bind import bind
+from sunk_sync.core.rules.workload.evict import evict
+from sunk_sync.core.rules.workload.release import release
+from sunk_sync.core.rules.workload.size import size
+from sunk_sync.core.rules.workload.stop import stop
+from sunk_sync.core.rules.workload.submit import submit
+from sunk_sync.core.rules.workload.wait import wait
+from sunk_sync.core.rules.workload.warn import warn
+from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.parts import Cluster
+from sunk_sync.core.views.workload import Work
+
+HostRule = Callable[[Host, Configuration, float], Ruling]
+WorkRule = Callable[[Work, Configuration, float], Ruling]
+ClusterRule = Callable[[Cluster, Configuration], Ruling]
+
+HOST_RULES: dict[str, HostRule] = {
+    "drain": drain,
+    "mark": mark,
+    "mirror": mirror,
+    "cordon": cordon,
+    "retire": retire,
+    "gate": gate,
+}
+WORK_RULES: dict[str, WorkRule] = {
+    "release": release,
+    "evict": evict,
+    "bind": bind,
+    "submit": submit,
+    "wait": wait,
+    "size": size,
+    "stop": stop,
+    "warn": warn,
+}
+RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate}
+CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold}
+
+NOTHING = Verdict(because="in step")
+
+
+class RuleError(Exception):
+    """A bug in one rule: its key goes out of service, the others go on (F7)."""
+
+    def __init__(self, key: Key, rule: str, cause: Exception) -> None:
+        super().__init__(f"rule {rule} failed for {key[0]} {key[1]}: {cause!r}")
+        self.key = key
+        self.rule = rule
+
+
+class ConflictError(Exception):
+    """Two rules want different things of one field: a bug in the rules, never last wins."""
+
+
+def decide(graph: Graph, key: Key, now: float) -> Verdict:
+    """Everything wanted for this key as the graph stands.
+
+    Pure. `now` is the loop's monotonic second. Raises RuleError where a rule breaks or two
+    rules conflict.
+    """
+    match key[0]:
+        case "work":
+            rulings = _rule_work(graph, key, now)
+        case "cluster":
+            rulings = _rule_cluster(graph)
+        case _:
+            rulings = _rule_host(graph, key, now)
+    return _merge(key, rulings) if rulings else NOTHING
+
+
+def _rule_work(graph: Graph, key: Key, now: float) -> list[Ruling]:
+    work = graph.work(key[1])
+    rulings = []
+    for name, rule in WORK_RULES.items():
+        try:
+            ruling = rule(work, graph.configuration, now)
+        except Exception as error:
+            raise RuleError(key, name, error) from error
+        if ruling is not QUIET:
+            rulings.append(ruling)
+    return rulings
+
+
+def _rule_host(graph: Graph, key: Key, now: float) -> list[Ruling]:
+    host = graph.host(key[1])
+    configuration = graph.configuration
+    rulings = []
+    for name, rule in (RIVAL_RULES if host.rivals else HOST_RULES).items():
+        try:
+            ruling = rule(host, configuration, now)
+        except Exception as error:
+            raise RuleError(key, name, error) from error
+        if ruling is not QUIET:
+            rulings.append(ruling)
+    return rulings
+
+
+def _rule_cluster(graph: Graph) -> list[Ruling]:
+    cluster = graph.cluster()
+    rulings = []
+    for name, rule in CLUSTER_RULES.items():
+        try:
+            rulings.append(rule(cluster, graph.configuration))
+        except Exception as error:
+            raise RuleError(CLUSTER, name, error) from error
+    return [ruling for ruling in rulings if ruling is not QUIET]
+
+
+def _merge(key: Key, rulings: Sequence[Ruling]) -> Verdict:
+    if len(rulings) == 1 and len(rulings[0].wants) < 2:
+        only = rulings[0]
+        return Verdict(only.wants, only.because or NOTHING.because, only.look_again_s)
+    wants = tuple([action for ruling in rulings for action in ruling.wants])
+    because = "; ".join([ruling.because for ruling in rulings if ruling.because])
+    if len(wants) > 1:
+        _reject_conflicts(key, wants)
+    times = [one.look_again_s for one in rulings if one.look_again_s is not None]
+    return Verdict(wants, because or NOTHING.because, min(times) if times else None)
+
+
+def _reject_conflicts(key: Key, wants: tuple[Action, ...]) -> None:
+    taken: dict[Target, Action] = {}
+    for action in wants:
+        other = taken.setdefault(target_of(action), action)
+        if other is not action:
+            error = ConflictError(f"{other} and {action}")
+            raise RuleError(key, "merge", error) from error

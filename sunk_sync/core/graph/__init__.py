@@ -1,0 +1,1 @@
+"""The graph: all tables, and which keys a change concerns."""

@@ -1,0 +1,400 @@
+"""What can be wanted of the outside world, and what came of it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from sunk_sync.core.model.facts import (
+    Answered,
+    BindRefused,
+    Condition,
+    Job,
+    News,
+    Observed,
+    Placed,
+    Reference,
+    Source,
+    SubmitRefused,
+)
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.pod_spec import PodSpec
+
+Target = tuple[str, ...]
+
+
+class Drain(Struct, frozen=True, gc=False):
+    """Set DRAIN with this reason, only over no drain or a drain of ours (S0, S13)."""
+
+    slurm_node: str
+    reason: str
+    absence: bool = False
+    """The cause is an absence or NotReady: counted by the breaker (S19)."""
+
+
+class Undrain(Struct, frozen=True, gc=False):
+    """Take DRAIN off and leave this text, only where the drain is ours (S2)."""
+
+    slurm_node: str
+    reason: str
+
+
+class RewriteReason(Struct, frozen=True, gc=False):
+    """Replace a `k8s:` text that stands on a Slurm node without DRAIN (S2)."""
+
+    slurm_node: str
+    reason: str
+
+
+class SetComment(Struct, frozen=True, gc=False):
+    """Put our mark into the comment of a Slurm node, only over an empty one or ours (M8)."""
+
+    slurm_node: str
+    comment: str
+
+
+class SetConditions(Struct, frozen=True, gc=False):
+    """Our whole set of conditions on a Pod or Node; those left out are removed."""
+
+    reference: Reference
+    conditions: tuple[Condition, ...]
+    changed_at: tuple[str, ...] = ()
+    """lastTransitionTime of each; empty, or missing at the end: the moment of the write."""
+
+
+class SetMetadata(Struct, frozen=True, gc=False):
+    """The whole set of labels and annotations that `manager` owns on a Pod or Node."""
+
+    reference: Reference
+    manager: str
+    labels: tuple[tuple[str, str], ...]
+    annotations: tuple[tuple[str, str], ...]
+
+
+class Cordon(Struct, frozen=True, gc=False):
+    """Make a Node unschedulable and mark it as ours, in one write (M7)."""
+
+    reference: Reference
+
+
+class Uncordon(Struct, frozen=True, gc=False):
+    """Give up our cordon and its mark, in one write; a human's own cordon survives it (M7)."""
+
+    reference: Reference
+
+
+class Announce(Struct, frozen=True, gc=False):
+    """Write one Event about an object; the same one twice is one."""
+
+    reference: Reference
+    type: str
+    """Normal or Warning."""
+    reason: str
+    message: str
+
+
+LOOK_AGAIN_S = 30.0
+"""After a read by name that failed, or settled nothing."""
+
+
+class Look(Struct, frozen=True, gc=False):
+    """Read a Node or Pod by name; the answer comes back as a Sighting."""
+
+    kind: str
+    namespace: str
+    name: str
+    after_s: float
+    """Time of the answer that was not good enough, 0 for none: tells one question from the next."""
+
+
+class Relist(Struct, frozen=True, gc=False):
+    """A complete listing of this source, begun later than that (S19)."""
+
+    source: Source
+    after_s: float
+
+
+class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
+    """What a placeholder job asks of Slurm, per node where it says so; empty or 0: not asked."""
+
+    slurm_nodes: int = 1
+    """How many nodes: one for each Pod."""
+    cpus: int = 1
+    """Per node, whole ones."""
+    memory_mb: int = 0
+    """Per node."""
+    gres: tuple[tuple[str, int], ...] = ()
+    """Per node: `gpu` or `gpu:a100`, and how many."""
+    account: str = ""
+    comment: str = ""
+    constraints: str = ""
+    prefer: str = ""
+    exclusive: str = ""
+    """In Slurm's spelling: none, oversubscribe, user, mcs or topo."""
+    required_nodes: str = ""
+    excluded_nodes: str = ""
+    """Hostlists as the user gave them; ours come beside them."""
+    partition: str = ""
+    qos: str = ""
+    reservation: str = ""
+    priority: int | None = None
+    user_id: int = 0
+    group_id: int = 0
+    working_directory: str = "/"
+    time_limit_min: int = 0
+
+
+class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
+    """Make the placeholder of one Work (P1), unless Slurm has it already."""
+
+    name: str
+    identity: Identity
+    description: JobDescription
+    excluded: tuple[str, ...] = ()
+    """Slurm nodes that cannot take the Pods (P7), sorted."""
+    kind: Literal["allocation", "script", "external"] = "script"
+    created_s: int = 0
+    """When its youngest Pod was created: of those submitted together the oldest come first."""
+    specs: tuple[PodSpec, ...] = ()
+    """Of its Pods, each once: the tasks of an array are of one kind, so one list of exclusions
+    stays true of all."""
+
+
+class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
+    """End this job, only under this name (P23)."""
+
+    job_id: str
+    name: str
+    identity: Identity
+    replaced: bool = False  # mark it first, so that nobody takes the cancel for a human's (P17)
+    waiting: bool = False  # only as long as it waits: Slurm leaves it alone once it has begun
+
+
+class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
+    """Give a job that waits another description (P20), or only other exclusions."""
+
+    job_id: str
+    name: str
+    identity: Identity
+    """With the digest of the new description."""
+    description: JobDescription
+    excluded: tuple[str, ...] = ()
+    """As at its submission (P7): an update replaces the whole list."""
+    renewal: bool = False
+    """Its exclusions alone."""
+
+
+class LookJob(Struct, frozen=True, gc=False):
+    """Read one job now; it comes back as an Observed or Deleted of source jobs."""
+
+    job_id: str
+    after_s: float  # a read that began later will do; it tells one question from the next
+    placed_after_s: float = float("inf")  # or later than that, if it shows where the job runs
+
+
+class Bind(Struct, frozen=True, gc=False):
+    """Bind a Pod to the Node of a host of its job, and leave its id on it, in one write (P11)."""
+
+    reference: Reference
+    node_name: str
+    job_id: str
+    slurm_node: str
+
+
+class EndPod(Struct, frozen=True, gc=False):
+    """Set condition DisruptionTarget, then delete the Pod with its own grace (P16)."""
+
+    reference: Reference
+    reason: str
+    message: str
+    weak: bool = False
+    """It rests on a failed node or a missing job: counted by the breaker (P31)."""
+
+
+class LookGang(Struct, frozen=True, gc=False):
+    """Ask a PodGroup or Job for the size of its gang (G1); it comes back as a GangSize."""
+
+    kind: str
+    """group or job."""
+    namespace: str
+    name: str
+    after_s: float
+
+
+class SetScheduled(Struct, frozen=True, gc=False):
+    """Condition PodScheduled=False of a Pod that waits (P1, P2, P10, P26)."""
+
+    reference: Reference
+    reason: str
+    message: str
+
+
+class AnswerGate(Struct, frozen=True, gc=False):
+    """Tell the caller of the gate about one of its nodes (L7)."""
+
+    call: int
+    slurm_node: str
+    go: bool
+    why: str
+    """Whom it waits for, for the caller's log."""
+
+
+class AnswerStop(Struct, frozen=True, gc=False):
+    """Tell a placeholder that asked to stop: its Pods are gone, or drain (L6)."""
+
+    call: int
+    verdict: Literal["gone", "drain"]
+
+
+JobAction = SubmitJob | CancelJob | UpdateJob | LookJob
+HookAction = AnswerGate | AnswerStop
+WorkloadAction = Bind | EndPod | SetScheduled | LookGang
+SlurmAction = Drain | Undrain | RewriteReason | SetComment
+KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | Announce | Look | Relist
+Action = SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction
+
+
+class Done(Struct, frozen=True, gc=False):
+    """It happened; `seen` is the world after it, as far as the answer shows."""
+
+    action: Action
+    seen: tuple[News, ...] = ()
+
+
+class Refused(Struct, frozen=True, gc=False):
+    """The world does not allow it; not repeated until a fact changes."""
+
+    action: Action
+    why: str
+    seen: tuple[News, ...] = ()
+    number: int | None = None
+    """Slurm's error number, where it gave one."""
+
+
+class Unsure(Struct, frozen=True, gc=False):
+    """No answer, or a passing failure: it may have happened. Tried again with back-off."""
+
+    action: Action
+    why: str
+    retry_after_s: float | None = None
+    seen: tuple[News, ...] = ()
+    """Only what is known for certain: that an attempt was made."""
+
+
+Outcome = Done | Refused | Unsure
+
+
+def shown_by(outcome: Outcome) -> tuple[News, ...]:
+    """What an outcome shows of the world, as news.
+
+    A job that we have just made, or looked at by its id, is new knowledge: nothing but a later
+    answer of Slurm can deny it.
+    """
+    seen = tuple(_as_answer(one) if isinstance(one, Observed) else one for one in outcome.seen)
+    match outcome:
+        case Refused():
+            return (*seen, *_refusal(outcome))
+        case Done(Bind() as bind) if not seen:
+            return (_placed(bind),)
+        case _:
+            return seen
+
+
+def _placed(bind: Bind) -> Placed:
+    """The answer to a binding shows nothing but that it was taken."""
+    of = bind.reference
+    return Placed(of.namespace, of.name, of.uid, bind.node_name, bind.job_id)
+
+
+def _refusal(outcome: Refused) -> tuple[News, ...]:
+    """Refusals that a rule must know of to choose another way."""
+    action = outcome.action
+    match action:
+        case SubmitJob():
+            identity = action.identity
+            return (
+                SubmitRefused(
+                    identity.work, outcome.number, outcome.why, action.kind, identity.digest
+                ),
+            )
+        case UpdateJob():
+            identity = action.identity
+            return (
+                SubmitRefused(
+                    identity.work,
+                    outcome.number,
+                    outcome.why,
+                    "renewal" if action.renewal else "update",
+                    identity.digest,
+                ),
+            )
+        case Bind():
+            return (BindRefused(action.reference.uid, action.node_name, outcome.why),)
+        case _:
+            return ()
+
+
+def _as_answer(seen: Observed) -> Observed | Answered:
+    return seen if isinstance(seen.row, Job) else Answered(seen.row, seen.order)
+
+
+def target_of(action: Action) -> Target:
+    """The one thing in the world that the action writes; two wishes for it exclude each other."""
+    return _TARGETS[type(action)](action)
+
+
+def _state(action: Drain | Undrain | RewriteReason) -> Target:
+    return ("slurm_node", action.slurm_node, "state")
+
+
+OnObject = SetConditions | Cordon | Uncordon | Bind | EndPod | SetScheduled
+
+
+def _on_object(field: str) -> Callable[[OnObject], Target]:
+    def target(action: OnObject) -> Target:
+        reference = action.reference
+        return (reference.kind, reference.namespace, reference.name, field)
+
+    return target
+
+
+def _job(action: CancelJob | UpdateJob) -> Target:
+    return ("job", action.job_id)
+
+
+def _metadata(action: SetMetadata) -> Target:
+    reference = action.reference
+    return (reference.kind, reference.namespace, reference.name, action.manager)
+
+
+def _event(action: Announce) -> Target:
+    return ("event", action.reference.kind, action.reference.uid, action.reason)
+
+
+_TARGETS: dict[type, Callable[[Any], Target]] = {
+    Drain: _state,
+    Undrain: _state,
+    RewriteReason: _state,
+    SetComment: lambda action: ("slurm_node", action.slurm_node, "comment"),
+    SetConditions: _on_object("conditions"),
+    SetMetadata: _metadata,
+    Cordon: _on_object("cordon"),
+    Uncordon: _on_object("cordon"),
+    Announce: _event,
+    SubmitJob: lambda action: ("work", action.identity.work, "submit"),
+    CancelJob: _job,
+    UpdateJob: _job,
+    LookJob: lambda action: ("look", "job", action.job_id),
+    Bind: _on_object("binding"),
+    EndPod: _on_object("end"),
+    SetScheduled: _on_object("scheduled"),
+    LookGang: lambda action: ("look", action.kind, action.namespace, action.name),
+    AnswerGate: lambda action: ("gate", str(action.call), action.slurm_node),
+    AnswerStop: lambda action: ("stop", str(action.call)),
+    Look: lambda action: ("look", action.kind, action.namespace, action.name),
+    Relist: lambda action: ("relist", action.source),
+}
+
+
+Push = Callable[[Sequence[Action]], Awaitable[Sequence[Outcome]]]
+"""One authority's writer: actions in, one outcome for each, in the same order; never raises."""

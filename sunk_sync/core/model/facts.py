@@ -1,0 +1,398 @@
+"""What was seen: frozen structs that hold only what some rule reads, and the news of sources.
+
+A reader in `kube/` or `slurm/` makes them from wire bytes; nothing below `loop` makes any.
+Times named `_s` are seconds of the monotonic clock.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
+
+Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods"]
+SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs")
+NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
+"""What must have been listed before anything is written."""
+WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")
+"""What must have been listed too before anything is written for a Work."""
+
+OTHER_PODS: Source = "other_pods"
+"""Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, without rows."""
+
+Kind = Literal["Node", "Pod", "Namespace"]
+
+
+class Reference(Struct, frozen=True, gc=False):
+    """One Kubernetes object, of this very UID."""
+
+    kind: Kind
+    namespace: str
+    """Empty for a Node."""
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Human spelling: `Node n1`, `Pod ns/name`."""
+        prefix = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {prefix}{self.name}"
+
+
+class Condition(Struct, frozen=True, gc=False):
+    """What one condition of ours on a Pod or Node says; since when stands beside it."""
+
+    type: str
+    status: str
+    """True, False or Unknown."""
+    reason: str
+    message: str
+
+
+Labels = tuple[str | None, ...]
+"""Values of our labels on a Node, in the order of names.NODE_LABELS; None: it has no such label."""
+NO_LABELS: Labels = (None, None, None, None)
+
+
+class Node(Struct, frozen=True, kw_only=True, gc=False):
+    """A Kubernetes Node. Source: watch of Nodes."""
+
+    name: str
+    uid: str
+    unschedulable: bool = False
+    ready: str = "Unknown"
+    """Status of condition Ready: True, False or Unknown."""
+    cordon_reason: str = ""
+    slurm_node: str = ""
+    """Annotation slurm-node, or empty."""
+    cordoned_for_drain: bool = False
+    """Carries the mark of our own cordon (behaviour M7)."""
+    keep_cordon: bool = False
+    drain: str | None = None
+    """Our annotation drain, as it stands there."""
+    labels: Labels = NO_LABELS
+    conditions: tuple[Condition, ...] = ()
+    """Our conditions (names.NODE_CONDITIONS) as they stand there, sorted by type."""
+    changed_at: tuple[str, ...] = ()
+    """lastTransitionTime of each of them, as served."""
+    offer: Offer = NO_OFFER
+
+
+class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
+    """A Pod that runs slurmd. Source: watch of Pods by --slurmd-selector."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str = ""
+    slurm_node: str
+    """Claimed: annotation slurm-node, else hostname, else (hostNetwork) the Node, else Pod name."""
+    nodeset: str = ""
+    finished: bool = False
+    """Phase Succeeded or Failed."""
+    ready: bool = False
+    terminating: bool = False
+    cordon: str = ""
+    """Annotation cordon where it asks for one: non-empty and not `false`."""
+    pending_deletion: str | None = None
+    drained: bool = False
+    """Our annotation drained=true stands there."""
+    drain: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    """Ours (names.POD_STATE_CONDITION*, names.POD_CONFLICT_CONDITION), sorted by type."""
+    changed_at: tuple[str, ...] = ()
+    """lastTransitionTime of each of them, as served."""
+    requests: tuple[tuple[str, int], ...] = ()
+    """As PodSpec.requests: what it takes of its Node (P28)."""
+
+
+class Pod(Struct, frozen=True, kw_only=True, gc=False):
+    """A workload Pod of ours. Source: watch of Pods by spec.schedulerName."""
+
+    namespace: str
+    name: str
+    uid: str
+    created_s: int = 0
+    """creationTimestamp, seconds since 1970: for the order of waiting Pods only."""
+    node_name: str = ""
+    phase: str = "Pending"
+    terminating: bool = False
+    gated: bool = False
+    """Scheduling gates stand."""
+    ended: bool = False
+    """Succeeded, Failed, or every container has ended."""
+    spec: PodSpec = PodSpec()
+    settings: tuple[tuple[str, str], ...] = ()
+    """Annotations of P4 (names.JOB_SETTINGS) without prefix, sorted, equal ones one object."""
+    gang: Gang | None = None
+    job_id: str = ""
+    """Annotation job-id as it stands there: a hint."""
+    bound_for: str = ""
+    """Annotation bound-for: the job for which we bound it; comes with our binding alone (P18)."""
+    cancelled: str = ""
+    """Annotation cancelled (P17)."""
+    resubmit: str = ""
+    """Annotation resubmit (P17)."""
+    conditions: tuple[Condition, ...] = ()
+    """PodScheduled and DisruptionTarget (names.WORKLOAD_CONDITIONS), sorted by type."""
+
+
+class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
+    """A Slurm node. Source: GET /nodes/ and GET /node/{name}."""
+
+    name: str
+    state: frozenset[str]
+    """Base state and flags in Slurm's spelling: {"IDLE", "DRAIN"}."""
+    reason: str = ""
+    comment: str = ""
+    assumed: bool = False
+    """Not read as it stands: what an answered write of ours made of an earlier read. Jobs may
+    have started between the two."""
+
+
+class Job(Struct, frozen=True, kw_only=True, gc=False):
+    """A placeholder job of ours. Source: GET /jobs/state/, details by GET /job/{id}."""
+
+    job_id: str
+    """As Slurm spells it where it is cancelled: `12`, or `3_1` for a task of an array."""
+    name: str
+    identity: Identity
+    """Of a task of an array: its own Pod, with `uids` empty."""
+    state: frozenset[str]
+    """Base state and flags: {"RUNNING"}, {"CANCELLED", "COMPLETING"}."""
+    slurm_nodes: tuple[str, ...] = ()
+    """Where it runs or ran; empty while it waits."""
+    reason: str = ""
+    """Slurm's state reason."""
+    submitted_at: int = 0
+    """submit_time as Slurm tells it: with the id and the identity it names one job for ever."""
+    script: bool = False
+    """A batch script holds its nodes until it ends."""
+    started: bool = False
+    """The script said so (P24)."""
+    preempted_at: int = 0
+    """preempt_time: Slurm has begun to preempt it; 0: not."""
+    requeued: bool = False
+    """It ran before (P19)."""
+
+
+class GateCall(Struct, frozen=True, gc=False):
+    """A prolog waits for leave to start a job on these nodes (L7). Source: hooks."""
+
+    call: int
+    """Number of the call, of this process only."""
+    job_id: str
+    slurm_nodes: tuple[str, ...]
+    asked_s: float
+    until_s: float
+    """The caller's deadline, monotonic."""
+
+
+class StopCall(Struct, frozen=True, gc=False):
+    """A placeholder was told to end and waits for its Pods to be gone (L6). Source: hooks."""
+
+    call: int
+    job_id: str
+    asked_s: float
+    until_s: float
+
+
+class CallEnded(Struct, frozen=True, gc=False):
+    """A call was answered, or its caller went away. Source: hooks."""
+
+    call: int
+
+
+class JobTold(Struct, frozen=True, gc=False):
+    """Slurm or a placeholder spoke of a job: a reason to look at it now (L6-L8). Source: hooks."""
+
+    job_id: str
+    what: Literal["starting", "started", "ended"]
+    told_s: float
+
+
+class Attempt(Struct, frozen=True, gc=False):
+    """A submission without an answer: it may have happened (F2)."""
+
+    work: str
+    sent_s: float
+    """When the last byte was sent."""
+
+
+class SubmitRefused(Struct, frozen=True, gc=False):
+    """Slurm refused a submission (P10), or could not start it at once (P11a)."""
+
+    work: str
+    number: int | None
+    """Slurm's error number."""
+    text: str
+    kind: str
+    """Of the placeholder: allocation, script or external."""
+    digest: str
+    """Of the description that was refused."""
+
+
+class BindRefused(Struct, frozen=True, gc=False):
+    """The API server refused a binding for good (P12, G4)."""
+
+    uid: str
+    node_name: str
+    why: str
+
+
+class BindTried(Struct, frozen=True, gc=False):
+    """A binding without an answer: it may have happened (P11)."""
+
+    uid: str
+    job_id: str
+    given_up_s: float
+
+
+class Placed(Struct, frozen=True, gc=False):
+    """The API server took a binding of ours: told before any watch shows it (P11)."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    job_id: str
+
+
+class GangSize(Struct, frozen=True, gc=False):
+    """How many members a gang shall have, as its PodGroup or Job says (G1)."""
+
+    kind: str
+    namespace: str
+    name: str
+    size: int
+    """0: unknown, `why` says so."""
+    why: str
+    asked_s: float
+
+
+class Taken(Struct, frozen=True, gc=False):
+    """What the Pods on a Node take that are not ours, the slurmd Pod among them (P28).
+
+    Source: watch of all Pods.
+    """
+
+    node_name: str
+    amounts: tuple[tuple[str, int], ...]
+    """As PodSpec.requests, and their number as `pods`; empty: there are none."""
+
+
+Row = Node | SlurmdPod | Pod | SlurmNode | Job
+
+
+def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
+    """The object behind a row."""
+    match row:
+        case Pod() | SlurmdPod():
+            return Reference("Pod", row.namespace, row.name, row.uid)
+        case _:
+            return Reference("Node", "", row.name, row.uid)
+
+
+class Observed(Struct, frozen=True, gc=False):
+    """A row as some answer showed it.
+
+    `order` grows with the age of knowledge; an older answer never overrules a newer one. For a
+    Kubernetes object it is the resourceVersion, for a Slurm node the monotonic second in which
+    the question was asked.
+    """
+
+    row: Row
+    order: float
+
+
+RowAnswered = Node | SlurmdPod | Pod | SlurmNode
+"""A job's row is always told as read: what made it may be the first to tell of it."""
+
+
+class Answered(Struct, frozen=True, gc=False):
+    """A row as the answer to a write of ours showed it: it freshens what is known, never adds.
+
+    Such an answer may be older than a listing under way or a deletion already told.
+    """
+
+    row: RowAnswered
+    order: float
+
+
+class Deleted(Struct, frozen=True, gc=False):
+    """The source told that this object is gone (watch event DELETED)."""
+
+    source: Source
+    namespace: str
+    name: str
+    uid: str
+    order: float
+
+
+class ListingStarted(Struct, frozen=True, gc=False):
+    """A complete listing began; its rows follow as Observed."""
+
+    source: Source
+    begun_s: float
+    order: float
+    """Order of the listing as a whole: rows newer than it survive their absence from it."""
+
+
+class ListingEnded(Struct, frozen=True, gc=False):
+    """The listing was complete: what it did not name is gone."""
+
+    source: Source
+
+
+class Confirmed(Struct, frozen=True, gc=False):
+    """The source answered that nothing changed, or its watch stands again without a gap."""
+
+    source: Source
+    begun_s: float
+
+
+class Lost(Struct, frozen=True, gc=False):
+    """The source cannot be read now; rows stay as last seen, absences prove nothing."""
+
+    source: Source
+    why: str
+    blind: bool = False
+    """Unreadable for so long (60 s) that what was seen must no longer be shown as true."""
+
+
+class Sighting(Struct, frozen=True, gc=False):
+    """Answer to one read by name (the action Look)."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    found: Literal["yes", "no", "unknown"]
+    """no: 404. unknown: 403, time-out or any other error."""
+    uid: str
+    """UID of the object found; empty unless found is yes."""
+    asked_s: float
+    node_name: str = ""
+    order: float = 0.0
+    """Of a Pod: where it is bound, and as of which resourceVersion."""
+
+
+class Holding(Struct, frozen=True, gc=False):
+    """The breaker holds this many drains that rest on an absence or on NotReady (S19)."""
+
+    count: int
+    since_s: float
+    ends: int = 0
+    """So many Works are not ended yet for a failed node or a missing job (P31)."""
+    ends_since_s: float = 0.0
+
+
+News = (
+    Observed | Answered | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | Sighting
+    | Holding | GateCall | StopCall | CallEnded | JobTold | Attempt | SubmitRefused | BindRefused
+    | BindTried | Placed | GangSize | Taken
+)  # fmt: skip
+
+Tell = Callable[[Sequence[News]], Awaitable[None]]
+"""How a reader hands over its news; waits while the loop is behind (the inbox is bounded)."""

@@ -1,0 +1,46 @@
+"""Our mark in the comment of a Slurm node: which Node and Pod it stood for (behaviour M8).
+
+After a restart the mark is all that still names a Pod or Node which went away meanwhile.
+"""
+
+from sys import intern
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.core.model.names import MARK_KEY
+
+
+class Mark(Struct, frozen=True, gc=False):
+    """What one Slurm node stands for in the Kubernetes cluster `cluster`."""
+
+    cluster: str
+    node: str = ""
+    namespace: str = ""
+    pod: str = ""
+    uid: str = ""
+
+
+class _Comment(Struct, frozen=True, rename={"mark": MARK_KEY}):
+    mark: Mark
+
+
+_decode = msgspec.json.Decoder(_Comment).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def mark_text(mark: Mark) -> str:
+    """The comment that carries this mark: one line of JSON."""
+    return _encode(_Comment(mark)).decode()
+
+
+def parse_mark(comment: str) -> Mark | None:
+    """The mark in a comment, of whatever cluster; None where there is none."""
+    if not comment.startswith("{"):
+        return None
+    try:
+        mark = _decode(comment.encode()).mark
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    place = (intern(mark.cluster), intern(mark.node), intern(mark.namespace))
+    return Mark(*place, mark.pod, mark.uid)

@@ -1,0 +1,60 @@
+"""What a rule says of one key, and what becomes of it."""
+
+from msgspec import Struct
+
+from sunk_sync.core.model.actions import Action
+from sunk_sync.core.model.keys import Key
+
+
+class Ruling(Struct, frozen=True, gc=False):
+    """One rule's part of a verdict."""
+
+    wants: tuple[Action, ...] = ()
+    because: str = ""
+    """A sentence for an operator; empty where the rule has nothing to say."""
+    look_again_s: float | None = None
+    """Monotonic second at which time alone may change the answer."""
+
+
+class Verdict(Struct, frozen=True, gc=False):
+    """Everything wanted for one key, and why."""
+
+    wants: tuple[Action, ...] = ()
+    because: str = ""
+    look_again_s: float | None = None
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """A want that policy took away."""
+
+    action: Action
+    why: str
+    again_s: float | None = None
+    """When time alone may let it through."""
+
+
+class Screened(Struct, frozen=True, gc=False):
+    """What may be pushed now, and what may not."""
+
+    allowed: tuple[Action, ...]
+    kept: tuple[Kept, ...] = ()
+
+
+class Standing(Struct, gc=False, eq=False):
+    """The verdict that holds for a key, and when time may change it."""
+
+    verdict: Verdict
+    look_again_s: float | None = None
+    kept: tuple[Kept, ...] = ()
+
+
+class Decision(Struct, frozen=True, gc=False):
+    """What the loop does with one key's verdict."""
+
+    key: Key
+    allowed: tuple[Action, ...]
+    because: str
+    kept: tuple[Kept, ...] = ()
+
+
+QUIET = Ruling()

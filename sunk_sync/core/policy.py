@@ -1,0 +1,283 @@
+"""The last word before a push: may only take wants away.
+
+Pure but for its own memory: which drains were let through, and which are held.
+"""
+
+from collections import deque
+
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import (
+    Action,
+    Announce,
+    Bind,
+    Drain,
+    EndPod,
+    Look,
+    LookGang,
+    LookJob,
+    Relist,
+    RewriteReason,
+    SetMetadata,
+    Uncordon,
+    Undrain,
+)
+from sunk_sync.core.model.facts import Holding
+from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.names import EVENT_END_HELD, MANAGER_RETIRE
+from sunk_sync.core.model.verdict import Kept, Screened, Verdict
+
+NONE_HELD = Holding(0, 0.0)
+MINUTE_S = 60.0
+HELD_AGAIN_S = 2.0
+"""Between two looks at a drain that is held: a second listing may have come."""
+DRAINS_PER_MINUTE_MIN = 20
+DRAINS_SHARE = 0.1
+READS = (Look, LookJob, LookGang, Relist)
+ENDS_PER_MINUTE_MIN = 20
+ENDS_SHARE = 0.1
+HELD_TOLD_PER_MINUTE = 100
+"""Of so many Works whose ends are held Events tell; thousands may be."""
+LIFTS = (Undrain, Uncordon, RewriteReason)
+
+
+NOTHING_WANTED = Screened(())
+
+
+class Breaker:
+    """Lets through so many drains a minute that rest on an absence or NotReady (S19)."""
+
+    def __init__(self) -> None:
+        self._passed: deque[tuple[float, str]] = deque()
+        """Drains let through in the last minute, oldest first."""
+        self._passing: set[str] = set()
+        """Slurm nodes whose drain was let through and is still wanted."""
+        self.held: dict[str, float] = {}
+        """Slurm node -> second since when its drain is held."""
+
+    def admit(self, slurm_node: str, *, limit: int, listed_s: float, now: float) -> bool:
+        """Whether this drain may go; one that must wait also needs a later listing to agree."""
+        if slurm_node in self._passing:
+            return True
+        self._forget(now)
+        held_s = self.held.get(slurm_node)
+        waits = held_s is not None and listed_s < held_s
+        jumps = held_s is None and bool(self.held)
+        if waits or jumps or len(self._passed) >= limit:
+            self.held.setdefault(slurm_node, now)
+            return False
+        self.held.pop(slurm_node, None)
+        self._passing.add(slurm_node)
+        self._passed.append((now, slurm_node))
+        return True
+
+    def withdraw(self, slurm_node: str) -> None:
+        """The drain is no longer wanted: done, or its cause went away."""
+        self._passing.discard(slurm_node)
+        self.held.pop(slurm_node, None)
+
+    def again_s(self, now: float) -> float:
+        """When a held drain is worth another try."""
+        freed = self._passed[0][0] + MINUTE_S if self._passed else now
+        return max(freed, now + HELD_AGAIN_S)
+
+    def _forget(self, now: float) -> None:
+        while self._passed and self._passed[0][0] <= now - MINUTE_S:
+            self._passed.popleft()
+
+
+class Herald:
+    """Lets Events tell of so many held Works a minute (P31): of each once, while it is held."""
+
+    def __init__(self) -> None:
+        self._begun: deque[float] = deque()
+        """When those of the last minute began to be told of."""
+        self._told: set[str] = set()
+
+    def admit(self, work: str, *, now: float) -> bool:
+        """Whether the Events of this Work may stand."""
+        if work in self._told:
+            return True
+        while self._begun and self._begun[0] <= now - MINUTE_S:
+            self._begun.popleft()
+        if len(self._begun) >= HELD_TOLD_PER_MINUTE:
+            return False
+        self._begun.append(now)
+        self._told.add(work)
+        return True
+
+    def withdraw(self, work: str) -> None:
+        """It is not held any more."""
+        self._told.discard(work)
+
+
+class Policy:
+    """Screens each verdict of the loop."""
+
+    def __init__(self) -> None:
+        self.breaker = Breaker()
+        self.ends = Breaker()
+        """Works whose Pods end for a failed node or a missing job (P31)."""
+        self.herald = Herald()
+
+    def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
+        """Divide a verdict's wants into what may be pushed now and what is kept back."""
+        wants = verdict.wants
+        if key[0] == "work":
+            return self._screen_work(graph, key[1], wants, now=now)
+        if not wants:
+            self.breaker.withdraw(key[1])
+            return NOTHING_WANTED
+        if not _rests_on_absence(wants):
+            self.breaker.withdraw(key[1])
+            if _all_may(graph):
+                return Screened(wants)
+        kept = [self._keep(graph, action, now) for action in wants]
+        if not any(kept):
+            return Screened(wants)
+        return Screened(
+            tuple(action for action, keep in zip(wants, kept, strict=True) if keep is None),
+            tuple(keep for keep in kept if keep is not None),
+        )
+
+    def _screen_work(
+        self, graph: Graph, work: str, wants: tuple[Action, ...], *, now: float
+    ) -> Screened:
+        weak = bool([action for action in wants if _is_weak(action)])
+        if not weak:
+            self.ends.withdraw(work)
+            self.herald.withdraw(work)
+        if not wants:
+            return NOTHING_WANTED
+        why = _why_not_yet(graph)
+        held = "" if why or not weak else self._hold_end(graph, work, now=now)
+        if weak:
+            wants = self._tell(work, wants, held=bool(held), now=now)
+        unread = "" if graph.jobs.live else "cannot be read now: jobs"
+        if not (why or held or unread):
+            return Screened(wants)
+        again_s = self.ends.again_s(now) if held else None
+        kept = [
+            Kept(action, why or (held if _is_weak(action) else unread), again_s)
+            for action in wants
+            if _is_kept(action, why=why, held=held, unread=unread)
+        ]
+        taken = {id(one.action) for one in kept}
+        return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
+
+    def _tell(
+        self, work: str, wants: tuple[Action, ...], *, held: bool, now: float
+    ) -> tuple[Action, ...]:
+        """Without the Events of a hold, unless it is held and has its turn to say so."""
+        if held and self.herald.admit(work, now=now):
+            return wants
+        if not held:
+            self.herald.withdraw(work)
+        return tuple(action for action in wants if not _tells_of_hold(action))
+
+    def _hold_end(self, graph: Graph, work: str, *, now: float) -> str:
+        limit = end_limit(graph)
+        if self.ends.admit(work, limit=limit, listed_s=graph.nodes.agreed_s, now=now):
+            return ""
+        return f"more than {limit} such ends a minute: held until the Nodes were read again"
+
+    def holding(self) -> Holding:
+        """How many drains and ends the breakers hold, as a fact for the graph."""
+        drains, ends = self.breaker.held, self.ends.held
+        if not (drains or ends):
+            return NONE_HELD
+        return Holding(len(drains), _since_s(drains), len(ends), _since_s(ends))
+
+    def _keep(self, graph: Graph, action: Action, now: float) -> Kept | None:
+        if isinstance(action, READS):
+            return None
+        why = _why_not(graph, action)
+        if why:
+            return Kept(action, why)
+        if isinstance(action, Drain) and action.absence:
+            return self._break(graph, action, now)
+        return None
+
+    def _break(self, graph: Graph, action: Drain, now: float) -> Kept | None:
+        listed_s = min(graph.nodes.listed_s, graph.slurmd_pods.listed_s)
+        limit = drain_limit(graph)
+        if self.breaker.admit(action.slurm_node, limit=limit, listed_s=listed_s, now=now):
+            return None
+        why = f"more than {limit} such drains a minute: held until a second listing agrees"
+        return Kept(action, why, self.breaker.again_s(now))
+
+
+def drain_limit(graph: Graph) -> int:
+    """Drains a minute that may rest on absences: as set, or the greater of 20 and 10 %."""
+    chosen = graph.configuration.max_drains_per_minute
+    if chosen is not None:
+        return chosen
+    return max(DRAINS_PER_MINUTE_MIN, int(graph.host_count() * DRAINS_SHARE))
+
+
+def end_limit(graph: Graph) -> int:
+    """Ends of Works a minute that may rest on failed nodes or missing jobs (P31)."""
+    chosen = graph.configuration.max_pod_ends_per_minute
+    if chosen is not None:
+        return chosen
+    return max(ENDS_PER_MINUTE_MIN, int(graph.works.bound_count() * ENDS_SHARE))
+
+
+def _since_s(held: dict[str, float]) -> float:
+    return min(held.values(), default=0.0)
+
+
+def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:
+    """A binding rests on its job being known to run: not while jobs cannot be read (P11, F4)."""
+    if isinstance(action, READS):
+        return False
+    return bool(why or (held and _is_weak(action)) or (unread and isinstance(action, Bind)))
+
+
+def _is_weak(action: Action) -> bool:
+    return isinstance(action, EndPod) and action.weak
+
+
+def _tells_of_hold(action: Action) -> bool:
+    return isinstance(action, Announce) and action.reason == EVENT_END_HELD
+
+
+def _why_not_yet(graph: Graph) -> str:
+    """Nothing is written for a Work before Pods and jobs were listed, nor in a dry run."""
+    unlisted = (*graph.unlisted, *graph.works_unlisted)
+    if unlisted:
+        return f"not listed yet: {', '.join(unlisted)}"
+    return "dry run" if graph.configuration.dry_run else ""
+
+
+def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
+    for action in wants:  # noqa: SIM110 - a generator costs more than the loop
+        if isinstance(action, Drain) and action.absence:
+            return True
+    return False
+
+
+def _lets_pod_go(action: Action) -> bool:
+    """`drained=true` (S6): somebody will delete the Pod for it."""
+    return (
+        isinstance(action, SetMetadata)
+        and action.manager == MANAGER_RETIRE
+        and bool(action.annotations)
+    )
+
+
+def _all_may(graph: Graph) -> bool:
+    """Nothing is kept back but by the breaker; what was never listed is stale too."""
+    return not (graph.stale or graph.configuration.dry_run)
+
+
+def _why_not(graph: Graph, action: Action) -> str:
+    """Nothing is written before every source was listed once, nor in a dry run.
+
+    Lifting rests on causes being gone, and letting a Pod go on a drain that stands: only while
+    every source can be read.
+    """
+    if graph.unlisted:
+        return f"not listed yet: {', '.join(graph.unlisted)}"
+    if graph.stale and (isinstance(action, LIFTS) or _lets_pod_go(action)):
+        return f"cannot be read now: {', '.join(graph.stale)}"
+    return "dry run" if graph.configuration.dry_run else ""

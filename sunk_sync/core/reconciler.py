@@ -1,0 +1,174 @@
+"""The synchronous heart of the loop: observe, decide what is dirty, screen, remember the verdict.
+
+Everything here happens between two awaits. The clock comes in as `now`.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterator, Sequence
+
+from sunk_sync.core.decide import RuleError, decide
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import Action, Announce
+from sunk_sync.core.model.facts import News
+from sunk_sync.core.model.keys import CLUSTER, Key
+from sunk_sync.core.model.names import EVENT_CONFLICT
+from sunk_sync.core.model.verdict import Decision, Kept, Standing, Verdict
+from sunk_sync.core.policy import NONE_HELD, Policy
+
+OUT_OF_SERVICE = Verdict(because="out of service: a rule failed for this key")
+
+
+Surprise = tuple[Key, Verdict | None, Verdict]
+"""Key, the verdict that stood, the verdict that is right."""
+
+
+class Reconciler:
+    """Graph, standing verdicts and timers; the loop around it owns the clock and the awaits."""
+
+    def __init__(self, *, graph: Graph, policy: Policy) -> None:
+        self.graph = graph
+        self.policy = policy
+        self.pending: dict[Key, None] = {CLUSTER: None}
+        """Keys to decide, oldest first."""
+        self.standing: dict[Key, Standing] = {}
+        self.failures: dict[Key, RuleError] = {}
+        """Keys out of service, until a fact of theirs changes."""
+        self._timers: list[tuple[float, Key]] = []
+        self._wanting: dict[Key, None] = {}
+        """Keys that want something: what policy says of it hangs on the sources."""
+        self._audit: Iterator[Key] = iter(())
+
+    def observe(self, news: Sequence[News], *, now: float) -> list[Key]:
+        """Take news in; the keys whose facts changed by it."""
+        graph = self.graph
+        before = graph.readiness
+        graph.observe(news, now=now)
+        stirred = list(graph.dirty)
+        self.pending.update(graph.dirty)
+        graph.dirty.clear()
+        if before != graph.readiness:
+            self.pending.update(self._wanting)
+        return stirred
+
+    def step(self, *, now: float, limit: int) -> list[Decision]:
+        """Decide dirty keys until `limit` is used up; those whose time has come are dirty too.
+
+        A key counts for each action that it wants, and once at least: handing an action over costs
+        more than a decision.
+        """
+        self._ring(now)
+        decisions: list[Decision] = []
+        spent = 0
+        # A dict is walked past all that was taken out of it: once a step, and not if it is empty.
+        for key in list(itertools.islice(self.pending, limit)) if self.pending else ():
+            if spent >= limit:
+                break
+            del self.pending[key]
+            decision = self._decide(key, now=now)
+            decisions.append(decision)
+            spent += len(decision.allowed) or 1
+        holding = self.policy.holding()
+        if holding != (self.graph.holding or NONE_HELD):
+            self.observe((holding,), now=now)
+        return decisions
+
+    def next_timer_s(self) -> float | None:
+        """When time alone next makes a key dirty."""
+        return self._timers[0][0] if self._timers else None
+
+    def contested(self) -> int:
+        """How many hosts are claimed more than once."""
+        wants = (one.verdict.wants for one in self.standing.values())
+        return sum(bool(want) and is_conflict(want[0]) for want in wants)
+
+    def audit(self, *, now: float, limit: int) -> tuple[list[Surprise], bool]:
+        """Decide a slice of all keys anew: (verdicts that were wrong, whether the round ended).
+
+        A surprise means that some fact changed without marking its key. The key is made dirty.
+        """
+        surprises: list[Surprise] = []
+        for _ in range(limit):
+            key = next(self._audit, None)
+            if key is None:
+                self._audit = iter(self.graph.keys())
+                return surprises, True
+            if self._settled(key, now=now) and (right := self._right(key, now=now)):
+                surprises.append((key, self._told(key), right))
+                self.pending[key] = None
+        return surprises, False
+
+    def _right(self, key: Key, *, now: float) -> Verdict | None:
+        """The right verdict, where the standing one is another."""
+        self.graph.forget_kept(key)
+        try:
+            verdict = decide(self.graph, key, now)
+        except RuleError:
+            return OUT_OF_SERVICE
+        told = self._told(key)
+        if told is None:
+            return verdict
+        same = told.wants == verdict.wants and told.because == verdict.because
+        return None if same else verdict
+
+    def _told(self, key: Key) -> Verdict | None:
+        standing = self.standing.get(key)
+        return None if standing is None else standing.verdict
+
+    def _settled(self, key: Key, *, now: float) -> bool:
+        """Neither waiting, nor out of service, nor due by time, nor forgotten meanwhile."""
+        if key in self.pending or key in self.failures or not self.graph.knows(key):
+            return False
+        standing = self.standing.get(key)
+        again_s = standing.look_again_s if standing is not None else None
+        return again_s is None or again_s > now
+
+    def _decide(self, key: Key, *, now: float) -> Decision:
+        try:
+            verdict = decide(self.graph, key, now)
+            self.failures.pop(key, None)
+        except RuleError as error:
+            self.failures[key] = error
+            verdict = OUT_OF_SERVICE
+        screened = self.policy.screen(self.graph, key, verdict, now=now)
+        if self.graph.knows(key):
+            self._remember(key, verdict, screened.kept)
+        else:
+            self.standing.pop(key, None)
+            self._wanting.pop(key, None)
+        return Decision(key, screened.allowed, verdict.because, screened.kept)
+
+    def _remember(self, key: Key, verdict: Verdict, kept: tuple[Kept, ...]) -> None:
+        standing = self.standing.get(key)
+        if standing is None:
+            standing = self.standing[key] = Standing(verdict)
+        standing.verdict = verdict
+        standing.kept = kept
+        if verdict.wants:
+            self._wanting[key] = None
+        else:
+            self._wanting.pop(key, None)
+        again_s = _earliest(verdict, kept) if kept else verdict.look_again_s
+        if again_s != standing.look_again_s and again_s is not None:
+            heapq.heappush(self._timers, (again_s, key))
+        standing.look_again_s = again_s
+
+    def _ring(self, now: float) -> None:
+        """Mark the keys whose time has come."""
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            again_s, key = heapq.heappop(timers)
+            standing = self.standing.get(key)
+            if standing is not None and standing.look_again_s == again_s:
+                standing.look_again_s = None
+                self.pending[key] = None
+
+
+def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:
+    times = [verdict.look_again_s, *(one.again_s for one in kept)]
+    return min((time for time in times if time is not None), default=None)
+
+
+def is_conflict(action: Action) -> bool:
+    """The action tells that a Slurm node is claimed more than once (S16)."""
+    return isinstance(action, Announce) and action.reason == EVENT_CONFLICT

@@ -1,0 +1,1 @@
+"""Rules that decide the cluster as a whole."""

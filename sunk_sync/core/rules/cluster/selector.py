@@ -1,0 +1,25 @@
+"""Most Pods that we know by name are missing from our listings: the selector is wrong (S20)."""
+
+from sunk_sync.core.model.actions import Announce
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.names import EVENT_SELECTOR
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.parts import Cluster
+
+
+def selects_too_little(cluster: Cluster) -> bool:
+    """At least half of the Pods that our marks name exist, but no listing shows them."""
+    return cluster.unselected > 0 and cluster.unselected * 2 >= cluster.marked
+
+
+def selector(cluster: Cluster, configuration: Configuration) -> Ruling:
+    """Tell it once; the rule `drain` by itself believes no absence that a read contradicts."""
+    if not selects_too_little(cluster):
+        return QUIET
+    message = (
+        "Most slurmd Pods that our marks in Slurm name exist, but none of our listings shows them:"
+        " check --slurmd-selector and --slurmd-namespace. Nothing is drained for it."
+    )
+    namespace = Reference("Namespace", "", configuration.namespace, "")
+    return Ruling((Announce(namespace, "Warning", EVENT_SELECTOR, message),), message)

@@ -1,0 +1,1 @@
+"""Rules that decide one host."""

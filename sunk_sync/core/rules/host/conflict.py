@@ -1,0 +1,42 @@
+"""Two claims on one host: neither acts, and everybody is told (S16)."""
+
+from sunk_sync.core.model.actions import Action, Announce, SetConditions
+from sunk_sync.core.model.facts import Condition, SlurmdPod, reference_of
+from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.host import Host
+
+NAMED_MAX = 8
+"""Rivals named in a message; there may be any number."""
+
+
+def conflict(host: Host, *_: object) -> Ruling:
+    """One Event on each that claims this Slurm node; nothing is written to it or shown of it.
+
+    A rival that claims another Slurm node (two Pods on one Node) is told by that host's key.
+    """
+    rivals = host.rivals
+    if not rivals:
+        return QUIET
+    names = ", ".join(rival.path for rival in rivals[:NAMED_MAX])
+    more = f" and {len(rivals) - NAMED_MAX} more" if len(rivals) > NAMED_MAX else ""
+    message = f"Slurm node {host.name} is claimed more than once: {names}{more}; none is acted on"
+    told = [reference_of(pod) for pod in host.rival_pods]
+    told += [rival for rival in rivals if rival.kind == "Node"]
+    events = tuple(Announce(one, "Warning", EVENT_CONFLICT, message) for one in told)
+    return Ruling((*events, *_conditions(host.rival_pods, message)), message)
+
+
+def _conditions(pods: tuple[SlurmdPod, ...], message: str) -> tuple[Action, ...]:
+    """The conflict beside whatever conditions of ours stand on each rival Pod."""
+    told = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", message)
+    return tuple(_tell(pod, told) for pod in pods if told not in pod.conditions)
+
+
+def _tell(pod: SlurmdPod, told: Condition) -> SetConditions:
+    """LastTransitionTime is the status's: a message that changes leaves it alone."""
+    since = dict(zip((one.type for one in pod.conditions), pod.changed_at, strict=False))
+    others = [one for one in pod.conditions if one.type != told.type]
+    conditions = tuple(sorted([*others, told], key=lambda one: one.type))
+    changed_at = tuple(since.get(one.type, "") for one in conditions)
+    return SetConditions(reference_of(pod), conditions, changed_at)

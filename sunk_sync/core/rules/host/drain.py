@@ -1,0 +1,283 @@
+"""Drains and undrains: the only rule that writes a Slurm node's state and reason (S1-S15).
+
+Every cause is a three-valued answer: it stands, it does not, or nobody knows yet. What nobody
+knows yet neither begins a drain nor lifts one.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Sighting, SlurmdPod, SlurmNode
+from sunk_sync.core.model.names import LIFTED_PREFIX
+from sunk_sync.core.model.timing import BEFORE_KILL_S
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.node_states import (
+    is_drained,
+    is_foreign_drain,
+    is_frozen,
+    is_our_reason,
+    sanitise_reason,
+)
+from sunk_sync.core.views.host import Host
+
+EXISTS_AGAIN_S = 60.0
+"""After one that found an object which our listings do not show: a selector may be wrong for
+thousands at once."""
+
+
+class Cause(NamedTuple):
+    """A reason to drain that stands."""
+
+    reason: str
+    """Text for Slurm."""
+    words: str
+    """The same for an operator, with the object's name."""
+    absence: bool = False
+
+
+class Open(NamedTuple):
+    """Nobody knows yet whether the cause stands."""
+
+    words: str
+    look: Look | None = None
+    again_s: float | None = None
+
+
+Answer = Cause | Open | None
+
+
+def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
+    """Drain while a cause stands, lift what is ours when the last one went."""
+    slurm_node = host.slurm_node
+    if slurm_node is None or not _known(host):
+        return QUIET
+    cause: Cause | None = None
+    undecided: list[Open] = []
+    opens: list[Open] = []
+    for ask in CAUSES:
+        answer = ask(host, configuration, now)
+        if answer is None:
+            continue
+        if isinstance(answer, Open):
+            opens.append(answer)
+        elif cause is None:
+            cause, undecided = answer, opens.copy()
+    if cause is None:
+        if not opens and not is_our_reason(slurm_node.reason):
+            return _no_cause(slurm_node)
+        undecided = opens
+    ruling = _rule_state(slurm_node, cause, undecided)
+    if not opens:
+        return ruling
+    return Ruling(
+        (*ruling.wants, *(one.look for one in opens if one.look)),
+        ruling.because,
+        min((one.again_s for one in opens if one.again_s), default=None),
+    )
+
+
+def _known(host: Host) -> bool:
+    """Kubernetes knows the machine, or our mark says that it did (S18)."""
+    return host.pod is not None or host.node is not None or host.last is not None
+
+
+def _no_cause(slurm_node: SlurmNode) -> Ruling:
+    if not is_drained(slurm_node.state):
+        return QUIET
+    return Ruling(because=f"left alone: drained in Slurm ({slurm_node.reason or 'no reason'})")
+
+
+def _rule_state(slurm_node: SlurmNode, cause: Cause | None, undecided: list[Open]) -> Ruling:
+    """`undecided` rank before the first cause that stands."""
+    name, reason = slurm_node.name, slurm_node.reason
+    if is_frozen(slurm_node.state):
+        flags = "+".join(sorted(slurm_node.state))
+        return Ruling(because=f"left alone: Slurm node is {flags}")
+    if cause is not None:
+        return _with_cause(slurm_node, cause, undecided)
+    waiting = "; ".join(one.words for one in undecided)
+    if not is_our_reason(reason):
+        return Ruling(because=f"waiting: {waiting}")
+    lifted = sanitise_reason(LIFTED_PREFIX + reason)
+    if not is_drained(slurm_node.state):
+        return Ruling((RewriteReason(name, lifted),), "our reason on a node without drain: lifted")
+    if undecided:
+        return Ruling(because=f"drain kept ({reason}): {waiting}")
+    return Ruling((Undrain(name, lifted),), f"undrained: no cause is left (was {reason})")
+
+
+def _with_cause(slurm_node: SlurmNode, cause: Cause, undecided: list[Open]) -> Ruling:
+    """A drain of ours keeps its text while a cause that ranks before is not decided (S9)."""
+    if is_foreign_drain(slurm_node):
+        whose = slurm_node.reason or "no reason"
+        return Ruling(because=f"left alone: drained in Slurm ({whose}), though {cause.words}")
+    because = f"drained: {cause.words}"
+    reason = sanitise_reason(cause.reason)
+    drained = is_drained(slurm_node.state)
+    if drained and slurm_node.reason == reason:
+        return Ruling(because=because)
+    if drained and undecided:
+        waiting = "; ".join(one.words for one in undecided)
+        return Ruling(because=f"drain kept ({slurm_node.reason}): {waiting}")
+    new_absence = cause.absence and not drained
+    return Ruling((Drain(slurm_node.name, reason, absence=new_absence),), because)
+
+
+def _node_lost(host: Host, configuration: Configuration, now: float) -> Answer:
+    """S8."""
+    if host.node_absent:
+        return _node_absent(host, now)
+    node = host.node
+    if node is None or node.ready == "True":
+        return None
+    ripe_s = host.node_since_s + configuration.node_not_ready_grace_s
+    words = f"Node {node.name} is not ready ({node.ready})"
+    if now < ripe_s:
+        return Open(words, again_s=ripe_s)
+    return Cause("k8s: node not ready", words, absence=True)
+
+
+def _node_absent(host: Host, now: float) -> Answer:
+    name, sighting = host.last.node if host.last else "", host.node_sighting
+    if not host.kube_listed:
+        return Open(f"Node {name} is not listed yet")
+    if sighting is not None and sighting.found == "no":
+        return Cause("k8s: node gone", f"Node {name} is gone", absence=True)
+    return _open(f"Node {name} is missing", Look("Node", "", name, 0.0), sighting, now)
+
+
+def _pod_gone(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """S7."""
+    last, sighting = host.last, host.pod_sighting
+    if host.pod or host.finished or last is None or not last.pod or host.last_moved:
+        return None
+    path = f"Pod {last.namespace}/{last.pod}"
+    if not host.kube_listed:
+        return Open(f"{path} is not listed yet")
+    if sighting is not None and (
+        sighting.found == "no" or (sighting.found == "yes" and sighting.uid != last.uid)
+    ):
+        return Cause("k8s: pod terminated", f"{path} is gone", absence=True)
+    return _open(f"{path} is missing", Look("Pod", last.namespace, last.pod, 0.0), sighting, now)
+
+
+def _open(words: str, look: Look, sighting: Sighting | None, now: float) -> Open:
+    """Ask by name; an answer that does not settle it is asked for again after a while."""
+    if sighting is None:
+        return Open(f"{words}, asking for it by name", look)
+    exists = sighting.found == "yes"
+    words = f"{words} from our listing but exists" if exists else words
+    again_s = sighting.asked_s + (EXISTS_AGAIN_S if exists else LOOK_AGAIN_S)
+    if now < again_s:
+        return Open(words, again_s=again_s)
+    return Open(words, Look(look.kind, look.namespace, look.name, sighting.asked_s))
+
+
+def _pod_terminating(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """S5; its containers may have ended already."""
+    pod = host.pod or host.finished
+    if pod is None or not pod.terminating:
+        return None
+    return Cause("k8s: pod terminating", f"{_path(pod)} is terminating")
+
+
+def _pod_pending_deletion(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """S6."""
+    pod = host.pod
+    if pod is None or pod.pending_deletion is None:
+        return None
+    why = pod.pending_deletion
+    return Cause(
+        f"k8s: pod pending deletion: {why}" if why else "k8s: pod pending deletion",
+        f"{_path(pod)} is to be deleted ({why})" if why else f"{_path(pod)} is to be deleted",
+    )
+
+
+def _node_cordoned(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """S1; a cordon of our own making (M7) is none."""
+    node = host.node
+    if node is None or not node.unschedulable or node.cordoned_for_drain:
+        return None
+    why = node.cordon_reason
+    return Cause(
+        f"k8s: node cordoned: {why}" if why else "k8s: node cordoned",
+        f"Node {node.name} is cordoned ({why})" if why else f"Node {node.name} is cordoned",
+    )
+
+
+def _pod_cordoned(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """S3."""
+    pod = host.pod
+    if pod is None or not pod.cordon:
+        return None
+    return Cause("k8s: pod cordoned", f"{_path(pod)} is cordoned")
+
+
+def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answer:
+    """S4."""
+    pod = host.pod or host.finished
+    if pod is None or (pod.ready and not pod.finished):
+        return None
+    ripe_s = host.pod_since_s + configuration.not_ready_grace_s
+    if now < ripe_s:
+        return Open(f"{_path(pod)} is not ready", again_s=ripe_s)
+    return Cause("k8s: pod not ready", f"{_path(pod)} is not ready", absence=True)
+
+
+def _pod_without_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """P30."""
+    lost = [tenant.pod for tenant in host.lingering if tenant.lost]
+    if not lost or configuration.lost_job == "end":
+        return None
+    return Cause("k8s: pod without job", f"Pod {lost[0]} lives without a job")
+
+
+def _pod_outlives_script(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """L6."""
+    times = [
+        (one.stop_until_s, one.pod)
+        for one in host.lingering
+        if one.stop_until_s is not None and not one.confirmed
+    ]
+    if not times:
+        return None
+    until_s, pod = min(times)
+    words, ripe_s = f"Pod {pod} outlives its job", until_s - BEFORE_KILL_S
+    return (
+        Open(words, again_s=ripe_s) if now < ripe_s else Cause("k8s: pod deletion timeout", words)
+    )
+
+
+def _pod_outlives_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+    """P25: no gate keeps the next job off, and no script of its own."""
+    if host.gate:
+        return None
+    for tenant in host.lingering:
+        if tenant.held or tenant.stop_until_s is not None:
+            continue
+        if tenant.ended or tenant.away:
+            why = "has ended" if tenant.ended else "is not here"
+            words = f"Pod {tenant.pod} lives though its job {why}"
+            return Cause("k8s: pod still terminating", words)
+    return None
+
+
+def _path(pod: SlurmdPod) -> str:
+    return f"Pod {pod.namespace}/{pod.name}"
+
+
+CAUSES: tuple[Callable[[Host, Configuration, float], Answer], ...] = (
+    _node_lost,
+    _pod_gone,
+    _pod_without_job,
+    _pod_outlives_script,
+    _pod_outlives_job,
+    _pod_terminating,
+    _pod_pending_deletion,
+    _node_cordoned,
+    _pod_cordoned,
+    _pod_not_ready,
+)
+"""In the order of S9: the first that stands gives the reason."""

@@ -1,0 +1,46 @@
+"""Our mark on the Slurm node: which Node and Pod it stands for (M8, and F11 by itself)."""
+
+from sunk_sync.core.model.actions import SetComment
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import SlurmdPod
+from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.node_states import is_frozen
+from sunk_sync.core.views.host import Host
+
+
+def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:
+    """Put the mark where the comment is empty or ours; a foreign comment stays."""
+    slurm_node, standing = host.slurm_node, host.mark
+    if slurm_node is None or (standing is not None and _names_pod(standing, host.pod)):
+        return QUIET
+    wanted = _wanted(host, configuration.cluster_uid)
+    if wanted is None or wanted == standing or is_frozen(slurm_node.state):
+        return QUIET
+    if slurm_node.comment and standing is None:
+        return Ruling(because="not marked: the Slurm node has a comment that is not ours")
+    return Ruling((SetComment(slurm_node.name, mark_text(wanted)),), "marked as seen here")
+
+
+def _names_pod(mark: Mark, pod: SlurmdPod | None) -> bool:
+    """What nearly always is so, seen without making another mark; marks here are of our cluster."""
+    return (
+        pod is not None
+        and mark.uid == pod.uid
+        and mark.node == pod.node_name
+        and mark.pod == pod.name
+        and mark.namespace == pod.namespace
+    )
+
+
+def _wanted(host: Host, cluster: str) -> Mark | None:
+    """The mark for what stands there now; of a Pod that is ending the old one stays."""
+    pod = host.pod
+    if pod is None:
+        known_by_pod = host.finished is not None or (host.last is not None and host.last.pod)
+        if host.node is None or not host.owns_node or known_by_pod:
+            return None
+        return Mark(cluster, host.node.name)
+    if pod.terminating or not pod.node_name:
+        return None
+    return Mark(cluster, pod.node_name, pod.namespace, pod.name, pod.uid)

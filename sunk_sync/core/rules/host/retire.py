@@ -1,0 +1,31 @@
+"""A Pod that is to be deleted learns when its Slurm node is drained and idle (S6)."""
+
+from sunk_sync.core.model.actions import SetMetadata
+from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.names import DRAINED, MANAGER_RETIRE
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.node_states import is_busy, is_drained
+from sunk_sync.core.views.host import Host
+
+
+def retire(host: Host, *_: object) -> Ruling:
+    """`drained=true` exactly while deletion is pending and nothing runs or can start there.
+
+    A job may start between our read and our DRAIN: only a read begun after the DRAIN counts.
+    """
+    pod, slurm_node = host.pod, host.slurm_node
+    if pod is None:
+        return QUIET
+    done = (
+        pod.pending_deletion is not None
+        and slurm_node is not None
+        and not host.blind
+        and not slurm_node.assumed
+        and is_drained(slurm_node.state)
+        and not is_busy(slurm_node.state)
+    )
+    if done == pod.drained:
+        return QUIET
+    annotations = ((DRAINED, "true"),) if done else ()
+    because = "drained and idle: the Pod may go" if done else "no longer drained and idle"
+    return Ruling((SetMetadata(reference_of(pod), MANAGER_RETIRE, (), annotations),), because)

@@ -1,0 +1,37 @@
+"""A placeholder that was told to end keeps its host until its Pods are gone (L6)."""
+
+from sunk_sync.core.model.actions import Action, AnswerStop
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.timing import BEFORE_KILL_S, BINDING_S
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.conclusions import is_over
+from sunk_sync.core.views.workload import Work
+
+
+def stop(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """`gone` as soon as it is so; `drain` when Slurm is about to kill the script."""
+    if not work.stops:
+        return QUIET
+    settled_s = _settled_s(work)
+    if is_over(work) or (settled_s is not None and now >= settled_s):
+        answers: list[Action] = [AnswerStop(call.call, "gone") for call in work.stops]
+        return Ruling(tuple(answers), "the placeholder may end: no Pod of it lives")
+    late = [call for call in work.stops if now >= call.until_s - BEFORE_KILL_S]
+    times = [call.until_s - BEFORE_KILL_S for call in work.stops if call not in late]
+    times += [settled_s] if settled_s is not None else []
+    return Ruling(
+        tuple(AnswerStop(call.call, "drain") for call in late),
+        "the placeholder waits for its Pods to end",
+        min(times, default=None),
+    )
+
+
+def _settled_s(work: Work) -> float | None:
+    """From when on unbound Pods stay so; None: some is bound, or may be.
+
+    Of a job that has ended nobody knows any more that it had not started.
+    """
+    if work.absent or work.bound:
+        return None
+    unstarted = work.job is not None and not work.started
+    return 0.0 if unstarted else min(call.asked_s for call in work.stops) + BINDING_S

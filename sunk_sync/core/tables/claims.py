@@ -1,0 +1,247 @@
+"""Who claims which Slurm node: the identity of a host (design §6) and its collisions (S16)."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from sunk_sync.core.model.facts import Node, Reference, SlurmdPod, reference_of
+from sunk_sync.core.tables.entries import UNCLAIMED, Claim, Entry
+from sunk_sync.core.tables.table import Table
+
+
+class Claims:
+    """Indexes over Nodes and slurmd Pods, kept by `Graph`."""
+
+    def __init__(self, *, nodes: Table[Node], pods: Table[SlurmdPod]) -> None:
+        self._nodes = nodes
+        self._pods = pods
+        self._pods_on_node: defaultdict[str, set[str]] = defaultdict(set)
+        self._pods_claiming: defaultdict[str, set[str]] = defaultdict(set)
+        self._nodes_annotated: defaultdict[str, set[str]] = defaultdict(set)
+        self._kept: dict[str, Claim] = {}
+        """Claims as they were last worked out, until something they were read from changes."""
+        self._hosts_kept: dict[str, tuple[str, ...]] = {}
+        """Node name → its hosts, as they were last worked out."""
+
+    def add_pod(self, pod: SlurmdPod) -> None:
+        """Index a Pod that was just put into the table; without a name yet it claims nothing."""
+        key = pod_key(pod.namespace, pod.name)
+        if pod.slurm_node:
+            self._pods_claiming[pod.slurm_node].add(key)
+        if pod.node_name:
+            self._pods_on_node[pod.node_name].add(key)
+        self._unsettle(pod.slurm_node, node_name=pod.node_name)
+
+    def drop_pod(self, pod: SlurmdPod) -> None:
+        """Take a Pod, as it was, out of the indexes."""
+        key = pod_key(pod.namespace, pod.name)
+        _discard(self._pods_claiming, pod.slurm_node, key)
+        _discard(self._pods_on_node, pod.node_name, key)
+        self._unsettle(pod.slurm_node, node_name=pod.node_name)
+
+    def add_node(self, node: Node) -> None:
+        """Index a Node that was just put into the table."""
+        if node.slurm_node:
+            self._nodes_annotated[node.slurm_node].add(node.name)
+        self._unsettle(node.slurm_node, node_name=node.name)
+
+    def drop_node(self, node: Node) -> None:
+        """Take a Node, as it was, out of the indexes."""
+        _discard(self._nodes_annotated, node.slurm_node, node.name)
+        self._unsettle(node.slurm_node, node_name=node.name)
+
+    def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
+        """Work out anew what a Pod or Node speaks of that came, went or changed its claim."""
+        self.forget_node(node_name)
+        for name in (slurm_node, *self.hosts_on_node(node_name)):
+            self.forget(name)
+
+    def forget(self, slurm_node: str) -> None:
+        """Work this claim out anew when it is next asked for: what an audit must not trust."""
+        self._kept.pop(slurm_node, None)
+
+    def forget_node(self, name: str) -> None:
+        """The same for the hosts of a Node."""
+        self._hosts_kept.pop(name, None)
+
+    def hosts_on_node(self, name: str) -> tuple[str, ...]:
+        """Slurm nodes whose claim reads the Node of this name, by a Pod or directly; sorted."""
+        kept = self._hosts_kept.get(name)
+        if kept is not None:
+            return kept
+        hosts = self._hosts_now(name)
+        if name in self._nodes.entries:
+            self._hosts_kept[name] = hosts
+        return hosts
+
+    def _hosts_now(self, name: str) -> tuple[str, ...]:
+        hosts = {name}
+        node = self._nodes.get(name)
+        if node is not None and node.slurm_node:
+            hosts.add(node.slurm_node)
+        for key in self._pods_on_node.get(name, ()):
+            hosts.add(self._pods.entries[key].row.slurm_node)
+        return tuple(sorted(hosts))
+
+    def nodes_near(self, slurm_node: str) -> set[str]:
+        """Names of Nodes that may stand for this Slurm node, whoever wins."""
+        pods = (self._pods.entries[key].row for key in self._pods_claiming.get(slurm_node, ()))
+        names = {pod.node_name for pod in pods} - {""}
+        return {slurm_node, *self._nodes_annotated.get(slurm_node, ()), *names}
+
+    def host_of_node(self, name: str) -> str:
+        """The one Slurm node that the Node stands for; empty where two claim it."""
+        keys = self._pods_on_node.get(name)
+        if not keys:
+            return self._own_claim(name)
+        if len(keys) == 1:
+            pod = self._pods.entries[next(iter(keys))].row
+            return self._own_claim(name) if pod.finished else pod.slurm_node
+        names = self._names_on_node(name)
+        if len(names) > 1:
+            return ""
+        return next(iter(names)) if names else self._own_claim(name)
+
+    def owns_node(self, slurm_node: str, claim: Claim) -> bool:
+        """Whether the Node of its claim stands for this Slurm node, and for no other."""
+        node = claim.node
+        return node is not None and (claim.alone or self.host_of_node(node.row.name) == slurm_node)
+
+    def claim_of(self, slurm_node: str) -> Claim:
+        """Everything that stands for this Slurm node now."""
+        kept = self._kept.get(slurm_node)
+        if kept is not None:
+            return kept
+        claim = self._claim_now(slurm_node)
+        if claim == UNCLAIMED:
+            return UNCLAIMED
+        self._kept[slurm_node] = claim
+        return claim
+
+    def _claim_now(self, slurm_node: str) -> Claim:
+        keys = self._pods_claiming.get(slurm_node)
+        annotated = self._nodes_annotated.get(slurm_node)
+        if not keys:
+            return self._claim_of_nodes(slurm_node, finished=None)
+        if len(keys) == 1 and not annotated:
+            only = self._pods.entries[next(iter(keys))]
+            node_name = only.row.node_name
+            if not only.row.finished and len(self._pods_on_node.get(node_name, ())) < 2:
+                return Claim(pod=only, node=self._nodes.entries.get(node_name), alone=True)
+        entries = [self._pods.entries[key] for key in sorted(keys)]
+        living = [entry for entry in entries if not entry.row.finished]
+        if not living:
+            finished = max(entries, key=lambda entry: entry.since_s)
+            return self._claim_of_nodes(slurm_node, finished=finished)
+        standing = _standing(living)
+        rivals = [] if len(standing) == 1 else [reference_of(entry.row) for entry in living]
+        pod = standing[0]
+        rivals += self._rivals_on_node(pod.row)
+        if annotated:
+            rivals += self._rivals_by_annotation(annotated)
+        if rivals:
+            rivals.append(reference_of(pod.row))
+            return Claim(rivals=tuple(sorted(set(rivals), key=lambda one: one.path)))
+        return Claim(pod=pod, node=self._nodes.entries.get(pod.row.node_name))
+
+    def stray_of(self, slurm_node: str) -> Node | None:
+        """The Node that only its own name ties to a Slurm node which is claimed elsewhere."""
+        node = self._nodes.get(slurm_node)
+        if node is None:
+            return None
+        alone = not self._names_on_node(slurm_node)
+        return node if alone and self._own_claim(slurm_node) == slurm_node else None
+
+    def _claim_of_nodes(self, slurm_node: str, *, finished: Entry[SlurmdPod] | None) -> Claim:
+        """The claim of Nodes without a living slurmd Pod: annotation first, then equal name."""
+        annotated = [
+            name
+            for name in sorted(self._nodes_annotated.get(slurm_node, ()))
+            if not self._names_on_node(name)
+        ]
+        if len(annotated) > 1:
+            rivals = tuple(reference_of(self._nodes.entries[name].row) for name in annotated)
+            return Claim(finished=finished, rivals=rivals)
+        name = annotated[0] if annotated else slurm_node
+        if self.host_of_node(name) != slurm_node:
+            return Claim(finished=finished)
+        return Claim(finished=finished, node=self._nodes.entries.get(name))
+
+    def _own_claim(self, name: str) -> str:
+        node = self._nodes.get(name)
+        return "" if node is None else node.slurm_node or name
+
+    def _names_on_node(self, name: str) -> set[str]:
+        """Slurm nodes that living slurmd Pods on the Node claim; terminating ones yield."""
+        keys = self._pods_on_node.get(name)
+        if not keys:
+            return set()
+        living = [entry for key in keys if not (entry := self._pods.entries[key]).row.finished]
+        return {entry.row.slurm_node for entry in _standing(living)}
+
+    def _rivals_on_node(self, pod: SlurmdPod) -> list[Reference]:
+        """Other Pods on this Pod's Node that claim another Slurm node; a terminating one yields."""
+        keys = self._pods_on_node.get(pod.node_name, ())
+        if len(keys) < 2 or pod.terminating:
+            return []
+        others = [self._pods.entries[key].row for key in keys]
+        return [
+            reference_of(other)
+            for other in others
+            if not (other.finished or other.terminating) and other.slurm_node != pod.slurm_node
+        ]
+
+    def _rivals_by_annotation(self, annotated: Iterable[str]) -> list[Reference]:
+        """Nodes without a living slurmd Pod whose annotation names what a Pod claims."""
+        return [
+            reference_of(self._nodes.entries[name].row)
+            for name in annotated
+            if not self._names_on_node(name)
+        ]
+
+
+def pod_key(namespace: str, name: str) -> str:
+    """Key of a Pod in its table."""
+    return f"{namespace}/{name}"
+
+
+def yields(before: SlurmdPod, after: SlurmdPod | None) -> bool:
+    """The Pod claims no longer what it did, or leaves it to others."""
+    if after is None or after.finished or after.terminating:
+        return True
+    return after.slurm_node != before.slurm_node
+
+
+def same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
+    """The change leaves alone who claims what: no index and no memory of places moves.
+
+    Of Pods that have finished the one that turned last stands for the host.
+    """
+    return (
+        not after.finished
+        and before.slurm_node == after.slurm_node
+        and before.node_name == after.node_name
+        and before.uid == after.uid
+        and before.finished == after.finished
+        and before.terminating == after.terminating
+    )
+
+
+def same_own_claim(before: Node, after: Node) -> bool:
+    """The same for a Node: this very object still claims what it did by itself."""
+    return before.slurm_node == after.slurm_node and before.uid == after.uid
+
+
+def _standing(living: list[Entry[SlurmdPod]]) -> list[Entry[SlurmdPod]]:
+    """The claims that count: terminating Pods yield to exactly one other."""
+    if len(living) < 2:
+        return living
+    staying = [entry for entry in living if not entry.row.terminating]
+    return staying if len(staying) == 1 else living
+
+
+def _discard(index: defaultdict[str, set[str]], name: str, key: str) -> None:
+    keys = index.get(name)
+    if keys is not None:
+        keys.discard(key)
+        if not keys:
+            del index[name]

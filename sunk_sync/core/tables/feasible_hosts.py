@@ -1,0 +1,152 @@
+"""Which hosts could take a workload Pod (P7, P28): asked only while it has no job."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from sunk_sync.core.model.facts import Node, SlurmNode, Taken
+from sunk_sync.core.model.job_identity import hosts_digest
+from sunk_sync.core.model.pod_spec import PodSpec, Taint
+from sunk_sync.core.tables.claims import Claims
+from sunk_sync.core.tables.entries import Claim
+from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.node_fit import (
+    ONE_POD,
+    SPECS_KEPT,
+    Amounts,
+    Demand,
+    Reasons,
+    demand_of,
+    summed,
+    why_none,
+    why_unfit,
+)
+from sunk_sync.core.views.parts import Reach
+
+FREE = frozenset({"IDLE", "MIXED"})
+CLOSED = frozenset(
+    {"DRAIN", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING", "PLANNED", "RESERVED", "FUTURE"}
+)
+LIFECYCLE_TAINTS = "node.kubernetes.io/"
+_summed = lru_cache(SPECS_KEPT)(summed)  # Nodes are few in kind by what stands on them, too
+NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
+
+
+def together(reaches: Sequence[Reach]) -> Reach:
+    """Of Pods of several kinds that need a host each: every host must take the most demanding."""
+    fit = set(reaches[0].fit).intersection(*(reach.fit for reach in reaches[1:]))
+    excluded = tuple(sorted({name for reach in reaches for name in reach.excluded}))
+    unfit = next(filter(None, (reach.unfit for reach in reaches)), "")
+    if not fit and not unfit:
+        unfit = "no host can take every Pod of the gang"
+    external = all(reach.external for reach in reaches)
+    return Reach(excluded, unfit, tuple(sorted(fit)), external, hosts_digest(excluded))
+
+
+class Fleet:
+    """All hosts as places for Pods; what was worked out is kept until a host changes."""
+
+    def __init__(self, *, slurm_nodes: Table[SlurmNode], claims: Claims, overhead: Amounts) -> None:
+        self._overhead = overhead
+        """What else stands on each Node, as the operator told (P28)."""
+        self._slurm_nodes = slurm_nodes
+        self._claims = claims
+        self._kept: dict[PodSpec, Reach] = {}
+        self._taken: dict[str, Amounts] = {}
+        """Node → what Pods take there that are not ours, where all are counted."""
+
+    def take(self, taken: Taken) -> None:
+        """Pods of others came, went or ended on a Node."""
+        if taken.amounts:
+            self._taken[taken.node_name] = taken.amounts
+        else:
+            self._taken.pop(taken.node_name, None)
+
+    @property
+    def counted(self) -> int:
+        """On so many Nodes Pods of others are counted."""
+        return len(self._taken)
+
+    def forget(self) -> None:
+        """A host came, went or changed what it offers."""
+        self._kept.clear()
+
+    def reach_of_all(self, specs: Iterable[PodSpec]) -> Reach:
+        """Which hosts can take any of these Pods, each kind looked at once."""
+        reaches = [self.reach(spec) for spec in dict.fromkeys(specs)]
+        return reaches[0] if len(reaches) == 1 else together(reaches)
+
+    def reach(self, spec: PodSpec) -> Reach:
+        """Which hosts can take such a Pod."""
+        kept = self._kept.get(spec)
+        if kept is None:
+            if len(self._kept) >= SPECS_KEPT:
+                self._kept.clear()
+            kept = self._kept[spec] = self._work_out(spec)
+        return kept
+
+    def is_free(self, reach: Reach) -> bool:
+        """Whether one of the hosts that can take it may have room at once."""
+        entries = self._slurm_nodes.entries
+        return any(_may_have_room(entries[name].row) for name in reach.fit if name in entries)
+
+    def unfit(self, spec: PodSpec, claim: Claim, *, others: Amounts) -> str:
+        """Why the Node of this claim cannot take such a Pod now, beside others; empty: it can."""
+        assert claim.node is not None
+        node = claim.node.row
+        if node.ready != "True":
+            return f"Node {node.name} is not ready"
+        return why_unfit(spec, node, taken=_summed((*self._standing(claim), others)))
+
+    def _standing(self, claim: Claim) -> tuple[Amounts, ...]:
+        """What is on the Node whatever we bind there; of all Pods, if counted, slurmd's is one."""
+        taken = self._taken.get(claim.node.row.name) if claim.node is not None else None
+        if taken is not None:
+            return (self._overhead, taken)
+        slurmd = claim.pod.row.requests if claim.pod is not None else ()
+        return (self._overhead, slurmd, ONE_POD) if slurmd else (self._overhead,)
+
+    def _work_out(self, spec: PodSpec) -> Reach:
+        demand = demand_of(spec)
+        unfit: dict[str, Reasons] = {}
+        fit = []
+        external = True
+        for name, entry in self._slurm_nodes.entries.items():
+            reasons = self._reasons(demand, name)
+            if reasons:
+                unfit[name] = reasons
+                continue
+            fit.append(name)
+            external = external and "EXTERNAL" in entry.row.state
+        why = "" if fit else why_none(unfit.values(), nodes=len(unfit))
+        excluded = tuple(sorted(unfit))
+        external = bool(fit) and external
+        return Reach(excluded, why, tuple(sorted(fit)), external, hosts_digest(excluded))
+
+    def _reasons(self, demand: Demand, slurm_node: str) -> Reasons:
+        claim = self._claims.claim_of(slurm_node)
+        if claim.node is None:
+            return NO_NODE
+        return demand.reasons(_lasting(claim.node.row), _summed(self._standing(claim)))
+
+
+def _lasting(node: Node) -> Node:
+    """The Node without what comes and goes, and keeps jobs off by a drain meanwhile (S1, S8).
+
+    A job that waits keeps the exclusions that it was submitted with: a Node that was cordoned in
+    that moment would be lost to it.
+    """
+    offer = node.offer
+    if not node.unschedulable and not any(_passing(taint) for taint in offer.taints):
+        return node
+    taints = tuple(taint for taint in offer.taints if not _passing(taint))
+    return replace(node, unschedulable=False, offer=replace(offer, taints=taints))
+
+
+def _passing(taint: Taint) -> bool:
+    return taint.key.startswith(LIFECYCLE_TAINTS)
+
+
+def _may_have_room(slurm_node: SlurmNode) -> bool:
+    return not FREE.isdisjoint(slurm_node.state) and CLOSED.isdisjoint(slurm_node.state)

@@ -1,0 +1,131 @@
+"""Where each host was last, and what reads by name said of those places.
+
+A Pod or Node that is gone leaves no row; its place is what an absence is asked about (S7, S8).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
+
+from sunk_sync.core.model.facts import Node, Sighting, SlurmdPod
+from sunk_sync.core.model.node_mark import Mark, parse_mark
+
+Place = tuple[str, str, str]
+"""Kind, namespace and name of a Kubernetes object."""
+
+NO_HOSTS: Set[str] = frozenset()
+
+
+class Places:
+    """Last known places by Slurm node, and sightings by place. Bounded by the hosts there are."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Mark] = {}
+        """As this process last saw it; survives the Pod and the Node."""
+        self.marks: dict[str, Mark] = {}
+        """Our marks as they stand on the Slurm nodes."""
+        self._sightings: dict[Place, Sighting] = {}
+        self._hosts: defaultdict[Place, set[str]] = defaultdict(set)
+
+    def last(self, name: str) -> Mark | None:
+        """Where the host was last: a Pod seen here, a Pod we marked, a Node seen, a Node marked."""
+        seen = self.seen.get(name)
+        if seen is not None and seen.pod:
+            return seen
+        mark = self.marks.get(name)
+        return mark if mark is not None and (mark.pod or seen is None) else seen
+
+    def hosts_last_at(self, place: Place) -> Set[str]:
+        """Slurm nodes whose last known place it is."""
+        return self._hosts.get(place, NO_HOSTS)
+
+    def sighting(self, place: Place) -> Sighting | None:
+        """The last answer to a read by name of this place."""
+        return self._sightings.get(place)
+
+    def sightings(self) -> Mapping[Place, Sighting]:
+        """All of them."""
+        return self._sightings
+
+    def remember_pod(self, pod: SlurmdPod, *, alone: bool = False) -> bool:
+        """A living Pod was seen; one that is ending does not take the place of another, unless it
+        stands `alone` by now.
+
+        Whether the host was not last there before.
+        """
+        seen = self.seen.get(pod.slurm_node)
+        another = seen is not None and seen.uid not in ("", pod.uid)
+        if pod.finished or (pod.terminating and another and not alone):
+            return False
+        place = Mark("", pod.node_name, pod.namespace, pod.name, pod.uid)
+        return self._remember(pod.slurm_node, place)
+
+    def remember_node(self, slurm_node: str, node: Node) -> None:
+        """A Node claims a Slurm node by itself; it yields to what is known of a Pod."""
+        seen = self.seen.get(slurm_node)
+        if seen is None or not seen.pod:
+            self._remember(slurm_node, Mark("", node.name))
+
+    def _remember(self, slurm_node: str, place: Mark) -> bool:
+        before = self.seen.get(slurm_node)
+        if before == place:
+            return False
+        self.seen[slurm_node] = place
+        self._follow(slurm_node, before)
+        return True
+
+    def remark(self, slurm_node: str, comment: str, *, cluster: str) -> None:
+        """The comment of a Slurm node changed; only marks of this Kubernetes cluster count."""
+        before = self.marks.pop(slurm_node, None)
+        mark = parse_mark(comment)
+        if mark is not None and mark.cluster == cluster:
+            self.marks[slurm_node] = mark
+        self._follow(slurm_node, before)
+
+    def forget(self, slurm_node: str) -> None:
+        """Neither side speaks of this host any more."""
+        self._follow(slurm_node, self.seen.pop(slurm_node, None))
+
+    def note(self, sighting: Sighting) -> Set[str]:
+        """Keep an answer about a place that some host was last at: the hosts it matters to."""
+        place = (sighting.kind, sighting.namespace, sighting.name)
+        standing = self._sightings.get(place)
+        hosts = self.hosts_last_at(place)
+        if not hosts or (standing is not None and standing.asked_s > sighting.asked_s):
+            return NO_HOSTS
+        self._sightings[place] = sighting
+        return hosts
+
+    def withdraw(self, place: Place) -> bool:
+        """The object is in our listings: what reads by name said no longer counts."""
+        return self._sightings.pop(place, None) is not None
+
+    def _follow(self, slurm_node: str, before: Mark | None) -> None:
+        """Keep the index from places to hosts true after a change of a host's places."""
+        for place in _places(before):
+            self._hosts[place].discard(slurm_node)
+        for mark in (self.seen.get(slurm_node), self.marks.get(slurm_node)):
+            for place in _places(mark):
+                self._hosts[place].add(slurm_node)
+        for place in _places(before):
+            if not self._hosts[place]:
+                del self._hosts[place]
+                self._sightings.pop(place, None)
+
+
+def pod_place(mark: Mark) -> Place:
+    """Place of the Pod that a mark names."""
+    return ("Pod", mark.namespace, mark.pod)
+
+
+def node_place(name: str) -> Place:
+    """Place of a Node."""
+    return ("Node", "", name)
+
+
+def _places(mark: Mark | None) -> Iterable[Place]:
+    if mark is None:
+        return
+    if mark.pod:
+        yield pod_place(mark)
+    if mark.node:
+        yield node_place(mark.node)

@@ -1,0 +1,67 @@
+"""Calls that wait at the hooks door: which hosts and which jobs they are about (L6, L7)."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+from sunk_sync.core.model.facts import CallEnded, GateCall, StopCall
+
+CallWord = GateCall | StopCall | CallEnded
+
+
+class Calls:
+    """Open calls, by host and by job; kept by `Graph`."""
+
+    def __init__(self) -> None:
+        self.gates: dict[int, GateCall] = {}
+        self.stops: dict[int, StopCall] = {}
+        self.until_s: dict[str, float] = {}
+        """Job id → when its script, which waits for its Pods, is killed. Kept beyond the call: that
+        is answered long before the Pods are gone."""
+        self.by_host: defaultdict[str, dict[int, GateCall]] = defaultdict(dict)
+
+    def gates_at(self, slurm_node: str) -> tuple[GateCall, ...]:
+        """Prologs that wait for leave to start a job on this Slurm node."""
+        there = self.by_host.get(slurm_node)
+        return tuple(there.values()) if there else ()
+
+    def stops_of(self, job_ids: Collection[str]) -> tuple[StopCall, ...]:
+        """Placeholders of these jobs that wait for their Pods to be gone."""
+        if not self.stops:
+            return ()
+        return tuple(call for call in self.stops.values() if call.job_id in job_ids)
+
+    def stop_until_s(self, job_ids: Sequence[str]) -> float | None:
+        """When the first script of these jobs that waits for its Pods is killed, or was."""
+        if not self.until_s:
+            return None
+        return min((self.until_s[one] for one in job_ids if one in self.until_s), default=None)
+
+    def waits_at(self, slurm_node: str) -> bool:
+        """Whether some prolog asks about this Slurm node."""
+        return slurm_node in self.by_host
+
+    def hear(self, word: CallWord) -> set[str]:
+        """A call came or ended: the Slurm nodes that it is about."""
+        match word:
+            case GateCall():
+                self.gates[word.call] = word
+                for name in word.slurm_nodes:
+                    self.by_host[name][word.call] = word
+                return set(word.slurm_nodes)
+            case StopCall():
+                self.stops[word.call] = word
+                return set()
+            case _:
+                self.stops.pop(word.call, None)
+                return self._forget_gate(word.call)
+
+    def _forget_gate(self, number: int) -> set[str]:
+        gate = self.gates.pop(number, None)
+        if gate is None:
+            return set()
+        for name in gate.slurm_nodes:
+            there = self.by_host[name]
+            there.pop(number, None)
+            if not there:
+                del self.by_host[name]
+        return set(gate.slurm_nodes)

@@ -1,0 +1,202 @@
+"""One source's rows, each with the age of what we know, and whether the source stands."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Generic
+
+from sunk_sync.core.model.facts import Node, Pod, Row, SlurmdPod
+from sunk_sync.core.tables.entries import Entry, RowT
+
+GONE_KEPT_S = 120.0
+"""How long a deletion is remembered: longer than any answer of ours can be under way."""
+
+NEVER = (float("-inf"), float("-inf"))
+
+
+class Table(Generic[RowT]):
+    """Rows of one source by key, newest knowledge first, absence only by complete listing."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry[RowT]] = {}
+        self.listed = False
+        """Listed completely at least once."""
+        self.live = False
+        """Can be read now without a gap."""
+        self.blind = False
+        """Unreadable for so long that what was seen must not be shown as true."""
+        self.why = "not listed yet"
+        self.listed_s = float("-inf")
+        """Begin of the latest complete listing."""
+        self.agreed_s = float("-inf")
+        """Begin of the latest question whose answer covers the whole source."""
+        self._gone: dict[str, tuple[float, float]] = {}
+        """Deleted keys, oldest first: order of the deletion and second when we learnt of it."""
+        self._round = 0
+        self._named = 0
+        """Rows that news has spoken of since the latest listing began."""
+        self._listing_order: float | None = None
+        self._listing_begun_s = 0.0
+
+    def get(self, key: str) -> RowT | None:
+        """The row, or None."""
+        entry = self.entries.get(key)
+        return None if entry is None else entry.row
+
+    def rows(self) -> Iterator[RowT]:
+        """All rows."""
+        return (entry.row for entry in self.entries.values())
+
+    def heard_s(self, key: str) -> float:
+        """Second of the latest news of this row, also of its end."""
+        entry = self.entries.get(key)
+        return entry.learnt_s if entry else self._gone.get(key, NEVER)[1]
+
+    def put(
+        self, key: str, row: RowT, *, order: float, now: float, named: bool = True
+    ) -> tuple[RowT | None, bool]:
+        """Take in what an answer showed: (row before, whether anything changed).
+
+        `named`: the source itself speaks of the row, so a listing under way counts it in.
+        """
+        entry = self.entries.get(key)
+        if entry is None:
+            return None, self._add(key, row, order=order, now=now)
+        if named and entry.round != self._round:
+            entry.round = self._round
+            self._named += 1
+        if named and (order > entry.told or self._older_than_listing(entry)):
+            entry.told = order
+        older = order < entry.order or is_unbound_again(entry.row, row)
+        if older and not self._older_than_listing(entry):
+            return entry.row, False
+        entry.order = order
+        entry.learnt_s = now
+        before = entry.row
+        if before == row:
+            return before, False
+        if turned(before, row):
+            entry.since_s = now
+        entry.row = row
+        return before, True
+
+    def _add(self, key: str, row: RowT, *, order: float, now: float) -> bool:
+        """Take in a row that was not known, unless the answer is older than its deletion."""
+        gone_order, gone_s = self._gone.get(key, NEVER)
+        listing = self._listing_order is not None and gone_s < self._listing_begun_s
+        if order < gone_order and not listing:
+            return False
+        self.entries[key] = Entry(row, order, self._round, now, now, order)
+        self._named += 1
+        return True
+
+    def remove(self, key: str, *, uid: str, order: float, now: float) -> RowT | None:
+        """Take out a row that the source told is gone; None where that is old news."""
+        entry = self.entries.get(key)
+        if entry is not None and (order < entry.told or uid != getattr(entry.row, "uid", "")):
+            return None
+        self._forget_gone(now)
+        if order <= self._gone.get(key, NEVER)[0]:
+            return None
+        self._gone.pop(key, None)
+        self._gone[key] = (order, now)
+        if entry is None:
+            return None
+        del self.entries[key]
+        self._named -= entry.round == self._round
+        return entry.row
+
+    def _forget_gone(self, now: float) -> None:
+        for key, (_, gone_s) in list(itertools.islice(self._gone.items(), 2)):
+            if gone_s < now - GONE_KEPT_S:
+                del self._gone[key]
+
+    def start_listing(self, *, begun_s: float, order: float) -> None:
+        """From here on rows are named by answers to a question asked at `begun_s`.
+
+        Deletions learnt before it, yet of a higher order, are those of a time that a restore of
+        the authority undid.
+        """
+        self._gone = {
+            key: (gone_order, gone_s)
+            for key, (gone_order, gone_s) in self._gone.items()
+            if gone_s >= begun_s or gone_order <= order
+        }
+        self._round += 1
+        self._named = 0
+        self._listing_begun_s = begun_s
+        self._listing_order = order
+
+    def _older_than_listing(self, entry: Entry[RowT]) -> bool:
+        """Learnt before the listing was asked for: superseded even by a lower order.
+
+        Orders begin anew when the authority was restored from a backup; a complete listing asked
+        for later is newer all the same.
+        """
+        return self._listing_order is not None and entry.learnt_s < self._listing_begun_s
+
+    def end_listing(self) -> list[tuple[str, float]]:
+        """The listing was complete: (key, order) of rows it did not name, still in the table."""
+        order = self._listing_order
+        if order is None:
+            return []
+        complete = self._named == len(self.entries)
+        gone = [] if complete else self._unnamed(order)
+        self._listing_order = None
+        self.listed = self.live = True
+        self.blind = False
+        self.why = ""
+        self.listed_s = max(self.listed_s, self._listing_begun_s)  # they may end out of order
+        self.agreed_s = max(self.agreed_s, self._listing_begun_s)
+        return gone
+
+    def _unnamed(self, order: float) -> list[tuple[str, float]]:
+        """What is superseded ends with the listing's order: a restore undid any higher one."""
+        found = []
+        for key, entry in self.entries.items():
+            if entry.round == self._round:
+                continue
+            if self._older_than_listing(entry):
+                entry.order = entry.told = order
+            if _shown(entry) <= order:
+                found.append((key, max(entry.order, order)))
+        return found
+
+    def confirm(self, begun_s: float) -> None:
+        """Everything still stands as it did at `begun_s`."""
+        self.live = self.listed
+        self.blind = self.blind and not self.listed
+        self.why = "" if self.listed else self.why
+        self.agreed_s = max(self.agreed_s, begun_s)
+
+    def lose(self, why: str, *, blind: bool) -> None:
+        """The source cannot be read; an unfinished listing counts for nothing."""
+        self._listing_order = None
+        self.live = False
+        self.blind = blind
+        self.why = why
+
+
+def _shown(entry: Entry[RowT]) -> float:
+    """Up to when the row was there to be listed: only listings of Kubernetes have a selector."""
+    return entry.told if getattr(entry.row, "uid", "") else entry.order
+
+
+def is_unbound_again(before: Row, row: Row) -> bool:
+    """No binding is ever taken back: what shows none is older, whatever its order.
+
+    That of a binding of ours is not known: its answer tells none.
+    """
+    if type(row) is not Pod or type(before) is not Pod:
+        return False
+    return not row.node_name and bool(before.node_name) and row.uid == before.uid
+
+
+def turned(before: Row, row: Row) -> bool:
+    """Whether readiness changed, or another object stands under the name."""
+    if type(row) is Pod:
+        return type(before) is Pod and row.uid != before.uid
+    if type(row) is Node:
+        return type(before) is Node and (row.ready != before.ready or row.uid != before.uid)
+    if type(row) is SlurmdPod:
+        return type(before) is SlurmdPod and (row.ready != before.ready or row.uid != before.uid)
+    return False

@@ -1,0 +1,81 @@
+"""Resources of a Pod as generic resources of Slurm, and which type of GPU (P6). Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from sunk_sync.core.model.pod_spec import PodSpec, Term
+
+Pairs = tuple[tuple[str, str], ...]
+
+GPU: Final = "gpu"
+KUBELET_ONLY: Final = "-"
+"""In a gres map: left to the kubelet, Slurm does not hear of it."""
+TYPE_LABELS: Final = ("gpu.nvidia.com/model", "gpu.nvidia.com/class")
+
+_SLURM_COUNTS: Final = frozenset({"cpu", "memory"})
+_KUBELET_COUNTS: Final = ("ephemeral-storage", "hugepages-")
+
+
+def gres_of(
+    requests: Iterable[tuple[str, int]], gres_map: Pairs
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """How many of each GRES, and the resources that the map does not name."""
+    counts: dict[str, int] = {}
+    unmapped = []
+    for resource, amount in requests:
+        if resource in _SLURM_COUNTS or resource.startswith(_KUBELET_COUNTS) or not amount:
+            continue
+        name = _mapped(resource, gres_map)
+        if not name:
+            unmapped.append(resource)
+        elif name != KUBELET_ONLY:
+            counts[name] = counts.get(name, 0) + amount
+    return counts, tuple(unmapped)
+
+
+def _mapped(resource: str, gres_map: Pairs) -> str:
+    """The exact name wins over `prefix/*`; empty: not named."""
+    found = ""
+    for pattern, name in gres_map:
+        if pattern == resource:
+            return name
+        if pattern.endswith("/*") and resource.startswith(pattern[:-1]):
+            found = name
+    return found
+
+
+def gpu_type(spec: PodSpec, gpu_types: Pairs) -> str:
+    """The one type that the Pod's selector or every term of its affinity asks for; else empty.
+
+    Where several would do, no type is asked for: hosts of other types are excluded by name (P7).
+    """
+    types = dict(gpu_types)
+    if not types:
+        return ""
+    selector = dict(spec.node_selector)
+    for label in TYPE_LABELS:
+        if label in selector:
+            return types.get(selector[label], "")
+    found = {_type_of(term, types) for term in spec.terms or ()}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _type_of(term: Term, types: Mapping[str, str]) -> str:
+    for values in _wanted(term):
+        found = {types.get(value, "") for value in values}
+        if len(found) == 1:
+            return found.pop()
+    return ""
+
+
+def _wanted(term: Term) -> Iterable[Sequence[str]]:
+    """Values of the lines that name a type, the model before the class."""
+    for label in TYPE_LABELS:
+        for line in term.expressions:
+            if line.key == label and line.operator == "In":
+                yield line.values
+
+
+def typed(counts: Mapping[str, int], kind: str) -> dict[str, int]:
+    """The same, with this type for GPUs that have none; an empty type changes nothing."""
+    return {f"{GPU}:{kind}" if name == GPU and kind else name: n for name, n in counts.items()}

@@ -1,0 +1,195 @@
+"""What the annotations of a workload Pod say of its job (P4): forms, bounds, spelling. Pure.
+
+An empty annotation is one that is not there. Bounds are those of slurmctld 24.11 and 26.05.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.core.model.names import PREFIX
+from sunk_sync.core.translate.hostlist import HostlistError, expand
+
+Value = str | int
+Settings = tuple[tuple[str, str], ...]
+"""Annotations without their prefix, and what stands there."""
+
+TEXT_BYTES_MAX: Final = 1024
+"""One more is refused by slurmctld (2012)."""
+PATH_BYTES_MAX: Final = 4095
+NODES_BYTES_MAX: Final = 64 << 10
+PRIORITY_MAX: Final = 2**32 - 3
+"""The two above are Slurm's words for unset and unlimited."""
+ID_MAX: Final = 2**31 - 2
+"""24.11 refuses groups above it; 26.05 takes user 4294967295 for -1."""
+TIMEOUT_MAX_MIN: Final = 100 * 365 * 24 * 60
+SHOWN_MAX: Final = 60
+
+_SHARING: Final = {
+    "none": "none",
+    "ok": "oversubscribe",
+    "user": "user",
+    "mcs": "mcs",
+    "topo": "topo",
+    "true": "none",
+    "false": "",
+}
+"""SUNK's word (`true` and `false` before its 5.7) to Slurm's; empty: not asked."""
+
+_days = re.compile(r"(\d{1,6})-(\d{1,2})(?::(\d{1,2})(?::(\d{1,2}))?)?", re.ASCII).fullmatch
+_clock = re.compile(r"(\d{1,6}):(\d{1,2}):(\d{1,2})", re.ASCII).fullmatch
+_units = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
+_DAY_HOUR_MINUTE_S: Final = (86_400, 3_600, 60, 1)
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """What annotations ask for."""
+
+    values: Mapping[str, Value]
+    """Annotation, without prefix, and its value as JobDescription takes it."""
+    problems: tuple[str, ...] = ()
+    """One sentence for each that has the wrong form."""
+
+
+@lru_cache(maxsize=1024)
+def read_settings(settings: Settings) -> Asked:
+    """What these annotations ask for, and what is wrong with them; never raises."""
+    values: dict[str, Value] = {}
+    problems: list[str] = []
+    for name, text in settings:
+        if name not in _FORMS or not text.strip():
+            continue
+        try:
+            values[name] = _FORMS[name](text)
+        except ValueError as error:
+            problems.append(f"annotation {PREFIX}{name}: {_shown(text)}: {error}")
+    return Asked(values, tuple(problems))
+
+
+def read_minutes(text: str) -> int:
+    """`123` (minutes), `90s`, `2h`, `1h30m`, `02:30:00`, `1-00:00:00` → minutes, rounded up.
+
+    Raises ValueError.
+    """
+    word = text.strip().lower()
+    minutes = int(word) if _is_number(word) else -(-_seconds(word) // 60)
+    if not 0 < minutes <= TIMEOUT_MAX_MIN:
+        raise ValueError(
+            "allowed are whole minutes above 0, or a time such as 90s, 2h, 1h30m, 02:30:00, "
+            "1-00:00:00 (at most 100 years)"
+        )
+    return minutes
+
+
+def _seconds(word: str) -> int:
+    """0 where it is no time."""
+    if match := _days(word) or _units.fullmatch(word):
+        parts: Sequence[str | None] = match.groups()
+    elif match := _clock(word):
+        parts = (None, *match.groups())
+    else:
+        return 0
+    return sum(int(n or 0) * unit for n, unit in zip(parts, _DAY_HOUR_MINUTE_S, strict=True))
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= 12
+
+
+def _number(text: str, most: int) -> int:
+    word = text.strip()
+    if not _is_number(word) or int(word) > most:
+        raise ValueError(f"allowed is a whole number from 0 to {most}")
+    return int(word)
+
+
+def _priority(text: str) -> int:
+    return _number(text, PRIORITY_MAX)
+
+
+def _id(text: str) -> int:
+    return _number(text, ID_MAX)
+
+
+def _sharing(text: str) -> str:
+    word = text.strip().lower()
+    if word not in _SHARING:
+        raise ValueError("allowed is none, ok, user, mcs, topo, true or false")
+    return _SHARING[word]
+
+
+def _bounded(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
+    if len(text.encode()) > bytes_max:
+        raise ValueError(f"allowed are at most {bytes_max} bytes")
+    return text
+
+
+def _comment(text: str) -> str:
+    if not all(letter.isprintable() or letter in "\n\t" for letter in text):
+        raise ValueError("allowed are printable characters, tabs and line ends")
+    return _bounded(text)
+
+
+def _line(text: str) -> str:
+    """One line: Slurm knows what it means."""
+    word = text.strip()
+    if not word.isprintable():
+        raise ValueError("allowed are printable characters")
+    return _bounded(word)
+
+
+def _names(text: str) -> str:
+    """Names, or a comma list of them."""
+    word = _line(text)
+    if " " in word:
+        raise ValueError("allowed is a name, or names with commas between and no spaces")
+    return word
+
+
+def _nodes(text: str) -> str:
+    """A hostlist as it stands; Slurm would take half of a wrong one."""
+    word = ",".join(part.strip() for part in text.strip().split(","))
+    if not word.isprintable():
+        raise ValueError("allowed are printable characters")
+    try:
+        names = expand(_bounded(word, NODES_BYTES_MAX))
+    except HostlistError as error:
+        raise ValueError(f"allowed are names of Slurm nodes or a hostlist: {error}") from None
+    if not names:
+        raise ValueError("allowed are names of Slurm nodes or a hostlist")
+    return word
+
+
+def _directory(text: str) -> str:
+    word = text.strip()
+    if not word.startswith("/") or not word.isprintable():
+        raise ValueError("allowed is an absolute path")
+    return _bounded(word, PATH_BYTES_MAX)
+
+
+def _shown(text: str) -> str:
+    """Quoted, on one line, cut where it is long."""
+    bare = "".join(letter if letter.isprintable() else "?" for letter in text[:SHOWN_MAX])
+    return f"'{bare}{'…' if len(text) > SHOWN_MAX else ''}'"
+
+
+_FORMS: Final[Mapping[str, Callable[[str], Value]]] = {
+    "account": _names,
+    "comment": _comment,
+    "constraints": _line,
+    "current-working-dir": _directory,
+    "excluded-nodes": _nodes,
+    "exclusive": _sharing,
+    "group-id": _id,
+    "partition": _names,
+    "prefer": _line,
+    "priority": _priority,
+    "qos": _names,
+    "required-nodes": _nodes,
+    "reservation": _names,
+    "timeout": read_minutes,
+    "user-id": _id,
+}

@@ -1,0 +1,124 @@
+"""What a Slurm node's states mean to us: tables and predicates, all pure.
+
+States are spelled as slurmrestd spells them (`facts.SlurmNode.state`): one base state and any
+number of flags. The spellings stand in the OpenAPI documents v0.0.40 to v0.0.45.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.names import REASON_LENGTH_MAX, REASON_PREFIX
+
+States = frozenset[str]
+
+DRAIN_FLAG: Final = "DRAIN"
+
+BASE_STATES: Final[Mapping[str, str]] = {
+    "ALLOCATED": "Allocated",
+    "DOWN": "Down",
+    "ERROR": "Error",
+    "FUTURE": "Future",
+    "IDLE": "Idle",
+    "MIXED": "Mixed",
+    "UNKNOWN": "Unknown",
+}
+"""Base state → suffix of the Pod condition; the first one present counts (M1)."""
+
+FLAGS: Final[Mapping[str, str]] = {
+    "COMPLETING": "Completing",
+    "DRAIN": "Drain",
+    "FAIL": "Fail",
+    "INVALID": "Invalid",
+    "INVALID_REG": "InvalidReg",
+    "MAINTENANCE": "Maintenance",
+    "NOT_RESPONDING": "NotResponding",
+    "PLANNED": "Planned",
+    "POWERED_DOWN": "PowerDown",
+    "POWERING_DOWN": "PowerDown",
+    "POWERING_UP": "PoweringUp",
+    "POWER_DOWN": "PowerDown",
+    "POWER_DOWN_ASAP": "PowerDown",
+    "POWER_DOWN_FORCE": "PowerDown",
+    "POWER_DRAIN": "PowerDown",
+    "POWER_UP": "PoweringUp",
+    "REBOOT_ISSUED": "RebootRequested",
+    "REBOOT_REQUESTED": "RebootRequested",
+    "RESERVED": "Reserved",
+    "UNDRAIN": "Undrain",
+}
+"""Flag → suffix of the Pod condition; several flags may share one (M1)."""
+
+FROZEN: Final[States] = frozenset(
+    {
+        "DOWN",
+        "ERROR",
+        "FAIL",
+        "FUTURE",
+        "INVALID",
+        "INVALID_REG",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "REBOOT_CANCELED",
+        "REBOOT_ISSUED",
+        "REBOOT_REQUESTED",
+        "UNKNOWN",
+    }
+)
+"""While one of these stands nothing is written to the node's state or reason (S13)."""
+
+BUSY: Final[States] = frozenset({"ALLOCATED", "COMPLETING", "MIXED"})
+
+
+def is_drained(state: States) -> bool:
+    """The DRAIN flag stands, whether or not jobs still run."""
+    return DRAIN_FLAG in state
+
+
+def is_our_reason(reason: str) -> bool:
+    """The text was written by us (and not yet taken back)."""
+    return reason.startswith(REASON_PREFIX)
+
+
+def is_ours(node: SlurmNode) -> bool:
+    """The drain on this node is ours: flag and text, never one alone."""
+    return is_drained(node.state) and is_our_reason(node.reason)
+
+
+def is_foreign_drain(node: SlurmNode) -> bool:
+    """Somebody else drained it, or nobody said why (S11, S12, S15): never touched."""
+    return is_drained(node.state) and not is_our_reason(node.reason)
+
+
+def is_frozen(state: States) -> bool:
+    """A state of S13; NOT_RESPONDING alone is none."""
+    return not state.isdisjoint(FROZEN)
+
+
+def is_busy(state: States) -> bool:
+    """Jobs run or are ending there."""
+    return not state.isdisjoint(BUSY)
+
+
+_REPLACED: Final = str.maketrans({'"': "'", "\\": "/", "#": " "})
+
+
+@lru_cache(maxsize=4096)
+def sanitise_reason(text: str) -> str:
+    """The text as a reason may stand in Slurm (S17); doing it twice changes nothing.
+
+    Whatever cannot be printed (control characters, line ends, text-direction marks, lone
+    surrogates) becomes a space, runs of spaces one space. Double quotes would end a quoted value
+    of slurm.conf, `#` starts a comment there even inside quotes, a backslash continues a line:
+    they become `'`, a space and `/`. `=`, `,` and `:` are harmless inside quotes and stay.
+    """
+    readable = text.translate(_REPLACED)
+    if not readable.isprintable():
+        readable = "".join(c if c.isprintable() else " " for c in readable)
+    return " ".join(readable.split())[:REASON_LENGTH_MAX].rstrip()
+
+
+def same_kind(before: SlurmNode, after: SlurmNode) -> bool:
+    """Whether jobs of the same kinds can run there: an EXTERNAL node has no slurmd."""
+    return ("EXTERNAL" in before.state) == ("EXTERNAL" in after.state)

@@ -1,0 +1,147 @@
+"""Slurm's reasons and errors in words for who wrote a Pod and knows little of Slurm (P1, P10, P26).
+
+Slurm's own spelling or number always stands in the text, so that nothing is lost.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.core.translate.slurm_errors import meaning
+from sunk_sync.core.translate.slurm_reasons import REASONS, Whose, limit
+
+TEXT_LENGTH_MAX: Final = 300
+"""Characters of a text or an advice."""
+AHEAD_MAX: Final = 1000
+MESSAGE_BYTES_MAX: Final = 1024
+"""An Event's message may not be longer in Kubernetes."""
+
+_UNKNOWN: Final = "ask who runs Slurm what this means"
+_REFUSALS: Final = {
+    "user": "Slurm refused the job",
+    "operator": "Slurm refused the job",
+    "wait": "Slurm did not take it now",
+}
+_LEAD_IN: Final = re.compile(
+    "(refused: |no such: )?"
+    "((Batch job submission|Job allocation request|Job update requested) failed: )?"
+)
+"""What our client and slurmrestd put before the text that says why."""
+_AGES: Final = (
+    (86_400, "more than a day ago"),
+    (36_000, "more than 10 hours ago"),
+    (3_600, "more than an hour ago"),
+    (600, "more than 10 minutes ago"),
+    (60, "more than a minute ago"),
+)
+"""Coarse on purpose: every change of the message is a write."""
+
+
+class Words(Struct, frozen=True, gc=False):
+    """One reason or error. `text` and `advice` are clauses without a full stop, of one line."""
+
+    text: str
+    advice: str
+    whose: Whose
+    """Who can do something: who wrote the Pod, who runs Slurm, or nobody needs to."""
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.advice}"
+
+
+@lru_cache(maxsize=1024)
+def in_words(reason: str) -> Words:
+    """The meaning of a pending reason as `state_reason` spells it.
+
+    What squeue or `state_description` add behind a comma (`ReqNodeNotAvail,
+    UnavailableNodes:n2`) is kept.
+    """
+    spelled = _line(reason).strip("() ")
+    name = spelled.partition(",")[0] or "None"
+    row = REASONS.get(name) or limit(name)
+    if row is None:
+        return Words(_bounded(f"Slurm gives the reason {spelled}"), _UNKNOWN, "operator")
+    whose, text, advice = row
+    return Words(_bounded(f"{text} ({spelled or name})"), advice, whose)
+
+
+def error_in_words(number: int, text: str) -> Words:
+    """The meaning of an error of slurmrestd; `text` is Slurm's own, the number is added to it.
+
+    0: there is none, as where we refuse by ourselves.
+    """
+    row = meaning(number)
+    whose: Whose = row[0] if row else "operator"
+    line = _line(text)
+    began = _LEAD_IN.match(line)
+    said = line[began.end() if began else 0 :].removesuffix(f"({number})").rstrip(" .") or "error"
+    # The number has its place whatever length the text has.
+    spelled = _bounded(f"{_REFUSALS[whose]}: {said}", TEXT_LENGTH_MAX - 15)
+    if number and f"({number})" not in spelled:
+        spelled += f" ({number})"
+    return Words(spelled, f"{row[1]}; {row[2]}" if row else _UNKNOWN, whose)
+
+
+def waiting_message(reason: str, job_id: str, *, ahead: int, age_s: float) -> str:
+    """Message of PodScheduled for a Pod that waits, at most 1 kB (P1, P26).
+
+    `job_id` empty: not submitted yet. `ahead`: Pods of ours that wait longer. `age_s`: seconds
+    since Slurm's reason was read.
+    """
+    if job_id:
+        waits = _waits(reason, _aged(age_s), ahead)
+        said = f"Slurm job {_bounded(_line(job_id), 40)} {waits}"
+    else:
+        said = f"No Slurm job yet: it is submitted in its turn. {_ahead(ahead)}."
+    return _within(said, MESSAGE_BYTES_MAX)
+
+
+@lru_cache(maxsize=1024)
+def _waits(reason: str, aged: str, ahead: int) -> str:
+    """What thousands of Pods that wait for the same have in common."""
+    return f"waits: {in_words(reason)}.{aged} {_ahead(ahead)}."
+
+
+def about(count: int) -> int:
+    """0, 1, 10, 100 or 1,000: what is shown seldom changes."""
+    return min(10 ** (len(str(count)) - 1), AHEAD_MAX) if count > 0 else 0
+
+
+def _ahead(count: int) -> str:
+    at_least = about(count)
+    if not at_least:
+        return "No other Pod waits ahead of it"
+    pods = "Pod waits" if at_least == 1 else "Pods wait"
+    return f"At least {at_least:,} other {pods} ahead of it"
+
+
+def _aged(age_s: float) -> str:
+    """Empty while the reason is fresh."""
+    if age_s < _AGES[-1][0]:
+        return ""
+    told = next((words for least, words in _AGES if age_s >= least), "")
+    return f" Slurm said so {told}." if told else ""
+
+
+def _line(text: str) -> str:
+    """One line of what can be printed. Of a long text only the beginning is looked at."""
+    begin = text[: 4 * TEXT_LENGTH_MAX]
+    if begin.isprintable():
+        return " ".join(begin.split())
+    return " ".join("".join(c if c.isprintable() else " " for c in begin).split())
+
+
+def _bounded(text: str, length: int = TEXT_LENGTH_MAX) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _within(text: str, size: int) -> str:
+    """At most so many bytes of UTF-8, never half a character."""
+    if len(text) * 4 <= size:
+        return text
+    encoded = text.encode()
+    if len(encoded) <= size:
+        return text
+    return f"{encoded[: size - 3].decode(errors='ignore')}…"

@@ -1,0 +1,70 @@
+"""Where bound Pods are and where their job runs (P18, P19); Pods that cannot end (P25b)."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from sunk_sync.core.model.facts import Job, Node, Pod, Sighting
+from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.job_states import is_running, is_waiting
+from sunk_sync.core.views.parts import Stuck
+
+
+class Whereabouts(NamedTuple):
+    """What a job's Pods stand beside."""
+
+    elsewhere: bool = False
+    """One was bound by somebody else."""
+    moved: bool = False
+    """One stands where the job ran before."""
+    here: tuple[Pod, ...] = ()
+    """Those that live on its hosts."""
+
+
+def whereabouts(
+    job: Job, placed: Collection[tuple[Pod, str]], *, left: Collection[str]
+) -> Whereabouts:
+    """Of bound Pods, each with its host; `left`: where the job was seen before.
+
+    A Pod that we bound for this job stands where it ran before (P19), though a slurmctld that was
+    killed may know nothing of that run any more. A Pod that waited carries the job's id before
+    anybody binds it: only of a job that ran before that means the same.
+    """
+    if is_running(job) and not job.slurm_nodes:
+        return Whereabouts()  # its state was read, where it runs was not
+    away = [(pod, host) for pod, host in placed if host not in job.slurm_nodes]
+    again = job.requeued and is_waiting(job)
+    ours = [
+        pod
+        for pod, host in away
+        if pod.bound_for == job.job_id or (pod.job_id == job.job_id and (again or host in left))
+    ]
+    here = tuple([pod for pod, host in placed if host in job.slurm_nodes and not pod.ended])
+    return Whereabouts(elsewhere=len(ours) < len(away), moved=bool(ours), here=here)
+
+
+Asked = Mapping[str, Sighting]
+"""Name of a Node that is not in the picture → the answer to a read by that name."""
+
+
+def stuck_pods(ending: Iterable[Pod], *, nodes: Table[Node], asked: Asked) -> tuple[Stuck, ...]:
+    """Those of these bound Pods, which are to end, that no kubelet is seen to end."""
+    if not nodes.listed:
+        return ()
+    return tuple(
+        Stuck(pod, entry.row.ready, entry.since_s) if entry else _homeless(pod, asked)
+        for pod in ending
+        if not (entry := nodes.entries.get(pod.node_name)) or entry.row.ready != "True"
+    )
+
+
+def _homeless(pod: Pod, asked: Asked) -> Stuck:
+    sighting = asked.get(pod.node_name)
+    return Stuck(pod, "", sighting.asked_s if sighting else None, is_stranded(pod, asked))
+
+
+def is_stranded(pod: Pod, asked: Asked) -> bool:
+    """It is to end, and its Node was asked for by name and is gone: the Pod counts as gone."""
+    if not (asked and pod.terminating):
+        return False
+    sighting = asked.get(pod.node_name)
+    return sighting is not None and sighting.found == "no"

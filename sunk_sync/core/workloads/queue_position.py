@@ -1,0 +1,48 @@
+"""Who waits behind about how many (P26)."""
+
+from collections.abc import Mapping, Sequence
+
+from sunk_sync.core.translate.pending import AHEAD_MAX, about
+
+Waiting = Mapping[str, tuple[int, int, str]]
+"""Job id → its number, its task, itself."""
+
+EVERY_S = 60.0
+AT_ONCE = 1000
+"""Jobs whose new place is told after one listing: tens of thousands would hold up the loop."""
+
+
+class Queue:
+    """The places of all, as they are told: once a minute anew, some of them after each listing."""
+
+    def __init__(self, ahead: dict[str, int]) -> None:
+        self._ahead = ahead
+        """Job id → about how many wait longer, as it was told."""
+        self._places: Mapping[str, int] = {}
+        self._untold: Sequence[str] = ()
+        """Jobs whose place is another by now."""
+        self._counted_s = float("-inf")
+
+    def move(self, waiting: Waiting, *, listed_s: float) -> Sequence[str]:
+        """Jobs whose place is told by this."""
+        if not self._untold and listed_s >= self._counted_s + EVERY_S:
+            self._counted_s, self._places = listed_s, places(waiting)
+            self._untold = self._moved()
+        told, self._untold = self._untold[:AT_ONCE], self._untold[AT_ONCE:]
+        for job_id in told:
+            self._ahead.pop(job_id, None)
+            if job_id in self._places:
+                self._ahead[job_id] = self._places[job_id]
+        return told
+
+    def _moved(self) -> Sequence[str]:
+        ahead, places = self._ahead, self._places
+        gone = [job_id for job_id in ahead if job_id not in places]
+        return gone + [job_id for job_id, place in places.items() if ahead.get(job_id) != place]
+
+
+def places(waiting: Waiting) -> dict[str, int]:
+    """Of each job that waits, about how many are before it: 0, 1, 10, 100 or 1,000."""
+    first = sorted(waiting.values())[:AHEAD_MAX]
+    known = {job_id: about(place) for place, (_, _, job_id) in enumerate(first)}
+    return dict.fromkeys(waiting, AHEAD_MAX) | known

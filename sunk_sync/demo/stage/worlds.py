@@ -1,0 +1,228 @@
+"""Both embedded worlds behind sockets of 127.0.0.1, and what people do to them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from sunk_sync.core.model.names import CORDON_REASON, PENDING_DELETION
+from sunk_sync.demo.stage.callers import Callers
+from sunk_sync.embedded.kubernetes.api.api import KubeApi
+from sunk_sync.embedded.kubernetes.api.http import KubeServer, kubeconfig
+from sunk_sync.embedded.kubernetes.kubelet import END_DELAY
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.store.kinds import Object
+from sunk_sync.embedded.kubernetes.store.refusal import RefusalError
+from sunk_sync.embedded.slurm.api.http import SlurmServer
+from sunk_sync.embedded.slurm.api.rest import SlurmRest
+from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
+from sunk_sync.embedded.slurm.model.job import JobRequest
+from sunk_sync.embedded.slurm.model.node import Node, NodeSpec
+from sunk_sync.embedded.slurm.model.tokens import Tokens
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
+
+HOSTS = tuple(f"n{number}" for number in range(1, 13))
+PLAIN_HOSTS, WORK_HOSTS = HOSTS[:9], HOSTS[9:]
+"""What breaks are the former; Pods are scheduled to the latter."""
+MAIN, GPU, URGENT = "main", "gpu", "urgent"
+"""Partitions: jobs of the last push out those of the one before it."""
+NAMESPACE = "slurm"
+"""Of the slurmd Pods."""
+CLUSTER = "demo"
+SCHEDULER = f"{NAMESPACE}-{CLUSTER}"
+"""As the service is named by default there."""
+TOKEN = "demo"
+HOOKS_KEY = b"a demo without secrets"
+SCRIPT_MARK = "Placeholder of sunk-sync"
+"""Stands in the script of every placeholder."""
+CPUS = 16
+POD_ENDS_S = 0.5
+SCHEDULES_EVERY_S = 0.25
+"""As slurmctld with batch_sched_delay=0, about."""
+
+
+class Worlds:
+    """Twelve machines: a Node, a slurmd Pod and a Slurm node each; some jobs."""
+
+    def __init__(self) -> None:
+        self._callers: Callers | None = None
+        self.kube = Kubernetes(epoch=datetime.now(UTC))
+        self.slurm = SlurmWorld(_setup(), wake=self._wake_callers)
+        tokens = Tokens()
+        tokens.add(TOKEN)
+        self._kube_server = KubeServer(KubeApi(self.kube))
+        self._slurm_server = SlurmServer(SlurmRest(self.slurm, tokens))
+        self.kubeconfig = ""
+        """Text of a kubeconfig, once started."""
+        self.slurm_address = ""
+        for host in HOSTS:
+            self.kube.add_node(host, cpus=CPUS)
+            self._add_pod(host)
+        for number, host in enumerate(PLAIN_HOSTS[1::2]):
+            self.run_job(host, user=f"user{number}", cpus=CPUS if number % 2 else 4)
+
+    async def start(self) -> None:
+        """Listen on free ports."""
+        self.kubeconfig = kubeconfig(await self._kube_server.start())
+        self.slurm_address = await self._slurm_server.start()
+
+    def open_gate(self, url: str) -> None:
+        """From now on programs of Slurm run that call at this hooks door."""
+        self._callers = Callers(self._slurm_server, url=url, key=HOOKS_KEY)
+
+    async def close_gate(self) -> None:
+        """Nobody calls any more: a door with callers is slow to close."""
+        if self._callers is not None:
+            await self._callers.aclose()
+            self._callers = None
+
+    async def aclose(self) -> None:
+        """No socket stays open."""
+        await self.close_gate()
+        await self._kube_server.aclose()
+        await self._slurm_server.aclose()
+
+    # What is
+
+    def slurm_node(self, host: str) -> Node:
+        """As slurmctld knows it."""
+        return self.slurm.nodes[host]
+
+    def node(self, host: str) -> Object:
+        """The Kubernetes Node; empty where there is none."""
+        return self.kube.node(host) or {}
+
+    def pod(self, host: str) -> Object:
+        """The slurmd Pod; empty where there is none."""
+        return self.kube.pod(pod_of(host), namespace=NAMESPACE) or {}
+
+    # What operators of Kubernetes do
+
+    def cordon(self, host: str, why: str) -> None:
+        """As `kubectl cordon`, and a word why."""
+        with self.kubernetes() as kube:
+            kube.annotate(host, {CORDON_REASON: why})
+            kube.cordon(host)
+
+    def uncordon(self, host: str) -> None:
+        """As `kubectl uncordon`."""
+        with self.kubernetes() as kube:
+            kube.cordon(host, on=False)
+            kube.annotate(host, {CORDON_REASON: None})
+
+    def ask_to_retire(self, host: str, why: str) -> None:
+        """Its slurmd Pod is to be deleted once that harms nobody."""
+        with self.kubernetes() as kube:
+            kube.annotate(pod_of(host), {PENDING_DELETION: why}, namespace=NAMESPACE)
+
+    def delete_pod(self, host: str) -> None:
+        """As `kubectl delete pod`."""
+        with self.kubernetes() as kube:
+            kube.delete_pod(pod_of(host), namespace=NAMESPACE)
+
+    def renew_pod(self, host: str) -> None:
+        """The slurmd Pod comes anew, unless there is one."""
+        with self.kubernetes():
+            self._add_pod(host)
+
+    def set_ready(self, host: str, *, ready: bool) -> None:
+        """What the kubelet says of the Node."""
+        with self.kubernetes() as kube:
+            kube.set_node_ready(host, ready=ready)
+
+    def remove_node(self, host: str) -> None:
+        """As `kubectl delete node`."""
+        with self.kubernetes() as kube:
+            kube.remove_node(host)
+
+    def add_node(self, host: str) -> None:
+        """The machine joins again."""
+        with self.kubernetes() as kube:
+            kube.add_node(host, cpus=CPUS)
+
+    # What administrators and users of Slurm do
+
+    def drain(self, host: str, why: str) -> None:
+        """As `scontrol update nodename=HOST state=drain reason=WHY`."""
+        self.slurm.drain(host, reason=why, now_s=self._slurm_server.now_s)
+
+    def resume(self, host: str) -> None:
+        """As `scontrol update nodename=HOST state=resume`."""
+        self.slurm.resume(host, now_s=self._slurm_server.now_s)
+
+    def run_job(
+        self, host: str, *, user: str, cpus: int = 4, duration_s: float | None = None
+    ) -> None:
+        """As `sbatch -w HOST`; without a duration until it is cancelled."""
+        request = JobRequest(
+            name="train", user=user, cpus=cpus, memory_mb=1000, required_nodes=(host,),
+            duration_s=duration_s, requeue=False,
+        )  # fmt: skip
+        self.slurm.submit(request, now_s=self._slurm_server.now_s)
+
+    def cancel_jobs(self, host: str) -> None:
+        """As `scancel -w HOST`."""
+        for job_id, job in list(self.slurm.jobs.items()):
+            if host in (job.nodes or job.request.required_nodes):
+                self.slurm.cancel(job_id, now_s=self._slurm_server.now_s)
+
+    def stop_slurmctld(self) -> None:
+        """Slurmctld is away; slurmrestd says so."""
+        self.slurm.stop_controller(now_s=self._slurm_server.now_s)
+
+    def start_slurmctld(self) -> None:
+        """It is back, and lost nothing."""
+        self.slurm.start_controller(now_s=self._slurm_server.now_s)
+
+    # Both worlds, for those who do more
+
+    @property
+    def slurm_now_s(self) -> float:
+        """The second of Slurm's world."""
+        return self._slurm_server.now_s
+
+    @contextmanager
+    def kubernetes(self) -> Iterator[Kubernetes]:
+        """The world, now. What the API server refuses, as somebody else was faster, is left."""
+        self.kube.advance(self._kube_server.now_s)
+        with suppress(RefusalError):
+            yield self.kube
+        self._kube_server.stir()
+
+    # Inside
+
+    def _wake_callers(self) -> None:
+        if self._callers is not None:
+            self._callers.wake()
+
+    def _add_pod(self, host: str) -> None:
+        metadata: dict[str, Any] = {
+            "labels": {"app.kubernetes.io/component": "slurmd"},
+            "annotations": {END_DELAY: str(POD_ENDS_S)},
+        }
+        spec = {"hostNetwork": True, "nodeName": host}
+        self.kube.add_pod(pod_of(host), namespace=NAMESPACE, metadata=metadata, spec=spec)
+
+
+def pod_of(host: str) -> str:
+    """Name of its slurmd Pod."""
+    return f"slurmd-{host}"
+
+
+def _setup() -> Setup:
+    return Setup(
+        nodes=[NodeSpec(name=host, cpus=CPUS, gres="gpu:4") for host in HOSTS],
+        partitions=[
+            Partition(name=MAIN, default=True, nodes=PLAIN_HOSTS),
+            Partition(name=GPU, nodes=WORK_HOSTS, preempt_mode="CANCEL"),
+            Partition(name=URGENT, nodes=WORK_HOSTS, tier=2),
+        ],
+        knobs=Knobs(
+            schedule_every_s=SCHEDULES_EVERY_S,
+            prolog_slurmctld=True,
+            epilog_slurmctld=True,
+            acted_script=SCRIPT_MARK,
+        ),
+        epoch_s=time.time(),
+    )

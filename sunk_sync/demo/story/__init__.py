@@ -1,0 +1,1 @@
+"""What happens in the demo, and what must follow from it."""

@@ -1,0 +1,1 @@
+"""A small Kubernetes: the store, the API over it, kubelets and a node controller."""

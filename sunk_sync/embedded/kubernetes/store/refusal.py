@@ -1,0 +1,167 @@
+"""What the API server answers instead of doing it: Status objects, in the real server's words."""
+
+from typing import Any
+
+from sunk_sync.embedded.kubernetes.store.kinds import Kind
+
+Json = dict[str, Any]
+
+
+class RefusalError(Exception):
+    """A request that is not done. `status` is the HTTP status, `body` the Status object."""
+
+    def __init__(
+        self, status: int, reason: str, message: str, *, details: Json | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+        }
+        if reason:
+            self.body["reason"] = reason
+        if details is not None:
+            self.body["details"] = details
+        self.body["code"] = status
+
+
+def success(kind: Kind, name: str, *, uid: str) -> Json:
+    """The Status after a deletion."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {"name": name, **_group(kind), "kind": kind.plural, "uid": uid},
+    }
+
+
+def _group(kind: Kind) -> Json:
+    return {"group": kind.group} if kind.group else {}
+
+
+def _named(kind: Kind, name: str) -> Json:
+    return {"name": name, **_group(kind), "kind": kind.plural}
+
+
+def not_found(kind: Kind, name: str) -> RefusalError:
+    """No object of that name."""
+    message = f'{kind.qualified} "{name}" not found'
+    return RefusalError(404, "NotFound", message, details=_named(kind, name))
+
+
+def already_exists(kind: Kind, name: str) -> RefusalError:
+    """An object of that name is there."""
+    message = f'{kind.qualified} "{name}" already exists'
+    return RefusalError(409, "AlreadyExists", message, details=_named(kind, name))
+
+
+def conflict(kind: Kind, name: str, *, why: str) -> RefusalError:
+    """Another state of the object than the request takes for granted."""
+    message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}'
+    return RefusalError(409, "Conflict", message, details=_named(kind, name))
+
+
+def modified(kind: Kind, name: str) -> RefusalError:
+    """A resourceVersion in the request that is not the object's."""
+    why = "the object has been modified; please apply your changes to the latest version"
+    return conflict(kind, name, why=f"{why} and try again")
+
+
+def precondition(kind: Kind, name: str, *, why: str) -> RefusalError:
+    """DeleteOptions speak of another object."""
+    message = f'Operation cannot be fulfilled on {kind.name} "{name}": {why}'
+    details = {"name": name, **_group(kind), "kind": kind.name}
+    return RefusalError(409, "Conflict", message, details=details)
+
+
+class Cause(tuple[str, str, str]):
+    """Why a field is not taken: field, the reason's word, the text."""
+
+    __slots__ = ()
+
+    @property
+    def text(self) -> str:
+        """`metadata.uid: Invalid value: …`"""
+        return f"{self[0]}: {self[2]}"
+
+
+def bad_value(field: str, value: str, *, why: str) -> Cause:
+    """A value that does not fit."""
+    return Cause((field, "FieldValueInvalid", f'Invalid value: "{value}": {why}'))
+
+
+def required(field: str, why: str = "") -> Cause:
+    """A value that is missing."""
+    return Cause((field, "FieldValueRequired", f"Required value: {why}" if why else _REQUIRED))
+
+
+_REQUIRED = "Required value"
+
+
+def forbidden(field: str, why: str) -> Cause:
+    """A value that must not be there."""
+    return Cause((field, "FieldValueForbidden", f"Forbidden: {why}"))
+
+
+def invalid(kind: Kind, name: str, *, causes: list[Cause]) -> RefusalError:
+    """The object cannot be so."""
+    details = {"name": name, **_group(kind), "kind": kind.name}
+    head = f"{kind.name}.{kind.group}" if kind.group else kind.name
+    return _invalid(f'{head} "{name}"', causes, details=details)
+
+
+def without_version(kind: Kind, name: str) -> RefusalError:
+    """A PUT that does not say what it replaces, of a kind that wants it said."""
+    why = "Invalid value: 0: must be specified for an update"
+    cause = Cause(("metadata.resourceVersion", "FieldValueInvalid", why))
+    return _invalid(f'{kind.qualified} "{name}"', [cause], details=_named(kind, name))
+
+
+def invalid_options(kind: str, causes: list[Cause]) -> RefusalError:
+    """The query (ListOptions, PatchOptions) cannot be so."""
+    details = {"group": "meta.k8s.io", "kind": kind}
+    return _invalid(f'{kind}.meta.k8s.io ""', causes, details=details)
+
+
+def _invalid(head: str, causes: list[Cause], *, details: Json) -> RefusalError:
+    texts = list(dict.fromkeys(cause.text for cause in causes))
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    listed = [{"reason": why, "message": message, "field": field} for field, why, message in causes]
+    details = {key: value for key, value in details.items() if value}
+    message = f"{head} is invalid: {text}"
+    return RefusalError(422, "Invalid", message, details={**details, "causes": listed})
+
+
+def bad_request(message: str) -> RefusalError:
+    """Nothing that could be understood."""
+    return RefusalError(400, "BadRequest", message)
+
+
+def no_such_path() -> RefusalError:
+    """The server has no such resource."""
+    message = "the server could not find the requested resource"
+    return RefusalError(404, "NotFound", message, details={})
+
+
+def no_such_method() -> RefusalError:
+    """The resource knows no such verb."""
+    message = "the server does not allow this method on the requested resource"
+    return RefusalError(405, "MethodNotAllowed", message, details={})
+
+
+def expired(version: int, oldest: int) -> RefusalError:
+    """A watch from a version that is no longer remembered."""
+    return RefusalError(410, "Expired", f"too old resource version: {version} ({oldest})")
+
+
+def too_large(version: int, now: int) -> RefusalError:
+    """A version that is yet to come."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {version}, current: {now}"
+    details = {"causes": [cause], "retryAfterSeconds": 1}
+    return RefusalError(504, "Timeout", message, details=details)

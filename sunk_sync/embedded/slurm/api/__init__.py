@@ -1,0 +1,1 @@
+"""Requests and answers of slurmrestd over the model."""

@@ -1,0 +1,151 @@
+"""Envelopes of slurmrestd: payload, meta, errors, warnings; and the status that goes with them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.embedded.slurm.api.body import Complaint, refusal
+from sunk_sync.embedded.slurm.api.shapes import meta_shape, number
+from sunk_sync.embedded.slurm.memory import Memory
+from sunk_sync.embedded.slurm.model.release import NO_CONTROLLER, SlurmError
+from sunk_sync.embedded.wire import Answer, Question
+
+_STATUS: Final[Mapping[int, int]] = {0: 200, -1: 500, 1: 500, 1007: 511, 1800: 502, 2017: 404}
+_PARSER: Final = range(9000, 9300)
+"""slurmrestd's own numbers: 500."""
+_FAILURES: Final = frozenset({11, 2187, 2189})
+"""Numbers for which 26.05 has no status of their own: 500."""
+
+
+class SlurmAnswer(Answer, frozen=True, kw_only=True):
+    """An answer, and how long slurmrestd takes for it.
+
+    Where `after_s` is above 0 slurmctld is down: if it comes back meanwhile, ask again.
+    """
+
+    after_s: float = 0.0
+
+
+class Asked(Struct, frozen=True):
+    """A question that has found its route."""
+
+    question: Question
+    version: str
+    name: str
+    """What stands in the path; empty where the route has no name."""
+    user: str
+    trouble: SlurmError | None
+    """Why slurmctld cannot be asked."""
+
+
+class Replies:
+    """Builds answers of one slurmrestd."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._release = memory.release
+        self._metas: dict[tuple[str, str], msgspec.Raw] = {}
+        self.modern = memory.setup.generation == "26.05"
+        """It is 26.05, not 24.11."""
+
+    def text(self, status: int, words: str) -> SlurmAnswer:
+        """A plain one."""
+        return SlurmAnswer(status=status, body=words.encode(), content_type="text/plain")
+
+    def listed(
+        self,
+        asked: Asked,
+        key: str,
+        *,
+        records: Sequence[bytes],
+        warnings: Sequence[Complaint] = (),
+    ) -> SlurmAnswer:
+        """A success with rows that are JSON already."""
+        updated = b'"last_update":' + msgspec.json.encode(number(self._memory.epoch_s))
+        if key == "jobs":
+            updated = b'"last_backfill":' + msgspec.json.encode(number(0)) + b"," + updated
+        parts = [b'{"', key.encode(), b'":[', b",".join(records), b"],", updated]
+        told = msgspec.json.encode(warnings)
+        tail = [b',"meta":', bytes(self._meta(asked)), b',"errors":[],"warnings":', told, b"}"]
+        return SlurmAnswer(body=b"".join([*parts, *tail]))
+
+    def told(
+        self,
+        asked: Asked,
+        payload: Mapping[str, Any],
+        *,
+        errors: Sequence[Complaint] = (),
+        warnings: Sequence[Complaint] = (),
+        status: int = 0,
+    ) -> SlurmAnswer:
+        """Some payload, with or without errors; `status` 0: what the errors say."""
+        shape = {**payload, "meta": self._meta(asked), "errors": errors, "warnings": warnings}
+        return self._sent(asked, shape, status or self._status(errors))
+
+    def wrote(
+        self,
+        asked: Asked,
+        *,
+        errors: Sequence[Complaint] = (),
+        warnings: Sequence[Complaint] = (),
+        status: int = 0,
+    ) -> SlurmAnswer:
+        """No payload; `status` 0: what the errors say."""
+        shape = {"errors": errors, "warnings": warnings, "meta": self._meta(asked)}
+        return self._sent(asked, shape, status or self._status(errors))
+
+    def failed(self, asked: Asked, error: SlurmError, *, text: str, source: str) -> SlurmAnswer:
+        """One error and no payload."""
+        return self.wrote(asked, errors=[refusal(error, text, source=source)])
+
+    def unserved(self) -> SlurmAnswer:
+        """No such path, method or version."""
+        if self.modern:
+            return self.text(
+                404,
+                "Unable to find requested URL endpoint. Please query the '/openapi/v3' endpoint "
+                "or visit 'https://slurm.schedmd.com/rest_api.html' for the OpenAPI "
+                "specification which includes a list of all possible slurmrestd endpoints.",
+            )
+        missing = "Unable find requested URL. Please view /openapi/v3 for API reference."
+        return self.text(404, missing)
+
+    def unreadable_path(self) -> SlurmAnswer:
+        """A name that cannot stand in a path."""
+        if self.modern:
+            return self.text(404, "Invalid or unknown URL path")
+        return self.text(400, "Unable to parse URL path.")
+
+    def unreadable_body(self) -> SlurmAnswer:
+        """No JSON."""
+        return self.text(400, "Failure during parsing" if self.modern else "Unable to parse query.")
+
+    def unreadable_type(self, kind: str) -> SlurmAnswer:
+        """A body that does not say that it is JSON."""
+        if not self.modern:
+            return self.unreadable_body()
+        if not kind:
+            return self.text(500, "Unspecified error")
+        return self.text(415, "MIME type is unknown to any loaded plugins")
+
+    def _sent(self, asked: Asked, shape: Mapping[str, Any], status: int) -> SlurmAnswer:
+        late = asked.trouble == NO_CONTROLLER and status >= 500
+        after_s = self._release.gives_up_after_s if late else 0.0
+        return SlurmAnswer(status=status, body=msgspec.json.encode(shape), after_s=after_s)
+
+    def _status(self, errors: Sequence[Complaint]) -> int:
+        if not errors:
+            return 200
+        first = errors[0]["error_number"]
+        if first in _PARSER or first in _FAILURES:
+            return 500
+        return _STATUS.get(first, self._release.refused_status)
+
+    def _meta(self, asked: Asked) -> msgspec.Raw:
+        key = (asked.version, asked.user)
+        if key not in self._metas:
+            shape = meta_shape(asked.version, memory=self._memory, user=asked.user)
+            self._metas[key] = msgspec.Raw(msgspec.json.encode(shape))
+        return self._metas[key]

@@ -1,0 +1,292 @@
+"""What slurmrestd answers to those who change jobs: submissions, allocations, updates, cancels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from sunk_sync.embedded.slurm.api.body import Complaint, refusal, warning
+from sunk_sync.embedded.slurm.api.filter import Filter, id_error, mismatch, read_filter
+from sunk_sync.embedded.slurm.api.reply import Asked, Replies, SlurmAnswer
+from sunk_sync.embedded.slurm.api.shapes import UNSET, number
+from sunk_sync.embedded.slurm.api.submit import (
+    Description,
+    change_of,
+    decoded,
+    read_job,
+    request_of,
+)
+from sunk_sync.embedded.slurm.check import is_kept_out, no_room
+from sunk_sync.embedded.slurm.model.array import Target, targets
+from sunk_sync.embedded.slurm.model.job import ALIVE, JobRequest
+from sunk_sync.embedded.slurm.model.release import (
+    BAD_EXTERNAL,
+    BAD_QUERY,
+    FILTERED,
+    INVALID_JOB,
+    JOB_HELD,
+    NO_CONTROLLER,
+    NO_DIRECTORY,
+    NO_FILTER,
+    NO_RESERVATION,
+    NOT_AVAILABLE,
+    SlurmError,
+)
+from sunk_sync.embedded.slurm.slurm import SlurmWorld
+
+_UNREADABLE: Final = 422
+"""What slurmrestd could not read, where slurmctld was not asked."""
+
+
+class ChangeRoutes:
+    """One method for each path and method."""
+
+    def __init__(self, world: SlurmWorld, replies: Replies) -> None:
+        self._world = world
+        self._replies = replies
+
+    # --- new ones
+
+    def submit(self, asked: Asked) -> SlurmAnswer:
+        """POST /job/submit."""
+        given, found = self._described(asked, verb="submit")
+        if isinstance(found, SlurmAnswer):
+            return found
+        script = str(given.get("script") or found.script)
+        found.script = script
+        if not script and found.fields.get("kind") != "external":
+            text = 'Populated "script" field is required for job submission'
+            found.errors.append(refusal(BAD_QUERY, text, source="_job_post"))
+            status = 500 if len(found.errors) > 1 else _UNREADABLE
+            return self._replies.wrote(
+                asked, errors=found.errors, warnings=found.warnings, status=status
+            )
+        text, source = "Batch job submission failed", "slurm_submit_batch_job()"
+        request = self._request(found, asked)
+        error = asked.trouble or found.refused or self._unfit_batch(found, request)
+        made = error or self._world.submit(request, now_s=self._world.now_s)
+        if isinstance(made, SlurmError):
+            found.errors.append(refusal(made, text, source=source))
+            return self._replies.wrote(asked, errors=found.errors, warnings=found.warnings)
+        found.warnings += self._cannot_start(made, source)
+        payload = {"job_id": made, "step_id": "batch", "job_submit_user_msg": ""}
+        return self._replies.told(asked, payload, errors=found.errors, warnings=found.warnings)
+
+    def allocate(self, asked: Asked) -> SlurmAnswer:
+        """POST /job/allocate with `"immediate":true`: RUNNING in the answer, or refused."""
+        _, found = self._described(asked, verb="allocate")
+        if isinstance(found, SlurmAnswer):
+            return found
+        if not found.fields.get("immediate"):
+            return self._absent("an allocation that waits (no immediate:true)")
+        text, source = "Job allocation request failed", "slurm_allocate_resources_blocking()"
+        request = self._request(found, asked)
+        if request.kind == "batch":
+            request = replace(request, kind="allocation", duration_s=None, acted=False)
+        # It is always the token's own user's.
+        request = replace(request, user_id=None, group_id=0)
+        error = asked.trouble or found.refused or _unfit(found, request)
+        made = error or self._world.allocate(request, now_s=self._world.now_s)
+        if isinstance(made, SlurmError):
+            found.errors.append(refusal(made, text, source=source))
+            return self._replies.wrote(asked, errors=found.errors, warnings=found.warnings)
+        payload = {"job_id": made, "job_submit_user_msg": ""}
+        return self._replies.told(asked, payload, errors=found.errors, warnings=found.warnings)
+
+    def _described(
+        self, asked: Asked, *, verb: str
+    ) -> tuple[Mapping[str, Any], Description | SlurmAnswer]:
+        """The body and the description in it, or what is wrong with it."""
+        if (rejected := self._wrong_type(asked)) is not None:
+            return {}, rejected
+        try:
+            given = decoded(asked.question.body)
+        except ValueError:
+            return {}, self._replies.unreadable_body()
+        if not isinstance(given, dict):
+            found = read_job(given, asked.version, path="#/")
+            return {}, self._replies.wrote(asked, errors=found.errors)
+        if "job" not in given:
+            return given, self._without_job(asked, verb)
+        found = read_job(given["job"], asked.version)
+        if not found.fatal:
+            return given, found
+        status = 0 if found.errors else _UNREADABLE
+        return given, self._replies.wrote(
+            asked, errors=found.errors, warnings=found.warnings, status=status
+        )
+
+    def _request(self, found: Description, asked: Asked) -> JobRequest:
+        acted = self._world.setup.knobs.acted_script
+        return request_of(found, user=asked.user, acted_script=acted)
+
+    def _unfit_batch(self, found: Description, request: JobRequest) -> SlurmError | None:
+        error = _unfit(found, request)
+        if error is not None:
+            return error
+        if request.kind == "external":
+            return BAD_EXTERNAL if found.script else None
+        return None if "environment" in found.has else self._world.setup.release.no_environment
+
+    def _cannot_start(self, job_id: int, source: str) -> Sequence[Complaint]:
+        """Said at once of a held job, and of one whose nodes are down or drained."""
+        memory = self._world.memory
+        job = memory.jobs[job_id]
+        if job.held:
+            text = JOB_HELD.text
+        elif is_kept_out(job, memory) or no_room(job, memory) == NOT_AVAILABLE:
+            text = NOT_AVAILABLE.text
+        else:
+            return []
+        said = f"Job submission resulted in non-zero return code: {text}"
+        return [warning(said, source), warning(text, source)]
+
+    # --- those that are there
+
+    def update(self, asked: Asked) -> SlurmAnswer:
+        """POST /job/{id} with a bare description; of an array only the record with that id."""
+        if (rejected := self._wrong_type(asked)) is not None:
+            return rejected
+        if "_" in asked.name:
+            text = (
+                "Rejecting request. Submit job update against Array Job's JobID instead of array "
+                "task id."
+            )
+            told = refusal(BAD_QUERY, text, source="_job_post_update")
+            return self._updated(asked, Description(errors=[told]), status=_UNREADABLE)
+        try:
+            found = read_job(decoded(asked.question.body), asked.version, path="#/")
+        except ValueError:
+            return self._replies.unreadable_body()
+        if found.fatal:
+            text = "Rejecting request. Failure parsing job update request."
+            status = 0 if found.errors else _UNREADABLE
+            found.errors.append(refusal(BAD_QUERY, text, source="_job_post_update"))
+            return self._updated(asked, found, status=status)
+        error = asked.trouble or found.refused or self._changed(asked, found)
+        if error is not None:
+            text, source = "Job update requested failed", "slurm_update_job2()"
+            found.errors.append(refusal(error, text, source=source))
+        return self._updated(asked, found)
+
+    def _changed(self, asked: Asked, found: Description) -> SlurmError | None:
+        job = self._world.jobs.get(int(asked.name))
+        if job is None:
+            return INVALID_JOB
+        if "reservation" in found.has and job.state in ALIVE:
+            return NO_RESERVATION
+        update = change_of(found, job.request)
+        now_s = self._world.now_s
+        return self._world.update_job(job.job_id, update, now_s=now_s, user=asked.user)
+
+    def _updated(self, asked: Asked, found: Description, *, status: int = 0) -> SlurmAnswer:
+        return self._replies.told(
+            asked, {"results": None}, errors=found.errors, warnings=found.warnings, status=status
+        )
+
+    def cancel_one(self, asked: Asked) -> SlurmAnswer:
+        """DELETE /job/{id}: 200 also for a job that is not there."""
+        if asked.trouble is not None:
+            return self._replies.told(asked, {"status": []}, errors=[_kill_refused(asked.trouble)])
+        failed = self._each(asked.name, self._world.cancel_target)
+        return self._replies.told(asked, {"status": failed})
+
+    def cancel(self, asked: Asked) -> SlurmAnswer:
+        """DELETE /jobs/: every job that passes every filter; `status` lists only failures."""
+        if (rejected := self._wrong_type(asked)) is not None:
+            return rejected
+        found = read_filter(asked.question.body, asked.version)
+        if found is None:
+            return self._replies.unreadable_body()
+        if found.absent:
+            return self._absent(f"the filter {found.absent}")
+        error = None if found.fatal else asked.trouble or _refused(found)
+        if error is not None:
+            found.errors.append(_kill_refused(error))
+        failed = [] if found.fatal or error is not None else self._cancelled(found)
+        status = 500 if found.fatal and not found.errors else 0
+        return self._replies.told(
+            asked, {"status": failed}, errors=found.errors, warnings=found.warnings, status=status
+        )
+
+    def _cancelled(self, found: Filter) -> Sequence[Mapping[str, Any]]:
+        """Of jobs that were not named nothing is told."""
+        if found.ids is not None:
+
+            def kill(target: Target) -> SlurmError | str | None:
+                why = mismatch(target.job, found) if target.job.state in ALIVE else ""
+                return why or self._world.cancel_target(target)
+
+            return [failure for word in found.ids for failure in self._each(word, kill)]
+        for job in list(self._world.jobs.values()):
+            if job.state in ALIVE and not mismatch(job, found):
+                self._world.cancel_target(Target(job))
+        return []
+
+    def _each(
+        self, word: str, kill: Callable[[Target], SlurmError | str | None]
+    ) -> Sequence[Mapping[str, Any]]:
+        """What failed of what this word means; `kill` answers with an error, or with a mismatch."""
+        aims = targets(self._world.jobs, word)
+        if not aims:
+            return [_failure(word, INVALID_JOB, INVALID_JOB.text, job_id=None)]
+        failed = []
+        for aim in aims:
+            error = kill(aim)
+            name, job_id = _step(aim), aim.job.job_id
+            if isinstance(error, str):
+                said = f"{error}: {FILTERED.text}"
+                failed.append(_failure(name, FILTERED, said, job_id=job_id))
+            elif error is not None:
+                failed.append(_failure(name, error, error.text, job_id=job_id))
+        return failed
+
+    def _without_job(self, asked: Asked, verb: str) -> SlurmAnswer:
+        word = "Specifying" if self._replies.modern else "Specifing"
+        text = f'{word} either "job" or "hetjob" fields are required to {verb} job'
+        told = refusal(BAD_QUERY, text, source="op_handler_alloc_job")
+        return self._replies.wrote(asked, errors=[told], status=_UNREADABLE)
+
+    def _wrong_type(self, asked: Asked) -> SlurmAnswer | None:
+        kind = asked.question.headers.get("content-type", "").partition(";")[0].strip()
+        if asked.question.body.strip() and kind != "application/json":
+            return self._replies.unreadable_type(kind)
+        return None
+
+    def _absent(self, what: str) -> SlurmAnswer:
+        """The real one would do it: say so rather than something else."""
+        return self._replies.text(501, f"not in this world: {what}")
+
+
+def _unfit(found: Description, request: JobRequest) -> SlurmError | None:
+    if not request.directory:
+        return NO_DIRECTORY
+    return NO_RESERVATION if "reservation" in found.has else None
+
+
+def _refused(found: Filter) -> SlurmError | None:
+    """Why slurmctld does none of it."""
+    if found.is_empty:
+        return NO_FILTER
+    return next(filter(None, map(id_error, found.ids or ())), None)
+
+
+def _kill_refused(error: SlurmError) -> Complaint:
+    error = SlurmError(1, "Operation not permitted") if error == NO_CONTROLLER else error
+    return refusal(error, "Signal request failed", source="slurm_kill_jobs()")
+
+
+def _step(aim: Target) -> str:
+    """How a failure names it: a task by its array."""
+    job = aim.job
+    task = job.task if aim.task is None else aim.task
+    return str(job.job_id) if task is None else f"{job.array_id}_{task}"
+
+
+def _failure(name: str, error: SlurmError, said: str, *, job_id: int | None) -> Mapping[str, Any]:
+    return {
+        "error": {"string": error.text, "code": error.number, "message": said},
+        "step_id": name,
+        "job_id": UNSET if job_id is None else number(job_id),
+        "federation": {"sibling": ""},
+    }

@@ -1,0 +1,206 @@
+"""The slurmd of all machines, and what slurmctld learns from them: silence, returns, boots."""
+
+from collections.abc import Iterable
+from math import floor
+from typing import Final
+
+from msgspec.structs import replace
+
+from sunk_sync.embedded.slurm.memory import Memory, Slurmd
+from sunk_sync.embedded.slurm.model.agenda import Agenda
+from sunk_sync.embedded.slurm.model.node import (
+    DEAF,
+    INVALID_REG,
+    POWER,
+    REBOOTING,
+    Node,
+    reasoned,
+    without_reason,
+)
+from sunk_sync.embedded.slurm.scheduler import Scheduler
+
+SILENT: Final = "Not responding"
+_BOOTED: Final = frozenset({"POWERING_UP", "REBOOT_ISSUED"})
+
+
+class Daemons:
+    """Pings, registrations, reboots and power of the machines."""
+
+    def __init__(self, memory: Memory, agenda: Agenda, scheduler: Scheduler) -> None:
+        self._memory = memory
+        self._agenda = agenda
+        self._scheduler = scheduler
+
+    def stop(self, name: str) -> None:
+        """Its slurmd is dead: silent at the next ping, DOWN after SlurmdTimeout."""
+        self._memory.slurmds[name] = replace(self._memory.slurmds[name], running=False)
+        knobs, now_s = self._memory.knobs, self._memory.now_s
+        self._agenda.note(_following(now_s, knobs.ping_every_s), lambda _: self._ping(name))
+        self._agenda.note(now_s + knobs.slurmd_timeout_s, lambda _: self._time_out(name))
+
+    def start(self, name: str, *, rebooted: bool = False) -> None:
+        """It runs and registers at once."""
+        now_s = self._memory.epoch_s
+        known = self._memory.slurmds.get(name, Slurmd())
+        boot_s = now_s if rebooted or not known.boot_s else known.boot_s
+        self._memory.slurmds[name] = replace(known, running=True, start_s=now_s, boot_s=boot_s)
+        self._register(name)
+
+    def ping_soon(self, after_s: float) -> None:
+        """All that are silent, DOWN or UNKNOWN are asked."""
+        self._agenda.note(self._memory.now_s + after_s, lambda _: self.ask(self._memory.unsettled))
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Those whose slurmd runs answer with a registration."""
+        for name in sorted(names):
+            self._register(name)
+
+    def settle(self, node: Node) -> None:
+        """After an update: its jobs are gone if it is DOWN, reboots and power actions begin."""
+        if node.base == "DOWN" and (node.running or node.ending):
+            self._scheduler.life.fail_node(node.name)
+        if node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
+            self._begin_soon(node.name)
+        self._scheduler.look()
+
+    def _ping(self, name: str) -> None:
+        node = self._silent(name)
+        if node is not None and node.base != "DOWN" and DEAF not in node.flags:
+            self._memory.put(replace(node, flags=node.flags | {DEAF}))
+
+    def _time_out(self, name: str) -> None:
+        node = self._silent(name)
+        if node is None or node.base == "DOWN" or node.flags & POWER:
+            return
+        stands = node.flags & {"DRAIN", "FAIL"} and node.reason
+        said = {} if stands else {"reason": SILENT, "reason_user": "slurm"}
+        self._memory.put(
+            replace(
+                node,
+                base="DOWN",
+                flags=node.flags | {DEAF},
+                reason_s=node.reason_s if stands else self._memory.epoch_s,
+                **said,
+            )
+        )
+        self._scheduler.life.fail_node(name)
+
+    def _silent(self, name: str) -> Node | None:
+        slurmd = self._memory.slurmds.get(name)
+        return None if slurmd is None or slurmd.running else self._memory.nodes.get(name)
+
+    def _register(self, name: str) -> None:
+        node, slurmd = self._memory.nodes.get(name), self._memory.slurmds.get(name)
+        if node is None or slurmd is None or not slurmd.running or node.base == "FUTURE":
+            return
+        if node.flags & _BOOTED and slurmd.boot_s < node.reason_s:
+            return
+        node = self._back(node)
+        node = replace(
+            node,
+            flags=node.flags - {DEAF},
+            boot_s=slurmd.boot_s,
+            slurmd_start_s=slurmd.start_s,
+            last_busy_s=node.last_busy_s or self._memory.epoch_s,
+        )
+        node = self._checked(node, slurmd)
+        self._memory.put(reasoned(node, self._memory.release))
+        self._scheduler.look()
+
+    def _back(self, node: Node) -> Node:
+        """UNKNOWN and booted ones are IDLE; DOWN ones if ReturnToService says so."""
+        if node.flags & _BOOTED:
+            drop = REBOOTING | POWER | ({"DRAIN"} if node.undrains else set())
+            return replace(node, base="IDLE", flags=node.flags - drop, undrains=False)
+        returns = self._memory.knobs.return_to_service
+        silent = node.reason.startswith(SILENT)
+        if node.base == "DOWN" and not (returns == 2 or (returns == 1 and silent)):
+            return node
+        if node.base == "DOWN" and silent:
+            node = without_reason(node)
+        return replace(node, base="IDLE")
+
+    def _checked(self, node: Node, slurmd: Slurmd) -> Node:
+        """A machine with fewer GPUs than configured is drained; healed, it stays drained."""
+        has, wants = (
+            _count(slurmd.gres if slurmd.gres is not None else node.gres),
+            _count(node.gres),
+        )
+        if has >= wants:
+            return replace(node, flags=node.flags - {INVALID_REG})
+        text = f"gres/gpu count reported lower than configured ({has} < {wants})"
+        new = "DRAIN" in node.flags or not node.reason
+        if node.reason != text and INVALID_REG not in node.flags and new:
+            node = replace(node, reason=text, reason_s=self._memory.epoch_s, reason_user="slurm")
+        return replace(node, flags=node.flags | {"DRAIN", INVALID_REG})
+
+    def _begin_soon(self, name: str) -> None:
+        due_s = _following(self._memory.now_s, self._memory.knobs.schedule_every_s)
+        self._agenda.note(due_s, lambda _: self._begin(name))
+
+    def _begin(self, name: str) -> None:
+        """A reboot or a power action, once no job is there."""
+        node = self._memory.nodes.get(name)
+        if node is None or not node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
+            return
+        if node.running or node.ending:
+            self._begin_soon(name)
+        elif "REBOOT_REQUESTED" in node.flags:
+            self._reboot(node)
+        elif "POWER_DOWN" in node.flags:
+            self._power_down(node)
+        else:
+            self._power_up(node)
+
+    def _reboot(self, node: Node) -> None:
+        said = f"{node.reason} : reboot issued" if node.reason else "reboot issued"
+        flags = (node.flags - REBOOTING) | {"REBOOT_ISSUED"}
+        self._memory.put(
+            replace(
+                node,
+                base="DOWN",
+                flags=flags,
+                reason=said,
+                reason_s=self._memory.epoch_s,
+                reason_user="slurm",
+            )
+        )
+        self._boot_later(node.name)
+
+    def _power_down(self, node: Node) -> None:
+        self._memory.put(replace(node, flags=(node.flags - POWER - {DEAF}) | {"POWERING_DOWN"}))
+
+        def off(now_s: float) -> None:
+            del now_s
+            known = self._memory.nodes.get(node.name)
+            if known is not None and "POWERING_DOWN" in known.flags:
+                flags = (known.flags - POWER - {"DRAIN"}) | {"POWERED_DOWN"}
+                self._memory.put(replace(known, flags=flags))
+
+        self._agenda.note(self._memory.now_s + self._memory.knobs.suspend_s, off)
+
+    def _power_up(self, node: Node) -> None:
+        node = replace(node, flags=(node.flags - POWER) | {"POWERING_UP", DEAF})
+        self._memory.put(reasoned(node, self._memory.release))
+        self._boot_later(node.name)
+
+    def _boot_later(self, name: str) -> None:
+        due_s = self._memory.now_s + self._memory.knobs.boot_s
+
+        def boot(now_s: float) -> None:
+            del now_s
+            node = self._memory.nodes.get(name)
+            if node is not None and node.flags & _BOOTED:
+                self.start(name, rebooted=True)
+
+        self._agenda.note(due_s, boot)
+
+
+def _following(now_s: float, every_s: float) -> float:
+    return (floor(now_s / every_s) + 1) * every_s
+
+
+def _count(gres: str) -> int:
+    """`gpu:a100:4(S:0)` is 4."""
+    number = gres.partition("(")[0].rpartition(":")[2]
+    return int(number) if number.isdecimal() else 0

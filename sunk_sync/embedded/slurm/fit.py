@@ -1,0 +1,153 @@
+"""Where a job may start, whom it may push out, and what slurmctld says where it may not. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from msgspec.structs import replace
+
+from sunk_sync.embedded.slurm.model.gres import Gres, added, asked, configured, left, picked
+from sunk_sync.embedded.slurm.model.job import Job, JobRequest, needed_cpus, needed_memory_mb
+from sunk_sync.embedded.slurm.model.node import Node, is_fit
+from sunk_sync.embedded.slurm.model.release import (
+    BUSY_NODES,
+    NO_CONFIGURATION,
+    NOT_AVAILABLE,
+    Release,
+    SlurmError,
+)
+
+_OUT: Final = frozenset({"DRAIN", "FAIL"})
+
+
+def wanted_nodes(request: JobRequest) -> int:
+    """How many nodes it takes."""
+    return request.nodes if request.any_of else max(request.nodes, len(request.required_nodes))
+
+
+def fitting(request: JobRequest, nodes: Iterable[Node]) -> tuple[Node, ...] | None:
+    """First fit in the order of `nodes`; None: it cannot start now."""
+    wanted = wanted_nodes(request)
+    some = (node for node in _allowed(request, nodes) if has_room(request, node))
+    found = tuple(islice(some, wanted))
+    return found if found and len(found) == wanted else None
+
+
+def _allowed(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
+    """By name."""
+    required, excluded = set(request.required_nodes), set(request.excluded_nodes)
+    for node in nodes:
+        if node.name not in excluded and (not required or node.name in required):
+            yield node
+
+
+def has_room(request: JobRequest, node: Node) -> bool:
+    """Now."""
+    return (
+        is_fit(node)
+        and set(request.features).issubset(node.active_features)
+        and needed_cpus(request, node) <= node.spec.cpus - node.cpus_used
+        and needed_memory_mb(request, node) <= node.spec.memory_mb - node.memory_used_mb
+        and gres_on(request, node, used=node.gres_used) is not None
+    )
+
+
+def gres_on(request: JobRequest, node: Node, *, used: Gres) -> Gres | None:
+    """What it gets there; an exclusive one gets all. None: there is too little."""
+    if not node.gres and not request.tres_per_node:
+        return ()
+    has = configured(node.gres)
+    if request.exclusive:
+        return None if used else has
+    return picked(left(has, used), asked(request.tres_per_node))
+
+
+def is_out(node: Node) -> bool:
+    """Down, drained or failing: not merely busy."""
+    return node.base != "IDLE" or bool(node.flags & _OUT)
+
+
+def why_never(
+    request: JobRequest, members: Sequence[Node], *, release: Release
+) -> SlurmError | None:
+    """Why it could not even start on an empty cluster; None: it could."""
+    wanted = wanted_nodes(request)
+    if _are_enough(wanted, _able(request, members)):
+        return None
+    return release.too_large if wanted > len(members) else NO_CONFIGURATION
+
+
+def why_not_now(request: JobRequest, members: Sequence[Node]) -> SlurmError:
+    """What is said of a request that is possible and finds no room."""
+    up = (node for node in _able(request, members) if not is_out(node))
+    return BUSY_NODES if _are_enough(wanted_nodes(request), up) else NOT_AVAILABLE
+
+
+def _are_enough(wanted: int, nodes: Iterable[Node]) -> bool:
+    return sum(1 for _ in islice(nodes, wanted)) == wanted
+
+
+def _able(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
+    """Were they empty and up."""
+    for node in _allowed(request, nodes):
+        if (
+            set(request.features).issubset(node.features)
+            and needed_cpus(request, node) <= node.spec.cpus
+            and needed_memory_mb(request, node) <= node.spec.memory_mb
+            and gres_on(request, node, used=()) is not None
+        ):
+            yield node
+
+
+def victims_of(
+    job: Job, nodes: Sequence[Node], *, running: Mapping[str, Sequence[Job]]
+) -> Collection[Job] | None:
+    """Jobs that have to end so that it fits; None: that would not help.
+
+    `running`: node → jobs there that it may push out, those that are ending first.
+    """
+    offers = []
+    for node in _allowed(job.request, nodes):
+        pushed = _pushed(job.request, node, running.get(node.name, ()))
+        if pushed is not None:
+            offers.append(pushed)
+    wanted = wanted_nodes(job.request)
+    if len(offers) < wanted:
+        return None
+    offers.sort(key=lambda pushed: sum(each.preempted_s is None for each in pushed))
+    return {each.job_id: each for pushed in offers[:wanted] for each in pushed}.values()
+
+
+def _pushed(request: JobRequest, node: Node, running: Sequence[Job]) -> Sequence[Job] | None:
+    """Of this node: as few as are enough, in their order."""
+    node = replace(node, ending=0)
+    for count, victim in enumerate(running):
+        if has_room(request, node):
+            return running[:count]
+        node = without(node, victim)
+    return running if has_room(request, node) else None
+
+
+def without(node: Node, job: Job) -> Node:
+    """The node once the job is gone."""
+    return charged(node, job, sign=-1)
+
+
+def charged(node: Node, job: Job, *, sign: int) -> Node:
+    """The node with one job more (1) or less (-1); a SUSPENDED one has no CPUs."""
+    gres = job.gres[job.nodes.index(node.name)] if job.gres else ()
+    held = replace(
+        node,
+        memory_used_mb=node.memory_used_mb + sign * needed_memory_mb(job.request, node),
+        gres_used=added(node.gres_used, gres, sign=sign),
+    )
+    return held if job.state == "SUSPENDED" else run_on(held, job, sign=sign)
+
+
+def run_on(node: Node, job: Job, *, sign: int) -> Node:
+    """The node with the CPUs that a suspension gives back."""
+    return replace(
+        node,
+        running=node.running + sign,
+        cpus_used=node.cpus_used + sign * needed_cpus(job.request, node),
+    )

@@ -1,0 +1,250 @@
+"""What slurmctld has in memory and on disk: nodes, jobs, when they changed. No rules of its own."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from sunk_sync.embedded.slurm.calls import Calls
+from sunk_sync.embedded.slurm.model.job import Job, JobRequest
+from sunk_sync.embedded.slurm.model.node import DEAF, Node, NodeSpec, new_node
+from sunk_sync.embedded.slurm.model.release import RELEASES, Release
+
+Loss = Literal["nothing", "recent", "everything"]
+"""What a restart forgets: nothing (SIGTERM), the last seconds (SIGKILL), its whole state."""
+
+
+class Partition(Struct, frozen=True, kw_only=True):
+    """A partition of slurm.conf. `nodes` empty: all."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    default: bool = False
+    tier: int = 1
+    """PriorityTier: jobs of a higher one come first, and push out those of a lower one."""
+    preempt_mode: Literal["OFF", "CANCEL", "REQUEUE"] = "OFF"
+    """What becomes of its jobs then."""
+    grace_s: float = 0.0
+    """GraceTime: how long they are let run after that was decided."""
+
+
+class Knobs(Struct, frozen=True, kw_only=True):
+    """How slurm.conf tunes the cluster, and how long things take."""
+
+    return_to_service: int = 2
+    """2: a DOWN node returns when it registers; 1: only one that was silent; 0: never."""
+    power_saving: bool = False
+    """SuspendProgram and ResumeProgram are there."""
+    reboot_program: bool = True
+    reconfigure_forgets_comments: bool = False
+    """The real ones keep comment and extra; True for a rehearsal of losing them."""
+    schedule_every_s: float = 1.0
+    backfill_every_s: float = 30.0
+    """Jobs behind one that waits are tried only then (bf_interval)."""
+    limits_every_s: float = 30.0
+    """Time limits and graces are looked at so often, counted from the start of slurmctld."""
+    ping_every_s: float = 100.0
+    """Pings of silent nodes (SlurmdTimeout / 3)."""
+    slurmd_timeout_s: float = 300.0
+    """Silent for so long: DOWN."""
+    ping_after_s: float = 0.5
+    """From an UNDRAIN or RESUME to the answered ping."""
+    register_after_s: float = 2.5
+    """From a start of slurmctld to the registrations."""
+    settle_after_s: float = 0.3
+    """From a reconfigure to the registrations."""
+    save_every_s: float = 5.0
+    """State is saved so long after the first change."""
+    ending_s: float = 0.2
+    """How long a job is COMPLETING."""
+    kill_wait_s: float = 30.0
+    prolog_slurmctld: bool = False
+    """Every allocation calls a gate and waits for its answer (slurm_calls)."""
+    epilog_slurmctld: bool = False
+    """Every end is told."""
+    acted_script: str = ""
+    """Batch scripts that contain this text are played from outside; empty: none."""
+    min_job_age_s: float = 300.0
+    """Jobs that ended are forgotten then."""
+    boot_s: float = 60.0
+    """From REBOOT_ISSUED or POWERING_UP to the registration."""
+    suspend_s: float = 30.0
+    """From POWERING_DOWN to POWERED_DOWN."""
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """A cluster to begin with."""
+
+    nodes: Sequence[NodeSpec] = ()
+    partitions: Sequence[Partition] = (Partition(name="main", default=True),)
+    generation: Literal["26.05", "24.11"] = "26.05"
+    cluster: str = "demo"
+    epoch_s: float = 1_800_000_000.0
+    """Wall clock at world second 0."""
+    knobs: Knobs = Knobs()
+
+    @property
+    def release(self) -> Release:
+        """What differs by release."""
+        return RELEASES[self.generation]
+
+
+class Slurmd(Struct, frozen=True, kw_only=True):
+    """The daemon on one machine."""
+
+    running: bool = True
+    gres: str | None = None
+    """What it finds there; None: what is configured."""
+    boot_s: int = 0
+    start_s: int = 0
+
+
+class _Saved(Struct, frozen=True):
+    nodes: dict[str, Node]
+    jobs: dict[int, Job]
+    next_job_id: int
+
+
+class Memory:
+    """Tables of frozen rows: who holds a row never sees it change."""
+
+    def __init__(self, setup: Setup, *, now_s: float, wake: Callable[[], None]) -> None:
+        self.setup = setup
+        self.release = setup.release
+        self.knobs = setup.knobs
+        self.partitions = {partition.name: partition for partition in setup.partitions}
+        self.nodes: dict[str, Node] = {}
+        self.jobs: dict[int, Job] = {}
+        self.slurmds: dict[str, Slurmd] = {}
+        self.calls = Calls()
+        self.unsettled: set[str] = set()
+        """Nodes that a ping or a registration would change."""
+        self.next_job_id = 1
+        self.now_s = now_s
+        self.started_s = self.epoch_s
+        """Wall clock when slurmctld was started last."""
+        self.partitions_changed_s = self.jobs_changed_s = self.nodes_changed_s = self.epoch_s
+        self._wake = wake
+        self._saved: _Saved | None = None
+        self._saved_from_s = now_s
+
+    @property
+    def epoch_s(self) -> int:
+        """Wall clock now."""
+        return int(self.setup.epoch_s + self.now_s)
+
+    def about_to_change(self) -> None:
+        """Before the first change after a save: what stands on the disk meanwhile."""
+        if self._saved is None or self.now_s - self._saved_from_s >= self.knobs.save_every_s:
+            self._saved = _Saved(dict(self.nodes), dict(self.jobs), self.next_job_id)
+            self._saved_from_s = self.now_s
+
+    def put(self, node: Node) -> None:
+        """A node as it is from now on."""
+        if self.nodes.get(node.name) is node:
+            return
+        self.about_to_change()
+        self.nodes[node.name] = node
+        self._mark(node)
+        self._nodes_changed()
+
+    def drop(self, name: str) -> None:
+        """A node that is no more."""
+        self.about_to_change()
+        del self.nodes[name]
+        self.unsettled.discard(name)
+        self._nodes_changed()
+
+    def take_id(self) -> int:
+        """The id of the next job."""
+        self.about_to_change()
+        self.next_job_id += 1
+        return self.next_job_id - 1
+
+    def put_job(self, job: Job) -> None:
+        """A job as it is from now on."""
+        self.about_to_change()
+        self.jobs[job.job_id] = job
+        self.jobs_changed_s = self.epoch_s
+        self._wake()
+
+    def drop_job(self, job_id: int) -> None:
+        """A job that is forgotten."""
+        self.about_to_change()
+        self.jobs.pop(job_id, None)
+        self.jobs_changed_s = self.epoch_s
+
+    def lose(self, loss: Loss) -> None:
+        """Back to what stands on the disk."""
+        kept = self._on_disk(loss)
+        self.nodes, self.jobs, self.next_job_id = (
+            dict(kept.nodes),
+            dict(kept.jobs),
+            kept.next_job_id,
+        )
+        self.unsettled = set()
+        for node in self.nodes.values():
+            self._mark(node)
+        self._saved = None
+        self.partitions_changed_s = self.jobs_changed_s = self.epoch_s
+        self._nodes_changed()
+
+    def members(self, names: Iterable[str]) -> dict[str, Sequence[Node]]:
+        """The nodes of these partitions."""
+        return {name: self._members(self.partitions[name]) for name in sorted(set(names))}
+
+    def _members(self, partition: Partition) -> Sequence[Node]:
+        if not partition.nodes:
+            return list(self.nodes.values())
+        return [self.nodes[name] for name in partition.nodes if name in self.nodes]
+
+    def _mark(self, node: Node) -> None:
+        if node.base in ("DOWN", "UNKNOWN") or DEAF in node.flags:
+            self.unsettled.add(node.name)
+        else:
+            self.unsettled.discard(node.name)
+
+    def _nodes_changed(self) -> None:
+        self.nodes_changed_s = self.epoch_s
+        self._wake()
+
+    def _on_disk(self, loss: Loss) -> _Saved:
+        now = _Saved(self.nodes, self.jobs, self.next_job_id)
+        recent = self.now_s - self._saved_from_s < self.knobs.save_every_s
+        if loss == "everything":
+            return _Saved(self._with_conf({}), {}, 1)
+        if loss == "nothing" or self._saved is None or not recent:
+            return now
+        saved = self._saved
+        return _Saved(self._with_conf(saved.nodes), saved.jobs, saved.next_job_id)
+
+    def _with_conf(self, saved: dict[str, Node]) -> dict[str, Node]:
+        """Nodes of slurm.conf are always there; dynamic ones only if they were saved."""
+        nodes = dict[str, Node]()
+        for name, node in self.nodes.items():
+            if name in saved:
+                nodes[name] = saved[name]
+            elif "DYNAMIC_NORM" not in node.flags:
+                nodes[name] = new_node(node.spec)
+        return nodes
+
+
+def partition_of(request: JobRequest, memory: Memory) -> str:
+    """The partition that it names, or the default one."""
+    default = next((each.name for each in memory.partitions.values() if each.default), "")
+    return request.partition or default
+
+
+def pending(request: JobRequest, memory: Memory) -> Job:
+    """The next job of the table."""
+    job_id = memory.take_id()
+    return Job(
+        job_id=job_id,
+        request=request,
+        partition=partition_of(request, memory),
+        submitted_s=memory.now_s,
+        eligible_s=memory.now_s,
+        array_id=job_id if request.array else 0,
+        waiting_tasks=request.array,
+        state_reason="None" if request.priority else "JobHeldUser",
+    )

@@ -1,0 +1,1 @@
+"""Nodes and jobs as slurmctld keeps them."""

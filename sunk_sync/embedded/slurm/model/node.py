@@ -1,0 +1,145 @@
+"""One Slurm node as slurmctld knows it, and how its state is spelled. Pure values."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk_sync.embedded.slurm.model.gres import Gres
+from sunk_sync.embedded.slurm.model.release import Release
+
+Base = Literal["IDLE", "DOWN", "UNKNOWN", "FUTURE"]
+"""ALLOCATED and MIXED are what jobs make of IDLE."""
+
+DEAF: Final = "NOT_RESPONDING"
+INVALID_REG: Final = "INVALID_REG"
+REBOOTING: Final = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
+POWER: Final = frozenset(
+    {"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWER_UP", "POWERING_UP", "POWER_DRAIN"}
+)
+STANDING: Final = frozenset({"DRAIN", "FAIL", "POWER_DOWN", "POWER_UP"})
+"""Beside DOWN, what a reason may speak of."""
+UNFIT: Final = frozenset({"DRAIN", "FAIL", "COMPLETING", DEAF, INVALID_REG}) | REBOOTING | POWER
+"""No job starts while one of these stands."""
+
+FLAGS: Final = (
+    "RESERVED", "UNDRAIN", "CLOUD", "RESUME", "DRAIN", "COMPLETING", "NOT_RESPONDING",
+    "POWERED_DOWN", "FAIL", "POWERING_UP", "MAINTENANCE", "REBOOT_REQUESTED", "REBOOT_CANCELED",
+    "POWERING_DOWN", "DYNAMIC_FUTURE", "REBOOT_ISSUED", "PLANNED", "INVALID_REG", "POWER_DOWN",
+    "POWER_UP", "POWER_DRAIN", "DYNAMIC_NORM",
+)  # fmt: skip
+"""Flags as slurmrestd lists them, after the base state."""
+
+
+class NodeSpec(Struct, frozen=True, kw_only=True):
+    """What slurm.conf says of a node."""
+
+    name: str
+    cpus: int = 16
+    memory_mb: int = 64_000
+    gres: str = ""
+    """Such as `gpu:4`."""
+    features: tuple[str, ...] = ()
+    weight: int = 1
+    address: str = "127.0.0.1"
+    hostname: str = "localhost"
+    port: int = 6818
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """What slurmctld knows of a node. Times are epoch seconds, 0: never."""
+
+    spec: NodeSpec
+    base: Base = "UNKNOWN"
+    flags: frozenset[str] = frozenset()
+    reason: str = ""
+    reason_s: int = 0
+    reason_user: str | None = None
+    """None: never set."""
+    comment: str = ""
+    extra: str = ""
+    features: tuple[str, ...] = ()
+    active_features: tuple[str, ...] = ()
+    weight: int = 1
+    gres: str = ""
+    running: int = 0
+    """Jobs that run here."""
+    ending: int = 0
+    """Jobs that are COMPLETING here."""
+    cpus_used: int = 0
+    memory_used_mb: int = 0
+    gres_used: Gres = ()
+    listed_cpus: int = 0
+    """Used CPUs as they were at the last listing of all nodes: slurmctld counts only then."""
+    listed_memory_mb: int = 0
+    undrains: bool = False
+    """DRAIN stands for a reboot alone and goes with it."""
+    boot_s: int = 0
+    slurmd_start_s: int = 0
+    last_busy_s: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its NodeName."""
+        return self.spec.name
+
+
+def new_node(spec: NodeSpec, *, dynamic: bool = False) -> Node:
+    """A node as slurmctld knows it before its slurmd has registered."""
+    return Node(
+        spec=spec,
+        flags=frozenset({"DYNAMIC_NORM"} if dynamic else ()),
+        features=spec.features,
+        active_features=spec.features,
+        weight=spec.weight,
+        gres=spec.gres,
+    )
+
+
+def state_of(node: Node) -> Sequence[str]:
+    """Its state as slurmrestd spells it: the base state, then flags.
+
+    MIXED stands over every other base state, and rests on what the last listing counted: a read
+    by name alone may show it too late or too long, as on the real servers.
+    """
+    flags = node.flags | {"COMPLETING"} if node.ending else node.flags
+    return _spelled(_base_of(node), flags)
+
+
+def _base_of(node: Node) -> str:
+    held = node.listed_memory_mb and not node.listed_cpus and node.base == "IDLE"
+    if 0 < node.listed_cpus < node.spec.cpus or held:
+        return "MIXED"
+    return "ALLOCATED" if node.running and node.base == "IDLE" else node.base
+
+
+@lru_cache(maxsize=1024)
+def _spelled(base: str, flags: frozenset[str]) -> Sequence[str]:
+    return (base, *sorted(flags, key=FLAGS.index))
+
+
+def counted(node: Node) -> Node:
+    """As a listing leaves it."""
+    if (node.listed_cpus, node.listed_memory_mb) == (node.cpus_used, node.memory_used_mb):
+        return node
+    return replace(node, listed_cpus=node.cpus_used, listed_memory_mb=node.memory_used_mb)
+
+
+def reasoned(node: Node, release: Release) -> Node:
+    """Without a reason that stands for nothing, where the release takes it away."""
+    speaks = node.base == "DOWN" or node.flags & STANDING
+    if speaks or release.keeps_stray_reason or not node.reason:
+        return node
+    return without_reason(node)
+
+
+def without_reason(node: Node) -> Node:
+    """Nobody said anything."""
+    return replace(node, reason="", reason_s=0, reason_user="")
+
+
+def is_fit(node: Node) -> bool:
+    """Jobs may start here."""
+    return node.base == "IDLE" and not node.ending and not node.flags & UNFIT

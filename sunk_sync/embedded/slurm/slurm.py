@@ -1,0 +1,371 @@
+"""A small Slurm: slurmctld, its nodes and their slurmd, jobs as a syncer sees them.
+
+Time comes in as `now_s`, seconds of the world; `advance` lets happen what is due by then. Every
+method that takes `now_s` advances first. `slurm_rest` is the face of it that slurmrestd shows.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from sunk_sync.embedded.slurm.calls import Call
+from sunk_sync.embedded.slurm.change import JobUpdate, updated_job
+from sunk_sync.embedded.slurm.daemons import Daemons
+from sunk_sync.embedded.slurm.memory import Loss, Memory, Setup, Slurmd
+from sunk_sync.embedded.slurm.model.agenda import Agenda
+from sunk_sync.embedded.slurm.model.array import Target, targets
+from sunk_sync.embedded.slurm.model.job import Job, JobRequest, has_script
+from sunk_sync.embedded.slurm.model.names import NamesError, named
+from sunk_sync.embedded.slurm.model.node import DEAF, Node, NodeSpec, counted, new_node
+from sunk_sync.embedded.slurm.model.release import (
+    BUSY_NODES,
+    DUPLICATE_NODE,
+    INVALID_JOB,
+    INVALID_NAME,
+    NO_REASON,
+    NO_REQUEUE,
+    NOT_DYNAMIC,
+    SlurmError,
+)
+from sunk_sync.embedded.slurm.scheduler import Scheduler
+from sunk_sync.embedded.slurm.update import Rules, Update, updated
+
+
+def _nothing() -> None:
+    """Nobody waits for news."""
+
+
+class SlurmWorld:
+    """One cluster. `wake` is called when something changed; it must not call back."""
+
+    def __init__(
+        self, setup: Setup, *, now_s: float = 0.0, wake: Callable[[], None] = _nothing
+    ) -> None:
+        self.setup = setup
+        self.controller_up = True
+        self.changes = 0
+        """Rises with every change of a node or a job."""
+        self._tell = wake
+        self._memory = Memory(setup, now_s=now_s, wake=self._woken)
+        self._agenda = Agenda()
+        self._scheduler = Scheduler(self._memory, self._agenda)
+        self._daemons = Daemons(self._memory, self._agenda, self._scheduler)
+        self._rules = Rules(release=setup.release, power_saving=setup.knobs.power_saving)
+        for spec in setup.nodes:
+            self._add(spec, dynamic=False)
+
+    # --- what is
+
+    @property
+    def now_s(self) -> float:
+        """The second that it has reached."""
+        return self._memory.now_s
+
+    @property
+    def epoch_s(self) -> int:
+        """Wall clock of slurmctld."""
+        return self._memory.epoch_s
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """By name, in the order of slurm.conf. To read only; rows never change, the table does."""
+        return self._memory.nodes
+
+    @property
+    def jobs(self) -> dict[int, Job]:
+        """By id. To read only."""
+        return self._memory.jobs
+
+    @property
+    def memory(self) -> Memory:
+        """Everything, for the face of it."""
+        return self._memory
+
+    def count_all(self) -> None:
+        """A listing of all nodes: slurmctld counts used CPUs only now."""
+        for node in list(self._memory.nodes.values()):
+            if (node.listed_cpus, node.listed_memory_mb) != (node.cpus_used, node.memory_used_mb):
+                self._memory.nodes[node.name] = counted(node)
+
+    # --- time
+
+    def advance(self, now_s: float) -> None:
+        """Let everything happen that is due by now; nothing while slurmctld is down."""
+        if not self.controller_up:
+            self._memory.now_s = max(now_s, self._memory.now_s)
+            return
+        while (due_s := self._agenda.next_s()) is not None and due_s <= now_s:
+            self._memory.now_s = max(due_s, self._memory.now_s)
+            self._agenda.run(due_s)
+        self._memory.now_s = max(now_s, self._memory.now_s)
+
+    def next_s(self) -> float | None:
+        """When something is due next; None: nothing will happen by itself."""
+        return self._agenda.next_s() if self.controller_up else None
+
+    # --- people: nodes
+
+    def update(
+        self, names: str | Sequence[str], update: Update, *, now_s: float, user: str = "root"
+    ) -> SlurmError | None:
+        """As slurmctld does it: in the order of names, up to the first that is unknown."""
+        self.advance(now_s)
+        found: SlurmError | None = None
+        for name in _named(names, self._memory.nodes):
+            node = self._memory.nodes.get(name)
+            if node is None:
+                return INVALID_NAME
+            changed, error = updated(
+                node, update, rules=self._rules, user=user, epoch_s=self._memory.epoch_s
+            )
+            self._memory.put(changed)
+            self._daemons.settle(changed)
+            found = error or found
+        if update.state in ("UNDRAIN", "RESUME", DEAF):
+            self._daemons.ping_soon(self._memory.knobs.ping_after_s)
+        return found
+
+    def drain(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
+        """`scontrol update nodename=NAMES state=drain reason=…`; a reason is a must."""
+        return self._said(names, "DRAIN", reason=reason, now_s=now_s)
+
+    def down(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
+        """`scontrol update nodename=NAMES state=down reason=…`."""
+        return self._said(names, "DOWN", reason=reason, now_s=now_s)
+
+    def fail(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
+        """`scontrol update nodename=NAMES state=fail reason=…`."""
+        return self._said(names, "FAIL", reason=reason, now_s=now_s)
+
+    def undrain(self, names: str, *, now_s: float) -> SlurmError | None:
+        """`scontrol update nodename=NAMES state=undrain`."""
+        return self.update(names, Update(state="UNDRAIN"), now_s=now_s)
+
+    def resume(self, names: str, *, now_s: float) -> SlurmError | None:
+        """`scontrol update nodename=NAMES state=resume`."""
+        return self.update(names, Update(state="RESUME"), now_s=now_s)
+
+    def reboot(
+        self, names: str, *, now_s: float, asap: bool = False, reason: str = ""
+    ) -> SlurmError | None:
+        """`scontrol reboot [ASAP] NAMES`: issued when no job is there, back after Knobs.boot_s."""
+        self.advance(now_s)
+        if not self._memory.knobs.reboot_program:
+            return SlurmError(-1, "RebootProgram isn't defined")
+        for name in _named(names, self._memory.nodes):
+            node = self._memory.nodes.get(name)
+            if node is None:
+                return INVALID_NAME
+            flags = node.flags | {"REBOOT_REQUESTED"} | ({"DRAIN"} if asap else set())
+            said = reason or node.reason or ("Reboot ASAP" if asap else "reboot requested")
+            node = replace(
+                node,
+                flags=flags,
+                undrains=asap and "DRAIN" not in node.flags,
+                reason=said,
+                reason_s=self._memory.epoch_s,
+                reason_user="root",
+            )
+            self._memory.put(node)
+            self._daemons.settle(node)
+        return None
+
+    def add_node(self, spec: NodeSpec, *, now_s: float) -> SlurmError | None:
+        """A dynamic node, registered at once (`slurmd -Z`)."""
+        self.advance(now_s)
+        if spec.name in self._memory.nodes:
+            return DUPLICATE_NODE
+        self._add(spec, dynamic=True)
+        return None
+
+    def remove_node(self, name: str, *, now_s: float) -> SlurmError | None:
+        """`scontrol delete nodename=NAME`: only a dynamic one without jobs."""
+        self.advance(now_s)
+        node = self._memory.nodes.get(name)
+        if node is None:
+            return INVALID_NAME
+        if "DYNAMIC_NORM" not in node.flags:
+            return NOT_DYNAMIC
+        if node.running or node.ending:
+            return BUSY_NODES
+        self._memory.drop(name)
+        return None
+
+    # --- people: jobs
+
+    def submit(self, request: JobRequest, *, now_s: float) -> int | SlurmError:
+        """`sbatch`; the job's id."""
+        self.advance(now_s)
+        return self._scheduler.submit(request)
+
+    def allocate(self, request: JobRequest, *, now_s: float) -> int | SlurmError:
+        """`salloc --immediate`: the id of a job that runs; else a FAILED one may be left."""
+        self.advance(now_s)
+        return self._scheduler.allocate(request)
+
+    def cancel(self, job_id: int, *, now_s: float) -> SlurmError | None:
+        """`scancel`: of an array all tasks."""
+        self.advance(now_s)
+        found = targets(self._memory.jobs, str(job_id))
+        refused = [self._scheduler.cancel(target) for target in found]
+        return next(filter(None, refused), None) if found else INVALID_JOB
+
+    def cancel_target(self, target: Target) -> SlurmError | None:
+        """One job, or one waiting task, at the second that was reached."""
+        return self._scheduler.cancel(target)
+
+    def update_job(
+        self, job_id: int, update: JobUpdate, *, now_s: float, user: str = "root"
+    ) -> SlurmError | None:
+        """`scontrol update jobid=…`: one job; of an array only what has its id."""
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        if job is None:
+            return INVALID_JOB
+        changed = updated_job(job, update, memory=self._memory, user=user)
+        if isinstance(changed, SlurmError):
+            return changed
+        self._memory.put_job(changed)
+        if changed.request.time_limit_min != job.request.time_limit_min:
+            self._scheduler.life.note_limit(changed)
+        self._scheduler.look()
+        return None
+
+    def suspend_job(self, job_id: int, *, now_s: float) -> None:
+        """`scontrol suspend`, of a job that runs."""
+        job = self._running(job_id, now_s, state="RUNNING")
+        if job is not None:
+            self._scheduler.life.suspend(job)
+
+    def resume_job(self, job_id: int, *, now_s: float) -> None:
+        """`scontrol resume`, of a job that is suspended."""
+        job = self._running(job_id, now_s, state="SUSPENDED")
+        if job is not None:
+            self._scheduler.life.resume_job(job)
+
+    def requeue_job(self, job_id: int, *, now_s: float) -> SlurmError | None:
+        """`scontrol requeue`: only a batch job that allows it."""
+        job = self._running(job_id, now_s, state="RUNNING")
+        if job is None or job.request.kind != "batch" or not job.request.requeue:
+            return NO_REQUEUE
+        self._scheduler.life.requeue(job)
+        return None
+
+    # --- gates and scripts, see slurm_calls
+
+    def take_calls(self) -> Sequence[Call]:
+        """What slurmctld and scripts told since the last time, in order."""
+        return self._memory.calls.take()
+
+    def release_gate(self, job_id: int, *, now_s: float, passes: bool = True) -> None:
+        """PrologSlurmctld exits; without `passes` with a failure. Nothing where no gate is."""
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        if job is not None:
+            self._scheduler.life.release_gate(job, passes=passes)
+
+    def exit_script(self, job_id: int, *, now_s: float, code: int = 0) -> None:
+        """The script of an acted job exits, by itself or because it was told to."""
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        if job is not None:
+            self._scheduler.life.exit_script(job, code)
+
+    # --- people: daemons
+
+    def kill_slurmd(self, name: str, *, now_s: float) -> None:
+        """It answers no more; slurmctld notices at its next ping."""
+        self.advance(now_s)
+        self._daemons.stop(name)
+
+    def start_slurmd(self, name: str, *, now_s: float, rebooted: bool = False) -> None:
+        """It runs again and registers; `rebooted`: the machine was started anew."""
+        self.advance(now_s)
+        self._daemons.start(name, rebooted=rebooted)
+
+    def set_gres_found(self, name: str, gres: str | None, *, now_s: float) -> None:
+        """What its slurmd finds from its next start on; None: what is configured."""
+        self.advance(now_s)
+        self._memory.slurmds[name] = replace(self._memory.slurmds[name], gres=gres)
+
+    def reconfigure(self, *, now_s: float) -> None:
+        """`scontrol reconfigure`: fields that REST gave fall back to slurm.conf.
+
+        Drains, reasons, comment and extra stay; weight, features and gres do not. Nodes are
+        UNKNOWN for a moment.
+        """
+        self.advance(now_s)
+        for node in list(self._memory.nodes.values()):
+            self._memory.put(self._configured(node))
+        self._daemons.ping_soon(self._memory.knobs.settle_after_s)
+
+    def stop_controller(self, *, now_s: float) -> None:
+        """Slurmctld is away: nothing is noticed and nothing starts."""
+        self.advance(now_s)
+        self.controller_up = False
+        self._tell()
+
+    def start_controller(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
+        """Slurmctld is back; nodes are UNKNOWN until their slurmd register."""
+        self.advance(now_s)
+        self.controller_up = True
+        self._memory.started_s = self._memory.epoch_s
+        scripts = [job for job in self._memory.jobs.values() if has_script(job)]
+        self._memory.lose(lose_state)
+        for node in list(self._memory.nodes.values()):
+            self._memory.put(self._configured(node))
+        self._agenda = Agenda()
+        self._scheduler = Scheduler(self._memory, self._agenda)
+        self._daemons = Daemons(self._memory, self._agenda, self._scheduler)
+        self._scheduler.resume()
+        self._scheduler.life.kill_orphans(scripts)
+        self._daemons.ping_soon(self._memory.knobs.register_after_s)
+
+    def restart(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
+        """Stop and start in one moment."""
+        self.stop_controller(now_s=now_s)
+        self.start_controller(now_s=now_s, lose_state=lose_state)
+
+    # --- inside
+
+    def _running(self, job_id: int, now_s: float, *, state: str) -> Job | None:
+        self.advance(now_s)
+        job = self._memory.jobs.get(job_id)
+        return job if job is not None and job.state == state else None
+
+    def _said(self, names: str, state: str, *, reason: str, now_s: float) -> SlurmError | None:
+        if not reason:
+            return NO_REASON
+        return self.update(names, Update(state=state, reason=reason), now_s=now_s)
+
+    def _add(self, spec: NodeSpec, *, dynamic: bool) -> None:
+        self._memory.put(new_node(spec, dynamic=dynamic))
+        known = self._memory.slurmds.get(spec.name)
+        if known is None or dynamic:
+            self._memory.slurmds[spec.name] = Slurmd()
+        self._daemons.start(spec.name)
+
+    def _configured(self, node: Node) -> Node:
+        forgets = self._memory.knobs.reconfigure_forgets_comments
+        return replace(
+            node,
+            base=node.base if node.base == "FUTURE" else "UNKNOWN",
+            weight=node.spec.weight,
+            features=node.spec.features,
+            active_features=node.spec.features,
+            gres=node.spec.gres,
+            comment="" if forgets else node.comment,
+            extra="" if forgets else node.extra,
+        )
+
+    def _woken(self) -> None:
+        self.changes += 1
+        self._tell()
+
+
+def _named(names: str | Sequence[str], known: Sequence[str] | dict[str, Node]) -> Sequence[str]:
+    """In slurmctld's order; a hostlist that cannot be read names nobody."""
+    try:
+        return named([names] if isinstance(names, str) else names, known)
+    except NamesError:
+        return [""]

@@ -1,0 +1,304 @@
+"""One Kubernetes API server under one identity: calls and streams, troubles as values."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Self, TypedDict
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+from yarl import URL
+
+from sunk_sync.kube.api.answers import Decode, T, Trouble, short
+from sunk_sync.kube.api.credentials import Credentials
+from sunk_sync.kube.api.transport import (
+    Meter,
+    Stream,
+    caught,
+    decoded,
+    read,
+    read_refusal,
+    watched_socket,
+)
+from sunk_sync.telemetry.exchange import OnExchange
+
+USER_AGENT = f"sunk-sync/{version('sunk-sync')}"
+CALLS_MAX = 32
+"""Connections for calls; streams have their own, one each."""
+DEADLINE_S = 10.0
+CONNECT_DEADLINE_S = 10.0
+ANSWER_BYTES_MAX = 8 << 20
+READ_BUFFER_BYTES = 64 << 10
+"""aiohttp stops reading at twice this much: what one slice of a stream can bring."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One call. `body` is JSON already."""
+
+    method: str = "GET"
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    content_type: str = "application/json"
+    deadline_s: float = DEADLINE_S
+    bytes_max: int = ANSWER_BYTES_MAX
+
+
+class Permission(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that we may or may not do, as a SelfSubjectAccessReview puts it."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class History(Struct):
+    """What the watches of one API server found out about it together."""
+
+    restores: int = 0
+    """How often one of them found its versions gone back: etcd came from a backup. Another may
+    not have looked before the server had come past its own version again."""
+
+
+class KubeClient:
+    """Calls to one API server under one identity. Made by `connect`, ended by `aclose`."""
+
+    def __init__(
+        self, credentials: Credentials, *, on_exchange: OnExchange, clock: Callable[[], float]
+    ) -> None:
+        self.history = History()
+        self._credentials = credentials
+        self._on_exchange = on_exchange
+        self._clock = clock
+        self._open_sessions()
+
+    @classmethod
+    async def connect(
+        cls,
+        *,
+        kubeconfig: str | None,
+        context: str | None,
+        on_exchange: OnExchange,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self | Trouble:
+        """Find address and credentials: in-cluster, else as kubectl does. Sends nothing yet."""
+        credentials = Credentials(kubeconfig=kubeconfig, context=context, clock=clock)
+        trouble = await credentials.load()
+        if trouble is not None:
+            return trouble
+        try:
+            return cls(credentials, on_exchange=on_exchange, clock=clock)
+        except OSError as error:  # ssl.SSLError is one
+            return Trouble(kind="credentials", why=short(f"certificates: {error}"))
+
+    @property
+    def address(self) -> str:
+        """URL of the API server."""
+        return str(self._credentials.configuration.host)
+
+    @property
+    def namespace(self) -> str:
+        """Own namespace: of the ServiceAccount, else of the kubeconfig's context, else default."""
+        return self._credentials.namespace
+
+    async def aclose(self) -> None:
+        """Close all connections; streams end."""
+        await self._calls.close()
+        await self._streams.close()
+
+    # Calls and streams
+
+    async def call(self, request: Request, decode: Decode[T]) -> T | Trouble:
+        """Send the request within its deadline and decode the body of a 2xx answer."""
+
+        async def once(authorization: str) -> T | Trouble:
+            meter = Meter(self._on_exchange, request.method, request.path)
+            answer = await caught(self._exchange(request, decode, authorization, meter))
+            meter.report(answer)
+            return answer
+
+        return await self._as_ourselves(once)
+
+    async def open(self, request: Request, *, silence_s: float) -> Stream | Trouble:
+        """Begin a watch: a Stream once the server answered 200, else why not.
+
+        `request.deadline_s` holds until then; afterwards `silence_s` is the longest gap.
+        """
+
+        async def once(authorization: str) -> Stream | Trouble:
+            meter = Meter(self._on_exchange, "WATCH", request.path)
+            opened = await caught(self._begin(request, authorization, meter, silence_s=silence_s))
+            if isinstance(opened, Trouble):
+                meter.report(opened)
+            return opened
+
+        return await self._as_ourselves(once)
+
+    async def _as_ourselves(self, once: Callable[[str], Awaitable[T | Trouble]]) -> T | Trouble:
+        """Ask with our token; after a 401 once more, if there is a newer token."""
+        authorization = await self._authorization()
+        answer = await once(authorization)
+        refused = isinstance(answer, Trouble) and answer.status == 401
+        if refused and await self._credentials.renew(authorization):
+            return await once(await self._authorization())
+        return answer
+
+    async def _exchange(
+        self, request: Request, decode: Decode[T], authorization: str, meter: Meter
+    ) -> T | Trouble:
+        async with self._calls.request(
+            request.method,
+            self._url(request),
+            data=request.body,
+            headers=_headers(authorization, request.content_type if request.body else ""),
+            timeout=aiohttp.ClientTimeout(total=request.deadline_s),
+            **self._options(),
+        ) as response:
+            meter.status = response.status
+            if response.status >= 300:
+                return await read_refusal(response)
+            body = await read(response, request.bytes_max)
+            if isinstance(body, Trouble):
+                return body
+            meter.received_bytes = len(body)
+            return decoded(body, decode)
+
+    async def _begin(
+        self, request: Request, authorization: str, meter: Meter, *, silence_s: float
+    ) -> Stream | Trouble:
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_DEADLINE_S, sock_read=silence_s
+        )
+        async with asyncio.timeout(request.deadline_s):
+            response = await self._streams.get(
+                self._url(request),
+                headers=_headers(authorization),
+                timeout=timeout,
+                **self._options(),
+            )
+            meter.status = response.status
+            if response.status < 300:
+                return Stream(response, meter)
+            async with response:
+                return await read_refusal(response)
+
+    # Small questions
+
+    async def cluster_uid(self) -> str | Trouble:
+        """UID of the namespace kube-system, the name of this cluster."""
+        answer = await self.call(Request(path="/api/v1/namespaces/kube-system"), _decode_uid)
+        return answer if isinstance(answer, Trouble) else answer.metadata.uid
+
+    async def server_version(self) -> str | Trouble:
+        """As the server calls itself: v1.35.4."""
+        answer = await self.call(Request(path="/version"), _decode_version)
+        return answer if isinstance(answer, Trouble) else answer.git_version
+
+    async def may(self, permission: Permission) -> bool | Trouble:
+        """Whether we are allowed to do this (SelfSubjectAccessReview)."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": permission},
+        }
+        request = Request(
+            method="POST",
+            path="/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            body=msgspec.json.encode(review),
+        )
+        answer = await self.call(request, _decode_review)
+        return answer if isinstance(answer, Trouble) else answer.status.allowed
+
+    # Connections
+
+    async def _authorization(self) -> str:
+        authorization = await self._credentials.authorization()
+        if self._credentials.tls != self._tls:
+            await self._reopen_sessions()
+        return authorization
+
+    async def _reopen_sessions(self) -> None:
+        """Address or certificates changed; what is under way on the old connections breaks off."""
+        old = self._calls, self._streams
+        try:
+            self._open_sessions()
+        except OSError:  # files half written: the next call tries again
+            return
+        for session in old:
+            await session.close()
+
+    def _open_sessions(self) -> None:
+        context = self._credentials.ssl_context()
+
+        def session(limit: int) -> aiohttp.ClientSession:
+            return aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=limit, ssl=context, keepalive_timeout=60, socket_factory=watched_socket
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=READ_BUFFER_BYTES,
+            )
+
+        self._calls, self._streams = session(CALLS_MAX), session(0)
+        self._tls = self._credentials.tls
+
+    def _url(self, request: Request) -> URL:
+        return URL(self.address + request.path, encoded=True).with_query(request.query)
+
+    def _options(self) -> "_Options":
+        configuration = self._credentials.configuration
+        return _Options(
+            allow_redirects=False,
+            server_hostname=configuration.tls_server_name or None,
+            proxy=configuration.proxy or None,
+        )
+
+
+class _Options(TypedDict):
+    allow_redirects: bool
+    server_hostname: str | None
+    proxy: str | None
+
+
+def _headers(authorization: str, content_type: str = "") -> dict[str, str]:
+    """No compression: unpacking costs us more than the network inside a cluster."""
+    headers = {
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": USER_AGENT,
+    }
+    if authorization:
+        headers["Authorization"] = authorization
+    if content_type:
+        headers["Content-Type"] = content_type
+    return headers
+
+
+class _Meta(Struct, frozen=True):
+    uid: str
+
+
+class _WithUid(Struct, frozen=True):
+    metadata: _Meta
+
+
+class _Version(Struct, frozen=True):
+    git_version: str = msgspec.field(name="gitVersion")
+
+
+class _Verdict(Struct, frozen=True):
+    allowed: bool
+
+
+class _Review(Struct, frozen=True):
+    status: _Verdict
+
+
+_decode_uid = msgspec.json.Decoder(_WithUid).decode
+_decode_version = msgspec.json.Decoder(_Version).decode
+_decode_review = msgspec.json.Decoder(_Review).decode

@@ -1,0 +1,180 @@
+"""Who we are to the API server: kubernetes_asyncio's rules, renewed while we run."""
+
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import aiohttp
+import anyio
+import yaml
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException
+from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
+from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
+
+from sunk_sync.kube.api.answers import Trouble, short
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+RENEW_S = 60.0
+"""Tokens in files and of plugins are looked at this often, as Kubernetes' own clients do."""
+RENEW_AFTER_401_S = 5.0
+"""A refused token is replaced at most this often: a plugin may be a costly thing to run."""
+PLUGIN_DEADLINE_S = 30.0
+TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name")
+
+
+class Credentials:
+    """The API server's address, how to trust it, and the token that stands now."""
+
+    def __init__(
+        self, *, kubeconfig: str | None, context: str | None, clock: Callable[[], float]
+    ) -> None:
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._clock = clock
+        self._loader: KubeConfigLoader | None = None
+        self._lock = anyio.Lock()
+        self._loaded_s = self._renewed_s = float("-inf")
+        self.configuration = Configuration(host="")
+        self.namespace = "default"
+        """Own namespace: of the ServiceAccount, else of the kubeconfig's context."""
+        self.tls: tuple[object, ...] = ()
+        """What connections depend on: another value asks for new ones."""
+
+    async def load(self) -> Trouble | None:
+        """Read everything anew: files, and plugins even where their token seems to live."""
+        fresh = Configuration(host="")
+        try:
+            with anyio.fail_after(PLUGIN_DEADLINE_S):
+                await self._load_into(fresh)
+        except TimeoutError:
+            return _trouble(f"no credentials within {PLUGIN_DEADLINE_S:.0f} s")
+        except _CONFIG_ERRORS as error:
+            return _trouble(f"{type(error).__name__}: {error}")
+        if not fresh.host:
+            return _trouble("the kubeconfig names no server")
+        self.configuration = fresh
+        self.tls = _tls(fresh)
+        self._loaded_s = self._clock()
+        return None
+
+    async def _load_into(self, configuration: Configuration) -> None:
+        if self._is_in_cluster():
+            InClusterConfigLoader(
+                token_filename=str(SERVICE_ACCOUNT / "token"),
+                cert_filename=str(SERVICE_ACCOUNT / "ca.crt"),
+                try_refresh_token=False,
+            ).load_and_set(configuration)
+            self.namespace = _text(SERVICE_ACCOUNT / "namespace") or "default"
+            return
+        self._loader = await load_kube_config(
+            config_file=self._kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config",
+            context=self._context,
+            client_configuration=configuration,
+        )
+        current = (self._loader.current_context or {}).get("context") or {}
+        self.namespace = current.get("namespace") or "default"
+
+    def _is_in_cluster(self) -> bool:
+        named = self._kubeconfig or self._context
+        return (
+            not named
+            and "KUBERNETES_SERVICE_HOST" in os.environ
+            and (SERVICE_ACCOUNT / "token").is_file()
+        )
+
+    async def authorization(self) -> str:
+        """The Authorization header to send now; empty where a certificate does it."""
+        if self._clock() - self._loaded_s > RENEW_S:
+            async with self._lock:
+                if self._clock() - self._loaded_s > RENEW_S:
+                    await self._refresh()
+        return self._header()
+
+    def _header(self) -> str:
+        return str(self.configuration.api_key.get("BearerToken") or "").strip()
+
+    async def _refresh(self) -> None:
+        """Re-read what may have changed on disk; a plugin runs only when its token expires soon.
+
+        Where that fails the old token stays: the server is the judge of it.
+        """
+        self._loaded_s = self._clock()
+        if self._loader is None:
+            await self.load()
+            return
+        try:
+            with anyio.fail_after(PLUGIN_DEADLINE_S):
+                await self._loader.load_and_set(self.configuration)
+        except _CONFIG_ERRORS:
+            return
+        self.tls = _tls(self.configuration)
+
+    async def renew(self, refused: str) -> bool:
+        """After a 401 to the header `refused`: whether there is another one to try."""
+        async with self._lock:
+            if self._header() != refused:
+                return True
+            if self._clock() - self._renewed_s < RENEW_AFTER_401_S:
+                return False
+            self._renewed_s = self._clock()
+            tls = self.tls
+            await self.load()
+            return self._header() != refused or self.tls != tls
+
+    def ssl_context(self) -> ssl.SSLContext | bool:
+        """Trust and client certificate for https. Raises OSError where a file is unusable."""
+        configuration = self.configuration
+        if not str(configuration.host).startswith("https"):
+            return True
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+        if not configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        # Many clusters' own authorities lack what RFC 5280 demands and Python 3.13 checks.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        return context
+
+
+# What foreign files and plugins make the library raise: it indexes and asserts as it reads.
+_CONFIG_ERRORS = (
+    ConfigException,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    RuntimeError,
+    yaml.YAMLError,
+    aiohttp.ClientError,
+)
+
+
+def _tls(configuration: Configuration) -> tuple[object, ...]:
+    """Settings, and when the files behind them were last written."""
+    return tuple(
+        (value, _written(value))
+        for value in (getattr(configuration, field) for field in TLS_FIELDS)
+    )
+
+
+def _written(value: object) -> float:
+    try:
+        return os.stat(value).st_mtime if isinstance(value, str) else 0.0
+    except OSError:
+        return 0.0
+
+
+def _trouble(why: str) -> Trouble:
+    return Trouble(kind="credentials", why=short(why))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

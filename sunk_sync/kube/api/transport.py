@@ -1,0 +1,146 @@
+"""Bytes to and from the API server: bounded reads, streams of lines, failures as values."""
+
+import socket
+import time
+from collections.abc import Awaitable
+
+import aiohttp
+
+from sunk_sync.kube.api.answers import BAD_BYTES, Decode, T, Trouble, garbage, refusal, short
+from sunk_sync.telemetry.exchange import Exchange, OnExchange
+
+ERROR_BYTES_MAX = 64 << 10
+LINE_BYTES_MAX = 16 << 20
+"""etcd holds 1.5 MB an object; JSON of it is a few times that at most."""
+DEAD_PEER_S = 30
+"""A peer that acknowledges nothing for so long is gone."""
+
+
+class Meter:
+    """Measures one exchange and reports it once."""
+
+    def __init__(self, on_exchange: OnExchange, method: str, path: str) -> None:
+        self._on_exchange = on_exchange
+        self._method = method
+        self._path = path
+        self._begun_s = time.perf_counter()
+        self.status = 0
+        self.received_bytes = 0
+
+    def report(self, trouble: object = None) -> None:
+        """The exchange is over, with this Trouble or without any."""
+        kind = trouble.kind if isinstance(trouble, Trouble) else "answer"
+        exchange = Exchange(
+            authority="kubernetes",
+            method=self._method,
+            path=route(self._path),
+            status=str(self.status) if kind == "answer" else kind,
+            seconds=time.perf_counter() - self._begun_s,
+            received_bytes=self.received_bytes,
+        )
+        self._on_exchange(exchange)
+
+
+class Stream:
+    """The body of an open watch, as whole lines. Whoever gets one closes it."""
+
+    def __init__(self, response: aiohttp.ClientResponse, meter: Meter) -> None:
+        self._response = response
+        self._meter = meter
+        self._rest = b""
+
+    async def lines(self) -> list[bytes] | Trouble:
+        """The lines that came since, at least one; a Trouble of kind `ended` after the last.
+
+        Bytes after the last line break wait for the rest of their line.
+        """
+        while True:
+            chunk = await caught(self._response.content.readany())
+            if isinstance(chunk, Trouble):
+                return chunk
+            if not chunk:
+                return Trouble(kind="ended", why="the server ended the stream")
+            self._meter.received_bytes += len(chunk)
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if len(self._rest) > LINE_BYTES_MAX:
+                return Trouble(kind="too-large", why=f"a line of more than {LINE_BYTES_MAX} bytes")
+            if lines:
+                return lines
+
+    def close(self) -> None:
+        """Give the connection up; the watch's Exchange is reported now."""
+        self._response.close()
+        self._meter.report()
+
+
+async def caught(doing: Awaitable[T]) -> T | Trouble:
+    """What it brings; what goes wrong on the wire becomes a value."""
+    try:
+        return await doing
+    except TimeoutError as error:
+        return Trouble(kind="timeout", why=short(str(error) or "no answer in time"))
+    except aiohttp.ClientPayloadError as error:
+        return Trouble(kind="garbage", why=short(f"half an answer: {error}"))
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return Trouble(kind="connection", why=short(f"{type(error).__name__}: {error}"))
+
+
+async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | Trouble:
+    """The whole body, if it is not larger than that."""
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await response.content.readany():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > bytes_max:
+            response.close()
+            return Trouble(kind="too-large", why=f"an answer of more than {bytes_max} bytes")
+    return b"".join(chunks)
+
+
+async def read_refusal(response: aiohttp.ClientResponse) -> Trouble:
+    """The Trouble behind a status of 300 and more."""
+    body = await read(response, ERROR_BYTES_MAX)
+    retry_after = response.headers.get("Retry-After")
+    text = b"" if isinstance(body, Trouble) else body
+    return refusal(response.status, text, retry_after=retry_after)
+
+
+def decoded(body: bytes, decode: Decode[T]) -> T | Trouble:
+    """The value of the body; bytes that are none become a Trouble that shows how they begin."""
+    try:
+        return decode(body)
+    except BAD_BYTES as error:
+        begin = body[:60].decode(errors="replace")
+        return garbage(f"{error}; the answer begins {begin!r}")
+
+
+def route(path: str) -> str:
+    """The path with names replaced: /api/v1/namespaces/{namespace}/pods/{name}/status."""
+    parts = path.strip("/").split("/")
+    first = {"api": 2, "apis": 3}.get(parts[0], len(parts))
+    if parts[first : first + 1] == ["namespaces"] and len(parts) > first + 2:
+        parts[first + 1] = "{namespace}"
+        first += 2
+    if len(parts) > first + 1:
+        parts[first + 1] = "{name}"
+    return "/" + "/".join(parts)
+
+
+def watched_socket(address: tuple[object, ...]) -> socket.socket:
+    """A TCP socket whose dead peer is noticed: after a failover no packet ever comes back.
+
+    `address` is one of getaddrinfo's.
+    """
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)  # type: ignore[arg-type]
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", DEAD_PEER_S // 2),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", DEAD_PEER_S * 1000),
+    ):
+        if hasattr(socket, option):  # Linux has them all
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made

@@ -1,0 +1,184 @@
+"""Bytes of the API server to facts: msgspec structs of the few fields that some rule reads.
+
+Unknown fields are skipped unread. Whatever others can write (annotations above all) is cut.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.core.model.facts import Node, Observed, Pod, SlurmdPod, Source
+from sunk_sync.kube.api.answers import BAD_BYTES
+from sunk_sync.kube.decode import objects, pod_objects
+from sunk_sync.kube.decode.hosts import node_row, offering_node_row, slurmd_pod_row
+from sunk_sync.kube.decode.pods import other_row, pod_row
+from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
+
+VERSION_LENGTH_MAX = 16
+NAME_LENGTH_MAX = 253
+
+RowT = TypeVar("RowT", Node, SlurmdPod, Pod)
+ShapeT = TypeVar("ShapeT")
+
+
+class Unreadable(Struct, frozen=True):
+    """One object that does not fit; the others are not concerned."""
+
+    name: str
+    """`namespace/name`, as far as it could be read."""
+    why: str
+    order: float = 0.0
+    """Its resourceVersion, 0 if even that could not be read."""
+
+
+# Whole answers.
+
+
+class Mark(Struct, frozen=True):
+    """A bookmark: everything up to this resourceVersion was sent."""
+
+    version: str
+    ends_listing: bool
+    """It closes the initial events of a WatchList."""
+
+
+class Gone(Struct, frozen=True):
+    """An event DELETED, with the object as it last was."""
+
+    observed: Observed
+
+
+class Failed(Struct, frozen=True):
+    """An event ERROR, with its Status as bytes."""
+
+    status: bytes
+
+
+class Page(Struct, frozen=True):
+    """One page of a list; its items are decoded later, a slice at a time."""
+
+    version: str
+    items: list[msgspec.Raw]
+    next: str
+    """Continue token; empty on the last page."""
+
+
+Event = Observed | Gone | Mark | Failed | Unreadable
+
+_decode_list = msgspec.json.Decoder(objects.List).decode
+_decode_any_event = msgspec.json.Decoder(objects.Event[msgspec.Raw]).decode
+_decode_any_object = msgspec.json.Decoder(objects.AnyObject).decode
+
+
+class Wire(Generic[RowT]):
+    """How the objects of one source stand on the wire: NODES, SLURMD_PODS and PODS."""
+
+    def __init__(
+        self, source: Source, kind: str, shape: type[ShapeT], row_of: Callable[[ShapeT], RowT]
+    ) -> None:
+        self.source: Source = source
+        self.kind = kind
+        self._row_of: Callable[[Any], RowT] = row_of
+        self._decode_object = msgspec.json.Decoder(shape).decode
+        event: Any = objects.Event
+        self._decode_event = msgspec.json.Decoder(event[shape]).decode
+
+    def page(self, body: bytes) -> Page:
+        """One page of a list. Raises one of BAD_BYTES where it is none."""
+        answer = _decode_list(body)
+        if answer.kind != f"{self.kind}List":
+            raise ValueError(f"a {self.kind}List was asked for, not kind {answer.kind[:40]!r}")
+        version = answer.metadata.resource_version
+        order_of(version)
+        return Page(version, answer.items, answer.metadata.continue_ or "")
+
+    def object(self, body: bytes | msgspec.Raw) -> Observed | Unreadable:
+        """One object: an item of a list, or the answer to a write."""
+        try:
+            return self._observed(self._decode_object(body))
+        except BAD_BYTES as error:
+            return _unreadable(body, error)
+
+    def event(self, line: bytes) -> Event | None:
+        """One line of a watch; None where it is not even an event."""
+        try:
+            event = self._decode_event(line)
+            kind = event.type
+            if kind in ("MODIFIED", "ADDED"):
+                return self._observed(event.object)
+            if kind == "DELETED":
+                return Gone(self._observed(event.object))
+            if kind == "BOOKMARK":
+                return _mark(event.object.metadata)
+        except BAD_BYTES:
+            return self._odd_event(line)
+        return self._odd_event(line)
+
+    def _observed(self, wire: Any) -> Observed:
+        meta = wire.metadata
+        if not (meta.name and meta.uid and wire.kind == self.kind):
+            raise ValueError(f"a {self.kind} without name or uid")
+        return Observed(self._row_of(wire), order_of(meta.resource_version))
+
+    def _odd_event(self, line: bytes) -> Event | None:
+        """What does not decode as events usually do: an ERROR, or an object that is bad."""
+        try:
+            event = _decode_any_event(line)
+        except BAD_BYTES:
+            return None
+        if event.type == "ERROR":
+            return Failed(bytes(event.object))
+        if event.type not in ("ADDED", "MODIFIED", "DELETED"):
+            return None
+        seen = self.object(event.object)
+        return seen if isinstance(seen, Unreadable) else None
+
+
+def order_of(version: str) -> float:
+    """A resourceVersion as a number: etcd's revision, exact in a float up to 2**53.
+
+    Raises ValueError where it is none.
+    """
+    if not (version.isascii() and version.isdecimal()) or len(version) > VERSION_LENGTH_MAX:
+        raise ValueError(f"resourceVersion {version[:40]!r} is not a number")
+    return float(version)
+
+
+Meta = (
+    objects.NodeMeta
+    | objects.PodMeta
+    | pod_objects.OfferingMeta
+    | pod_objects.WorkMeta
+    | pod_objects.OtherMeta
+)
+
+
+def _mark(meta: Meta) -> Mark:
+    order_of(meta.resource_version)
+    annotations = meta.annotations
+    ends = annotations is not None and annotations.initial_events_end == "true"
+    return Mark(meta.resource_version, ends)
+
+
+def _unreadable(body: bytes | msgspec.Raw, error: Exception) -> Unreadable:
+    why = str(error)[:VALUE_LENGTH_MAX]
+    try:
+        meta = _decode_any_object(body).metadata
+    except BAD_BYTES:
+        return Unreadable("", why)
+    name = "/".join(str(part)[:NAME_LENGTH_MAX] for part in (meta.namespace, meta.name) if part)
+    try:
+        return Unreadable(name, why, order_of(str(meta.resource_version)))
+    except ValueError:
+        return Unreadable(name, why)
+
+
+NODES: Wire[Node] = Wire("nodes", "Node", objects.Node, node_row)
+OFFERING_NODES: Wire[Node] = Wire("nodes", "Node", pod_objects.OfferingNode, offering_node_row)
+"""The same with what they offer to Pods: only the scheduler reads it, and it costs."""
+SLURMD_PODS: Wire[SlurmdPod] = Wire("slurmd_pods", "Pod", objects.Pod, slurmd_pod_row)
+OTHERS: Wire[Pod] = Wire("other_pods", "Pod", pod_objects.Other, other_row)
+"""Pods of others: nothing but where they are and what they take."""
+PODS: Wire[Pod] = Wire("pods", "Pod", pod_objects.Work, pod_row)

@@ -1,0 +1,65 @@
+"""To which gang a workload Pod says that it belongs (G1)."""
+
+from typing import Final
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.pod_spec import Gang
+from sunk_sync.kube.decode import pod_objects as shapes
+from sunk_sync.kube.decode.strings import cut
+
+SIZE_MAX: Final = 4096
+"""No more Pods fit into one identity (identity.PODS_MAX)."""
+
+_NO_ANNOTATIONS = shapes.WorkAnnotations()
+
+
+def gang_of(meta: shapes.WorkMeta) -> Gang | None:
+    """Our own annotation speaks before the labels of others; gang-size before their sizes."""
+    annotations = meta.annotations or _NO_ANNOTATIONS
+    claimed = _claimed(meta, annotations)
+    if claimed is None:
+        return None
+    kind, name = claimed
+    if not name:
+        return Gang(kind, "", 0, "annotation gang=job, but no Job controls this Pod")
+    size, problem = _size(kind, annotations)
+    return Gang(kind, cut(name), size, problem)
+
+
+def _claimed(meta: shapes.WorkMeta, ours: shapes.WorkAnnotations) -> tuple[str, str] | None:
+    """Kind and name."""
+    if ours.gang == names.GANG_JOB:
+        return "job", _controlling_job(meta)
+    if ours.gang:
+        return "annotation", ours.gang
+    labels = meta.labels
+    if labels is None:
+        return None
+    if group := labels.pod_group or labels.older_pod_group:
+        return "group", group
+    return ("leaderworkerset", labels.lws_group) if labels.lws_group else None
+
+
+def _controlling_job(meta: shapes.WorkMeta) -> str:
+    for owner in meta.owner_references or ():
+        if owner.controller and owner.kind == "Job" and owner.api_version.startswith("batch/"):
+            return owner.name
+    return ""
+
+
+def _size(kind: str, annotations: shapes.WorkAnnotations) -> tuple[int, str]:
+    """As the Pod itself tells, and what is wrong with it; 0: asked of the PodGroup or Job."""
+    given, where = annotations.gang_size, names.GANG_SIZE
+    if given is None and kind == "leaderworkerset":
+        given, where = annotations.lws_size, names.LWS_SIZE
+    if given is None:
+        return 0, f"annotation {where} is missing" if _must_tell(kind) else ""
+    if not (given.isascii() and given.isdecimal() and len(given) <= len(str(SIZE_MAX))):
+        return 0, f"annotation {where}={given[:40]!r} is no number of Pods up to {SIZE_MAX}"
+    if not 0 < int(given) <= SIZE_MAX:
+        return 0, f"annotation {where}={given} is not between 1 and {SIZE_MAX}"
+    return int(given), ""
+
+
+def _must_tell(kind: str) -> bool:
+    return kind in ("annotation", "leaderworkerset")

@@ -1,0 +1,165 @@
+"""Nodes and slurmd Pods, from what stands on the wire to facts; what others can write is cut."""
+
+from collections.abc import Iterable
+from sys import intern
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.facts import NO_LABELS, Condition, Labels, Node, SlurmdPod
+from sunk_sync.core.model.pod_spec import NO_OFFER, Offer
+from sunk_sync.kube.decode import objects, pod_objects
+from sunk_sync.kube.decode.node_offers import offered
+from sunk_sync.kube.decode.pods import FINISHED
+from sunk_sync.kube.decode.slurmd_requests import requests_of
+from sunk_sync.kube.decode.strings import asked, condition, cut, cut_or_none
+
+_NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
+_NO_NODE_ANNOTATIONS = objects.NodeAnnotations()
+_NO_POD_ANNOTATIONS = objects.PodAnnotations()
+
+
+def node_row(wire: objects.Node) -> Node:
+    """A Node without what it offers."""
+    labels = wire.metadata.labels
+    return _node(wire, NO_LABELS if labels is None else _node_labels(labels), NO_OFFER)
+
+
+def offering_node_row(wire: pod_objects.OfferingNode) -> Node:
+    """A Node with what it offers to Pods."""
+    known = offered(wire)
+    return _node(wire, known.ours, known.offer)
+
+
+def _node(wire: objects.Node | pod_objects.OfferingNode, labels: Labels, offer: Offer) -> Node:
+    meta = wire.metadata
+    annotations = meta.annotations or _NO_NODE_ANNOTATIONS
+    ready, ours, changed_at = _node_conditions(wire.status.conditions or ())
+    return Node(
+        name=intern(meta.name),
+        uid=meta.uid,
+        unschedulable=wire.spec.unschedulable,
+        ready=ready,
+        cordon_reason=cut(annotations.cloud_cordon_reason or annotations.cordon_reason),
+        slurm_node=intern(cut(annotations.slurm_node)),
+        cordoned_for_drain=asked(annotations.cordoned_for_drain),
+        keep_cordon=asked(annotations.keep_cordon),
+        drain=cut_or_none(annotations.drain),
+        labels=labels,
+        conditions=ours,
+        changed_at=changed_at,
+        offer=offer,
+    )
+
+
+Standing = tuple[str, tuple[Condition, ...], tuple[str, ...]]
+"""Status of Ready; our conditions, sorted by type; lastTransitionTime of each of ours."""
+
+
+def _node_conditions(conditions: Iterable[objects.Condition]) -> Standing:
+    ready = "Unknown"
+    ours = []
+    for one in conditions:
+        kind = one.type
+        if kind in _NODE_CONDITIONS:
+            ours.append(one)
+        elif kind == "Ready":
+            ready = intern(one.status)
+    return (ready, *_ours(ours))
+
+
+def _pod_conditions(conditions: Iterable[objects.Condition]) -> Standing:
+    ready = "Unknown"
+    ours = []
+    for one in conditions:
+        kind = one.type
+        if kind.startswith(names.POD_STATE_CONDITION) or kind == names.POD_CONFLICT_CONDITION:
+            ours.append(one)
+        elif kind == "Ready":
+            ready = one.status
+    return (ready, *_ours(ours))
+
+
+def _ours(conditions: list[objects.Condition]) -> tuple[tuple[Condition, ...], tuple[str, ...]]:
+    if not _are_sorted(conditions):
+        conditions.sort(key=_type_of)
+    return (
+        tuple([condition(one) for one in conditions]),
+        _times(conditions),
+    )
+
+
+def _times(conditions: list[objects.Condition]) -> tuple[str, ...]:
+    """Those that turned together share one text."""
+    times: list[str] = []
+    latest = ""
+    for one in conditions:
+        time = one.last_transition_time or ""
+        if time != latest:
+            latest = time
+        times.append(latest)
+    return tuple(times)
+
+
+def _are_sorted(conditions: list[objects.Condition]) -> bool:
+    """As we write them: to look is cheaper than to sort."""
+    before = ""
+    for one in conditions:
+        kind = one.type
+        if kind < before:
+            return False
+        before = kind
+    return True
+
+
+def _type_of(condition: objects.Condition) -> str:
+    return condition.type
+
+
+def _node_labels(labels: objects.NodeLabels) -> Labels:
+    return (
+        _interned(labels.cluster),
+        _interned(labels.namespace),
+        _interned(labels.nodeset),
+        labels.pod,
+    )
+
+
+def _interned(value: str | None) -> str | None:
+    """What many Nodes say alike is one object."""
+    return value if value is None else intern(value)
+
+
+def slurmd_pod_row(wire: objects.Pod) -> SlurmdPod:
+    """A slurmd Pod."""
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    annotations = meta.annotations or _NO_POD_ANNOTATIONS
+    ready, ours, changed_at = _pod_conditions(status.conditions or ())
+    return SlurmdPod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        node_name=intern(spec.node_name),
+        slurm_node=intern(cut(annotations.slurm_node) or _slurm_node(meta.name, spec)),
+        nodeset=intern(_nodeset(meta)),
+        finished=status.phase in FINISHED,
+        ready=ready == "True",
+        terminating=meta.deletion_timestamp is not None,
+        cordon=cut(annotations.cordon) if asked(annotations.cordon) else "",
+        pending_deletion=cut_or_none(annotations.pending_deletion),
+        drained=annotations.drained == "true",
+        drain=cut_or_none(annotations.drain),
+        conditions=ours,
+        changed_at=changed_at,
+        requests=requests_of(spec.containers),
+    )
+
+
+def _slurm_node(pod_name: str, spec: objects.PodSpec) -> str:
+    """The claim without an annotation; empty while a hostNetwork Pod has no Node yet."""
+    return spec.hostname or (spec.node_name if spec.host_network else pod_name)
+
+
+def _nodeset(meta: objects.PodMeta) -> str:
+    for owner in meta.owner_references or ():
+        if owner.kind == "NodeSet":
+            return owner.name
+    return cut(meta.labels.nodeset) if meta.labels else ""

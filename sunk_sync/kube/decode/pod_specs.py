@@ -1,0 +1,181 @@
+"""What a workload Pod asks for: the bytes that matter, decoded once for all Pods of a template.
+
+A Pod's whole spec is never twice the same (its token volume has a name of its own), so the parts
+that some rule reads are looked up, each as bytes.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from sys import intern
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from sunk_sync.core.model.pod_spec import PodSpec, Requirement, Term, Toleration
+from sunk_sync.core.translate.quantity import NANO, Amounts, amounts_of, counted, pod_requests
+from sunk_sync.kube.decode import pod_objects as shapes
+from sunk_sync.kube.decode.strings import cut
+
+SPECS_KEPT: Final = 4096
+BYTES_KEPT: Final = 8 << 10
+"""Longer ones are decoded at each event."""
+SIDECAR: Final = "Always"
+"""restartPolicy of an init container that runs beside the others."""
+
+
+_decode_resources = msgspec.json.Decoder(shapes.Resources | None).decode
+_decode_amounts = msgspec.json.Decoder(dict[str, str | int | float] | None).decode
+_decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
+_decode_affinity = msgspec.json.Decoder(shapes.Affinity | None).decode
+_decode_tolerations = msgspec.json.Decoder(list[shapes.Toleration] | None).decode
+_decode_spreads = msgspec.json.Decoder(list[shapes.Spread] | None).decode
+
+
+_known: dict[bytes, PodSpec] = {}
+
+
+def spec_of(spec: shapes.WorkSpec, *, guaranteed: bool) -> PodSpec:
+    """Equal ones are one object. Raises one of BAD_BYTES; `guaranteed`: its QoS class."""
+    key = _key(spec, guaranteed=guaranteed)
+    known = _known.get(key)
+    return known or _keep(key, _read(spec, guaranteed=guaranteed))
+
+
+def _key(spec: shapes.WorkSpec, *, guaranteed: bool) -> bytes:
+    """Everything a PodSpec is made of. No JSON holds a zero byte, or begins with a quote of '."""
+    rest = (
+        spec.priority_class_name,
+        spec.termination_grace_period_seconds,
+        bool(spec.resource_claims),
+        guaranteed,
+    )
+    parts: list[Raw | bytes] = [
+        repr(rest).encode(),
+        spec.resources,
+        spec.overhead,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+    ]
+    parts += [one.resources for one in spec.containers]
+    for one in spec.init_containers or ():
+        parts += (ascii(one.restart_policy).encode(), one.resources)
+    return b"\0".join(parts)
+
+
+def _keep(key: bytes, spec: PodSpec) -> PodSpec:
+    if len(key) <= BYTES_KEPT:
+        if len(_known) >= SPECS_KEPT:
+            _known.clear()
+        _known[key] = spec
+    return spec
+
+
+def _read(spec: shapes.WorkSpec, *, guaranteed: bool) -> PodSpec:
+    affinity = _decode_affinity(_given(spec.affinity)) or shapes.Affinity()
+    return _once(
+        PodSpec(
+            requests=_requests(spec),
+            node_selector=_node_selector(spec.node_selector),
+            terms=_terms(affinity.node_affinity),
+            tolerations=_tolerations(spec.tolerations),
+            grace_s=spec.termination_grace_period_seconds,
+            priority_class=intern(spec.priority_class_name),
+            hard=tuple(_hard(affinity, spec.topology_spread_constraints)),
+            claims=bool(spec.resource_claims),
+            static_cpu=guaranteed and _has_whole_cpus(spec),
+        )
+    )
+
+
+@lru_cache(maxsize=SPECS_KEPT)
+def _once(spec: PodSpec) -> PodSpec:
+    """Equal ones are one object, whatever their bytes."""
+    return spec
+
+
+def _given(raw: Raw) -> Raw | bytes:
+    return raw if bytes(raw) else b"null"
+
+
+# What it asks for
+
+
+def requests_alone(spec: shapes.OtherSpec) -> PodSpec:
+    """A PodSpec of its requests only; equal ones are one object. Raises one of BAD_BYTES."""
+    parts: list[Raw | bytes] = [b"alone", spec.resources, spec.overhead]
+    parts += [one.resources for one in spec.containers]
+    for one in spec.init_containers or ():
+        parts += (ascii(one.restart_policy).encode(), one.resources)
+    key = b"\0".join(parts)
+    return _known.get(key) or _keep(key, _once(PodSpec(requests=_requests(spec))))
+
+
+def _requests(spec: shapes.WorkSpec | shapes.OtherSpec) -> tuple[tuple[str, int], ...]:
+    amounts = pod_requests(
+        containers=[_asked(one.resources) for one in spec.containers],
+        init_containers=[
+            (_asked(one.resources), one.restart_policy == SIDECAR)
+            for one in spec.init_containers or ()
+        ],
+        pod_level=_asked(spec.resources),
+        overhead=amounts_of(_decode_amounts(_given(spec.overhead))),
+    )
+    whole = ((resource, counted(resource, amount)) for resource, amount in amounts.items())
+    return tuple(sorted((intern(name), one) for name, one in whole if one > 0))
+
+
+def _asked(resources: Raw) -> Amounts:
+    decoded = _decode_resources(_given(resources))
+    return amounts_of(decoded.requests if decoded else None)
+
+
+def _has_whole_cpus(spec: shapes.WorkSpec) -> bool:
+    """Some container would get CPUs of its own from the kubelet's static policy."""
+    containers = (*spec.containers, *(spec.init_containers or ()))
+    amounts = (_asked(one.resources).get("cpu", 0) for one in containers)
+    return any(cpu > 0 and cpu % NANO == 0 for cpu in amounts)
+
+
+# Where it may run.
+
+
+def _node_selector(content: Raw) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((_decode_selector(_given(content)) or {}).items()))
+
+
+def _terms(affinity: shapes.NodeAffinity | None) -> tuple[Term, ...] | None:
+    if affinity is None or affinity.required is None:
+        return None
+    return tuple(
+        Term(
+            tuple(map(_requirement, term.match_expressions or ())),
+            tuple(map(_requirement, term.match_fields or ())),
+        )
+        for term in affinity.required.node_selector_terms or ()
+    )
+
+
+def _requirement(wire: shapes.Requirement) -> Requirement:
+    return Requirement(wire.key, wire.operator, wire.values or ())
+
+
+def _tolerations(content: Raw) -> tuple[Toleration, ...]:
+    tolerations: Iterable[shapes.Toleration] = _decode_tolerations(_given(content)) or ()
+    return tuple(
+        Toleration(one.key, one.operator or "Equal", cut(one.value), one.effect)
+        for one in tolerations
+    )
+
+
+def _hard(affinity: shapes.Affinity, spreads: Raw) -> Iterator[str]:
+    """Which hard rules about other Pods it has (P8)."""
+    if affinity.pod_affinity and affinity.pod_affinity.required:
+        yield "podAffinity"
+    if affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:
+        yield "podAntiAffinity"
+    wire = _decode_spreads(_given(spreads)) or ()
+    if any(one.when_unsatisfiable != "ScheduleAnyway" for one in wire):
+        yield "topologySpread"

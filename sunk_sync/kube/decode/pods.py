@@ -1,0 +1,105 @@
+"""A workload Pod on the wire to the fact that the scheduler's rules read."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from operator import attrgetter
+from sys import intern
+from typing import Any, Final
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.facts import Condition, Pod
+from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
+from sunk_sync.kube.decode import pod_objects as shapes
+from sunk_sync.kube.decode.gangs import gang_of
+from sunk_sync.kube.decode.objects import Condition as WireCondition
+from sunk_sync.kube.decode.pod_specs import requests_alone, spec_of
+from sunk_sync.kube.decode.strings import condition, cut
+
+FINISHED: Final = ("Succeeded", "Failed")
+ENDS_FOR_GOOD: Final = "Never"
+
+Settings = tuple[tuple[str, str], ...]
+
+_OURS = frozenset(names.WORKLOAD_CONDITIONS)
+_NO_ANNOTATIONS = shapes.WorkAnnotations()
+_given: Any = attrgetter(*(name.replace("-", "_") for name in names.JOB_SETTINGS))
+_type: Any = attrgetter("type")
+_NONE_GIVEN = _given(_NO_ANNOTATIONS)
+
+
+def pod_row(wire: shapes.Work) -> Pod:
+    """Raises one of BAD_BYTES where a quantity or a part of the spec is none."""
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    annotations = meta.annotations or _NO_ANNOTATIONS
+    created = meta.creation_timestamp
+    return Pod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        created_s=int(created.timestamp()) if created else 0,
+        node_name=intern(spec.node_name),
+        phase=intern(status.phase),
+        terminating=meta.deletion_timestamp is not None,
+        gated=bool(spec.scheduling_gates),
+        ended=status.phase in FINISHED or _all_ended(spec, status),
+        spec=spec_of(spec, guaranteed=status.qos_class == "Guaranteed"),
+        settings=_settings(annotations) if meta.annotations else (),
+        gang=gang_of(meta),
+        job_id=cut(annotations.job_id),
+        bound_for=cut(annotations.bound_for),
+        cancelled=cut(annotations.cancelled),
+        resubmit=cut(annotations.resubmit),
+        conditions=_conditions(status.conditions or ()),
+    )
+
+
+def other_row(wire: shapes.Other) -> Pod:
+    """A Pod of somebody else. Raises one of BAD_BYTES where a quantity is none."""
+    meta, spec = wire.metadata, wire.spec
+    return Pod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        node_name=intern(spec.node_name),
+        spec=requests_alone(spec),
+    )
+
+
+def _all_ended(spec: shapes.WorkSpec, status: shapes.WorkStatus) -> bool:
+    """Whether no container can run any more, though the phase does not say so yet.
+
+    A container that has ended is started again under another restartPolicy, or beside sidecars:
+    then only the phase is evidence.
+    """
+    containers, seen = spec.containers, status.container_statuses
+    if spec.restart_policy != ENDS_FOR_GOOD or not seen or len(seen) < len(containers):
+        return False
+    if spec.init_containers or any(one.restart_policy for one in containers):
+        return False
+    return all(bytes(one.state.terminated) not in (b"", b"null") for one in seen)
+
+
+def _settings(annotations: shapes.WorkAnnotations) -> Settings:
+    values = _given(annotations)
+    if values == _NONE_GIVEN:
+        return ()
+    pairs = zip(names.JOB_SETTINGS, values, strict=True)
+    return _once(tuple([(name, _bounded(value)) for name, value in pairs if value is not None]))
+
+
+def _bounded(value: str) -> str:
+    """What is too long stays too long, and is refused: half a hostlist names other nodes."""
+    return value[: NODES_BYTES_MAX + 1]
+
+
+@lru_cache(maxsize=1024)
+def _once(settings: Settings) -> Settings:
+    """Equal ones are one object."""
+    return settings
+
+
+def _conditions(conditions: Iterable[WireCondition]) -> tuple[Condition, ...]:
+    ours = [condition(one) for one in conditions if one.type in _OURS]
+    if len(ours) > 1:
+        ours.sort(key=_type)
+    return tuple(ours)

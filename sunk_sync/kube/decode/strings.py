@@ -1,0 +1,52 @@
+"""Foreign texts as facts keep them: cut, and each kept once."""
+
+from functools import lru_cache
+from sys import intern
+
+from sunk_sync.core.model.facts import Condition
+from sunk_sync.kube.decode import objects
+
+VALUE_LENGTH_MAX = 1024
+
+
+def cut(value: str) -> str:
+    """Bounded: annotations can be a quarter of a megabyte."""
+    return value if len(value) <= VALUE_LENGTH_MAX else value[:VALUE_LENGTH_MAX]
+
+
+def cut_or_none(value: str | None) -> str | None:
+    """The same where the value may be missing."""
+    return None if value is None else cut(value)
+
+
+def asked(value: str) -> bool:
+    """Whether an annotation that is a switch is on: any value but the empty one and `false`."""
+    return bool(value) and value.strip().lower() not in ("", "false")
+
+
+def condition(wire: objects.Condition) -> Condition:
+    """The same few stand on thousands of objects: each is kept once, and quick to compare.
+
+    Most say what the last of their type said, and to see that is cheaper than to look it up.
+    """
+    kind = wire.type
+    latest = _latest.get(kind)
+    if latest is not None and (
+        latest.status == wire.status
+        and latest.reason == wire.reason
+        and latest.message == wire.message
+    ):
+        return latest
+    found = _condition(kind, wire.status, cut(wire.reason), cut(wire.message))
+    if len(_latest) < TYPES_KEPT or kind in _latest:
+        _latest[found.type] = found
+    return found
+
+
+TYPES_KEPT = 64
+_latest: dict[str, Condition] = {}
+
+
+@lru_cache(maxsize=8192)
+def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    return Condition(intern(cut(kind)), intern(status), intern(reason), message)

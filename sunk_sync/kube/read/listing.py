@@ -1,0 +1,113 @@
+"""One complete listing of a source, page by page, as news.
+
+Several namespaces are one source: the first answer fixes the resourceVersion and the others are
+listed at exactly that one. So the whole is one moment of the cluster, and one order holds for it.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Protocol
+
+import msgspec
+
+from sunk_sync.core.model.facts import ListingEnded, ListingStarted, Observed, Tell
+from sunk_sync.kube.api.answers import Decode, T, Trouble
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.api.client import Request
+from sunk_sync.kube.decode.decode import Page, Unreadable, order_of
+from sunk_sync.kube.read.selection import Subject
+
+PAGE = 500
+PAGE_BYTES_MAX = 64 << 20
+PAGE_DEADLINE_S = 60.0
+SLICE = 100
+"""Objects decoded at a stretch: about one millisecond."""
+
+OnBad = Callable[[str, str, str], None]
+"""An object that cannot be read: its kind, its `namespace/name`, why."""
+
+
+class Caller(Protocol):
+    """The part of KubeClient that a listing needs."""
+
+    async def call(self, request: Request, decode: Decode[T], /) -> T | Trouble: ...
+
+
+class Listing:
+    """Lists one source. `run` may be called any number of times, one at a time."""
+
+    def __init__(
+        self, client: Caller, subject: Subject, *, tell: Tell, on_bad: OnBad, ambient: Ambient
+    ) -> None:
+        self._client = client
+        self._subject = subject
+        self._tell = tell
+        self._on_bad = on_bad
+        self._ambient = ambient
+        self._page_size = PAGE
+
+    async def run(self) -> str | Trouble:
+        """List everything once: the resourceVersion of the whole, or why it broke off.
+
+        ListingEnded is told only when every page of every collection came through.
+        """
+        version = ""
+        begun_s = self._ambient.clock()
+        for path in self._subject.paths:
+            next_ = ""
+            while True:
+                page = await self._page(path, version=version, next_=next_)
+                if isinstance(page, Trouble):
+                    return page
+                if not version:
+                    version = page.version
+                    await self._start(begun_s, version)
+                await self._tell_items(page.items)
+                next_ = page.next
+                if not next_:
+                    break
+        await self._tell([ListingEnded(self._subject.source)])
+        return version
+
+    async def version_now(self, path: str) -> float | Trouble:
+        """The resourceVersion at which the server stands now: never older than this call.
+
+        Without selectors: the server would read on until something matches.
+        """
+        request = Request(path=path, query=(("limit", "1"),))
+        page = await self._client.call(request, self._subject.wire.page)
+        return page if isinstance(page, Trouble) else order_of(page.version)
+
+    async def _start(self, begun_s: float, version: str) -> None:
+        source = self._subject.source
+        await self._tell([ListingStarted(source, begun_s, order_of(version))])
+
+    async def _page(self, path: str, *, version: str, next_: str) -> Page | Trouble:
+        query = [*self._subject.selectors, ("limit", str(self._page_size))]
+        if next_:
+            query.append(("continue", next_))
+        elif version:
+            query += [("resourceVersion", version), ("resourceVersionMatch", "Exact")]
+        request = Request(
+            path=path, query=tuple(query), deadline_s=PAGE_DEADLINE_S, bytes_max=PAGE_BYTES_MAX
+        )
+        page = await self._client.call(request, self._subject.wire.page)
+        if isinstance(page, Trouble) and page.kind == "too-large":
+            self._page_size = max(1, self._page_size // 4)
+        return page
+
+    async def _tell_items(self, items: list[msgspec.Raw]) -> None:
+        rest = iter(items)
+        while some := list(islice(rest, SLICE)):
+            await self._tell(self._readable(some))
+            await self._ambient.sleep(0)
+
+    def _readable(self, items: list[msgspec.Raw]) -> list[Observed]:
+        rows = []
+        for item in items:
+            seen = self._subject.wire.object(item)
+            if isinstance(seen, Unreadable):
+                self._on_bad(self._subject.wire.kind, seen.name, seen.why)
+            else:
+                rows.append(seen)
+        return rows

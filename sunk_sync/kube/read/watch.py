@@ -1,0 +1,242 @@
+"""One source read for ever: listed once, then followed; listed again where the thread is lost.
+
+What the graph may rely on: after ListingEnded or Confirmed, until Lost, every change arrives, each
+with its resourceVersion as order; ListingEnded follows only a complete listing.
+"""
+
+from typing import Protocol
+
+import anyio
+
+from sunk_sync.core.model.facts import Tell
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.backoff import Ambient, Backoff
+from sunk_sync.kube.api.client import History, Request
+from sunk_sync.kube.decode.decode import order_of
+from sunk_sync.kube.read.listing import Caller, Listing, OnBad
+from sunk_sync.kube.read.liveness import Standing
+from sunk_sync.kube.read.selection import Subject
+from sunk_sync.kube.read.stream import Lines, Reading, Thread
+
+SILENCE_S = 100.0
+"""Bookmarks come about every minute: a connection silent for longer is dead."""
+WATCH_S = 300.0
+"""The server ends a watch after this long, up to twice as long: they shall not all end at once."""
+LIST_DEADLINE_S = 60.0
+"""For all initial events of a WatchList."""
+LIVED_S = 10.0
+"""A stream that stood for so long was worth opening, whatever it brought."""
+STRIKES_MAX = 3
+"""So many streams in a row that begin unreadable: only a fresh listing helps."""
+GONE = 410
+_INITIAL_EVENTS = (
+    ("sendInitialEvents", "true"),
+    ("resourceVersionMatch", "NotOlderThan"),
+)
+
+
+class Server(Caller, Protocol):
+    """The part of KubeClient that a watch needs."""
+
+    history: History
+
+    async def open(self, request: Request, *, silence_s: float) -> Lines | Trouble:
+        """Begin a stream."""
+        ...
+
+
+class Watch:
+    """Reads one source until cancelled. `run` once; `relist` at any time beside it."""
+
+    def __init__(
+        self, client: Server, subject: Subject, *, tell: Tell, on_bad: OnBad, ambient: Ambient
+    ) -> None:
+        self._client = client
+        self._history = client.history
+        self._subject = subject
+        self._ambient = ambient
+        self._listing = Listing(client, subject, tell=tell, on_bad=on_bad, ambient=ambient)
+        self._one_listing = anyio.Lock()
+        """Two listings of one source at once could not be told apart."""
+        self._standing = Standing(subject, tell=tell, ambient=ambient)
+        self._reading = Reading(subject, tell=tell, on_bad=on_bad, ambient=ambient)
+        self._backoff = Backoff(ambient)
+        self._streams_lists = len(subject.paths) == 1
+        """Ask for a WatchList; several collections have no moment in common that way."""
+
+    async def run(self) -> None:
+        """List and follow for ever; everything that goes wrong on the wire is healed here."""
+        while True:
+            trouble = await self._list_and_follow()
+            await self._standing.lost(self._subject.paths[0], trouble)
+            await self._backoff.wait(trouble.retry_after_s)
+
+    async def relist(self, after_s: float) -> Trouble | None:  # noqa: ARG002
+        """One more complete listing beside the running watch; why not, if it broke off.
+
+        Orders make it safe: what the watch tells meanwhile is newer than the listing.
+        """
+        async with self._one_listing:
+            version = await self._listing.run()
+        return version if isinstance(version, Trouble) else None
+
+    async def _list_and_follow(self) -> Trouble:
+        """One life of the source, up to the point where only a new listing helps."""
+        if self._streams_lists:
+            trouble = await self._stream_list_and_follow()
+            if self._streams_lists:
+                return trouble
+        begun_s, restores = self._ambient.clock(), self._history.restores
+        async with self._one_listing:
+            version = await self._listing.run()
+        if isinstance(version, Trouble):
+            return version
+        self._standing.listed(begun_s)
+        return await self._follow_all(version, restores=restores)
+
+    # Following
+
+    async def _follow_all(self, version: str, *, restores: int) -> Trouble:
+        """Follow every collection; the first that needs a listing ends them all."""
+        ends: list[Trouble] = []
+
+        async def follow(thread: Thread) -> None:
+            ends.append(await self._follow(thread))
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for path in self._subject.paths:
+                group.start_soon(follow, Thread(path, version, restores=restores))
+        return ends[0]
+
+    async def _follow(self, thread: Thread, *, again: bool = False) -> Trouble:
+        """Open stream after stream; returns when only a listing helps.
+
+        `again`: one broke off before, so the first attempt must not trust its version.
+        """
+        strikes = 0
+        while True:
+            version, begun_s = thread.version, self._ambient.clock()
+            trouble = await self._attempt(thread, again=again)
+            again = True
+            thread.was_away |= trouble.away if not thread.opened else _is_silence(trouble)
+            if trouble.status == GONE:
+                return trouble
+            lived = thread.opened and self._ambient.clock() - begun_s > LIVED_S
+            if lived or thread.version != version:
+                strikes = 0
+                self._backoff.succeeded()
+            elif thread.opened and trouble.kind in ("garbage", "too-large"):
+                strikes += 1
+                if strikes >= STRIKES_MAX:
+                    return trouble
+            if not thread.opened:
+                await self._standing.lost(thread.path, trouble)
+            if not thread.opened or thread.version == version:
+                await self._backoff.wait(trouble.retry_after_s)
+
+    async def _attempt(self, thread: Thread, *, again: bool) -> Trouble:
+        """One stream, from where the last one broke off to its end."""
+        thread.opened = False
+        trouble = await self._check_history(thread) if again else None
+        if trouble is not None:
+            return trouble
+        stream = await self._open(thread.path, (("resourceVersion", thread.version),))
+        if isinstance(stream, Trouble):
+            return stream
+        thread.opened = True
+        try:
+            await self._standing.stands(thread.path)
+            return await self._read(stream, thread)
+        finally:
+            stream.close()
+
+    async def _read(self, stream: Lines, thread: Thread) -> Trouble:
+        """Tell everything that comes, to the stream's end."""
+        while True:
+            lines = await stream.lines()
+            if isinstance(lines, Trouble):
+                return lines
+            self._standing.heard(thread.path)
+            trouble = await self._reading.take(lines, thread) or self._restored(thread)
+            if trouble is not None:
+                return trouble
+
+    async def _check_history(self, thread: Thread) -> Trouble | None:
+        """Whether the server's history is still the one we followed.
+
+        After etcd was restored from a backup it is not, and a watch from a version that is yet to
+        come stays silent (measured on 1.35) instead of failing. A restored server that was away, or
+        that a dead connection hid from us, may by now even have come past our version.
+        """
+        now = await self._listing.version_now(thread.path)
+        if isinstance(now, Trouble):
+            return now
+        if now < order_of(thread.version) and thread.restores == self._history.restores:
+            self._history.restores += 1
+        restored = self._restored(thread)
+        if restored is not None:
+            return restored
+        if thread.was_away:
+            self._backoff.succeeded()  # it is back: list at once
+            return Trouble(kind="answer", status=GONE, why="the server was away")
+        return None
+
+    def _restored(self, thread: Thread) -> Trouble | None:
+        """Some watch found since this one listed that the server's history is another."""
+        if thread.restores == self._history.restores:
+            return None
+        return Trouble(kind="answer", status=GONE, why="the cluster was restored from a backup")
+
+    async def _open(self, path: str, start: tuple[tuple[str, str], ...]) -> Lines | Trouble:
+        seconds = int(WATCH_S * (1 + self._ambient.random()))
+        query = (
+            *self._subject.selectors,
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", str(seconds)),
+            *start,
+        )
+        return await self._client.open(Request(path=path, query=query), silence_s=SILENCE_S)
+
+    # WatchList: the listing comes as the beginning of the stream
+
+    async def _stream_list_and_follow(self) -> Trouble:
+        """As `_list_and_follow`; gives WatchLists up for good where the server has none."""
+        begun_s = self._ambient.clock()
+        restores = self._history.restores
+        thread = Thread(self._subject.paths[0], begun_s=begun_s, restores=restores, waiting=[])
+        stream = await self._open(thread.path, _INITIAL_EVENTS)
+        if isinstance(stream, Trouble):
+            self._streams_lists = stream.status in (0, 401, 403, 429)
+            return stream
+        try:
+            trouble = await self._read_list(stream, thread)
+            if trouble is not None:
+                self._streams_lists = False
+                return trouble
+            self._standing.listed(begun_s)
+            trouble = await self._read(stream, thread)
+        finally:
+            stream.close()
+        thread.was_away = _is_silence(trouble)
+        return trouble if trouble.status == GONE else await self._follow(thread, again=True)
+
+    async def _read_list(self, stream: Lines, thread: Thread) -> Trouble | None:
+        """Read up to the end of the initial events."""
+        with anyio.move_on_after(LIST_DEADLINE_S):
+            while thread.waiting is not None:
+                lines = await stream.lines()
+                if isinstance(lines, Trouble):
+                    return lines
+                async with self._one_listing:
+                    trouble = await self._reading.take(lines, thread)
+                if trouble is not None:
+                    return trouble
+            return None
+        return Trouble(kind="timeout", why=f"a WatchList of more than {LIST_DEADLINE_S:.0f} s")
+
+
+def _is_silence(trouble: Trouble) -> bool:
+    """An open stream brought nothing for SILENCE_S: nobody knows what the server did meanwhile."""
+    return trouble.kind == "timeout"

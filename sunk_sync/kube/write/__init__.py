@@ -1,0 +1,1 @@
+"""Actions to requests, and the API server's answers to outcomes."""

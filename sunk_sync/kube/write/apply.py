@@ -1,0 +1,129 @@
+"""Actions on Nodes and Pods as server-side apply: what each field manager wants to own."""
+
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import Cordon, SetConditions, SetMetadata, Uncordon
+from sunk_sync.core.model.facts import Condition, Reference
+from sunk_sync.core.translate.node_states import BASE_STATES, FLAGS
+from sunk_sync.kube.api.client import Request
+
+CONTENT_TYPE = "application/apply-patch+yaml"
+"""Its body is YAML, and JSON is YAML; 1.30 knows no other name for it."""
+
+Apply = SetConditions | SetMetadata | Cordon | Uncordon
+
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+POD_CONDITIONS = (
+    names.POD_CONFLICT_CONDITION,
+    *sorted(
+        {names.POD_STATE_CONDITION + suffix for suffix in (*BASE_STATES.values(), *FLAGS.values())}
+    ),
+)
+"""Every type of condition that we ever write on a Pod."""
+
+
+class Wish(Struct, frozen=True):
+    """One server-side apply."""
+
+    manager: str
+    subresource: str
+    metadata: dict[str, Any]
+    rest: dict[str, Any]
+
+
+def request_of(action: Apply, *, at: str) -> Request:
+    """The call that makes it so; `at` (RFC 3339) is the time of conditions that change now.
+
+    Raises UnicodeEncodeError where a text cannot stand in JSON.
+    """
+    if isinstance(action, SetConditions) and not action.conditions:
+        return _take_away_conditions(action.reference)
+    reference = action.reference
+    wish = _wish(action, at=at)
+    body = {
+        "apiVersion": "v1",
+        "kind": reference.kind,
+        "metadata": {"name": reference.name, "uid": reference.uid, **wish.metadata},
+        **wish.rest,
+    }
+    return Request(
+        method="PATCH",
+        path=path_of(reference) + wish.subresource,
+        query=(("fieldManager", wish.manager), ("force", "true")),
+        body=msgspec.json.encode(body),
+        content_type=CONTENT_TYPE,
+    )
+
+
+def _take_away_conditions(reference: Reference) -> Request:
+    """Delete each of ours by type.
+
+    An empty apply would do it too, but it also takes conditions that no field manager owns:
+    those of an object created with its status, or restored from a backup (measured on 1.35).
+    """
+    types = names.NODE_CONDITIONS if reference.kind == "Node" else POD_CONDITIONS
+    body = {
+        "metadata": {"uid": reference.uid},
+        "status": {"conditions": [{"type": kind, "$patch": "delete"} for kind in types]},
+    }
+    return Request(
+        method="PATCH",
+        path=path_of(reference) + "/status",
+        query=(("fieldManager", names.MANAGER_MIRROR),),
+        body=msgspec.json.encode(body),
+        content_type=STRATEGIC,
+    )
+
+
+def path_of(reference: Reference) -> str:
+    """Where the object stands."""
+    return object_path(reference.kind, reference.namespace, reference.name)
+
+
+def object_path(kind: str, namespace: str, name: str) -> str:
+    """Where an object of this kind and name stands."""
+    match kind:
+        case "Node":
+            return f"/api/v1/nodes/{name}"
+        case "Namespace":
+            return f"/api/v1/namespaces/{name}"
+        case _:
+            return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def _wish(action: Apply, *, at: str) -> Wish:
+    match action:
+        case SetConditions():
+            since = zip_longest(action.conditions, action.changed_at)
+            conditions = [_condition(one, at=changed_at or at) for one, changed_at in since]
+            return Wish(names.MANAGER_MIRROR, "/status", {}, {"status": {"conditions": conditions}})
+        case SetMetadata():
+            return Wish(action.manager, "", _metadata(action), {})
+        case Cordon():
+            mark = {"annotations": {names.CORDONED_FOR_DRAIN: "true"}}
+            return Wish(names.MANAGER_CORDON, "", mark, {"spec": {"unschedulable": True}})
+        case Uncordon():
+            return Wish(names.MANAGER_CORDON, "", {}, {})
+
+
+def _metadata(action: SetMetadata) -> dict[str, Any]:
+    """What is left out is given up."""
+    metadata = {"labels": dict(action.labels), "annotations": dict(action.annotations)}
+    return {key: value for key, value in metadata.items() if value}
+
+
+def _condition(condition: Condition, *, at: str) -> dict[str, str]:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": at,
+    }

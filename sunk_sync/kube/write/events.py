@@ -1,0 +1,66 @@
+"""Events as `kubectl describe` shows them; the same one twice is one, by its name."""
+
+import hashlib
+from typing import Any
+
+from sunk_sync.core.model.actions import Announce
+from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.names import EVENT_COMPONENT
+
+MESSAGE_LENGTH_MAX = 1024
+"""The API server takes no longer one."""
+NAME_LENGTH_MAX = 253
+UNNAMED = "default"
+"""Where the Events of objects without a namespace stand."""
+
+
+def path_of(announce: Announce) -> str:
+    """The collection that the Event is made in."""
+    return f"/api/v1/namespaces/{_namespace(announce.reference)}/events"
+
+
+def event_of(announce: Announce, *, at: str) -> dict[str, Any]:
+    """The Event, seen once at `at` (RFC 3339)."""
+    reference = announce.reference
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": _name(announce), "namespace": _namespace(reference)},
+        "involvedObject": _involved(reference),
+        "type": announce.type,
+        "reason": announce.reason,
+        "message": _message(announce),
+        "source": {"component": EVENT_COMPONENT},
+        "reportingComponent": EVENT_COMPONENT,
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+
+
+def _involved(reference: Reference) -> dict[str, str]:
+    involved = {"apiVersion": "v1", "kind": reference.kind, "name": reference.name}
+    if reference.uid:
+        involved["uid"] = reference.uid
+    if reference.kind != "Node":
+        involved["namespace"] = _namespace(reference)
+    return involved
+
+
+def _namespace(reference: Reference) -> str:
+    """A Namespace's own Events stand in it: there `kubectl get events -n` finds them."""
+    if reference.kind == "Namespace":
+        return reference.name
+    return reference.namespace or UNNAMED
+
+
+def _name(announce: Announce) -> str:
+    """The same for the same object, reason and message."""
+    reference = announce.reference
+    parts = (reference.uid, announce.type, announce.reason, announce.message)
+    digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
+    return f"{reference.name[: NAME_LENGTH_MAX - 17].rstrip('.-')}.{digest}"
+
+
+def _message(announce: Announce) -> str:
+    return announce.message[:MESSAGE_LENGTH_MAX]

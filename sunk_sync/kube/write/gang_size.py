@@ -1,0 +1,88 @@
+"""How many Pods a gang has: one read of its PodGroup or Job (G1)."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.core.model.actions import Done, LookGang, Outcome, Refused, Unsure
+from sunk_sync.core.model.facts import GangSize
+from sunk_sync.kube.api.answers import Decode, Trouble
+from sunk_sync.kube.api.client import Request
+from sunk_sync.kube.decode.gangs import SIZE_MAX
+from sunk_sync.kube.write.outcomes import Caller
+
+Clock = Callable[[], float]
+
+POD_GROUPS: Final = "scheduling.x-k8s.io/v1alpha1"
+# Names of groups are labels of Pods, foreign text: none may lead elsewhere on the API server.
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class _GroupSpec(Struct, frozen=True, rename="camel"):
+    min_member: int = 0
+
+
+class _Group(Struct, frozen=True):
+    spec: _GroupSpec
+
+
+class _JobSpec(Struct, frozen=True, rename="camel"):
+    completions: int | None = None
+    completion_mode: str = "NonIndexed"
+
+
+class _Job(Struct, frozen=True):
+    spec: _JobSpec
+
+
+Answer = _Group | _Job
+
+_PLACES: Final[dict[str, tuple[str, Decode[Any]]]] = {
+    "group": (
+        f"/apis/{POD_GROUPS}/namespaces/{{}}/podgroups/{{}}",
+        msgspec.json.Decoder(_Group).decode,
+    ),
+    "job": ("/apis/batch/v1/namespaces/{}/jobs/{}", msgspec.json.Decoder(_Job).decode),
+}
+
+
+async def look(client: Caller, action: LookGang, *, clock: Clock) -> Outcome:
+    """Done with a GangSize, known or not; Unsure where the next attempt may bring it."""
+    place = _PLACES.get(action.kind)
+    if place is None or not (
+        _NAME.fullmatch(action.name) and _NAMESPACE.fullmatch(action.namespace)
+    ):
+        return Refused(action, "there can be no such object")
+    path, decode = place
+    asked_s = clock()
+    request = Request(path=path.format(action.namespace, action.name))
+    answer: Answer | Trouble = await client.call(request, decode)
+    if isinstance(answer, Trouble) and answer.passing and answer.kind != "garbage":
+        return Unsure(action, f"GET {request.path}: {answer.why}", answer.retry_after_s)
+    size, why = _size(answer)
+    kind, namespace, name = action.kind, action.namespace, action.name
+    known = GangSize(kind=kind, namespace=namespace, name=name, size=size, why=why, asked_s=asked_s)
+    return Done(action, (known,))
+
+
+def _size(answer: Answer | Trouble) -> tuple[int, str]:
+    """Or 0, and why it is unknown."""
+    match answer:
+        case Trouble():
+            return 0, answer.why
+        case _Group():
+            return _bounded(answer.spec.min_member, "spec.minMember")
+        case _Job() if answer.spec.completion_mode != "Indexed":
+            return 0, "only an Indexed Job can be a gang"
+        case _Job():
+            return _bounded(answer.spec.completions or 0, "spec.completions")
+
+
+def _bounded(size: int, where: str) -> tuple[int, str]:
+    if 0 < size <= SIZE_MAX:
+        return size, ""
+    return 0, f"{where} is {size}, not between 1 and {SIZE_MAX}"

@@ -1,0 +1,164 @@
+"""The writer of workload Pods: bind, end, say why one waits; reads the sizes of gangs."""
+
+import msgspec
+from msgspec.structs import replace
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import (
+    Bind,
+    Done,
+    EndPod,
+    LookGang,
+    Outcome,
+    Refused,
+    SetScheduled,
+    Unsure,
+    WorkloadAction,
+)
+from sunk_sync.core.model.facts import BindTried, Condition, Observed, Pod, Reference
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.decode.decode import PODS, Unreadable
+from sunk_sync.kube.decode.strings import cut
+from sunk_sync.kube.write import gang_size
+from sunk_sync.kube.write import pod_requests as requests
+from sunk_sync.kube.write.outcomes import Caller, WallClock, failed, is_gone, is_other, spelled
+
+_decode_any = msgspec.json.decode
+
+Pushed = Bind | EndPod | SetScheduled
+NOT_TAKEN = (401, 429)
+"""Statuses of an API server that did not look at the request."""
+
+
+class WorkloadPush:
+    """Carries out what is wanted of workload Pods. Never raises."""
+
+    def __init__(self, client: Caller, *, wall_clock: WallClock, clock: gang_size.Clock) -> None:
+        self._client = client
+        self._wall_clock = wall_clock
+        self._clock = clock
+
+    async def push(self, action: WorkloadAction) -> Outcome:
+        """One action."""
+        match action:
+            case Bind():
+                return await self._bind(action)
+            case EndPod():
+                return await self._end(action)
+            case SetScheduled():
+                return await self._set_scheduled(action)
+            case LookGang():
+                return await gang_size.look(self._client, action, clock=self._clock)
+
+    # Bind
+
+    async def _bind(self, action: Bind) -> Outcome:
+        request = requests.binding(action)
+        answer = await self._client.call(request, _decode_any)
+        if not isinstance(answer, Trouble):
+            return Done(action)
+        outcome = failed(action, answer, request=request)
+        if isinstance(outcome, Refused) or answer.status in NOT_TAKEN:
+            return outcome
+        if answer.status != 409:
+            return self._perhaps(action, outcome)
+        return await self._bound_already(action, outcome)
+
+    def _perhaps(self, action: Bind, outcome: Unsure) -> Unsure:
+        """It may have happened."""
+        tried = BindTried(action.reference.uid, action.job_id, self._clock())
+        return replace(outcome, seen=(tried,))
+
+    async def _bound_already(self, action: Bind, outcome: Unsure) -> Outcome:
+        """A conflict: perhaps with a binding of our own whose answer was lost."""
+        seen = await self._read(action.reference)
+        if not isinstance(seen, Observed):
+            unread = _not_read(action, seen)
+            return self._perhaps(action, unread) if isinstance(unread, Unsure) else unread
+        pod = _pod(seen)
+        if (pod.node_name, pod.job_id) == (action.node_name, action.job_id):
+            return Done(action, (seen,))
+        if pod.node_name or pod.terminating or pod.gated:
+            return Refused(action, outcome.why, (seen,))
+        return outcome
+
+    # EndPod
+
+    async def _end(self, action: EndPod) -> Outcome:
+        """The reason first: once the Pod is being deleted its owner has looked at it already."""
+        request = requests.disruption(action, at=spelled(self._wall_clock()))
+        answer = await self._client.call(request, PODS.object)
+        if isinstance(answer, Trouble):
+            if is_gone(answer) or is_other(answer):
+                return Done(action)
+            outcome = failed(action, answer, request=request)
+            if isinstance(outcome, Unsure):
+                return outcome
+            # A lasting refusal (a policy, a missing right) must not keep the Pod on its node.
+        elif isinstance(answer, Observed) and _pod(answer).terminating:
+            return Done(action, (answer,))
+        return await self._delete(action)
+
+    async def _delete(self, action: EndPod) -> Outcome:
+        request = requests.deletion(action.reference)
+        answer = await self._client.call(request, PODS.object)
+        if not isinstance(answer, Trouble):
+            return Done(action, (answer,) if isinstance(answer, Observed) else ())
+        if is_gone(answer) or is_other(answer):
+            return Done(action)
+        return failed(action, answer, request=request)
+
+    # SetScheduled
+
+    async def _set_scheduled(self, action: SetScheduled) -> Outcome:
+        """Over a fresh read: the API server itself sets this condition when a Pod is bound."""
+        seen = await self._read(action.reference)
+        if not isinstance(seen, Observed):
+            return _not_read(action, seen)
+        pod = _pod(seen)
+        if pod.node_name:
+            return Refused(action, f"{action.reference.path} is on Node {pod.node_name}", (seen,))
+        standing = _scheduled_condition(pod)
+        if standing == _wanted(action):
+            return Done(action, (seen,))
+        changes = standing is None or standing.status != "False"
+        since = spelled(self._wall_clock()) if changes else None
+        request = requests.scheduled(action, version=int(seen.order), since=since)
+        answer = await self._client.call(request, PODS.object)
+        if isinstance(answer, Trouble):
+            return failed(action, answer, request=request)
+        return Done(action, (answer,) if isinstance(answer, Observed) else ())
+
+    async def _read(self, reference: Reference) -> Observed | Unreadable | Trouble | None:
+        """The Pod as it is now; None where it is gone, or another has its name."""
+        answer = await self._client.call(requests.reading(reference), PODS.object)
+        if isinstance(answer, Trouble) and is_gone(answer):
+            return None
+        if isinstance(answer, Observed) and _pod(answer).uid != reference.uid:
+            return None
+        return answer
+
+
+def _not_read(action: Pushed, seen: Unreadable | Trouble | None) -> Outcome:
+    path = action.reference.path
+    if seen is None:
+        return Refused(action, f"{path} is gone")
+    retry_after_s = seen.retry_after_s if isinstance(seen, Trouble) else None
+    return Unsure(action, f"{path} cannot be read: {seen.why}", retry_after_s)
+
+
+def _pod(seen: Observed) -> Pod:
+    assert isinstance(seen.row, Pod)
+    return seen.row
+
+
+def _scheduled_condition(pod: Pod) -> Condition | None:
+    for one in pod.conditions:
+        if one.type == names.SCHEDULED_CONDITION:
+            return one
+    return None
+
+
+def _wanted(action: SetScheduled) -> Condition:
+    kind, message = names.SCHEDULED_CONDITION, cut(action.message)
+    return Condition(kind, "False", action.reason, message)

@@ -1,0 +1,189 @@
+"""The writer of the Kubernetes side: actions to requests, answers to outcomes. Never raises."""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.core.model.actions import (
+    Action,
+    Announce,
+    Bind,
+    Cordon,
+    Done,
+    EndPod,
+    Look,
+    LookGang,
+    Outcome,
+    Refused,
+    Relist,
+    SetConditions,
+    SetMetadata,
+    SetScheduled,
+    Uncordon,
+    Unsure,
+)
+from sunk_sync.core.model.facts import Kind, Node, Observed, Sighting, Source
+from sunk_sync.core.model.names import WORKLOAD_MANAGERS
+from sunk_sync.kube.api.answers import Decode, Trouble
+from sunk_sync.kube.api.client import Request
+from sunk_sync.kube.decode.decode import NODES, PODS, SLURMD_PODS, Unreadable, Wire
+from sunk_sync.kube.write import apply, events
+from sunk_sync.kube.write.outcomes import Caller, WallClock, failed, spelled
+from sunk_sync.kube.write.pods import WorkloadPush
+
+RelistOne = Callable[[float], Awaitable[Trouble | None]]
+"""Waits for a complete listing that began later than that."""
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    name: str
+    uid: str
+    resource_version: str = ""
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _Named(Struct, frozen=True):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+
+
+_KINDS: dict[str, Kind] = {"Node": "Node", "Pod": "Pod", "Namespace": "Namespace"}
+# Names in marks on Slurm nodes are foreign text: none may lead elsewhere on the API server.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAMESPACE = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
+class KubePush:
+    """Carries out actions on one Kubernetes. `relist` holds one function for each source."""
+
+    def __init__(
+        self,
+        client: Caller,
+        *,
+        relist: Mapping[Source, RelistOne],
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: WallClock = lambda: datetime.now(UTC),
+        nodes: Wire[Node] = NODES,
+    ) -> None:
+        """`nodes`: as the watch of Nodes reads them, lest an answer of ours forgets an offer."""
+        self._client = client
+        self._relist = relist
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._nodes = nodes
+        self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """Carry out all of them side by side; the outcomes stand in the order of the actions."""
+        if len(actions) == 1:
+            return [await self._one(actions[0])]
+        outcomes: dict[int, Outcome] = {}
+
+        async def carry_out(place: int, action: Action) -> None:
+            outcomes[place] = await self._one(action)
+
+        async with anyio.create_task_group() as group:
+            for place, action in enumerate(actions):
+                group.start_soon(carry_out, place, action)
+        return [outcomes[place] for place in range(len(actions))]
+
+    async def _one(self, action: Action) -> Outcome:
+        match action:
+            case SetConditions() | SetMetadata() | Cordon() | Uncordon():
+                return await self._apply(action)
+            case Announce():
+                return await self._announce(action)
+            case Look():
+                return await self._look(action)
+            case Relist():
+                return await self._list_again(action)
+            case Bind() | EndPod() | SetScheduled() | LookGang():
+                return await self._workload.push(action)
+            case _:
+                return Refused(action, f"{type(action).__name__} is not for Kubernetes")
+
+    async def _apply(self, action: apply.Apply) -> Outcome:
+        try:
+            request = apply.request_of(action, at=self._now())
+        except UnicodeEncodeError as error:
+            return Refused(action, f"its text cannot be sent: {error.reason}")
+        answer = await self._client.call(request, self._decoder(action))
+        if isinstance(answer, Trouble):
+            return failed(action, answer, request=request)
+        return Done(action, (answer,) if isinstance(answer, Observed) else ())
+
+    async def _announce(self, action: Announce) -> Outcome:
+        try:
+            body = msgspec.json.encode(events.event_of(action, at=self._now()))
+        except UnicodeEncodeError as error:
+            return Refused(action, f"its text cannot be sent: {error.reason}")
+        request = Request(method="POST", path=events.path_of(action), body=body)
+        answer = await self._client.call(request, _decode_named)
+        if not isinstance(answer, Trouble) or answer.reason == "AlreadyExists":
+            return Done(action)
+        return failed(action, answer, request=request)
+
+    async def _look(self, action: Look) -> Outcome:
+        kind = _KINDS.get(action.kind)
+        named = _NAME.fullmatch(action.name) and _NAMESPACE.fullmatch(action.namespace)
+        if kind is None or not named:
+            return Refused(action, "there can be no such object")
+        asked_s = self._clock()
+        path = apply.object_path(action.kind, action.namespace, action.name)
+        answer = await self._client.call(Request(path=path), _decode_named)
+        return Done(action, (_sighting(kind, action, answer, asked_s),))
+
+    async def _list_again(self, action: Relist) -> Outcome:
+        relist = self._relist.get(action.source)
+        if relist is None:
+            return Refused(action, f"{action.source} is not read from Kubernetes")
+        trouble = await relist(action.after_s)
+        if trouble is None:
+            return Done(action)
+        return Unsure(action, trouble.why, trouble.retry_after_s)
+
+    def _decoder(self, action: apply.Apply) -> Decode[Observed | Unreadable]:
+        """An answer is the row of the source whose rows the rule read."""
+        if action.reference.kind == "Node":
+            return self._nodes.object
+        theirs = isinstance(action, SetMetadata) and action.manager in WORKLOAD_MANAGERS
+        return PODS.object if theirs else SLURMD_PODS.object
+
+    def _now(self) -> str:
+        return spelled(self._wall_clock())
+
+
+def _sighting(kind: Kind, look: Look, answer: _Named | Trouble, asked_s: float) -> Sighting:
+    """Yes and no only from the API server's own word about this very name.
+
+    A page of some proxy with status 404, or a 404 for the path itself, is no evidence.
+    """
+    found: Literal["yes", "no", "unknown"] = "unknown"
+    uid = node_name = version = ""
+    if not isinstance(answer, Trouble):
+        if answer.metadata.name == look.name:
+            found, uid, node_name = "yes", answer.metadata.uid, answer.spec.node_name
+            version = answer.metadata.resource_version
+    elif answer.status == 404 and answer.reason == "NotFound" and answer.subject == look.name:
+        found = "no"
+    return Sighting(
+        kind=kind,
+        namespace=look.namespace,
+        name=look.name,
+        found=found,
+        uid=uid,
+        asked_s=asked_s,
+        node_name=node_name,
+        order=float(version) if node_name and version.isdecimal() else 0.0,
+    )

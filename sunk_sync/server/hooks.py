@@ -1,0 +1,239 @@
+"""The hooks door: prologs, epilogs and placeholder scripts call here (behaviour L5-L9).
+
+Every answer is one line of JSON. A call that waits costs its connection and one future; it ends
+with the core's word, with its own deadline, or with its caller.
+"""
+
+import asyncio
+import contextlib
+import resource
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, Struct
+
+from sunk_sync.core.model.actions import Action, Outcome
+from sunk_sync.core.model.facts import Tell
+from sunk_sync.core.translate.hostlist import HostlistError, expand
+from sunk_sync.server.bounded import Address, Bounds, listen
+from sunk_sync.server.pending_calls import Calls, Verdict
+from sunk_sync.server.tokens import GATE, subject_of
+from sunk_sync.telemetry.exchange import Called, Reply
+
+CONNECTIONS_MAX = 12_000
+BODY_BYTES_MAX = 16 << 10
+BODY_S = 10.0
+"""For a whole body to arrive."""
+DEADLINE_MAX_S = 3600.0
+RETRY_AFTER_S = 1
+PODS_TOLD_MAX = 20
+BACKLOG = 4096
+
+JobId = Annotated[str, Meta(pattern=r"^[0-9]{1,10}(_[0-9]{1,10})?\Z")]
+Deadline = Annotated[float, Meta(gt=0, le=DEADLINE_MAX_S)]
+
+
+class _Gate(Struct):
+    job_id: JobId
+    nodes: Annotated[str, Meta(min_length=1)]
+    deadline_s: Deadline
+    then: Literal["ask", "requeue", "pass"] = "ask"
+    """What the caller will do if told to wait: ask again, requeue its job if we say that it can
+    be, or start it all the same."""
+
+
+class _Ended(Struct):
+    job_id: JobId
+    state: Annotated[str, Meta(max_length=64)] = ""
+
+
+class _Started(Struct):
+    job_id: JobId
+
+
+class _Stopping(Struct):
+    job_id: JobId
+    deadline_s: Deadline
+
+
+class Rest(Struct, frozen=True, kw_only=True):
+    """What the door asks of the rest of the service."""
+
+    ready: Callable[[], str]
+    """Empty: answer. Else why not: a standby, or not yet listed."""
+    subject: Callable[[str], str | None]
+    """Job id → subject of the token of that job of ours (hook_tokens); None: no such job seen."""
+    requeueable: Callable[[str], Awaitable[bool]]
+    """Whether this job, read now, is a batch job that Slurm may requeue. Never raises."""
+    called: Callable[[Called], None]
+
+
+class _No(Exception):  # noqa: N818 -- an answer, not a failure
+    def __init__(self, status: int, why: str) -> None:
+        self.reply = Reply(status, {"error": why}, str(status))
+
+
+class Hooks:
+    """Answers calls; `push` brings the core's answers to those that wait."""
+
+    def __init__(self, key: bytes, tell: Tell, *, clock: Callable[[], float], rest: Rest) -> None:
+        self._key = key
+        self._clock = clock
+        self._rest = rest
+        self.calls = Calls(tell, clock=clock)
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """AnswerGate and AnswerStop; an outcome for each."""
+        return await self.calls.push(actions)
+
+    @contextlib.asynccontextmanager
+    async def serve(self, address: Address) -> AsyncIterator[str]:
+        """Open the door; gives host:port as bound. Raises CannotListenError."""
+        _allow_connections()
+        bounds = Bounds(
+            connections=CONNECTIONS_MAX,
+            first_request_s=BODY_S,
+            body_bytes=BODY_BYTES_MAX,
+            backlog=BACKLOG,
+            cancels=True,
+        )
+        flag = "--hooks-api-bind-address"
+        async with listen(self._answer, address, flags=flag, bounds=bounds) as bound:
+            yield bound
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        began, reply = self._clock(), None
+        try:
+            reply = await self._reply(request)
+        except _No as no:
+            reply = no.reply
+        finally:
+            name = request.path.rpartition("/")[2] if request.path in _ROUTES else "other"
+            seconds = self._clock() - began
+            self._rest.called(Called(name, reply, seconds, request.remote or ""))
+        return _response(reply)
+
+    async def _reply(self, request: web.BaseRequest) -> Reply:
+        route = _ROUTES.get(request.path)
+        if route is None:
+            raise _No(404, "there is: " + " ".join(_ROUTES))
+        method, of_gate, form, answer = route
+        if request.method != method:
+            raise _No(405, f"only {method}")
+        subject = self._subject(request)
+        if subject is None or (subject == GATE) != of_gate:
+            raise _No(401, "no valid token for this call")
+        if why := self._rest.ready():
+            raise _No(503, why)
+        if form is None:
+            return Reply(200, {"action": "ready"}, "ready")
+        body = _decoded(await _body(request), form)
+        if not of_gate:
+            await self._check_own(subject, body.job_id)
+        told = await answer(self, body)
+        return msgspec.structs.replace(told, job_id=body.job_id)
+
+    def _subject(self, request: web.BaseRequest) -> str | None:
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        return subject_of(self._key, token.strip()) if kind.lower() == "bearer" else None
+
+    async def _check_own(self, subject: str, job_id: str) -> None:
+        """A placeholder speaks for its own job alone."""
+        seen = self._rest.subject(job_id)
+        if seen is None:
+            await self.calls.told(job_id, "starting")
+            raise _No(503, f"job {job_id} was not seen yet")
+        if seen != subject:
+            raise _No(401, "no valid token for this job")
+
+    async def _gate(self, body: _Gate) -> Reply:
+        try:
+            slurm_nodes = tuple(dict.fromkeys(expand(body.nodes)))
+        except HostlistError as error:
+            raise _No(400, f"nodes: {error}") from error
+        if not slurm_nodes:
+            raise _No(400, "nodes: none named")
+        verdict = await self.calls.gate(body.job_id, slurm_nodes, deadline_s=body.deadline_s)
+        if verdict.word == "go":
+            return _told(verdict)
+        return await self._held(body, verdict)
+
+    async def _held(self, body: _Gate, verdict: Verdict) -> Reply:
+        """The deadline came first: the answer carries the action (L9)."""
+        if body.then == "requeue" and await self._rest.requeueable(body.job_id):
+            return _told(verdict, action="requeue")
+        return _told(verdict, outcome="passed" if body.then == "pass" else "wait")
+
+    async def _ended(self, body: _Ended) -> Reply:
+        await self.calls.told(body.job_id, "ended")
+        return Reply(200, {"action": "noted"}, "noted")
+
+    async def _started(self, body: _Started) -> Reply:
+        await self.calls.told(body.job_id, "started")
+        return Reply(200, {"action": "noted"}, "noted")
+
+    async def _stopping(self, body: _Stopping) -> Reply:
+        return _told(await self.calls.stop(body.job_id, deadline_s=body.deadline_s))
+
+    async def _nothing(self, _body: Any) -> Reply:
+        return Reply(200, {"action": "ready"}, "ready")
+
+
+def _told(verdict: Verdict, *, action: str = "", outcome: str = "") -> Reply:
+    body: dict[str, Any] = {"action": action or verdict.word}
+    if verdict.word == "wait":
+        body["pods"] = verdict.why[:PODS_TOLD_MAX]
+    return Reply(200, body, outcome or body["action"])
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise _No(413, f"a body has at most {BODY_BYTES_MAX} bytes") from error
+    except TimeoutError as error:
+        raise _No(408, f"no whole body within {BODY_S:g} s") from error
+
+
+def _decoded(body: bytes, form: Any) -> Any:
+    try:
+        return msgspec.json.decode(body, type=form)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _No(400, f"the body: {error}") from error
+
+
+def _response(reply: Reply) -> web.Response:
+    response = web.Response(
+        status=reply.status,
+        body=msgspec.json.encode(reply.body) + b"\n",
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+    )
+    if reply.status == 503:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    response.force_close()
+    return response
+
+
+def _allow_connections() -> None:
+    """A process often begins with leave to open 1,024 files, and may allow itself more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS_MAX + 1024
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+_Route = tuple[str, bool, Any, Callable[[Hooks, Any], Awaitable[Reply]]]
+_ROUTES: dict[str, _Route] = {
+    "/v1/gate": ("POST", True, _Gate, Hooks._gate),
+    "/v1/ended": ("POST", True, _Ended, Hooks._ended),
+    "/v1/placeholder/started": ("POST", False, _Started, Hooks._started),
+    "/v1/placeholder/stopping": ("POST", False, _Stopping, Hooks._stopping),
+    "/v1/health": ("GET", True, None, Hooks._nothing),
+}
+"""Path → method, whether the gate's token is asked for, form of the body, who answers."""

@@ -1,0 +1,195 @@
+"""The doors of this process: metrics and status page, health. It knows nothing of the core.
+
+Two doors may share one address. Requests are bounded: their size, how long a connection may take
+to say what it wants, and how many there are.
+"""
+
+import contextlib
+import html
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Literal
+
+from aiohttp import web
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+
+from sunk_sync.server.bounded import Address, Bounds, listen
+
+FIRST_REQUEST_S = 10.0
+"""A connection that has not sent one whole request by then is closed."""
+CONNECTIONS_MAX = 200
+
+
+class Check(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    name: str
+    ok: Literal["ok", "degraded", "failed"]
+    text: str
+    """A sentence for the operator."""
+
+
+Live = Callable[[], Sequence[Check]]
+Ready = Callable[[], tuple[bool, Sequence[Check]]]
+
+
+class Sources(Struct, frozen=True, kw_only=True):
+    """Where the answers come from."""
+
+    live: Live
+    """Checks of the loop alone; any that failed means 503 on /livez."""
+    ready: Ready
+    """Whether traffic may come, and every check."""
+    registry: CollectorRegistry
+    title: str = "sunk-sync"
+
+
+class Doors:
+    """What listens, and where."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[str, str] = {}
+        """Door (metrics, health) → host:port as bound."""
+
+
+_Answer = Callable[[web.BaseRequest], web.Response]
+_Room = Mapping[str, _Answer]
+_FLAGS = {"metrics": "--metrics-bind-address", "health": "--health-probe-bind-address"}
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    sources: Sources, *, metrics: Address | None, health: Address | None
+) -> AsyncIterator[Doors]:
+    """Open the doors, shut them at the end. None keeps a door shut.
+
+    Raises CannotListenError where an address is taken or not ours.
+    """
+    doors = Doors()
+    async with contextlib.AsyncExitStack() as stack:
+        for names, address in _by_address({"metrics": metrics, "health": health}):
+            room: dict[str, _Answer] = {}
+            for name in names:
+                room |= _ROOMS[name](sources)
+            bound = await _open(stack, room, address, names)
+            doors.addresses |= dict.fromkeys(names, bound)
+        yield doors
+
+
+def heartbeat(name: str, age_s: float, limit_s: float) -> Check:
+    """Failed where the last sign of life is older than the limit."""
+    if age_s <= limit_s:
+        return Check(name, "ok", f"last step {age_s:.1f} s ago")
+    return Check(name, "failed", f"no step for {age_s:.1f} s, allowed are {limit_s:g} s")
+
+
+def _by_address(
+    wanted: Mapping[str, Address | None],
+) -> list[tuple[tuple[str, ...], Address]]:
+    """Doors of one address together; port 0 is never shared."""
+    shared: dict[object, tuple[tuple[str, ...], Address]] = {}
+    for name, address in wanted.items():
+        if address is None:
+            continue
+        key = (address.host, address.port) if address.port else name
+        names = shared[key][0] if key in shared else ()
+        shared[key] = ((*names, name), address)
+    return list(shared.values())
+
+
+async def _open(
+    stack: contextlib.AsyncExitStack, room: _Room, address: Address, names: Sequence[str]
+) -> str:
+    bounds = Bounds(connections=CONNECTIONS_MAX, first_request_s=FIRST_REQUEST_S)
+    flags = " and ".join(_FLAGS[name] for name in names)
+    door = listen(_answering(room), address, flags=flags, bounds=bounds)
+    return await stack.enter_async_context(door)
+
+
+def _answering(room: _Room) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        found = room.get(request.path)
+        if request.method not in ("GET", "HEAD"):
+            response = _plain(405, "only GET\n")
+        elif found is None:
+            response = _plain(404, "there is: " + " ".join(sorted(room)) + "\n")
+        else:
+            response = found(request)
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    return answer
+
+
+def _plain(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=text)
+
+
+def _health(sources: Sources) -> _Room:
+    def live(request: web.BaseRequest) -> web.Response:
+        checks = sources.live()
+        return _verdict(request, all(check.ok != "failed" for check in checks), checks)
+
+    def ready(request: web.BaseRequest) -> web.Response:
+        return _verdict(request, *sources.ready())
+
+    return {"/livez": live, "/healthz": live, "/readyz": ready}
+
+
+def _verdict(request: web.BaseRequest, fine: bool, checks: Sequence[Check]) -> web.Response:
+    """`ok` or `not ok`, then each check that is not; with ?verbose every one."""
+    told = [c for c in checks if c.ok != "ok" or "verbose" in request.query]
+    lines = ["ok" if fine else "not ok", *(f"{c.name}: {c.ok}: {c.text}" for c in told)]
+    return _plain(200 if fine else 503, "\n".join(lines) + "\n")
+
+
+def _metrics(sources: Sources) -> _Room:
+    def metrics(request: web.BaseRequest) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(sources.registry), headers={"Content-Type": content_type})
+
+    def page(_request: web.BaseRequest) -> web.Response:
+        return web.Response(text=_page(sources), content_type="text/html")
+
+    return {"/metrics": metrics, "/": page}
+
+
+def _page(sources: Sources) -> str:
+    """Checks and figures as they stand now, without scripts or anything fetched."""
+    fine, checks = sources.ready()
+    checks = (*sources.live(), *checks)
+    rows = "".join(_row(c.name, c.ok, c.text) for c in checks)
+    figures = "".join(
+        _row(_labelled(sample.name, sample.labels), f"{sample.value:g}")
+        for metric in sources.registry.collect()
+        if _worth_showing(metric)
+        for sample in metric.samples
+    )
+    title = html.escape(sources.title)
+    return (
+        f"<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=5>"
+        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
+        f"<p>{'ready' if fine else 'not ready'} · <a href=metrics>metrics</a></p>"
+        f"<table>{rows}</table><h2>Figures</h2><table>{figures}</table>"
+    )
+
+
+def _worth_showing(metric: Metric) -> bool:
+    ours = metric.name.startswith(("sunk_sync_", "slurm_", "workqueue_"))
+    return ours and metric.type != "histogram"
+
+
+def _labelled(name: str, labels: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"{key}={value}" for key, value in labels.items())
+    return f"{name} {{{pairs}}}" if pairs else name
+
+
+def _row(*cells: str) -> str:
+    return f"<tr>{''.join(f'<td>{html.escape(cell)}' for cell in cells)}\n"
+
+
+_STYLE = "body{font:14px sans-serif;margin:2em}td{padding:.1em 1em .1em 0}"
+_ROOMS: Mapping[str, Callable[[Sources], _Room]] = {"metrics": _metrics, "health": _health}

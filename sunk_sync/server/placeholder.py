@@ -1,0 +1,24 @@
+"""The batch script of a placeholder job, made out for one job (design §6)."""
+
+import re
+import shlex
+from importlib.resources import files
+from typing import Final
+
+_place = re.compile("@(?:URL|TOKEN|EXTRA|KILL_WAIT)@").sub
+_TEMPLATE: Final = (files("sunk_sync.server") / "placeholder.sh").read_text(encoding="utf-8")
+
+
+def script_of(*, url: str, token: str, kill_wait_s: float, extra: str = "") -> str:
+    """The script for the job whose token this is (hook_tokens).
+
+    `url` is --hooks-url; `extra` is the job's field as submitted, to which the script appends
+    `: started`. Of an array one script serves all tasks.
+    """
+    given = {
+        "@URL@": shlex.quote(url),
+        "@TOKEN@": shlex.quote(token),
+        "@EXTRA@": shlex.quote(extra),
+        "@KILL_WAIT@": str(max(3, int(kill_wait_s))),
+    }
+    return _place(lambda found: given[found.group()], _TEMPLATE)

@@ -1,0 +1,1 @@
+"""One process put together: the app, its wiring, health, and pauses of the garbage collector."""

@@ -1,0 +1,283 @@
+"""Builds the parts and runs them in one task group; the only place where parts meet."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from sunk_sync.core.alarms import Overlap, Unheard, kept_jobs
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.backoff import Ambient, Backoff
+from sunk_sync.kube.api.client import KubeClient
+from sunk_sync.server.metrics_server import Sources, serve
+from sunk_sync.server.tokens import KeyFileError, new_key, read_key
+from sunk_sync.service import gc_pauses
+from sunk_sync.service.health import Health
+from sunk_sync.service.wiring import NO_WORD, Authorities, Callers, Parts, Slurmctld, sources_of
+from sunk_sync.settings.model import Settings
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.controller import read_conf
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Network
+from sunk_sync.telemetry import version
+from sunk_sync.telemetry.logs import Logs
+from sunk_sync.telemetry.metrics import count_slurm_nodes
+from sunk_sync.telemetry.telemetry import Telemetry
+
+GAUGES_EVERY_S = 5.0
+OVERLAP_EVERY_S = 0.5
+LISTED_WITHIN_S = 0.1
+
+
+def run(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT: 0. Where it could not start: 2."""
+    logs = Logs(settings.log_level, settings.log_format, sys.stderr)
+    try:
+        with gc_pauses.in_pieces():
+            return asyncio.run(_run_until_told(Service(settings, logs)))
+    finally:
+        logs.close()
+        gc_pauses.leave_it()
+
+
+async def _run_until_told(service: "Service") -> int:
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, service.stop)
+    return await service.run()
+
+
+class Service:
+    """One process: readers, loop, outbox, doors."""
+
+    def __init__(self, settings: Settings, logs: Logs) -> None:
+        self.settings = settings
+        self.log = logs.log
+        self.telemetry = Telemetry(
+            logs.log,
+            cluster_name=settings.cluster_name,
+            sources=sources_of(settings),
+            dropped_lines=lambda: logs.writer.dropped,
+        )
+        self.clock = time.monotonic
+        self.health = Health(clock=self.clock)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        """Open the doors, then work until told to stop. Cancelled, it just ends, as if killed."""
+        self.log.info("starting", version=version.version())
+        async with AsyncExitStack() as stack:
+            doors = await stack.enter_async_context(self._doors())
+            self.log.info("doors open", **doors.addresses)
+            self._tell_settings()
+            key = self._hook_key()
+            kube = await self._connect()
+            if kube is None or key is None:
+                return 2
+            stack.push_async_callback(kube.aclose)
+            slurm = self._slurm_client()
+            stack.push_async_callback(slurm.aclose)
+            return await self._work(kube, slurm, key)
+
+    def stop(self) -> None:
+        """Finish what is in flight, then `run` ends."""
+        self._stop.set()
+
+    def _doors(self) -> Any:
+        return serve(
+            Sources(
+                live=self.health.live,
+                ready=self.health.ready,
+                registry=self.telemetry.registry,
+                title=f"sunk-sync {self.settings.cluster_name}",
+            ),
+            metrics=self.settings.metrics_bind_address,
+            health=self.settings.health_probe_bind_address,
+        )
+
+    def _tell_settings(self) -> None:
+        if self.settings.without_effect:
+            names = list(self.settings.without_effect)
+            self.log.warning("settings without effect yet", settings=names)
+        if "scheduler" in self.settings.components:
+            name, where = self.settings.scheduler_name, list(self.settings.watch_namespace)
+            self.log.info("takes pods", scheduler_name=name, namespaces=where)
+        if self.settings.dry_run:
+            self.log.warning("dry run: nothing will be written")
+
+    async def _connect(self) -> KubeClient | None:
+        kubeconfig = self.settings.kubeconfig
+        client = await KubeClient.connect(
+            kubeconfig=str(kubeconfig) if kubeconfig else None,
+            context=self.settings.context,
+            on_exchange=self.telemetry.exchange,
+            clock=self.clock,
+        )
+        if isinstance(client, Trouble):
+            self.log.error("cannot reach Kubernetes", why=client.why)
+            return None
+        self.log.info("kubernetes", address=client.address)
+        return client
+
+    def _slurm_client(self) -> SlurmClient:
+        chosen = self.settings
+        secret, path = chosen.slurm_auth_token, chosen.slurm_auth_token_file
+        return SlurmClient(
+            Access(
+                addresses=chosen.slurm_api_base,
+                version=chosen.slurm_api_version,
+                user_name=chosen.slurm_user_name or "",
+            ),
+            Token(
+                text=secret.get_secret_value() if secret else "",
+                path=str(Path(path)) if path else "",
+            ),
+            transport=Network(clock=self.clock),
+            clock=self.clock,
+            on_exchange=self.telemetry.exchange,
+        )
+
+    async def _work(self, kube: KubeClient, slurm: SlurmClient, key: bytes) -> int:
+        """Learn which cluster this is, then read, decide and push until stopped."""
+        uid = await self._unless_stopped(self._cluster_uid(kube))
+        if uid is None:
+            return 0
+        callers = Callers(key, self.settings.hooks_address, self.telemetry.hooks.called)
+        parts = Parts(
+            self.settings,
+            Authorities(kube, slurm, uid, callers, await self._slurmctld(slurm)),
+            journal=self.telemetry,
+            on_bad=self._on_bad,
+            ambient=Ambient(clock=self.clock),
+        )
+        self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
+        try:
+            await self._unless_stopped(self._run(parts, slurm))
+            self.health.stopping = True
+            self.log.info("stopping", in_flight=parts.outbox.flying)
+            await parts.finish()
+        finally:
+            await parts.end()
+        self.log.info("stopped")
+        return 0
+
+    async def _run(self, parts: Parts, slurm: SlurmClient) -> None:
+        async with AsyncExitStack() as stack:
+            await self._open_hooks(stack, parts)
+            await self._run_parts(parts, slurm)
+
+    async def _open_hooks(self, stack: AsyncExitStack, parts: Parts) -> None:
+        address = self.settings.hooks_api_bind_address
+        if parts.schedules and address is not None:
+            bound = await stack.enter_async_context(parts.hooks.serve(address))
+            self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)
+            self.log.info("hooks door open", address=bound, url=self.settings.hooks_address)
+
+    async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.run())
+            tasks.create_task(self._tell_gauges(parts, slurm))
+            tasks.create_task(gc_pauses.walk_everything_now_and_then())
+            if parts.schedules:
+                tasks.create_task(self._tell_overlap(parts.reconciler.graph))
+            if parts.schedules and self.settings.hooks_api_bind_address is not None:
+                tasks.create_task(self._tell_unheard(parts.reconciler.graph))
+
+    async def _tell_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
+        """Figures that are cheaper to count now and then than at every change."""
+        told = {"kubernetes": 0, "slurm": 0}
+        while True:
+            for authority, lane in (
+                ("kubernetes", parts.outbox.kube),
+                ("slurm", parts.outbox.slurm),
+            ):
+                self.telemetry.depth(authority, lane.depth())
+                self.telemetry.added(authority, lane.added - told[authority])
+                told[authority] = lane.added
+            self._tell_picture(parts.reconciler)
+            self.telemetry.telltales.reasons_age(parts.reasons.age_s())
+            self.telemetry.token_expires(slurm.token.expires_at_s)
+            await asyncio.sleep(GAUGES_EVERY_S)
+
+    async def _tell_overlap(self, graph: Graph) -> None:
+        """Often, for such a time is short."""
+        overlap = Overlap()
+        while True:
+            overlap.sample(graph, now=self.clock())
+            self.telemetry.telltales.together(overlap.hosts, seconds=overlap.seconds)
+            await asyncio.sleep(OVERLAP_EVERY_S)
+
+    async def _tell_unheard(self, graph: Graph) -> None:
+        unheard = Unheard()
+        while True:
+            jobs = unheard.sample(graph, now=self.clock())
+            self.telemetry.telltales.unheard([f"{job.job_id} {job.name}" for job in jobs])
+            await asyncio.sleep(GAUGES_EVERY_S if graph.jobs.listed else LISTED_WITHIN_S)
+
+    def _tell_picture(self, reconciler: Reconciler) -> None:
+        graph, telemetry = reconciler.graph, self.telemetry
+        telltales = telemetry.telltales
+        telltales.out_of_service(len(reconciler.failures))
+        telltales.drains_held(graph.holding.count if graph.holding else 0)
+        telltales.ends_held(len(reconciler.policy.ends.held))
+        telltales.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
+        telltales.conflicts(reconciler.contested())
+        if graph.slurm_nodes.listed:
+            telemetry.slurm_nodes(
+                count_slurm_nodes([row.state for row in graph.slurm_nodes.rows()])
+            )
+
+    def _hook_key(self) -> bytes | None:
+        path = self.settings.hooks_key_file
+        if path is not None:
+            try:
+                return read_key(Path(path))
+            except KeyFileError as error:
+                self.log.error("--hooks-key-file cannot be used", why=str(error))
+                return None
+        if "scheduler" in self.settings.components:
+            self.log.warning("no --hooks-key-file: tokens of placeholders end with this process")
+        return new_key()
+
+    async def _slurmctld(self, slurm: SlurmClient) -> Slurmctld:
+        """What its configuration says; the defaults where it does not answer or does not tell."""
+        conf = await read_conf(slurm)
+        if isinstance(conf, Failure):
+            self.log.info("KillWait and MessageTimeout as set or by default", why=str(conf))
+            return NO_WORD
+        return Slurmctld(conf.kill_wait_s, conf.message_timeout_s)
+
+    def _on_bad(self, kind: str, name: str, why: str) -> None:
+        self.log.warning("unreadable object left out", kind=kind, name=name, why=why)
+
+    async def _cluster_uid(self, kube: KubeClient) -> str:
+        """UID of kube-system; asked for until it is known: every identity of ours rests on it."""
+        backoff = Backoff(Ambient())
+        told = ""
+        while isinstance(uid := await kube.cluster_uid(), Trouble):
+            self.health.starting = f"waiting for Kubernetes: {uid.why}"
+            if uid.why != told:
+                told = uid.why
+                self.log.warning("waiting for Kubernetes", address=kube.address, why=uid.why)
+            await backoff.wait(uid.retry_after_s)
+        return uid
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, str | None]) -> str | None:
+        """The work's result, or None when told to stop first; failures of it are raised."""
+        task = asyncio.create_task(work)
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        finally:
+            stop.cancel()
+            task.cancel()
+            await asyncio.wait((task,))
+        return None

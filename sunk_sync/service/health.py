@@ -1,0 +1,110 @@
+"""What this process says of its own health: each check one sentence, from the core's present state.
+
+An outage of Slurm or Kubernetes never fails /livez, and /readyz only until both were listed once.
+"""
+
+from collections.abc import Callable, Sequence
+
+from sunk_sync.controller.loop import Loop
+from sunk_sync.core.alarms import kept_jobs
+from sunk_sync.core.model.facts import NEEDED, OTHER_PODS, SOURCES, Source
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.rules.cluster.selector import selects_too_little
+from sunk_sync.server.metrics_server import Check, heartbeat
+
+BEAT_LIMIT_S = 30.0
+WORLD_OF: dict[Source, str] = {
+    "nodes": "kubernetes: nodes",
+    "slurmd_pods": "kubernetes: slurmd pods",
+    "pods": "kubernetes: workload pods",
+    "slurm_nodes": "slurm",
+    "jobs": "slurm: jobs",
+    OTHER_PODS: "kubernetes: pods of others",
+}
+
+
+class Health:
+    """Answers /livez and /readyz."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.starting = "starting"
+        """What start-up waits for."""
+        self.stopping = False
+        self.loop: Loop | None = None
+        self.reconciler: Reconciler | None = None
+
+    def live(self) -> Sequence[Check]:
+        """The loop comes round; nothing else counts."""
+        if self.loop is None:
+            return [Check("loop", "ok", self.starting)]
+        return [heartbeat("loop", self._clock() - self.loop.beat_s, BEAT_LIMIT_S)]
+
+    def ready(self) -> tuple[bool, Sequence[Check]]:
+        """Both sides were listed once, and we are not on our way out."""
+        if self.reconciler is None:
+            return False, [Check("start", "failed", self.starting)]
+        checks = [self._source(source) for source in self._sources()]
+        listed = not any(check.ok == "failed" for check in checks)
+        checks += [self._selector(), self._holding(), *self._works(), self._service()]
+        if self.stopping:
+            checks.append(Check("shutdown", "failed", "stopping"))
+        return listed and not self.stopping, checks
+
+    def _sources(self) -> Sequence[Source]:
+        """Those that are read: jobs only where Pods are scheduled."""
+        assert self.reconciler is not None
+        chosen = self.reconciler.graph.configuration
+        others = (OTHER_PODS,) if chosen.watch_all_pods else ()
+        return [*(one for one in SOURCES if chosen.scheduler or one != "jobs"), *others]
+
+    def _source(self, source: Source) -> Check:
+        assert self.reconciler is not None
+        graph = self.reconciler.graph
+        table = graph.tables[source]
+        name = WORLD_OF[source]
+        if not table.listed:
+            needed = source in NEEDED or bool(graph.configuration.scheduler)
+            return Check(name, "failed" if needed else "degraded", f"not listed yet: {table.why}")
+        rows = len(table.entries)
+        if source == OTHER_PODS:
+            rows = self.reconciler.graph.works.fleet.counted
+        if table.live:
+            age_s = self._clock() - table.agreed_s
+            return Check(name, "ok", f"{rows} rows, last proved whole {age_s:.0f} s ago")
+        return Check(name, "degraded", f"cannot be read: {table.why}; {rows} rows as last seen")
+
+    def _selector(self) -> Check:
+        assert self.reconciler is not None
+        if selects_too_little(self.reconciler.graph.cluster()):
+            return Check("selector", "degraded", "selector: most marked Pods match no listing")
+        return Check("selector", "ok", "slurmd Pods are found where our marks say")
+
+    def _holding(self) -> Check:
+        assert self.reconciler is not None
+        holding = self.reconciler.graph.holding
+        if holding is None or not holding.count:
+            return Check("drains", "ok", "none held")
+        return Check("drains", "degraded", f"{holding.count} held until a second listing agrees")
+
+    def _works(self) -> Sequence[Check]:
+        """Of Pods that are scheduled: whose end is held (P31), whose job stays (P21)."""
+        assert self.reconciler is not None
+        if not self.reconciler.graph.configuration.scheduler:
+            return ()
+        held = len(self.reconciler.policy.ends.held)
+        kept = len(kept_jobs(self.reconciler.graph))
+        ends, jobs = Check("ends of pods", "ok", "none held"), Check("kept jobs", "ok", "none")
+        if held:
+            ends = Check(ends.name, "degraded", f"{held} held until the Nodes were read again")
+        if kept:
+            jobs = Check(jobs.name, "degraded", f"{kept}: nobody knows whether their Pods live")
+        return ends, jobs
+
+    def _service(self) -> Check:
+        assert self.reconciler is not None
+        failures = self.reconciler.failures
+        if not failures:
+            return Check("rules", "ok", "every key is served")
+        named = ", ".join(key[1] or key[0] for key in list(failures)[:5])
+        return Check("rules", "degraded", f"{len(failures)} keys out of service: {named}")

@@ -1,0 +1,328 @@
+"""Readers, loop, outbox and hooks around one picture: everything but connections and doors."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.controller.loop import Journal, Loop
+from sunk_sync.controller.outbox import Outbox, Ways
+from sunk_sync.controller.workqueue import Limits
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import Action, Done, Outcome, SubmitJob
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import OTHER_PODS, SOURCES, GateCall, JobTold, News, Source, Tell
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.policy import Policy
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.translate.quantity import counted, nanos
+from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES
+from sunk_sync.kube.read.listing import OnBad
+from sunk_sync.kube.read.other_pods import Others
+from sunk_sync.kube.read.selection import Subject, nodes, other_pods, pods, slurmd_pods
+from sunk_sync.kube.read.watch import Server, Watch
+from sunk_sync.kube.write.write import KubePush, RelistOne
+from sunk_sync.server.hooks import Hooks, Rest
+from sunk_sync.server.placeholder import script_of
+from sunk_sync.server.tokens import make_token
+from sunk_sync.settings.model import Settings
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.slurm.read.pending_reasons import JobReasons
+from sunk_sync.slurm.write.jobs import JobPush
+from sunk_sync.slurm.write.nodes import SlurmPush
+from sunk_sync.slurm.write.requeue import is_requeueable
+from sunk_sync.slurm.write.submit import Origin
+from sunk_sync.telemetry.exchange import Called
+
+SLURM_LIMITS = Limits(concurrency=6, batch=500, leisurely=2, leisurely_batch=16)
+KUBE_LIMITS = Limits(concurrency=16, batch=1, leisurely=12)
+JOB_LIMITS = Limits(concurrency=8, batch=64, leisurely=4, leisurely_batch=256)
+HOOK_LIMITS = Limits(concurrency=1, batch=1000, leisurely=1, leisurely_batch=1000)
+FINISH_S = 8.0
+"""For what is in flight at SIGTERM; less than Kubernetes' usual grace of 30 s."""
+KILL_WAIT_S: Final = 30.0
+"""Slurm's own default."""
+MESSAGE_TIMEOUT_S: Final = 10.0
+"""Slurm's own default."""
+SETTLE_MARGIN_S: Final = 2.0
+"""Beyond MessageTimeout, before a listing proves that a submission did not happen (F2)."""
+
+
+class Slurmctld(Struct, frozen=True):
+    """What its configuration says, where it says it; None: the defaults hold."""
+
+    kill_wait_s: float | None = None
+    message_timeout_s: float | None = None
+
+
+NO_WORD: Final = Slurmctld()
+
+
+class Callers(Struct, frozen=True):
+    """What the hooks door needs of the rest of the process."""
+
+    key: bytes
+    """Of all its tokens."""
+    url: str
+    """Under which compute nodes reach it."""
+    called: Callable[[Called], None]
+
+
+class Authorities(Struct, frozen=True):
+    """Both worlds, as far as readers and writers need them."""
+
+    kube: Server
+    slurm: Slurm
+    cluster_uid: str
+    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
+    callers: Callers
+    slurmctld: Slurmctld = NO_WORD
+
+
+class Parts:
+    """Readers, loop and outbox around one picture: everything but connections and doors."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        authorities: Authorities,
+        *,
+        journal: Journal,
+        on_bad: OnBad,
+        ambient: Ambient,
+    ) -> None:
+        kube, slurm = authorities.kube, authorities.slurm
+        self._slurm = slurm
+        self.configuration = configuration_of(
+            settings, cluster_uid=authorities.cluster_uid, slurmctld=authorities.slurmctld
+        )
+        self.graph = Graph(self.configuration)
+        self.reconciler = Reconciler(graph=self.graph, policy=Policy())
+        self._callers = authorities.callers
+        self._watches = {
+            subject.source: Watch(
+                kube, subject, tell=self._tell_of(subject), on_bad=on_bad, ambient=ambient
+            )
+            for subject in subjects_of(settings)
+        }
+        self._poll = NodePoll(
+            slurm,
+            self._tell,
+            pace=Pace(interval_s=settings.slurm_poll_interval_s),
+            time=_time(ambient),
+        )
+        book = JobBook(self._is_ours)
+        self._job_poll = self._poll_of_jobs(settings, book, ambient)
+        self.reasons = JobReasons(slurm, book=book, time=_time(ambient))
+        self.hooks = Hooks(self._callers.key, self._hear, clock=ambient.clock, rest=self._rest())
+        self.outbox = Outbox(
+            self._ways(kube, book, ambient), clock=ambient.clock, random=ambient.random
+        )
+        self.loop = Loop(
+            reconciler=self.reconciler, outbox=self.outbox, journal=journal, clock=ambient.clock
+        )
+        self._pushing: asyncio.Task[None] | None = None
+
+    def _tell_of(self, subject: Subject) -> Tell:
+        """Where its news goes: Pods of others come to the picture as sums."""
+        return Others(self._tell).tell if subject.source == OTHER_PODS else self._tell
+
+    def _poll_of_jobs(self, settings: Settings, book: JobBook, ambient: Ambient) -> JobPoll:
+        pace = Pace(interval_s=settings.slurm_poll_interval_s)
+        return JobPoll(
+            self._slurm,
+            self._tell,
+            book=book,
+            pace=JobPace(busy=self._awaits_jobs, pace=pace),
+            time=_time(ambient),
+        )
+
+    def _ways(self, kube: Server, book: JobBook, ambient: Ambient) -> Ways:
+        clock = ambient.clock
+        origin = Origin(self._script, self._stands)
+        self._job_push = JobPush(self._slurm, clock, book=book, origin=origin)
+        return Ways(
+            slurm=(SlurmPush(self._slurm, clock=clock).push, SLURM_LIMITS),
+            jobs=(self._push_jobs, JOB_LIMITS),
+            kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
+            hooks=(self.hooks.push, HOOK_LIMITS),
+        )
+
+    async def _push_jobs(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """A job that was just submitted may run at once: the listing need not wait for its turn."""
+        outcomes = await self._job_push.push(actions)
+        if any(isinstance(one, Done) and _is_to_start(one.action) for one in outcomes):
+            self._job_poll.poll_now()
+        return outcomes
+
+    def _kube_push(self, kube: Server, ambient: Ambient) -> KubePush:
+        relist: dict[Source, RelistOne] = {
+            source: watch.relist for source, watch in self._watches.items()
+        }
+        return KubePush(
+            kube,
+            relist=relist | {"jobs": self._relist_jobs},
+            clock=ambient.clock,
+            wall_clock=ambient.wall_clock,
+            nodes=OFFERING_NODES if self.schedules else NODES,
+        )
+
+    @property
+    def schedules(self) -> bool:
+        """Whether Pods are scheduled here."""
+        return bool(self.configuration.scheduler)
+
+    # Jobs and the hooks door
+
+    def _is_ours(self, identity: Identity) -> bool:
+        ours = self.configuration
+        return (identity.cluster, identity.scheduler) == (ours.cluster_uid, ours.scheduler)
+
+    def _awaits_jobs(self) -> bool:
+        return self.graph.works.awaits_jobs()
+
+    async def _relist_jobs(self, after_s: float) -> Trouble | None:
+        failure = await self._job_poll.relist(after_s)
+        return None if failure is None else Trouble(kind="connection", why=str(failure))
+
+    def _script(self, action: SubmitJob) -> str:
+        return script_of(
+            url=self._callers.url,
+            token=make_token(self._callers.key, action.name),
+            kill_wait_s=self.configuration.kill_wait_s,
+        )
+
+    def _stands(self, action: SubmitJob) -> bool:
+        return self.outbox.stands(action)
+
+    def _rest(self) -> Rest:
+        return Rest(
+            ready=self._why_not_ready,
+            subject=self._subject,
+            requeueable=self._is_requeueable,
+            called=self._callers.called,
+        )
+
+    def _why_not_ready(self) -> str:
+        missing = (*self.graph.unlisted, *self.graph.works_unlisted)
+        return f"not listed yet: {', '.join(missing)}" if missing else ""
+
+    def _subject(self, job_id: str) -> str | None:
+        job = self.graph.jobs.get(job_id)
+        return None if job is None else job.name
+
+    async def _is_requeueable(self, job_id: str) -> bool:
+        return await is_requeueable(self._slurm, job_id)
+
+    async def _hear(self, news: Sequence[News]) -> None:
+        """Who calls has seen something of Slurm: the listing need not wait for its turn."""
+        if any(isinstance(one, GateCall | JobTold) for one in news):
+            self._job_poll.poll_now()
+        await self._tell(news)
+
+    async def run(self) -> None:
+        """Until cancelled; only a bug of ours ends it otherwise."""
+        self._pushing = asyncio.create_task(self.outbox.run())
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.loop.run())
+            tasks.create_task(self._poll.run())
+            if self.schedules:
+                tasks.create_task(self._job_poll.run())
+                tasks.create_task(self.reasons.run())
+            tasks.create_task(self._watch_pushing(self._pushing))
+            for watch in self._watches.values():
+                tasks.create_task(watch.run())
+
+    async def finish(self) -> None:
+        """Let what is in flight be answered, within the grace; then end the lanes."""
+        await self.outbox.finish(FINISH_S)
+        self.loop.flush()
+        await self.end()
+
+    async def end(self) -> None:
+        """End the lanes, whatever is in flight."""
+        if self._pushing is not None:
+            self._pushing.cancel()
+            await asyncio.wait((self._pushing,))
+
+    async def _watch_pushing(self, pushing: asyncio.Task[None]) -> None:
+        """Lanes outlive the readers at SIGTERM, but their failure is a failure of all."""
+        await asyncio.shield(pushing)
+
+    async def _tell(self, news: Sequence[News]) -> None:
+        await self.loop.tell(news)
+
+
+def _is_to_start(action: Action) -> bool:
+    return isinstance(action, SubmitJob) and action.kind != "allocation"
+
+
+def _time(ambient: Ambient) -> Time:
+    return Time(clock=ambient.clock, sleep=ambient.sleep, random=ambient.random)
+
+
+def configuration_of(
+    settings: Settings, *, cluster_uid: str, slurmctld: Slurmctld = NO_WORD
+) -> Configuration:
+    """The part of the settings that rules and policy read, with what Slurm says of itself."""
+    schedules = "scheduler" in settings.components
+    return Configuration(
+        cluster_uid=cluster_uid,
+        scheduler=settings.scheduler_name if schedules else "",
+        watch_namespaces=settings.watch_namespace,
+        gate=settings.gate,
+        placeholder=settings.placeholder,
+        lost_job=settings.lost_job,
+        resubmit_cancelled=settings.resubmit_cancelled,
+        max_pod_ends_per_minute=settings.max_pod_ends_per_minute,
+        settle_s=(slurmctld.message_timeout_s or MESSAGE_TIMEOUT_S) + SETTLE_MARGIN_S,
+        namespace=settings.own_namespace,
+        cluster_name=settings.cluster_name,
+        not_ready_grace_s=settings.not_ready_grace_s,
+        node_not_ready_grace_s=settings.node_not_ready_grace_s,
+        cordon_on_slurm_drain=settings.cordon_on_slurm_drain,
+        max_drains_per_minute=settings.max_drains_per_minute,
+        dry_run=settings.dry_run,
+        kill_wait_s=settings.slurm_kill_wait_s or slurmctld.kill_wait_s or KILL_WAIT_S,
+        termination_offset_s=settings.termination_offset_s,
+        user_policy=settings.user_policy.table if settings.user_policy else None,
+        gpu_types=settings.gpu_types,
+        gres_map=settings.gres_map,
+        unsupported=settings.unsupported,
+        priority_map=settings.priority_map,
+        refuse_static_cpu=settings.refuse_static_cpu,
+        watch_all_pods=watches_all_pods(settings),
+        node_overhead=tuple(
+            (pair.key, counted(pair.key, nanos(pair.value)))
+            for pair in sorted(settings.node_overhead)
+        ),
+    )
+
+
+def subjects_of(settings: Settings) -> Sequence[Subject]:
+    """What is watched in Kubernetes."""
+    always = (
+        nodes(offers="scheduler" in settings.components),
+        slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector),
+        pods(settings.watch_namespace, scheduler_name=settings.scheduler_name),
+    )
+    if not watches_all_pods(settings):
+        return always
+    return (*always, other_pods(scheduler_name=settings.scheduler_name))
+
+
+def sources_of(settings: Settings) -> Sequence[Source]:
+    """What is read, on either side."""
+    return (*SOURCES, OTHER_PODS) if watches_all_pods(settings) else SOURCES
+
+
+def watches_all_pods(settings: Settings) -> bool:
+    """Only who binds Pods asks what else stands on a Node."""
+    return settings.watch_all_pods and "scheduler" in settings.components

@@ -1,0 +1,154 @@
+"""What slurmctld says about itself: its configuration, its controllers, its load. For doctor."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.slurm.api.answers import (
+    UNREADABLE,
+    Answer,
+    Failure,
+    Number,
+    decoded,
+    number_of,
+    printable,
+)
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.requests import PING, Call
+from sunk_sync.slurm.api.versions import dialect_of
+
+_Shape = TypeVar("_Shape")
+
+
+class Conf(Struct, frozen=True, kw_only=True):
+    """What we read of slurm.conf; None where the server does not say."""
+
+    kill_wait_s: float | None
+    message_timeout_s: float | None
+    prolog_slurmctld: Sequence[str]
+    slurm_user: str = ""
+    """Name of SlurmUser; empty where the server does not say."""
+
+
+class Ping(Struct, frozen=True, kw_only=True):
+    """One controller as slurmrestd reaches it."""
+
+    hostname: str
+    responding: bool
+    primary: bool
+    text: str
+
+
+class Diag(Struct, frozen=True, kw_only=True):
+    """The load of slurmctld."""
+
+    server_thread_count: int
+    agent_queue_size: int
+    jobs_pending: int
+    jobs_running: int
+
+
+async def read_conf(client: Slurm) -> Conf | Failure:
+    """The configuration in force; a Failure `unserved` before v0.0.45."""
+    ping = await client.call(PING)
+    if isinstance(ping, Failure):
+        return ping
+    if not dialect_of(ping.version).conf:
+        return Failure("unserved", f"{ping.version} has no /conf")
+    wire = await _read(client, Call(path="conf", kind="conf"), _WireConf)
+    if isinstance(wire, Failure):
+        return wire
+    conf = wire.slurm_conf
+    return Conf(
+        kill_wait_s=number_of(conf.KillWait),
+        message_timeout_s=number_of(conf.MessageTimeout),
+        prolog_slurmctld=_words(conf.PrologSlurmctld),
+        slurm_user=printable(conf.SlurmUser).partition("(")[0],
+    )
+
+
+async def ping(client: Slurm) -> Sequence[Ping] | Failure:
+    """Every controller; tells nothing about whether slurmctld hangs."""
+    wire = await _read(client, PING, _WirePings)
+    return wire if isinstance(wire, Failure) else [_ping(each) for each in wire.pings or ()]
+
+
+async def diag(client: Slurm) -> Diag | Failure:
+    """The load; slurmctld itself must answer."""
+    wire = await _read(client, Call(path="diag/", kind="diag/"), _WireDiag)
+    if isinstance(wire, Failure):
+        return wire
+    return msgspec.convert(wire.statistics, Diag, from_attributes=True)
+
+
+async def counting_since(client: Slurm) -> int | Failure:
+    """Second of slurmctld's clock since when it counts: another one after each of its starts.
+
+    Also after midnight and `sdiag --reset`.
+    """
+    wire = await _read(client, Call(path="diag/", kind="diag/", bulk=True), _WireDiag)
+    if isinstance(wire, Failure):
+        return wire
+    return int(number_of(wire.statistics.req_time_start) or 0)
+
+
+class _WireSlurmConf(Struct, frozen=True):
+    KillWait: Number = None
+    MessageTimeout: Number = None
+    PrologSlurmctld: list[str] | str | None = None
+    SlurmUser: str = ""
+
+
+class _WireConf(Struct, frozen=True):
+    slurm_conf: _WireSlurmConf
+
+
+class _WirePing(Struct, frozen=True):
+    hostname: str = ""
+    responding: bool | None = None
+    pinged: str = ""
+    primary: bool = False
+    mode: str | None = None
+    status: str = ""
+
+
+class _WirePings(Struct, frozen=True):
+    pings: list[_WirePing] | None = None
+
+
+class _WireStatistics(Struct, frozen=True):
+    server_thread_count: int = 0
+    agent_queue_size: int = 0
+    jobs_pending: int = 0
+    jobs_running: int = 0
+    req_time_start: Number = None
+
+
+class _WireDiag(Struct, frozen=True):
+    statistics: _WireStatistics
+
+
+async def _read(client: Slurm, call: Call, shape: type[_Shape]) -> _Shape | Failure:
+    answer: Answer | Failure = await client.call(call)
+    if isinstance(answer, Failure):
+        return answer
+    try:
+        return decoded(msgspec.json.Decoder(shape).decode, answer.body)
+    except UNREADABLE as error:
+        return Failure("garbage", printable(str(error)))
+
+
+def _ping(wire: _WirePing) -> Ping:
+    responding = wire.pinged == "UP" if wire.responding is None else wire.responding
+    return Ping(
+        hostname=wire.hostname,
+        responding=responding,
+        primary=wire.primary or wire.mode == "primary",
+        text=printable(wire.status or wire.pinged),
+    )
+
+
+def _words(words: list[str] | str | None) -> Sequence[str]:
+    return [words] if isinstance(words, str) and words else list(words or ())

@@ -1,0 +1,213 @@
+"""One address of slurmrestd: which version it speaks, which token it takes, what it answers."""
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from sunk_sync.slurm.api.answers import Answer, Envelope, Failure, printable, read_envelope
+from sunk_sync.slurm.api.http import Clock, Reply, exchange
+from sunk_sync.slurm.api.json_stream import CutError, TooLargeError
+from sunk_sync.slurm.api.requests import PING, Call, Listing
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Question, Transport
+from sunk_sync.slurm.api.versions import DIALECTS
+from sunk_sync.telemetry.exchange import Exchange, OnExchange
+
+_LABELS: Final = {
+    "unreachable": "connection",
+    "broken": "connection",
+    "timeout": "timeout",
+    "garbage": "garbage",
+    "too_large": "too-large",
+}
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What all addresses have in common."""
+
+    transport: Transport
+    token: Token
+    user_name: str = ""
+    clock: Clock
+    on_exchange: OnExchange
+
+
+class Errand(Struct, frozen=True):
+    """One call on its way through addresses, versions and tokens."""
+
+    call: Call
+    by_s: float
+    """Monotonic second in which it must have ended."""
+    listing: Listing | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Something of the answer was handed on: it cannot be asked again."""
+        return self.listing is not None and self.listing.begun
+
+
+class Endpoint:
+    """One base address. `pinned` is an API version, or empty: the newest that both speak."""
+
+    def __init__(self, address: str, line: Line, *, pinned: str = "") -> None:
+        self.address = address
+        self.version = pinned
+        """API version in use; empty: to be found out."""
+        self.release = ""
+        """Slurm's version as the last answer named it."""
+        self._pinned = pinned
+        self._line = line
+        self._negotiating = asyncio.Lock()
+
+    def forget(self) -> None:
+        """It failed or changed: find out anew what it speaks."""
+        self.version = self._pinned
+
+    async def ask(self, errand: Errand) -> Answer | Failure:
+        """Ask here; once more where its version changed, or an idle connection was dead."""
+        answer = await self._ask_once(errand)
+        if isinstance(answer, Answer) or errand.begun:
+            return answer
+        changed = answer.kind == "unserved" and not self._pinned and self.version != ""
+        if changed:
+            self.forget()
+        if changed or (answer.kind == "broken" and errand.call.repeatable):
+            return await self._ask_once(errand)
+        return answer
+
+    async def _ask_once(self, errand: Errand) -> Answer | Failure:
+        failure = None if self.version else await self._negotiate(errand.by_s)
+        return failure or await self._ask_in(self.version, errand)
+
+    async def _negotiate(self, by_s: float) -> Failure | None:
+        """Newest first: a version that is not served costs a 404, 0.5 ms."""
+        async with self._negotiating:
+            if self.version:
+                return None
+            for version in DIALECTS:
+                answer = await self._ask_in(version, Errand(PING, by_s))
+                if isinstance(answer, Answer):
+                    self.version = version
+                    return None
+                if answer.kind != "unserved":
+                    return answer
+        return Failure("unserved", f"none of the API versions {', '.join(DIALECTS)}")
+
+    async def _ask_in(self, version: str, errand: Errand) -> Answer | Failure:
+        """Ask in this version; once more where the token was not taken and the file has another."""
+        token = self._line.token.current()
+        answer = await self._exchange(version, token, errand)
+        if isinstance(answer, Failure) and answer.kind == "auth":
+            newer = self._line.token.reread()
+            if newer != token:
+                return await self._exchange(version, newer, errand)
+        return answer
+
+    async def _exchange(self, version: str, token: str, errand: Errand) -> Answer | Failure:
+        if not errand.call.wanted():
+            return Failure("unwanted", "not sent: meanwhile it is wanted no more")
+        question = self._question(version, token, errand)
+        listing = errand.listing
+        if listing:
+            listing.restart()
+        reply = await exchange(
+            self._line.transport,
+            question,
+            clock=self._line.clock,
+            sink=listing.feed if listing else None,
+        )
+        answer = await self._judge(version, reply, listing)
+        self._report(errand.call, reply, answer)
+        return answer
+
+    def _question(self, version: str, token: str, errand: Errand) -> Question:
+        call = errand.call
+        query = f"?{urlencode(call.query)}" if call.query else ""
+        return Question(
+            method=call.method,
+            address=self.address,
+            target=f"/slurm/{version}/{call.path}{query}",
+            headers=self._headers(token),
+            body=call.body,
+            timeout_s=errand.by_s - self._line.clock(),
+        )
+
+    def _headers(self, token: str) -> Mapping[str, str]:
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if token:
+            headers["X-SLURM-USER-TOKEN"] = token
+        if self._line.user_name:
+            headers["X-SLURM-USER-NAME"] = self._line.user_name
+        return headers
+
+    async def _judge(self, version: str, reply: Reply, listing: Listing | None) -> Answer | Failure:
+        if reply.failure:
+            return reply.failure
+        if reply.status == HTTPStatus.NOT_MODIFIED:
+            return _answer(version, reply, b"")
+        body: bytes | Failure = reply.body
+        if listing and reply.status == HTTPStatus.OK:
+            body = await _finish(listing, reply.asked_s)
+        if isinstance(body, Failure):
+            return body
+        envelope = _read(reply.status, body)
+        if isinstance(envelope, Failure):
+            return envelope
+        self._learn(envelope)
+        return _answer(version, reply, body)
+
+    def _learn(self, envelope: Envelope) -> None:
+        """Another release than before: it may speak a newer version."""
+        if self.release and envelope.release and envelope.release != self.release:
+            self.forget()
+        self.release = envelope.release or self.release
+
+    def _report(self, call: Call, reply: Reply, answer: Answer | Failure) -> None:
+        label = _LABELS.get(answer.kind) if isinstance(answer, Failure) else None
+        self._line.on_exchange(
+            Exchange(
+                authority="slurm",
+                method=call.method,
+                path=f"/slurm/{call.kind}",
+                status=label or str(reply.status),
+                seconds=reply.answered_s - reply.asked_s,
+                received_bytes=reply.received_bytes,
+            )
+        )
+
+
+async def _finish(listing: Listing, asked_s: float) -> bytes | Failure:
+    try:
+        return await listing.finish(asked_s)
+    except TooLargeError as error:
+        return Failure("too_large", printable(str(error)))
+    except CutError as error:
+        return Failure("garbage", printable(str(error)))
+
+
+def _answer(version: str, reply: Reply, body: bytes) -> Answer:
+    return Answer(
+        body=body,
+        version=version,
+        asked_s=reply.asked_s,
+        answered_s=reply.answered_s,
+        unchanged=reply.status == HTTPStatus.NOT_MODIFIED,
+    )
+
+
+def _read(status: int, body: bytes) -> Envelope | Failure:
+    """Slurm's own errors first; the status only says what a body without any is."""
+    envelope = read_envelope(body)
+    garbage = isinstance(envelope, Failure) and envelope.kind == "garbage"
+    if status == HTTPStatus.OK or (isinstance(envelope, Failure) and not garbage):
+        return envelope
+    start = printable(body[:200].decode(errors="replace"))
+    if status == HTTPStatus.UNAUTHORIZED:
+        return Failure("auth", start)
+    if status == HTTPStatus.NOT_FOUND and garbage:
+        return Failure("unserved", start)
+    return Failure("garbage", f"HTTP {status} without an error: {start}")

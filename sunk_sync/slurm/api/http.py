@@ -1,0 +1,104 @@
+"""One HTTP request to one address, and everything that may come back, as a value."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.slurm.api.answers import Failure, printable
+from sunk_sync.slurm.api.connection import BrokenError
+from sunk_sync.slurm.api.json_stream import MEBIBYTE, CutError, TooLargeError
+from sunk_sync.slurm.api.transport import Question, Transport, UnreachableError, UnsendableError
+
+_BODY_MAX: Final = 4 * MEBIBYTE
+_PIECE_MAX: Final = 64 * 1024
+_THEIRS: Final = (UnreachableError, UnsendableError, BrokenError, CutError, OSError)
+"""All that the way there and back can raise."""
+
+Clock = Callable[[], float]
+Sink = Callable[[bytes, float], Awaitable[Failure | None]]
+"""Takes the next piece of a successful body and the second of the question; a failure ends it."""
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What came back: a status with its body, or a failure (then the status may be 0)."""
+
+    status: int = 0
+    body: bytes = b""
+    """Empty where a sink took it."""
+    received_bytes: int = 0
+    failure: Failure | None = None
+    asked_s: float
+    answered_s: float
+
+
+async def exchange(
+    transport: Transport, question: Question, *, clock: Clock, sink: Sink | None
+) -> Reply:
+    """Ask once. A body that ends well goes to `sink` piece by piece, else into the reply."""
+    body = _Body(sink, clock())
+    failure = None
+    try:
+        async with asyncio.timeout(max(question.timeout_s, 0)):
+            await transport.ask(question, begin=body.begin, take=body.take)
+    except _THEIRS as error:
+        failure = _failure_of(error, question)
+    return Reply(
+        status=body.status,
+        body=bytes(body.kept),
+        received_bytes=body.received_bytes,
+        failure=failure or body.failure,
+        asked_s=body.asked_s,
+        answered_s=clock(),
+    )
+
+
+class _Body:
+    """A body on its way in."""
+
+    def __init__(self, sink: Sink | None, asked_s: float) -> None:
+        self.status = 0
+        self.asked_s = asked_s
+        self.kept = bytearray()
+        self.received_bytes = 0
+        self.failure: Failure | None = None
+        """What the sink said."""
+        self._sink = sink
+
+    def begin(self, status: int) -> None:
+        self.status = status
+
+    async def take(self, piece: bytes) -> bool:
+        self.received_bytes += len(piece)
+        if self.status == HTTPStatus.OK and self._sink is not None:
+            return await self._sink_takes(self._sink, piece)
+        self.kept += piece
+        if len(self.kept) > _BODY_MAX:
+            raise TooLargeError(f"an answer of more than {_BODY_MAX} bytes")
+        return True
+
+    async def _sink_takes(self, sink: Sink, piece: bytes) -> bool:
+        for start in range(0, len(piece), _PIECE_MAX):
+            self.failure = await sink(piece[start : start + _PIECE_MAX], self.asked_s)
+            if self.failure is not None:
+                return False
+        return True
+
+
+def _failure_of(error: Exception, question: Question) -> Failure:
+    text = printable(str(error)) or type(error).__name__
+    match error:
+        case TooLargeError():
+            return Failure("too_large", text)
+        case CutError():
+            return Failure("garbage", text)
+        case UnreachableError():
+            return Failure("unreachable", text)
+        case UnsendableError():
+            return Failure("refused", f"this cannot be sent: {text}")
+        case TimeoutError():
+            return Failure("timeout", f"no answer within {question.timeout_s:.3g} s")
+        case _:
+            return Failure("broken", text)

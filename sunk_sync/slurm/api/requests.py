@@ -1,0 +1,163 @@
+"""What can be asked of slurmrestd: one request, and where a listing's elements go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from sunk_sync.slurm.api.answers import Failure, read_envelope
+from sunk_sync.slurm.api.json_stream import Cutter
+
+CALL_S: Final = 15.0
+"""That slurmctld is down is told after 9-10 s; a deadline below that would hide it."""
+LISTING_S: Final = 20.0
+"""Ten times what 10,000 nodes take; a server that hangs must be noticed well within a minute."""
+
+
+def _always() -> bool:
+    return True
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One request below /slurm/{version}/."""
+
+    method: str = "GET"
+    path: str
+    kind: str
+    """The path with names replaced, for metrics: `node/{name}`."""
+    query: Mapping[str, str] = {}
+    body: bytes = b""
+    bulk: bool = False
+    """One of many: leaves connections free for what is urgent."""
+    deadline_s: float = CALL_S
+    wanted: Callable[[], bool] = _always
+    """Asked each time before it is sent: what it is for may have come while it waited."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Asking twice is asking once."""
+        return self.method == "GET"
+
+
+PING: Final = Call(path="ping/", kind="ping/")
+
+
+def get_node(name: str, *, bulk: bool = False) -> Call:
+    """Read one Slurm node."""
+    return Call(path=f"node/{quote(name, safe='')}", kind="node/{name}", bulk=bulk)
+
+
+def post_node(name: str, body: bytes, *, bulk: bool = False) -> Call:
+    """Change one Slurm node."""
+    path = f"node/{quote(name, safe='')}"
+    return Call(method="POST", path=path, kind="node/{name}", body=body, bulk=bulk)
+
+
+def post_nodes(body: bytes) -> Call:
+    """Change the Slurm nodes that the body names."""
+    return Call(method="POST", path="nodes/", kind="nodes/", body=body)
+
+
+def list_nodes(*, changed_since_s: int | None = None) -> Call:
+    """List all Slurm nodes, or none if nothing changed since that second of slurmctld's clock."""
+    query = {} if changed_since_s is None else {"update_time": str(changed_since_s)}
+    return Call(path="nodes/", kind="nodes/", query=query, bulk=True, deadline_s=LISTING_S)
+
+
+_BRIEF: Final = {"flags": "ALL"}
+"""Without the map of cores, which takes most of a record; `nodes` stands there all the same."""
+
+
+def get_job(job_id: str, *, bulk: bool = False) -> Call:
+    """Read one job; of an array, by its own id, every task that has a record, and the rest."""
+    path = f"job/{quote(job_id, safe='')}"
+    return Call(path=path, kind="job/{id}", query=_BRIEF, bulk=bulk, deadline_s=LISTING_S)
+
+
+def list_job_states(*, of: str = "") -> Call:
+    """List every job's id and state, nothing else: 80 bytes each; or those of one job or array."""
+    query = {"job_id": of} if of else {}
+    return Call(
+        path="jobs/state/", kind="jobs/state/", query=query, bulk=not of, deadline_s=LISTING_S
+    )
+
+
+def list_jobs(*, changed_since_s: int | None = None) -> Call:
+    """List all jobs in full, 8 kB each; or none if not one changed since that second of slurmctld's
+    clock.
+    """
+    query = dict(_BRIEF)
+    if changed_since_s is not None:
+        query["update_time"] = str(changed_since_s)
+    return Call(path="jobs/", kind="jobs/", query=query, bulk=True, deadline_s=2 * LISTING_S)
+
+
+def submit_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
+    """Make a job that waits for its turn."""
+    path = "job/submit"
+    return Call(method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted)
+
+
+def allocate_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
+    """Make a job that runs at once or not at all."""
+    path = "job/allocate"
+    return Call(method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted)
+
+
+def update_job(job_id: str, body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
+    """Change a job; of an array the tasks that wait."""
+    path = f"job/{quote(job_id, safe='')}"
+    return Call(method="POST", path=path, kind="job/{id}", body=body, wanted=wanted)
+
+
+def cancel_jobs(body: bytes) -> Call:
+    """End the jobs that all filters of the body match."""
+    return Call(method="DELETE", path="jobs/", kind="jobs/", body=body)
+
+
+Take = Callable[[Sequence[bytes], float], Awaitable[Failure | None]]
+"""Takes records of a listing and the second in which it was asked for; a failure stops it."""
+
+
+class Listing:
+    """Where the elements of the array `key` of an answer go."""
+
+    def __init__(self, key: str, take: Take) -> None:
+        self.begun = False
+        """Something was handed over: asking again would hand it over twice."""
+        self._key = key
+        self._take = take
+        self._cutter = Cutter(key)
+
+    def restart(self) -> None:
+        """A new answer begins."""
+        self._cutter = Cutter(self._key)
+
+    async def feed(self, piece: bytes, asked_s: float) -> Failure | None:
+        """The next piece of the body. Raises CutError."""
+        return await self._hand_over(self._cutter.feed(piece), asked_s)
+
+    async def finish(self, asked_s: float) -> bytes | Failure:
+        """The envelope. Raises CutError."""
+        records, envelope = self._cutter.finish()
+        failure = await self._hand_over(records, asked_s)
+        if failure is None and not self._cutter.found:
+            failure = self._why_missing(envelope)
+        return failure or envelope
+
+    async def _hand_over(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        if not records:
+            return None
+        self.begun = True
+        failure = await self._take(records, asked_s)
+        await asyncio.sleep(0)
+        return failure
+
+    def _why_missing(self, envelope: bytes) -> Failure:
+        """An absent array proves nothing about its elements: never an empty listing."""
+        read = read_envelope(envelope)
+        if isinstance(read, Failure):
+            return read
+        return Failure("garbage", f"an answer without {self._key}")

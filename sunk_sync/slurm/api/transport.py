@@ -1,0 +1,165 @@
+"""The network below the client: connections by address, kept while they are good for more."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from sunk_sync.slurm.api.connection import Connection
+
+CONNECTIONS_MAX: Final = 8
+CONNECT_S: Final = 2.0
+IDLE_S: Final = 60.0
+"""An idle connection is not used again after that."""
+
+_SENDABLE = re.compile(r"[!-~]+").fullmatch
+_VALUE = re.compile(r"[ -~]*").fullmatch
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """One request as it goes over the wire."""
+
+    method: str
+    address: str
+    """Base address, `http://host:port`."""
+    target: str
+    """Path below it, with its query."""
+    headers: Mapping[str, str]
+    body: bytes = b""
+    timeout_s: float
+
+
+Begin = Callable[[int], None]
+Take = Callable[[bytes], Awaitable[bool]]
+"""Takes the next piece of a body; False ends it early."""
+
+
+class UnreachableError(Exception):
+    """No connection came about: nothing was sent. Its text says why."""
+
+
+class UnsendableError(Exception):
+    """What was asked cannot stand in a request: nothing was sent."""
+
+
+class Transport(Protocol):
+    """Carries one question out and its answer back."""
+
+    async def ask(self, question: Question, *, begin: Begin, take: Take) -> None:
+        """Tell the status to `begin`, then the body to `take`, a piece at a time.
+
+        Raises UnreachableError, UnsendableError or BrokenError.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class Origin(Struct, frozen=True):
+    """Where an address leads."""
+
+    tls: bool
+    host: str
+    port: int
+    authority: str
+    """As it stands in the header Host."""
+    path: str
+
+
+class Network:
+    """The real network. Whoever uses it sees to it that at most CONNECTIONS_MAX ask at once."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._idle: list[tuple[float, Origin, Connection]] = []
+        """Since when, oldest first."""
+        self._tls: ssl.SSLContext | None = None
+
+    async def ask(self, question: Question, *, begin: Begin, take: Take) -> None:
+        """Ask over an idle connection, else over a new one."""
+        origin = origin_of(question.address)
+        request = _request(question, origin)
+        connection = self._taken(origin) or await self._connected(origin)
+        try:
+            incoming = connection.send(request)
+            begin(await incoming.head())
+            while piece := await incoming.piece():
+                if not await take(piece):
+                    break
+        except BaseException:
+            connection.close()
+            raise
+        if connection.rest():
+            self._idle.append((self._clock(), origin, connection))
+        else:
+            connection.close()
+
+    async def aclose(self) -> None:
+        """Close what is idle; a question under way closes its own connection."""
+        for _, _, connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+    def _taken(self, origin: Origin) -> Connection | None:
+        """The idle connection used last; those that ended or rested too long are given up."""
+        young_s = self._clock() - IDLE_S
+        for entry in [one for one in self._idle if not one[2].open or one[0] < young_s]:
+            self._idle.remove(entry)
+            entry[2].close()
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place][1] == origin:
+                return self._idle.pop(place)[2]
+        return None
+
+    async def _connected(self, origin: Origin) -> Connection:
+        if len(self._idle) >= CONNECTIONS_MAX:
+            self._idle.pop(0)[2].close()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await self._connect(origin)
+        except TimeoutError:
+            raise UnreachableError(f"no connection within {CONNECT_S:g} s") from None
+        except (OSError, ValueError, OverflowError) as error:
+            raise UnreachableError(str(error) or type(error).__name__) from error
+
+    async def _connect(self, origin: Origin) -> Connection:
+        loop = asyncio.get_running_loop()
+        tls = None
+        if origin.tls:
+            self._tls = tls = self._tls or ssl.create_default_context()
+        _, connection = await loop.create_connection(
+            Connection, origin.host, origin.port, ssl=tls, happy_eyeballs_delay=0.25
+        )
+        return connection
+
+
+@lru_cache(maxsize=64)
+def origin_of(address: str) -> Origin:
+    """Raises UnreachableError where the address is none."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port or _PORTS[parts.scheme]
+    except (ValueError, KeyError) as error:
+        raise UnreachableError(f"{address!r} is no address: {error}") from error
+    authority = parts.netloc.rpartition("@")[2]
+    return Origin(parts.scheme == "https", parts.hostname or "", port, authority, parts.path)
+
+
+def _request(question: Question, origin: Origin) -> bytes:
+    target = origin.path + question.target
+    values = (origin.authority, *question.headers.values())
+    if not _SENDABLE(target) or not all(_VALUE(value) for value in values):
+        raise UnsendableError("a path or a header holds what may not stand there")
+    lines = [f"{question.method} {target} HTTP/1.1", f"Host: {origin.authority}"]
+    lines += [f"{name}: {value}" for name, value in question.headers.items()]
+    if question.body or question.method != "GET":
+        lines.append(f"Content-Length: {len(question.body)}")
+    return "\r\n".join([*lines, "\r\n"]).encode("ascii") + question.body

@@ -1,0 +1,242 @@
+"""Bytes about jobs to facts, tolerant of v0.0.40 … v0.0.45.
+
+A job array of ours stands for one Pod a task. Slurm keeps one record for all tasks that wait,
+under the array's id, and one of its own, with another id, for each task that has started; the
+last one to start takes over the array's record. A task is always called `<array id>_<task>`
+here, which never changes and which Slurm takes where a job is cancelled; in /jobs/state it is
+called so only while it waits, later `<own id>_<task>` (v0.0.40: always as here).
+
+A task's identity is its own Pod: `work` as if that Pod had a job to itself, `uids` of one
+element, no `pods`; the job keeps the array's name. In the array's list of UIDs a `-` before one
+says that its task was replaced (P17): tasks that wait have no text of their own.
+"""
+
+import re
+import sys
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk_sync.core.model.facts import Job
+from sunk_sync.core.model.job_identity import Identity, read_identity, work_id
+from sunk_sync.core.translate.hostlist import HostlistError, expand
+from sunk_sync.slurm.api.answers import UNREADABLE, Failure, Number, decoded, number_of, printable
+from sunk_sync.slurm.decode.nodes import state_of
+
+States = frozenset[str]
+
+NO_SUCH_JOB: Final = 2017
+ALREADY_ENDED: Final = (2021, 2084)
+STARTED: Final = ": started"
+"""What the script appends to `extra` (P24)."""
+_WITHDRAWN: Final = frozenset({"CANCELLED"})
+_REPLACED: Final = "-"
+_REASON_KEPT: Final = 256
+_number = re.compile(r"([0-9]{1,19})(?:[_+].*)?", re.DOTALL).fullmatch
+
+
+class _WireJob(Struct, frozen=True):
+    job_id: int
+    name: str | None = None
+    admin_comment: str | None = None
+    job_state: list[str] | str | None = None
+    state_reason: str | None = None
+    nodes: str | None = None
+    submit_time: Number = None
+    preempt_time: Number = None
+    array_job_id: Number = None
+    array_task_id: Number = None
+    batch_flag: bool | None = None
+    restart_cnt: int | None = None
+    extra: str | None = None
+
+
+class _WireState(Struct, frozen=True):
+    job_id: str | int
+    state: list[str] | str | None = None
+
+
+class _WireReason(Struct, frozen=True):
+    job_id: int
+    job_state: list[str] | str | None = None
+    state_reason: str | None = None
+    array_job_id: Number = None
+    array_task_id: Number = None
+
+
+class Reason(Struct, frozen=True, gc=False):
+    """Why a job waits, as its record tells."""
+
+    text: str
+    array: int
+    """Id of its array, or 0."""
+    listed_ids: tuple[str, ...]
+    """What /jobs/state may call it; empty: it stands for all tasks of the array that wait."""
+
+
+class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """One record of Slurm: a job, a task of an array, or the tasks of one that wait."""
+
+    number: int
+    """Its own job id."""
+    array: int = 0
+    """Id of its array, or 0."""
+    task: int | None = None
+    """Its number in the array; None where it stands for all that wait, and without an array."""
+    identity: Identity | None = None
+    """As it was read: of an array the whole one."""
+    name: str = ""
+    state: States
+    slurm_nodes: tuple[str, ...] = ()
+    reason: str = ""
+    submitted_at: int = 0
+    script: bool = False
+    started: bool = False
+    preempted_at: int = 0
+    requeued: bool = False
+
+
+class JobState(Struct, frozen=True, gc=False):
+    """One line of /jobs/state."""
+
+    listed_id: str
+    """`12`, `12_3`, `12_*` (an array without tasks left) or `12+1` (heterogeneous: not ours)."""
+    state: States
+
+
+_job = msgspec.json.Decoder(_WireJob).decode
+_state = msgspec.json.Decoder(_WireState).decode
+_reason = msgspec.json.Decoder(_WireReason).decode
+
+
+def read_job(record: bytes) -> JobRecord | Failure:
+    """One element of the array `jobs` of GET /job/{id} or /jobs/."""
+    try:
+        return _record(decoded(_job, record))
+    except (*UNREADABLE, HostlistError) as error:
+        return Failure("garbage", printable(f"a job that cannot be read: {error}"))
+
+
+def read_state(record: bytes) -> JobState | Failure:
+    """One element of /jobs/state."""
+    try:
+        wire = decoded(_state, record)
+    except UNREADABLE as error:
+        return Failure("garbage", printable(f"a job's state that cannot be read: {error}"))
+    listed_id = str(wire.job_id)
+    if not number_in(listed_id):
+        return Failure("garbage", printable(f"a state of a job without id: {listed_id!r}"))
+    return JobState(listed_id, state_of(wire.state))
+
+
+def read_reason(record: bytes) -> Reason | None:
+    """The same element, where it waits; None: it does not, or cannot be read."""
+    try:
+        wire = decoded(_reason, record)
+    except UNREADABLE:
+        return None
+    if "PENDING" not in state_of(wire.job_state):
+        return None
+    text = _reason_of(wire.state_reason)
+    array = int(number_of(wire.array_job_id) or 0)
+    task = number_of(wire.array_task_id)
+    if not array:
+        return Reason(text, 0, (str(wire.job_id),))
+    if task is None:
+        return Reason(text, array, ())
+    return Reason(text, array, (f"{wire.job_id}_{int(task)}", f"{array}_{int(task)}"))
+
+
+def number_in(job_id: str) -> str:
+    """The record's number in an id as Slurm spells it: `12` of `12_3`; empty where it is none."""
+    match = _number(job_id)
+    return match.group(1) if match else ""
+
+
+def job_of(record: JobRecord, task: int | None = None) -> Job | None:
+    """The job that a record shows, or one task of those that it stands for; None: not one of ours.
+
+    Whether cluster and scheduler of the identity are ours is for others to say.
+    """
+    task = record.task if record.task is not None else task
+    identity = record.identity
+    if record.array and identity is not None:
+        identity = None if task is None else task_identity(identity, task)
+    if identity is None:
+        return None
+    return Job(
+        job_id=str(record.number) if not record.array else f"{record.array}_{task}",
+        name=record.name,
+        identity=identity,
+        state=record.state,
+        slurm_nodes=record.slurm_nodes,
+        reason=record.reason,
+        submitted_at=record.submitted_at,
+        script=record.script,
+        started=record.started,
+        preempted_at=record.preempted_at,
+        requeued=record.requeued,
+    )
+
+
+def task_identity(array: Identity, task: int) -> Identity | None:
+    """For what one task stands; None where the array's list does not go so far."""
+    if not 0 <= task < len(array.uids):
+        return None
+    text = array.uids[task]
+    uid = text.removeprefix(_REPLACED)
+    return replace(
+        array,
+        work=work_id([uid]),
+        uids=(uid,),
+        replaced=array.replaced or text != uid,
+    )
+
+
+def withdrawn(record: JobRecord, task: int) -> Job | None:
+    """A task of this array that was cancelled while it waited: Slurm keeps nothing of it."""
+    shared = replace(
+        record,
+        task=None,
+        state=_WITHDRAWN,
+        slurm_nodes=(),
+        reason="",
+        started=False,
+        preempted_at=0,
+    )
+    return job_of(shared, task)
+
+
+def with_replaced(array: Identity, tasks: frozenset[int]) -> Identity:
+    """The array's identity, these tasks marked."""
+    marked = (
+        _REPLACED + uid.removeprefix(_REPLACED) if task in tasks else uid
+        for task, uid in enumerate(array.uids)
+    )
+    return replace(array, uids=tuple(marked))
+
+
+def _record(wire: _WireJob) -> JobRecord:
+    array = int(number_of(wire.array_job_id) or 0)
+    task = number_of(wire.array_task_id) if array else None
+    return JobRecord(
+        number=wire.job_id,
+        array=array,
+        task=None if task is None else int(task),
+        identity=read_identity(wire.admin_comment or ""),
+        name=wire.name or "",
+        state=state_of(wire.job_state),
+        slurm_nodes=tuple(map(sys.intern, expand(wire.nodes or ""))),
+        reason=_reason_of(wire.state_reason),
+        submitted_at=int(number_of(wire.submit_time) or 0),
+        script=bool(wire.batch_flag),
+        started=STARTED in (wire.extra or ""),
+        preempted_at=int(number_of(wire.preempt_time) or 0),
+        requeued=bool(wire.restart_cnt),
+    )
+
+
+def _reason_of(text: str | None) -> str:
+    return "" if text in (None, "None") else sys.intern(printable(text or "")[:_REASON_KEPT])

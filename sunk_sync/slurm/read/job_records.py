@@ -1,0 +1,365 @@
+"""From the states of all jobs to ours: reads the records of what is new or has changed.
+
+Where a job runs is told as soon as it is read, and that it runs there no more: the rest may take
+seconds. Nothing is concluded from what could not be read: then the listing is not complete.
+"""
+
+import asyncio
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from typing import Final
+
+from msgspec.structs import replace
+
+from sunk_sync.core.model.facts import Job, Observed, Tell
+from sunk_sync.core.translate.job_states import LIVE, is_live
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.requests import Call, get_job, list_jobs
+from sunk_sync.slurm.decode.jobs import JobRecord, States, job_of, number_in, read_job, withdrawn
+from sunk_sync.slurm.read.job_owners import JobBook, base_of
+from sunk_sync.slurm.read.one_job import pays_whole, why_no_record
+
+LIST_ABOVE: Final = 200
+"""More unknown ids than this are read by one listing,"""
+_LIST_SHARE: Final = 2
+"""if they are more than half of all: a listing shows those that are known, too."""
+_AT_ONCE: Final = 4
+_BREATH: Final = 2048
+
+
+class Early:
+    """Who is told before the listing is complete, and what they know."""
+
+    def __init__(self, tell: Tell, told: dict[str, Job]) -> None:
+        self.tell = tell
+        self.told = told
+        """Job id → job as it was told last; kept."""
+
+
+class JobReading:
+    """One listing: `states` by listed id, asked for at `asked_s`."""
+
+    def __init__(
+        self,
+        client: Slurm,
+        book: JobBook,
+        *,
+        early: Early | None,
+        states: Mapping[str, States],
+        asked_s: float,
+    ) -> None:
+        self.jobs: dict[str, tuple[Job, float]] = {}
+        """Job id → job of ours, and since when it is known to be so."""
+        self.left: dict[str, tuple[Job, float]] = {}
+        """Job id → job of ours that was known, be it by others, and is not listed any more; and
+        when its record was asked for last."""
+        self.failure: Failure | None = None
+        """Why the listing is not complete."""
+        self.reused = False
+        """An id that was ours belongs to somebody else."""
+        self.moved = False
+        """A job of ours is in another state than it was, or gone."""
+        self._client = client
+        self._book = book
+        self._early = early
+        self._states = states
+        self._asked_s = asked_s
+        self._read_s: dict[str, float] = {}
+        """Listed id → when its record was asked for."""
+        self._news: dict[str, tuple[Job, float]] = {}
+        """What the answer under way showed, to be told now."""
+        self._wants: Set[str] = frozenset()
+        """Listed ids whose record must be read."""
+        self._gone: set[str] = set()
+        """Numbers that Slurm no longer knows."""
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._numbers = {listed_id.partition("_")[0] for listed_id in states}
+        self._by_number: defaultdict[str, list[str]] = defaultdict(list)
+
+    async def read(self, *, refresh: Sequence[str] = ()) -> None:
+        """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
+        unknown = [one for one in self._states if one not in self._book.ours]
+        self._book.find_started(unknown, asked_s=self._asked_s)
+        left = self._forget_absent()
+        await asyncio.sleep(0)
+        wanted = self._wanted()
+        self.moved = bool(left) or not self._book.ours.keys().isdisjoint(wanted)
+        wanted |= {one for one in refresh if one in self._states}
+        await asyncio.sleep(0)
+        if wanted:
+            await self._read_wanted(wanted, left)
+        await self._settle()
+
+    async def _read_wanted(self, wanted: Set[str], left: Sequence[Job]) -> None:
+        for listed_id in self._states:
+            self._by_number[number_in(listed_id)].append(listed_id)
+        if len(wanted) > max(LIST_ABOVE, len(self._states) // _LIST_SHARE):
+            await self._ask(list_jobs())
+        self._wants = wanted
+        arrays = _Arrays(self._book, self._unread(wanted), left, asked_s=self._asked_s)
+        await asyncio.gather(*(self._read_array(one, arrays) for one in sorted(arrays.numbers)))
+        numbers = {number_in(one) for one in self._unread(wanted)}
+        await asyncio.gather(*map(self._read_number, sorted(numbers)))
+        for listed_id in self._unread(wanted):
+            self._give_up(listed_id)
+
+    def _unread(self, listed_ids: Iterable[str]) -> set[str]:
+        """Those of them that are wanted, and that no answer has told of since the listing."""
+        return {one for one in listed_ids if one in self._wants and one not in self._read_s}
+
+    def _forget_absent(self) -> Sequence[Job]:
+        """What the listing does not name is gone from the book; ours among it."""
+        self._book.foreign &= self._states.keys()
+        for array in [one for one in self._book.arrays if one not in self._numbers]:
+            self._book.drop_array(array)
+        for listed_id in [one for one in self._book.ours if one not in self._states]:
+            self._leave(listed_id)
+        return [job for job, _ in self.left.values()]
+
+    def _leave(self, listed_id: str) -> None:
+        read_s = self._book.read_s.get(listed_id, math.inf)  # else we have just made it
+        job = self._book.drop(listed_id)
+        if job is not None:
+            self.left[job.job_id] = (job, read_s)
+
+    def _wanted(self) -> set[str]:
+        """Listed ids whose record must be read: unknown ones, and ours in another state."""
+        ours, foreign = self._book.ours, self._book.foreign
+        return {
+            listed_id
+            for listed_id, state in self._states.items()
+            if listed_id not in foreign
+            and (listed_id not in ours or _is_stale(ours[listed_id], state))
+            and not self._is_hollow(listed_id)
+        }
+
+    def _is_hollow(self, listed_id: str) -> bool:
+        """What is left of an array of ours whose waiting tasks were all cancelled."""
+        return listed_id.endswith("_*") and number_in(listed_id) in self._book.arrays
+
+    async def _read_array(self, array: str, arrays: "_Arrays") -> None:
+        """Unless others have read of it by now what made it pay."""
+        async with self._slots, self._book.reading(array):
+            if self._is_unread(array) or arrays.pays(array):
+                await self._ask_number(array)
+
+    async def _read_number(self, number: str) -> None:
+        async with self._slots:
+            if self._is_unread(number):
+                await self._ask_number(number)
+
+    async def _ask_number(self, number: str) -> None:
+        if self.failure is None:
+            await self._ask(get_job(number, bulk=True), number=number)
+
+    def _is_unread(self, number: str) -> bool:
+        """Somebody else may have read it since the listing was asked for."""
+        listed_ids = self._by_number.get(number, ())
+        unknown = [one for one in listed_ids if one not in self._book.ours]
+        self._book.find_started(unknown, asked_s=self._asked_s)
+        for listed_id in listed_ids:
+            self._note_read(listed_id)
+        return bool(self._unread(listed_ids))
+
+    def _note_read(self, listed_id: str) -> None:
+        """One of ours that others have asked for since the listing: they know more than that."""
+        read_s = self._book.read_s.get(listed_id, self._asked_s)
+        if read_s > self._asked_s and listed_id in self._book.ours:
+            self._read_s.setdefault(listed_id, read_s)
+
+    async def _ask(self, call: Call, *, number: str = "") -> None:
+        asked = await self._client.read_records(call, "jobs", self._take)
+        if not isinstance(asked, Failure):
+            return
+        why = await why_no_record(self._client, asked, number=number) if number else asked
+        if why is None:
+            self._gone.add(number)
+        else:
+            what = f"job {number}" if number else "all jobs"
+            self.failure = replace(why, text=f"{what}: {why.text}")
+
+    async def _take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        for one in records:
+            record = read_job(one)
+            if isinstance(record, Failure):
+                return record
+            if self._book.is_mine(record):
+                self._note(record, asked_s)
+            else:
+                self._note_foreign(record, asked_s)
+        await self._tell_early()
+        return None
+
+    async def _tell_early(self) -> None:
+        news, self._news = self._news, {}
+        if news and self._early is not None and not self.reused:
+            self._early.told |= {job_id: job for job_id, (job, _) in news.items()}
+            await self._early.tell([Observed(job, asked_s) for job, asked_s in news.values()])
+
+    def _note_foreign(self, record: JobRecord, asked_s: float) -> None:
+        for number in {str(record.number), str(record.array)}:
+            for listed_id in self._by_number.get(number, ()):
+                self.reused = self.reused or self._book.drop(listed_id) is not None
+                self._book.foreign.add(listed_id)
+                self._read_s[listed_id] = asked_s
+
+    def _note(self, record: JobRecord, asked_s: float) -> None:
+        if not record.array:
+            self._keep([str(record.number)], job_of(record), asked_s)
+            return
+        array, number = str(record.array), str(record.number)
+        if array == number or array not in self._book.arrays:
+            self._book.arrays[array] = record
+        if record.task is not None:
+            listed_ids = [f"{number}_{record.task}", f"{array}_{record.task}"]
+            job = job_of(record)
+            self._book.recorded[array].add(record.task)
+            self._keep(listed_ids, job, asked_s)
+            if job is not None and listed_ids[0] not in self._states:  # it started after these
+                self._book.learn_number(job.job_id, record, asked_s=asked_s)
+        else:
+            self._note_waiting(record, asked_s)
+
+    def _note_waiting(self, record: JobRecord, asked_s: float) -> None:
+        """The one record for every task that waits; which do, the listing says."""
+        for listed_id in self._by_number.get(str(record.array), ()):
+            task = listed_id.partition("_")[2]
+            if not task.isdecimal():
+                self._read_s[listed_id] = asked_s
+            elif listed_id not in self._read_s:  # its own record may follow, or be lost
+                self._keep([listed_id], job_of(record, int(task)), self._asked_s)
+
+    def _keep(self, listed_ids: Sequence[str], job: Job | None, asked_s: float) -> None:
+        """Under the first of these ids that was listed; one that was not is younger than that."""
+        for listed_id in listed_ids:
+            if listed_id in self._states:
+                self._read_s[listed_id] = asked_s
+                if job is not None and not self._book.is_past(job.job_id, asked_s=asked_s):
+                    self.reused = self.reused or _is_another(self._book.ours.get(listed_id), job)
+                    self._book.keep(listed_id, job)
+                    self._book.read_s[listed_id] = asked_s
+                    if job.slurm_nodes or self._was_placed(job):
+                        self._news[job.job_id] = (job, asked_s)
+                return
+
+    def _was_placed(self, job: Job) -> bool:
+        known = None if self._early is None else self._early.told.get(job.job_id)
+        return known is not None and bool(known.slurm_nodes)
+
+    def _give_up(self, listed_id: str) -> None:
+        """Its number was asked for, and no record of it came."""
+        if number_in(listed_id) in self._gone:
+            self._leave(listed_id)
+        elif self.failure is None:
+            self.failure = Failure("garbage", f"job {listed_id} is listed, but has no record")
+
+    async def _settle(self) -> None:
+        for place, (listed_id, job) in enumerate(list(self._book.ours.items())):
+            await _breathe(place)
+            state = self._states.get(listed_id)
+            if state is None:
+                continue
+            self._note_read(listed_id)
+            asked_s = self._read_s.get(listed_id, self._asked_s)
+            if listed_id not in self._read_s and job.state != state:
+                if self.failure is not None and _differ(job.state, state):
+                    continue  # whose the id is by now, and where it runs, nobody has read
+                job = replace(job, state=state)
+                self._book.keep(listed_id, job)
+            self.jobs[job.job_id] = (job, asked_s)
+        if self.failure is None:
+            await self._add_withdrawn()
+
+    async def _add_withdrawn(self) -> None:
+        """Tasks that neither wait nor have a record, nor had one: cancelled while they waited.
+
+        A record of its own is forgotten some minutes after the task's end, not when its array is.
+        """
+        for place, (array, record) in enumerate(list(self._book.arrays.items())):
+            await _breathe(64 * place)
+            identity = record.identity
+            if identity is None or array not in self._numbers:
+                continue
+            had = self._book.recorded.get(array, ())
+            for task in range(len(identity.uids)):
+                known = task in had or f"{array}_{task}" in self.jobs
+                job = None if known else withdrawn(record, task)
+                if job is not None:
+                    self.jobs[job.job_id] = (job, self._asked_s)
+
+
+class _Arrays:
+    """Arrays to read first, for that shows their tasks too: those that must be read anyway, and
+    those of which several tasks seem to have started, each with a new id now.
+    """
+
+    def __init__(
+        self, book: JobBook, wanted: Collection[str], left: Sequence[Job], *, asked_s: float
+    ) -> None:
+        self._book = book
+        self._asked_s = asked_s
+        started = {one.partition("_")[2] for one in wanted if one not in book.ours}
+        self._seem: defaultdict[str, list[str]] = defaultdict(list)
+        """Array → jobs of it that seem to have started."""
+        for job in left:
+            array, _, task = job.job_id.partition("_")
+            if task in started and array in book.arrays:
+                self._seem[array].append(job.job_id)
+        self._there = self._records()
+        must = {number_in(one) for one in wanted if number_in(one) in book.arrays}
+        self.numbers = must | {array for array in self._seem if self.pays(array)}
+
+    def pays(self, array: str) -> bool:
+        """Those that nobody has read since the listing are most of its records."""
+        seem = self._seem.get(array, ())
+        unread = [one for one in seem if self._book.read_since(one, after_s=self._asked_s) is None]
+        return pays_whole(len(unread), of=len(seem) + self._there[array])
+
+    def _records(self) -> Counter[str]:
+        """How many tasks of each have a record of their own already; all jobs are gone through."""
+        if not self._seem:
+            return Counter()
+        placed = (
+            job.job_id.partition("_")[0] for job in self._book.ours.values() if job.slurm_nodes
+        )
+        return Counter(array for array in placed if array in self._seem)
+
+
+def revived(
+    states: Mapping[str, States], known: Mapping[str, Job], *, foreign: Set[str]
+) -> Iterable[Job]:
+    """Of jobs that had ended (by listed id), those that a listing calls live and nobody has read.
+
+    A slurmctld that was killed forgets ends. Whose the id is by now is not known, but the end is
+    not to be relied on: until the record is read, the job counts as live, and as running nowhere.
+    """
+    for listed_id, job in known.items():
+        state = states.get(listed_id, job.state)
+        ended = not is_live(job) and listed_id not in foreign
+        if ended and not LIVE.isdisjoint(state):
+            yield replace(job, state=state, slurm_nodes=())
+
+
+async def _breathe(place: int) -> None:
+    """Let others run now and then: there may be tens of thousands of jobs."""
+    if place % _BREATH == 0:
+        await asyncio.sleep(0)
+
+
+def _is_stale(job: Job, state: States) -> bool:
+    """It is in another state by now, or runs where nobody has read yet: that read had failed."""
+    return _differ(job.state, state) or ("RUNNING" in state and not job.slurm_nodes)
+
+
+def _differ(before: States, now: States) -> bool:
+    """In more than what comes and goes."""
+    return before != now and base_of(before) != base_of(now)
+
+
+def _is_another(before: Job | None, job: Job) -> bool:
+    """Another job stands under the id of one of ours; a requeued one is submitted later."""
+    if before is None:
+        return False
+    return before.identity.work != job.identity.work or before.submitted_at > job.submitted_at

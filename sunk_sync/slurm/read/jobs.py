@@ -1,0 +1,291 @@
+"""Lists the jobs for ever and tells what it saw of ours.
+
+/jobs/state first, 80 bytes a job; records only of what is new or in another state. While jobs of
+ours wait and some begin or end it looks more often: Slurm starts those of a burst a second apart,
+and each second that they wait unseen would be lost to their Pods. Told is a whole
+listing, with the guarantees of the nodes' poll, whenever one was asked for and every ten seconds;
+in between what changed and what is gone, then Confirmed.
+A running job's preempt_time stands in its record only: a preemption with grace is seen when
+something else makes us read the record, else when it ends the job.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.core.model.facts import (
+    Confirmed,
+    Deleted,
+    Job,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    News,
+    Observed,
+    Tell,
+)
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.controller import counting_since
+from sunk_sync.slurm.api.requests import list_job_states
+from sunk_sync.slurm.decode.jobs import States, read_state
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_records import Early, JobReading, revived
+from sunk_sync.slurm.read.pacing import Pace, Rhythm, Time
+
+_SOURCE: Final = "jobs"
+_TOLD_AT_ONCE: Final = 256
+_REFRESH_AMONG: Final = 512
+
+
+class JobPace(Struct, frozen=True, kw_only=True):
+    """How often to look."""
+
+    busy: Callable[[], bool]
+    """Something of ours lives, or is awaited."""
+    pace: Pace = Pace()
+    """While busy."""
+    lively_s: float = 0.2
+    """From one look to the next while jobs of ours move and others wait; the pace, if shorter."""
+    lively_for_s: float = 2.5
+    """So long after the last move: two rounds of Slurm's scheduler."""
+    idle_s: float = 30.0
+    told_every_s: float = 10.0
+    """So often the whole is told; in between only what changed."""
+    checked_every_s: float = 5.0
+    """At least so often it is asked whether slurmctld was started anew."""
+    refresh_every: int = 2
+    """In one of so many listings the reason of one job that waits is read anew (P26)."""
+
+
+class JobPoll:
+    """The reader of our jobs."""
+
+    def __init__(
+        self, client: Slurm, tell: Tell, *, book: JobBook, pace: JobPace, time: Time
+    ) -> None:
+        self._client = client
+        self._tell = tell
+        self._book = book
+        self._pace = pace
+        self._time = time
+        self._rhythm = Rhythm(pace.pace, time)
+        self._waiting: list[asyncio.Future[Failure | None]] = []
+        """Who asked for the next listing."""
+        self._joined: list[asyncio.Future[Failure | None]] = []
+        """Who waits for the one under way."""
+        self._open_since_s: float | None = None
+        """When that began; None: none, or nobody can join it any more."""
+        self._told: dict[str, Job] | None = None
+        """Jobs of the last listing that ended, and those that it did not show any more, though a
+        younger answer had, of which others told. None: there was none yet."""
+        self._in_full = True
+        """The next one is told as a whole."""
+        self._forgot = False
+        """Others told of jobs that the book knew no more when the listing under way came."""
+        self._told_s = 0.0
+        self._read_s = time.clock()
+        self._since: int | None = None
+        """Since when slurmctld counts, as it last said."""
+        self._checked_s = float("-inf")
+        self._lost: Lost | None = None
+        self._lively_until_s = float("-inf")
+        self._round = 0
+        self._cursor = 0
+        """Where the search for a job that waits goes on."""
+
+    def poll_now(self) -> None:
+        """Begin another listing as soon as the share of time allows; what runs now is too old."""
+        self._moved()
+        self._rhythm.look_now()
+
+    async def relist(self, after_s: float) -> Failure | None:
+        """Wait for a whole listing that began later than that; several callers share one."""
+        done = asyncio.get_running_loop().create_future()
+        if self._open_since_s is not None and self._open_since_s > after_s:
+            self._joined.append(done)
+        else:
+            self._waiting.append(done)
+            self._rhythm.look_now(awaited=True)
+        failure: Failure | None = await done
+        return failure
+
+    async def run(self) -> None:
+        """List for ever; ends only by cancellation."""
+        try:
+            await self._rhythm.run(self.poll, interval=self._interval)
+        finally:
+            _settle(self._waiting, Failure("unreachable", "jobs are not read any more"))
+
+    def _interval(self) -> float:
+        if not self._pace.busy():
+            return self._pace.idle_s
+        usual_s = self._pace.pace.interval_s
+        return min(usual_s, self._pace.lively_s) if self._is_lively() else usual_s
+
+    def _is_lively(self) -> bool:
+        return self._time.clock() < self._lively_until_s and self._book.waits()
+
+    def _moved(self) -> None:
+        self._lively_until_s = self._time.clock() + self._pace.lively_for_s
+
+    async def poll(self) -> Failure | None:
+        """One listing, told; a failure is told as Lost, once per change of why."""
+        self._joined, self._waiting = self._waiting, []
+        self._open_since_s = self._time.clock()
+        outcome: Failure | None = Failure("unreachable", "the listing was given up")
+        try:
+            outcome = await self._list()
+        finally:
+            self._open_since_s = None
+            _settle(self._joined, outcome)
+        return outcome
+
+    async def _list(self) -> Failure | None:
+        states = _StateListing()
+        answer = await self._client.read_records(list_job_states(), "jobs", states.take)
+        if isinstance(answer, Failure):
+            return await self._lose(answer)
+        self._rhythm.listing_s = answer.answered_s - answer.asked_s
+        strict, self._open_since_s = bool(self._joined), None
+        if failure := await self._check_restart(strict=strict):
+            await self._tell_revived(states.seen, answer.asked_s)
+            return await self._lose(failure)
+        touched, self._book.touched = self._book.touched, False
+        reading = await self._read(states.seen, answer.asked_s)
+        if reading.moved:
+            self._moved()
+        self._in_full = self._in_full or strict or touched
+        if reading.failure or reading.reused:
+            await self._tell_revived(states.seen, answer.asked_s)
+            return await self._tell_part(reading, answer.asked_s)
+        self._read_s = answer.answered_s
+        self._lost = None
+        await self._tell_all(reading, answer.asked_s)
+        return None
+
+    async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
+        """What is new; who knows nothing yet is told of all together."""
+        early = None if self._told is None else Early(self._tell, self._told)
+        reading = JobReading(self._client, self._book, early=early, states=states, asked_s=asked_s)
+        await reading.read(refresh=self._refreshed())
+        return reading
+
+    async def _check_restart(self, *, strict: bool) -> Failure | None:
+        """After the listing: if slurmctld still counts as before, the ids are those we know."""
+        now_s = self._time.clock()
+        if not strict and now_s - self._checked_s < self._pace.checked_every_s:
+            return None
+        since = await counting_since(self._client)
+        if isinstance(since, Failure):
+            return since
+        if since != self._since:
+            self._note_known()
+            self._book.forget()
+            self._forgot = self._since is not None
+        self._since, self._checked_s = since, now_s
+        return None
+
+    def _note_known(self) -> None:
+        """What others told of since the last listing: a number may be another job's since then."""
+        if self._told is not None:
+            self._told |= {job.job_id: job for job in self._book.ours.values()}
+
+    def _refreshed(self) -> Sequence[str]:
+        """Now and then one job that waits, in turn: why it waits may have changed.
+
+        Of an array its first task, and only while that waits: later a read of all takes long.
+        """
+        self._round += 1
+        if self._round % self._pace.refresh_every:
+            return ()
+        jobs = self._book.ours
+        ids = list(itertools.islice(jobs, self._cursor, self._cursor + _REFRESH_AMONG))
+        for place, listed_id in enumerate(ids):
+            task = listed_id.partition("_")[2]
+            if task in ("", "0") and "PENDING" in jobs[listed_id].state:
+                self._cursor += place + 1
+                return [listed_id]
+        self._cursor = self._cursor + len(ids) if len(ids) == _REFRESH_AMONG else 0
+        return ()
+
+    async def _tell_all(self, reading: JobReading, asked_s: float) -> None:
+        """In full, or what differs from what was told before."""
+        jobs, told = reading.jobs, self._told
+        old = asked_s - self._told_s >= self._pace.told_every_s
+        if told is None or self._in_full or old:
+            await self._tell_rows(jobs, asked_s)
+            await self._tell([ListingEnded(_SOURCE)])
+            self._told_s, self._in_full, self._forgot = asked_s, self._forgot, False
+        else:
+            news: list[News] = [*_changes(told, jobs)]
+            gone = {one for one in (*told, *reading.left) if one not in jobs}
+            news += [Deleted(_SOURCE, "", job_id, "", asked_s) for job_id in sorted(gone)]
+            await self._tell_in_parts([*news, Confirmed(_SOURCE, asked_s)])
+        younger = {one: job for one, (job, read_s) in reading.left.items() if read_s > asked_s}
+        self._told = younger | {job_id: job for job_id, (job, _) in jobs.items()}
+
+    async def _tell_rows(self, jobs: Mapping[str, tuple[Job, float]], asked_s: float) -> None:
+        news: list[News] = [ListingStarted(_SOURCE, begun_s=asked_s, order=asked_s)]
+        news += [Observed(job, order) for job, order in jobs.values()]
+        await self._tell_in_parts(news)
+
+    async def _tell_in_parts(self, news: Sequence[News]) -> None:
+        for start in range(0, len(news), _TOLD_AT_ONCE):
+            await self._tell(news[start : start + _TOLD_AT_ONCE])
+
+    async def _tell_revived(self, states: Mapping[str, States], asked_s: float) -> None:
+        """What was told of an end that is none: nothing must be made in such a job's place."""
+        known = {**(self._told or {}), **self._book.ours}
+        jobs = revived(states, known, foreign=self._book.foreign)
+        await self._tell_in_parts([Observed(job, asked_s) for job in jobs])
+
+    async def _tell_part(self, reading: JobReading, asked_s: float) -> Failure:
+        """What was read is true; what is missing is unknown."""
+        await self._tell_rows(reading.jobs, asked_s)
+        if reading.failure is None:
+            self._book.forget()
+        why = reading.failure or Failure("garbage", "Slurm gave an id of ours to another job")
+        return await self._lose(why)
+
+    async def _lose(self, failure: Failure) -> Failure:
+        self._in_full = True
+        self._checked_s = float("-inf")
+        unread_s = self._time.clock() - self._read_s
+        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.pace.blind_after_s)
+        if lost != self._lost:
+            self._lost = lost
+            await self._tell([lost])
+        return failure
+
+
+def _changes(told: Mapping[str, Job], jobs: Mapping[str, tuple[Job, float]]) -> Iterator[Observed]:
+    for job_id, (job, order) in jobs.items():
+        before = told.get(job_id)
+        if before is not job and before != job:
+            yield Observed(job, order)
+
+
+class _StateListing:
+    """Every job's state by listed id."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, States] = {}
+
+    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        del asked_s
+        for one in records:
+            read = read_state(one)
+            if isinstance(read, Failure):
+                return read
+            self.seen[read.listed_id] = read.state
+        return None
+
+
+def _settle(waiting: Sequence[asyncio.Future[Failure | None]], outcome: Failure | None) -> None:
+    for done in waiting:
+        if not done.done():
+            done.set_result(outcome)

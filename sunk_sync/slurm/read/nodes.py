@@ -1,0 +1,123 @@
+"""Lists the Slurm nodes for ever and tells what it saw; also the proof that slurmctld lives.
+
+/ping goes on answering while slurmctld hangs, so only this listing counts as life. Where the
+server answers 304 to an unchanged listing it is asked so, but once a minute for all: a controller
+that took over with a slower clock would hide changes behind 304.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sunk_sync.core.model.facts import (
+    Confirmed,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    News,
+    Observed,
+    Tell,
+)
+from sunk_sync.slurm.api.answers import Answer, Failure, number_of, read_envelope
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.requests import list_nodes
+from sunk_sync.slurm.api.versions import dialect_of
+from sunk_sync.slurm.decode.nodes import read_node
+from sunk_sync.slurm.read.pacing import Pace, Rhythm, Time
+
+_SOURCE: Final = "slurm_nodes"
+
+
+class NodePoll:
+    """The reader of Slurm nodes."""
+
+    def __init__(self, client: Slurm, tell: Tell, *, pace: Pace, time: Time) -> None:
+        self._client = client
+        self._tell = tell
+        self._pace = pace
+        self._time = time
+        self._rhythm = Rhythm(pace, time)
+        self._read_s = time.clock()
+        self._lost: Lost | None = None
+        self._since_s: int | None = None
+        self._full_s = 0.0
+
+    def poll_now(self) -> None:
+        """Begin another listing as soon as the share of time allows; what runs now is too old."""
+        self._rhythm.look_now()
+
+    async def run(self) -> None:
+        """List for ever; ends only by cancellation."""
+        await self._rhythm.run(self.poll, interval=lambda: self._pace.interval_s)
+
+    async def poll(self) -> Failure | None:
+        """One listing, told; a failure is told as Lost, once per change of why."""
+        answer = await self._list()
+        if isinstance(answer, Failure):
+            await self._lose(answer)
+            return answer
+        self._read_s = answer.answered_s
+        self._lost = None
+        return None
+
+    async def _list(self) -> Answer | Failure:
+        since_s = self._since()
+        telling = _Telling(self._tell)
+        call = list_nodes(changed_since_s=since_s)
+        answer = await self._client.read_records(call, "nodes", telling.take)
+        if isinstance(answer, Failure):
+            return answer
+        if not answer.unchanged:
+            await telling.end(answer.asked_s)
+            self._remember(answer)
+        elif since_s is None:
+            return Failure("garbage", "304 to an unconditional listing")
+        else:
+            await self._tell([Confirmed(_SOURCE, answer.asked_s)])
+        return answer
+
+    def _since(self) -> int | None:
+        due = self._time.clock() - self._full_s >= self._pace.full_every_s
+        return None if due else self._since_s
+
+    def _remember(self, answer: Answer) -> None:
+        """From when on to ask for changes: slurmctld's own clock, as its answer says."""
+        envelope = read_envelope(answer.body)
+        conditional = dialect_of(answer.version).conditional_nodes
+        updated = None if isinstance(envelope, Failure) else number_of(envelope.last_update)
+        self._since_s = int(updated) if conditional and updated else None
+        self._full_s = answer.asked_s
+
+    async def _lose(self, failure: Failure) -> None:
+        self._since_s = None
+        unread_s = self._time.clock() - self._read_s
+        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.blind_after_s)
+        if lost != self._lost:
+            self._lost = lost
+            await self._tell([lost])
+
+
+class _Telling:
+    """One listing as news: the rows as they arrive; its end only when no error came."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._started = False
+
+    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        news = self._start(asked_s)
+        for record in records:
+            node = read_node(record)
+            if isinstance(node, Failure):
+                return node
+            news.append(Observed(node, asked_s))
+        await self._tell(news)
+        return None
+
+    async def end(self, asked_s: float) -> None:
+        await self._tell([*self._start(asked_s), ListingEnded(_SOURCE)])
+
+    def _start(self, asked_s: float) -> list[News]:
+        if self._started:
+            return []
+        self._started = True
+        return [ListingStarted(_SOURCE, begun_s=asked_s, order=asked_s)]

@@ -1,0 +1,97 @@
+"""Reads of single Slurm nodes that begin now: the evidence for a write (S0)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.core.model.facts import Deleted, Observed, SlurmNode
+from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.http import Clock
+from sunk_sync.slurm.api.requests import get_node, list_nodes
+from sunk_sync.slurm.decode.nodes import read_node, read_nodes
+
+YOUNG_S: Final = 2.0
+"""Between the read of one node and the write that rests on it, at most: some round trips."""
+LIST_ABOVE: Final = 50
+"""More nodes than this are read by one listing."""
+
+
+class Seen(Struct, frozen=True):
+    """What a read showed of one name; node None: Slurm has none so called."""
+
+    name: str
+    node: SlurmNode | None
+    asked_s: float
+
+    @property
+    def news(self) -> tuple[Observed | Deleted]:
+        """The same as a fact."""
+        if self.node is None:
+            return (Deleted("slurm_nodes", "", self.name, "", self.asked_s),)
+        return (Observed(self.node, self.asked_s),)
+
+
+Reads = Mapping[str, Seen | Failure]
+
+
+async def read_fresh(client: Slurm, names: AbstractSet[str], *, bulk: bool, clock: Clock) -> Reads:
+    """Every name, by a read of its own or, if there are many, by one listing; never raises."""
+    if len(names) > LIST_ABOVE:
+        return await _read_all(client, names)
+    ordered = sorted(names)
+    reads = (_read_timed(client, name, bulk=bulk, clock=clock) for name in ordered)
+    seen = await asyncio.gather(*reads)
+    now_s = clock()
+    young = [_while_young(one, age_s=now_s - answered_s) for one, answered_s in seen]
+    return dict(zip(ordered, young, strict=True))
+
+
+def _while_young(seen: Seen | Failure, *, age_s: float) -> Seen | Failure:
+    """A read that had to wait for a slower one of its batch is no evidence any more."""
+    if isinstance(seen, Failure) or age_s <= YOUNG_S:
+        return seen
+    return Failure("timeout", f"read {age_s:.0f} s ago: another one of its batch took long")
+
+
+async def _read_timed(
+    client: Slurm, name: str, *, bulk: bool, clock: Clock
+) -> tuple[Seen | Failure, float]:
+    """With the second in which it was answered."""
+    seen = await _read_one(client, name, bulk=bulk, clock=clock)
+    return seen, clock()
+
+
+async def _read_one(client: Slurm, name: str, *, bulk: bool, clock: Clock) -> Seen | Failure:
+    asked_s = clock()
+    answer = await client.call(get_node(name, bulk=bulk))
+    if isinstance(answer, Failure):
+        return Seen(name, None, asked_s) if answer.kind == "no_such" else answer
+    nodes = read_nodes(answer.body)
+    if isinstance(nodes, Failure):
+        return nodes
+    if [node.name for node in nodes] != [name]:
+        return Failure("garbage", f"asked for Slurm node {name}, got another or none")
+    return Seen(name, nodes[0], answer.asked_s)
+
+
+async def _read_all(client: Slurm, names: AbstractSet[str]) -> Reads:
+    found: dict[str, SlurmNode] = {}
+
+    async def take(records: Sequence[bytes], asked_s: float) -> Failure | None:
+        del asked_s
+        for record in records:
+            node = read_node(record)
+            if isinstance(node, Failure):
+                return node
+            if node.name in names:
+                found[node.name] = node
+        return None
+
+    answer = await client.read_records(list_nodes(), "nodes", take)
+    if isinstance(answer, Failure):
+        return dict.fromkeys(names, answer)
+    return {name: Seen(name, found.get(name), answer.asked_s) for name in names}

@@ -1,0 +1,130 @@
+"""Keeps the reasons of jobs that wait fresh, where too many wait to read them one by one (P26).
+
+One listing of all jobs, 8 kB each, as often as a share of bytes allows. It is asked for with
+update_time: while nothing at all changed in Slurm it costs a kilobyte, and proves every reason.
+What it tells goes into the book only, from where the next look at the states takes it.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from sunk_sync.slurm.api.answers import Answer, Failure, number_of, read_envelope
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.requests import list_jobs
+from sunk_sync.slurm.decode.jobs import Reason, read_reason
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.pacing import Time
+
+FEW: Final = 25
+"""So many records are read in turn within a minute."""
+RECORDS_MAX: Final = 4_000
+"""Of more jobs, ours or not, a listing of 33 MB is too much for slurmrestd. Tasks of an array that
+wait have one record."""
+BYTES_PER_JOB: Final = 40
+BYTES: Final = 15_000
+"""A second, beside /jobs/state."""
+LOOK_S: Final = 5.0
+AGAIN_S: Final = 30.0
+"""At least so long between two listings."""
+
+
+class JobReasons:
+    """Asks, and writes what it learns into the book."""
+
+    def __init__(self, client: Slurm, *, book: JobBook, time: Time) -> None:
+        self._client = client
+        self._book = book
+        self._time = time
+        self._proved_s: float | None = None
+        """When the last question was asked whose answer held for every reason."""
+        self._since: int | None = None
+        """Second of slurmctld's clock of the last listing."""
+        self._next_s = float("-inf")
+
+    def age_s(self) -> float:
+        """Since every reason was last read or proved; 0 where each is read in turn."""
+        return 0.0 if self._proved_s is None else self._time.clock() - self._proved_s
+
+    async def run(self) -> None:
+        """Ends only by cancellation."""
+        while True:
+            await self._time.sleep(LOOK_S)
+            if not self._many_wait():
+                self._proved_s = None
+            elif self._proved_s is None:
+                self._proved_s = self._time.clock()  # who has just come may be about to start
+            elif self._time.clock() >= self._next_s:
+                await self.read()
+
+    async def read(self) -> None:
+        """One listing, or the word that nothing changed."""
+        if self._proved_s is None:
+            self._proved_s = self._time.clock()
+        taking = _Taking()
+        call = list_jobs(changed_since_s=self._since)
+        answer = await self._client.read_records(call, "jobs", taking.take)
+        share = BYTES_PER_JOB * self._known() + BYTES
+        self._next_s = self._time.clock() + max(AGAIN_S, taking.received / share)
+        if isinstance(answer, Failure):
+            self._since = None
+            return
+        self._since = _updated(answer)
+        self._proved_s = answer.asked_s
+        self._note(taking.reasons)
+
+    def _known(self) -> int:
+        return len(self._book.ours) + len(self._book.foreign)
+
+    def _records(self) -> int:
+        listed = itertools.chain(self._book.ours, self._book.foreign)
+        return len({one.partition("_")[0] for one in listed})
+
+    def _many_wait(self) -> bool:
+        """More records than can be read in turn, or some that never are: of an array whose first
+        task has started.
+        """
+        if self._known() > RECORDS_MAX and self._records() > RECORDS_MAX:
+            return False
+        waiting = [one for one, job in self._book.ours.items() if "PENDING" in job.state]
+        read_in_turn = sum(one.partition("_")[2] in ("", "0") for one in waiting)
+        arrays = {one.partition("_")[0] for one in waiting}
+        return read_in_turn > FEW or any(
+            f"{one}_0" not in self._book.ours for one in arrays - self._book.ours.keys()
+        )
+
+    def _note(self, reasons: Sequence[Reason]) -> None:
+        """A record of its own speaks for one task, the array's for all others that wait."""
+        own = {name: one.text for one in reasons for name in one.listed_ids}
+        shared = {str(one.array): one.text for one in reasons if not one.listed_ids}
+        for listed_id, job in list(self._book.ours.items()):
+            if "PENDING" not in job.state:
+                continue
+            text = own.get(listed_id, shared.get(listed_id.partition("_")[0]))
+            if text is not None and text != job.reason:
+                self._book.keep(listed_id, replace(job, reason=text))
+
+
+class _Taking:
+    """The reasons of all jobs that wait, and what they weighed."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.reasons: list[Reason] = []
+
+    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+        del asked_s
+        for one in records:
+            self.received += len(one)
+            reason = read_reason(one)
+            if reason is not None:
+                self.reasons.append(reason)
+        return None
+
+
+def _updated(answer: Answer) -> int | None:
+    envelope = read_envelope(answer.body)
+    updated = None if isinstance(envelope, Failure) else number_of(envelope.last_update)
+    return int(updated) if updated else None

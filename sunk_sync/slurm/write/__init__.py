@@ -1,0 +1,1 @@
+"""Actions to requests, and slurmrestd's answers to outcomes."""

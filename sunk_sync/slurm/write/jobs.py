@@ -1,0 +1,344 @@
+"""Writes wishes about placeholder jobs to Slurm.
+
+A job is never cancelled by its number alone (P23): id and name must both match, and what else
+changes a job rests on a read of its identity just before.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Final, TypeGuard
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import (
+    Action,
+    CancelJob,
+    Done,
+    JobAction,
+    LookJob,
+    Outcome,
+    Refused,
+    SubmitJob,
+    Unsure,
+    UpdateJob,
+)
+from sunk_sync.core.model.facts import Deleted, Job, Observed
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.translate.job_states import is_live
+from sunk_sync.slurm.api.answers import UNREADABLE, Answer, Failure, decoded, printable
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.http import Clock
+from sunk_sync.slurm.api.requests import cancel_jobs, update_job
+from sunk_sync.slurm.decode.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_replaced
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.one_job import READ_NOW, Enough, JobLook
+from sunk_sync.slurm.write.job_json import identity_body, renewal_body, update_body
+from sunk_sync.slurm.write.submit import JobSubmit, Origin, Wishes, grouped
+
+_NOT_MATCHING: Final = 2172
+"""There is no job of this id that passes the other filters."""
+_OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
+
+_FRESH_S: Final = 5.0
+"""So old may a read of a job be that its change, or its cancel as replaced, rests on: the id alone
+is what a change goes by, and a slurmctld that lost its state hands it out again (P23)."""
+
+Part = Mapping[int, Outcome]
+"""Outcomes by the place of their actions in the batch."""
+
+
+class JobPush:
+    """The one writer of jobs; its method `push` is an actions.Push."""
+
+    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook, origin: Origin) -> None:
+        self._client = client
+        self._clock = clock
+        self._book = book
+        self._jobs = JobLook(client, clock, book=book)
+        self._submit = JobSubmit(client, clock, book=book, look=self._jobs, origin=origin)
+        self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By array: all its tasks that wait share one text."""
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """One outcome for each action, in the same order; never raises."""
+        placed = list(enumerate(actions))
+        wishes: Wishes = [(place, one) for place, one in placed if isinstance(one, SubmitJob)]
+        parts: list[Awaitable[Part]] = [self._submit.submit(group) for group in grouped(wishes)]
+        parts += [self._cancel(group) for group in _alike(placed)]
+        parts += [self._one(place, one) for place, one in placed if _is_single(one)]
+        outcomes: dict[int, Outcome] = {
+            place: Refused(one, "it is no wish about a job")
+            for place, one in placed
+            if not isinstance(one, JobAction)
+        }
+        for part in await asyncio.gather(*parts):
+            outcomes.update(part)
+        return [self._as_read(outcomes[place]) for place, _ in placed]
+
+    def _as_read(self, outcome: Outcome) -> Outcome:
+        """Jobs that were made, as they were read while the slowest of the batch was waited for."""
+        if not (isinstance(outcome, Done) and isinstance(outcome.action, SubmitJob)):
+            return outcome
+        return replace(outcome, seen=tuple(map(self._book.freshen, outcome.seen)))
+
+    async def _one(self, place: int, action: LookJob | UpdateJob) -> Part:
+        if isinstance(action, LookJob):
+            enough = Enough(action.after_s, action.placed_after_s)
+            return {place: await self._look(action, action.job_id, enough)}
+        return {place: await self._update(action)}
+
+    # --- looking
+
+    async def _look(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
+        found = await self._jobs.find(job_id, enough)
+        if isinstance(found, Failure):
+            return _unsuccessful(action, found)
+        return Done(action, found.news)
+
+    # --- cancelling
+
+    async def _cancel(self, group: "Cancels") -> Part:
+        """Jobs that one request fits; first those are marked that shall be replaced."""
+        outcomes: dict[int, Outcome] = {}
+        marked = [(place, one) for place, one in group if one.replaced]
+        verdicts = await asyncio.gather(*(self._mark(one) for _, one in marked))
+        marks: dict[int, Observed] = {}
+        for (place, _), verdict in zip(marked, verdicts, strict=True):
+            if isinstance(verdict, Observed):
+                marks[place] = verdict
+            else:
+                outcomes[place] = verdict
+        left = [(place, one) for place, one in group if place not in outcomes]
+        if left:
+            ends = await self._delete(left)
+            outcomes |= {place: _marked(one, marks.get(place)) for place, one in ends.items()}
+        return outcomes
+
+    async def _delete(self, group: "Cancels") -> Part:
+        answer = await self._client.call(cancel_jobs(_filters([one for _, one in group])))
+        failed = answer if isinstance(answer, Failure) else _read_status(answer)
+        if isinstance(failed, Failure):
+            return {place: _unsuccessful(one, failed) for place, one in group}
+        codes = [(place, one, failed.get(one.job_id, (0, ""))) for place, one in group]
+        outcomes = await asyncio.gather(
+            *(self._after(one, code=code, text=text) for _, one, (code, text) in codes)
+        )
+        return {place: outcome for (place, _, _), outcome in zip(codes, outcomes, strict=True)}
+
+    async def _after(self, action: CancelJob, *, code: int, text: str) -> Outcome:
+        if code in _OVER:
+            return await self._look(action, action.job_id)
+        if code:
+            return Refused(action, f"{text} ({code})", number=code)
+        return Done(action)
+
+    async def _mark(self, action: CancelJob) -> Outcome | Observed:
+        """Say in its identity that we replace it; the job so marked: it may be cancelled now.
+
+        Unsure where that took long: what it was given up for may have passed.
+        """
+        array = action.job_id.partition("_")[0]
+        async with self._marking.setdefault(array, asyncio.Lock()):
+            found = await self._checked(action)
+            if not isinstance(found, _Standing):
+                return found
+            if action.waiting and "PENDING" not in found.job.state:
+                return Done(action, (found.seen,))
+            if found.job.identity.replaced:
+                return found.seen
+            identity = _replaced(found)
+            answer = await self._write(found, identity_body(identity))
+            if isinstance(answer, Failure):
+                return await self._unwritten(action, answer)
+            mark = self._learn_mark(found, identity)
+            if not self._is_fresh(found.asked_s):
+                return Unsure(action, "it was marked, but slowly", seen=(mark,))
+            return mark
+
+    async def _checked(self, action: CancelJob | UpdateJob) -> "_Standing | Outcome":
+        """The job if it still is the one that was meant and has not ended; else the outcome."""
+        found = await self._jobs.find(action.job_id)
+        if isinstance(found, Failure):
+            return _unsuccessful(action, found)
+        job, record = found.job, found.record
+        if job is None or record is None:
+            return Done(action, found.news)
+        if job.identity.work != action.identity.work:
+            return Done(action, (Deleted("jobs", "", action.job_id, "", found.asked_s),))
+        if not is_live(job):
+            return Done(action, found.news)
+        return _Standing(job, record, found.asked_s)
+
+    async def _write(self, standing: "_Standing", body: bytes) -> Answer | Failure:
+        number = str(standing.record.number)
+        call = update_job(number, body, wanted=lambda: self._is_fresh(standing.asked_s))
+        return await self._client.call(call)
+
+    def _is_fresh(self, asked_s: float) -> bool:
+        return self._clock() <= asked_s + _FRESH_S
+
+    async def _unwritten(self, action: CancelJob | UpdateJob, failure: Failure) -> Outcome:
+        if failure.error_number in _OVER:
+            return await self._look(action, action.job_id)
+        return _unsuccessful(action, failure)
+
+    def _learn_mark(self, standing: "_Standing", identity: Identity) -> Observed:
+        job, record = standing.job, standing.record
+        if record.array and record.task is None:
+            self._book.learn_array(replace(record, identity=identity))
+        job = replace(job, identity=replace(job.identity, replaced=True))
+        return self._book.learn_written(job, asked_s=standing.asked_s)
+
+    # --- updating
+
+    async def _update(self, action: UpdateJob) -> Outcome:
+        array, _, task = action.job_id.partition("_")
+        if not (task and action.renewal):
+            return await self._update_one(action)
+        async with self._marking.setdefault(array, asyncio.Lock()):
+            known = self._book.at(action.job_id)
+            if known is not None and known.identity.hosts == action.identity.hosts:
+                return Done(action)  # with another task of it: the next listing says so
+            return await self._update_one(action)
+
+    async def _update_one(self, action: UpdateJob) -> Outcome:
+        standing = await self._checked(action)
+        if not isinstance(standing, _Standing):
+            return standing
+        seen = (standing.seen,)
+        if standing.record.array and not action.renewal:
+            return Refused(action, "one task of an array cannot be changed alone", seen)
+        if "PENDING" not in standing.job.state:
+            return Refused(action, "it does not wait any more", seen)
+        new = _renewed(standing, action) if action.renewal else action.identity
+        answer = await self._write_update(standing, action, new)
+        if isinstance(answer, Failure):
+            outcome = await self._unwritten(action, answer)
+            return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome
+        return Done(action, (self._learn_update(standing, new, asked_s=answer.asked_s),))
+
+    async def _write_update(
+        self, standing: "_Standing", action: UpdateJob, identity: Identity
+    ) -> Answer | Failure:
+        """What a waiting job asks for, then its identity: a refused update is done in part.
+
+        Its exclusions alone go with it, for they are taken both or not at all.
+        """
+        if action.renewal:
+            return await self._write(standing, renewal_body(action, identity))
+        answer = await self._write(standing, update_body(action))
+        if isinstance(answer, Failure):
+            return answer
+        changed = replace(standing, asked_s=answer.answered_s)
+        return await self._write(changed, identity_body(identity))
+
+    def _learn_update(
+        self, standing: "_Standing", identity: Identity, *, asked_s: float
+    ) -> Observed:
+        """It waited when Slurm took the change, which was after `asked_s`."""
+        if not standing.record.array:
+            job = replace(standing.job, identity=identity)
+            return self._book.learn_written(job, asked_s=asked_s)
+        self._book.relearn_array(replace(standing.record, identity=identity))
+        known = self._book.at(standing.job.job_id) or standing.job
+        return Observed(known, asked_s)
+
+
+Cancels = Sequence[tuple[int, CancelJob]]
+"""Each with its place in the batch."""
+
+
+class _Standing(Struct, frozen=True):
+    """A job of ours that lives, as it was just read."""
+
+    job: Job
+    record: JobRecord
+    asked_s: float
+
+    @property
+    def seen(self) -> Observed:
+        """The same as a fact."""
+        return Observed(self.job, self.asked_s)
+
+
+def _alike(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:
+    """Those that the same filters fit."""
+    groups: defaultdict[tuple[str, bool], list[tuple[int, CancelJob]]] = defaultdict(list)
+    for place, one in placed:
+        if isinstance(one, CancelJob):
+            groups[one.name, one.waiting].append((place, one))
+    return list(groups.values())
+
+
+def _filters(cancels: Sequence[CancelJob]) -> bytes:
+    """Slurm cancels what passes all of them at once, so nothing can begin in between."""
+    ids = [one.job_id for one in cancels]
+    states = {"job_state": ["PENDING"]} if cancels[0].waiting else {}
+    return msgspec.json.encode({"jobs": ids, "job_name": cancels[0].name, **states})
+
+
+def _is_single(action: Action) -> TypeGuard[LookJob | UpdateJob]:
+    return isinstance(action, LookJob | UpdateJob)
+
+
+def _replaced(standing: _Standing) -> Identity:
+    """The identity as it stands in the record, with the mark."""
+    identity, record = standing.record.identity, standing.record
+    assert identity is not None
+    if not record.array:
+        return replace(identity, replaced=True)
+    task = int(standing.job.job_id.partition("_")[2])
+    return with_replaced(identity, frozenset({task}))
+
+
+def _renewed(standing: _Standing, action: UpdateJob) -> Identity:
+    """The identity as it stands in the record, with the hosts that are excluded now."""
+    identity = standing.record.identity
+    assert identity is not None
+    return replace(identity, hosts=action.identity.hosts)
+
+
+def _marked(outcome: Outcome, mark: Observed | None) -> Outcome:
+    """That it is given up is known, whatever came of the cancel: nothing is bound to it now."""
+    return outcome if mark is None or outcome.seen else replace(outcome, seen=(mark,))
+
+
+def _unsuccessful(action: Action, failure: Failure) -> Outcome:
+    if failure.final:
+        return Refused(action, str(failure), number=failure.error_number)
+    return Unsure(action, str(failure))
+
+
+class _WireError(Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+    string: str = ""
+
+
+class _WireStatus(Struct, frozen=True):
+    error: _WireError = _WireError()
+    step_id: str = ""
+    """The id as it was asked for."""
+
+
+class _WireStatuses(Struct, frozen=True):
+    status: list[_WireStatus] | None = None
+
+
+_statuses = msgspec.json.Decoder(_WireStatuses).decode
+
+
+def _read_status(answer: Answer) -> Mapping[str, tuple[int, str]] | Failure:
+    """Ids that were not cancelled, each with the number and text of why."""
+    try:
+        wire = decoded(_statuses, answer.body)
+    except UNREADABLE as error:
+        return Failure("garbage", printable(str(error)))
+    return {
+        one.step_id: (one.error.code, printable(one.error.message or one.error.string))
+        for one in wire.status or ()
+    }

@@ -1,0 +1,177 @@
+"""Writes wishes to Slurm nodes: a fresh read, the precondition, then as few requests as possible.
+
+slurmctld has no compare-and-set: what a human writes between our read and our write, one round
+trip, is lost (S0).
+"""
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Final, TypeGuard
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.core.model.actions import (
+    Action,
+    Done,
+    Drain,
+    Outcome,
+    Refused,
+    RewriteReason,
+    SetComment,
+    SlurmAction,
+    Undrain,
+    Unsure,
+)
+from sunk_sync.core.model.facts import Observed, SlurmNode
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.http import Clock
+from sunk_sync.slurm.api.requests import post_node, post_nodes
+from sunk_sync.slurm.api.versions import dialect_of
+from sunk_sync.slurm.read.one_node import Reads, read_fresh
+from sunk_sync.slurm.write.precondition import Change, No, plan
+
+_KEPT_S: Final = 60.0
+"""Longer than any push lasts."""
+_is_node_name = re.compile(r"[A-Za-z0-9._-]{1,253}").fullmatch
+"""Anything else might be a hostlist, and name more nodes than the one that was read."""
+
+
+class _Write(Struct, frozen=True):
+    """A wish that its node allows: its place in the batch, and what to send."""
+
+    index: int
+    action: SlurmAction
+    node: SlurmNode
+    read_s: float
+    change: Change
+
+    @property
+    def bulk(self) -> bool:
+        """Marks come by the thousand and can wait; drains cannot."""
+        return isinstance(self.action, SetComment)
+
+
+class SlurmPush:
+    """The one writer of Slurm nodes; its method `push` is an actions.Push."""
+
+    def __init__(self, client: Slurm, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._written: dict[str, tuple[SlurmNode, float]] = {}
+        """Nodes as our last writes left them, and when: another batch may have read before."""
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """One outcome for each action, in the same order; never raises."""
+        self._forget()
+        wishes = [action for action in actions if _is_wish(action)]
+        reads = await self._read(wishes)
+        outcomes: dict[int, Outcome] = {}
+        writes: list[_Write] = []
+        for index, action in enumerate(actions):
+            verdict = _judge(index, action, reads)
+            if isinstance(verdict, _Write):
+                writes.append(verdict)
+            else:
+                outcomes[index] = verdict
+        for answered in await asyncio.gather(*map(self._send, _grouped(writes))):
+            outcomes.update(answered)
+        return [outcomes[index] for index in range(len(actions))]
+
+    async def _read(self, wishes: Sequence[SlurmAction]) -> Reads:
+        names = {wish.slurm_node for wish in wishes}
+        bulk = all(isinstance(wish, SetComment) for wish in wishes)
+        return await read_fresh(self._client, names, bulk=bulk, clock=self._clock)
+
+    async def _send(self, group: Sequence[_Write]) -> dict[int, Outcome]:
+        """One request for all; if it is refused one each, for some were changed and some not."""
+        answer = await self._post(group)
+        if isinstance(answer, Failure) and answer.final and len(group) > 1:
+            singles = await asyncio.gather(*(self._send([write]) for write in group))
+            return {index: outcome for single in singles for index, outcome in single.items()}
+        return {write.index: self._outcome(write, answer) for write in group}
+
+    async def _post(self, group: Sequence[_Write]) -> Answer | Failure:
+        first = group[0]
+        if len(group) == 1:
+            call = post_node(first.node.name, _body(first.change), bulk=first.bulk)
+        else:
+            call = post_nodes(_body(first.change, [write.node.name for write in group]))
+        return await self._client.call(call)
+
+    def _outcome(self, write: _Write, answer: Answer | Failure) -> Outcome:
+        if isinstance(answer, Failure):
+            news = () if answer.kind == "no_such" else (Observed(write.node, write.read_s),)
+            return _unsuccessful(write.action, answer, news)
+        return Done(write.action, (self._note(write, answer),))
+
+    def _note(self, write: _Write, answer: Answer) -> Observed:
+        """The node as this write left it, on top of what we wrote since it was read."""
+        name, read = write.node.name, (write.node, write.read_s)
+        node, order = max(read, self._written.get(name, read), key=itemgetter(1))
+        clears = dialect_of(answer.version).undrain_clears_reason
+        after = write.change.applied_to(node, clears_reason=clears)
+        written = (after, max(answer.answered_s, order))
+        self._written.pop(name, None)  # the newest stand last
+        self._written[name] = written
+        return Observed(*written)
+
+    def _forget(self) -> None:
+        now_s = self._clock()
+        while self._written:
+            name, (_, written_s) = next(iter(self._written.items()))
+            if now_s - written_s < _KEPT_S:
+                return
+            del self._written[name]
+
+
+def _is_wish(action: Action) -> TypeGuard[SlurmAction]:
+    """It is for Slurm and names one node."""
+    if not isinstance(action, Drain | Undrain | RewriteReason | SetComment):
+        return False
+    return _is_node_name(action.slurm_node) is not None
+
+
+def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
+    """What this action comes to on its node as it was read."""
+    if not _is_wish(action):
+        return Refused(action, "it does not name one Slurm node")
+    seen = reads[action.slurm_node]
+    if isinstance(seen, Failure):
+        return _unsuccessful(action, seen)
+    if seen.node is None:
+        return Refused(action, "Slurm has no such node", seen.news)
+    planned = plan(action, seen.node)
+    if planned is None:
+        return Done(action, seen.news)
+    if isinstance(planned, No):
+        return Refused(action, planned.why, seen.news)
+    return _Write(index, action, seen.node, seen.asked_s, planned)
+
+
+def _unsuccessful(action: Action, failure: Failure, news: Sequence[Observed] = ()) -> Outcome:
+    if failure.final:
+        return Refused(action, str(failure), tuple(news))
+    return Unsure(action, str(failure))
+
+
+def _grouped(writes: Iterable[_Write]) -> Iterable[Sequence[_Write]]:
+    groups: defaultdict[Change, list[_Write]] = defaultdict(list)
+    for write in writes:
+        groups[write.change].append(write)
+    return groups.values()
+
+
+def _body(change: Change, names: Sequence[str] = ()) -> bytes:
+    """The update as slurmrestd takes it; fields that are left alone are left out."""
+    fields = {
+        "name": names or None,
+        "state": [change.state] if change.state else None,
+        "reason": change.reason,
+        "comment": change.comment,
+    }
+    return msgspec.json.encode({name: value for name, value in fields.items() if value is not None})

@@ -1,0 +1,94 @@
+"""What a wish comes to on the node as it is now: a change to write, done already, or refused. Pure.
+
+The order of the tests is the order of what must not happen: S13, then others' drains (S11, S12,
+S15), then needless requests (S14).
+"""
+
+from msgspec import Struct
+
+from sunk_sync.core.model.actions import Drain, RewriteReason, SetComment, SlurmAction, Undrain
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.node_mark import parse_mark
+from sunk_sync.core.translate.node_states import (
+    DRAIN_FLAG,
+    is_drained,
+    is_foreign_drain,
+    is_frozen,
+    is_our_reason,
+    is_ours,
+)
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Fields of a node update, as slurmrestd takes them; None: left alone."""
+
+    state: str | None = None
+    reason: str | None = None
+    comment: str | None = None
+
+    def applied_to(self, node: SlurmNode, *, clears_reason: bool) -> SlurmNode:
+        """The node as it will be; `clears_reason`: UNDRAIN empties the reason there."""
+        state, reason = node.state, node.reason if self.reason is None else self.reason
+        if self.state == DRAIN_FLAG:
+            state |= {DRAIN_FLAG}
+        elif self.state is not None:
+            state -= {DRAIN_FLAG}
+            reason = "" if clears_reason else reason
+        comment = node.comment if self.comment is None else self.comment
+        return SlurmNode(
+            name=node.name,
+            state=state,
+            reason=reason,
+            comment=comment,
+            assumed=node.assumed or bool(self.state),
+        )
+
+
+class No(Struct, frozen=True):
+    """It must not be done."""
+
+    why: str
+
+
+def plan(action: SlurmAction, node: SlurmNode) -> Change | No | None:
+    """What to write for `action` on `node` as it was just read; None: it is so already."""
+    match action:
+        case _ if is_frozen(node.state):
+            return No(f"Slurm node is {'+'.join(sorted(node.state))}")
+        case SetComment():
+            return _comment(action, node)
+        case _ if is_foreign_drain(node):
+            return No(f"drained by somebody else: {node.reason or 'no reason given'}")
+        case Drain():
+            return _drain(action, node)
+        case Undrain():
+            return Change(state="UNDRAIN", reason=action.reason) if is_ours(node) else None
+        case RewriteReason():
+            return _rewrite(action, node)
+
+
+def _drain(action: Drain, node: SlurmNode) -> Change | None:
+    if is_drained(node.state) and node.reason == action.reason:
+        return None
+    return Change(state=DRAIN_FLAG, reason=action.reason)
+
+
+def _rewrite(action: RewriteReason, node: SlurmNode) -> Change | No | None:
+    if node.reason == action.reason:
+        return None
+    if is_drained(node.state):
+        return No("it is drained, so its reason stands rightly")
+    if not is_our_reason(node.reason):
+        return No(f"its reason is not ours: {node.reason or 'empty'}")
+    return Change(reason=action.reason)
+
+
+def _comment(action: SetComment, node: SlurmNode) -> Change | No | None:
+    if node.comment == action.comment:
+        return None
+    wanted, standing = parse_mark(action.comment), parse_mark(node.comment)
+    if wanted is None:
+        return No("what should be written is no mark of ours")
+    if node.comment and (standing is None or standing.cluster != wanted.cluster):
+        return No("its comment belongs to somebody else")
+    return Change(comment=action.comment)

@@ -1,0 +1,39 @@
+"""Whether a prolog may give its job back to the queue (L9)."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.slurm.api.answers import UNREADABLE, Failure, decoded
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.requests import get_job
+
+
+class _WireJob(Struct, frozen=True):
+    requeue: bool = False
+    batch_flag: bool = False
+
+
+_job = msgspec.json.Decoder(_WireJob).decode
+
+
+async def is_requeueable(client: Slurm, job_id: str) -> bool:
+    """A batch job that may be requeued, as Slurm says now; a read that fails says no.
+
+    slurmctld would end any other job whose prolog fails.
+    """
+    found: list[_WireJob] = []
+
+    async def take(records: Sequence[bytes], asked_s: float) -> Failure | None:
+        del asked_s
+        try:
+            found.extend(decoded(_job, record) for record in records)
+        except UNREADABLE as error:
+            return Failure("garbage", str(error))
+        return None
+
+    answer = await client.read_records(get_job(job_id.partition("_")[0]), "jobs", take)
+    if isinstance(answer, Failure) or not found:
+        return False
+    return all(job.requeue and job.batch_flag for job in found)

@@ -1,0 +1,1 @@
+"""Logs, metrics and alarms: what operators read. Nothing here decides anything."""

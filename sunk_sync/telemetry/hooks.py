@@ -1,0 +1,49 @@
+"""Logs and metrics of the hooks door; never a token, never a body."""
+
+from collections.abc import Callable
+
+import structlog
+
+from sunk_sync.telemetry.exchange import Called
+from sunk_sync.telemetry.metrics import Metrics
+
+Log = structlog.typing.FilteringBoundLogger
+Ask = Callable[[tuple[str, str]], tuple[bool, int]]
+"""A trouble → whether to say it aloud, and how many equal ones were swallowed since."""
+
+_ALOUD = {
+    "401": "hook refused: no valid token",
+    "passed": "a job starts beside Pods that still end: its gate waited for --busy-max",
+}
+
+
+class HookJournal:
+    """Takes every call that ended."""
+
+    def __init__(self, log: Log, metrics: Metrics, *, ask: Ask) -> None:
+        self._log = log
+        self._ask = ask
+        self._calls = metrics.counter("sunk_sync_hook_calls_total")
+        self._waiting = metrics.gauge("sunk_sync_hook_calls_waiting")
+        self._seconds = metrics.histogram("sunk_sync_hook_call_duration_seconds")
+
+    def waiting(self, read: Callable[[], int]) -> None:
+        """Where to read, at each scrape, how many calls wait."""
+        self._waiting.set_function(read)
+
+    def called(self, call: Called) -> None:
+        """Count it; say aloud what an operator must know, the same once a minute."""
+        outcome = call.reply.outcome if call.reply else "left"
+        self._calls.labels(call.call, outcome).inc()
+        self._seconds.labels(call.call).observe(call.seconds)
+        if outcome in _ALOUD:
+            self._tell_aloud(call, outcome)
+        else:
+            self._log.debug("hook call", call=call.call, outcome=outcome, peer=call.peer)
+
+    def _tell_aloud(self, call: Called, outcome: str) -> None:
+        aloud, swallowed = self._ask((f"hook {call.call} {outcome}", call.peer))
+        if aloud:
+            more = {"swallowed": swallowed} if swallowed else {}
+            job = call.reply.job_id if call.reply else ""
+            self._log.warning(_ALOUD[outcome], call=call.call, job=job, peer=call.peer, **more)

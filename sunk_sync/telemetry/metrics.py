@@ -1,0 +1,289 @@
+"""Every metric: one table, from which the registry and docs/reference.md are made.
+
+Names begin with `sunk_sync_`, except where the ecosystem has a name that dashboards expect.
+"""
+
+import platform
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from sunk_sync.telemetry import version
+
+SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+SLURM_NODE_KINDS = (
+    "alloc",
+    "comp",
+    "down",
+    "drain",
+    "err",
+    "fail",
+    "idle",
+    "maint",
+    "mix",
+    "not_responding",
+    "resv",
+    "total",
+)
+
+
+class Spec(NamedTuple):
+    """One metric as the outside sees it."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    text: str
+    labels: tuple[str, ...] = ()
+
+
+_PUSHES = (
+    Spec(
+        "sunk_sync_writes_total",
+        "counter",
+        "Wishes pushed to either side, by what came of them",
+        ("action", "outcome"),
+    ),
+    Spec(
+        "sunk_sync_write_duration_seconds",
+        "histogram",
+        "From the wish to its answer, waiting in the outbox included",
+        ("action",),
+    ),
+    Spec("workqueue_depth", "gauge", "Wishes that wait in the outbox of one side", ("name",)),
+    Spec("workqueue_adds_total", "counter", "Wishes handed to the outbox of one side", ("name",)),
+    Spec(
+        "workqueue_retries_total",
+        "counter",
+        "Pushes whose answer is unsure, to be tried again",
+        ("name",),
+    ),
+    Spec(
+        "rest_client_requests_total",
+        "counter",
+        "Requests, by HTTP status or kind of failure; host is kubernetes or slurm",
+        ("code", "host", "method"),
+    ),
+    Spec(
+        "rest_client_request_duration_seconds",
+        "histogram",
+        "From the first byte sent to the last byte read",
+        ("host", "verb"),
+    ),
+    Spec(
+        "sunk_sync_received_bytes_total", "counter", "Bytes of answers read", ("host", "path")
+    ),
+)  # fmt: skip
+_STATE = (
+    Spec(
+        "sunk_sync_source_listed",
+        "gauge",
+        "1 while the source was listed completely and can be read",
+        ("source",),
+    ),
+    Spec(
+        "sunk_sync_source_age_seconds",
+        "gauge",
+        "Since the last complete listing or confirmation of the source began",
+        ("source",),
+    ),
+    Spec("sunk_sync_drains_held", "gauge", "Drains held back by --max-drains-per-minute"),
+    Spec(
+        "sunk_sync_pod_ends_held",
+        "gauge",
+        "Works whose Pods' ends are held back by --max-pod-ends-per-minute",
+    ),
+    Spec(
+        "sunk_sync_jobs_kept",
+        "gauge",
+        "Jobs that stay because nobody knows whether their Pods live",
+    ),
+    Spec(
+        "sunk_sync_placeholders_unheard",
+        "gauge",
+        "Placeholders whose script has run for half a minute and never reached the hooks door",
+    ),
+    Spec(
+        "sunk_sync_pending_reasons_age_seconds",
+        "gauge",
+        "Since the reasons of all jobs of ours that wait were read or proved; 0 where so few wait "
+        "that each is read in turn, or where Slurm has more than 4,000 records",
+    ),
+    Spec(
+        "sunk_sync_double_allocation_seconds_total",
+        "counter",
+        "Seconds, of all hosts together, in which another job ran beside a Pod whose own job had "
+        "ended, from when we know of that end; on a node that jobs share it may be too much",
+    ),
+    Spec("sunk_sync_conflicts", "gauge", "Slurm nodes claimed more than once; nothing is written"),
+    Spec(
+        "sunk_sync_keys_out_of_service",
+        "gauge",
+        "Hosts left alone because a rule failed on them; must be 0",
+    ),
+    Spec(
+        "sunk_sync_audit_surprises_total",
+        "counter",
+        "Standing verdicts that a full pass would have made otherwise; must stay 0",
+    ),
+    Spec(
+        "sunk_sync_rule_failures_total", "counter", "Rules that raised; must stay 0", ("rule",)
+    ),
+    Spec(
+        "slurm_token_expiry_timestamp_seconds",
+        "gauge",
+        "When the token for slurmrestd expires, Unix time; absent where it does not say",
+    ),
+    Spec("sunk_sync_log_lines_dropped_total", "counter", "Log lines nobody took in time"),
+    Spec(
+        "sunk_sync_build_info",
+        "gauge",
+        "Always 1",
+        ("version", "python_version", "cluster_name"),
+    ),
+)  # fmt: skip
+LOOP = (
+    Spec("sunk_sync_loop_busy_seconds_total", "counter", "Time the loop spent on its steps"),
+    Spec(
+        "sunk_sync_loop_longest_step_seconds",
+        "gauge",
+        "Longest step of the last one to two minutes",
+    ),
+    Spec("sunk_sync_loop_steps_total", "counter", "Steps of the loop"),
+    Spec("sunk_sync_decisions_total", "counter", "Keys decided"),
+    Spec("sunk_sync_news_total", "counter", "Facts and other news taken in"),
+)
+SLURM = tuple(
+    Spec(
+        f"slurm_nodes_{kind}",
+        "gauge",
+        {
+            "total": "Slurm nodes",
+            "not_responding": "Slurm nodes that do not respond, whatever their state",
+        }.get(kind, f"Slurm nodes counted as {kind}; each node counts once"),
+    )
+    for kind in SLURM_NODE_KINDS
+)
+_HOOKS = (
+    Spec(
+        "sunk_sync_hook_calls_total",
+        "counter",
+        "Calls at the hooks door by answer: go, wait, requeue, passed (starts beside ending Pods), "
+        "gone, drain, noted, ready, left (the caller went away), or the status of a refusal",
+        ("call", "outcome"),
+    ),
+    Spec("sunk_sync_hook_calls_waiting", "gauge", "Calls that wait for an answer"),
+    Spec(
+        "sunk_sync_hook_call_duration_seconds",
+        "histogram",
+        "From the request to its answer, the wait included",
+        ("call",),
+    ),
+)
+SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *_HOOKS, *LOOP, *SLURM)
+
+# First that fits, worst news first: a drained node that is down counts as down.
+_KIND_OF_STATE = (
+    ("DOWN", "down"),
+    ("ERROR", "err"),
+    ("FAIL", "fail"),
+    ("DRAIN", "drain"),
+    ("MAINTENANCE", "maint"),
+    ("RESERVED", "resv"),
+    ("COMPLETING", "comp"),
+    ("ALLOCATED", "alloc"),
+    ("MIXED", "mix"),
+    ("IDLE", "idle"),
+)
+
+
+def count_slurm_nodes(states: Iterable[frozenset[str]]) -> dict[str, int]:
+    """States of all Slurm nodes → figures of `slurm_nodes_…`."""
+    counts = dict.fromkeys(SLURM_NODE_KINDS, 0)
+    for state in states:
+        counts["total"] += 1
+        counts["not_responding"] += "NOT_RESPONDING" in state
+        kind = next((kind for flag, kind in _KIND_OF_STATE if flag in state), None)
+        if kind is not None:
+            counts[kind] += 1
+    return counts
+
+
+class Metrics:
+    """A registry of our own, filled from SPECS on first use of each name."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+    def counter(self, name: str) -> Counter:
+        """The counter of this name in SPECS."""
+        spec = spec_of(name)
+        return Counter(name.removesuffix("_total"), spec.text, spec.labels, registry=self.registry)
+
+    def gauge(self, name: str) -> Gauge:
+        """The gauge of this name in SPECS."""
+        spec = spec_of(name)
+        return Gauge(name, spec.text, spec.labels, registry=self.registry)
+
+    def histogram(self, name: str) -> Histogram:
+        """The histogram of this name in SPECS."""
+        spec = spec_of(name)
+        return Histogram(
+            name, spec.text, spec.labels, registry=self.registry, buckets=SECONDS_BUCKETS
+        )
+
+    def at_scrape(self, read: Callable[[], Iterable[Metric]]) -> None:
+        """Figures that are only worked out when somebody asks."""
+        self.registry.register(_AtScrape(read))
+
+    def set_build(self, cluster_name: str) -> None:
+        """Who we are, as labels."""
+        self.gauge("sunk_sync_build_info").labels(
+            version.version(), platform.python_version(), cluster_name
+        ).set(1)
+
+
+class _AtScrape:
+    def __init__(self, read: Callable[[], Iterable[Metric]]) -> None:
+        self._read = read
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing to check for at registration."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """The figures as they stand now."""
+        return self._read()
+
+
+def spec_of(name: str) -> Spec:
+    """The entry of this name in SPECS."""
+    return _BY_NAME[name]
+
+
+def counted(name: str, value: float) -> Metric:
+    """One counter without labels, for `at_scrape`."""
+    return CounterMetricFamily(name.removesuffix("_total"), spec_of(name).text, value)
+
+
+def gauged(name: str, value: float) -> Metric:
+    """One gauge without labels, for `at_scrape`."""
+    return GaugeMetricFamily(name, spec_of(name).text, value)
+
+
+_BY_NAME = {spec.name: spec for spec in SPECS}

@@ -1,0 +1,387 @@
+"""Logs and metrics, fed by the loop, the outbox and the clients; nothing in the core logs.
+
+Every method is synchronous, cheap and never raises for what the outside world sent.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from prometheus_client.metrics_core import Metric
+
+from sunk_sync.core.model import actions as act
+from sunk_sync.core.model.actions import Action, Done, Outcome, Refused, Unsure, target_of
+from sunk_sync.core.model.facts import (
+    SOURCES,
+    Confirmed,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    News,
+    Source,
+)
+from sunk_sync.telemetry.alarms import Telltales
+from sunk_sync.telemetry.exchange import Exchange
+from sunk_sync.telemetry.hooks import HookJournal
+from sunk_sync.telemetry.metrics import SLURM_NODE_KINDS, Metrics, counted, gauged
+
+LONGEST_STEP_WINDOW_S = 60.0
+QUIET_S = 60.0
+"""The same trouble is told once in so long; what came between is counted on the next line."""
+REMEMBERED_MAX = 10_000
+SLOW_STEP_S = 0.1
+SOON_S = 600.0
+
+_Extra = dict[str, object]
+Log = structlog.typing.FilteringBoundLogger
+
+
+class Telemetry:
+    """What this process tells about itself."""
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        cluster_name: str = "slurm",
+        sources: Sequence[Source] = SOURCES,
+        clock: Callable[[], float] = time.monotonic,
+        dropped_lines: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.log = log
+        metrics = Metrics()
+        self.registry = metrics.registry
+        self._clock = clock
+        self._loop = _Loop(clock)
+        self._sources = {source: _SourceState() for source in sources}
+        self._troubles = _Quietly(clock)
+        self._kept: dict[act.Target, tuple[Action, str]] = {}
+        self._slurm_nodes: Mapping[str, int] | None = None
+        self._token_expires: float | None = None
+        self._dropped_lines = dropped_lines
+        self._writes = metrics.counter("sunk_sync_writes_total")
+        self._write_s = metrics.histogram("sunk_sync_write_duration_seconds")
+        self._depth = metrics.gauge("workqueue_depth")
+        self._adds = metrics.counter("workqueue_adds_total")
+        self._retries = metrics.counter("workqueue_retries_total")
+        self._requests = metrics.counter("rest_client_requests_total")
+        self._request_s = metrics.histogram("rest_client_request_duration_seconds")
+        self._received = metrics.counter("sunk_sync_received_bytes_total")
+        self._listed = metrics.gauge("sunk_sync_source_listed")
+        self._age = metrics.gauge("sunk_sync_source_age_seconds")
+        self._surprises = metrics.counter("sunk_sync_audit_surprises_total")
+        self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
+        self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
+        self.telltales = Telltales(log)
+        metrics.set_build(cluster_name)
+        metrics.at_scrape(self._loop.figures)
+        metrics.at_scrape(self._figures)
+        metrics.at_scrape(self.telltales.figures)
+        for authority in ("kubernetes", "slurm"):
+            self._depth.labels(authority).set(0)
+            self._adds.labels(authority)
+            self._retries.labels(authority)
+        for source, state in self._sources.items():
+            self._listed.labels(source).set_function(state.listed)
+            self._age.labels(source).set_function(partial(state.age_s, clock))
+
+    # The loop.
+
+    def stepped(self, seconds: float, keys: int, news: int) -> None:
+        """One step of the loop: it took so long, decided so many keys, took in so much news."""
+        loop = self._loop
+        loop.busy_s += seconds
+        loop.steps += 1
+        loop.decisions += keys
+        loop.news += news
+        if seconds > loop.longest_s:
+            loop.longest_s = seconds
+            if seconds > SLOW_STEP_S:
+                self.log.warning("slow step", seconds=round(seconds, 3), keys=keys, news=news)
+
+    def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
+        """A rule raised: its key is out of service until a fact of it changes (F7)."""
+        self._rule_failures.labels(rule).inc()
+        self.log.error("rule failed", key=spelled(key), rule=rule, exc_info=error)
+
+    def surprise(self, key: object, standing: object, fresh: object) -> None:
+        """The audit found a standing verdict that a full pass would have made otherwise."""
+        self._surprises.inc()
+        self.log.error("audit surprise", key=spelled(key), standing=str(standing), fresh=str(fresh))
+
+    def kept(self, action: Action, why: str, because: str) -> None:
+        """Policy kept this write back; in a dry run this line is all that happens."""
+        target = target_of(action)
+        if self._kept.get(target) == (action, why):
+            return
+        if len(self._kept) >= REMEMBERED_MAX:
+            self._kept.clear()
+        self._kept[target] = (action, why)
+        level = self.log.info if why == "dry run" else self.log.debug
+        level("not written", **_told(action), why=why, because=because)
+
+    # Sources.
+
+    def source(self, news: News) -> None:
+        """One of Lost, ListingStarted, ListingEnded, Confirmed; a line where something changed."""
+        match news:
+            case ListingStarted():
+                self._sources[news.source].begun_s = news.begun_s
+            case ListingEnded():
+                state = self._sources[news.source]
+                self._readable(news.source, state.begun_s)
+            case Confirmed() if self._sources[news.source].ever:
+                self._readable(news.source, news.begun_s)
+            case Lost():
+                self._lost(news)
+
+    def _readable(self, source: Source, begun_s: float) -> None:
+        state = self._sources[source]
+        if not state.ever:
+            self.log.info("source listed", source=source, seconds=round(self._clock() - begun_s, 3))
+        elif state.why is not None:
+            lost_for = round(self._clock() - state.lost_s, 1)
+            self.log.info("source back", source=source, lost_for_seconds=lost_for, was=state.why)
+        state.ever, state.why, state.blind, state.seen_s = True, None, False, begun_s
+
+    def _lost(self, news: Lost) -> None:
+        state = self._sources[news.source]
+        if state.why is None:
+            state.lost_s = self._clock()
+            self.log.warning("source lost", source=news.source, why=news.why)
+        elif news.blind and not state.blind:
+            self.log.error("source unreadable for long", source=news.source, why=news.why)
+        elif news.why != state.why:
+            self.log.debug("source still lost", source=news.source, why=news.why)
+        state.why, state.blind = news.why, news.blind
+
+    # Writes.
+
+    def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
+        """One wish was answered, so long after it was made: one line with its cause."""
+        name, came_of_it = name_of(action), name_of(outcome)
+        self._writes.labels(name, came_of_it).inc()
+        self._write_s.labels(name).observe(seconds)
+        if isinstance(outcome, Unsure):
+            self._retries.labels(authority_of(action)).inc()
+        level, extra = self._level_of(action, outcome)
+        level(
+            "read" if isinstance(action, act.Look | act.Relist) else "write",
+            **{**_told(action), **extra},
+            outcome=came_of_it,
+            because=because,
+            seconds=round(seconds, 4),
+        )
+
+    def _level_of(self, action: Action, outcome: Outcome) -> tuple[Callable[..., Any], _Extra]:
+        """Reads are for debugging; a trouble that many writes share is told once a minute."""
+        if isinstance(outcome, Done):
+            read = isinstance(action, act.Look | act.Relist)
+            return (self.log.debug if read else self.log.info), {}
+        extra: _Extra = {"why": outcome.why}
+        if isinstance(outcome, Refused):
+            return self.log.warning, extra
+        loud, others = self._troubles.ask((name_of(action), outcome.why))
+        if others:
+            extra["same_since_last_told"] = others
+        return (self.log.warning if loud else self.log.debug), extra
+
+    def depth(self, authority: str, waiting: int) -> None:
+        """So many wishes wait for this authority."""
+        self._depth.labels(authority).set(waiting)
+
+    def added(self, authority: str, count: int = 1) -> None:
+        """So many wishes were handed to the outbox."""
+        self._adds.labels(authority).inc(count)
+
+    # The clients.
+
+    def exchange(self, exchange: Exchange) -> None:
+        """One HTTP exchange."""
+        host = exchange.authority
+        self._requests.labels(exchange.status, host, exchange.method).inc()
+        self._request_s.labels(host, exchange.method).observe(exchange.seconds)
+        self._received.labels(host, exchange.path).inc(exchange.received_bytes)
+        self.log.debug(
+            "request",
+            host=host,
+            method=exchange.method,
+            path=exchange.path,
+            status=exchange.status,
+            seconds=round(exchange.seconds, 4),
+            bytes=exchange.received_bytes,
+        )
+
+    def token_expires(self, at: float | None) -> None:
+        """The token in use for slurmrestd expires then, Unix time; None: it does not say."""
+        if at is not None and at != self._token_expires:
+            left_s = at - time.time()
+            level = self.log.info if left_s > SOON_S else self.log.warning
+            level("slurm token read", expires_at=_utc(at), left_seconds=round(left_s))
+        self._token_expires = at
+
+    def slurm_nodes(self, counts: Mapping[str, int]) -> None:
+        """Figures for `slurm_nodes_…`; `metrics.count_slurm_nodes` makes them."""
+        self._slurm_nodes = counts
+
+    def _figures(self) -> Iterable[Metric]:
+        yield counted("sunk_sync_log_lines_dropped_total", self._dropped_lines())
+        if self._token_expires is not None:
+            yield gauged("slurm_token_expiry_timestamp_seconds", self._token_expires)
+        if self._slurm_nodes is not None:
+            for kind in SLURM_NODE_KINDS:
+                yield gauged(f"slurm_nodes_{kind}", self._slurm_nodes.get(kind, 0))
+
+
+class _Loop:
+    """Plain numbers: the loop adds to them, a scrape reads them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.busy_s = 0.0
+        self.longest_s = 0.0
+        self.steps = self.decisions = self.news = 0
+        self._longest_before_s = 0.0
+        self._clock = clock
+        self._window_s = clock()
+
+    def figures(self) -> Iterable[Metric]:
+        now = self._clock()
+        longest_s = max(self.longest_s, self._longest_before_s)
+        if now - self._window_s >= LONGEST_STEP_WINDOW_S:
+            self._longest_before_s, self.longest_s, self._window_s = self.longest_s, 0.0, now
+        yield counted("sunk_sync_loop_busy_seconds_total", self.busy_s)
+        yield gauged("sunk_sync_loop_longest_step_seconds", longest_s)
+        yield counted("sunk_sync_loop_steps_total", self.steps)
+        yield counted("sunk_sync_decisions_total", self.decisions)
+        yield counted("sunk_sync_news_total", self.news)
+
+
+class _SourceState:
+    """What was last told of one source."""
+
+    def __init__(self) -> None:
+        self.ever = False
+        self.why: str | None = None
+        self.blind = False
+        self.begun_s = self.seen_s = self.lost_s = 0.0
+
+    def listed(self) -> float:
+        return float(self.ever and self.why is None)
+
+    def age_s(self, clock: Callable[[], float]) -> float:
+        return max(0.0, clock() - self.seen_s) if self.ever else math.nan
+
+
+class _Quietly:
+    """Tells the first of many equal troubles, then one a minute."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._told: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def ask(self, trouble: tuple[str, str]) -> tuple[bool, int]:
+        """Whether to say it aloud, and how many were swallowed since."""
+        now = self._clock()
+        told_s, swallowed = self._told.get(trouble, (-math.inf, 0))
+        if now - told_s < QUIET_S:
+            self._told[trouble] = (told_s, swallowed + 1)
+            return False, 0
+        if len(self._told) >= REMEMBERED_MAX:
+            self._told.clear()
+        self._told[trouble] = (now, 0)
+        return True, swallowed
+
+
+def name_of(struct: Action | Outcome) -> str:
+    """`SetConditions` → `set-conditions`"""
+    return _NAMES.get(type(struct)) or _kebab(type(struct).__name__)
+
+
+def authority_of(action: Action) -> str:
+    """Which side the action goes to."""
+    if isinstance(action, act.HookAction):
+        return "hooks"
+    return "slurm" if isinstance(action, act.SlurmAction | act.JobAction) else "kubernetes"
+
+
+def spelled(key: object) -> str:
+    """`("host", "n1")` → `host n1`"""
+    return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+
+
+def _told(action: Action) -> _Extra:
+    """What a line says of an action: which object, and what it gets."""
+    told: _Extra = {"action": name_of(action)}
+    match action:
+        case act.Drain() | act.Undrain() | act.RewriteReason():
+            return told | {"slurm_node": action.slurm_node, "reason": action.reason}
+        case act.SetComment():
+            return told | {"slurm_node": action.slurm_node}
+        case act.Look() | act.LookGang():
+            return told | _place(action.kind, action.namespace, action.name)
+        case act.Relist():
+            return told | {"source": action.source}
+        case act.SubmitJob():
+            return told | {"work": action.identity.work, "job": action.name, "kind": action.kind}
+        case act.CancelJob() | act.UpdateJob():
+            return told | {"job_id": action.job_id, "job": action.name}
+        case act.LookJob():
+            return told | {"job_id": action.job_id}
+        case act.AnswerGate():
+            return told | {
+                "slurm_node": action.slurm_node,
+                "go": action.go,
+                "waits_for": action.why,
+            }
+        case act.AnswerStop():
+            return told | {"verdict": action.verdict}
+        case _:
+            reference = action.reference
+            told |= _place(reference.kind, reference.namespace, reference.name)
+            return told | _content(action)
+
+
+def _content(action: Action) -> _Extra:
+    match action:
+        case act.SetConditions():
+            return {"conditions": ",".join(f"{c.type}={c.status}" for c in action.conditions)}
+        case act.SetMetadata():
+            pairs = (*action.labels, *action.annotations)
+            return {"set": ",".join(f"{key}={value}" for key, value in pairs)}
+        case act.Announce():
+            return {"event_reason": action.reason, "message": action.message}
+        case act.Bind():
+            return {"node": action.node_name, "job_id": action.job_id}
+        case act.EndPod() | act.SetScheduled():
+            return {"reason": action.reason, "message": action.message}
+        case _:
+            return {}
+
+
+def _place(kind: str, namespace: str, name: str) -> _Extra:
+    return {kind.lower(): f"{namespace}/{name}" if namespace else name}
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+def _utc(at: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+
+
+_NAMES: dict[type, str] = {
+    kind: _kebab(kind.__name__)
+    for kind in (
+        act.Drain, act.Undrain, act.RewriteReason, act.SetComment, act.SetConditions,
+        act.SetMetadata, act.Cordon, act.Uncordon, act.Announce, act.Look, act.Relist,
+        Done, Refused, Unsure,
+    )
+}  # fmt: skip
