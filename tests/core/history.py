@@ -26,7 +26,6 @@ from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
-from tests.build import CLUSTER_UID, marked, node, slurm_node, slurmd_pod
 from tests.core.checks import (
     Evidence,
     HistoryError,
@@ -37,6 +36,7 @@ from tests.core.checks import (
     is_write,
 )
 from tests.core.world import POLLED, World
+from tests.kit.build import CLUSTER_UID, marked, node, slurm_node, slurmd_pod
 
 NODES = ("k1", "k2", "k3", "n1")
 PODS = ("p1", "p2", "p3")

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import CancelJob, SubmitJob
 from sunk_sync.core.model.facts import GateCall, Lost, Node, Observed, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import work_id
-from tests.build import (
+from tests.core.checks import check_oracle
+from tests.kit.build import (
     OFFER,
     Core,
     deleted,
@@ -25,7 +26,6 @@ from tests.build import (
     slurm_node,
     slurmd_pod,
 )
-from tests.core.checks import check_oracle
 
 ONE, OTHER = pod(), pod("other", node_name="kn1", job_id="8")
 RUNS = job(OTHER, job_id="8", state="RUNNING", slurm_nodes=("n1",))

@@ -24,12 +24,12 @@ from sunk_sync.core.workloads import edges as work_graph
 from sunk_sync.core.workloads.edges import WorkGraph
 from tests.core import rare_edges
 from tests.core.checks import HistoryError
-from tests.core.history import History
-from tests.core.test_graph import (
+from tests.core.graph.test_graph import (
     CLUSTER_EDGE,
     a_removed_pod_is_no_longer_unselected_news,
     an_answer_older_than_the_news_proves_nothing,
 )
+from tests.core.history import History
 from tests.core.work_history import WorkHistory
 
 pytestmark = pytest.mark.no_cover

@@ -22,7 +22,7 @@ from sunk_sync.core.model.keys import CLUSTER, host_key
 from sunk_sync.core.model.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
 from sunk_sync.core.model.verdict import Verdict
 from sunk_sync.core.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
-from tests.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
+from tests.kit.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
 
 SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 

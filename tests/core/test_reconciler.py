@@ -17,7 +17,7 @@ from sunk_sync.core.reconciler import OUT_OF_SERVICE
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Work
-from tests.build import Core, deleted, job, node, observed, pod, room, slurm_node, slurmd_pod
+from tests.kit.build import Core, deleted, job, node, observed, pod, room, slurm_node, slurmd_pod
 
 N1, N2 = host_key("n1"), host_key("n2")
 

@@ -21,13 +21,13 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from sunk_sync.core.model.verdict import Decision
-from tests.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
 from tests.core.checks import ReadSet
 from tests.core.history import NODES, SLURM_NODES, History
 from tests.core.work_checks import Judge, Told
 from tests.core.work_reads import WorkReads, check_indexes
 from tests.core.work_rest import check_work_rest
 from tests.core.work_world import WorkWorld
+from tests.kit.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
 
 SINGLES = ("w1", "w2", "w3")
 MEMBERS = ("g1", "g2", "g3")

@@ -47,7 +47,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.names import DRAIN, MANAGER_RETIRE
 from sunk_sync.slurm.write.precondition import Change, No, plan
-from tests.build import labels_of
+from tests.kit.build import labels_of
 
 SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 POLLED: tuple[Source, ...] = ("slurm_nodes", "jobs")

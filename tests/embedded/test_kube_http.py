@@ -17,7 +17,7 @@ from sunk_sync.kube.api.client import KubeClient, Permission, Request
 from sunk_sync.kube.read.other_pods import Others
 from sunk_sync.kube.read.selection import nodes, other_pods
 from sunk_sync.kube.read.watch import Watch
-from tests.wire.kube.server import Ear
+from tests.kube.recorded.server import Ear
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.slurm.decode.nodes import read_nodes
 
 Json = Any
-RECORDED = Path(__file__).parent.parent / "wire" / "slurm"
+RECORDED = Path(__file__).parent.parent / "slurm" / "recorded"
 NEWEST = {"26.05": "v0.0.45", "24.11": "v0.0.42"}
 BOTH = pytest.mark.parametrize("generation", NEWEST)
 PLACE = {"current_working_directory": "/", "environment": ["A=b"]}

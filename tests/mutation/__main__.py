@@ -30,7 +30,7 @@ CACHE = re.compile(r"^@lru_cache\(.*\)$", re.MULTILINE)
 
 def copy(place: Path) -> None:
     """What the tests need. mutmut leaves decorated functions alone: caches are taken off."""
-    ignored = shutil.ignore_patterns("__pycache__", "real", "bench", "wire")
+    ignored = shutil.ignore_patterns("__pycache__", "real", "bench")
     for name in ("sunk_sync", "tests"):
         shutil.copytree(ROOT / name, place / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", place)

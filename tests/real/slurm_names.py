@@ -1,4 +1,4 @@
-"""Renews tests/slurm_names.ini from the Slurm of the test bed: `python -m tests.real.slurm_names`.
+"""Renews tests/kit/slurm_names.ini from the test bed's Slurm: `python -m tests.real.slurm_names`.
 
 Their libraries want a newer libc than the machine may have, so that a Python is started under the
 dynamic loader of their Debian.
@@ -11,9 +11,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from tests.kit.slurm_names import SlurmNames, write
 from tests.real.testbed import cache
 from tests.real.testbed.cache import SLURM_SUITES
-from tests.slurm_names import SlurmNames, write
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 NONE = {"InvaildReason", "InvalidReason"}

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sunk_sync.core.translate.hostlist import compress, expand
+from tests.core.translate.test_hostlist import EXPANSIONS, name
 from tests.real.testbed import SlurmServer
-from tests.test_hostlist import EXPANSIONS, name
 
 pytestmark = pytest.mark.real
 

@@ -7,7 +7,7 @@ import pytest
 
 from sunk_sync.core.translate.pending import error_in_words, in_words
 from sunk_sync.core.translate.slurm_errors import ERRORS, RANGES
-from tests import slurm_names
+from tests.kit import slurm_names
 from tests.real import slurm_names as library
 from tests.real.conftest import require
 from tests.real.refusals import DENIALS, OTHER_CALLS, SUBMISSIONS, Denial, Refusal

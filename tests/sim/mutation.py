@@ -18,13 +18,16 @@ ROOT = Path(__file__).parent.parent.parent
 CATALOGUE = (*deciding.MUTANTS, *doing.MUTANTS, *working.MUTANTS)
 LIMIT_S = 400.0
 SUITES = (
-    ("rules", ("tests/rules",)),
-    ("core", ("tests/core", "--deselect", "tests/core/test_histories_can_fail.py")),
+    ("rules", ("tests/core/rules",)),
+    (
+        "core",
+        ("tests/core", "tests/controller", "--deselect", "tests/core/test_histories_can_fail.py"),
+    ),
     ("stories", ("tests/sim/test_crash_points.py", "-k", "story")),
     ("seeds", ("tests/sim/test_seeds.py", "-k", "hour")),
     ("stories of Pods", ("tests/sim/works/test_stories.py", "-k", "story")),
-    ("hooks", ("tests/test_hooks.py", "tests/test_hook_tokens.py")),
-    ("wire", ("tests/wire",)),
+    ("hooks", ("tests/server/test_hooks.py", "tests/server/test_tokens.py")),
+    ("wire", ("tests/kube", "tests/slurm")),
     ("seeds of Pods", ("tests/sim/works/test_stories.py", "-k", "hour")),
     ("crash points", ("tests/sim/test_crash_points.py",)),
 )

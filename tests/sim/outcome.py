@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tests import clock
+from tests.kit import clock
 from tests.sim.history import BrokenPromiseError, History
 
 

@@ -12,7 +12,7 @@ from sunk_sync.embedded.kubernetes.store.store import Snapshot
 from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
 from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.settings.model import Settings
-from tests import clock
+from tests.kit import clock
 from tests.sim import words
 from tests.sim.cast import PERSON, Cast
 from tests.sim.checks import Checks

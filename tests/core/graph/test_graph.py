@@ -1,0 +1,293 @@
+"""The picture: what counts as news, what is remembered, and which keys a change concerns."""
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Announce, Drain, Look, SetMetadata
+from sunk_sync.core.model.facts import (
+    Answered,
+    Attempt,
+    Confirmed,
+    Deleted,
+    Holding,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    Observed,
+    Pod,
+    Reference,
+    Sighting,
+    StopCall,
+    reference_of,
+)
+from sunk_sync.core.model.keys import CLUSTER, host_key, work_key, work_key_of
+from sunk_sync.core.model.names import MANAGER_MIRROR
+from sunk_sync.core.workloads.index import KEPT_S
+from tests.core.checks import check_oracle
+from tests.kit.build import (
+    Core,
+    deleted,
+    listing,
+    marked,
+    node,
+    observed,
+    pod,
+    room,
+    slurm_node,
+    slurmd_pod,
+)
+
+CLUSTER_EDGE = "_pod_touched:self._mark(CLUSTER)"
+
+
+def a_removed_pod_is_no_longer_unselected_news() -> None:
+    """A Pod of the old name stands elsewhere, is read by name, and then leaves our listings."""
+    old = slurmd_pod("n1", uid="old")
+    new = slurmd_pod("n2", name=old.name, uid="new", node_name="kn2")
+    core = Core(old, slurm_node("n1", comment=marked(uid="old")), slurm_node("n2"))
+    core.see(deleted("slurmd_pods", old))
+    core.see(new)
+    core.now += 1
+    core.see(Sighting("Pod", new.namespace, new.name, "yes", "new", core.now))
+    assert not core.graph.cluster().unselected
+    core.see(deleted("slurmd_pods", new))
+    check_oracle(core.reconciler, core.now)
+    assert core.graph.cluster().unselected == 1
+
+
+def test_a_pod_in_our_listings_is_not_counted_as_missed_by_the_selector() -> None:
+    """S20: only Pods that exist and that no listing shows speak against the selector."""
+    a_removed_pod_is_no_longer_unselected_news()
+
+
+def test_S7_a_pod_that_claims_another_slurm_node_now_is_not_missing() -> None:
+    """A Pod whose claim moved is in the picture: nobody is asked, nothing drained for it."""
+    pod = slurmd_pod("n1")
+    drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod cordoned")
+    core = Core(node(), pod, drained, slurm_node("n2"))
+    core.see(replace(pod, slurm_node="n2"))
+    assert not core.wants("n1", Look, Drain)
+    assert core.verdict("n1").because.startswith("undrained")
+
+
+def test_S7_an_answer_asked_for_before_the_pod_was_last_seen_proves_nothing() -> None:
+    """A read that was under way while the Pod came and went is no evidence that it is gone."""
+    an_answer_older_than_the_news_proves_nothing()
+
+
+def an_answer_older_than_the_news_proves_nothing() -> None:
+    """The Pod is read by name, comes back before the answer does, and leaves our listings."""
+    pod = slurmd_pod()
+    core = Core(node(), pod, slurm_node())
+    core.see(deleted("slurmd_pods", pod))
+    asked_s = core.now
+    core.now += 1
+    core.see(pod)
+    core.now += 1
+    core.see(deleted("slurmd_pods", pod))
+    core.see(Sighting("Pod", pod.namespace, pod.name, "no", "", asked_s))
+    assert not core.wants("n1", Drain)
+    core.wait(40)
+    (look,) = core.wants("n1", Look)
+    assert isinstance(look, Look)
+    assert look.after_s == asked_s
+    core.see(Sighting("Pod", pod.namespace, pod.name, "no", "", core.now))
+    assert core.wants("n1", Drain)
+
+
+def test_the_pod_that_stays_is_remembered_when_its_rival_goes() -> None:
+    """S8 asks for the Node of the Pod that stands, whichever of two Pods was seen last."""
+    stays, goes = slurmd_pod(), slurmd_pod(name="other", uid="other", node_name="k2")
+    core = Core(stays, goes, node("k2"), slurm_node())
+    core.see(deleted("slurmd_pods", goes))
+    (look,) = core.wants("n1", Look)
+    assert look == Look("Node", "", "kn1", 0.0)
+    core.see(Sighting("Node", "", "kn1", "no", "", core.now))
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: node gone", absence=True)]
+
+
+@pytest.mark.parametrize("last", ["neighbour", "annotated"])
+def test_the_pod_that_stays_is_remembered_whatever_rival_goes_last(last: str) -> None:
+    """Two claim n1; a neighbour on the first one's Node, or a Node, disputes it longer still."""
+    first = slurmd_pod("n1", name="first", uid="1", node_name="k1")
+    second = slurmd_pod("n1", name="second", uid="2", node_name="k2")
+    neighbour = slurmd_pod("n9", name="neighbour", uid="3", node_name="k1")
+    annotated = node("k3", slurm_node="n1")
+    core = Core(slurm_node("n1"), slurm_node("n9"), node("k1"), node("k2"), node("k3"))
+    core.see(first, second, neighbour if last == "neighbour" else annotated)
+    core.see(deleted("slurmd_pods", second))
+    core.see(deleted("slurmd_pods", neighbour) if last == "neighbour" else node("k3"))
+    core.see(deleted("nodes", node("k1")))
+    assert core.wants("n1", Look) == [Look("Node", "", "k1", 0.0)]
+
+
+def test_a_pod_that_is_ending_is_remembered_when_its_successor_goes_first() -> None:
+    """Then the Node under it is the one that counts (simulator, seed 20413)."""
+    core = Core(slurm_node("n1"), node("k1"), node("k2"))
+    ending = slurmd_pod("n1", name="old", uid="1", node_name="k1", terminating=True)
+    successor = slurmd_pod("n1", name="new", uid="2", node_name="k2")
+    core.see(successor, ending)
+    core.see(deleted("slurmd_pods", successor))
+    core.see(deleted("nodes", node("k1")))
+    assert core.wants("n1", Look) == [Look("Node", "", "k1", 0.0)]
+
+
+def test_what_stands_for_two_finished_pods_does_not_hang_on_the_order_of_a_set() -> None:
+    """The same facts give the same verdict in every process."""
+    pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}", finished=True) for i in range(9)]
+    core = Core(*pods, slurm_node(comment=marked()))
+    core.wait(6)
+    assert "slurm/p0" in core.verdict().because
+
+
+def test_equal_facts_mark_nothing() -> None:
+    """M5: what was known already wakes nobody."""
+    core = Core(node(), slurmd_pod(), slurm_node())
+    core.graph.observe([observed(node()), observed(slurmd_pod()), observed(slurm_node())], now=1)
+    assert not core.graph.dirty
+
+
+def test_workload_pods_are_kept_and_concern_no_host() -> None:
+    """The syncer reads no workload Pod."""
+    pod = Pod(namespace="ns", name="w", uid="u")
+    core = Core(slurm_node(), scheduler="")
+    core.graph.observe([Observed(pod, 1)], now=1)
+    assert core.graph.pods.get("ns/w") == pod
+    core.graph.observe([Deleted("pods", "ns", "w", "u", 2)], now=1)
+    assert not core.graph.pods.entries
+    assert not core.graph.dirty
+
+
+def test_news_of_a_source_that_became_listed_or_blind_concern_every_key() -> None:
+    """What is absent, and what may be shown, hangs on the source as a whole."""
+    core = Core(slurm_node(), slurm_node("n2"))
+    for news in ([Lost("slurm_nodes", "x", blind=True)], listing("slurm_nodes", slurm_node())):
+        core.graph.observe(news, now=core.now)
+        assert {CLUSTER, host_key("n1")} <= set(core.graph.dirty)
+        core.graph.dirty.clear()
+    core.graph.observe([Lost("nodes", "x"), Confirmed("nodes", 1)], now=core.now)
+    assert not core.graph.dirty
+
+
+def test_a_host_that_neither_side_speaks_of_is_forgotten() -> None:
+    """Memory is bounded by what exists."""
+    pod, slurm = slurmd_pod(), slurm_node()
+    core = Core(pod, slurm)
+    core.see(deleted("slurmd_pods", pod))
+    assert core.graph.knows(host_key("n1"))
+    core.see(Deleted("slurm_nodes", "", "n1", "", core.now + 1e9))
+    assert not core.graph.knows(host_key("n1"))
+    assert host_key("n1") not in core.reconciler.standing
+
+
+def test_sightings_of_what_nobody_asked_for_are_not_kept() -> None:
+    """An answer about a place that no host was at, or older than one we have, changes nothing."""
+    pod = slurmd_pod()
+    core = Core(slurm_node(comment=marked()), now=1000)
+    core.see(Sighting("Pod", "ns", "other", "no", "", 1000))
+    core.see(Sighting("Pod", pod.namespace, pod.name, "yes", pod.uid, 1001))
+    core.see(Sighting("Pod", pod.namespace, pod.name, "no", "", 1000))
+    assert not core.wants("n1", Drain)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "name"),
+    [
+        ((node(), slurmd_pod(), slurm_node()), "Pod", "slurmd-n1"),
+        ((node("n1"), slurm_node()), "Node", "n1"),
+        ((slurm_node(),), "Namespace", "default"),
+    ],
+    ids=["a Pod", "a Node alone", "neither"],
+)
+def test_an_event_belongs_to_the_pod_else_the_node_else_our_namespace(
+    rows: tuple[object, ...], kind: str, name: str
+) -> None:
+    """Events need an object that exists."""
+    core = Core(*rows)  # type: ignore[arg-type]
+    reference = core.graph.reference(host_key("n1"))
+    assert (reference.kind, reference.name) == (kind, name)
+    assert core.graph.reference(CLUSTER) == Reference("Namespace", "", "default", "")
+
+
+def test_an_event_about_a_work_belongs_to_its_first_pod() -> None:
+    """Where all of them are gone, to our namespace."""
+    one = pod()
+    core = Core(*room(), one)
+    key = work_key(work_key_of(one))
+    assert core.graph.reference(key) == reference_of(one)
+    core.see(deleted("pods", one))
+    assert core.graph.reference(key) == Reference("Namespace", "", "default", "")
+
+
+def test_what_a_write_showed_of_a_pod_freshens_it_and_never_adds_it() -> None:
+    """The answer may be older than its deletion."""
+    one = pod(phase="Pending")
+    core = Core(*room(), one)
+    key = f"{one.namespace}/{one.name}"
+    core.see(Answered(replace(one, phase="Running"), core.now))
+    assert core.graph.pods.entries[key].row.phase == "Running"
+    core.see(deleted("pods", one))
+    core.see(Answered(one, core.now))
+    assert key not in core.graph.pods.entries
+
+
+def test_L6_a_call_about_a_job_that_nobody_knows_concerns_no_work() -> None:
+    """The next listing shows the job; the script asks again."""
+    core = Core(*room(), pod())
+    assert not core.see(StopCall(1, "99", core.now, core.now + 30))
+
+
+def test_F2_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any_more() -> None:
+    """They would be kept for each Work that ever was; the next one takes the old ones along."""
+    core = Core(*room(), pod())
+    attempts = core.graph.works.works.attempts
+    core.see(Attempt("old", core.now))
+    core.wait(KEPT_S)
+    core.see(Attempt("next", core.now))
+    assert list(attempts) == ["old", "next"]
+    core.wait(1)
+    core.see(Attempt("last", core.now))
+    assert list(attempts) == ["next", "last"]
+
+
+def test_an_unfinished_listing_proves_nothing() -> None:
+    """F3: what half a listing did not name is still there."""
+    core = Core(node(), slurmd_pod(), slurm_node())
+    core.see(ListingStarted("nodes", core.now, 1e9), Lost("nodes", "cut"), ListingEnded("nodes"))
+    assert core.graph.nodes.get("kn1") is not None
+    assert not core.graph.nodes.live
+
+
+def test_the_node_that_shared_only_its_name_is_cleaned_when_another_claims_it() -> None:
+    """M6: an annotation elsewhere takes the Slurm node; the namesake shows nothing of it."""
+    named = node("n1", labels=("slurm", None, None, None))
+    core = Core(named, node("kn1", slurm_node="n1"), slurm_node())
+    cleaned = SetMetadata(reference_of(named), MANAGER_MIRROR, (), ())
+    assert cleaned in core.wants()
+
+
+def test_conflicts_are_counted_for_the_metric() -> None:
+    """S16: how many hosts are claimed more than once."""
+    core = Core(slurmd_pod(), slurmd_pod(name="b", uid="b"), slurm_node(), slurm_node("n2"))
+    assert core.reconciler.contested() == 1
+    assert core.wants("n1", Announce)
+
+
+def test_the_same_holding_told_twice_is_one_fact() -> None:
+    """S19: the cluster is decided anew only when what is held changed."""
+    core = Core(slurm_node())
+    for _ in range(2):
+        core.graph.dirty.clear()
+        core.graph.observe([Holding(3, 5.0)], now=core.now)
+    assert not core.graph.dirty
+    core.graph.observe([Holding(0, 0.0)], now=core.now)
+    assert core.graph.holding is None
+    assert set(core.graph.dirty) == {CLUSTER}
+
+
+def test_S16_pods_that_have_no_slurm_node_yet_are_no_rivals() -> None:
+    """A hostNetwork Pod without a Node claims nothing, however many there are."""
+    pods = [slurmd_pod("", name=name, uid=name, node_name="") for name in "ab"]
+    core = Core(*pods, slurm_node(), node())
+    assert not core.reconciler.contested()
+    assert not core.verdict("").wants

@@ -1,0 +1,247 @@
+"""Pods go where their job runs: rows P11, P12, P29, G1, G4."""
+
+from typing import Any, Literal
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Announce, Bind, CancelJob, Done, shown_by
+from sunk_sync.core.model.facts import (
+    Answered,
+    Confirmed,
+    Job,
+    JobTold,
+    Lost,
+    Observed,
+    Pod,
+    Row,
+    reference_of,
+)
+from sunk_sync.core.model.keys import work_key, work_key_of
+from sunk_sync.core.model.names import EVENT_SCHEDULED
+from tests.kit.build import Core, gang_pod, identity, job, listing, node, pod, room
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def running(*pods: Pod, at: tuple[str, ...] = ("n1",), **fields: Any) -> Job:
+    return job(*pods, state="RUNNING", slurm_nodes=at, **fields)
+
+
+def binds(world: Core, of: Pod) -> list[tuple[str, str]]:
+    return [(want.reference.name, want.node_name) for want in world.work_wants(of, Bind)]
+
+
+def test_P11_a_pod_is_bound_to_the_node_of_the_allocated_host() -> None:
+    """With its own UID and the id of the job."""
+    one = pod()
+    world = core(one, running(one))
+    assert world.work_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7", "n1")]
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {"state": "PENDING"},
+        {"state": "SUSPENDED", "slurm_nodes": ("n1",)},
+        {"state": "RUNNING", "slurm_nodes": ("n1",), "started": False},
+        {"state": "RUNNING", "slurm_nodes": ("n9",)},
+        {"state": "COMPLETED", "slurm_nodes": ("n1",)},
+    ],
+)
+def test_P11_nobody_is_bound_before_the_job_holds_a_host(of: dict[str, Any]) -> None:
+    """Waiting, suspended, its script not started, unknown to Kubernetes, ended."""
+    one = pod()
+    assert not binds(core(one, job(one, **of)), one)
+
+
+@pytest.mark.parametrize(
+    ("word", "bound"), [("starting", True), ("started", True), ("ended", False)]
+)
+def test_P11_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading(
+    word: Literal["starting", "started", "ended"], bound: bool
+) -> None:
+    """Slurm may take seconds to answer; a binding that was refused would be tried meanwhile."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(JobTold("7", word, world.now))
+    assert bool(binds(world, one)) is bound
+    world.see(Observed(running(one), world.now))
+    assert binds(world, one) == [("p1", "kn1")]
+
+
+def test_P11_nobody_is_bound_while_jobs_cannot_be_read() -> None:
+    """Found by the simulator: minutes after Slurm had last answered (60050)."""
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+
+    def kept() -> list[Any]:
+        return [keep.action for keep in world.reconciler.standing[work_key(work_key_of(one))].kept]
+
+    assert not kept()
+    world.see(Lost("jobs", "away"))
+    assert kept() == [wanted]
+    world.see(Confirmed("jobs", world.now))
+    assert not kept()
+
+
+def test_P11_a_binding_that_was_answered_is_known_before_any_watch_tells() -> None:
+    """Found by the simulator: a job was given up as that of an unbound Pod (60034)."""
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    world.see(*shown_by(Done(wanted)))
+    assert not binds(world, one)
+    assert world.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
+
+
+def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> None:
+    """Nor does an older answer undo it."""
+    one, other = pod(), pod(uid="another")
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    entries = world.reconciler.graph.pods.entries
+    order = entries["ns/p1"].order
+    world.see(*shown_by(Done(wanted)), Observed(one, order))
+    assert entries["ns/p1"].row.node_name == "kn1"
+    world.see(Observed(other, order + 1), *shown_by(Done(wanted)))
+    assert entries["ns/p1"].row == other
+
+
+@pytest.mark.parametrize("news", [Observed, Answered])
+def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> None:
+    """A write from before the binding, answered or watched only now, has a number of its own.
+
+    Found by the simulator: the Pod was bound anew, and its job given up (1733).
+    """
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    world.see(*shown_by(Done(wanted)))
+    order = world.reconciler.graph.pods.entries["ns/p1"].order
+    world.see(news(replace(one, job_id="7"), order + 10))
+    assert not binds(world, one)
+    world.see(node("kn1", ready="False"))
+    assert not world.work_wants(one, CancelJob)
+    bound = replace(one, node_name="kn1", job_id="7", bound_for="7")
+    world.see(Observed(bound, order + 5))
+    assert world.reconciler.graph.pods.get("ns/p1") == bound
+
+
+def test_P11_only_a_listing_asked_for_later_shows_a_pod_unbound_again() -> None:
+    """Kubernetes was restored from a backup."""
+    one = pod()
+    world = core(one, running(one))
+    (wanted,) = world.work_wants(one, Bind)
+    world.see(*shown_by(Done(wanted)))
+    world.see(*listing("pods", one, begun_s=world.now + 1))
+    assert binds(world, one) == [("p1", "kn1")]
+
+
+def test_P11_the_script_s_call_is_enough() -> None:
+    """News come by the hook before they come by the listing."""
+    one = pod()
+    world = core(one, running(one, started=False))
+    assert "has not started" in world.work_verdict(one).because
+    world.see(JobTold("7", "started", world.now))
+    assert binds(world, one) == [("p1", "kn1")]
+
+
+def test_P11_without_a_script_the_allocation_is_enough() -> None:
+    """Nobody would call."""
+    one = pod()
+    assert binds(core(one, running(one, started=False, script=False)), one)
+
+
+@pytest.mark.parametrize(
+    ("jobs_of_other", "bound"),
+    [
+        ((), False),
+        (({"state": "RUNNING", "slurm_nodes": ("n1",)},), True),
+        (({"state": "RUNNING", "slurm_nodes": ("n2",)},), False),
+        (({"state": "CANCELLED", "slurm_nodes": ("n1",)},), False),
+        (({"state": "SUSPENDED", "slurm_nodes": ("n1",)},), False),
+    ],
+)
+def test_P11_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed(
+    jobs_of_other: tuple[dict[str, Any], ...], bound: bool
+) -> None:
+    """Its containers may still hold what Slurm has given away."""
+    other = pod("other", node_name="kn1", job_id="8")
+    rows = [job(other, job_id="8", **fields) for fields in jobs_of_other]
+    one = pod()
+    world = core(other, one, running(one), *rows)
+    assert bool(binds(world, one)) is bound
+    if not bound:
+        assert "ns/other" in world.work_verdict(one).because
+        world.see(replace(other, ended=True))
+        assert binds(world, one)
+
+
+def test_P11_the_two_of_a_gang_are_not_in_each_others_way() -> None:
+    """They stand for one job."""
+    a, b = gang_pod("a", node_name="kn1", job_id="7"), gang_pod("b")
+    assert binds(core(a, b, running(a, b, at=("n1", "n2"))), a) == [("b", "kn2")]
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+def test_P12_nobody_is_bound_to_a_node_that_is_not_ready(ready: str) -> None:
+    """Nor to one that is cordoned."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(node("kn1", ready=ready))
+    assert not binds(world, one)
+
+
+@pytest.mark.parametrize(("second", "bound"), [("PENDING", True), ("RUNNING", False)])
+def test_P29_never_do_two_running_jobs_hold_a_pod(second: str, bound: bool) -> None:
+    """The one that runs alone may."""
+    one = pod()
+    at = ("n2",) if second == "RUNNING" else ()
+    twin = job(one, state=second, job_id="9", slurm_nodes=at)
+    assert bool(binds(core(one, running(one), twin), one)) is bound
+
+
+def test_G1_all_of_a_gang_are_bound_or_none() -> None:
+    """Each to a host of its own."""
+    a, b = gang_pod("a"), gang_pod("b")
+    world = core(a, b, running(a, b, at=("n1", "n2")))
+    assert binds(world, a) == [("a", "kn1"), ("b", "kn2")]
+    assert not binds(core(a, b, running(a, b)), a)
+
+
+@pytest.mark.parametrize("fate", [{"terminating": True}, {"ended": True}])
+def test_G1_a_gang_that_lost_a_member_is_not_bound(fate: dict[str, Any]) -> None:
+    """Nobody would use the others."""
+    a, b = gang_pod("a"), gang_pod("b", **fate)
+    assert not binds(core(a, b, running(a, b, at=("n1", "n2"))), a)
+
+
+def test_G1_a_member_that_is_not_in_the_picture_holds_all() -> None:
+    """Perhaps it is gone."""
+    a, b = gang_pod("a"), gang_pod("b")
+    assert not binds(core(a, running(a, b, at=("n1", "n2"))), a)
+
+
+def test_P11_one_event_tells_that_it_is_placed() -> None:
+    """Only of what this process saw, and only for a moment."""
+    one = pod()
+    world = core(one, running(one))
+    placed = replace(one, node_name="kn1", job_id="7")
+    world.see(placed)
+    (event,) = world.work_wants(placed, Announce)
+    assert event.reason == EVENT_SCHEDULED
+    world.wait(5)
+    assert not world.work_wants(placed)
+    again = core(placed, running(one))
+    assert not again.work_wants(placed)
+
+
+def test_P22_a_job_of_others_binds_nobody() -> None:
+    """The identity decides, not the name."""
+    one, other = pod(), pod("p9")
+    foreign = running(one, identity=identity(other))
+    assert not binds(core(one, foreign), one)

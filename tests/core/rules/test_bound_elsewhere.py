@@ -1,0 +1,73 @@
+"""P18, P19: a bound Pod whose job waits: bound by somebody else, or by us before a requeue."""
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Announce, CancelJob, EndPod
+from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE
+from tests.kit.build import Core, job, node, pod, slurm_node, slurmd_pod
+
+HOST = (node("kn1"), slurmd_pod("n1"), slurm_node("n1"))
+
+
+@pytest.mark.parametrize("told", ["", "7"])
+def test_P18_somebody_elses_binding_costs_the_job_and_not_the_pod(told: str) -> None:
+    """Also of a Pod that waited so long that it carries the job's id."""
+    theirs = pod(node_name="kn1", job_id=told)
+    core = Core(*HOST, theirs, job(theirs))
+    (cancel,) = core.work_wants(theirs, CancelJob)
+    assert cancel.replaced
+    assert not core.work_wants(theirs, EndPod)
+    (event,) = core.work_wants(theirs, Announce)
+    assert event.reason == EVENT_BOUND_ELSEWHERE
+
+
+def test_P18_nobody_knows_where_an_allocation_is_before_its_record_was_read() -> None:
+    """Found by the simulator: a Pod's new job was cancelled as that of a Pod elsewhere (215772)."""
+    ours = pod(node_name="kn1")
+    core = Core(*HOST, ours, job(ours, script=False, submitted_at=0, state="CONFIGURING+RUNNING"))
+    assert not core.work_wants(ours, CancelJob, EndPod)
+    core.see(job(ours, script=False, submitted_at=5, state="RUNNING", slurm_nodes=("n2",)))
+    assert core.work_wants(ours, CancelJob)
+
+
+def test_P19_a_pod_that_we_bound_ends_when_its_job_was_requeued() -> None:
+    """It ran before: the id on the Pod came with the binding."""
+    ours = pod(node_name="kn1", job_id="7")
+    core = Core(*HOST, ours, job(ours, requeued=True))
+    assert core.work_wants(ours, CancelJob)
+    (end,) = core.work_wants(ours, EndPod)
+    assert "requeued" in end.message
+
+
+@pytest.mark.parametrize("state", ["PENDING", "CONFIGURING+RUNNING"])
+def test_P19_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it(state: str) -> None:
+    """Found by the simulator (270039): slurmctld was killed and forgot that it had begun."""
+    ours = pod(node_name="kn1", job_id="7")
+    hosts = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
+    core = Core(*hosts, ours, job(ours, state="RUNNING", slurm_nodes=("n1",)))
+    assert not core.work_wants(ours, CancelJob, EndPod)
+    again = job(ours, state=state, slurm_nodes=() if state == "PENDING" else ("n2",))
+    core.see(again)
+    (cancel,) = core.work_wants(ours, CancelJob)
+    assert cancel.replaced
+    (end,) = core.work_wants(ours, EndPod)
+    assert "requeued" in end.message
+    identity = replace(again.identity, replaced=True)
+    core.see(replace(again, identity=identity, state=frozenset({"CANCELLED"})))
+    assert core.work_wants(ours, EndPod)
+
+
+@pytest.mark.parametrize(("state", "hosts"), [("PENDING", ()), ("RUNNING", ("n2",))])
+@pytest.mark.parametrize("bound_for", ["7", "6", ""])
+def test_P19_F1_a_restarted_process_knows_whom_we_bound_by_the_binding_alone(
+    state: str, hosts: tuple[str, ...], bound_for: str
+) -> None:
+    """Found by the simulator: slurmctld was killed and forgot that the job had begun, then we were
+    killed: the Pod stayed, as if somebody else had bound it, without a job (551932).
+    """
+    ours = pod(node_name="kn1", job_id="7", bound_for=bound_for)
+    rows = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
+    core = Core(*rows, ours, job(ours, state=state, slurm_nodes=hosts))
+    assert core.work_wants(ours, CancelJob)
+    assert bool(core.work_wants(ours, EndPod)) == (bound_for == "7")

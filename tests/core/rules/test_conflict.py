@@ -1,0 +1,125 @@
+"""Row S16: two claims on one host."""
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Announce, SetConditions
+from sunk_sync.core.model.facts import Condition, Row
+from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
+from sunk_sync.core.model.verdict import QUIET as QUIET_RULING
+from sunk_sync.core.rules.host.conflict import NAMED_MAX, conflict
+from tests.kit.build import Core, condition, node, slurm_node, slurmd_pod
+
+A, B = slurmd_pod(), slurmd_pod(name="b", uid="b", node_name="k2")
+ON_ONE_NODE = slurmd_pod("n2", node_name="kn1")
+ANNOTATED = node("k9", slurm_node="n1")
+
+BOTH = "Slurm node n1 is claimed more than once: Pod slurm/b, Pod slurm/slurmd-n1; none is acted on"
+
+CONFLICTS: dict[str, tuple[tuple[Row, ...], set[str]]] = {
+    "two Pods": ((A, B), {"Pod slurm/slurmd-n1", "Pod slurm/b"}),
+    "two Pods, both ending": (
+        (replace(A, terminating=True), replace(B, terminating=True)),
+        {"Pod slurm/slurmd-n1", "Pod slurm/b"},
+    ),
+    "two living Pods and one that ends": (
+        (A, B, slurmd_pod(name="c", uid="c", terminating=True)),
+        {"Pod slurm/slurmd-n1", "Pod slurm/b", "Pod slurm/c"},
+    ),
+    "two Pods on one Node": ((A, ON_ONE_NODE), {"Pod slurm/slurmd-n1", "Pod slurm/slurmd-n2"}),
+    "a Pod and an annotated Node": ((A, ANNOTATED), {"Pod slurm/slurmd-n1", "Node k9"}),
+    "two annotated Nodes": ((node("k8", slurm_node="n1"), ANNOTATED), {"Node k8", "Node k9"}),
+}
+
+
+@pytest.mark.parametrize("case", CONFLICTS)
+def test_S16_two_claims_and_neither_acts(case: str) -> None:
+    """Nothing is written for the host, whatever causes stand; Event and sentence name both."""
+    rows, names = CONFLICTS[case]
+    drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
+    core = Core(node(unschedulable=True), node("k2"), *rows, drained)
+    wants = core.wants("n1")
+    assert {type(want) for want in wants} <= {Announce, SetConditions}
+    assert all(name in core.verdict().because for name in names)
+    events = [want for want in wants if isinstance(want, Announce)]
+    assert {(one.type, one.reason) for one in events} == {("Warning", EVENT_CONFLICT)}
+    assert {one.reference.path for one in events} <= names
+
+
+def test_S16_each_rival_pod_gets_a_condition_beside_what_stands_there() -> None:
+    """A condition says so; written once."""
+    standing = (condition("SlurmNodeStateIdle"),)
+    pods = (replace(A, conditions=standing), B)
+    core = Core(*pods, slurm_node())
+    for pod in pods:
+        (want,) = [
+            one
+            for one in core.wants("n1", SetConditions)
+            if isinstance(one, SetConditions) and one.reference.uid == pod.uid
+        ]
+        told = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", BOTH)
+        assert want.conditions == (told, *pod.conditions)
+        assert want.changed_at == ("",) * len(want.conditions)
+        core.see(replace(pod, conditions=want.conditions, changed_at=("7",) * len(want.conditions)))
+    assert not core.wants("n1", SetConditions)
+
+
+def test_S16_the_condition_goes_when_the_rival_does() -> None:
+    """One claim left: it acts again, and nothing of the conflict stays."""
+    told = condition(POD_CONFLICT_CONDITION, "True")
+    core = Core(replace(A, conditions=(told,)), slurm_node())
+    (want,) = core.wants("n1", SetConditions)
+    assert isinstance(want, SetConditions)
+    assert [one.type for one in want.conditions] == ["SlurmNodeStateIdle"]
+
+
+def test_S16_a_third_rival_is_told_without_moving_the_time() -> None:
+    """The message names whoever claims; lastTransitionTime is the status's."""
+    told = condition(POD_CONFLICT_CONDITION, "True")
+    third = slurmd_pod(name="c", uid="c")
+    a = replace(A, conditions=(told,), changed_at=("7",))
+    core = Core(a, B, third, slurm_node())
+    wants = [one for one in core.wants("n1", SetConditions) if isinstance(one, SetConditions)]
+    mine = next(one for one in wants if one.reference.uid == A.uid)
+    assert mine.changed_at == ("7",)
+    assert "slurm/c" in mine.conditions[0].message
+
+
+@pytest.mark.parametrize(
+    ("count", "end"), [(NAMED_MAX, "slurm/p7"), (NAMED_MAX + 5, "slurm/p4 and 5 more")]
+)
+def test_S16_a_crowd_is_named_in_part(count: int, end: str) -> None:
+    """A message is bounded, whoever copies a Pod a thousand times."""
+    pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}") for i in range(count)]
+    core = Core(*pods, slurm_node())
+    sentence = core.verdict().because
+    assert sentence.endswith(f"Pod {end}; none is acted on")
+    assert sentence.count("Pod slurm/") == NAMED_MAX
+    events = core.wants("n1", Announce)
+    assert [one.message for one in events if isinstance(one, Announce)] == [sentence] * count
+
+
+QUIET: dict[str, tuple[Row, ...]] = {
+    "a finished Pod beside": (A, replace(B, finished=True)),
+    "a terminating Pod beside one other": (replace(A, terminating=True), B),
+    "a terminating Pod of another host on the Node": (A, replace(ON_ONE_NODE, terminating=True)),
+    "a finished Pod of another host on the Node": (A, replace(ON_ONE_NODE, finished=True)),
+    "an annotated Node that has a Pod of its own": (
+        A, ANNOTATED, slurmd_pod("n3", node_name="k9"),
+    ),
+    "a Node of that name": (A, node("n1")),
+    "an annotated Node beside one of that name": (ANNOTATED, node("n1")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", QUIET)
+def test_S16_what_claims_nothing_makes_no_conflict(case: str) -> None:
+    """Finished Pods, Pods that yield, and Nodes that have their own."""
+    core = Core(node(), *QUIET[case], slurm_node())
+    assert not core.wants("n1", Announce)
+
+
+def test_a_host_claimed_once_has_no_conflict() -> None:
+    """The rule itself asks; that it is only run for rivals is not its business."""
+    core = Core(node(), A, slurm_node())
+    assert conflict(core.graph.host("n1")) is QUIET_RULING

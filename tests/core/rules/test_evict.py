@@ -1,0 +1,274 @@
+"""Bound Pods end when their job has: rows P16, P18, P19, P30, P31."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Announce, EndPod, Relist
+from sunk_sync.core.model.facts import Attempt, Holding, Job, Node, Pod, Row, reference_of
+from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_LOST_JOB
+from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.policy import HELD_TOLD_PER_MINUTE
+from tests.kit.build import Core, deleted, identity, job, listing, node, pod, room, source_of
+
+BOUND = pod(node_name="kn1", job_id="7")
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def ended(state: str, *pods: Pod, **fields: Any) -> Job:
+    return job(*(pods or (BOUND,)), state=state, **{"slurm_nodes": ("n1",), **fields})
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("PREEMPTED", "PreemptionByScheduler"),
+        ("CANCELLED+COMPLETING", "SlurmJobCancelled"),
+        ("TIMEOUT", "SlurmTimeLimit"),
+        ("DEADLINE", "SlurmTimeLimit"),
+        ("NODE_FAIL", "SlurmNodeFail"),
+        ("BOOT_FAIL", "SlurmNodeFail"),
+        ("SUSPENDED", "SlurmSuspended"),
+        ("COMPLETED", "SlurmJobEnded"),
+        ("FAILED", "SlurmJobEnded"),
+        ("OUT_OF_MEMORY", "SlurmJobEnded"),
+        ("PENDING+COMPLETING", "SlurmJobEnded"),
+    ],
+)
+def test_P16_P19_a_bound_pod_ends_with_its_job(state: str, reason: str) -> None:
+    """The condition names why, the message the job."""
+    (end,) = core(BOUND, ended(state)).work_wants(BOUND, EndPod)
+    assert (end.reference, end.reason) == (reference_of(BOUND), reason)
+    assert "Slurm job 7" in end.message
+
+
+def test_P16_a_late_binding_ends_with_the_job_that_it_names() -> None:
+    """Found by the simulator: another job had come and gone before it arrived (60123)."""
+    next_job = ended("CANCELLED", job_id="9", submitted_at=2, slurm_nodes=())
+    given_up = replace(next_job, identity=identity(BOUND, replaced=True))
+    (end,) = core(BOUND, ended("NODE_FAIL"), given_up).work_wants(BOUND, EndPod)
+    assert (end.reason, "Slurm job 7" in end.message) == ("SlurmNodeFail", True)
+
+
+def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job() -> None:
+    """Found by the simulator: the API server was away for longer than MinJobAge (60998)."""
+    world = core(BOUND, ended("CANCELLED"))
+    wanted = world.work_wants(BOUND, EndPod)
+    world.see(*listing("jobs", begun_s=world.now))
+    assert world.work_wants(BOUND, EndPod) == wanted
+    world.see(deleted("pods", BOUND))
+    assert not world.reconciler.graph.works.works.ends
+
+
+@pytest.mark.parametrize("there", [BOUND, replace(BOUND, job_id="9"), None])
+def test_P16_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later(there: Pod | None) -> None:
+    """Found by the simulator: we began while the API server was away (71391)."""
+    world = Core(ended("CANCELLED"), *room("n1"), listed=False)
+    world.see(*listing("jobs", begun_s=world.now))
+    assert world.graph.works.works.ends
+    world.see(*listing("pods", *([there] if there else [])))
+    for row in room("n1"):
+        world.see(*listing(source_of(row), row))
+    wanted = world.work_wants(there, EndPod) if there else []
+    assert len(wanted) == (there == BOUND)
+    assert len(world.graph.works.works.ends) == bool(there)
+
+
+def test_P16_slurms_own_reason_is_told() -> None:
+    """`None` says nothing."""
+    told = core(BOUND, ended("TIMEOUT", reason="TimeLimit")).work_wants(BOUND, EndPod)
+    silent = core(BOUND, ended("TIMEOUT", reason="None")).work_wants(BOUND, EndPod)
+    assert (told[0].message, silent[0].message) == (
+        "Slurm job 7 ended: TIMEOUT (TimeLimit)",
+        "Slurm job 7 ended: TIMEOUT",
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [{"terminating": True}, {"ended": True}, {"node_name": ""}], ids=str
+)
+def test_P16_who_ends_already_or_was_never_bound_is_left_alone(fields: dict[str, Any]) -> None:
+    """Its own grace runs, or it gets another job."""
+    one = pod(**{"node_name": "kn1", "job_id": "7", **fields})
+    assert not core(one, ended("PREEMPTED", one)).work_wants(one, EndPod)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "RUNNING+COMPLETING"])
+def test_P16_a_pod_whose_job_runs_is_left_alone(state: str) -> None:
+    """Nothing to do."""
+    assert not core(BOUND, ended(state)).work_wants(BOUND)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
+def test_P18_who_was_bound_by_somebody_else_does_not_end_with_our_job(state: str) -> None:
+    """Only the job does."""
+    one = pod(node_name="kn2")
+    assert not core(one, ended(state, one)).work_wants(one, EndPod)
+
+
+def test_P18_nor_by_an_ended_job_that_is_not_the_one_on_it() -> None:
+    """The annotation of the binding says which."""
+    one = pod(node_name="kn1", job_id="9")
+    assert not core(one, ended("CANCELLED", one)).work_wants(one, EndPod)
+
+
+def test_P19_a_pod_ends_with_the_job_that_we_gave_up_on_its_host() -> None:
+    """Elsewhere it was bound by somebody else."""
+    gone = ended("CANCELLED", identity=identity(BOUND, replaced=True))
+    assert core(BOUND, gone).work_wants(BOUND, EndPod)
+    elsewhere = replace(BOUND, node_name="kn2")
+    assert not core(elsewhere, gone).work_wants(elsewhere, EndPod)
+
+
+def test_P19_an_attempt_that_a_listing_has_settled_does_not_keep_it() -> None:
+    """The job that we gave up came of it (547316)."""
+    given_up = ended("CANCELLED", identity=identity(BOUND, replaced=True))
+    world = core(BOUND, given_up)
+    world.see(Attempt(work_id([BOUND.uid]), world.now))
+    assert not world.work_wants(BOUND, EndPod)
+    world.now += world.graph.configuration.settle_s
+    world.see(*listing("jobs", given_up, begun_s=world.now))
+    assert world.work_wants(BOUND, EndPod)
+
+
+def lose(world: Core, *seconds: float) -> None:
+    """Complete listings without the job, so long after the start."""
+    for begun_s in seconds:
+        world.now = 1000.0 + begun_s
+        world.see(*listing("jobs", begun_s=world.now))
+
+
+@pytest.mark.parametrize("policy", ["keep", "readopt", "end"])
+def test_P30_a_pod_without_job_is_not_lost_before_two_listings_a_minute_apart(policy: str) -> None:
+    """slurmctld's first minute counts for nothing."""
+    world = core(BOUND, lost_job=policy)
+    lose(world, 1.0, 31.0, 60.0)
+    assert not world.work_wants(BOUND)
+
+
+def test_P30_keep_tells_and_ends_nothing() -> None:
+    """One Event."""
+    world = core(BOUND)
+    lose(world, 1.0, 61.0)
+    (event,) = world.work_wants(BOUND)
+    assert isinstance(event, Announce)
+    assert event.reason == EVENT_LOST_JOB
+
+
+def test_P30_end_ends_it_and_counts_for_the_breaker() -> None:
+    """It rests on an absence."""
+    world = core(BOUND, lost_job="end")
+    lose(world, 1.0, 61.0)
+    (end,) = world.work_wants(BOUND, EndPod)
+    assert end.weak
+
+
+def test_P30_a_job_that_comes_back_ends_the_count() -> None:
+    """It begins anew when the job is missing again."""
+    world = core(BOUND, lost_job="end")
+    lose(world, 1.0)
+    world.see(ended("RUNNING"))
+    lose(world, 61.0, 100.0)
+    assert not world.work_wants(BOUND)
+    lose(world, 121.0)
+    assert world.work_wants(BOUND, EndPod)
+
+
+@pytest.mark.parametrize(
+    ("state", "weak"),
+    [("NODE_FAIL", True), ("BOOT_FAIL", True), ("PREEMPTED", False), ("CANCELLED", False)],
+)
+def test_P31_only_what_rests_on_a_failed_node_is_weak(state: str, weak: bool) -> None:
+    """What was read under its identity as cancelled, preempted or timed out is never held."""
+    (end,) = core(BOUND, ended(state)).work_wants(BOUND, EndPod)
+    assert end.weak is weak
+
+
+def may_end(world: Core, pods: list[Pod]) -> list[str]:
+    """Names of the Pods whose end policy lets through."""
+    standing = world.reconciler.standing
+    kept = {one.action for entry in standing.values() for one in entry.kept}
+    wants = [end for one in pods for end in world.work_wants(one, EndPod) if end not in kept]
+    return [end.reference.name for end in wants]
+
+
+@pytest.mark.parametrize(
+    ("state", "at_once", "holding", "relists"),
+    [
+        ("NODE_FAIL", 2, Holding(0, 0.0, ends=3, ends_since_s=1000.0), [Relist("nodes", 1000.0)]),
+        ("PREEMPTED", 5, None, []),
+    ],
+)
+def test_P31_many_weak_ends_are_held_until_the_nodes_were_read_again(
+    state: str, at_once: int, holding: Holding | None, relists: list[Relist]
+) -> None:
+    """At most so many a minute; the others wait for the Nodes' own word."""
+    pods = [pod(f"p{i}", node_name="kn1", job_id=str(i)) for i in range(5)]
+    jobs = [ended(state, one, job_id=one.job_id) for one in pods]
+    world = core(*pods, *jobs, max_pod_ends_per_minute=2)
+    assert len(may_end(world, pods)) == at_once
+    world.wait(59)
+    assert len(may_end(world, pods)) == at_once
+    world.wait(61)
+    assert len(may_end(world, pods)) == at_once
+    asked = world.reconciler.standing[CLUSTER].verdict.wants
+    assert [one for one in asked if isinstance(one, Relist)] == relists
+    assert world.graph.holding == holding
+    nodes = [node("kn1", offer=room()[0].offer), node("kn2")]  # type: ignore[union-attr]
+    world.see(*listing("nodes", *nodes, begun_s=world.now))
+    world.wait(61)
+    assert len(may_end(world, pods)) > 2
+
+
+def words(decisions: Sequence[Decision]) -> list[str]:
+    """Names of the Pods of which an Event of ours may tell that its end is held."""
+    allowed = [action for decision in decisions for action in decision.allowed]
+    return [
+        one.reference.name
+        for one in allowed
+        if isinstance(one, Announce) and one.reason == EVENT_END_HELD
+    ]
+
+
+def failed_at_once(count: int) -> tuple[Core, list[Decision]]:
+    """So many Pods whose node failed, of which one a minute may end; and what came of it."""
+    pods = [pod(f"p{i:03}", node_name="kn1", job_id=str(i)) for i in range(count)]
+    jobs = [ended("RUNNING", one, job_id=one.job_id) for one in pods]
+    world = core(*pods, *jobs, max_pod_ends_per_minute=1)
+    return world, world.see(*(ended("NODE_FAIL", one, job_id=one.job_id) for one in pods))
+
+
+def test_P31_an_event_tells_of_each_pod_whose_end_is_held() -> None:
+    """Not of the one that ends, and no more once it does."""
+    world, decisions = failed_at_once(3)
+    assert words(decisions) == ["p001", "p002"]
+    (event,) = world.work_wants(pod("p001"), Announce)
+    assert "--max-pod-ends-per-minute" in event.message
+    assert "NODE_FAIL" in event.message
+    world.now += 1
+    nodes = [row for name in ("n1", "n2") for row in room(name) if isinstance(row, Node)]
+    world.see(*listing("nodes", *nodes, begun_s=world.now))
+    (held,) = words(world.wait(60))
+    assert {held, *may_end(world, [pod("p001"), pod("p002")])} == {"p001", "p002"}
+
+
+def test_P31_of_thousands_that_are_held_a_hundred_a_minute_are_told_of() -> None:
+    """No flood; who was told of stays so, that the outbox does not drop it."""
+    world, decisions = failed_at_once(251)
+    assert len(words(decisions)) == HELD_TOLD_PER_MINUTE
+    assert len(words(world.wait(60))) == 2 * HELD_TOLD_PER_MINUTE
+    assert len(words(world.wait(60))) == 250
+
+
+def test_P31_the_default_is_the_greater_of_20_and_a_tenth() -> None:
+    """Of the bound Works."""
+    pods = [pod(f"p{i}", node_name="kn1", job_id=str(i)) for i in range(30)]
+    jobs = [ended("NODE_FAIL", one, job_id=one.job_id) for one in pods]
+    assert len(may_end(core(*pods, *jobs), pods)) == 20

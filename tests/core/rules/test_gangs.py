@@ -1,0 +1,314 @@
+"""Gangs: rows G1-G7."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import (
+    Bind,
+    CancelJob,
+    Drain,
+    EndPod,
+    LookGang,
+    SetScheduled,
+    SubmitJob,
+)
+from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, Pod, Row
+from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.pod_spec import Gang
+from tests.kit.build import SMALL, Core, deleted, gang_pod, identity, job, listing, node, pod, room
+
+A, B = gang_pod("a"), gang_pod("b")
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def runs(*pods: Pod, **fields: Any) -> Job:
+    return job(*pods, **{"state": "RUNNING", "slurm_nodes": ("n1", "n2"), **fields})
+
+
+def said(world: Core, of: Pod) -> dict[str, str]:
+    """Pod and the message of its condition."""
+    wants = world.work_wants(of, SetScheduled)
+    return {want.reference.name: want.message for want in wants}
+
+
+def test_G1_a_gang_is_one_job_with_a_node_for_each() -> None:
+    """Its id is that of its members."""
+    (submit,) = core(A, B).work_wants(A, SubmitJob)
+    assert submit.identity.work == work_id([A.uid, B.uid])
+    assert submit.identity.pods == ("ns/a/uid-a", "ns/b/uid-b")
+    assert submit.description.slurm_nodes == 2
+
+
+def test_G1_it_waits_until_all_members_exist() -> None:
+    """And says so."""
+    world = core(A)
+    world.wait(1)
+    assert said(world, A) == {"a": "1 of the 2 Pods of its gang exist"}
+    assert not world.work_wants(A, SubmitJob)
+
+
+@pytest.mark.parametrize("fate", [{"gated": True}, {"terminating": True}, {"ended": True}])
+def test_G1_a_member_that_cannot_start_does_not_count(fate: dict[str, Any]) -> None:
+    """All or none."""
+    assert not core(A, replace(B, **fate)).work_wants(A, SubmitJob)
+
+
+def grouped(name: str, **fields: Any) -> Pod:
+    return pod(name, gang=Gang("group", "g"), **fields)
+
+
+def test_G1_an_unknown_size_is_asked_for_and_told() -> None:
+    """Once; what does not tell is asked again after a while."""
+    one = grouped("a")
+    world = core(one, grouped("b"))
+    assert world.work_wants(one, LookGang) == [LookGang("group", "ns", "g", 0.0)]
+    world.wait(1)
+    assert "the size of its gang is not known" in said(world, one)["a"]
+    asked_s = world.now
+    world.see(GangSize("group", "ns", "g", 0, "no such PodGroup", asked_s))
+    assert "no such PodGroup" in said(world, one)["a"]
+    assert not world.work_wants(one, LookGang)
+    world.wait(30)
+    assert world.work_wants(one, LookGang) == [LookGang("group", "ns", "g", asked_s)]
+    world.see(GangSize("group", "ns", "g", 2, "", world.now))
+    assert world.work_wants(one, SubmitJob)
+
+
+def test_G1_the_size_outlives_an_edit_of_the_only_member() -> None:
+    """Our own condition on it is one."""
+    one = grouped("a")
+    world = core(one)
+    world.see(GangSize("group", "ns", "g", 2, "", world.now))
+    world.see(replace(one, job_id="x"))
+    assert not world.work_wants(one, LookGang)
+
+
+def test_G1_the_size_of_a_gang_that_is_gone_is_forgotten() -> None:
+    """Memory is bounded by what exists."""
+    one = grouped("a")
+    world = core(one)
+    world.see(deleted("pods", one), GangSize("group", "ns", "g", 2, "", world.now))
+    assert not world.graph.works.works.sizes
+
+
+def test_G1_a_recreated_member_is_another_work() -> None:
+    """The job of the old one is given up, the new gang gets its own."""
+    world = core(A, B, job(A, B))
+    again = replace(B, uid="again")
+    world.see(deleted("pods", B), again)
+    (cancel,) = world.work_wants(A, CancelJob)
+    assert cancel.replaced
+    world.see(job(A, B, state="CANCELLED", identity=identity(A, B, replaced=True)))
+    (submit,) = world.work_wants(A, SubmitJob)
+    assert submit.identity.work == work_id([A.uid, "again"])
+
+
+def test_G2_one_wrong_member_refuses_the_gang() -> None:
+    """Each Pod says which and why."""
+    wrong = replace(B, spec=replace(SMALL, grace_s=600))
+    world = core(A, wrong)
+    assert not world.work_wants(A, SubmitJob)
+    told = said(world, A)
+    assert set(told) == {"a", "b"}
+    assert all("ns/b" in message and "600" in message for message in told.values())
+
+
+def bound(of: Pod, at: str) -> Pod:
+    return replace(of, node_name=at, job_id="7")
+
+
+def test_G3_a_member_that_is_deleted_takes_the_others_along() -> None:
+    """The job ends once, after them."""
+    a, b = bound(A, "kn1"), bound(B, "kn2")
+    world = core(a, b, runs(a, b))
+    world.see(replace(b, terminating=True))
+    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+    assert not world.work_wants(a, CancelJob)
+    world.see(deleted("pods", b), replace(a, terminating=True))
+    assert not world.work_wants(a, CancelJob, EndPod)
+    world.see(replace(a, terminating=True, ended=True))
+    (cancel,) = world.work_wants(a, CancelJob)
+    assert not cancel.replaced
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_G3_a_member_that_has_ended_keeps_no_job_from_those_that_wait(ended: bool) -> None:
+    """Found by the simulator: one had failed, one was deleted, and the third waited for ever beside
+    a job that ran (556129).
+    """
+    a, b, c = (gang_pod(name, size=3) for name in "abc")
+    a = replace(bound(a, "kn1"), ended=ended)
+    world = core(a, b, c, runs(a, b, c))
+    world.see(deleted("pods", c))
+    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True] * ended
+    assert bool(world.work_wants(a, EndPod)) != ended
+
+
+def test_G3_all_members_end_with_their_job() -> None:
+    """Each with its own grace."""
+    a, b = bound(A, "kn1"), bound(B, "kn2")
+    world = core(a, b, runs(a, b, state="PREEMPTED"))
+    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["annotation", "group"])
+def test_G3_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lost(
+    kind: str,
+) -> None:
+    """Found by the simulator: half a gang lived on (71159). The whole one is kept (P30)."""
+    gang = Gang(kind, "g", size=2 if kind == "annotation" else 0)
+    a, b = (replace(one, gang=gang) for one in (bound(A, "kn1"), bound(B, "kn2")))
+    world = core(a, b)
+    if kind == "group":
+        world.see(GangSize("group", "ns", "g", 2, "", world.now))
+    for seconds in (1.0, 61.0):
+        world.now += seconds
+        world.see(*listing("jobs", begun_s=world.now))
+    assert not world.work_wants(a, EndPod)
+    world.see(replace(b, terminating=True))
+    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+    world.see(deleted("pods", b), replace(b, uid="again", node_name="", job_id=""))
+    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+
+
+def test_P30_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further() -> None:
+    """The host of the bound member is what the missing job concerns; the other has none."""
+    world = core(bound(A, "kn1"), B)
+    for seconds in (1.0, 61.0):
+        world.now += seconds
+        world.see(*listing("jobs", begun_s=world.now))
+    assert not world.work_wants(A, Bind)
+    assert world.wants("n1", Drain)
+
+
+def test_G4_a_binding_that_cannot_be_rolls_everything_back() -> None:
+    """Bound members end, and the job after them (P14), as replaced."""
+    a = bound(A, "kn1")
+    world = core(a, B, runs(A, B))
+    assert world.work_wants(a, Bind)
+    world.see(BindRefused(B.uid, "kn2", "no"))
+    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+    world.see(replace(a, terminating=True))
+    assert not world.work_wants(a, CancelJob, Bind)
+    world.see(deleted("pods", a))
+    (cancel,) = world.work_wants(B, CancelJob)
+    assert cancel.replaced
+
+
+def test_G4_a_host_that_turned_unfit_ends_the_bound_members_before_their_job() -> None:
+    """Found by the simulator: the job went first, and its Pod lived on beside whom Slurm let in
+    (569314).
+    """
+    a = bound(A, "kn1")
+    world = core(a, B, runs(A, B))
+    world.see(node("kn2", ready="Unknown"))
+    (end,) = world.work_wants(a, EndPod)
+    assert (end.reference.name, "kn2 is not ready" in end.message) == ("a", True)
+    assert not world.work_wants(a, CancelJob, Bind)
+    world.see(replace(a, terminating=True))
+    assert not world.work_wants(a, CancelJob)
+    world.see(deleted("pods", a))
+    assert [cancel.replaced for cancel in world.work_wants(B, CancelJob)] == [True]
+
+
+@pytest.mark.parametrize("bound_for", ["", "7"], ids=["by somebody else", "before a requeue"])
+def test_P14_a_member_that_stands_elsewhere_costs_those_on_the_jobs_hosts_first(
+    bound_for: str,
+) -> None:
+    """The job ends after them, whoever bound the one (P18, P19)."""
+    a, b = bound(A, "kn1"), replace(bound(B, "kn3"), bound_for=bound_for)
+    world = core(*room("n3"), a, b, runs(A, B))
+    assert "a" in [end.reference.name for end in world.work_wants(a, EndPod)]
+    assert not world.work_wants(a, CancelJob)
+    world.see(replace(a, ended=True))
+    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True]
+
+
+def test_G4_a_member_that_ended_by_itself_does_not_keep_such_a_job() -> None:
+    """Nobody stands on its hosts."""
+    a = replace(bound(A, "kn1"), ended=True)
+    world = core(a, B, runs(A, B))
+    world.see(node("kn2", ready="Unknown"))
+    assert not world.work_wants(a, EndPod)
+    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True]
+
+
+def test_G1_the_host_of_a_bound_member_is_no_matter_of_the_others() -> None:
+    """Its Node is not ready any more: what becomes of it is Kubernetes' business."""
+    a = bound(A, "kn1")
+    world = core(a, B, runs(A, B))
+    world.see(node("kn1", ready="Unknown"))
+    assert [want.node_name for want in world.work_wants(a, Bind)] == ["kn2"]
+    assert not world.work_wants(a, CancelJob, EndPod)
+
+
+def test_G4_the_refusal_ends_with_its_job() -> None:
+    """The next one holds other hosts."""
+    world = core(A, B, runs(A, B))
+    world.see(BindRefused(B.uid, "kn2", "no"))
+    world.see(runs(A, B, state="CANCELLED", identity=identity(A, B, replaced=True)))
+    a = replace(A, node_name="kn1", job_id="8")
+    world.see(runs(A, B, job_id="8", submitted_at=2), a)
+    assert not world.work_wants(a, EndPod, CancelJob)
+    assert world.work_wants(a, Bind)
+
+
+def test_G5_the_largest_shape_counts_on_every_node() -> None:
+    """Heterogeneous jobs wait for the backfill thread."""
+    large = replace(B, spec=replace(SMALL, requests=(("cpu", 4000), ("memory", 1 << 30))))
+    (submit,) = core(A, large).work_wants(A, SubmitJob)
+    assert submit.description.cpus == 4
+
+
+def test_G6_the_same_name_in_two_namespaces_is_two_gangs() -> None:
+    """Neither waits for the other."""
+    other = replace(B, namespace="elsewhere")
+    world = core(A, other)
+    assert not world.work_wants(A, SubmitJob)
+    assert not world.work_wants(other, SubmitJob)
+
+
+@pytest.mark.parametrize("with_job", [False, True])
+def test_G7_the_surplus_waits_with_a_message(with_job: bool) -> None:
+    """The oldest are the gang."""
+    late = gang_pod("aa", created_s=9)
+    rows: list[Row] = [A, B, late, *([job(A, B)] if with_job else [])]
+    world = core(*rows)
+    world.wait(1)
+    assert "as many Pods as its size says" in said(world, A)["aa"]
+    if not with_job:
+        (submit,) = world.work_wants(A, SubmitJob)
+        assert submit.identity.work == work_id([A.uid, B.uid])
+
+
+def test_G7_the_surplus_of_a_gang_that_runs_says_so_too() -> None:
+    """Nobody waits in silence."""
+    a, b = bound(A, "kn1"), bound(B, "kn2")
+    late = gang_pod("c", created_s=9)
+    world = core(a, b, runs(a, b), late)
+    assert set(said(world, a)) == {"c"}
+
+
+def test_F2_a_gangs_submission_without_an_answer_is_looked_for() -> None:
+    """Under the id of its members."""
+    world = core(A, B)
+    sent_s = world.now
+    world.see(Attempt(work_id([A.uid, B.uid]), sent_s))
+    assert not world.work_wants(A, SubmitJob)
+    world.see(*listing("jobs", begun_s=sent_s + 12))
+    assert world.work_wants(A, SubmitJob)
+
+
+def test_P26_a_gangs_place_in_the_queue_is_told() -> None:
+    """By the job, which is older than it."""
+    one = pod()
+    jobs = [job(one), job(A, B, job_id="9")]
+    world = core(one, A, B, *jobs)
+    world.now += 61
+    world.see(*listing("jobs", *jobs, begun_s=world.now))
+    assert "At least 1 other Pod waits" in said(world, A)["a"]

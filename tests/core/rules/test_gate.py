@@ -1,0 +1,125 @@
+"""No job starts beside a Pod whose own job is not confirmed running: row L7."""
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import AnswerGate, Relist
+from sunk_sync.core.model.facts import CallEnded, GateCall, Observed, Row
+from tests.kit.build import Core, deleted, job, node, pod, room, slurmd_pod
+
+BOUND = pod(node_name="kn1", job_id="7")
+RUNS = job(BOUND, state="RUNNING", slurm_nodes=("n1",))
+
+
+def core(*rows: Row) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows)
+
+
+def ask(world: Core, *slurm_nodes: str, job_id: str = "99") -> GateCall:
+    """A prolog asks now."""
+    world.now += 1
+    call = GateCall(1, job_id, slurm_nodes or ("n1",), world.now, world.now + 60)
+    world.see(call)
+    return call
+
+
+def answer(world: Core, name: str = "n1") -> bool | None:
+    """What the caller is told about this host; None: nothing."""
+    answers = [want.go for want in world.wants(name) if isinstance(want, AnswerGate)]
+    return answers[0] if answers else None
+
+
+def test_L7_a_job_may_start_where_no_pod_lives() -> None:
+    """Also on a host that only Slurm knows."""
+    world = core()
+    ask(world, "n1", "n9")
+    assert (answer(world), answer(world, "n9"), answer(world, "n2")) == (True, True, None)
+
+
+def test_L7_a_pod_must_be_confirmed_by_a_read_begun_after_the_call() -> None:
+    """Then go; until then the jobs are listed."""
+    world = core(BOUND, RUNS)
+    call = ask(world)
+    assert answer(world) is False
+    assert Relist("jobs", call.asked_s) in world.wants("n1")
+    world.see(Observed(RUNS, call.asked_s - 0.1))
+    assert answer(world) is False
+    world.see(Observed(RUNS, call.asked_s))
+    assert answer(world) is True
+    assert not [want for want in world.wants("n1") if isinstance(want, Relist)]
+
+
+@pytest.mark.parametrize(
+    "state", ["PENDING", "SUSPENDED", "CANCELLED+COMPLETING", "PREEMPTED", "COMPLETED"]
+)
+def test_L7_ended_suspended_and_waiting_jobs_mean_wait(state: str) -> None:
+    """The caller is told for whom."""
+    world = core(BOUND, job(BOUND, state=state, slurm_nodes=("n1",)))
+    call = ask(world)
+    world.see(Observed(job(BOUND, state=state, slurm_nodes=("n1",)), call.asked_s + 1))
+    (told,) = [want for want in world.wants("n1") if isinstance(want, AnswerGate)]
+    assert (told.go, told.why) == (False, "Pod ns/p1")
+
+
+def test_L7_a_missing_job_means_wait_until_the_containers_are_gone() -> None:
+    """Whoever bound the Pod."""
+    world = core(BOUND)
+    ask(world)
+    assert answer(world) is False
+    world.see(replace(BOUND, ended=True))
+    assert answer(world) is True
+
+
+def test_L7_a_pod_that_is_gone_is_not_waited_for() -> None:
+    """The watch's word is enough."""
+    world = core(BOUND)
+    ask(world)
+    world.see(deleted("pods", BOUND))
+    assert answer(world) is True
+
+
+def test_L7_a_job_that_runs_elsewhere_confirms_nothing_here() -> None:
+    """The host is what is asked about."""
+    world = core(BOUND, job(BOUND, state="RUNNING", slurm_nodes=("n2",)))
+    call = ask(world)
+    world.see(Observed(job(BOUND, state="RUNNING", slurm_nodes=("n2",)), call.asked_s + 1))
+    assert answer(world) is False
+
+
+def test_L7_P23_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own() -> None:
+    """After Slurm lost its state the number may be another's."""
+    world = core(BOUND, RUNS)
+    call = ask(world, job_id="7")
+    assert answer(world) is False
+    world.see(Observed(RUNS, call.asked_s))
+    assert answer(world) is True
+
+
+@pytest.mark.parametrize("lost", ["slurmd Pod", "rival"])
+def test_L7_where_nobody_knows_the_node_pods_on_any_that_it_may_be_count(lost: str) -> None:
+    """A slurmd Pod that is being replaced, or two claims on one Slurm node: unknown is wait."""
+    world = core(BOUND)
+    if lost == "rival":
+        world.see(slurmd_pod("n1", name="rival", uid="rival", node_name="kn2"))
+    else:
+        world.see(deleted("slurmd_pods", slurmd_pod("n1")))
+    ask(world)
+    assert answer(world) is False
+    world.see(deleted("pods", BOUND))
+    assert answer(world) is True
+
+
+def test_L7_a_call_that_ended_is_not_answered() -> None:
+    """Nobody would read it."""
+    world = core(BOUND)
+    ask(world)
+    world.see(CallEnded(1))
+    assert answer(world) is None
+
+
+def test_L7_the_node_s_own_state_does_not_matter() -> None:
+    """An unready Node proves no container gone (P25b)."""
+    world = core(BOUND)
+    world.see(node("kn1", ready="Unknown"))
+    ask(world)
+    assert answer(world) is False

@@ -1,0 +1,86 @@
+"""Rows S19 and S20 as the cluster's own key tells them."""
+
+from typing import Any
+
+import pytest
+
+from sunk_sync.core.model.actions import Announce, Relist
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Holding, Reference, Sighting
+from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
+from sunk_sync.core.model.verdict import QUIET
+from sunk_sync.core.rules.cluster.hold import hold
+from sunk_sync.core.rules.cluster.selector import selector
+from sunk_sync.core.views.parts import Cluster
+from tests.kit.build import Core, marked, slurm_node
+
+HERE = Configuration(namespace="slurm")
+NAMESPACE = Reference("Namespace", "", "slurm", "")
+
+
+def cluster(**fields: Any) -> Cluster:
+    return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})
+
+
+def test_S19_a_held_drain_is_told_once_and_asks_for_a_second_listing() -> None:
+    """One Warning and one listing of each source, the same however many are held."""
+    some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE) for count in (1, 500))
+    assert some == more
+    assert [want for want in some.wants if isinstance(want, Announce)] == [
+        Announce(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because)
+    ]
+    assert some.because.startswith("More drains than --max-drains-per-minute are wanted")
+    assert {want for want in some.wants if isinstance(want, Relist)} == {
+        Relist("nodes", 50.0),
+        Relist("slurmd_pods", 50.0),
+    }
+
+
+def test_S19_nothing_held_says_nothing() -> None:
+    """The quiet case."""
+    assert hold(cluster(), HERE) is QUIET
+
+
+def test_P31_held_ends_ask_for_the_nodes_again() -> None:
+    """Nothing else would: a watch that stands for days never lists."""
+    ruling = hold(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE)
+    assert ruling.wants == (Relist("nodes", 70.0),)
+    assert "--max-pod-ends-per-minute" in ruling.because
+
+
+def test_S19_P31_the_listing_for_both_begins_after_both_were_held() -> None:
+    """One want for each source."""
+    ruling = hold(cluster(holding=Holding(3, 50.0, ends=8, ends_since_s=70.0)), HERE)
+    assert [want for want in ruling.wants if isinstance(want, Relist)] == [
+        Relist("nodes", 70.0),
+        Relist("slurmd_pods", 50.0),
+    ]
+    assert "--max-pod-ends-per-minute" in ruling.because
+
+
+@pytest.mark.parametrize(
+    ("marked_pods", "unselected", "told"),
+    [(0, 0, False), (10, 0, False), (10, 4, False), (10, 5, True), (10, 10, True), (0, 1, True)],
+)
+def test_S20_most_marked_pods_missing_from_the_listing_is_a_wrong_selector(
+    marked_pods: int, unselected: int, told: bool
+) -> None:
+    """Half of them or more exist by name, and no listing shows them."""
+    ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE)
+    event = Announce(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
+    assert ruling.wants == ((event,) if told else ())
+    assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is told
+
+
+def test_S20_a_wrong_selector_is_told_and_drains_nothing() -> None:
+    """Two marked Pods exist by name and match no listing."""
+    core = Core(*[slurm_node(name, comment=marked(name)) for name in ("n1", "n2")])
+    for name in ("n1", "n2"):
+        pod = f"slurmd-{name}"
+        core.see(Sighting("Pod", "slurm", pod, "yes", f"uid-{pod}", core.now))
+        core.see(Sighting("Node", "", f"k{name}", "yes", "u", core.now))
+    verdict = core.reconciler.standing[CLUSTER].verdict
+    assert [want.reason for want in verdict.wants if isinstance(want, Announce)] == [EVENT_SELECTOR]
+    assert not core.wants("n1")
+    assert not core.wants("n2")

@@ -1,0 +1,136 @@
+"""A Pod that still needs a host which no job of its own holds: rows P25, L6, P30."""
+
+from typing import Any
+
+import pytest
+
+from sunk_sync.core.model.actions import Drain
+from sunk_sync.core.model.facts import Job, Row, StopCall
+from tests.kit.build import Core, deleted, job, listing, node, pod, room, slurm_node, slurmd_pod
+
+BOUND = pod(node_name="kn1", job_id="7")
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **{"gate": "off", **chosen})
+
+
+def its(state: str, **fields: Any) -> Job:
+    return job(BOUND, state=state, **{"slurm_nodes": ("n1",), "script": False, **fields})
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "chosen", "drained"),
+    [
+        ("RUNNING", {}, {}, False),
+        ("CANCELLED", {}, {}, True),
+        ("PREEMPTED", {}, {}, True),
+        ("CANCELLED", {}, {"gate": "on"}, False),
+        ("CANCELLED+COMPLETING", {"script": True}, {}, False),
+        ("CANCELLED", {"script": True}, {}, True),
+        ("CANCELLED", {"slurm_nodes": ()}, {}, True),
+    ],
+)
+def test_P25_the_host_of_a_pod_that_outlives_its_job_is_held(
+    state: str, fields: dict[str, Any], chosen: dict[str, Any], drained: bool
+) -> None:
+    """Unless the gate stands, or a script that still ends holds it by itself."""
+    world = core(BOUND, its(state, **fields), **chosen)
+    wanted = [Drain("n1", "k8s: pod still terminating")] if drained else []
+    assert world.wants("n1", Drain) == wanted
+    assert not world.wants("n2", Drain)
+
+
+def test_P25_the_hold_ends_with_the_pod() -> None:
+    """Undrained as any drain of ours."""
+    world = core(BOUND, its("CANCELLED"))
+    world.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod still terminating"))
+    assert not world.wants("n1", Drain)
+    assert world.verdict("n1").because.startswith(
+        "drained: Pod ns/p1 lives though its job has ended"
+    )
+    world.see(deleted("pods", BOUND))
+    assert world.verdict("n1").because.startswith("undrained")
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize(
+    ("state", "slurm_nodes", "drained"),
+    [
+        ("RUNNING", ("n2",), True),
+        ("PENDING", (), True),
+        ("CANCELLED", ("n2",), True),
+        ("RUNNING", (), False),
+        ("RUNNING", ("n1", "n2"), False),
+        ("SUSPENDED", ("n1",), False),
+    ],
+)
+def test_P25_the_host_of_a_pod_whose_job_is_not_there_is_held(
+    state: str, slurm_nodes: tuple[str, ...], drained: bool, script: bool
+) -> None:
+    """Requeued, or bound by somebody else; found by the simulator: it was held only once the job
+    had ended elsewhere, and another began there meanwhile (551932). Where nobody has read yet
+    where it runs, it may be there.
+    """
+    its_job = job(BOUND, state=state, slurm_nodes=slurm_nodes, script=script)
+    world = core(BOUND, its_job)
+    wanted = [Drain("n1", "k8s: pod still terminating")] if drained else []
+    assert world.wants("n1", Drain) == wanted
+    why = "has ended" if state == "CANCELLED" else "is not here"
+    assert (f"lives though its job {why}" in world.verdict("n1").because) == drained
+    world.see(deleted("pods", BOUND))
+    assert not world.wants("n1", Drain)
+
+
+def test_L6_a_deletion_that_takes_too_long_is_a_cause_of_its_own() -> None:
+    """Until the Pod is gone; before that the drain is undecided."""
+    world = core(BOUND, its("CANCELLED+COMPLETING", script=True))
+    world.see(StopCall(1, "7", world.now, world.now + 30))
+    assert not world.wants("n1", Drain)
+    world.wait(28)
+    assert world.wants("n1", Drain) == [Drain("n1", "k8s: pod deletion timeout")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "drained"), [("keep", True), ("readopt", False), ("end", False)]
+)
+def test_P30_the_host_of_a_pod_without_job_is_drained(policy: str, drained: bool) -> None:
+    """Unless it ends, or is about to be readopted."""
+    world = core(BOUND, lost_job=policy)
+    for begun_s in (1001.0, 1061.0):
+        assert not world.wants("n1", Drain)
+        world.now = begun_s
+        world.see(*listing("jobs", begun_s=begun_s))
+    wanted = [Drain("n1", "k8s: pod without job")] if drained else []
+    assert world.wants("n1", Drain) == wanted
+
+
+def test_P30_a_job_that_comes_back_lifts_it() -> None:
+    """slurmctld was behind."""
+    world = core(BOUND)
+    for begun_s in (1001.0, 1061.0):
+        world.now = begun_s
+        world.see(*listing("jobs", begun_s=begun_s))
+    world.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod without job"), its("RUNNING"))
+    assert world.verdict("n1").because.startswith("undrained")
+
+
+def test_S9_a_lost_node_ranks_before_a_pod_that_lingers() -> None:
+    """And the lingering Pod before a terminating slurmd."""
+    world = core(BOUND, its("CANCELLED"))
+    world.see(node("kn1", ready="Unknown"))
+    world.wait(41)
+    (drain,) = world.wants("n1", Drain)
+    assert isinstance(drain, Drain)
+    assert drain.reason == "k8s: node not ready"
+
+
+@pytest.mark.parametrize("cause", ["terminating", "cordoned"])
+def test_S9_a_pod_that_lingers_ranks_before_these(cause: str) -> None:
+    """S8, S7, P30, L6, P25, S5, S6, S1, S3, S4."""
+    world = core(BOUND, its("CANCELLED"))
+    if cause == "cordoned":
+        world.see(node("kn1", unschedulable=True))
+    else:
+        world.see(slurmd_pod("n1", terminating=True))
+    assert world.wants("n1", Drain) == [Drain("n1", "k8s: pod still terminating")]

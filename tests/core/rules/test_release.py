@@ -1,0 +1,675 @@
+"""What becomes of jobs: rows P12-P15, P17-P22, P29."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import (
+    LOOK_AGAIN_S,
+    Announce,
+    Bind,
+    CancelJob,
+    Look,
+    LookJob,
+    UpdateJob,
+)
+from sunk_sync.core.model.facts import (
+    BindTried,
+    Job,
+    JobTold,
+    Observed,
+    Pod,
+    Row,
+    Sighting,
+    SubmitRefused,
+)
+from sunk_sync.core.model.keys import work_key
+from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
+from sunk_sync.core.model.pod_spec import Taint
+from sunk_sync.core.model.verdict import Standing
+from tests.kit.build import (
+    OFFER,
+    Core,
+    deleted,
+    gang_pod,
+    identity,
+    job,
+    listing,
+    node,
+    pod,
+    room,
+    slurm_node,
+    slurmd_pod,
+)
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def running(*pods: Pod, at: tuple[str, ...] = ("n1",), **fields: Any) -> Job:
+    return job(*pods, state="RUNNING", slurm_nodes=at, **fields)
+
+
+def cancels(world: Core, of: Pod) -> list[tuple[str, bool]]:
+    """Id of each job to be cancelled, and whether another follows it."""
+    return [(want.job_id, want.replaced) for want in world.work_wants(of, CancelJob)]
+
+
+def orphan(world: Core, of: Job) -> Standing:
+    return world.reconciler.standing[work_key(of.identity.work)]
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+def test_P13_a_pod_deleted_before_it_was_bound_frees_its_job_at_once(state: str) -> None:
+    """The watch's word is enough."""
+    one = pod()
+    its = job(one, state=state, slurm_nodes=("n1",) if state == "RUNNING" else ())
+    world = core(one, its)
+    world.see(deleted("pods", one))
+    (cancel,) = orphan(world, its).verdict.wants
+    assert isinstance(cancel, CancelJob)
+    assert (cancel.job_id, cancel.name, cancel.replaced) == ("7", its.name, False)
+
+
+def test_P13_what_the_watch_told_outlives_news_of_the_job() -> None:
+    """The job may start in the meantime."""
+    one = pod()
+    its = job(one)
+    world = core(one, its)
+    world.see(deleted("pods", one))
+    started = running(one)
+    world.see(started)
+    assert [type(want) for want in orphan(world, started).verdict.wants] == [CancelJob]
+
+
+def test_P13_a_pod_that_leaves_unbound_needs_no_job() -> None:
+    """Finalizers may keep it for long."""
+    one = pod(terminating=True)
+    assert cancels(core(one, job(one)), one) == [("7", False)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "over"),
+    [
+        ({"terminating": True}, False),
+        ({"terminating": True, "ended": True}, True),
+        ({"ended": True}, True),
+        ({}, False),
+    ],
+)
+def test_P14_P15_the_job_of_a_bound_pod_stays_until_its_containers_ended(
+    fields: dict[str, Any], over: bool
+) -> None:
+    """Never earlier."""
+    one = pod(node_name="kn1", job_id="7", **fields)
+    assert cancels(core(one, running(one)), one) == ([("7", False)] if over else [])
+
+
+def test_P12_a_job_on_a_host_that_cannot_take_the_pod_is_replaced() -> None:
+    """An Event says so."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(node("kn1", ready="Unknown"))
+    assert cancels(world, one) == [("7", True)]
+    (event,) = world.work_wants(one, Announce)
+    assert (event.reason, "Node kn1 is not ready" in event.message) == (EVENT_REPLACED, True)
+
+
+def test_P12_a_job_on_a_host_without_a_node_is_replaced() -> None:
+    """Unknown in Kubernetes; a job whose hosts were not read yet is left alone."""
+    one = pod()
+    assert cancels(core(one, running(one, at=("n9",))), one) == [("7", True)]
+    assert cancels(core(one, running(one, at=())), one) == []
+
+
+def test_P12_a_job_on_a_host_that_yields_its_node_to_another_is_replaced() -> None:
+    """Its slurmd Pod is terminating, and another's stands on the Node: a Pod that was bound there
+    would count as bound by somebody else.
+    """
+    one = pod()
+    old = slurmd_pod("n1", node_name="kn1", terminating=True)
+    world = core(one, running(one), old, slurm_node("n5"))
+    assert cancels(world, one) == []
+    world.see(slurmd_pod("n5", node_name="kn1"))
+    assert cancels(world, one) == [("7", True)]
+
+
+def test_P17_a_job_suspended_before_its_pod_was_bound_is_replaced() -> None:
+    """It holds a host for nothing."""
+    one = pod()
+    its = job(one, state="SUSPENDED", slurm_nodes=("n1",))
+    assert cancels(core(one, its), one) == [("7", True)]
+
+
+@pytest.mark.parametrize("hint", ["", "7"])
+def test_P18_the_job_of_a_pod_that_somebody_else_bound_ends(hint: str) -> None:
+    """Though it waited so long that our hint stands on it."""
+    one = pod(node_name="kn2", job_id=hint)
+    world = core(one, running(one))
+    assert cancels(world, one) == [("7", True)]
+    (event,) = world.work_wants(one, Announce)
+    assert event.reason == EVENT_BOUND_ELSEWHERE
+
+
+def test_P18_a_job_of_which_nobody_has_read_where_it_runs_stays() -> None:
+    """Found by the simulator: its record could not be read, and it ended under its Pod (71372)."""
+    one = pod(node_name="kn1", job_id="7")
+    assert not cancels(core(one, running(one, at=())), one)
+
+
+def test_P18_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile() -> None:
+    """Its own name is no Slurm node: the job of the Pod there goes on."""
+    one = pod(node_name="kn1", job_id="7")
+    world = core(one, running(one))
+    world.see(deleted("slurmd_pods", room("n1")[1]))
+    assert not world.work_wants(one)
+
+
+def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
+    """Found by the simulator: a binding had no answer, and its watch stood still (72731)."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(BindTried(one.uid, "7", world.now), node("kn1", ready="False"))
+    (want,) = world.work_wants(one)
+    assert want == Look("Pod", "ns", "p1", world.now)
+    world.see(*listing("pods", one, begun_s=world.now))
+    assert not cancels(world, one)
+    world.see(*listing("pods", one, begun_s=world.now + 1))
+    assert cancels(world, one) == [("7", True)]
+    assert not world.graph.works.works.binds_tried
+
+
+@pytest.mark.parametrize(("found", "uid"), [("yes", "uid-p1"), ("yes", "another"), ("no", "")])
+def test_P14_a_pod_that_was_read_unbound_after_the_binding_was_given_up_lets_its_job_go(
+    found: Any, uid: str
+) -> None:
+    """A question asked before, or without an answer, proves nothing: it is asked again soon."""
+    one = pod()
+    world = core(one, running(one))
+    tried_s = world.now
+    world.see(BindTried(one.uid, "7", tried_s), node("kn1", ready="False"))
+    world.see(Sighting("Pod", "ns", "p1", found, uid, tried_s))
+    assert not world.work_wants(one)
+    world.wait(2)
+    assert world.work_wants(one) == [Look("Pod", "ns", "p1", tried_s)]
+    world.see(Sighting("Pod", "ns", "p1", "unknown", "", world.now))
+    assert not world.work_wants(one)
+    world.wait(2)
+    world.see(Sighting("Pod", "ns", "p1", found, uid, world.now))
+    assert cancels(world, one) == [("7", True)]
+
+
+def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None:
+    """Nothing is left to be bound."""
+    one = pod()
+    world = core(one, running(one))
+    world.see(BindTried(one.uid, "7", world.now), deleted("pods", one))
+    assert not world.graph.works.works.binds_tried
+    assert [type(want) for want in orphan(world, running(one)).verdict.wants] == [CancelJob]
+
+
+def test_P19_a_requeued_job_of_a_bound_pod_is_replaced() -> None:
+    """A Pod is never moved. Where the job begins on its host before that, it stays with it."""
+    one = pod(node_name="kn1", job_id="7")
+    world = core(one, job(one))
+    assert cancels(world, one) == [("7", True)]
+    assert [want.waiting for want in world.work_wants(one, CancelJob)] == [True]
+
+
+def test_P19_a_job_that_runs_elsewhere_is_replaced_whatever_it_does() -> None:
+    """It is not where its Pod is, and never will be."""
+    one = pod(node_name="kn2", job_id="7")
+    (want,) = core(one, running(one)).work_wants(one, CancelJob)
+    assert not want.waiting
+
+
+EDITED = (("constraints", "fast"),)
+
+
+def digests(world: Core, of: Pod) -> str:
+    return world.graph.work(work_key_of_one(of)).digest
+
+
+def work_key_of_one(of: Pod) -> str:
+    return identity(of).work
+
+
+def test_P20_the_job_of_an_edited_pod_is_updated_while_it_waits() -> None:
+    """With the digest of what it asks for now."""
+    one = pod()
+    before = digests(core(one), one)
+    edited = replace(one, settings=EDITED)
+    its = job(one, identity=identity(one, digest=before))
+    world = core(edited, its, slurm_node("n3"))
+    (update,) = world.work_wants(edited, UpdateJob)
+    assert update.excluded == ("n3",)
+    assert update.identity.digest == digests(world, edited)
+    assert update.description.constraints == "fast"
+
+
+def test_P20_where_slurm_does_not_let_it_the_job_is_replaced_once() -> None:
+    """The refusal is of that job: the next one asks for the new already."""
+    one = pod()
+    before = digests(core(one), one)
+    edited = replace(one, settings=EDITED)
+    its = job(one, identity=identity(one, digest=before))
+    world = core(edited, its)
+    after = digests(world, edited)
+    world.see(SubmitRefused(identity(one).work, 2021, "no", "update", after))
+    assert cancels(world, edited) == [("7", True)]
+    world.see(job(one, state="CANCELLED", identity=identity(one, digest=before, replaced=True)))
+    world.see(job(one, job_id="8", submitted_at=2, identity=identity(one, digest=after)))
+    assert not cancels(world, edited)
+
+
+def test_P20_a_job_of_an_older_installation_is_left_as_it_is() -> None:
+    """Without a digest nobody knows what it was asked for."""
+    one = pod(settings=EDITED)
+    assert not core(one, job(one)).work_wants(one, UpdateJob, CancelJob)
+
+
+def waiting(*rows: Row, **fields: Any) -> tuple[Core, Pod, Job]:
+    """A Pod whose job waits with the exclusions that n1 and n2 ask for; and what else there is."""
+    one = pod()
+    before = core(one).graph.work(work_key_of_one(one))
+    its = job(one, identity=identity(one, digest=before.digest, hosts=before.hosts), **fields)
+    return core(one, its, *rows), one, its
+
+
+def listed(world: Core, its: Job, after_s: float) -> None:
+    """Slurm is polled: what waits is renewed then."""
+    world.now += after_s
+    world.see(*listing("jobs", its, begun_s=world.now))
+
+
+TAINTED = replace(OFFER, taints=(Taint("mine", "NoSchedule"),))
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_P7_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit(gone: bool) -> None:
+    """Once in half a minute, however many changes there were."""
+    world, one, its = waiting()
+    listed(world, its, 1)
+    tainted = node("kn1", offer=TAINTED)
+    world.see(deleted("nodes", tainted) if gone else tainted)
+    listed(world, its, 28)
+    assert not world.work_wants(one, UpdateJob)
+    listed(world, its, 2)
+    (update,) = world.work_wants(one, UpdateJob)
+    assert (update.excluded, update.renewal, update.description.cpus) == (("n1",), True, 1)
+    assert update.identity == replace(its.identity, hosts=update.identity.hosts)
+    done = replace(its, identity=update.identity)
+    world.see(done)
+    assert not world.work_wants(one, UpdateJob)
+    for _ in range(3):
+        listed(world, done, 31)
+        assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_a_host_that_can_take_it_by_now_is_excluded_no_longer() -> None:
+    """A label, a taint that went, a new Node."""
+    one = pod()
+    fewer = Core(*room("n1"), slurm_node("n2"), one).graph.work(work_key_of_one(one))
+    assert fewer.excluded == ("n2",)
+    its = job(one, identity=identity(one, digest=fewer.digest, hosts=fewer.hosts))
+    world = core(one, its)
+    listed(world, its, 1)
+    listed(world, its, 31)
+    (update,) = world.work_wants(one, UpdateJob)
+    assert update.excluded == ()
+
+
+def test_P7_a_cordon_renews_nothing() -> None:
+    """It comes and goes, and drains its host meanwhile (decision 13)."""
+    world, one, its = waiting()
+    listed(world, its, 1)
+    world.see(node("kn1", offer=OFFER, unschedulable=True))
+    listed(world, its, 31)
+    assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
+    """Slurm would take its priority away for a while (BadConstraints)."""
+    world, one, its = waiting()
+    listed(world, its, 1)
+    world.see(node("kn1", offer=TAINTED), node("kn2", offer=TAINTED))
+    listed(world, its, 31)
+    assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_jobs_that_run_are_not_renewed() -> None:
+    """Slurm takes no other list then (2073), and what they were to exclude is forgotten."""
+    world, one, its = waiting()
+    world.see(node("kn1", offer=TAINTED))
+    listed(world, its, 31)
+    assert world.work_wants(one, UpdateJob)
+    runs = replace(its, state=frozenset({"RUNNING"}), slurm_nodes=("n2",))
+    listed(world, runs, 1)
+    assert not world.graph.works.renewal.wanted
+    listed(world, runs, 31)
+    assert not world.work_wants(one, UpdateJob)
+    assert not world.graph.works.renewal.wanted
+
+
+@pytest.mark.parametrize(("job_id", "excluded"), [("7", ("n1", "n9")), ("7_1", ("n1",))])
+def test_P12_a_renewal_keeps_the_host_where_a_job_was_given_up(
+    job_id: str, excluded: tuple[str, ...]
+) -> None:
+    """As long as Slurm remembers that; the tasks of an array have one list for all of them."""
+    world, one, its = waiting(job_id=job_id, submitted_at=2)
+    marked = replace(identity(one), replaced=True)
+    given_up = job(one, state="CANCELLED", job_id="5", slurm_nodes=("n9",), identity=marked)
+    world.now += 1
+    world.see(
+        given_up,
+        node("kn1", offer=TAINTED),
+        *listing("jobs", its, given_up, begun_s=world.now),
+    )
+    (update,) = world.work_wants(one, UpdateJob)
+    assert update.excluded == excluded
+
+
+def test_P7_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next() -> None:
+    """And none in a third, while no host changes; the first listing after the change may be older
+    than it, and does not count (found by history 4168).
+    """
+    world, one, its = waiting()
+    world.see(deleted("jobs", its))
+    world.now += 1
+    world.see(node("kn1", offer=TAINTED), *listing("jobs", begun_s=world.now))
+    world.see(its)
+    for _ in range(2):
+        listed(world, its, 31)
+        (update,) = world.work_wants(one, UpdateJob)
+    world.see(replace(its, identity=update.identity))
+    world.see(its)
+    listed(world, its, 31)
+    assert not world.work_wants(one, UpdateJob)
+
+
+def test_P7_many_that_wait_have_their_turn_one_after_the_other() -> None:
+    """Five a second, ten at a listing: a change of a Node costs nothing meanwhile."""
+    world, _, its = waiting()
+    pods = [pod(f"q{number}") for number in range(30)]
+    old = {"digest": its.identity.digest, "hosts": "old"}
+    jobs = [
+        job(one, job_id=f"1{number:02}", identity=identity(one, **old))
+        for number, one in enumerate(pods)
+    ]
+    world.see(*pods, *jobs)
+    told = []
+    for seconds in (31, 1, 1, 60, 1):
+        world.now += seconds
+        decisions = world.see(*listing("jobs", its, *jobs, begun_s=world.now))
+        told.append(sum(isinstance(a, UpdateJob) for d in decisions for a in d.allowed))
+    assert told == [0, 5, 5, 10, 5]
+    changed = world.see(node("kn1", offer=TAINTED))
+    assert not [decision for decision in changed if decision.key[0] == "work"]
+
+
+def test_P20_an_edit_brings_the_exclusions_of_now() -> None:
+    """And a refused renewal is no reason to give a job up."""
+    world, one, its = waiting()
+    edited = replace(one, settings=EDITED)
+    world.see(node("kn1", offer=TAINTED), edited)
+    (update,) = world.work_wants(edited, UpdateJob)
+    assert (update.excluded, update.renewal) == (("n1",), False)
+    assert update.identity.hosts not in ("", its.identity.hosts)
+    world.see(SubmitRefused(identity(one).work, 2018, "no", "renewal", update.identity.digest))
+    assert not cancels(world, edited)
+
+
+def test_P21_an_orphan_is_asked_for_by_name_before_its_job_ends() -> None:
+    """After a restart the listing alone proves nothing."""
+    one = pod()
+    its = running(one)
+    world = core(its)
+    (look,) = orphan(world, its).verdict.wants
+    assert isinstance(look, Look)
+    assert (look.kind, look.namespace, look.name) == ("Pod", "ns", "p1")
+
+
+@pytest.mark.parametrize(
+    ("found", "uid", "ends"),
+    [
+        ("no", "", True),
+        ("yes", "another", True),
+        ("yes", "uid-p1", False),
+        ("unknown", "", False),
+    ],
+)
+def test_P21_only_a_404_or_another_uid_ends_an_orphan(found: str, uid: str, ends: bool) -> None:
+    """403 and an unwatched namespace are unknown: kept, and asked again after a while."""
+    one = pod()
+    its = running(one)
+    world = core(its)
+    world.now += 1
+    world.see(Sighting("Pod", "ns", "p1", found, uid, world.now))  # type: ignore[arg-type]
+    wants = orphan(world, its).verdict.wants
+    assert [type(want) for want in wants] == ([CancelJob] if ends else [])
+    world.wait(30)
+    assert [type(want) for want in orphan(world, its).verdict.wants] == [
+        CancelJob if ends else Look
+    ]
+
+
+def test_P21_each_of_several_missing_pods_is_asked_for_again_in_its_own_time() -> None:
+    """Whatever the order of the answers."""
+    its = running(gang_pod("p1"), gang_pod("p2"), gang_pod("p3"), at=("n1", "n2", "n3"))
+    world = core(its)
+    for after_s, name in ((1, "p2"), (2, "p1"), (1, "p3")):
+        world.now += after_s
+        world.see(Sighting("Pod", "ns", name, "unknown", "", world.now))
+    assert orphan(world, its).look_again_s == world.now - 3 + LOOK_AGAIN_S
+
+
+def test_P21_an_answer_from_before_the_job_was_seen_proves_nothing() -> None:
+    """The Pod may have come since."""
+    one = pod()
+    its = running(one)
+    world = core(its)
+    world.see(Sighting("Pod", "ns", "p1", "no", "", world.now - 1))
+    assert [type(want) for want in orphan(world, its).verdict.wants] == [Look]
+
+
+def test_P21_a_pod_that_comes_back_to_the_picture_keeps_its_job() -> None:
+    """The listing was behind."""
+    one = pod(node_name="kn1", job_id="7")
+    its = running(one)
+    world = core(its)
+    world.see(one)
+    assert not world.work_wants(one)
+
+
+def test_P29_of_two_live_jobs_the_one_where_the_pod_stands_stays() -> None:
+    """Whatever its number."""
+    one = pod(node_name="kn2", job_id="9")
+    rows = [running(one), running(one, at=("n2",), job_id="9")]
+    assert cancels(core(one, *rows), one) == [("7", True)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes"),
+    [("PENDING", "RUNNING", "7"), ("RUNNING", "PENDING", "9"), ("PENDING", "PENDING", "9")],
+)
+def test_P29_else_the_running_one_else_the_first(first: str, second: str, goes: str) -> None:
+    """Ids are compared as numbers."""
+    one = pod()
+    rows = [
+        job(one, state=state, job_id=job_id, slurm_nodes=("n1",) if state == "RUNNING" else ())
+        for state, job_id in ((first, "7"), (second, "9"))
+    ]
+    assert cancels(core(one, *rows), one) == [(goes, True)]
+
+
+def twins(*, tried: str) -> tuple[Core, Pod]:
+    """Jobs 7 and 9 of one unbound Pod run; a binding to the host of one had no answer."""
+    one = pod()
+    world = core(one, running(one), running(one, at=("n2",), job_id="9"))
+    world.see(BindTried(one.uid, tried, world.now))
+    return world, one
+
+
+def test_P29_the_one_to_which_the_pod_may_be_bound_stays_until_the_pod_was_read() -> None:
+    """Whoever is the first by number; then the other goes, at once."""
+    world, one = twins(tried="9")
+    assert world.work_wants(one) == [Look("Pod", "ns", "p1", world.now)]
+    assert "may be bound" in world.work_verdict(one).because
+    world.now += 1
+    world.see(Sighting("Pod", "ns", "p1", "yes", one.uid, world.now, "kn2", 1e6))
+    assert cancels(world, one) == [("7", True)]
+    assert world.graph.pods.get("ns/p1") == replace(one, node_name="kn2", job_id="9")
+
+
+def test_P29_once_the_pod_was_read_unbound_the_first_stays() -> None:
+    """Nothing is left of the doubt."""
+    world, one = twins(tried="9")
+    world.now += 1
+    world.see(Sighting("Pod", "ns", "p1", "yes", one.uid, world.now))
+    assert cancels(world, one) == [("9", True)]
+
+
+def test_P29_a_late_one_to_which_nothing_can_be_bound_goes_at_once() -> None:
+    """Though nobody knows of the binding to the other."""
+    world, one = twins(tried="7")
+    assert cancels(world, one) == [("9", True)]
+
+
+def test_P29_of_three_only_those_in_doubt_stay() -> None:
+    """A second binding without an answer does not end the doubt about the first."""
+    world, one = twins(tried="9")
+    world.see(BindTried(one.uid, "11", world.now))
+    for number in ("11", "12"):
+        world.see(running(one, at=(f"n{number}",), job_id=number))
+    assert cancels(world, one) == [("12", True)]
+
+
+def test_L8_a_job_that_slurm_speaks_of_is_looked_at_now() -> None:
+    """Once, until a read that began later."""
+    one = pod()
+    its = job(one)
+    world = core(one, its)
+    world.now += 1
+    world.see(JobTold("7", "starting", world.now))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+    world.see(*listing("jobs", its, begun_s=world.now))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+    world.now += 1
+    world.see(Observed(its, world.now))
+    assert not world.work_wants(one, LookJob)
+
+
+def test_L6_a_script_that_starts_where_its_job_was_read_needs_no_other_read() -> None:
+    """Its first word was all that was missing; a second one means that it runs anew."""
+    one = pod()
+    its = job(one, state="RUNNING", slurm_nodes=("n1",), started=False)
+    world = core(one, its)
+    for looks in ([], [LookJob("7", world.now + 2)]):
+        world.now += 1
+        world.see(JobTold("7", "started", world.now))
+        assert world.work_wants(one, LookJob) == looks
+
+
+@pytest.mark.parametrize(("state", "nodes"), [("PENDING", ()), ("RUNNING", ())])
+def test_L6_a_script_that_starts_where_nobody_read_is_looked_at(
+    state: str, nodes: tuple[str, ...]
+) -> None:
+    """It waited when it was last read, or its nodes could not be. A read that was under way when
+    it spoke will do, if it shows where it runs.
+    """
+    one = pod()
+    its = job(one, state=state, slurm_nodes=nodes, started=False)
+    world = core(one, its)
+    world.see(Observed(its, world.now))
+    read_s = world.now
+    world.now += 1
+    world.see(JobTold("7", "started", world.now))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    world.see(Observed(its, world.now - 0.8))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    world.see(Observed(replace(its, state=frozenset({"PENDING"}), reason="x"), world.now - 0.6))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    world.see(Observed(running(one, started=False), world.now - 0.5))
+    assert world.work_wants(one, LookJob) == []
+    assert world.work_wants(one, Bind)
+
+
+def test_L6_with_another_word_the_first_one_of_a_script_is_no_more_than_that() -> None:
+    """What else was spoken of must be read since."""
+    one = pod()
+    world = core(one, job(one, started=False))
+    for what in ("started", "ended"):
+        world.now += 1
+        world.see(JobTold("7", what, world.now))
+    world.see(Observed(running(one, started=False), world.now - 0.5))
+    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+
+
+def test_L6_a_script_whose_call_does_not_come_is_looked_at_ever_less_often() -> None:
+    """It wrote to `extra` that it started, and the hooks door may be out of its reach."""
+    one = pod()
+    its = running(one, started=False)
+    world = core(one, its)
+    began_s, asked_s = world.now, []
+    while world.now < began_s + 299.5:
+        world.wait(0.25)
+        for look in world.work_wants(one, LookJob):
+            asked_s.append(look.after_s - began_s)
+            assert world.now == look.after_s
+            assert world.work_verdict(one).because
+            world.see(Observed(its, world.now))
+    assert asked_s == [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+    world.see(Observed(running(one), world.now))
+    assert world.work_wants(one, Bind)
+
+
+def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
+    """Slurm nodes that nobody knows change nothing of it."""
+    one = pod(node_name="kn1", job_id="7")
+    its = running(one)
+    world = core(one, its)
+    world.see(slurm_node("n5"))
+    known = [key for key in world.graph.keys() if key[0] == "work"]  # noqa: SIM118 - no mapping
+    assert known == [work_key(identity(one).work)]
+
+
+def test_P11_a_script_that_never_starts_is_given_up() -> None:
+    """slurmctld 26.05 forgets to start one that was at the gate when it was stopped."""
+    its = pod()
+    held = job(its, state="RUNNING+CONFIGURING", slurm_nodes=("n1",), started=False)
+    world = Core(*room(), its, held)
+    world.wait(600.0)
+    assert not world.work_wants(its, CancelJob), "a prolog may take its time"
+    world.see(replace(held, state=frozenset({"RUNNING"})))
+    world.wait(299.0)
+    assert not world.work_wants(its, CancelJob)
+    world.wait(1.0)
+    (cancel,) = world.work_wants(its, CancelJob)
+    assert cancel.replaced
+
+
+def test_P20_an_edit_of_one_task_of_an_array_replaces_its_job() -> None:
+    """Slurm changes all tasks that wait, or none."""
+    its = pod(settings=(("comment", "new"),))
+    task = job(its, job_id="3_1", identity=identity(its, digest=f"{'0' * 8}{'1' * 8}"))
+    assert cancels(core(its, task), its) == [("3_1", True)]
+
+
+def test_P20_an_edit_that_is_refused_ends_the_waiting_job() -> None:
+    """It asked for what nobody wants any more."""
+    its = pod(settings=(("priority", "high"),))
+    assert cancels(core(its, job(its, identity=identity(its, digest="0" * 16))), its) == [
+        ("7", True)
+    ]
+
+
+def test_P29_orphans_of_a_work_whose_pods_nobody_knows_are_named_by_it() -> None:
+    """Two jobs of one submission, and no Pod to name them by: all but the first end."""
+    one = pod()
+    twins = [running(one, job_id=job_id) for job_id in ("7", "8")]
+    world = core(*twins)
+    verdict = orphan(world, twins[0]).verdict
+    assert f"1 live jobs too many for Work {twins[0].identity.work}" in verdict.because
+    assert [want.job_id for want in verdict.wants if isinstance(want, CancelJob)] == ["8"]

@@ -1,0 +1,78 @@
+"""Row S6, second half: the Pod learns when its Slurm node is drained and idle."""
+
+from typing import Any
+
+import pytest
+
+from sunk_sync.core.model.actions import SetMetadata
+from sunk_sync.core.model.facts import Lost, reference_of
+from sunk_sync.core.model.names import DRAINED, MANAGER_RETIRE
+from tests.kit.build import Core, deleted, node, slurm_node, slurmd_pod
+
+PENDING: dict[str, Any] = {"pending_deletion": "roll"}
+OURS = "k8s: pod pending deletion: roll"
+
+TABLE: list[tuple[dict[str, Any], str, bool, str]] = [
+    (PENDING, "IDLE+DRAIN", True, "drained and idle"),
+    (PENDING, "DOWN+DRAIN", True, "drained and down"),
+    (PENDING, "IDLE", False, "not drained"),
+    (PENDING, "ALLOCATED+DRAIN", False, "jobs run"),
+    (PENDING, "MIXED+DRAIN", False, "some jobs run"),
+    (PENDING, "IDLE+DRAIN+COMPLETING", False, "a job is ending"),
+    ({}, "IDLE+DRAIN", False, "not to be deleted"),
+    ({"pending_deletion": ""}, "IDLE+DRAIN", True, "an empty value asks too"),
+]
+
+
+def retired(core: Core) -> list[tuple[tuple[str, str], ...]]:
+    """Annotations wanted by this rule's manager."""
+    wants = [want for want in core.wants("n1", SetMetadata) if isinstance(want, SetMetadata)]
+    return [want.annotations for want in wants if want.manager == MANAGER_RETIRE]
+
+
+@pytest.mark.parametrize("drained", [False, True], ids=["not yet told", "told before"])
+@pytest.mark.parametrize(("fields", "state", "done", "why"), TABLE, ids=[why for *_, why in TABLE])
+def test_S6_drained_stands_exactly_while_it_holds(
+    fields: dict[str, Any], state: str, done: bool, why: str, drained: bool
+) -> None:
+    """`drained=true` comes when nothing runs there any more, and goes as soon as that ends."""
+    core = Core(slurmd_pod(drained=drained, **fields), slurm_node("n1", state, reason=OURS))
+    change = [((DRAINED, "true"),)] if done else [()]
+    assert retired(core) == (change if done != drained else []), why
+    sentences = core.verdict().because.split("; ")
+    assert ("drained and idle: the Pod may go" in sentences) is (done and not drained)
+    assert ("no longer drained and idle" in sentences) is (drained and not done)
+
+
+def test_S6_only_a_read_after_the_drain_counts() -> None:
+    """A job may start between our read and our DRAIN."""
+    pod = slurmd_pod(**PENDING)
+    core = Core(pod, slurm_node("n1", "IDLE+DRAIN", reason=OURS, assumed=True))
+    assert not retired(core)
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason=OURS))
+    assert retired(core) == [((DRAINED, "true"),)]
+    core.see(slurm_node("n1", "ALLOCATED+DRAIN", reason=OURS))
+    assert not retired(core)
+
+
+def test_S6_nobody_is_told_while_slurm_cannot_be_read() -> None:
+    """Unknown is not idle."""
+    core = Core(slurmd_pod(drained=True, **PENDING), slurm_node("n1", "IDLE+DRAIN", reason=OURS))
+    core.see(Lost("slurm_nodes", "down", blind=True))
+    assert retired(core) == [()]
+
+
+def test_S6_without_slurm_node_or_pod_there_is_nothing_to_tell() -> None:
+    """A Pod whose Slurm node is unknown is not drained; no Pod, no annotation."""
+    core = Core(node(), slurmd_pod(drained=True, **PENDING))
+    assert retired(core) == [()]
+    core.see(deleted("slurmd_pods", slurmd_pod()))
+    assert not retired(core)
+
+
+def test_S6_the_annotation_is_of_this_very_pod() -> None:
+    """UID and all: a successor of the same name is not told."""
+    pod = slurmd_pod(**PENDING)
+    core = Core(pod, slurm_node("n1", "IDLE+DRAIN", reason=OURS))
+    wants = [want for want in core.wants("n1", SetMetadata) if isinstance(want, SetMetadata)]
+    assert reference_of(pod) in {want.reference for want in wants}

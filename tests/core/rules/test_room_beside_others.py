@@ -1,0 +1,208 @@
+"""P28: what else stands on a Node counts, before a job is asked for and before a binding."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Bind, CancelJob, SubmitJob
+from sunk_sync.core.model.facts import OTHER_PODS, Taken
+from sunk_sync.core.model.pod_spec import Gang, PodSpec
+from sunk_sync.core.translate.node_fit import SPECS_KEPT
+from tests.kit.build import (
+    GIB,
+    OFFER,
+    SMALL,
+    Core,
+    gang_pod,
+    job,
+    listing,
+    node,
+    pod,
+    slurm_node,
+    slurmd_pod,
+)
+
+BIG = PodSpec(requests=(("cpu", 6000), ("memory", GIB)), grace_s=5)
+
+FULL = PodSpec(requests=(("cpu", 15_000), ("memory", GIB)), grace_s=5)
+
+
+def core_of(*more: object, slurmd_cpu: int = 0, **chosen: Any) -> Core:
+    """Hosts n1, where slurmd asks for so much, and n2, where it asks for nothing."""
+    requests = (("cpu", slurmd_cpu),) if slurmd_cpu else ()
+    return Core(
+        node("kn1", offer=OFFER),
+        slurmd_pod("n1", requests=requests),
+        slurm_node("n1"),
+        node("kn2", offer=OFFER),
+        slurmd_pod("n2"),
+        slurm_node("n2"),
+        *more,  # type: ignore[arg-type]
+        **chosen,
+    )
+
+
+@pytest.mark.parametrize(("slurmd_cpu", "excluded"), [(0, ()), (10_000, ()), (10_001, ("n1",))])
+def test_P28_a_host_whose_slurmd_leaves_too_little_is_excluded(
+    slurmd_cpu: int, excluded: tuple[str, ...]
+) -> None:
+    """6 of 16 CPUs beside the slurmd Pod's own request."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, slurmd_cpu=slurmd_cpu)
+    (submit,) = core.work_wants(wanted, SubmitJob)
+    assert submit.excluded == excluded
+
+
+def test_P28_a_slurmd_pod_that_asks_for_less_now_gives_room() -> None:
+    """Its requests can be changed in place; Works that it kept out are looked at again."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, slurmd_cpu=10_001)
+    core.see(slurmd_pod("n1", requests=(("cpu", 10_000),)))
+    (submit,) = core.work_wants(wanted, SubmitJob)
+    assert submit.excluded == ()
+
+
+def test_G1_a_gang_of_two_kinds_that_no_host_can_take_both_of_says_so() -> None:
+    """Each kind has a host of its own; a job's nodes must take any member."""
+    here, there = (
+        gang_pod(name, spec=replace(SMALL, node_selector=(("zone", zone),)))
+        for name, zone in (("a", "one"), ("b", "two"))
+    )
+    zoned = [
+        row
+        for name, zone in (("n1", "one"), ("n2", "two"))
+        for row in (
+            node(f"k{name}", offer=replace(OFFER, labels=(("zone", zone),))),
+            slurmd_pod(name),
+            slurm_node(name),
+        )
+    ]
+    core = Core(*zoned, here, there)
+    assert not core.work_wants(here, SubmitJob)
+    assert "no host can take every Pod of the gang" in core.work_verdict(here).because
+
+
+def test_P7_what_was_worked_out_for_kinds_of_pods_is_bounded() -> None:
+    """A Pod with an annotation of its own is a kind of its own, and there are millions."""
+    fleet = core_of().graph.works.fleet
+    kinds = [PodSpec(requests=(("cpu", cpu),), grace_s=5) for cpu in range(SPECS_KEPT + 1)]
+    first = fleet.reach(kinds[0])
+    assert fleet.reach(kinds[0]) is first
+    for kind in kinds[1:]:
+        fleet.reach(kind)
+    assert fleet.reach(kinds[0]) is not first
+
+
+def test_P28_what_the_operator_says_others_take_counts_everywhere() -> None:
+    """No host is left: nothing is submitted, and the Pod says why."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, node_overhead=(("cpu", 11_000),))
+    assert not core.work_wants(wanted, SubmitJob)
+    assert "Insufficient cpu" in core.work_verdict(wanted).because
+
+
+def test_P28_a_pod_is_not_bound_beside_pods_that_leave_too_little() -> None:
+    """The kubelet would answer OutOfcpu: the job is given up instead."""
+    others = [pod(f"o{n}", spec=BIG, node_name="kn1", job_id=f"{n}") for n in (1, 2)]
+    jobs = [job(one, state="RUNNING", job_id=one.job_id, slurm_nodes=("n1",)) for one in others]
+    wanted = pod(spec=BIG)
+    held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
+    core = core_of(*others, *jobs, wanted, held)
+    assert not core.work_wants(wanted, Bind)
+    (cancel,) = core.work_wants(wanted, CancelJob)
+    assert cancel.replaced
+    elsewhere = replace(held, slurm_nodes=("n2",))
+    core.see(elsewhere)
+    assert [want.node_name for want in core.work_wants(wanted, Bind)] == ["kn2"]
+
+
+def test_P11_a_pod_that_is_about_to_leave_is_waited_for() -> None:
+    """Its job has ended: its host is not excluded for ever (found by the simulator)."""
+    other = pod("o1", spec=FULL, node_name="kn1", job_id="1", terminating=True)
+    ended = job(other, state="CANCELLED", job_id="1", slurm_nodes=("n1",))
+    wanted = pod(spec=BIG)
+    core = core_of(other, ended, wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
+    assert not core.work_wants(wanted, Bind, CancelJob)
+    core.see(replace(other, ended=True))
+    assert [want.node_name for want in core.work_wants(wanted, Bind)] == ["kn1"]
+
+
+def test_G1_a_member_that_is_bound_already_does_not_stand_in_the_way() -> None:
+    """The gang gave its own job up (found by the simulator)."""
+    both = [pod(name, spec=FULL, gang=Gang("annotation", "g", 2)) for name in ("a", "b")]
+    held = job(*both, state="RUNNING", slurm_nodes=("n1", "n2"))
+    core = core_of(*both, held)
+    binds = core.work_wants(both[0], Bind)
+    core.see(replace(both[1], node_name=binds[1].node_name, job_id=held.job_id))
+    assert not core.work_wants(both[0], CancelJob)
+    assert [want.node_name for want in core.work_wants(both[0], Bind)] == [binds[0].node_name]
+
+
+def test_P12_a_job_whose_hosts_were_not_read_yet_stays() -> None:
+    """Its state was read, its record was not: it was given up for holding too few hosts (sim)."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, job(wanted, state="RUNNING", slurm_nodes=()))
+    assert not core.work_wants(wanted, Bind, CancelJob)
+
+
+def test_P17_nothing_is_bound_to_a_job_that_is_being_given_up() -> None:
+    """We have marked it, and are about to cancel it."""
+    wanted = pod(spec=BIG)
+    held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
+    marked = replace(held, identity=replace(held.identity, replaced=True))
+    core = core_of(wanted, marked)
+    assert not core.work_wants(wanted, Bind)
+    assert core.work_wants(wanted, CancelJob), "also where a process was killed in between"
+
+
+def watching(*more: object, slurmd_cpu: int = 0) -> Core:
+    """The same, all Pods being watched; those of others take 11 of the 16 CPUs of kn1."""
+    core = core_of(*more, slurmd_cpu=slurmd_cpu, watch_all_pods=True)
+    begun, ended = listing(OTHER_PODS)
+    core.see(begun, Taken("kn1", (("cpu", 11_000), ("pods", 3))), ended)
+    return core
+
+
+def test_P28_pods_of_others_exclude_a_host_that_they_leave_too_little() -> None:
+    """Each Node by itself, where `--node-overhead` is the same for all."""
+    wanted = pod(spec=BIG)
+    (submit,) = watching(wanted).work_wants(wanted, SubmitJob)
+    assert submit.excluded == ("n1",)
+
+
+def test_P28_the_slurmd_pod_is_one_of_all_pods() -> None:
+    """It is not counted twice."""
+    wanted = pod(spec=PodSpec(requests=(("cpu", 5_000), ("memory", GIB)), grace_s=5))
+    (submit,) = watching(wanted, slurmd_cpu=10_000).work_wants(wanted, SubmitJob)
+    assert submit.excluded == ()
+
+
+def test_P28_a_pod_of_others_that_came_first_gives_the_host_back() -> None:
+    """Found at the binding: the kubelet would answer OutOfcpu."""
+    wanted = pod(spec=BIG)
+    core = watching(wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
+    assert not core.work_wants(wanted, Bind)
+    assert core.work_wants(wanted, CancelJob)[0].replaced
+    core.see(Taken("kn1", (("cpu", 1_000), ("pods", 1))))
+    assert core.work_wants(wanted, Bind)
+
+
+def test_P28_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave() -> None:
+    """Their end is news; who stands on a Node that is no host concerns nobody."""
+    wanted = pod(spec=BIG)
+    core = watching(wanted)
+    core.see(Taken("kn2", (("cpu", 11_000), ("pods", 1))))
+    assert core.see(Taken("elsewhere", (("cpu", 1), ("pods", 1)))) == []
+    core.see(Taken("kn1", ()), Taken("kn2", (("cpu", 16_000), ("pods", 1))))
+    (submit,) = core.work_wants(wanted, SubmitJob)
+    assert submit.excluded == ("n2",)
+
+
+def test_P28_nothing_is_written_for_a_pod_before_all_pods_were_listed() -> None:
+    """A full Node looks empty until then."""
+    wanted = pod(spec=BIG)
+    core = core_of(wanted, watch_all_pods=True)
+    key = ("work", next(iter(core.graph.works.works.pods)))
+    (kept,) = core.reconciler.standing[key].kept
+    assert kept.why == "not listed yet: other_pods"

@@ -1,0 +1,313 @@
+"""A Work without a job gets one: rows P1, P7, P10, P11a, P12, P17, P30 and F2."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import SubmitJob
+from sunk_sync.core.model.facts import Attempt, Pod, Row, SubmitRefused
+from sunk_sync.core.model.job_identity import job_name, work_id
+from sunk_sync.core.model.pod_spec import Gang, PodSpec
+from tests.kit.build import (
+    SMALL,
+    Core,
+    deleted,
+    identity,
+    job,
+    listing,
+    node,
+    pod,
+    room,
+    slurm_node,
+)
+
+ELSEWHERE = PodSpec(requests=SMALL.requests, grace_s=5, node_selector=(("zone", "x"),))
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def submitted(world: Core, of: Pod) -> SubmitJob | None:
+    wants = world.work_wants(of, SubmitJob)
+    assert len(wants) < 2
+    return wants[0] if wants else None
+
+
+def ended(of: Pod, state: str, **fields: Any) -> Row:
+    return job(of, state=state, **{"slurm_nodes": ("n1",), **fields})
+
+
+def test_P1_a_pod_that_waits_gets_one_job_under_its_identity() -> None:
+    """Name and identity tell for whom it is."""
+    only = pod()
+    action = submitted(core(only), only)
+    assert action is not None
+    assert action.name == job_name("ns", "p1", work=work_id(["uid-p1"]))
+    assert replace(action.identity, digest="", hosts="") == identity(only)
+    assert action.kind == "script"
+    assert not action.excluded
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gated": True},
+        {"terminating": True},
+        {"ended": True},
+        {"node_name": "kn1"},
+        {"spec": PodSpec(requests=(("cpu", 1000),), grace_s=5)},
+        {"spec": replace(SMALL, grace_s=25)},
+        {"settings": (("timeout", "soon"),)},
+        {"spec": ELSEWHERE},
+        {"gang": Gang("annotation", "g", 2)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_P1_P2_P3_P4_P7_nothing_is_submitted_for(change: dict[str, Any]) -> None:
+    """Gates, an end, a Node, a wrong request, a long grace, a wrong word, no host, no gang."""
+    one = pod(**change)
+    assert submitted(core(one), one) is None
+
+
+def test_P7_hosts_that_cannot_take_it_are_excluded() -> None:
+    """Those without a Node too."""
+    one = pod()
+    world = core(one, slurm_node("n3"), node("kn4", slurm_node="n4"), slurm_node("n4"))
+    action = submitted(world, one)
+    assert action is not None
+    assert action.excluded == ("n3", "n4")
+
+
+def test_P10_what_slurm_refused_is_asked_again_after_five_minutes() -> None:
+    """Or as soon as the Pod asks for something else."""
+    one = pod()
+    world = core(one)
+    digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
+    work = work_id([one.uid])
+    world.see(SubmitRefused(work, 2045, "Invalid account", "script", digest))
+    assert submitted(world, one) is None
+    assert world.work_verdict(one).because.startswith("Slurm refused the job: Invalid account")
+    world.wait(299)
+    assert submitted(world, one) is None
+    world.wait(1)
+    assert submitted(world, one) is not None
+
+
+def test_P10_an_edit_ends_the_wait() -> None:
+    """The refusal was of another description."""
+    one = pod()
+    world = core(one)
+    digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
+    world.see(SubmitRefused(work_id([one.uid]), 2045, "no", "script", digest))
+    edited = replace(one, settings=(("account", "other"),))
+    world.see(edited)
+    action = submitted(world, edited)
+    assert action is not None
+    assert action.description.account == "other"
+
+
+def test_P11a_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_again() -> None:
+    """Once for one Pod; else its word that it was refused is taken back each time."""
+    one = pod()
+    world = core(one, gate="on")
+    first = submitted(world, one)
+    assert first is not None
+    for kind in ("allocation", "script"):
+        world.see(SubmitRefused(work_id([one.uid]), 2000, "no", kind, first.identity.digest))
+    world.wait(300)
+    again = submitted(world, one)
+    assert again is not None
+    assert (first.kind, again.kind) == ("allocation", "script")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "more", "kind"),
+    [
+        ({"gate": "on"}, (), "allocation"),
+        ({"gate": "off"}, (), "script"),
+        ({"gate": "auto"}, (), "script"),
+        ({"placeholder": "allocation"}, (), "allocation"),
+        ({"placeholder": "script", "gate": "on"}, (), "script"),
+        ({"placeholder": "external", "gate": "on"}, (), "external"),
+        ({"gate": "on"}, (job(pod("p2"), job_id="8"),), "script"),
+        ({"gate": "on"}, tuple(pod(f"q{i}", spec=SMALL) for i in range(4)), "script"),
+        ({"gate": "on"}, (job(pod(), state="FAILED", script=False),), "script"),
+    ],
+)
+def test_P11a_it_is_allocated_at_once_where_that_can_be(
+    chosen: dict[str, Any], more: tuple[Row, ...], kind: str
+) -> None:
+    """With the gate, where room is seen, nothing of ours waits and it was not tried before."""
+    one = pod()
+    action = submitted(core(one, *more, **chosen), one)
+    assert action is not None
+    assert action.kind == kind
+
+
+def test_P11a_no_room_is_seen_on_drained_hosts() -> None:
+    """A busy refusal would leave a record in Slurm for nothing."""
+    one = pod()
+    world = core(one, gate="on")
+    world.see(slurm_node("n1", "IDLE+DRAIN", reason="x"), slurm_node("n2", "ALLOCATED"))
+    action = submitted(world, one)
+    assert action is not None
+    assert action.kind == "script"
+    world.see(slurm_node("n2", "MIXED"))
+    assert submitted(world, one).kind == "allocation"  # type: ignore[union-attr]
+
+
+def test_P11a_only_external_nodes_take_an_external_placeholder() -> None:
+    """No slurmd would run a script there."""
+    one = pod()
+    world = core(one)
+    world.see(slurm_node("n1", "IDLE+EXTERNAL"), slurm_node("n2", "IDLE+EXTERNAL"))
+    assert submitted(world, one).kind == "external"  # type: ignore[union-attr]
+
+
+def test_P12_the_host_of_a_job_that_was_given_up_is_excluded() -> None:
+    """Our own replacing cancel is nobody's word against a new job (P17)."""
+    one = pod()
+    given_up = job(
+        one, state="CANCELLED", slurm_nodes=("n1",), identity=identity(one, replaced=True)
+    )
+    action = submitted(core(one, given_up), one)
+    assert action is not None
+    assert action.excluded == ("n1",)
+
+
+def test_P12_where_slurm_had_no_other_host_for_it_the_excluded_one_is_taken_again() -> None:
+    """Found by the simulator: on a cluster of one host the Pod waited for ever (60338)."""
+    one = pod()
+    mine = identity(one, replaced=True)
+    world = core(one, job(one, state="CANCELLED", slurm_nodes=("n1", "n2"), identity=mine))
+    digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
+    world.see(SubmitRefused(work_id([one.uid]), 2014, "no", "script", digest))
+    world.wait(300)
+    assert submitted(world, one).excluded == ()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
+def test_P17_an_unbound_pod_whose_job_slurm_took_gets_another_at_once(state: str) -> None:
+    """Nobody meant the Pod."""
+    one = pod()
+    assert submitted(core(one, ended(one, state)), one) is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "again"),
+    [
+        ({}, False),
+        ({"cancelled": "7/"}, False),
+        ({"cancelled": "7/", "resubmit": "1"}, True),
+        ({"cancelled": "7/1", "resubmit": "1"}, False),
+        ({"cancelled": "6/", "resubmit": "1"}, False),
+    ],
+)
+def test_P17_after_a_humans_cancel_only_the_owners_word_makes_a_new_job(
+    fields: dict[str, str], again: bool
+) -> None:
+    """While annotation cancelled equals the present resubmit, and before it is written."""
+    one = pod(**fields)
+    world = core(one, ended(one, "CANCELLED"))
+    world.wait(10)
+    assert (submitted(world, one) is not None) is again
+
+
+def test_P17_a_humans_cancel_outlives_the_record_of_the_job() -> None:
+    """Slurm forgets, the annotation does not."""
+    one = pod(cancelled="7/")
+    assert submitted(core(one), one) is None
+
+
+def test_P17_resubmit_cancelled_takes_no_cancel_for_an_answer() -> None:
+    """--resubmit-cancelled."""
+    one = pod()
+    world = core(one, ended(one, "CANCELLED"), resubmit_cancelled=True)
+    world.wait(10)
+    assert submitted(world, one) is not None
+
+
+def test_P17_a_job_that_ends_by_itself_is_not_repeated_at_once() -> None:
+    """Each time it takes longer."""
+    one = pod()
+    world = core(one, ended(one, "FAILED"))
+    assert submitted(world, one) is None
+    world.wait(5)
+    assert submitted(world, one) is not None
+    world.see(ended(one, "TIMEOUT", job_id="8", submitted_at=2))
+    world.wait(9)
+    assert submitted(world, one) is None
+    world.wait(1)
+    assert submitted(world, one) is not None
+
+
+def test_F2_after_a_submission_without_an_answer_slurm_is_read_first() -> None:
+    """By a listing begun long enough after the last byte was sent."""
+    one = pod()
+    world = core(one)
+    sent_s = world.now
+    world.see(Attempt(work_id([one.uid]), sent_s))
+    assert submitted(world, one) is None
+    for late_s, again in ((11.9, False), (12.0, True)):
+        world.see(*listing("jobs", begun_s=sent_s + late_s))
+        assert (submitted(world, one) is not None) is again
+
+
+def test_F2_a_job_that_was_made_after_all_is_taken_for_its_own() -> None:
+    """Nothing twice."""
+    one = pod()
+    world = core(one)
+    world.see(Attempt(work_id([one.uid]), world.now))
+    world.see(*listing("jobs", job(one), begun_s=world.now + 20))
+    assert submitted(world, one) is None
+
+
+def test_P30_a_pod_without_job_is_readopted_on_its_own_host() -> None:
+    """At once or not at all, and only once."""
+    one = pod(node_name="kn1", job_id="7")
+    world = core(one, lost_job="readopt")
+    for begun_s in (1001.0, 1061.0):
+        assert submitted(world, one) is None
+        world.now = begun_s
+        world.see(*listing("jobs", begun_s=begun_s))
+    action = submitted(world, one)
+    assert action is not None
+    assert (action.kind, action.description.required_nodes) == ("allocation", "n1")
+    world.see(SubmitRefused(work_id([one.uid]), 2016, "busy", "allocation", ""))
+    assert submitted(world, one) is None
+
+
+def test_F2_a_job_for_a_pod_that_lives_without_one_is_looked_for_before_another_is_asked_for() -> (
+    None
+):
+    """Found by history 6577: each answer that was lost made another one."""
+    one = pod(node_name="kn1", job_id="7")
+    world = core(one, lost_job="readopt")
+    for begun_s in (1001.0, 1061.0):
+        world.now = begun_s
+        world.see(*listing("jobs", begun_s=begun_s))
+    world.see(Attempt(work_id([one.uid]), world.now))
+    assert submitted(world, one) is None
+    world.now = 1061.0 + world.graph.configuration.settle_s
+    world.see(*listing("jobs", begun_s=world.now))
+    assert submitted(world, one) is not None
+
+
+def test_P30_a_pod_that_ends_is_not_readopted() -> None:
+    """It needs no job any more."""
+    one = pod(node_name="kn1", job_id="7", terminating=True)
+    world = core(one, lost_job="readopt")
+    for begun_s in (1001.0, 1061.0):
+        world.now = begun_s
+        world.see(*listing("jobs", begun_s=begun_s))
+    assert submitted(world, one) is None
+
+
+def test_P13_a_pod_that_is_gone_wants_nothing() -> None:
+    """Nor is it remembered."""
+    one = pod()
+    world = core(one)
+    world.see(deleted("pods", one))
+    assert submitted(world, one) is None

@@ -1,0 +1,275 @@
+"""What a Pod that waits says of itself: rows P1, P2, P8, P10, P17, P20, P26, P27, G7."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Announce, SetMetadata, SetScheduled
+from sunk_sync.core.model.facts import (
+    Attempt,
+    Condition,
+    Job,
+    Pod,
+    Row,
+    SubmitRefused,
+    reference_of,
+)
+from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.names import (
+    CANCELLED,
+    EVENT_CANCELLED,
+    EVENT_INVALID,
+    EVENT_REFUSED,
+    EVENT_STATIC_CPU,
+    EVENT_TOO_LATE,
+    EVENT_UNSUPPORTED,
+    JOB_ID,
+    MANAGER_SUBMIT,
+    SCHEDULED_CONDITION,
+)
+from sunk_sync.core.model.pod_spec import PodSpec
+from tests.kit.build import SMALL, Core, identity, job, listing, pod, room
+
+NOWHERE = replace(SMALL, node_selector=(("zone", "x"),))
+
+
+def core(*rows: Row, **chosen: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+
+
+def said(world: Core, of: Pod) -> list[tuple[str, str]]:
+    """Reason and message of its condition."""
+    return [(want.reason, want.message) for want in world.work_wants(of, SetScheduled)]
+
+
+def told(world: Core, of: Pod) -> Pod:
+    """The Pod once its condition is written: only then it gets the Event."""
+    (wish,) = world.work_wants(of, SetScheduled)
+    assert not [want for want in world.work_wants(of, Announce) if want.message == wish.message]
+    stands = Condition(SCHEDULED_CONDITION, "False", wish.reason, wish.message)
+    after = replace(of, conditions=(stands,))
+    world.see(after)
+    assert not said(world, after)
+    return after
+
+
+def events(world: Core, of: Pod) -> list[str]:
+    return [want.reason for want in world.work_wants(of, Announce)]
+
+
+def notes(world: Core, of: Pod) -> list[dict[str, str]]:
+    wants = world.work_wants(of, SetMetadata)
+    assert all(want.manager == MANAGER_SUBMIT for want in wants)
+    return [dict(want.annotations) for want in wants]
+
+
+def test_P1_a_pod_that_is_placed_within_a_second_costs_the_binding_alone() -> None:
+    """Then condition, Event and the job's id."""
+    one = pod()
+    world = core(one, job(one, reason="Resources"))
+    assert not world.work_wants(one)
+    world.wait(1)
+    ((reason, message),) = said(world, one)
+    assert reason == "Unschedulable"
+    assert message.startswith("Slurm job 7 waits:")
+    assert "Resources" in message
+    assert not notes(world, one), "of two writes at once the API server refuses one"
+    after = told(world, one)
+    assert events(world, after) == ["FailedScheduling"]
+    assert notes(world, after) == [{JOB_ID: "7"}]
+
+
+def test_P26_the_log_line_of_that_word_has_its_cause() -> None:
+    """The job that waits, and Slurm's reason as Slurm spells it."""
+    one = pod()
+    world = core(one, job(one, reason="Resources"))
+    world.wait(1)
+    assert world.work_verdict(one).because == "job 7 waits in Slurm (Resources)"
+
+
+def test_P1_slurm_may_take_a_moment_to_say_why_a_job_waits() -> None:
+    """The next word comes a minute later."""
+    one = pod()
+    world = core(one, job(one, reason="None"))
+    world.wait(2.9)
+    assert not world.work_wants(one)
+    world.wait(0.1)
+    assert said(world, one)
+
+
+def test_P1_what_is_said_already_is_not_said_again() -> None:
+    """M5 for workload Pods."""
+    one = pod()
+    world = core(one, job(one, reason="Resources"))
+    world.wait(1)
+    after = replace(told(world, one), job_id="7")
+    world.see(after)
+    event = world.work_wants(after)
+    assert [type(want) for want in event] == [Announce]
+    world.wait(3600)
+    assert world.work_wants(after) == event
+
+
+@pytest.mark.parametrize(
+    ("fields", "event", "words"),
+    [
+        ({"spec": PodSpec(requests=(("cpu", 1000),), grace_s=5)}, EVENT_INVALID, "memory"),
+        ({"spec": replace(SMALL, grace_s=25)}, EVENT_INVALID, "at most 24"),
+        ({"settings": (("timeout", "soon"),)}, EVENT_INVALID, "timeout"),
+        ({"spec": replace(SMALL, claims=True)}, EVENT_INVALID, "resourceClaims"),
+        ({"spec": NOWHERE}, "FailedScheduling", "0/2 nodes are available"),
+    ],
+)
+def test_P2_P3_P4_P7_P8_what_is_wrong_with_a_pod_is_said_at_once(
+    fields: dict[str, Any], event: str, words: str
+) -> None:
+    """With the numbers; nothing else happens to it."""
+    one = pod(**fields)
+    world = core(one)
+    ((_, message),) = said(world, one)
+    assert words in message
+    assert events(world, told(world, one)) == [event]
+
+
+@pytest.mark.parametrize("fields", [{"gated": True}, {"terminating": True}, {"ended": True}])
+def test_P1_who_does_not_wait_for_us_says_nothing(fields: dict[str, Any]) -> None:
+    """Gates are Kubernetes' own word."""
+    one = pod(spec=NOWHERE, **fields)
+    world = core(one)
+    world.wait(5)
+    assert not said(world, one)
+
+
+def test_P10_slurms_refusal_is_told_with_its_number() -> None:
+    """In plain words."""
+    one = pod()
+    world = core(one)
+    (submit,) = world.work_wants(one)
+    world.see(SubmitRefused(work_id([one.uid]), 2045, "no", "script", submit.identity.digest))
+    world.wait(1)
+    ((_, message),) = said(world, one)
+    assert "2045" in message
+    assert events(world, told(world, one)) == [EVENT_REFUSED]
+
+
+def test_F2_a_submission_without_an_answer_is_told() -> None:
+    """Nobody wonders why there is no job."""
+    one = pod()
+    world = core(one)
+    world.see(Attempt(work_id([one.uid]), world.now))
+    world.wait(1)
+    assert said(world, one) == [("Unschedulable", "Slurm has not answered to the job yet")]
+
+
+def test_F2_a_later_refusal_is_an_answer() -> None:
+    """Asked again as a script, the Pod does not say that nobody answers."""
+    one = pod()
+    world = core(one)
+    world.see(Attempt(work_id([one.uid]), world.now))
+    world.wait(1)
+    world.see(SubmitRefused(work_id([one.uid]), 2000, "no", "allocation", ""))
+    assert not said(world, one)
+
+
+def test_P11_an_allocated_job_tells_whom_it_waits_for() -> None:
+    """Another Pod, or its own script."""
+    one, other = pod(), pod("other", node_name="kn1", job_id="8")
+    runs = job(one, state="RUNNING", slurm_nodes=("n1",))
+    world = core(one, other, runs)
+    world.wait(1)
+    ((_, message),) = said(world, one)
+    assert message == "Slurm job 7 is allocated: waits for Pod ns/other to end"
+    world = core(one, replace(runs, started=False))
+    world.wait(1)
+    ((_, message),) = said(world, one)
+    assert message == "Slurm job 7 is allocated: its script has not started yet"
+
+
+def test_P17_a_humans_cancel_is_left_on_the_pod_and_told() -> None:
+    """Before anything else happens."""
+    one = pod(resubmit="2", job_id="7")
+    world = core(one, job(one, state="CANCELLED"))
+    world.wait(1)
+    assert notes(world, one) == [{JOB_ID: "7", CANCELLED: "7/2"}]
+    ((reason, message),) = said(world, one)
+    assert reason == EVENT_CANCELLED
+    assert "resubmit" in message
+    assert events(world, told(world, one)) == [EVENT_CANCELLED]
+
+
+def test_P17_the_mark_of_an_earlier_cancel_stays_with_the_hint() -> None:
+    """The annotations of one writer go together."""
+    one = pod(cancelled="7/", resubmit="1", job_id="7")
+    world = core(one, job(one, job_id="8"))
+    world.wait(1)
+    after = told(world, one)
+    world.see(after)
+    assert notes(world, after) == [{JOB_ID: "8", CANCELLED: "7/"}]
+
+
+def test_P17_our_own_replacing_cancel_leaves_no_mark() -> None:
+    """Nobody asked for an end."""
+    one = pod()
+    gone = job(one, state="CANCELLED", identity=identity(one, replaced=True))
+    world = core(one, gone)
+    world.wait(1)
+    assert not notes(world, one)
+
+
+@pytest.mark.parametrize(
+    ("spec", "chosen", "event"),
+    [
+        (replace(SMALL, hard=("podAffinity",)), {}, EVENT_UNSUPPORTED),
+        (replace(SMALL, hard=("podAffinity",)), {"unsupported": "refuse"}, EVENT_INVALID),
+        (replace(SMALL, static_cpu=True), {}, EVENT_STATIC_CPU),
+        (replace(SMALL, static_cpu=True), {"refuse_static_cpu": True}, EVENT_INVALID),
+    ],
+)
+def test_P8_P27_what_slurm_cannot_keep_is_one_event_or_a_refusal(
+    spec: PodSpec, chosen: dict[str, Any], event: str
+) -> None:
+    """As the operator chose."""
+    one = pod(spec=spec)
+    rows = [one] if event == EVENT_INVALID else [one, job(one, reason="Resources")]
+    world = core(*rows, **chosen)
+    world.wait(1)
+    assert event in events(world, told(world, one))
+
+
+def test_P20_an_edit_after_the_binding_has_no_effect_but_an_event() -> None:
+    """The job stays as it is."""
+    one = pod(node_name="kn1", job_id="7", settings=(("account", "other"),))
+    runs = job(one, state="RUNNING", slurm_nodes=("n1",), identity=identity(one, digest="00"))
+    world = core(one, runs)
+    (event,) = world.work_wants(one)
+    assert isinstance(event, Announce)
+    assert (event.reference, event.reason) == (reference_of(one), EVENT_TOO_LATE)
+
+
+def test_P26_it_is_told_about_how_many_wait_ahead() -> None:
+    """Rounded; looked at once a minute."""
+    pods = [pod(f"p{i:02}") for i in range(12)]
+    jobs: list[Job] = [job(one, job_id=str(i + 1)) for i, one in enumerate(pods)]
+    world = core(*pods, *jobs)
+    world.now += 61
+    world.see(*listing("jobs", *jobs, begun_s=world.now))
+    texts = [said(world, one)[0][1] for one in pods]
+    assert "No other Pod waits ahead" in texts[0]
+    assert "At least 1 other Pod waits" in texts[1]
+    assert "At least 10 other Pods wait" in texts[11]
+
+
+@pytest.mark.parametrize(
+    ("named", "where", "corrected"),
+    [("3", "n1", True), ("7", "n1", False), ("", "n1", False), ("3", "n2", False)],
+)
+def test_P16_P30_a_bound_pod_names_the_job_that_holds_its_host(
+    named: str, where: str, corrected: bool
+) -> None:
+    """An older word that arrived late, or a job that was readopted; foreign bindings are left."""
+    one = pod(node_name="kn1", job_id=named)
+    runs = job(one, job_id="7", state="RUNNING", slurm_nodes=(where,))
+    world = Core(*room("n1"), *room("n2"), one, runs)
+    (told,) = [want.annotations for want in world.work_wants(one, SetMetadata)] or [()]
+    assert told == (((JOB_ID, "7"),) if corrected else ())

@@ -1,0 +1,222 @@
+"""One source's rows: the newest knowledge wins, and only a complete listing proves absence."""
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.facts import Answered, Deleted, Node, Pod, SlurmNode
+from sunk_sync.core.tables.table import GONE_KEPT_S, Table
+from tests.kit.build import Core, node, slurm_node, slurmd_pod
+
+A, B = node("a"), node("a", unschedulable=True)
+
+
+def table(*rows: Node, order: float = 10, now: float = 0) -> Table[Node]:
+    made: Table[Node] = Table()
+    for row in rows:
+        made.put(row.name, row, order=order, now=now)
+    return made
+
+
+@pytest.mark.parametrize(("order", "row"), [(9, A), (10, B), (11, B)])
+def test_an_older_answer_never_overrules_a_newer_one(order: float, row: Node) -> None:
+    """F3: events come twice and out of turn."""
+    known = table(A)
+    known.put("a", B, order=order, now=1)
+    assert known.get("a") == row
+
+
+def test_an_equal_row_is_no_change_but_newer_knowledge() -> None:
+    """Equal facts end here; an answer between the two is stale now."""
+    known = table(A)
+    assert known.put("a", A, order=20, now=1) == (A, False)
+    assert known.put("a", B, order=15, now=2) == (A, False)
+
+
+@pytest.mark.parametrize(("order", "known"), [(5, False), (29, False), (31, True)])
+def test_what_was_deleted_does_not_come_back_by_an_old_answer(order: float, known: bool) -> None:
+    """An answer asked before the deletion is older than it."""
+    rows = table(A)
+    assert rows.remove("a", uid=A.uid, order=30, now=1) == A
+    rows.put("a", A, order=order, now=2)
+    assert (rows.get("a") is not None) is known
+
+
+def test_a_deletion_of_another_uid_or_an_older_one_takes_nothing() -> None:
+    """The successor of the same name stays; a deletion that is old news is none."""
+    rows = table(A, order=10)
+    assert rows.remove("a", uid="another", order=30, now=1) is None
+    assert rows.remove("a", uid=A.uid, order=9, now=1) is None
+    assert rows.get("a") == A
+
+
+def test_a_deletion_of_what_is_unknown_is_remembered() -> None:
+    """Its creation may still be under way; the same deletion twice is one."""
+    rows = table()
+    assert rows.remove("a", uid="u", order=30, now=1) is None
+    assert rows.remove("a", uid="u", order=30, now=50) is None
+    assert rows.heard_s("a") == 1
+    assert rows.put("a", A, order=29, now=2) == (None, False)
+
+
+def test_deletions_are_forgotten_after_a_while() -> None:
+    """Memory is bounded by what was deleted lately."""
+    rows = table()
+    for number in range(50):
+        rows.remove(f"n{number}", uid="u", order=number, now=number)
+    late = GONE_KEPT_S + 100
+    for number in range(50, 120):
+        rows.remove(f"n{number}", uid="u", order=number, now=late)
+    assert len(rows._gone) == 70
+
+
+def test_a_complete_listing_takes_away_what_it_did_not_name() -> None:
+    """But not what became known by a newer answer meanwhile."""
+    rows = table(node("a"), node("b"), node("c"))
+    rows.start_listing(begun_s=5, order=20)
+    rows.put("a", node("a"), order=10, now=6)
+    rows.put("new", node("new"), order=21, now=6)
+    assert rows.end_listing() == [("b", 20), ("c", 20)]
+    assert (rows.listed, rows.live, rows.blind, rows.listed_s) == (True, True, False, 5)
+
+
+def test_what_a_write_of_ours_showed_during_the_listing_survives_it() -> None:
+    """A Slurm listing asked for before our write was answered says nothing of it."""
+    rows: Table[SlurmNode] = Table()
+    rows.put("n1", slurm_node(), order=1, now=1)
+    rows.start_listing(begun_s=2, order=2)
+    rows.put("n1", slurm_node("n1", "IDLE+DRAIN"), order=3, now=3)
+    rows.put("n1", slurm_node(), order=2, now=4)
+    assert rows.end_listing() == []
+    row = rows.get("n1")
+    assert row is not None
+    assert "DRAIN" in row.state
+
+
+def test_orders_that_begin_anew_are_believed_by_a_listing() -> None:
+    """The API server was restored from a backup: resourceVersions are lower than what we knew."""
+    rows = table(node("a"), node("b"), order=1000)
+    rows.remove("c", uid="uid-c", order=1001, now=1)
+    rows.start_listing(begun_s=5, order=50)
+    rows.put("a", B, order=40, now=6)
+    rows.put("c", node("c"), order=45, now=6)
+    assert rows.end_listing() == [("b", 50)]
+    assert rows.get("a") == B
+    assert rows.get("c") is not None
+    rows.remove("b", uid="uid-b", order=50, now=6)
+    rows.put("b", node("b"), order=51, now=7)
+    assert rows.get("b") is not None, "the backup did not know it, then it was made again"
+
+
+def test_a_broken_listing_counts_for_nothing() -> None:
+    """F3, F4: half an answer shows no absence, and a source once listed stays so."""
+    rows = table(A)
+    rows.start_listing(begun_s=5, order=20)
+    rows.lose("cut", blind=False)
+    assert rows.end_listing() == []
+    assert (rows.listed, rows.live, rows.why) == (False, False, "cut")
+    rows.start_listing(begun_s=6, order=21)
+    rows.end_listing()
+    rows.lose("down", blind=True)
+    assert (rows.listed, rows.live, rows.blind) == (True, False, True)
+    rows.confirm(7)
+    assert (rows.live, rows.blind, rows.why, rows.agreed_s, rows.listed_s) == (
+        True,
+        False,
+        "",
+        7,
+        6,
+    )
+
+
+def test_confirming_what_was_never_listed_proves_nothing() -> None:
+    """A watch without a listing shows what changes, not what is there."""
+    rows = table()
+    rows.lose("x", blind=True)
+    rows.confirm(5)
+    assert (rows.listed, rows.live, rows.blind, rows.why) == (False, False, True, "x")
+
+
+@pytest.mark.parametrize(
+    ("after", "since"),
+    [
+        (node("a", ready="False"), 5),
+        (node("a", uid="new"), 5),
+        (node("a", unschedulable=True), 1),
+        (node("a", labels=("b", None, None, None)), 1),
+    ],
+    ids=["readiness", "another object", "a cordon", "labels"],
+)
+def test_the_time_of_readiness_moves_only_with_it(after: Node, since: float) -> None:
+    """S4, S8: graces count from the moment of the turn."""
+    rows = table(A, now=1)
+    rows.put("a", after, order=20, now=5)
+    assert rows.entries["a"].since_s == since
+
+
+def test_the_last_word_of_a_row_has_its_time() -> None:
+    """Whoever asked before it learnt nothing about now."""
+    rows = table(A, now=3)
+    assert rows.heard_s("a") == 3
+    rows.remove("a", uid=A.uid, order=20, now=4)
+    assert rows.heard_s("a") == 4
+    assert rows.heard_s("never") == float("-inf")
+    assert list(rows.rows()) == []
+
+
+def test_F3_an_answer_to_a_write_is_not_a_word_of_the_listing_under_way() -> None:
+    """The object was deleted before the listing was asked for; our older answer comes meanwhile."""
+    rows = table(A, order=10)
+    rows.start_listing(begun_s=5, order=30)
+    rows.put("a", B, order=20, now=6, named=False)
+    assert rows.end_listing() == [("a", 30)]
+
+
+def test_F3_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector() -> None:
+    """The answer is newer than the event, and came before it."""
+    pod = slurmd_pod()
+    core = Core(node(), pod, slurm_node())
+    left = core.graph.slurmd_pods.entries["slurm/" + pod.name].order + 1
+    core.see(Answered(replace(pod, drain="x"), left + 5))
+    core.see(Deleted("slurmd_pods", pod.namespace, pod.name, pod.uid, left))
+    assert core.graph.host("n1").pod is None
+
+
+@pytest.mark.parametrize("kube", [True, False])
+def test_F3_an_answer_to_a_write_outlives_only_a_listing_without_selector(kube: bool) -> None:
+    """A Pod may have left the selector; a Slurm node that was just written is there."""
+    rows: Table[Node | SlurmNode] = Table()
+    row = A if kube else slurm_node("a")
+    rows.put("a", row, order=10, now=0)
+    rows.start_listing(begun_s=-1, order=20)
+    rows.put("a", row, order=30, now=1, named=False)
+    assert rows.end_listing() == ([("a", 30)] if kube else [])
+
+
+def test_F3_an_answer_to_a_write_never_adds_a_row() -> None:
+    """A Pod left our selector; the answer to a PATCH of it does not bring it back."""
+    core = Core(slurm_node())
+    core.see(Answered(slurmd_pod(), 99.0))
+    assert core.graph.slurmd_pods.get("slurm/slurmd-n1") is None
+
+
+def test_an_answer_freshens_the_row_that_it_is_of() -> None:
+    """Of every kind of row."""
+    core = Core(node(), slurmd_pod(), slurm_node())
+    workload = Pod(namespace="a", name="b", uid="c")
+    core.see(workload)
+    for row in (node(drain="x"), slurmd_pod(drain="x"), slurm_node(reason="x")):
+        core.see(Answered(row, float("inf")))
+    core.see(Answered(Pod(namespace="a", name="b", uid="c", phase="Running"), float("inf")))
+    assert core.graph.nodes.get("kn1") == node(drain="x")
+    assert core.graph.slurmd_pods.get("slurm/slurmd-n1") == slurmd_pod(drain="x")
+    assert core.graph.slurm_nodes.get("n1") == slurm_node(reason="x")
+    assert core.graph.pods.get("a/b") != workload
+
+
+def test_S19_a_listing_asked_for_earlier_that_ends_later_takes_nothing_back() -> None:
+    """A second look by the breaker beside a watch that lists anew (simulator, seed 30914)."""
+    table: Table[Node] = Table()
+    for begun_s in (10.0, 9.0):
+        table.start_listing(begun_s=begun_s, order=begun_s)
+        table.end_listing()
+    assert (table.listed_s, table.agreed_s) == (10.0, 10.0)

@@ -1,0 +1,323 @@
+"""Bytes of the API server to facts: recorded ones, cut ones, nonsense."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.facts import Condition, Node, Observed, Pod, SlurmdPod
+from sunk_sync.kube.api.answers import BAD_BYTES, Trouble, refusal, stream_refusal
+from sunk_sync.kube.decode.decode import (
+    NODES,
+    OFFERING_NODES,
+    PODS,
+    SLURMD_PODS,
+    Failed,
+    Gone,
+    Mark,
+    Unreadable,
+    Wire,
+)
+from tests.kube.recorded.server import node, pod, recorded
+
+LINES = [
+    (wire, line)
+    for wire, name in (
+        (NODES, "watch-nodes.json"),
+        (NODES, "watchlist-nodes.json"),
+        (OFFERING_NODES, "watchlist-nodes.json"),
+        (NODES, "watch-gone.json"),
+        (SLURMD_PODS, "watch-pods.json"),
+        (PODS, "watch-pods.json"),
+    )
+    for line in recorded(name).splitlines()
+]
+PAGES = [
+    (NODES, recorded("list-nodes-page-1.json")),
+    (SLURMD_PODS, recorded("list-pods.json")),
+    (PODS, recorded("list-pods.json")),
+]
+
+
+def row_of(wire: Wire[Any], an_object: dict[str, Any]) -> Any:
+    seen = wire.object(json.dumps(an_object).encode())
+    assert isinstance(seen, Observed), seen
+    return seen.row
+
+
+def annotated(an_object: dict[str, Any], **annotations: str) -> dict[str, Any]:
+    an_object["metadata"]["annotations"] = {
+        getattr(names, name): value for name, value in annotations.items()
+    }
+    return an_object
+
+
+# Recorded bytes
+
+
+def test_a_recorded_node_becomes_a_fact_of_what_rules_read() -> None:
+    """Of 8 kB a dozen fields are kept, with the resourceVersion as order."""
+    seen = NODES.object(recorded("answer-apply-node.json"))
+    assert isinstance(seen, Observed)
+    assert isinstance(seen.row, Node)
+    (drain,) = seen.row.conditions
+    assert seen.order > 0
+    assert (seen.row.name, seen.row.ready, seen.row.unschedulable) == ("g0", "True", False)
+    assert seen.row.cordon_reason == "kernel update"
+    assert seen.row.slurm_node == "slurm-g0"
+    assert drain == Condition("SlurmDrain", "True", "Slurm", "k8s: cordoned")
+    assert seen.row.changed_at == ("",)
+
+
+def test_a_recorded_slurmd_pod_becomes_a_fact_of_what_rules_read() -> None:
+    """Owner NodeSet, readiness, cordon and our conditions, sorted; others' are left out."""
+    seen = SLURMD_PODS.object(recorded("answer-apply-pod.json"))
+    assert isinstance(seen, Observed)
+    row = seen.row
+    assert isinstance(row, SlurmdPod)
+    assert (row.namespace, row.name, row.node_name) == ("slurm", "slurmd-g0", "g0")
+    assert (row.slurm_node, row.nodeset, row.cordon) == ("g0", "gpu", "true")
+    assert row.ready
+    assert [one.type for one in row.conditions] == ["SlurmNodeStateDrain", "SlurmNodeStateIdle"]
+
+
+def test_a_recorded_watch_tells_changes_in_order() -> None:
+    """Created, cordoned, deleted, and a bookmark at the end of the stream's life."""
+    events = [NODES.event(line) for line in recorded("watch-nodes.json").splitlines()]
+    orders = [event.order for event in events if isinstance(event, Observed)]
+    assert orders == sorted(orders)
+    assert isinstance(events[-1], Gone)
+    (*_, last) = (event.row for event in events if isinstance(event, Observed))
+    assert isinstance(last, Node)
+    assert last.unschedulable
+
+
+def test_a_recorded_watch_list_ends_with_its_bookmark() -> None:
+    """The bookmark that ends the initial events carries the version of the whole."""
+    *rows, end = [NODES.event(line) for line in recorded("watchlist-nodes.json").splitlines()]
+    assert all(isinstance(row, Observed) for row in rows)
+    assert isinstance(end, Mark)
+    assert end.ends_listing
+
+
+def test_a_recorded_410_event_is_an_answer_of_status_410() -> None:
+    """F3: on a watch, 410 comes as an ERROR event in a 200 stream."""
+    event = NODES.event(recorded("watch-gone.json").strip())
+    assert isinstance(event, Failed)
+    trouble = stream_refusal(event.status)
+    assert (trouble.status, trouble.reason) == (410, "Expired")
+
+
+def test_recorded_pages_lead_from_one_to_the_next() -> None:
+    """All pages of a list carry the version of the first."""
+    first = NODES.page(recorded("list-nodes-page-1.json"))
+    second = NODES.page(recorded("list-nodes-page-2.json"))
+    assert first.version == second.version
+    assert first.next
+    assert not second.next
+    assert not NODES.page(recorded("list-nodes-empty.json")).items
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "reason", "subject"),
+    [
+        ("error-not-found.json", 404, "NotFound", "none"),
+        ("error-no-such-path.json", 404, "NotFound", ""),
+        ("error-uid.json", 422, "Invalid", "g0"),
+        ("error-uid-gone.json", 409, "Conflict", "none"),
+    ],
+)
+def test_recorded_refusals_are_read(name: str, code: int, reason: str, subject: str) -> None:
+    """Reason and name of the object are Kubernetes' own; only then is a 404 evidence."""
+    trouble = refusal(code, recorded(name))
+    assert (trouble.status, trouble.reason, trouble.subject) == (code, reason, subject)
+
+
+# Fields
+
+
+@pytest.mark.parametrize(
+    ("value", "cordon"), [("true", "true"), ("kernel", "kernel"), ("", ""), ("False", "")]
+)
+def test_S3_a_cordon_annotation_counts_unless_empty_or_false(value: str, cordon: str) -> None:
+    """S3: any non-empty value but `false`."""
+    assert row_of(SLURMD_PODS, annotated(pod("p", 1), CORDON=value)).cordon == cordon
+
+
+def test_S1_the_clouds_cordon_reason_goes_before_ours() -> None:
+    """S1: node.coreweave.cloud/cordonReason, else our own annotation."""
+    both = annotated(node("n", 1), CLOUD_CORDON_REASON="theirs", CORDON_REASON="ours")
+    ours = annotated(node("n", 1), CORDON_REASON="ours")
+    assert row_of(NODES, both).cordon_reason == "theirs"
+    assert row_of(NODES, ours).cordon_reason == "ours"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "spec", "claim"),
+    [
+        ("a", {"hostname": "h", "hostNetwork": True, "nodeName": "n"}, "a"),
+        (None, {"hostname": "h", "hostNetwork": True, "nodeName": "n"}, "h"),
+        (None, {"hostNetwork": True, "nodeName": "n"}, "n"),
+        (None, {"hostNetwork": True}, ""),
+        (None, {"nodeName": "n"}, "p"),
+    ],
+)
+def test_a_slurmd_pod_claims_by_annotation_hostname_node_or_name(
+    annotation: str | None, spec: dict[str, Any], claim: str
+) -> None:
+    """Design §6; a hostNetwork Pod without a Node claims nothing yet."""
+    an_object = pod("p", 1)
+    an_object["spec"] = spec
+    if annotation:
+        annotated(an_object, SLURM_NODE=annotation)
+    assert row_of(SLURMD_PODS, an_object).slurm_node == claim
+
+
+def test_a_pods_state_is_read_from_phase_and_deletion() -> None:
+    """Finished, terminating; without a Ready condition it is not ready."""
+    an_object = pod("p", 1)
+    an_object["status"] = {"phase": "Failed"}
+    an_object["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    row = row_of(SLURMD_PODS, an_object)
+    assert (row.finished, row.terminating, row.ready) == (True, True, False)
+    assert row_of(PODS, an_object) == Pod(
+        namespace="slurm", name="p", uid="uid-p", phase="Failed", terminating=True, ended=True
+    )
+
+
+def test_our_labels_and_annotations_are_read_back() -> None:
+    """What the mirror compares its wish with; foreign labels are not kept."""
+    an_object = annotated(node("n", 1), DRAIN="why", CORDONED_FOR_DRAIN="true", KEEP_CORDON="yes")
+    an_object["metadata"]["labels"] = {
+        "foreign": "x",
+        names.LABEL_POD: "p",
+        names.LABEL_CLUSTER: "c",
+    }
+    row = row_of(NODES, an_object)
+    assert row.labels == ("c", None, None, "p")
+    assert (row.drain, row.cordoned_for_drain, row.keep_cordon) == ("why", True, True)
+
+
+def test_foreign_values_are_cut() -> None:
+    """Annotations are untrusted: 1024 characters at most."""
+    row = row_of(NODES, annotated(node("n", 1), CORDON_REASON="é" * 5000, DRAIN="x" * 5000))
+    assert len(row.cordon_reason) == 1024
+    assert len(row.drain) == 1024
+
+
+def test_the_nodeset_label_serves_where_no_owner_is_a_nodeset() -> None:
+    """Owner reference of kind NodeSet first, else the label."""
+    an_object = pod("p", 1)
+    an_object["metadata"]["labels"] = {names.LABEL_NODESET: "gpu"}
+    an_object["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "x"}]
+    assert row_of(SLURMD_PODS, an_object).nodeset == "gpu"
+
+
+# Nonsense
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"metadata": {"annotations": "none"}},
+        {"metadata": {"uid": ""}},
+        {"metadata": {"resourceVersion": "1e3"}},
+        {"spec": {"unschedulable": "yes"}},
+        {"status": {"conditions": [{"type": 3}]}},
+        {"kind": "Pod"},
+    ],
+)
+def test_F7_one_bad_object_is_named_and_not_guessed_at(spoilt: dict[str, Any]) -> None:
+    """F7: an object that does not fit is an error value of its own."""
+    an_object = node("n9", 7)
+    for key, value in spoilt.items():
+        an_object[key] = {**an_object[key], **value} if isinstance(value, dict) else value
+    body = json.dumps(an_object).encode()
+    seen = NODES.object(body)
+    assert isinstance(seen, Unreadable)
+    assert seen.name == "n9"
+    assert NODES.event(b'{"type":"MODIFIED","object":%b}' % body) == seen
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"<html>504</html>",
+        b'{"kind":"NodeList","metadata":{"resourceVersion":"1"}}',
+        b'{"kind":"NodeList","metadata":{"resourceVersion":""},"items":[]}',
+        b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}',
+        b'{"kind":"Status","metadata":{},"status":"Success"}',
+        b"[" * 100_000,
+    ],
+)
+def test_S20_nothing_but_a_list_passes_for_an_empty_list(body: bytes) -> None:
+    """S20: an answer without kind, version or items is garbage, not "no Nodes"."""
+    with pytest.raises(BAD_BYTES):
+        NODES.page(body)
+
+
+@given(st.sampled_from(LINES), st.data())
+def test_a_line_cut_anywhere_is_no_event(
+    line: tuple[Wire[Any], bytes], data: st.DataObject
+) -> None:
+    """F4: half a line brings no news of any kind."""
+    wire, whole = line
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    assert wire.event(whole[:cut]) is None
+
+
+@given(st.sampled_from(LINES), st.data())
+def test_a_line_with_changed_bytes_never_crashes(
+    line: tuple[Wire[Any], bytes], data: st.DataObject
+) -> None:
+    """F4: whatever becomes of a byte, the answer is a value; a DELETED is never made of another."""
+    wire, whole = line
+    at = data.draw(st.integers(0, len(whole) - 1))
+    some = data.draw(st.binary(max_size=8))
+    event = wire.event(whole[:at] + some + whole[at + len(some) :])
+    assert not isinstance(event, Gone) or whole.startswith(b'{"type":"DELETED"')
+
+
+@given(st.sampled_from(PAGES), st.data())
+def test_a_page_cut_anywhere_is_no_page(page: tuple[Wire[Any], bytes], data: st.DataObject) -> None:
+    """F4, S20: half a list is not a shorter list."""
+    wire, whole = page
+    cut = data.draw(st.integers(0, len(whole.rstrip()) - 1))
+    with pytest.raises(BAD_BYTES):
+        wire.page(whole[:cut])
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["metadata", "spec", "status", "annotations", "name", "uid", "x"]),
+            inner,
+        )
+    ),
+)
+
+
+@given(_JSON, st.sampled_from(["ADDED", "DELETED", "BOOKMARK", "ERROR", "x", ""]))
+def test_any_json_in_an_event_is_a_value(an_object: Any, kind: str) -> None:
+    """F7: no shape of JSON makes a reader fall over."""
+    line = msgspec.json.encode({"type": kind, "object": an_object})
+    for wire in (NODES, OFFERING_NODES, SLURMD_PODS, PODS):
+        assert isinstance(wire.event(line), Unreadable | Failed | None)
+        assert isinstance(wire.object(line), Unreadable)
+    assert isinstance(stream_refusal(line), Trouble)
+
+
+@given(st.integers(300, 599), st.binary(max_size=100), st.text(max_size=12))
+def test_any_refusal_is_a_value(code: int, body: bytes, retry_after: str) -> None:
+    """F4, F8: foreign bodies and foreign Retry-After headers are read as far as they make sense."""
+    trouble = refusal(code, body, retry_after=retry_after)
+    assert trouble.status == code
+    assert trouble.retry_after_s is None or 0 <= trouble.retry_after_s <= 120

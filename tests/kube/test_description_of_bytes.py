@@ -1,0 +1,91 @@
+"""A workload Pod as the API server spells it, through to the job it asks for."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from sunk_sync.core.model.actions import JobDescription
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Observed, Pod
+from sunk_sync.core.model.names import PREFIX
+from sunk_sync.core.translate.job_spec import Invalid, describe
+from sunk_sync.kube.decode.decode import PODS
+from tests.kube.recorded.server import pod
+
+CONFIGURATION = Configuration(
+    gres_map=(("nvidia.com/gpu", "gpu"), ("rdma/*", "-")),
+    gpu_types=(("H100_NVLINK_80GB", "h100"),),
+)
+EXAMPLE = """
+metadata:
+  annotations:
+    sunk.coreweave.com/account: root
+    sunk.coreweave.com/comment: "A Kubernetes job"
+    sunk.coreweave.com/exclusive: "none"
+spec:
+  schedulerName: tenant-slurm-staging-slurm-scheduler
+  containers:
+    - name: main
+      image: ubuntu
+      resources:
+        limits: {memory: 960Gi, rdma/ib: "1", nvidia.com/gpu: "8"}
+        requests: {cpu: "110", memory: 960Gi, nvidia.com/gpu: "8"}
+  terminationGracePeriodSeconds: 5
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+          - matchExpressions:
+              - {key: gpu.nvidia.com/model, operator: In, values: [H100_NVLINK_80GB]}
+"""
+"""A whole node with eight GPUs, as users of SUNK write it."""
+
+
+def row(manifest: dict[str, Any]) -> Pod:
+    made = pod("p", 1)
+    made["metadata"] |= manifest["metadata"]
+    made["spec"] = manifest["spec"]
+    made["status"] = {"phase": "Pending"}
+    seen = PODS.object(json.dumps(made).encode())
+    assert isinstance(seen, Observed)
+    assert isinstance(seen.row, Pod)
+    return seen.row
+
+
+def test_P4_P6_a_whole_node_with_gpus_of_one_model() -> None:
+    assert describe([row(yaml.safe_load(EXAMPLE))], CONFIGURATION) == JobDescription(
+        cpus=110,
+        memory_mb=983_040,
+        gres=(("gpu:h100", 8),),
+        account="root",
+        comment="A Kubernetes job",
+        exclusive="none",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("required-nodes", ",".join(f"n{number}" for number in range(20_000))),
+        ("comment", "x" * 1025),
+        ("timeout", "1" + "0" * 2000),
+    ],
+)
+def test_P4_what_is_too_long_is_refused_and_not_cut(name: str, text: str) -> None:
+    """Half a list of nodes would name other nodes, and be taken."""
+    manifest = yaml.safe_load(EXAMPLE)
+    manifest["metadata"]["annotations"][PREFIX + name] = text
+    outcome = describe([row(manifest)], CONFIGURATION)
+    assert isinstance(outcome, Invalid)
+    assert outcome.message.startswith(f"annotation {PREFIX}{name}: ")
+
+
+def test_P4_a_long_list_of_nodes_is_taken_whole() -> None:
+    manifest = yaml.safe_load(EXAMPLE)
+    names = ",".join(f"rack7-node{number:04}" for number in range(3000))
+    manifest["metadata"]["annotations"][PREFIX + "excluded-nodes"] = names
+    outcome = describe([row(manifest)], CONFIGURATION)
+    assert isinstance(outcome, JobDescription)
+    assert outcome.excluded_nodes == names

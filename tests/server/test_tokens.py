@@ -1,0 +1,115 @@
+"""Tokens without memory, their key, and what is told of calls (L5)."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sunk_sync.server.tokens import (
+    GATE,
+    KEY_BYTES_MAX,
+    KeyFileError,
+    make_token,
+    new_key,
+    read_key,
+    subject_of,
+)
+from sunk_sync.telemetry.exchange import Called, Reply
+from sunk_sync.telemetry.hooks import HookJournal
+from sunk_sync.telemetry.metrics import Metrics
+
+KEY = b"a key of sixteen"
+SUBJECTS = [GATE, "0123456789abcdef", "k8s/team-a/train.v1-0/01234567", "é.\u00fc"]
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_token_names_its_subject_and_nothing_else_does(subject: str) -> None:
+    """Any other subject with the same proof, and any other key, is nobody's."""
+    token = make_token(KEY, subject)
+    assert subject_of(KEY, token) == subject
+    assert subject_of(KEY + b"x", token) is None
+    assert subject_of(KEY, "x" + token) is None
+    assert subject_of(KEY, token.upper()) is None
+    assert subject_of(KEY, token + " ") is None
+    assert KEY.decode() not in token
+
+
+def test_an_administrator_makes_the_gates_token_with_openssl() -> None:
+    """The recipe of docs/gate.md, run as it stands there."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl here")
+    page = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^printf 'gate.*(?= >/etc)", page, re.MULTILINE)
+    made = subprocess.run(
+        ["sh", "-c", recipe], env={**os.environ, "KEY": KEY.decode()}, capture_output=True
+    )
+    assert made.stdout.decode() == make_token(KEY, GATE) + "\n"
+
+
+def test_keys_made_at_start_differ() -> None:
+    """And are long enough to be given as a file."""
+    first, second = new_key(), new_key()
+    assert first != second
+    assert len(first) >= 32
+
+
+def test_a_key_is_read_without_blank_ends(tmp_path: Path) -> None:
+    """An editor ends the file with a newline."""
+    file = tmp_path / "key"
+    file.write_bytes(KEY + b"\n")
+    assert read_key(file) == KEY
+
+
+@pytest.mark.parametrize("content", [None, b"", b"   \n", b"short", b"x" * (KEY_BYTES_MAX + 1)])
+def test_a_bad_key_file_is_named(tmp_path: Path, content: bytes | None) -> None:
+    """Missing, empty, too short to be secret, too long to be a key."""
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(KeyFileError, match=str(file)):
+        read_key(file)
+
+
+class Log:
+    """Remembers warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[tuple[str, dict[str, Any]]] = []
+
+    def warning(self, text: str, **more: Any) -> None:
+        self.warnings.append((text, more))
+
+    def debug(self, text: str, **more: Any) -> None:
+        """Nobody reads these here."""
+
+
+def test_calls_are_counted_and_trouble_is_told_once() -> None:
+    """401 and a job that starts beside ending Pods are aloud; the rest only counts."""
+    log, metrics, asked = Log(), Metrics(), []
+
+    def ask(trouble: tuple[str, str]) -> tuple[bool, int]:
+        asked.append(trouble)
+        return asked.count(trouble) == 1, 0
+
+    journal = HookJournal(log, metrics, ask=ask)  # type: ignore[arg-type]
+    journal.waiting(lambda: 3)
+    for outcome in ("go", "401", "401", "passed"):
+        journal.called(Called("gate", Reply(200, {}, outcome, "7"), 0.5, "10.0.0.1"))
+    journal.called(Called("gate", None, 0.5, "10.0.0.1"))
+    assert [text.partition(":")[0] for text, _ in log.warnings] == [
+        "hook refused",
+        "a job starts beside Pods that still end",
+    ]
+    assert log.warnings[1][1]["job"] == "7"
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(name, labels)
+
+    assert value("sunk_sync_hook_calls_total", call="gate", outcome="401") == 2
+    assert value("sunk_sync_hook_calls_total", call="gate", outcome="left") == 1
+    assert value("sunk_sync_hook_calls_waiting") == 3
+    assert value("sunk_sync_hook_call_duration_seconds_count", call="gate") == 5

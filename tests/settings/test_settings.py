@@ -1,0 +1,514 @@
+"""Settings: every flag of the contract, three sources, and what a mistake looks like."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from sunk_sync.settings.model import ABOUT, LATER, Settings, flag_of, variable_of
+from sunk_sync.settings.sources import SettingsError, load, own_namespace
+from sunk_sync.settings.types import Address, parse_address, parse_duration
+from tools import reference
+
+CONTRACT = """
+    components cluster-name kubeconfig context watch-namespace slurmd-namespace scheduler-name
+    slurm-api-base slurm-api-version slurm-auth-token slurm-auth-token-file slurm-user-name
+    slurm-kill-wait slurm-poll-interval slurmd-selector metrics-bind-address
+    health-probe-bind-address hooks-api-bind-address hooks-url hooks-key-file gate dry-run
+    leader-elect log-level log-format not-ready-grace node-not-ready-grace max-drains-per-minute
+    cordon-on-slurm-drain termination-offset user-policy gpu-types gres-map unsupported
+    priority-map resubmit-cancelled refuse-static-cpu watch-all-pods node-overhead lost-job
+    max-pod-ends-per-minute placeholder
+"""
+
+
+def mistakes_of(
+    flags: dict[str, str] | None = None, environment: dict[str, str] | None = None
+) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        load(flags or {}, environment or {})
+    return caught.value.mistakes
+
+
+def one_mistake_of(flags: dict[str, str]) -> str:
+    (mistake,) = mistakes_of(flags)
+    return mistake
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.yaml"
+
+
+def test_every_flag_of_the_contract_exists() -> None:
+    """design.md §6 and the rows of behaviour.md name these flags; scripts depend on them."""
+    assert sorted(flag_of(about.field) for about in ABOUT) == sorted(
+        f"--{k}" for k in CONTRACT.split()
+    )
+
+
+def test_every_setting_says_what_it_means_and_what_its_default_is() -> None:
+    """Help and reference are made from the fields alone."""
+    for about in ABOUT:
+        assert len(about.text) > 10, about
+        assert about.default, about
+        assert about.group, about
+
+
+def test_defaults_of_the_contract() -> None:
+    """What stands in design.md §6, with the own namespace known."""
+    settings = load({}, {}, "tenant-slurm")
+    assert settings.components == ("syncer", "scheduler")
+    assert settings.watch_namespace == settings.slurmd_namespace == ("tenant-slurm",)
+    assert settings.scheduler_name == "tenant-slurm-slurm"
+    assert settings.slurm_api_base == ("http://slurm-restd:6820",)
+    assert settings.slurm_kill_wait_s is None
+    assert settings.slurm_poll_interval_s == 1.0
+    assert (settings.not_ready_grace_s, settings.node_not_ready_grace_s) == (5.0, 40.0)
+    assert settings.metrics_bind_address == Address("", 8080)
+    assert settings.health_probe_bind_address == Address("", 8081)
+    assert settings.hooks_api_bind_address == Address("", 8000)
+    assert not settings.dry_run
+    assert not settings.cordon_on_slurm_drain
+
+
+def test_outside_a_cluster_the_namespace_is_default() -> None:
+    """Own namespace, else `default`."""
+    settings = load({"cluster-name": "c1"}, {})
+    assert settings.own_namespace == "default"
+    assert settings.scheduler_name == "default-c1"
+
+
+def test_own_namespace_is_read_from_the_service_account(tmp_path: Path) -> None:
+    """The file that every Pod has; none means outside a cluster."""
+    (tmp_path / "namespace").write_text("slurm\n")
+    assert own_namespace(tmp_path / "namespace") == "slurm"
+    assert own_namespace(tmp_path / "nothing") == ""
+
+
+def test_flags_win_over_environment_and_environment_over_file(file: Path) -> None:
+    """That order of precedence, key by key."""
+    file.write_text("cluster-name: from-file\nlog-level: debug\nslurm-kill-wait: 7s\n")
+    environment = {"SUNK_SYNC_CLUSTER_NAME": "from-env", "SUNK_SYNC_LOG_LEVEL": "error"}
+    settings = load({"config": str(file), "cluster-name": "from-flag"}, environment)
+    assert settings.cluster_name == "from-flag"
+    assert settings.log_level == "error"
+    assert settings.slurm_kill_wait_s == 7.0
+
+
+def test_the_file_can_be_named_by_the_environment(file: Path) -> None:
+    """SUNK_SYNC_CONFIG is the variable of --config."""
+    file.write_text("cluster-name: c2\n")
+    assert load({}, {"SUNK_SYNC_CONFIG": str(file)}).cluster_name == "c2"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30.0),
+        ("1m30s", 90.0),
+        ("500ms", 0.5),
+        ("2h", 7200.0),
+        ("5", 5.0),
+        ("0.25", 0.25),
+        ("1.5m", 90.0),
+        ("0", 0.0),
+        (" 3s ", 3.0),
+        ("1d", 86400.0),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    """With units, combined, or as plain seconds."""
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s", "-5s", "5 s", "1e3", "inf", "nan", "5sec", "9999h", "٣s"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    """Anything else is told, with what is allowed."""
+    with pytest.raises(ValueError, match="allowed is"):
+        parse_duration(text)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_duration_or_a_mistake(text: str) -> None:
+    """Never another error, never a negative or infinite time."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        return
+    assert 0.0 <= seconds <= 7 * 86400.0
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":8080", Address("", 8080)),
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+        ("[::1]:80", Address("::1", 80)),
+        ("localhost:1", Address("localhost", 1)),
+        ("", None),
+    ],
+)
+def test_bind_addresses(text: str, address: Address | None) -> None:
+    """Host optional, IPv6 in brackets, empty is off; spelled back as given."""
+    assert parse_address(text) == address
+    if address is not None:
+        assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["8080", "1:x", ":65536", "::1:80", "[127.0.0.1]:80", "a b:1", ":"]
+)
+def test_what_is_no_bind_address(text: str) -> None:
+    """Told with the forms that are allowed."""
+    with pytest.raises(ValueError, match="allowed is HOST:PORT"):
+        parse_address(text)
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_an_address_or_a_mistake(text: str) -> None:
+    """Never another error."""
+    try:
+        parse_address(text)
+    except ValueError:
+        return
+
+
+def test_a_mistake_names_flag_variable_key_value_and_what_is_allowed(file: Path) -> None:
+    """One line that can be acted on, whatever the source was."""
+    file.write_text("\nslurm-kill-wait: soon\n")
+    (mistake,) = mistakes_of({"config": str(file)})
+    for part in ("--slurm-kill-wait", "SUNK_SYNC_SLURM_KILL_WAIT", "file key slurm-kill-wait"):
+        assert part in mistake
+    assert "'soon'" in mistake
+    assert f"{file} line 2"[-70:] in mistake or "line 2" in mistake
+    assert "30s, 1m30s, 500ms, 2h" in mistake
+
+
+def test_all_mistakes_of_all_sources_are_told_at_once(file: Path) -> None:
+    """Nobody wants to find them one restart after the other."""
+    file.write_text("log-level: loud\n")
+    flags = {"config": str(file), "gate": "maybe"}
+    environment = {"SUNK_SYNC_SLURM_API_BASE": "ftp://x", "SUNK_SYNC_CLUSTERNAME": "x"}
+    told = "\n".join(mistakes_of(flags, environment))
+    assert len(told.splitlines()) == 4
+    assert "did you mean CLUSTER_NAME?" in told
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("dry-run", "perhaps", "true or false"),
+        ("max-drains-per-minute", "-1", "whole number"),
+        ("max-drains-per-minute", "many", "whole number"),
+        ("components", "scheduler", "rest on syncer: name it too"),
+        ("components", "synced", "none of syncer, scheduler"),
+        ("components", "syncer,", "without empty entries"),
+        ("cluster-name", "a/b", "label value"),
+        ("cluster-name", "", "label value"),
+        ("slurmd-selector", "", "label selector"),
+        ("slurmd-selector", "a=b,,", "label selector"),
+        ("slurmd-namespace", "*", "no name of a namespace"),
+        ("watch-namespace", "a,*", "no name of a namespace"),
+        ("slurm-api-base", "slurm:6820", "http://HOST:PORT"),
+        ("slurm-api-base", "http://user:pw@slurm:6820", "http://HOST:PORT"),
+        ("slurm-api-base", "http://slurm:99999", "http://HOST:PORT"),
+        ("slurm-api-version", "v0.0.39", "'v0.0.40'"),
+        ("slurm-poll-interval", "0", "greater than or equal to 0.05"),
+        ("slurm-kill-wait", "0", "greater than or equal to 1"),
+        ("log-format", "xml", "'json'"),
+        ("metrics-bind-address", "8080", "HOST:PORT"),
+        ("slurm-user-name", "a\nb", "no control characters"),
+        ("kubeconfig", "/nowhere/kubeconfig", "cannot be read: No such file"),
+        ("slurm-auth-token-file", "/nowhere/token", "cannot be read: No such file"),
+        ("user-policy", "/nowhere/users.yaml", "cannot be read: No such file"),
+        ("user-policy", "", "path of a file"),
+        ("gres-map", "nvidia.com/gpu", "KEY=VALUE"),
+        ("gres-map", "cpu=gpu", "extended resource"),
+        ("gres-map", "nvidia.com/gpu=gpu:a:b", "a GRES of Slurm"),
+        ("gres-map", "a/b=gpu,a/b=-", "a/b stands there twice"),
+        ("gpu-types", "A100=a b", "LABELVALUE=TYPE"),
+        ("gpu-types", "A100=a,A100=b", "A100 stands there twice"),
+        ("priority-map", "high=account=x", "PRIORITYCLASS=qos=NAME"),
+        ("priority-map", "high=priority=-1", "PRIORITYCLASS=priority=NUMBER"),
+        ("priority-map", "high=priority=4294967294", "PRIORITYCLASS=priority=NUMBER"),
+        ("priority-map", "high=qos", "PRIORITYCLASS=qos=NAME"),
+        ("priority-map", "high=qos=a,high=qos=b", "high=qos stands there twice"),
+        ("unsupported", "warn", "'ignore' or 'refuse'"),
+        ("termination-offset", "soon", "30s, 1m30s"),
+    ],
+)
+def test_wrong_values(key: str, value: str, allowed: str) -> None:
+    """Each is one sentence with the flag and what is allowed."""
+    mistake = one_mistake_of({key: value})
+    assert mistake.startswith(f"--{key} (")
+    assert allowed in mistake
+    assert "\n" not in mistake
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["app=slurmd", "app==x,tier!=y", "a in (b, c),!d", "a notin (b)", "example.org/x=y", "slurmd"],
+)
+def test_selectors_of_kubernetes_are_taken(selector: str) -> None:
+    """Equality, sets and existence."""
+    assert load({"slurmd-selector": selector}, {}).slurmd_selector == selector
+
+
+def test_a_secret_is_never_shown(file: Path) -> None:
+    """Neither in the settings' text nor in a mistake about it."""
+    settings = load({"slurm-auth-token": "s3cr3t"}, {})
+    assert "s3cr3t" not in repr(settings) + str(settings)
+    assert settings.slurm_auth_token is not None
+    assert settings.slurm_auth_token.get_secret_value() == "s3cr3t"
+    file.write_text("slurm-auth-token: [s3cr3t, s3cr3t]\n")
+    for told in (
+        mistakes_of({"slurm-auth-token": "s3cr3t with space"}),
+        mistakes_of({"config": str(file)}),
+    ):
+        assert "s3cr3t" not in "".join(told)
+
+
+def test_two_tokens_are_one_too_many(tmp_path: Path) -> None:
+    """Which one would win is not for us to guess."""
+    token = tmp_path / "token"
+    token.write_text("x")
+    mistake = one_mistake_of({"slurm-auth-token": "x", "slurm-auth-token-file": str(token)})
+    assert "give only one" in mistake
+
+
+def test_unknown_keys_of_the_file_are_mistakes_with_line_and_suggestion(file: Path) -> None:
+    """A typo must not become a silent default; an underscore for a dash is the usual one."""
+    file.write_text("cluster-name: x\nslurm-api-bse: http://a:1\nslurm_kill_wait: 3s\nzzz: 1\n")
+    first, second, third = mistakes_of({"config": str(file)})
+    assert "line 2: unknown key 'slurm-api-bse'; did you mean slurm-api-base?" in first
+    assert "line 3" in second
+    assert "did you mean slurm-kill-wait?" in second
+    assert third.endswith("line 4: unknown key 'zzz'")
+
+
+def test_values_of_the_file_are_read_as_written(file: Path) -> None:
+    """YAML 1.1 would make `on` true and `22:30` a number."""
+    file.write_text("gate: on\ncluster-name: 12\nwatch-namespace: [a, b]\nslurmd-namespace: x,y\n")
+    settings = load({"config": str(file)}, {})
+    assert settings.gate == "on"
+    assert settings.cluster_name == "12"
+    assert settings.watch_namespace == ("a", "b")
+    assert settings.slurmd_namespace == ("x", "y")
+
+
+def test_a_mapping_of_the_file_is_the_comma_list_of_the_flag(file: Path) -> None:
+    """`gres-map` and its like."""
+    file.write_text("gres-map:\n  nvidia.com/gpu: gpu\n  rdma/*: '-'\n")
+    expected = (("nvidia.com/gpu", "gpu"), ("rdma/*", "-"))
+    assert load({"config": str(file)}, {}).gres_map == expected
+    assert load({"gres-map": "nvidia.com/gpu=gpu, rdma/*=-"}, {}).gres_map == expected
+
+
+def test_P6_P9_what_is_asked_of_slurm_for_gpus_and_classes(file: Path) -> None:
+    """Flags and file say the same; a class may ask for several things."""
+    file.write_text(
+        "priority-map: [high=qos=urgent, high=partition=fast]\ngpu-types: {A100_PCIE_80GB: a100}\n"
+    )
+    flags = {
+        "priority-map": "high=qos=urgent,high=partition=fast",
+        "gpu-types": "A100_PCIE_80GB=a100",
+    }
+    for settings in (load({"config": str(file)}, {}), load(flags, {})):
+        assert settings.priority_map == (("high", "qos", "urgent"), ("high", "partition", "fast"))
+        assert settings.gpu_types == (("A100_PCIE_80GB", "a100"),)
+    assert load({"priority-map": "a=priority=7"}, {}).priority_map == (("a", "priority", 7),)
+    assert load({"gres-map": ""}, {}).gres_map == ()
+
+
+def test_P5_a_table_of_users_is_read_at_start(tmp_path: Path) -> None:
+    """Namespaces and ranges of uids, and `*` for the rest."""
+    table = tmp_path / "users.yaml"
+    table.write_text("a: 1001\nb: [7, 2000-2999]\nc: 1, 3-4\n'*': '*'\n")
+    policy = load({"user-policy": str(table)}, {}).user_policy
+    assert policy is not None
+    assert policy.path == str(policy) == str(table)
+    assert policy.table == (
+        ("*", ((0, 2147483646),)),
+        ("a", ((1001, 1001),)),
+        ("b", ((7, 7), (2000, 2999))),
+        ("c", ((1, 1), (3, 4))),
+    )
+
+
+def test_P5_every_mistake_of_a_table_of_users_is_a_line(tmp_path: Path) -> None:
+    """With the flag, the line and what is allowed."""
+    table = tmp_path / "users.yaml"
+    table.write_text("A_b: 1\nb: alice\nc: 9-3\nd: 2147483647\ne:\nf: {a: 1}\nf: 1\nok: 5\n")
+    told = mistakes_of({"user-policy": str(table)})
+    places = [1, 2, 3, 4, 5, 6, 7]
+    assert [f"line {place}: " in line for place, line in zip(places, told, strict=True)] == (
+        [True] * 7
+    )
+    assert all(line.startswith("--user-policy (SUNK_SYNC_USER_POLICY, ") for line in told)
+    assert "twice" in told[-1]
+    assert "[1001, 2000-2999]" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "must be a mapping"),
+        (b"- a", "must be a mapping"),
+        (b"a: [1", "line 1: not YAML"),
+        (b"\xff", "not UTF-8"),
+        (b"#" * (1 << 20) + b"##", "larger than 1 MiB"),
+        (b"a: " + b"[" * 5000, "not YAML"),
+    ],
+)
+def test_P5_tables_of_users_that_cannot_be_used(tmp_path: Path, content: bytes, why: str) -> None:
+    """A service that ran without its table would let everybody be anybody."""
+    table = tmp_path / "users.yaml"
+    table.write_bytes(content)
+    mistake = one_mistake_of({"user-policy": str(table)})
+    assert mistake.startswith("--user-policy (")
+    assert why in mistake
+
+
+@given(st.binary(max_size=40))
+def test_P5_any_bytes_are_a_table_of_users_or_mistakes(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    """Never another error."""
+    table = tmp_path_factory.getbasetemp() / "users.yaml"
+    table.write_bytes(content)
+    try:
+        load({"user-policy": str(table)}, {})
+    except SettingsError:
+        return
+
+
+@given(st.sampled_from(["gres-map", "gpu-types", "priority-map"]), st.text(max_size=30))
+def test_any_text_is_a_map_or_a_mistake(key: str, text: str) -> None:
+    """Never another error."""
+    try:
+        load({key: text}, {})
+    except SettingsError:
+        return
+
+
+def test_a_key_without_value_and_a_key_given_twice_are_mistakes(file: Path) -> None:
+    """Both are edits that went wrong."""
+    file.write_text("log-level:\ncluster-name: a\ncluster-name: b\n")
+    empty, twice = mistakes_of({"config": str(file)})
+    assert "has no value" in empty
+    assert "line 1" in empty
+    assert "set twice" in twice
+    assert "line 3" in twice
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"a: [1\n", "line 2: not YAML"),
+        (b"- a\n- b\n", "must be a mapping"),
+        (b"\xff\xfe\xfa", "is not UTF-8"),
+        (b"a: 1\n---\nb: 2\n", "not YAML"),
+        (b"#" * (1 << 20) + b"##", "larger than 1 MiB"),
+        (b"a: " + b"[" * 5000, "nested too deeply"),
+        (b"\x00", "unacceptable character"),
+    ],
+)
+def test_files_that_cannot_be_used(file: Path, content: bytes, told: str) -> None:
+    """One sentence that names --config and the file."""
+    file.write_bytes(content)
+    (mistake,) = mistakes_of({"config": str(file)})
+    assert mistake.startswith("--config (SUNK_SYNC_CONFIG): ")
+    assert told in mistake
+
+
+def test_a_file_that_is_not_there_is_a_mistake_and_an_empty_one_is_not(file: Path) -> None:
+    """Named but absent is a typo; empty chooses nothing."""
+    (mistake,) = mistakes_of({"config": str(file)})
+    assert "No such file" in mistake
+    file.write_text("# nothing\n")
+    assert load({"config": str(file)}, {}) == load({}, {})
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_as_file_are_settings_or_mistakes(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    """Never another error."""
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_bytes(content)
+    try:
+        load({"config": str(file)}, {})
+    except SettingsError:
+        return
+
+
+def test_unknown_variables_are_mistakes_but_service_links_are_not() -> None:
+    """Kubernetes puts SUNK_SYNC_PORT and its kin into Pods beside a Service named sunk-sync."""
+    links = {
+        "SUNK_SYNC_SERVICE_HOST": "10.0.0.1",
+        "SUNK_SYNC_SERVICE_PORT": "8080",
+        "SUNK_SYNC_SERVICE_PORT_METRICS": "8080",
+        "SUNK_SYNC_PORT": "tcp://10.0.0.1:8080",
+        "SUNK_SYNC_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "SUNK_SYNC_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "SUNK_SYNC_HOOKS_SERVICE_HOST": "10.0.0.2",
+        "SUNK_SYNC_TESTBED_CACHE": "/x",
+        "OTHER": "x",
+    }
+    load({}, links)
+    assert mistakes_of(environment=links | {"SUNK_SYNC_DRYRUN": "true"}) == (
+        "SUNK_SYNC_DRYRUN: unknown environment variable; did you mean DRY_RUN?",
+    )
+
+
+def test_later_settings_are_accepted_and_known_to_be_without_effect() -> None:
+    """One log line names what was set in vain; what was not set is not named."""
+    settings = load({"leader-elect": "true", "components": "syncer,nodes", "dry-run": "true"}, {})
+    assert settings.without_effect == ("--leader-elect", "--components=nodes")
+    assert load({}, {}).without_effect == ()
+    assert "dry_run" not in LATER
+    assert "leader_elect" in LATER
+
+
+def test_the_address_of_the_hooks_is_that_of_the_manifests_unless_given() -> None:
+    """Compute nodes ask under it."""
+    assert load({}, {}, "slurm").hooks_address == "http://sunk-sync-hooks.slurm.svc:8000"
+    flags = {"hooks-api-bind-address": ":9000"}
+    assert load(flags, {}, "a").hooks_address == "http://sunk-sync-hooks.a.svc:9000"
+    given = {"hooks-url": "https://hooks.example:1/"}
+    assert load(given, {}).hooks_address == "https://hooks.example:1"
+
+
+@pytest.mark.parametrize(
+    "given", ["hooks:8000", "ftp://x", "http://x/$(id)", "http://x 1", "http://x'", "http://"]
+)
+def test_the_address_of_the_hooks_means_nothing_to_a_shell(given: str) -> None:
+    """It is written into batch scripts."""
+    (mistake,) = mistakes_of({"hooks-url": given})
+    assert "allowed is http://HOST:PORT or https://HOST:PORT" in mistake
+
+
+def test_settings_are_frozen() -> None:
+    """Nobody changes his mind half-way."""
+    with pytest.raises(ValidationError):
+        load({}, {}).dry_run = True
+
+
+def test_names_of_one_setting_follow_from_its_field() -> None:
+    """Units stand in the field only."""
+    assert flag_of("slurm_kill_wait_s") == "--slurm-kill-wait"
+    assert variable_of("slurm_kill_wait_s") == "SUNK_SYNC_SLURM_KILL_WAIT"
+    fields = set(Settings.model_fields) - {"own_namespace"}
+    assert len({variable_of(field) for field in fields}) == len(fields)
+
+
+def test_the_reference_is_current() -> None:
+    """docs/reference.md is made from the code: `python -m tools.reference` renews it."""
+    assert reference.FILE.read_text(encoding="utf-8") == reference.renewed()
+    assert re.search(r"--slurm-kill-wait.*SUNK_SYNC_SLURM_KILL_WAIT", reference.renewed())

@@ -1,0 +1,14 @@
+"""What the tests of both halves of the Slurm client start from."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.slurm.recorded.server import Server, serving
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server that answers as it is told."""
+    async with serving() as running:
+        yield running

@@ -1,0 +1,163 @@
+"""What slurmctld says about itself, from recorded answers; and changed bytes through the whole
+way from the wire to the news.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sunk_sync.core.model.facts import ListingEnded, Lost, News, Observed, SlurmNode
+from sunk_sync.slurm.api import controller
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.requests import Call
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Begin, Question, Take
+from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.telemetry.exchange import Exchange
+from tests.slurm.recorded import RELEASES, recorded
+from tests.slurm.recorded.world import DOWN, World
+
+
+class Told(World):
+    """Gives one body to every question."""
+
+    def __init__(self, body: bytes, version: str) -> None:
+        super().__init__(version=version)
+        self.body = body
+
+    async def call(self, call: Call) -> Answer | Failure:
+        self._ask(call)
+        return Answer(body=self.body, version=self.version, asked_s=1.0, answered_s=2.0)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(("name", "responding"), [("ping", True), ("error-ctld-down-ping", False)])
+async def test_pings_are_read_in_both_spellings(
+    release: str, name: str, *, responding: bool
+) -> None:
+    """`responding` with a text, or `pinged` with UP and DOWN."""
+    pings = await controller.ping(Told(recorded(release, name), RELEASES[release]))
+    assert not isinstance(pings, Failure)
+    assert [(ping.hostname, ping.responding, ping.primary) for ping in pings] == [
+        ("vm", responding, True)
+    ]
+    assert pings[0].text
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_the_load_is_read(release: str) -> None:
+    """For doctor."""
+    diag = await controller.diag(Told(recorded(release, "diag"), RELEASES[release]))
+    assert not isinstance(diag, Failure)
+    assert diag.server_thread_count > 0
+
+
+async def test_the_configuration_is_read() -> None:
+    """KillWait as 26.05 serves it; a script's path as a word or a list."""
+    conf = await controller.read_conf(Told(recorded("26.05", "conf"), "v0.0.45"))
+    assert conf == controller.Conf(
+        kill_wait_s=30, message_timeout_s=10, prolog_slurmctld=[], slurm_user="slurm"
+    )
+    body = b'{"slurm_conf":{"PrologSlurmctld":"/gate","KillWait":{"set":true,"number":5}}}'
+    conf = await controller.read_conf(Told(body, "v0.0.45"))
+    assert conf == controller.Conf(
+        kill_wait_s=5, message_timeout_s=None, prolog_slurmctld=["/gate"]
+    )
+
+
+async def test_the_configuration_is_not_asked_for_where_it_is_not_served() -> None:
+    """A ping tells the version; there is no second question."""
+    world = Told(recorded("24.11", "ping"), "v0.0.42")
+    conf = await controller.read_conf(world)
+    assert isinstance(conf, Failure)
+    assert conf.kind == "unserved"
+    assert world.asked == ["GET ping/"]
+
+
+@pytest.mark.parametrize("read", [controller.read_conf, controller.ping, controller.diag])
+async def test_F4_what_cannot_be_read_is_a_value(read: object) -> None:
+    """A failed call, and an answer of another shape."""
+    assert callable(read)
+    world = World()
+    world.before = lambda _: DOWN
+    assert await read(world) == DOWN
+    strange = await read(Told(b'{"slurm_conf":3,"pings":4,"statistics":5}', "v0.0.45"))
+    assert isinstance(strange, Failure)
+    assert strange.kind == "garbage"
+
+
+def listen(body: bytes, size: int, status: int) -> list[News]:
+    """The news of one poll of a server that answers `body` in pieces."""
+    news: list[News] = []
+    heard: list[Exchange] = []
+
+    class Pieces:
+        async def ask(self, question: Question, *, begin: Begin, take: Take) -> None:
+            assert question.target.startswith("/slurm/v0.0.45/nodes/")
+            begin(status)
+            for start in range(0, len(body), size):
+                if not await take(body[start : start + size]):
+                    return
+
+        async def aclose(self) -> None:
+            pass
+
+    async def tell(more: Sequence[News]) -> None:
+        news.extend(more)
+
+    async def run() -> None:
+        client = SlurmClient(
+            Access(addresses=("http://slurm.invalid",), version="v0.0.45"),
+            Token(),
+            transport=Pieces(),
+            clock=lambda: 1.0,
+            on_exchange=heard.append,
+        )
+        time = Time(clock=lambda: 1.0, sleep=asyncio.sleep, random=lambda: 0.0)
+        await NodePoll(client, tell, pace=Pace(), time=time).poll()
+
+    asyncio.run(run())
+    return news
+
+
+LISTINGS = [recorded("24.11", "nodes-3-idle"), recorded("26.05", "nodes-drain-mixed")]
+
+
+@given(st.sampled_from(LISTINGS), st.integers(1, 9000), st.sampled_from([200, 206, 500]), st.data())
+@settings(deadline=None)
+def test_F4_a_changed_listing_ends_only_as_what_it_is(
+    body: bytes, size: int, status: int, data: st.DataObject
+) -> None:
+    """Pieces cut, doubled, overwritten: it is Lost, or JSON without errors, each node told.
+
+    Only an ended listing makes nodes that it does not name count as gone.
+    """
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
+    piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"}", b"]", b'"', b"{"]))
+    changed = body[:start] + piece + body[end:]
+    news = listen(changed, size, status)
+    assert isinstance(news[-1], ListingEnded | Lost)
+    if isinstance(news[-1], Lost):
+        return
+    document = json.loads(changed.decode(errors="replace"))
+    assert status == 200
+    assert not document["errors"]
+    rows = [each.row for each in news if isinstance(each, Observed)]
+    assert [row.name for row in rows if isinstance(row, SlurmNode)] == [
+        node["name"] for node in document["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("body", LISTINGS)
+def test_F4_every_beginning_of_a_listing_is_lost(body: bytes) -> None:
+    """Cut anywhere: half a listing never ends."""
+    ends = {*range(0, len(body), 211), len(body) - 2, len(body) - 1}
+    for end in sorted(ends):
+        assert isinstance(listen(body[:end], 4096, 200)[-1], Lost)
+    assert isinstance(listen(body, 4096, 200)[-1], ListingEnded)

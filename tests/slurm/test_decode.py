@@ -1,0 +1,230 @@
+"""Recorded bytes of both releases to facts; and the same bytes cut, changed and made strange."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.slurm.api.answers import (
+    Envelope,
+    Failure,
+    NumberObject,
+    number_of,
+    printable,
+    read_envelope,
+)
+from sunk_sync.slurm.decode.nodes import COMMENT_KEPT, REASON_KEPT, read_node, read_nodes
+from tests.slurm.recorded import RELEASES, all_recorded, recorded
+
+COUNT_TEXT = "gres/gpu count reported lower than configured (2 < 4)"
+
+
+def node(name: str, *state: str, reason: str = "", comment: str = "") -> SlurmNode:
+    return SlurmNode(name=name, state=frozenset(state), reason=reason, comment=comment)
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "nodes"),
+    [
+        (
+            "24.11",
+            "nodes-3-idle",
+            [node("n1", "IDLE"), node("n2", "IDLE"), node("n3", "IDLE")],
+        ),
+        (
+            "26.05",
+            "nodes-3-idle",
+            [node("n1", "IDLE"), node("n2", "IDLE"), node("n3", "IDLE")],
+        ),
+        (
+            "26.05",
+            "nodes-drain-mixed",
+            [
+                node("n1", "ALLOCATED"),
+                node("n2", "ALLOCATED", "DRAIN", reason="k8s: cordoned"),
+                node("n3", "ALLOCATED"),
+            ],
+        ),
+        ("24.11", "node-dynamic", [node("dyn1", "IDLE", "DYNAMIC_NORM")]),
+        ("26.05", "node-dynamic", [node("dyn1", "IDLE", "DYNAMIC_NORM")]),
+        (
+            "24.11",
+            "node-invalid-reg",
+            [node("n2", "MIXED", "DRAIN", "INVALID_REG", reason=COUNT_TEXT)],
+        ),
+        (
+            "26.05",
+            "node-invalid-reg",
+            [node("n2", "MIXED", "DRAIN", "INVALID_REG", reason=COUNT_TEXT)],
+        ),
+    ],
+)
+def test_recorded_nodes_become_facts(release: str, name: str, nodes: list[SlurmNode]) -> None:
+    """The same facts from both releases."""
+    body = recorded(release, name)
+    assert isinstance(read_envelope(body), Envelope)
+    assert read_nodes(body) == nodes
+    assert [read_node(json.dumps(each).encode()) for each in json.loads(body)["nodes"]] == nodes
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    ("name", "kind", "number"),
+    [
+        ("error-bad-token", "auth", 1007),
+        ("error-expired-token-jobs-state", "auth", 1007),
+        ("error-ctld-down-nodes", "controller_down", 1800),
+        ("error-ctld-down-node-n1", "controller_down", 1800),
+        ("error-ctld-down-jobs-state", "controller_down", -1),
+        ("error-get-node-unknown", "no_such", 0),
+        ("error-node-unknown", "no_such", 2018),
+        ("error-job-unknown", "refused", 2017),
+    ],
+)
+def test_F4_recorded_errors_become_values(release: str, name: str, kind: str, number: int) -> None:
+    """By number: the status is 200, 404, 422, 500, 502 or 511, and differs between releases."""
+    failure = read_envelope(recorded(release, name))
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.error_number) == (kind, number)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_release_and_the_time_of_a_listing_are_read(release: str) -> None:
+    """`last_update` is an object in both."""
+    envelope = read_envelope(recorded(release, "nodes-3-idle"))
+    assert isinstance(envelope, Envelope)
+    assert envelope.release.startswith(release)
+    assert number_of(envelope.last_update)
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        (7, 7),
+        (None, None),
+        (NumberObject(number=7), 7),
+        (NumberObject(set=False, number=7), None),
+        (NumberObject(infinite=True, number=0), None),
+        (NumberObject(), None),
+    ],
+)
+def test_F4_numbers_are_plain_or_objects(number: Any, value: float | None) -> None:
+    """Neither unset nor infinite is zero."""
+    assert number_of(number) == value
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (["idle", "Drain"], {"IDLE", "DRAIN"}),
+        ("IDLE+DRAIN", {"IDLE", "DRAIN"}),
+        ("idle", {"IDLE"}),
+        ("", set()),
+        ([], set()),
+        (None, set()),
+    ],
+)
+def test_F4_states_are_a_list_or_a_word(state: Any, expected: set[str]) -> None:
+    """The oldest versions say it in one word; no state at all is none that we know."""
+    body = json.dumps({"name": "n1", "state": state, "reason": None, "new_field": [{}]}).encode()
+    assert read_node(body) == SlurmNode(name="n1", state=frozenset(expected))
+
+
+def test_equal_states_are_one_object() -> None:
+    """Ten thousand nodes share a handful of them."""
+    one, two = (
+        read_node(b'{"name":"%s","state":["IDLE","DRAIN"]}' % name) for name in (b"a", b"b")
+    )
+    assert isinstance(one, SlurmNode)
+    assert isinstance(two, SlurmNode)
+    assert one.state is two.state
+
+
+def test_texts_are_bounded() -> None:
+    """A comment of a megabyte stays slurmctld's."""
+    record = json.dumps({"name": "n", "reason": "r" * 9999, "comment": "c" * 9999}).encode()
+    fact = read_node(record)
+    assert isinstance(fact, SlurmNode)
+    assert (len(fact.reason), len(fact.comment)) == (REASON_KEPT, COMMENT_KEPT)
+
+
+@pytest.mark.parametrize("bad", [b"caf\xe9", b"\xff\xfe", b"\xed\xa0\x80", b"\xe4", b"\xf0\x9f"])
+def test_F4_a_reason_in_another_encoding_costs_only_its_letters(bad: bytes) -> None:
+    """slurmrestd hands on the bytes that an administrator typed."""
+    record = b'{"name":"n1","state":["IDLE","DRAIN"],"reason":"k8s: ' + bad + b'","comment":"c"}'
+    for fact in (read_node(record), read_nodes(b'{"nodes":[' + record + b"]}")):
+        (fact,) = fact if isinstance(fact, list) else (fact,)
+        assert isinstance(fact, SlurmNode)
+        assert fact.reason.startswith("k8s: ")
+        assert "\ufffd" in fact.reason
+        assert fact.comment == "c"
+    error = b'{"errors":[{"error_number":2018,"description":"' + bad + b'"}]}'
+    failure = read_envelope(error)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "no_such"
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b"null", b'{"name":1}', b'{"name":"n","state":3}'])
+def test_F4_a_node_that_cannot_be_read_is_a_value(record: bytes) -> None:
+    """It must not be skipped: a node left out of a listing counts as gone."""
+    failure = read_node(record)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "garbage"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"{}", b"[]", b"null", b'{"nodes":[]}', b'{"errors":3}', b"\xff", b"[" * 9999],
+)
+def test_F4_what_is_no_answer_of_slurmrestd_is_garbage(body: bytes) -> None:
+    """Not even an empty object is a success."""
+    failure = read_envelope(body)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "garbage"
+    assert not failure.final
+
+
+def test_F4_errors_are_read_before_the_payload() -> None:
+    """200, nodes and an error: the error counts."""
+    body = b'{"nodes":[],"meta":{},"errors":[{"error_number":2002,"error":"Access denied"}]}'
+    assert read_envelope(body) == Failure("refused", "Access denied (2002)", 2002)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        ([9207, 2028], "refused"),
+        ([9207, 1007], "auth"),
+        ([2018, 1800], "controller_down"),
+        ([2018, 2028], "refused"),
+        ([None], "refused"),
+        ([2027], "controller_down"),
+        ([5004], "controller_down"),
+    ],
+)
+def test_of_several_errors_the_one_that_passes_counts(numbers: list[int | None], kind: str) -> None:
+    """A refusal is final only if nothing says that slurmctld was not asked."""
+    errors = [{"error_number": number, "description": "x"} for number in numbers]
+    failure = read_envelope(json.dumps({"errors": errors}).encode())
+    assert isinstance(failure, Failure)
+    assert failure.kind == kind
+
+
+def test_a_text_of_the_server_is_one_bounded_line() -> None:
+    """Logs and conditions show it."""
+    assert printable("a\nb\x00\u202ec  d") == "a b c d"
+    assert len(printable("x" * 10_000)) == 300
+
+
+@given(st.sampled_from(all_recorded()), st.data())
+def test_F4_recorded_bytes_cut_and_changed_never_crash(body: bytes, data: st.DataObject) -> None:
+    """Pieces removed, doubled and overwritten: a fact or a value, never an exception."""
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
+    piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"null", b'"', b"}"]))
+    changed = body[:start] + piece + body[end:]
+    assert isinstance(read_envelope(changed), Envelope | Failure)
+    assert isinstance(read_node(changed), SlurmNode | Failure)
+    assert isinstance(read_nodes(changed), list | Failure)

@@ -1,0 +1,364 @@
+"""Looks at single jobs: what they ask for, and what those who ask at once share."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.facts import Job, Observed
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.decode.jobs import JobRecord, job_of
+from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.one_job import Enough, Found, JobLook, pays_whole
+from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
+from tests.slurm.test_job_poll import Reader
+
+TASKS = 12
+ARRAY = Identity("c1", "s1", uids=tuple(f"u{task}" for task in range(TASKS)))
+PENDING = frozenset({"PENDING"})
+STATES = "GET jobs/state/"
+
+
+class Looks:
+    """Over an array that was just made, and of which the first tasks have started."""
+
+    def __init__(self, *, started: int) -> None:
+        self.world = JobWorld()
+        self.book = JobBook(is_mine)
+        self.look = JobLook(self.world, self.world.clock, book=self.book)
+        self.world.add(ARRAY)
+        self.book.learn_array(JobRecord(number=1, array=1, identity=ARRAY, state=PENDING))
+        self.start(started)
+
+    def start(self, count: int) -> None:
+        for task in range(count):
+            self.world.start(self.world.records[1], "n1", task=task)
+
+    def know(self, *tasks: int) -> None:
+        """They were read where they run, under the numbers that they have now."""
+        for task in tasks:
+            record = JobRecord(
+                number=task + 2,
+                array=1,
+                task=task,
+                identity=ARRAY,
+                state=frozenset({"RUNNING"}),
+                slurm_nodes=("n1",),
+            )
+            job = job_of(record)
+            assert job is not None
+            self.book.learn(job)
+
+    async def at(self, *tasks: int) -> list[Found]:
+        found = await asyncio.gather(*(self.look.find(f"1_{task}") for task in tasks))
+        return [one for one in found if isinstance(one, Found)]
+
+    async def asked_again(self, enough: Enough, *tasks: int) -> bool:
+        """Whether looks to which that is enough ask for anything; all are answered."""
+        before = len(self.world.asked)
+        found = await asyncio.gather(*(self.look.find(f"1_{task}", enough) for task in tasks))
+        assert [one.job.slurm_nodes for one in found if isinstance(one, Found) and one.job] == [
+            ("n1",) for _ in tasks
+        ]
+        return len(self.world.asked) > before
+
+
+def jobs_in(found: Found) -> list[Job]:
+    """The one that was asked for, then all others that were shown."""
+    rows = [one.row for one in found.news if isinstance(one, Observed)]
+    return [row for row in rows if isinstance(row, Job)]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "reads"),
+    [((2, 5), ["GET job/4", "GET job/7"]), (range(8), ["GET job/1"]), ((1, 11), ["GET job/1"])],
+    ids=["few", "most that run", "one that waits"],
+)
+async def test_who_asks_at_once_for_tasks_of_an_array_shares_the_answers(
+    tasks: tuple[int, ...], reads: list[str]
+) -> None:
+    """The states once, and the whole array once where that is better than a record for each."""
+    looks = Looks(started=10)
+    looks.know(*range(10))
+    found = await looks.at(*tasks)
+    assert [one.job.job_id for one in found if one.job] == [f"1_{task}" for task in tasks]
+    assert [one.job.slurm_nodes for one in found if one.job] == [
+        ("n1",) if task < 10 else () for task in tasks
+    ]
+    asked = looks.world.asked
+    assert sorted(one for one in asked if one != STATES) == reads
+    assert asked.count(STATES) == 1 + (11 in tasks)
+
+
+async def test_of_most_that_run_and_were_never_read_the_whole_array_is_read() -> None:
+    """Each is to be read once; but for two of them that are left, the rest is no reason."""
+    looks = Looks(started=10)
+    looks.know(2, 3)
+    await looks.at(4, 5)
+    assert looks.world.asked == [STATES, "GET job/1"]
+    few = Looks(started=10)
+    few.know(2, 3, 6)
+    await few.at(4, 5)
+    assert few.world.asked == [STATES, "GET job/6", "GET job/7"]
+
+
+async def test_the_last_task_to_start_is_read_with_all_others_once_for_all() -> None:
+    """It has the number of the array: who asks for others reads it, too."""
+    looks = Looks(started=TASKS)
+    looks.know(*range(4, TASKS - 1))
+    await looks.at(2, 3)
+    assert looks.world.asked == [STATES, "GET job/1"]
+    assert not await looks.asked_again(Enough(0.0), *range(TASKS))
+
+
+@pytest.mark.parametrize(
+    ("after", "placed_after", "again"),
+    [(-1, math.inf, False), (1, math.inf, True), (1, -1, False), (1, 1, True)],
+    ids=["read since", "read before", "placed since", "placed before"],
+)
+async def test_a_look_takes_the_read_that_another_made(
+    after: float, placed_after: float, *, again: bool
+) -> None:
+    """Where it began after what is asked for, or shows where a task runs that has just said so."""
+    looks = Looks(started=10)
+    (found,) = await looks.at(2)
+    enough = Enough(found.asked_s + after, found.asked_s + placed_after)
+    assert await looks.asked_again(enough, 2) == again
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["nobody's", "another's"])
+@pytest.mark.parametrize("known", [False, True])
+async def test_F2_a_task_whose_number_was_lost_is_looked_for_in_its_array(
+    *, taken: bool, known: bool
+) -> None:
+    """Found by the simulator: slurmctld lost its last seconds between the states and the record;
+    the task waited once more, counted as gone, and its Pod got another job (568120).
+    """
+    looks = Looks(started=10)
+    records = looks.world.records
+    if known:
+        looks.know(2)
+
+    def lose(line: str) -> None:
+        if line == "GET job/4":
+            records[1].waiting = sorted([*records[1].waiting, 2])
+            del records[4]
+            if taken:
+                looks.world.next_id = 4
+                looks.world.add(identity_of("another"))
+
+    looks.world.before = lose
+    (found,) = await looks.at(2)
+    assert found.job is not None
+    assert (found.job.job_id, found.job.state) == ("1_2", PENDING)
+    assert looks.book.at("1_2") == found.job
+
+
+async def test_a_task_that_slurm_forgot_is_gone() -> None:
+    """Its number and its array are nobody's."""
+    looks = Looks(started=TASKS)
+    looks.know(2)
+    looks.world.records.clear()
+    (found,) = await looks.at(2)
+    assert found.job is None
+    assert looks.book.at("1_2") is None
+
+
+async def test_that_a_task_waits_is_no_answer_to_its_first_word() -> None:
+    """That read began before it started."""
+    looks = Looks(started=0)
+    (found,) = await looks.at(2)
+    looks.start(10)
+    assert await looks.asked_again(Enough(found.asked_s + 1, found.asked_s - 1), 2)
+
+
+async def test_who_waits_for_a_read_takes_what_it_shows() -> None:
+    """It wants less than a read of its own: the first one's, that is under way, will do."""
+    looks = Looks(started=10)
+    late: list[asyncio.Task[bool]] = []
+
+    def ask_meanwhile(line: str) -> None:
+        if line == "GET job/4" and not late:
+            late.append(asyncio.ensure_future(looks.asked_again(Enough(looks.world.now_s, 0), 2)))
+
+    looks.know(*range(3, 10))
+    looks.world.before = ask_meanwhile
+    await looks.at(2)
+    await asyncio.gather(*late)
+    assert looks.world.asked == [STATES, "GET job/4"]
+
+
+async def test_what_an_answer_shows_of_other_tasks_is_told_and_not_read_again() -> None:
+    """The last task to start has the array's own record, whose read shows them all."""
+    looks = Looks(started=0)
+    reader = Reader(looks.world, book=looks.book)
+    await reader.look()
+    looks.start(TASKS)
+    (found,) = await looks.at(TASKS - 1)
+    told = {job.job_id: job for job in jobs_in(found)}
+    assert next(iter(told)) == f"1_{TASKS - 1}"
+    assert told.keys() == {f"1_{task}" for task in range(TASKS)}
+    assert await reader.look() == told
+    assert reader.read == []
+
+
+async def test_a_look_never_shares_a_read_that_began_before_it() -> None:
+    """What it is asked for may have happened since: it waits for the next one."""
+    looks = Looks(started=10)
+    late: list[asyncio.Task[list[Found]]] = []
+
+    def ask_meanwhile(line: str) -> None:
+        if line.startswith("GET job/") and not late:
+            late.append(asyncio.ensure_future(looks.at(2)))
+
+    looks.world.before = ask_meanwhile
+    (first,) = await looks.at(2)
+    ((second,),) = await asyncio.gather(*late)
+    assert looks.world.asked == [STATES, "GET job/4"] * 2
+    assert second.asked_s > first.asked_s
+
+
+async def test_who_waits_for_a_read_that_was_given_up_reads_itself() -> None:
+    """The first of them was cancelled while it read for all."""
+    looks = Looks(started=10)
+    first = asyncio.ensure_future(looks.at(2))
+    hangs = looks.world.read_records
+
+    async def hang(*_: object) -> object:
+        looks.world.read_records = hangs  # type: ignore[method-assign]
+        return await asyncio.Event().wait()
+
+    looks.world.read_records = hang  # type: ignore[method-assign,assignment]
+    second = asyncio.ensure_future(looks.at(3))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    first.cancel()
+    (found,) = await second
+    assert found.job is not None
+    assert found.job.job_id == "1_3"
+
+
+async def test_a_failure_is_everybodys() -> None:
+    """Nothing is concluded from it."""
+    looks = Looks(started=10)
+    looks.world.before = lambda line: Failure("timeout", "x") if line == STATES else None
+    found = await asyncio.gather(*(looks.look.find(f"1_{task}") for task in (1, 2)))
+    assert [type(one) for one in found] == [Failure, Failure]
+    assert looks.world.asked == [STATES]
+
+
+async def test_a_read_that_a_listing_under_way_cannot_know_of_is_kept_for_the_next() -> None:
+    """That listing's states are older than it, and still call the task by the array's id."""
+    looks = Looks(started=0)
+    reader = Reader(looks.world, book=looks.book)
+    await reader.look()
+    begun_s = looks.world.now_s
+    looks.world.start(looks.world.records[1], "n1", task=2)
+    await looks.at(2)
+    looks.book.find_started(set(), asked_s=begun_s)
+    assert (await reader.look())["1_2"].slurm_nodes == ("n1",)
+    assert reader.read == []
+    looks.book.find_started(set(), asked_s=looks.world.now_s)
+    assert not looks.book._started
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of", "pays"), [(2, 2, False), (3, 3, True), (3, 4, True), (3, 5, False)]
+)
+def test_an_array_is_read_whole_where_most_of_it_is_asked_for(
+    wanted: int, of: int, pays: bool
+) -> None:
+    """What nobody asked for costs at most a third more."""
+    assert pays_whole(wanted, of=of) is pays
+
+
+async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by the simulator: the listing told it as running, and its Pod was bound (216152)."""
+    world = JobWorld()
+    record = world.start(world.add(identity_of("u1")), "n1")
+    reader = Reader(world)
+    await reader.look()
+    at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
+
+    async def late(call: Call, name: str, take: Take) -> Answer | Failure:
+        kept: list[tuple[Sequence[bytes], float]] = []
+
+        async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
+            kept.append((pieces, asked_s))
+
+        answer = await at_once(call, name, keep)
+        asked.set()
+        await released.wait()
+        for pieces, asked_s in kept:
+            await take(pieces, asked_s)
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world, "read_records", late)
+        look = JobLook(world, world.clock, book=reader.book)
+        looking = asyncio.ensure_future(look.find("1"))
+        await asked.wait()
+    record.state = ["NODE_FAIL"]
+    await reader.look()
+    released.set()
+    found = await looking
+    assert isinstance(found, Found)
+    assert found.job is not None
+    assert found.job.state == {"RUNNING"}
+    known = reader.book.at("1")
+    assert known is not None
+    assert known.state == {"NODE_FAIL"}
+
+
+async def test_P18_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by the simulator: its job was given up as that of a Pod bound elsewhere (220714)."""
+    world = JobWorld()
+    array = world.add(ARRAY)
+    reader = Reader(world, refresh_every=1)
+    await reader.look()
+    look = JobLook(world, world.clock, book=reader.book)
+    at_once = world.read_records
+    found: list[Found | Failure] = []
+
+    async def cut(call: Call, name: str, take: Take) -> Answer | Failure:
+        """The task starts after the states; of its array's records only the first arrives."""
+        kept: list[tuple[Sequence[bytes], float]] = []
+
+        async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
+            kept.append((pieces, asked_s))
+
+        answer = await at_once(call, name, keep)
+        if call.path == "jobs/state/":
+            for pieces, asked_s in kept:
+                await take(pieces, asked_s)
+            monkeypatch.setattr(world, "read_records", at_once)
+            world.start(array, "n1", task=0)
+            found.append(await look.find("1_0"))
+            monkeypatch.setattr(world, "read_records", cut)
+            return answer
+        pieces, asked_s = kept[0]
+        await take(pieces[:1], asked_s)
+        return Failure("broken", "connection reset in the middle")
+
+    monkeypatch.setattr(world, "read_records", cut)
+    waits = reader.book.ours["1_2"]
+    reader.book.keep("1_2", replace(waits, state=frozenset({"SUSPENDED"})))  # so that it is read
+    reader.news.clear()
+    assert isinstance(await reader.poll.poll(), Failure)
+    (seen,) = found
+    assert isinstance(seen, Found)
+    assert seen.job is not None
+    assert seen.job.state == {"RUNNING"}
+    news = [one for one in reader.news if isinstance(one, Observed)]
+    told = {one.row.job_id: (one.row, one.order) for one in news if isinstance(one.row, Job)}
+    assert told["1_1"][0].state == {"PENDING"}
+    job, order = told.get("1_0", (seen.job, seen.asked_s))
+    assert "RUNNING" in job.state or order < seen.asked_s

@@ -1,0 +1,399 @@
+"""Wishes to requests: the fresh read, what forbids a write, and how few requests it takes."""
+
+import pytest
+from msgspec import structs
+
+from sunk_sync.core.model.actions import (
+    Announce,
+    Done,
+    Drain,
+    Outcome,
+    Refused,
+    RewriteReason,
+    SetComment,
+    SlurmAction,
+    Undrain,
+    Unsure,
+)
+from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
+from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.write.nodes import SlurmPush
+from tests.slurm.recorded.world import DOWN, World, slurm_node
+
+CORDONED = "k8s: node cordoned"
+LIFTED = "lifted, was k8s: node cordoned"
+MARK = mark_text(Mark(cluster="ours", node="n1"))
+OLD_MARK = mark_text(Mark(cluster="ours", node="n0"))
+THEIR_MARK = mark_text(Mark(cluster="theirs", node="n1"))
+
+drain = Drain("n1", CORDONED)
+undrain = Undrain("n1", LIFTED)
+rewrite = RewriteReason("n1", LIFTED)
+mark = SetComment("n1", MARK)
+
+
+async def push(world: World, *actions: SlurmAction) -> list[Outcome]:
+    return list(await SlurmPush(world, world.clock).push(actions))
+
+
+def shown(outcome: Outcome) -> SlurmNode:
+    """The one node that an outcome shows."""
+    assert isinstance(outcome, Done | Refused)
+    (news,) = outcome.seen
+    assert isinstance(news, Observed)
+    assert isinstance(news.row, SlurmNode)
+    return news.row
+
+
+def seen(outcome: Outcome) -> SlurmNode:
+    """The same, as a read would show it."""
+    return structs.replace(shown(outcome), assumed=False)
+
+
+WRITES: list[tuple[SlurmNode, SlurmAction, str]] = [
+    (slurm_node("n1"), drain, f'{{"state":["DRAIN"],"reason":"{CORDONED}"}}'),
+    (slurm_node("n1", "MIXED", "NOT_RESPONDING"), drain, '{"state":["DRAIN"]'),
+    (slurm_node("n1", "IDLE", "DRAIN", reason="k8s: pod not ready"), drain, '{"state":["DRAIN"]'),
+    (slurm_node("n1", reason="gres count lower"), drain, '{"state":["DRAIN"]'),
+    (
+        slurm_node("n1", "IDLE", "DRAIN", reason="k8s: anything"),
+        undrain,
+        f'{{"state":["UNDRAIN"],"reason":"{LIFTED}"}}',
+    ),
+    (slurm_node("n1", reason="k8s: left behind"), rewrite, f'{{"reason":"{LIFTED}"}}'),
+    (slurm_node("n1"), mark, '{"comment":"{'),
+    (slurm_node("n1", comment=OLD_MARK), mark, '{"comment":"{'),
+]
+
+
+@pytest.mark.parametrize(("node", "action", "body"), WRITES)
+async def test_S0_what_the_fresh_read_allows_is_written(
+    node: SlurmNode, action: SlurmAction, body: str
+) -> None:
+    """Read first, then one POST to this node."""
+    world = World().add(node)
+    (outcome,) = await push(world, action)
+    assert isinstance(outcome, Done)
+    assert [line.split(" ")[:2] for line in world.asked] == [
+        ["GET", "node/n1"],
+        ["POST", "node/n1"],
+    ]
+    assert world.writes[0].startswith(f"POST node/n1 {body}")
+    assert seen(outcome) == world.nodes["n1"]
+
+
+ALREADY: list[tuple[SlurmNode, SlurmAction]] = [
+    (slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED), drain),
+    (slurm_node("n1"), undrain),
+    (slurm_node("n1", reason="k8s: left behind"), undrain),
+    (slurm_node("n1", reason=LIFTED), rewrite),
+    (slurm_node("n1", comment=MARK), mark),
+]
+
+
+@pytest.mark.parametrize(("node", "action"), ALREADY)
+async def test_S14_what_is_so_already_is_done_without_a_request(
+    node: SlurmNode, action: SlurmAction
+) -> None:
+    """And the graph learns that it is so."""
+    world = World().add(node)
+    (outcome,) = await push(world, action)
+    assert outcome == Done(action, (Observed(node, 100.0),))
+    assert world.asked == ["GET node/n1"]
+
+
+S13 = """DOWN ERROR FAIL FUTURE UNKNOWN INVALID_REG POWERED_DOWN POWERING_DOWN
+    REBOOT_REQUESTED REBOOT_ISSUED"""
+FORBIDDEN: list[tuple[SlurmNode, SlurmAction, str]] = [
+    (slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"), drain, "somebody else: bad disk"),
+    (slurm_node("n1", "IDLE", "DRAIN", reason=""), drain, "somebody else: no reason given"),
+    (slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"), undrain, "somebody else"),
+    (slurm_node("n1", "IDLE", "DRAIN", reason=""), undrain, "somebody else"),
+    (slurm_node("n1", "IDLE", "DRAIN", reason=LIFTED), undrain, "somebody else"),
+    (slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"), rewrite, "somebody else"),
+    (slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED), rewrite, "it is drained"),
+    (slurm_node("n1", reason="Kill task failed"), rewrite, "not ours: Kill task failed"),
+    (slurm_node("n1"), rewrite, "not ours: empty"),
+    (slurm_node("n1", comment="rack 7"), mark, "belongs to somebody else"),
+    (slurm_node("n1", comment=THEIR_MARK), mark, "belongs to somebody else"),
+    (slurm_node("n1", comment='{"sunk-sync":3}'), mark, "belongs to somebody else"),
+    (slurm_node("n1"), SetComment("n1", "no mark"), "no mark of ours"),
+    *[
+        (slurm_node("n1", "IDLE", state, reason=reason), action, state)
+        for state in S13.split()
+        for action, reason in (
+            (drain, ""),
+            (drain, CORDONED),
+            (undrain, CORDONED),
+            (rewrite, "k8s:"),
+            (mark, ""),
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize(("node", "action", "why"), FORBIDDEN)
+async def test_S0_S11_S12_S13_S15_what_the_fresh_read_forbids_is_not_written(
+    node: SlurmNode, action: SlurmAction, why: str
+) -> None:
+    """Others' drains and comments, and states in which a write would hide the reason."""
+    world = World().add(node)
+    (outcome,) = await push(world, action)
+    assert isinstance(outcome, Refused)
+    assert why in outcome.why
+    assert outcome.seen == (Observed(node, 100.0),)
+    assert world.asked == ["GET node/n1"]
+
+
+async def test_S0_the_world_of_the_read_counts_not_that_of_the_wish() -> None:
+    """A human was faster: his drain stays."""
+    world = World().add(slurm_node("n1"))
+
+    def human(line: str) -> Failure | None:
+        if line.startswith("GET"):
+            world.add(slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"))
+        return None
+
+    world.before = human
+    (outcome,) = await push(world, drain)
+    assert isinstance(outcome, Refused)
+    assert world.writes == []
+
+
+async def test_an_unknown_node_is_told_as_gone() -> None:
+    """With the time of the question, so that a newer listing overrules it."""
+    (outcome,) = await push(World(), drain)
+    assert isinstance(outcome, Refused)
+    assert outcome.seen == (Deleted("slurm_nodes", "", "n1", "", 100.0),)
+
+
+@pytest.mark.parametrize("name", ["n[1-100]", "n1,n2", "", "n1 n2", "n1\n", "../jobs", "é"])
+async def test_a_name_that_could_mean_several_nodes_is_not_even_read(name: str) -> None:
+    """An annotation `n[1-100]` must not drain a hundred nodes."""
+    world = World()
+    (outcome,) = await push(world, Drain(name, CORDONED))
+    assert isinstance(outcome, Refused)
+    assert world.asked == []
+
+
+async def test_an_answer_about_another_node_is_no_evidence() -> None:
+    """Names that a server reads as more than one (ALL, node sets) answer under another name."""
+    world = World()
+    world.nodes["all"] = slurm_node("n1")
+    (outcome,) = await push(world, Drain("all", CORDONED))
+    assert isinstance(outcome, Unsure)
+    assert world.writes == []
+
+
+@pytest.mark.parametrize("count", [1, 60])
+async def test_F4_a_read_that_cannot_be_understood_is_no_evidence(count: int) -> None:
+    """Neither for a write nor for an absence."""
+
+    class Strange(World):
+        async def call(self, call: Call) -> Answer | Failure:
+            answer = await super().call(call)
+            return structs.replace(answer, body=b'{"nodes":[{"name":7}]}')
+
+        async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+            answer = await super().read_records(call, key, take)
+            return await take([b'{"name":7}'], 100.0) or answer
+
+    world = Strange().add(*(slurm_node(f"n{i}") for i in range(count)))
+    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(count)])
+    assert {type(outcome) for outcome in outcomes} == {Unsure}
+    assert world.writes == []
+
+
+async def test_nodes_that_nobody_asked_for_are_passed_over() -> None:
+    """The listing holds the whole cluster."""
+    world = World().add(*(slurm_node(f"n{i}") for i in range(100)))
+    await push(world, *[Drain(f"n{i}", CORDONED) for i in range(60)])
+    assert sum("DRAIN" in node.state for node in world.nodes.values()) == 60
+
+
+async def test_equal_wishes_become_one_request() -> None:
+    """A hundred drains of two reasons: one listing, two requests, outcomes in order."""
+    world = World().add(*(slurm_node(f"n{i}") for i in range(100)))
+    actions = [Drain(f"n{i}", "k8s: even" if i % 2 == 0 else "k8s: odd") for i in range(100)]
+    outcomes = await push(world, *actions)
+    assert [outcome.action for outcome in outcomes] == actions
+    assert {type(outcome) for outcome in outcomes} == {Done}
+    assert [line[:13] for line in world.asked] == ["GET nodes/", "POST nodes/ {", "POST nodes/ {"]
+    assert [seen(outcome) for outcome in outcomes] == list(world.nodes.values())
+    assert not any(call.bulk for call in world.calls[1:])
+
+
+async def test_up_to_fifty_nodes_are_read_one_by_one() -> None:
+    """A listing of a whole cluster for three nodes would cost slurmctld more."""
+    world = World(tick_s=0.01).add(*(slurm_node(f"n{i}") for i in range(60)))
+    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(50)])
+    assert {type(outcome) for outcome in outcomes} == {Done}
+    assert sum(line.startswith("GET node/") for line in world.asked) == 50
+    assert len(world.writes) == 1
+
+
+async def test_a_name_missing_from_a_complete_listing_is_unknown() -> None:
+    """The others are drained all the same."""
+    world = World().add(*(slurm_node(f"n{i}") for i in range(1, 60)))
+    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(60)])
+    assert outcomes[0] == Refused(
+        Drain("n0", CORDONED),
+        "Slurm has no such node",
+        (Deleted("slurm_nodes", "", "n0", "", 100.0),),
+    )
+    assert {type(outcome) for outcome in outcomes[1:]} == {Done}
+
+
+async def test_S0_no_write_rests_on_a_read_that_waited_for_a_slow_one() -> None:
+    """One hangs; meanwhile a human may have drained the other (simulator, seed 51)."""
+    world = World().add(slurm_node("n1"), slurm_node("n2"))
+
+    def hang(line: str) -> None:
+        if line == "GET node/n2":
+            world.now_s += 9
+
+    world.before = hang
+    first, slow = await push(world, Drain("n1", CORDONED), Drain("n2", CORDONED))
+    assert isinstance(first, Unsure)
+    assert isinstance(slow, Done)
+    assert [line.partition(" {")[0] for line in world.writes] == ["POST node/n2"]
+
+
+async def test_a_refused_group_is_written_one_by_one() -> None:
+    """A node that went away between read and write must not keep the others waiting."""
+    world = World().add(*(slurm_node(f"n{i}") for i in range(3)))
+
+    def vanish(line: str) -> Failure | None:
+        if line.startswith("POST nodes/"):
+            world.nodes.pop("n1", None)
+        return None
+
+    world.before = vanish
+    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(3)])
+    assert [type(outcome) for outcome in outcomes] == [Done, Refused, Done]
+    assert len(world.writes) == 4
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome"),
+    [
+        (Failure("timeout", "no answer within 15 s"), Unsure),
+        (Failure("broken", "connection reset"), Unsure),
+        (Failure("unreachable", "refused"), Unsure),
+        (Failure("auth", "token", 1007), Unsure),
+        (Failure("garbage", "<html>"), Unsure),
+        (DOWN, Unsure),
+        (Failure("refused", "Invalid node state specified (2028)", 2028), Refused),
+    ],
+)
+@pytest.mark.parametrize("at", ["GET", "POST"])
+@pytest.mark.parametrize("count", [1, 3, 60])
+async def test_F4_a_failed_call_is_a_value(
+    failure: Failure, outcome: type, at: str, count: int
+) -> None:
+    """What may pass is Unsure; what slurmctld refused is not repeated."""
+    world = World().add(*(slurm_node(f"n{i}") for i in range(count)))
+    world.before = lambda line: failure if line.startswith(at) else None
+    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(count)])
+    assert [type(each) for each in outcomes] == [outcome] * count
+    assert all(str(failure) == each.why for each in outcomes if not isinstance(each, Done))
+    assert world.nodes["n0"] == slurm_node("n0")
+
+
+@pytest.mark.parametrize(("version", "reason"), [("v0.0.45", ""), ("v0.0.42", LIFTED)])
+async def test_S2_an_undrain_is_told_as_each_version_leaves_it(version: str, reason: str) -> None:
+    """26.05 clears the reason, 24.11 keeps the text that we send along."""
+    world = World(version=version).add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
+    (outcome,) = await push(world, undrain)
+    assert seen(outcome) == slurm_node("n1", reason=reason) == world.nodes["n1"]
+
+
+async def test_S6_the_news_is_as_old_as_the_answer() -> None:
+    """Done shows the world after the POST was answered; later than the read."""
+    world = World().add(slurm_node("n1"))
+    (outcome,) = await push(world, drain)
+    assert isinstance(outcome, Done)
+    (news,) = outcome.seen
+    assert isinstance(news, Observed)
+    assert news.order == world.now_s
+
+
+async def test_S6_what_a_write_made_of_a_read_is_marked_as_assumed() -> None:
+    """Jobs may have started between the two: idle must be read, not concluded."""
+    world = World().add(slurm_node("n1"))
+    drained, already = [(await push(world, drain))[0] for _ in range(2)]
+    assert [shown(drained).assumed, shown(already).assumed] == [True, False]
+    (marked,) = await push(world, mark)
+    assert not shown(marked).assumed
+
+
+async def test_two_wishes_for_one_node_tell_one_world() -> None:
+    """The later news holds what the earlier wrote."""
+    world = World().add(slurm_node("n1"))
+    first, second = await push(world, drain, mark)
+    assert isinstance(first, Done)
+    assert isinstance(second, Done)
+    assert world.nodes["n1"] == slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED, comment=MARK)
+    assert world.nodes["n1"] in (seen(first), seen(second))
+    orders = {
+        news.order: seen(done)
+        for done in (first, second)
+        for news in done.seen
+        if isinstance(news, Observed)
+    }
+    assert orders[max(orders)] == world.nodes["n1"]
+
+
+class Interrupted(World):
+    """While a mark is on its way, another batch drains the node."""
+
+    async def call(self, call: Call) -> Answer | Failure:
+        if b"comment" in call.body:
+            await self.writer.push([drain])
+        return await super().call(call)
+
+    writer: SlurmPush
+
+
+async def test_a_write_of_another_batch_is_not_forgotten() -> None:
+    """The node was read before that drain, and is told after it: it must not seem lifted."""
+    world = Interrupted().add(slurm_node("n1"))
+    world.writer = SlurmPush(world, world.clock)
+    (outcome,) = await world.writer.push([mark])
+    assert seen(outcome) == world.nodes["n1"]
+    assert "DRAIN" in world.nodes["n1"].state
+
+
+async def test_a_read_after_our_write_is_newer_than_it() -> None:
+    """What a human changed since is not painted over by what we remember."""
+    world = World().add(slurm_node("n1"))
+    writer = SlurmPush(world, world.clock)
+    await writer.push([drain])
+    world.add(slurm_node("n1", "MIXED"))
+    (outcome,) = await writer.push([mark])
+    assert seen(outcome) == slurm_node("n1", "MIXED", comment=MARK)
+
+
+async def test_marks_leave_room_for_drains() -> None:
+    """They come by the thousand at the first start."""
+    world = World().add(slurm_node("n1"), slurm_node("n2"))
+    await push(world, mark, SetComment("n2", MARK))
+    assert all(call.bulk for call in world.calls if call.path != "nodes/")
+
+
+async def test_what_is_not_for_slurm_is_refused() -> None:
+    """A mistake of ours, but never an exception."""
+    event = Announce(Reference("Node", "", "n1", "u"), "Normal", "X", "y")
+    world = World()
+    outcomes = await SlurmPush(world, world.clock).push([event])
+    assert [type(outcome) for outcome in outcomes] == [Refused]
+    assert world.asked == []
+
+
+async def test_no_wish_no_request() -> None:
+    """An empty batch costs nothing."""
+    world = World()
+    assert await push(world) == []
+    assert world.asked == []

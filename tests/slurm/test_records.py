@@ -1,0 +1,217 @@
+"""Big answers cut into records while they arrive."""
+
+import gc
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunk_sync.slurm.api.answers import UNREADABLE
+from sunk_sync.slurm.api.json_stream import CutError, Cutter, TooLargeError
+from sunk_sync.slurm.decode.nodes import read_node
+from tests.slurm.recorded import recorded
+
+text = st.text(max_size=12) | st.sampled_from(["},{", '"', "\\", '\\"', "]}", "[{", "\\u007b"])
+scalar = (
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9**9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | text
+)
+value = st.recursive(
+    scalar,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=12,
+)
+member = st.dictionaries(text.filter(lambda key: key != "nodes"), value, max_size=4)
+document = st.tuples(member, st.lists(value, max_size=6), member)
+indent = st.sampled_from([None, 0, 1, 2])
+
+
+def cut(body: bytes, cuts: list[int], **limits: int) -> tuple[list[Any], Any]:
+    """The decoded records and envelope of a body fed in pieces."""
+    cutter = Cutter("nodes", **limits)
+    records: list[bytes] = []
+    ends = sorted({min(end, len(body)) for end in cuts} | {len(body)})
+    start = 0
+    for end in ends:
+        records += cutter.feed(body[start:end])
+        start = end
+    rest, envelope = cutter.finish()
+    assert cutter.found
+    return [msgspec.json.decode(record) for record in records + rest], msgspec.json.decode(envelope)
+
+
+def written(parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None) -> bytes:
+    before, nodes, after = parts
+    whole = {**before, "nodes": nodes, **{k: v for k, v in after.items() if k not in before}}
+    return json.dumps(whole, indent=indent).encode()
+
+
+@given(document, indent, st.lists(st.integers(0, 400), max_size=12))
+def test_any_cutting_of_any_document_gives_its_records(
+    parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None, cuts: list[int]
+) -> None:
+    """Strings with brackets, escapes, any order of keys, compact or pretty."""
+    body = written(parts, indent)
+    whole = json.loads(body)
+    records, envelope = cut(body, cuts)
+    assert records == whole.pop("nodes")
+    assert envelope == whole
+
+
+@given(document, indent, st.data())
+def test_a_body_that_ends_early_is_never_complete(
+    parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None, data: st.DataObject
+) -> None:
+    """Half a listing must never look like a whole one: the missing nodes would count as gone."""
+    body = written(parts, indent)
+    end = data.draw(st.integers(0, len(body) - 1))
+    with pytest.raises(CutError):
+        cut(body[:end], [])
+
+
+@given(document, st.data())
+def test_a_changed_body_is_an_error_or_json(
+    parts: tuple[dict[str, Any], list[Any], dict[str, Any]], data: st.DataObject
+) -> None:
+    """One byte changed: CutError, or what was cut is refused by the decoder, or it is JSON."""
+    body = bytearray(written(parts, None))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        cut(bytes(body), data.draw(st.lists(st.integers(0, 400), max_size=3)))
+    except (CutError, AssertionError, *UNREADABLE):
+        return
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "nodes"),
+    [
+        ("24.11", "nodes-3-idle", 3),
+        ("26.05", "nodes-3-idle", 3),
+        ("26.05", "nodes-drain-mixed", 3),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 100, 64 * 1024])
+def test_recorded_listings_are_cut(release: str, name: str, nodes: int, size: int) -> None:
+    """In pieces of one byte as in one of all."""
+    body = recorded(release, name)
+    records, envelope = cut(body, list(range(size, len(body), size)))
+    assert records == json.loads(body)["nodes"]
+    assert len(records) == nodes
+    assert envelope["errors"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"<html>busy</html>",
+        b'{"nodes":[{}],"nodes":[{}]}',
+        b'{"nodes":[{}]} {"nodes":[]}',
+        b'{"nodes":[{},]}',
+        b'{"nodes":[,{}]}',
+        b'{"nodes":[{} {}]}',
+        b'{"nodes":[{}],}',
+        b'{,"nodes":[{}]}',
+        b'{"nodes" [{}]}',
+        b'{"nodes":[{}]]',
+    ],
+)
+def test_another_shape_is_an_error(body: bytes) -> None:
+    """Also two arrays of one name, and what stands behind the end."""
+    cutter = Cutter("nodes")
+    with pytest.raises(CutError):
+        _ = (cutter.feed(body), cutter.finish())
+
+
+def test_an_absent_array_is_told_apart_from_an_empty_one() -> None:
+    """`null` and no key say nothing about nodes."""
+    found = {}
+    for body in (b'{"nodes":[]}', b'{"nodes":null}', b"{}"):
+        cutter = Cutter("nodes")
+        cutter.feed(body)
+        assert cutter.finish()[0] == []
+        found[body] = cutter.found
+    assert list(found.values()) == [True, False, False]
+
+
+def test_everything_is_bounded() -> None:
+    """A record, the envelope, the body: a server gone mad does not fill our memory."""
+    long = b'"' + b"x" * 5000 + b'"'
+    for body in (b'{"nodes":[' + long, b'{"a":' + long + b',"b":' + long + b"}", long):
+        with pytest.raises(TooLargeError):
+            Cutter("nodes", record_max=4096).feed(body)
+    with pytest.raises(TooLargeError, match="the body is larger"):
+        Cutter("nodes", body_max=10).feed(b" " * 11)
+
+
+def test_too_deep_a_record_is_an_error() -> None:
+    """Thirty-two levels are ten times what slurmrestd sends."""
+    cutter = Cutter("nodes")
+    with pytest.raises(CutError):
+        _ = (cutter.feed(b'{"nodes":[' + b"[" * 40 + b"]" * 40 + b"]}"), cutter.finish())
+
+
+def test_a_big_record_in_small_pieces_is_not_scanned_again_and_again() -> None:
+    """Scans double in size: a record of 2 MB costs a few of them, not one for each piece."""
+    cutter = Cutter("nodes")
+    scans = 0
+    inner = cutter._cut
+
+    def counted() -> None:
+        nonlocal scans
+        scans += 1
+        inner()
+
+    cutter._cut = counted  # type: ignore[method-assign]
+    body = b'{"nodes":[{"a":"' + b"x" * 2_000_000 + b'"}]}'
+    records = [r for i in range(0, len(body), 16_384) for r in cutter.feed(body[i : i + 16_384])]
+    rest, _ = cutter.finish()
+    assert len(records + rest) == 1
+    assert scans < 25
+
+
+def test_cutting_and_decoding_costs_less_than_json_loads() -> None:
+    """A ratio, measured side by side: 0.3 here; half a body held would not help if it were slow."""
+    listing = json.loads(recorded("26.05", "nodes-drain-mixed"))
+    listing["nodes"] *= 700
+    body = json.dumps(listing, indent=2).encode()
+    pieces = [body[start : start + 65_536] for start in range(0, len(body), 65_536)]
+
+    def ours() -> int:
+        cutter = Cutter("nodes")
+        nodes = [read_node(record) for piece in pieces for record in cutter.feed(piece)]
+        return len(nodes) + len(cutter.finish()[0])
+
+    def theirs() -> int:
+        return len(json.loads(body)["nodes"])
+
+    assert ours() == theirs() == 2100
+    assert min(cpu_s(ours) for _ in range(5)) < min(cpu_s(theirs) for _ in range(5))
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    began_s = time.process_time()
+    work()
+    return time.process_time() - began_s
+
+
+def test_a_cutter_that_is_done_leaves_nothing_to_the_garbage_collector() -> None:
+    """It goes with its last reference, wherever it stopped."""
+    for body in (b'{"nodes":[{"a":1},{"a":2}],"b":3}', b'{"nodes":[{"a"'):
+        cutter = Cutter("nodes")
+        cutter.feed(body)
+        gc.collect()
+        gc.disable()
+        del cutter
+        gc.enable()
+        assert not [one for one in gc.get_objects() if isinstance(one, Cutter)]

@@ -1,0 +1,72 @@
+"""Renews the tables of docs/reference.md from the code: `python -m tools.reference`."""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from sunk_sync.kube.rbac import PERMISSIONS
+from sunk_sync.settings.model import ABOUT, About, flag_of, key_of, variable_of
+from sunk_sync.telemetry.metrics import SPECS
+
+FILE = Path(__file__).parent.parent / "docs" / "reference.md"
+
+
+def settings() -> Iterable[str]:
+    groups = dict.fromkeys(about.group for about in ABOUT)
+    for group in groups:
+        yield f"### {group}\n"
+        yield "| flag, variable, file key | default | meaning |"
+        yield "|---|---|---|"
+        yield from (_setting(about) for about in ABOUT if about.group == group)
+        yield ""
+
+
+def _setting(about: About) -> str:
+    field = about.field
+    names = f"`{flag_of(field)}` `{variable_of(field)}` `{key_of(field)}`"
+    return f"| {names} | {_cell(about.default)} | {_cell(about.text)} |"
+
+
+def metrics() -> Iterable[str]:
+    yield "| metric | kind | labels | meaning |"
+    yield "|---|---|---|---|"
+    for spec in SPECS:
+        labels = ", ".join(f"`{label}`" for label in spec.labels)
+        yield f"| `{spec.name}` | {spec.kind} | {labels} | {_cell(spec.text)} |"
+
+
+def permissions() -> Iterable[str]:
+    yield "| where | resource | verb | why |"
+    yield "|---|---|---|---|"
+    for one in PERMISSIONS:
+        for verb, why in one.verbs:
+            yield f"| {one.where} | `{one.spelled}` | {verb} | {_cell(why)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+TABLES: dict[str, Callable[[], Iterable[str]]] = {
+    "settings": settings,
+    "metrics": metrics,
+    "permissions": permissions,
+}
+
+
+def renewed() -> str:
+    """The page with its tables made anew."""
+    text = FILE.read_text(encoding="utf-8")
+    for name, rows in TABLES.items():
+        table = "\n".join(rows()).strip()
+        begin, end = f"<!-- {name}: made by tools/reference.py -->", f"<!-- end of {name} -->"
+        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+        fresh = f"{begin}\n\n{table}\n\n{end}"
+        text, found = pattern.subn(lambda _: fresh, text)  # noqa: B023 (used at once)
+        if found != 1:
+            raise LookupError(f"{FILE.name} has no place for {name}")
+    return text
+
+
+if __name__ == "__main__":
+    FILE.write_text(renewed(), encoding="utf-8")
