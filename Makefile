@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
 .PHONY: help demo test test-fast test-real test-real-old test-real-new test-real-again check bench testbed sim mutants mutation lock image clean
@@ -9,18 +10,25 @@ READY := $(VENV)/.ready
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-$(READY): requirements-dev.lock pyproject.toml
+# A lock names every package that is needed: pip resolves nothing, so no later release matters.
+INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r
+
+$(RUNTIME): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "sunk-sync needs Python 3.11 or later; $$($(PYTHON) --version) is on the path. Set PYTHON=/path/to/python3.11."; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "python3 has no venv module: apt-get install python3-venv (Debian, Ubuntu)."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python $(INSTALL) requirements.lock
+	@touch $@
+
+$(READY): $(RUNTIME) requirements-dev.lock pyproject.toml
+	$(BIN)/python $(INSTALL) requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY) ## the main job on your laptop, no cluster needed
-	$(BIN)/sunk-sync demo
+demo: $(RUNTIME) ## the main job on your laptop, no cluster needed
+	$(BIN)/python -m sunk_sync demo
 
 test: $(READY) check ## everything CI runs
 	@# The servers are built beside the tests that need none, and give way to them.

@@ -1,0 +1,121 @@
+"""The lock files are complete, and no release of tomorrow changes what is installed."""
+
+import hashlib
+import os
+import re
+import subprocess
+import venv
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+BROUGHT = {"pip", "setuptools", "sunk-sync"}
+"""What a fresh environment brings itself, and the product."""
+
+
+def install_arguments() -> list[str]:
+    """Arguments of pip as the Makefile has them."""
+    made = re.search(r"^INSTALL = -m (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert made is not None
+    return made.group(1).split()
+
+
+def locked(name: str) -> set[str]:
+    """Packages of a lock that this platform needs."""
+    text = (ROOT / name).read_text()
+    rows = (line.rstrip(" \\") for line in text.splitlines() if re.match(r"[A-Za-z]", line))
+    found = [Requirement(row) for row in rows]
+    assert all(re.fullmatch(r"==[^,]+", str(one.specifier)) for one in found)
+    wanted = [one for one in found if one.marker is None or one.marker.evaluate()]
+    return {canonicalize_name(one.name) for one in wanted}
+
+
+def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_NO")}
+    return subprocess.run(
+        [str(python), *arguments],
+        cwd=ROOT,
+        env=kept,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def fresh(place: Path) -> Path:
+    """A fresh environment with the pip of this Python; its interpreter."""
+    venv.create(place, with_pip=True)
+    return place / "bin" / "python"
+
+
+def installed(python: Path) -> set[str]:
+    listed = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check")
+    return {canonicalize_name(line.partition("==")[0]) for line in listed.stdout.splitlines()}
+
+
+@pytest.mark.parametrize("newest", [False, True], ids=["the pip of this Python", "the newest pip"])
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_installs_all_that_it_names_and_lacks_nothing(
+    lock: str, newest: bool, tmp_path: Path
+) -> None:
+    """`pip check` finds nothing missing; what is installed is what the lock names."""
+    python = fresh(tmp_path)
+    if newest:
+        renewed = run(python, "-m", "pip", "install", "--quiet", "--upgrade", "pip")
+        assert not renewed.returncode, renewed.stderr
+    done = run(python, "-m", *install_arguments(), lock)
+    assert not done.returncode, done.stderr
+    checked = run(python, "-m", "pip", "check", "--disable-pip-version-check")
+    assert not checked.returncode, checked.stdout
+    assert installed(python) | BROUGHT == locked(lock) | BROUGHT
+
+
+def test_every_dependency_of_the_product_is_locked() -> None:
+    """The runtime lock names what pyproject.toml asks for, and the other lock all of that."""
+    asked = metadata.requires("sunk-sync") or []
+    rows = [Requirement(row) for row in asked]
+    names = {canonicalize_name(one.name) for one in rows if "extra" not in str(one.marker)}
+    assert names <= locked("requirements.lock") <= locked("requirements-dev.lock")
+
+
+def wheel(folder: Path, name: str, version: str, *, needs: str = "", extra: str = "") -> str:
+    """Put an empty package there; its hash."""
+    about = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
+    about += [f"Provides-Extra: {extra}"] if extra else []
+    about += [f"Requires-Dist: {needs}"] if needs else []
+    place = f"{name}-{version}.dist-info"
+    file = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"{name}.py", "")
+        archive.writestr(f"{place}/METADATA", "\n".join(about) + "\n")
+        archive.writestr(
+            f"{place}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{place}/RECORD", "")
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_newer_releases_of_every_package_change_nothing(tmp_path: Path) -> None:
+    """An extra that a package asks of another is not resolved anew, though newer ones are out."""
+    index, lock = tmp_path / "index", tmp_path / "lock"
+    index.mkdir()
+    old = {
+        "reporter": wheel(index, "reporter", "1.0", needs="counter[toml]>=1.0"),
+        "counter": wheel(index, "counter", "1.0", extra="toml"),
+    }
+    wheel(index, "reporter", "1.1", needs="counter[toml]>=1.1")
+    wheel(index, "counter", "1.1", extra="toml")
+    lock.write_text("".join(f"{one}==1.0 --hash=sha256:{old[one]}\n" for one in old))
+    python = fresh(tmp_path / "venv")
+    local = ("--no-index", "--find-links", str(index))
+    done = run(python, "-m", *install_arguments(), str(lock), *local)
+    assert not done.returncode, done.stderr
+    found = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check")
+    assert {"reporter==1.0", "counter==1.0"} <= set(found.stdout.split())
