@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-import sunk_sync
+import sunk_sync.service
 from sunk_sync.__main__ import COMMANDS, main
 from sunk_sync.server.bounded import CannotListenError
 from sunk_sync.settings.model import ABOUT, Settings, flag_of
@@ -35,7 +35,7 @@ class Service(ModuleType):
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     double = Service()
     monkeypatch.setitem(sys.modules, "sunk_sync.service.app", double)
-    monkeypatch.setattr(sunk_sync, "service", double, raising=False)
+    monkeypatch.setattr(sunk_sync.service, "app", double, raising=False)
     return double
 
 
