@@ -53,6 +53,10 @@ class Fleet:
         self._slurm_nodes = slurm_nodes
         self._claims = claims
         self._kept: dict[PodSpec, Reach] = {}
+        self._waited_for: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """Feasible hosts → names of their Nodes where none of them is ready; else empty."""
+        self._lost = False
+        """Some of these answers were dropped: nobody knows whether they still hold."""
         self._taken: dict[str, Amounts] = {}
         """Node → what Pods take there that are not ours, where all are counted."""
 
@@ -71,6 +75,36 @@ class Fleet:
     def forget(self) -> None:
         """A host came, went or changed what it offers."""
         self._kept.clear()
+        self._waited_for.clear()
+
+    def turned(self) -> bool:
+        """A Node became ready or not: whether some Pod waits for other Nodes than before."""
+        before, self._waited_for = self._waited_for, {}
+        lost, self._lost = self._lost, False
+        changed = [fit for fit, names in before.items() if self._names_not_ready(fit) != names]
+        return lost or bool(changed)
+
+    def waits_for(self, reach: Reach) -> tuple[str, ...]:
+        """Names of the Nodes of all feasible hosts, where none of these is ready (P32)."""
+        return self._names_not_ready(reach.fit)
+
+    def _names_not_ready(self, fit: tuple[str, ...]) -> tuple[str, ...]:
+        known = self._waited_for.get(fit)
+        if known is None:
+            if len(self._waited_for) >= SPECS_KEPT:
+                self._waited_for.clear()
+                self._lost = True
+            known = self._waited_for[fit] = self._look_for_ready(fit)
+        return known
+
+    def _look_for_ready(self, fit: tuple[str, ...]) -> tuple[str, ...]:
+        names = []
+        for slurm_node in fit:
+            claim = self._claims.claim_of(slurm_node)
+            if claim.node is None or claim.node.row.ready == "True":
+                return ()
+            names.append(claim.node.row.name)
+        return tuple(names)
 
     def reach_of_all(self, specs: Iterable[PodSpec]) -> Reach:
         """Which hosts can take any of these Pods, each kind looked at once."""

@@ -7,6 +7,10 @@ from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.views.parts import Berth
 from sunk_sync.core.views.workload import Work
 
+NODES_NAMED = 5
+"""So many Nodes are named in a condition."""
+TRIED_AGAIN_S = 300.0
+"""A host where a job was given up is not tried again sooner, unless it changed (P32)."""
 REFUSED_AGAIN_S = 300.0
 """Slurm's no stands so long, unless the Pods change (P10)."""
 
@@ -43,17 +47,27 @@ def cancelled_job(work: Work) -> str:
     return ""
 
 
-def exclusions(work: Work) -> tuple[str, ...]:
-    """Hosts that cannot take it, and those where a job of it was given up (P12).
+def exclusions(work: Work, *, now: float) -> tuple[str, ...]:
+    """Hosts that cannot take it, and those where jobs of it were given up lately (P12, P32).
 
     Where Slurm had no other for it, what made it unfit there may have passed.
     """
-    last = work.last
-    if last is None or not last.identity.replaced or not last.slurm_nodes:
-        return work.excluded
     if work.refused is not None and work.refused.kind == "script":
         return work.excluded
-    return tuple(sorted({*work.excluded, *last.slurm_nodes}))
+    given_up = [name for name, since_s in work.given_up_on if now < since_s + TRIED_AGAIN_S]
+    last = work.last
+    if work.job is not None and last is not None and last.identity.replaced:
+        given_up = list(last.slurm_nodes)
+    return tuple(sorted({*work.excluded, *given_up})) if given_up else work.excluded
+
+
+def waited_for(work: Work) -> str:
+    """Which Nodes it waits for (P32), in a sentence of bounded length."""
+    named_nodes = ", ".join(work.not_ready[:NODES_NAMED])
+    more = len(work.not_ready) - NODES_NAMED
+    return f"no host is ready; waiting for Node {named_nodes}" + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 def is_open(work: Work, configuration: Configuration) -> bool:

@@ -1,5 +1,7 @@
 """What rules may read of the cluster, and what a Work or a host is put together of."""
 
+import math
+
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import Holding, Node, Pod
@@ -111,6 +113,22 @@ class Reach(Struct, frozen=True, gc=False):
     """Only EXTERNAL nodes can: no slurmd would run a script there."""
     hosts: str = ""
     """Digest of those excluded."""
+
+
+class Submissions(Struct, frozen=True, gc=False):
+    """Submissions of one workload, in monotonic seconds (P32)."""
+
+    sent_s: tuple[float, ...] = ()
+    """When the last five were sent, oldest first."""
+    given_up: int = 0
+    """Jobs in a row that we gave up."""
+    given_up_s: float = -math.inf
+    """When the last of them ended."""
+    hosts: tuple[tuple[str, float], ...] = ()
+    """Slurm nodes of such jobs, and when each was given up."""
+
+
+NO_SUBMISSIONS = Submissions()
 
 
 class Tried(Struct, frozen=True, gc=False):

@@ -98,6 +98,16 @@ class Work:
     """Digest of `excluded`."""
     unfit: str = ""
     """Why no host can; empty: some can."""
+    not_ready: tuple[str, ...] = ()
+    """Names of the Nodes that it waits for: those of all feasible hosts, none of which is ready."""
+    sent_s: tuple[float, ...] = ()
+    """When its last five submissions were sent, oldest first; only while it has no job (P32)."""
+    given_up: int = 0
+    """Jobs of it in a row that we gave up; 0: a host where that was is ready again."""
+    given_up_s: float = 0.0
+    """When the last of them ended."""
+    given_up_on: tuple[tuple[str, float], ...] = ()
+    """Slurm nodes where that was, and when; without those that are ready again."""
     room: bool = False
     """Some host that can take it looks free, and nothing of ours waits (P11a)."""
     standing: tuple[str, ...] = ()

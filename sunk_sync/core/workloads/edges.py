@@ -129,7 +129,13 @@ class WorkGraph(WorkPicture):
                 self._keep_end(before)
         if after is not None:
             self.works.add_job(after, now=now)
+        if after is not None and before is None:
+            self._note_sent(self.works.keys_of_job(after.job_id), now=now)
         return [row for row in (before, after) if row is not None]
+
+    def _note_sent(self, keys: Iterable[str], *, now: float) -> None:
+        for key in filter(self.works.pods.__contains__, keys):
+            self.works.submissions.note_sent(key, now=now)
 
     def _note_turn(self, before: Job | None, after: Job | None) -> None:
         """Whether it waits."""
@@ -202,10 +208,12 @@ class WorkGraph(WorkPicture):
         match word:
             case Attempt():
                 forgotten = works.note_attempt(word, now=now)
-                return self._keys_of_id(word.work) | self._forgotten(forgotten)
+                return self._sent_without_job(word.work, now=now) | self._forgotten(forgotten)
             case SubmitRefused():
                 forgotten = works.note_refusal(word, now=now)
-                return self._keys_of_id(word.work) | self._forgotten(forgotten)
+                if word.kind == "update":
+                    return self._keys_of_id(word.work) | self._forgotten(forgotten)
+                return self._sent_without_job(word.work, now=now) | self._forgotten(forgotten)
             case BindRefused() if word.uid in works.key_of_uid:
                 works.bind_refusals[word.uid] = word
                 return {work_key(works.key_of_uid[word.uid])}
@@ -243,6 +251,11 @@ class WorkGraph(WorkPicture):
                 self.works.gang_ids[key] = (work,)
         return set(map(work_key, keys)) | self._review(keys)
 
+    def _sent_without_job(self, work: str, *, now: float) -> set[Key]:
+        keys = self._keys_of_id(work)
+        self._note_sent([name for kind, name in keys if kind == "work"], now=now)
+        return keys
+
     def _forgotten(self, ids: Sequence[str]) -> set[Key]:
         """Works submitted under these ids, of which older word is forgotten."""
         gangs = [key for key, known in self.works.gang_ids.items() if {*known} & {*ids}]
@@ -275,7 +288,14 @@ class WorkGraph(WorkPicture):
         """It turned ready or not, came or went: Works with a Pod that is to end there."""
         self.tenants.nodes_asked.pop(node_name, None)
         self.tenants.forget(node_name)
-        return self._keys_stuck_on(node_name)
+        return self._keys_stuck_on(node_name) | self._keys_waiting_for(node_name)
+
+    def _keys_waiting_for(self, node_name: str) -> set[Key]:
+        """Workloads that wait until a host is ready, or whose job was given up on this one."""
+        hosts = self._hosts.claims.hosts_on_node(node_name)
+        given_up_at = self.works.submissions.given_up_at
+        keys = {key for name in hosts for key in given_up_at.get(name, ())}
+        return set(map(work_key, keys | self._unplaced.keys() if self.fleet.turned() else keys))
 
     def _keys_stuck_on(self, node_name: str) -> set[Key]:
         there = self.works.pods_on_node.get(node_name, {}).items()

@@ -24,6 +24,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.keys import own_key, uids_of, work_key_of
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
 from sunk_sync.core.views.parts import Tried
+from sunk_sync.core.workloads.submissions import SubmissionLog
 
 Index = defaultdict[str, set[str]]
 NO_JOBS: frozenset[str] = frozenset()
@@ -72,6 +73,7 @@ class Works:
         """Job id → since when it is known to have ended."""
         self.ends: dict[str, Job] = {}  # by UID; see ends_of
         self.left: dict[str, tuple[str, ...]] = {}  # job id → hosts it held; it lives, elsewhere
+        self.submissions = SubmissionLog()
         self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
 
     # Pods
@@ -125,6 +127,7 @@ class Works:
     def forget(self, key: str) -> None:
         """What is remembered of a key without Pods goes with the last of them."""
         if key not in self.pods:
+            self.submissions.forget(key)
             self.missing_s.pop(key, None)
             self.sizes.pop(key, None)
             self.gang_ids.pop(key, None)
@@ -174,9 +177,15 @@ class Works:
     def _note_state(self, job: Job, *, now: float) -> None:
         self.note_arrivals(job)
         if not is_live(job):
+            if job.job_id not in self.ended_s and job.identity.replaced:
+                self._note_given_up(job, now=now)
             self.ended_s.setdefault(job.job_id, now)
         elif has_passed_prolog(job):
             self.ran_s.setdefault(job.job_id, now)
+
+    def _note_given_up(self, job: Job, *, now: float) -> None:
+        for key in filter(self.pods.__contains__, self.keys_of_job(job.job_id)):
+            self.submissions.note_given_up(key, job.slurm_nodes, now=now)
 
     def note_arrivals(self, job: Job) -> None:
         """The job is in another state or place, or a Pod of it is bound by now, or no more."""

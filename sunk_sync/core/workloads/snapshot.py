@@ -26,7 +26,7 @@ from sunk_sync.core.translate.job_states import (
     newest,
     number_of,
 )
-from sunk_sync.core.views.parts import Berth, Members, Reach, Stuck
+from sunk_sync.core.views.parts import NO_SUBMISSIONS, Berth, Members, Reach, Stuck
 from sunk_sync.core.views.workload import Work
 from sunk_sync.core.workloads.exclusions import Renewal
 from sunk_sync.core.workloads.index import Works
@@ -221,8 +221,23 @@ class WorkPicture:
             reach = self._reach(work.pods)
             _add_exclusions(work, reach)
             work.unfit = reach.unfit
+            work.not_ready = self.fleet.waits_for(reach)
+            work.sent_s = self.works.submissions.of.get(work.key, NO_SUBMISSIONS).sent_s
+            self._add_given_up(work)
             work.room = not self._crowded() and self.fleet.is_free(reach)
             work.external = reach.external
+
+    def _add_given_up(self, work: Work) -> None:
+        """Hosts where its jobs were given up, until they are ready again (P32)."""
+        known = self.works.submissions.of.get(work.key, NO_SUBMISSIONS)
+        stands = tuple([one for one in known.hosts if not self._is_ready_again(*one)])
+        if len(stands) == len(known.hosts):
+            work.given_up, work.given_up_s = known.given_up, known.given_up_s
+        work.given_up_on = stands
+
+    def _is_ready_again(self, slurm_node: str, given_up_s: float) -> bool:
+        entry = self._hosts.claims.claim_of(slurm_node).node
+        return entry is not None and entry.row.ready == "True" and entry.since_s > given_up_s
 
     def _pods_listed_s(self, job: Job | None, absent: Sequence[str]) -> float:
         """An array's identity names its Pods by UID alone (P21).

@@ -178,9 +178,14 @@ MUTANTS = (
     ),
     _mutant(
         "hosts that cannot take a Pod are not excluded", STATE,
-        "not last.slurm_nodes:\n        return work.excluded",
-        "not last.slurm_nodes:\n        return ()",
+        "given_up})) if given_up else work.excluded",
+        "given_up})) if given_up else ()",
         "The job started on a host with a taint, was replaced, and started there again.",
+    ),
+    _mutant(
+        "no brake", SUBMIT,
+        "    return _brake(work, now)\n", "    return None\n",
+        "While no host could take a Pod, 228 jobs were submitted in 12 s.",
     ),
     _mutant(
         "the human's cancel is not written down", WAIT,

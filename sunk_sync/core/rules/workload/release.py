@@ -82,7 +82,7 @@ def _rule_job(work: Work, job: Job, now: float) -> Ruling:
         return Ruling(because=f"job {job.job_id} stays until its bound Pods have ended: {why}")
     if why:
         return _unless_bound(work, _replace(work, job, why), now)
-    return _update(work, job) if is_waiting(job) else _await_start(work, job, now, bound=bound)
+    return _update(work, job, now) if is_waiting(job) else _await_start(work, job, now, bound=bound)
 
 
 def _unless_bound(work: Work, ruling: Ruling, now: float) -> Ruling:
@@ -205,7 +205,7 @@ def _event(pod: Pod, reason: str, message: str) -> Announce:
     return Announce(reference_of(pod), "Warning", reason, message)
 
 
-def _update(work: Work, job: Job) -> Ruling:
+def _update(work: Work, job: Job, now: float) -> Ruling:
     """The Pod was edited while its job waits (P20), or other hosts can take it by now (P7)."""
     edited = bool(work.digest and job.identity.digest) and work.digest != job.identity.digest
     renewed = bool(work.hosts) and not edited
@@ -218,7 +218,7 @@ def _update(work: Work, job: Job) -> Ruling:
         name=job.name,
         identity=replace(job.identity, digest=work.digest, hosts=hosts),
         description=work.description,
-        excluded=work.excluded if of_array else exclusions(work),
+        excluded=work.excluded if of_array else exclusions(work, now=now),
         renewal=renewed,
     )
     why = "follows what its hosts offer" if renewed else "follows its edited Pod"

@@ -25,7 +25,13 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_spec import static_cpu_warning, unsupported
 from sunk_sync.core.translate.job_states import is_running, is_waiting
 from sunk_sync.core.translate.pending import error_in_words, waiting_message
-from sunk_sync.core.views.conclusions import cancelled_job, mark_of, refusal_ends_s, was_cancelled
+from sunk_sync.core.views.conclusions import (
+    cancelled_job,
+    mark_of,
+    refusal_ends_s,
+    waited_for,
+    was_cancelled,
+)
 from sunk_sync.core.views.workload import Work
 
 SHOWN_AFTER_S = 1.0
@@ -93,6 +99,8 @@ def _word(work: Work, configuration: Configuration) -> Word | None:
         return Word(work.missing, EVENT_UNSCHEDULABLE)
     if work.unfit:
         return Word(work.unfit, EVENT_UNSCHEDULABLE)
+    if work.not_ready:
+        return Word(waited_for(work), EVENT_UNSCHEDULABLE)
     return _of_slurm(work, configuration)
 
 
@@ -107,6 +115,9 @@ def _of_slurm(work: Work, configuration: Configuration) -> Word | None:
         return Word(str(error_in_words(work.refused.number or 0, work.refused.text)), EVENT_REFUSED)
     if work.attempt is not None:
         return Word("Slurm has not answered to the job yet", EVENT_UNSCHEDULABLE)
+    if work.given_up > 1:
+        text = "Slurm jobs were given up, on hosts that cannot take it; another one follows"
+        return Word(text, EVENT_UNSCHEDULABLE)
     return None
 
 

@@ -1,0 +1,51 @@
+"""Submissions of each workload: when they were sent, and on which hosts jobs were given up (P32).
+
+Held in memory only. After a restart the jobs that Slurm still lists count again from the first
+listing on.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from sunk_sync.core.model.timing import A_MINUTE_MAX
+from sunk_sync.core.views.parts import NO_SUBMISSIONS, Submissions
+
+HOSTS_MAX = 64
+"""So many hosts are remembered for one workload."""
+FORGOTTEN_S = 600.0
+"""After so long without another one, a job that is given up counts as the first."""
+
+
+class SubmissionLog:
+    """What is remembered of each workload's submissions, by its key."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, Submissions] = {}
+        self.given_up_at: defaultdict[str, set[str]] = defaultdict(set)
+        """Slurm node → workloads of which a job was given up there."""
+
+    def note_sent(self, key: str, *, now: float) -> None:
+        """A submission was answered, or may have happened."""
+        known = self.of.get(key, NO_SUBMISSIONS)
+        self.of[key] = replace(known, sent_s=(*known.sent_s, now)[-A_MINUTE_MAX:])
+
+    def note_given_up(self, key: str, slurm_nodes: Collection[str], *, now: float) -> None:
+        """We ended a job of it that another is to follow."""
+        known = self.of.get(key, NO_SUBMISSIONS)
+        lately = now - known.given_up_s < FORGOTTEN_S
+        hosts = {**dict(known.hosts), **dict.fromkeys(slurm_nodes, now)}
+        newest = tuple(sorted(hosts.items(), key=lambda one: one[1])[-HOSTS_MAX:])
+        self.of[key] = replace(
+            known, given_up=known.given_up + 1 if lately else 1, given_up_s=now, hosts=newest
+        )
+        for name, _ in newest:
+            self.given_up_at[name].add(key)
+
+    def forget(self, key: str) -> None:
+        """No Pod of the workload is left."""
+        for name, _ in self.of.pop(key, NO_SUBMISSIONS).hosts:
+            self.given_up_at[name].discard(key)
+            if not self.given_up_at[name]:
+                del self.given_up_at[name]

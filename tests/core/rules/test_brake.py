@@ -1,0 +1,140 @@
+"""Jobs that we give up are not replaced without a brake: row P32."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import SetScheduled, SubmitJob
+from sunk_sync.core.model.facts import Attempt, Job, Pod, SubmitRefused
+from tests.kit.build import OFFER, Core, identity, job, listing, node, pod, room
+
+
+def core(*rows: Any) -> Core:
+    return Core(*room("n1"), *room("n2"), *rows)
+
+
+def submissions(world: Core, of: Pod) -> list[SubmitJob]:
+    return world.work_wants(of, SubmitJob)
+
+
+def give_up(world: Core, of: Pod, number: int, host: str) -> None:
+    """A job of the Pod comes, starts on this host and is ended by us."""
+    marked = replace(identity(of), replaced=True)
+    fields: dict[str, Any] = {"job_id": str(number), "slurm_nodes": (host,), "identity": marked}
+    world.see(job(of, state="RUNNING", **fields))
+    ended = job(of, state="CANCELLED", **fields)
+    world.see(ended, *listing("jobs", *jobs_of(world, ended), begun_s=world.now))
+
+
+def jobs_of(world: Core, newest: Job) -> list[Job]:
+    known = world.graph.jobs.rows()
+    return [*(one for one in known if one.job_id != newest.job_id), newest]
+
+
+def not_ready(name: str) -> Any:
+    return node(f"k{name}", offer=OFFER, ready="False")
+
+
+def ready(name: str) -> Any:
+    return node(f"k{name}", offer=OFFER)
+
+
+def test_P32_while_no_feasible_host_is_ready_nothing_is_submitted() -> None:
+    """The condition names the Nodes that are waited for; once one is ready the job follows."""
+    one = pod()
+    world = core(one)
+    assert submissions(world, one)
+    world.see(not_ready("n1"), not_ready("n2"))
+    assert not submissions(world, one)
+    world.wait(2)
+    (said,) = world.work_wants(one, SetScheduled)
+    assert said.message == "no host is ready; waiting for Node kn1, kn2"
+    world.see(ready("n2"))
+    assert submissions(world, one)
+
+
+def test_P32_a_host_where_a_job_was_given_up_is_excluded_until_it_is_ready_again() -> None:
+    """All such hosts of the last jobs, not only that of the newest one."""
+    one = pod()
+    world = core(one, *room("n3"))
+    give_up(world, one, 1, "n1")
+    world.wait(5)
+    give_up(world, one, 2, "n2")
+    world.wait(10)
+    (again,) = submissions(world, one)
+    assert again.excluded == ("n1", "n2")
+    world.see(not_ready("n1"))
+    world.wait(1)
+    world.see(ready("n1"))
+    (again,) = submissions(world, one)
+    assert again.excluded == ("n2",)
+
+
+def test_P32_a_host_where_a_job_was_given_up_may_be_tried_again_after_five_minutes() -> None:
+    """Where Slurm refuses the job because all hosts are excluded, P10 says how long it waits."""
+    one = pod()
+    world = core(one)
+    give_up(world, one, 1, "n1")
+    world.wait(10)
+    give_up(world, one, 2, "n2")
+    world.wait(289)
+    (again,) = submissions(world, one)
+    assert again.excluded == ("n1", "n2")
+    world.wait(2)
+    (again,) = submissions(world, one)
+    assert again.excluded == ("n2",)
+
+
+@pytest.mark.parametrize(("jobs", "least_s", "most_s"), [(2, 1.5, 2.5), (3, 3, 5), (4, 6, 10)])
+def test_P32_each_pause_is_twice_as_long_as_the_one_before(
+    jobs: int, least_s: float, most_s: float
+) -> None:
+    """The first job that is given up is replaced at once."""
+    one = pod()
+    world = core(one, *room("n3"))
+    for number in range(jobs):
+        world.wait(120)
+        give_up(world, one, number + 1, f"n{number % 2 + 1}")
+        assert bool(submissions(world, one)) == (number == 0)
+    world.wait(least_s - 0.01)
+    assert not submissions(world, one)
+    world.wait(most_s - least_s + 0.02)
+    assert submissions(world, one)
+
+
+def test_P32_the_pause_ends_when_a_host_of_such_a_job_is_ready_again() -> None:
+    """What was wrong there has passed."""
+    one = pod()
+    world = core(one)
+    for number in range(4):
+        give_up(world, one, number + 1, "n1")
+    assert not submissions(world, one)
+    world.see(not_ready("n1"))
+    world.wait(0.1)
+    world.see(ready("n1"))
+    world.wait(60)
+    assert submissions(world, one)
+
+
+@pytest.mark.parametrize("how", ["preempted", "unanswered", "refused"])
+def test_P32_no_workload_is_submitted_more_than_five_times_a_minute(how: str) -> None:
+    """Whatever the reason of the next one is: jobs, submissions without an answer, refusals."""
+    one = pod()
+    world = core(one)
+    for number in range(5):
+        assert submissions(world, one), number
+        world.wait(1)
+        match how:
+            case "preempted":
+                row = job(one, state="PREEMPTED", job_id=str(number + 1), slurm_nodes=("n1",))
+                world.see(row)
+                world.see(*listing("jobs", *jobs_of(world, row), begun_s=world.now))
+            case "unanswered":
+                world.see(Attempt(identity(one).work, world.now - 30))
+                world.see(*listing("jobs", begun_s=world.now))
+            case _:
+                world.see(SubmitRefused(identity(one).work, 2000, "no", "script", f"edit {number}"))
+    assert not submissions(world, one)
+    world.wait(61)
+    assert submissions(world, one)
