@@ -34,6 +34,9 @@ SEEN_S: Final = 5.0
 """P29."""
 PATIENCE_S: Final = 90.0
 """What a process may not have heard of yet, whatever the network does."""
+A_MINUTE_S: Final = 60.0
+A_MINUTE_MAX: Final = 5
+"""P32."""
 OURS: Final = frozenset({words.JOB_ID, words.BOUND_FOR, words.CANCELLED})
 CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
 UNMOVED: Final = frozenset({"managedFields", "resourceVersion", "generation", "annotations"})
@@ -58,6 +61,8 @@ class WorkChecks:
         """Works with two live jobs; None: jobs have changed since it was worked out."""
         self._twice_s: dict[Uids, float] = {}
         """Work with two live jobs → since when the present process has seen both."""
+        self._sent_s: defaultdict[str, list[float]] = defaultdict(list)
+        """UID → when the present process sent the submissions that became jobs."""
         self.calm = False
         """Nothing goes wrong any more: what is owed within seconds is asked for."""
         self.refused_writes = 0
@@ -71,6 +76,7 @@ class WorkChecks:
         """A new life: it knows nothing."""
         self._evidence[process.number] = Evidence(self._worlds)
         self._twice_s.clear()
+        self._sent_s.clear()
 
     def ends_read(self, process: Process) -> Set[tuple[str, str]]:
         """Pods and jobs of theirs whose end it knows of (P16)."""
@@ -202,6 +208,7 @@ class WorkChecks:
             return
         exchange = self._present
         assert exchange is not None
+        self._check_brake(job, sent_s=exchange.sent_s)
         evidence = self._evidence[exchange.process.number]
         for other in self._worlds.slurm.jobs.values():
             if other.job_id == job.job_id or not is_live(other) or not is_live(job):
@@ -228,6 +235,14 @@ class WorkChecks:
                     "second job", f"job {job.job_id} beside job {other.job_id}, which was read"
                 )
             self._history.count("late duplicates")
+
+    def _check_brake(self, job: Job, *, sent_s: float) -> None:
+        """P32: at most five submissions a minute of one process for one workload."""
+        for uid in sorted({uid for uids in works_of(job) for uid in uids}):
+            lately = [one for one in self._sent_s[uid] if one > sent_s - A_MINUTE_S]
+            self._sent_s[uid] = [*lately, sent_s]
+            if len(lately) >= A_MINUTE_MAX:
+                self._break("no brake", f"{len(lately) + 1} jobs within a minute for {uid}")
 
     def _check_cancel(self, job: Job) -> None:
         """P14: the job of a bound Pod ends after the Pod."""

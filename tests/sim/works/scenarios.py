@@ -82,6 +82,16 @@ def slurmd(name: str, *, up: bool) -> Doing:
     )
 
 
+def ready(*names: str, on: bool) -> Doing:
+    """Nodes become ready, or no longer are; no drain is due before the grace is over."""
+
+    def doing(stage: Stage) -> None:
+        for name in names:
+            stage.kube.set_node_ready(name, ready=on)
+
+    return doing
+
+
 def story(rows: str, *steps: Step, gate: bool = False, **settings: Any) -> Scenario:
     """The usual kind."""
     return Scenario(
@@ -173,5 +183,17 @@ SCENARIOS: Mapping[str, Scenario] = {
         (1, pods("a", "b", "c", cpus=15)),
         (9, slurmd("n1", up=False)),
         (120, slurmd("n1", up=True)),
+    ),
+    "no host is ready for a while": story(
+        "P32 P1",
+        (1, ready("k1", "k2", "k3", on=False)),
+        (2, pods("a", "b")),
+        (32, ready("k1", "k2", "k3", on=True)),
+    ),
+    "one host of three is ready, and full": story(
+        "P32 P12",
+        (1, ready("k1", "k2", on=False)),
+        (2, pods("a", "b", cpus=15)),
+        (32, ready("k1", "k2", on=True)),
     ),
 }

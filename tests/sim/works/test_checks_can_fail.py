@@ -12,6 +12,8 @@ from sunk_sync.core.model.names import JOB_ID
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.rules.host import gate
 from sunk_sync.core.rules.workload import bind, evict, release, stop, submit, wait
+from sunk_sync.core.tables.feasible_hosts import Fleet
+from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Berth
 from sunk_sync.core.views.workload import Work
 from sunk_sync.slurm.read.job_owners import JobBook
@@ -117,6 +119,11 @@ BROKEN: dict[str, Broken] = {
         [(RULES, "wait", _silent)], "a pod that is refused says so", {"P2"},
     ),
     "no job is made (P1)": ([(RULES, "submit", _silent)], "a pod is bound", {"P1"}),
+    "a job that is given up is replaced at once (P32)": (
+        [(submit, "_brake", lambda *_: None), (Fleet, "waits_for", lambda *_: ()),
+         (conclusions, "TRIED_AGAIN_S", 0.0)],
+        "no host is ready for a while", {"no brake"},
+    ),
     "nothing is bound (P11)": ([(RULES, "bind", _silent)], "a pod is bound", {"P11"}),
     "an annotation of others is written": (
         [(wait, "JOB_ID", "example.com/other")], "a pod waits and says so", {"foreign pod"},
