@@ -69,7 +69,7 @@ bench: $(READY) testbed ## speed and memory, as ratios measured in one run
 
 sim: $(READY) ## ten thousand broken hours of hosts, as many of Pods, every crash point and pairs of them (a night on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000
-	$(BIN)/python -m tests.sim --works --seeds 10000
+	$(BIN)/python -m tests.sim --workloads --seeds 10000
 	$(BIN)/python -m tests.sim crash
 
 mutants: $(READY) ## seeded defects: each must be noticed by some suite

@@ -31,7 +31,7 @@ PARAMETERS_MAX = 5
 POSITIONAL_MAX = 2
 
 LONGER = {"telemetry/telemetry.py::__init__": (45, "one line for each metric")}
-RULE_SHAPE = "(host or work, configuration, now): the shape of every rule"
+RULE_SHAPE = "(host or workload, configuration, now): the shape of every rule"
 JOURNAL = "the loop's words for its journal, always called with names of the same order"
 MORE_POSITIONAL = {
     "core/decide.py::decide": RULE_SHAPE,
@@ -187,7 +187,7 @@ READERS = [path for path in CORE if path.stem not in ("host_snapshot", "snapshot
 
 
 @pytest.mark.parametrize("path", READERS, ids=short)
-def test_a_host_and_a_work_are_written_where_they_are_put_together_alone(path: Path) -> None:
+def test_a_host_and_a_workload_are_written_where_they_are_put_together_alone(path: Path) -> None:
     """The builder fills them in field by field, so they are not frozen: this test protects them."""
     written = [
         ast.unparse(node)
@@ -230,7 +230,7 @@ def test_every_rule_file_runs_and_stands_in_the_table() -> None:
 
 
 ACTIONS = {one.__name__ for one in get_args(actions.Action)}
-ASKS = {"Look", "LookJob", "LookGang", "Relist"}
+ASKS = {"GetObject", "GetJob", "GetGang", "Relist"}
 """Reads: they own nothing."""
 
 
@@ -244,7 +244,7 @@ def owners() -> dict[str, set[str]]:
             if node.func.id not in ACTIONS:
                 continue
             told = [one.id for one in node.args if isinstance(one, ast.Name)]
-            for mark in events(path) if node.func.id == "Announce" else [None]:
+            for mark in events(path) if node.func.id == "RecordEvent" else [None]:
                 managers = [one for one in told if one.startswith("MANAGER_")]
                 made[" ".join([node.func.id, *([mark] if mark else managers)])].add(path.stem)
     return dict(made)
@@ -266,7 +266,7 @@ def test_every_field_has_one_owner() -> None:
     assert made.pop("SetConditions") == {"mirror", "conflict"}
     assert HOST_RULES.keys() & RIVAL_RULES.keys() == {"gate"}
     assert all(len(rules) == 1 for rules in made.values()), made
-    assert not {"SetMetadata", "Announce"} & made.keys(), "without a manager or a reason"
+    assert not {"SetMetadata", "RecordEvent"} & made.keys(), "without a manager or a reason"
 
 
 def test_every_write_that_can_be_wanted_has_an_owner() -> None:

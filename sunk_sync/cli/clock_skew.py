@@ -61,17 +61,17 @@ async def kubernetes_skew_s(kubeconfig: str | None, context: str | None) -> floa
 def slurmctld_skew_s(body: bytes, asked_s: float) -> float | None:
     """By an answer of /diag: slurmrestd sends no Date, but slurmctld tells when it was asked."""
     try:
-        told_s = number_of(_diag(body).statistics.req_time)
+        notified_at_s = number_of(_diag(body).statistics.req_time)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return _skew(told_s, asked_s) if told_s else None
+    return _skew(notified_at_s, asked_s) if notified_at_s else None
 
 
-def _skew(told_s: float, asked_s: float) -> float:
+def _skew(notified_at_s: float, asked_s: float) -> float:
     """Whole seconds were told, some time between the question and now; 0 where that explains it."""
-    if told_s > time.time():
-        return told_s - time.time()
-    return min(0.0, told_s + 1.0 - asked_s)
+    if notified_at_s > time.time():
+        return notified_at_s - time.time()
+    return min(0.0, notified_at_s + 1.0 - asked_s)
 
 
 def span(seconds: float) -> str:

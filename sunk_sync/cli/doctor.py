@@ -13,7 +13,7 @@ from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, wa
 from sunk_sync.cli.name_mapping import findings_of
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import News, Tell
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, Permission
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
@@ -21,7 +21,7 @@ from sunk_sync.kube.read.listing import Listing
 from sunk_sync.kube.read.selection import nodes, slurmd_pods
 from sunk_sync.service.wiring import configuration_of
 from sunk_sync.settings.model import Settings
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.controller import Conf, read_conf
 from sunk_sync.slurm.api.requests import Call
@@ -85,7 +85,7 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
 
 
 @asynccontextmanager
-async def _kube(settings: Settings) -> AsyncIterator[KubeClient | Trouble]:
+async def _kube(settings: Settings) -> AsyncIterator[KubeClient | KubeError]:
     client = await KubeClient.connect(
         kubeconfig=_path(settings), context=settings.context, on_exchange=_unheard
     )
@@ -97,13 +97,13 @@ async def _kube(settings: Settings) -> AsyncIterator[KubeClient | Trouble]:
 
 
 async def examine_kubernetes(
-    client: KubeClient | Trouble, settings: Settings, graph: Graph
+    client: KubeClient | KubeError, settings: Settings, graph: Graph
 ) -> list[Finding]:
     """Reach, version, clock, permissions; fills the graph with Nodes and slurmd Pods."""
-    if isinstance(client, Trouble):
+    if isinstance(client, KubeError):
         return [_kube_trouble(client, "no way to Kubernetes")]
     version = await client.server_version()
-    if isinstance(version, Trouble):
+    if isinstance(version, KubeError):
         return [_kube_trouble(version, f"{client.address} does not answer")]
     findings = [ok("kubernetes", f"{version} at {client.address}")]
     findings += check_skew("Kubernetes", await kubernetes_skew_s(_path(settings), settings.context))
@@ -112,7 +112,7 @@ async def examine_kubernetes(
     return findings + check_scheduler(settings)
 
 
-def _kube_trouble(trouble: Trouble, what: str) -> Finding:
+def _kube_trouble(trouble: KubeError, what: str) -> Finding:
     cure = _KUBE_CURES.get(trouble.kind, "see the log of the API server")
     if trouble.status == 401:
         cure = "the credentials are not taken: renew them"
@@ -123,7 +123,7 @@ def _kube_trouble(trouble: Trouble, what: str) -> Finding:
 
 async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> list[Finding]:
     uid = await client.cluster_uid()
-    if isinstance(uid, Trouble):
+    if isinstance(uid, KubeError):
         return [_kube_trouble(uid, "the namespace kube-system cannot be read")]
     graph.configuration = configuration_of(settings, cluster_uid=uid)
     pods = slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector)
@@ -137,7 +137,7 @@ async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> li
             ambient=Ambient(),
         )
         answer = await listing.run()
-        if isinstance(answer, Trouble):
+        if isinstance(answer, KubeError):
             return [_kube_trouble(answer, f"{subject.source} cannot be listed")]
     if bad:
         return [warn("kubernetes", f"unreadable objects, {some_of(bad)}", "look at them")]
@@ -202,7 +202,7 @@ def _spelled(one: Permission) -> Asked:
 
 
 def check_permissions(
-    answers: Sequence[tuple[Asked, bool | Trouble]], *, everything: bool | Trouble
+    answers: Sequence[tuple[Asked, bool | KubeError]], *, everything: bool | KubeError
 ) -> list[Finding]:
     """Each verb as it was answered; and whether we may do far more than we need."""
     asked = dict(answers)
@@ -210,7 +210,7 @@ def check_permissions(
         fail("permissions", f"may not {', '.join(verbs)} {what}", _ROLES)
         for what, verbs in _by_resource(one for one, may in asked.items() if may is False)
     ]
-    unknown = [" ".join(one) for one, may in asked.items() if isinstance(may, Trouble)]
+    unknown = [" ".join(one) for one, may in asked.items() if isinstance(may, KubeError)]
     if unknown:
         text = f"cannot be asked for, {some_of(unknown)}"
         findings.append(warn("permissions", text, "grant system:basic-user, as Kubernetes does"))
@@ -279,7 +279,7 @@ def check_token(token: Token, *, now: float) -> list[Finding]:
     return [level if left_s > TOKEN_SOON_S else warn("token", level.text, cure)]
 
 
-def check_user(user: str, conf: Conf | Failure | None = None) -> list[Finding]:
+def check_user(user: str, conf: Conf | SlurmError | None = None) -> list[Finding]:
     """As whom we act. Slurm lets others make no jobs for everybody, and may hide jobs from them."""
     told = conf.slurm_user if isinstance(conf, Conf) else ""
     if user in ("", "root", told):
@@ -297,13 +297,13 @@ async def examine_address(client: SlurmClient) -> list[Finding]:
     asked_s = time.time()
     answer = await client.call(Call(path="diag/", kind="diag/"))
     endpoint = client.endpoint
-    if isinstance(answer, Failure):
+    if isinstance(answer, SlurmError):
         return [_slurm_trouble(answer, endpoint.address)]
     text = f"{endpoint.release or 'version unknown'}, {answer.version} at {endpoint.address}"
     return [ok("slurm", text), *check_skew("slurmctld", slurmctld_skew_s(answer.body, asked_s))]
 
 
-def _slurm_trouble(failure: Failure, address: str) -> Finding:
+def _slurm_trouble(failure: SlurmError, address: str) -> Finding:
     cure = _SLURM_CURES.get(failure.kind, "see the logs of slurmrestd and slurmctld")
     return fail("slurm", f"{address}: {failure}", cure)
 
@@ -323,9 +323,9 @@ async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
     return [blind("slurm", f"Slurm nodes cannot be listed: {failure}", cure)]
 
 
-def check_kill_wait(chosen_s: float | None, conf: Conf | Failure) -> list[Finding]:
+def check_kill_wait(chosen_s: float | None, conf: Conf | SlurmError) -> list[Finding]:
     """--slurm-kill-wait beside Slurm's own."""
-    real_s = None if isinstance(conf, Failure) else conf.kill_wait_s
+    real_s = None if isinstance(conf, SlurmError) else conf.kill_wait_s
     if real_s is None:
         if chosen_s is not None:
             return [ok("kill wait", f"{chosen_s:g}s as set; this Slurm does not tell its own")]

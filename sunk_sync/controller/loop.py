@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from sunk_sync.controller.outbox import Outbox, Report
+from sunk_sync.controller.outbox import Outbox, WriteReport
 from sunk_sync.core.model.actions import Action, Outcome, shown_by
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News
 from sunk_sync.core.model.keys import Key
@@ -24,7 +24,9 @@ SHARE_MIN = 1 / 16
 INBOX_MAX = 5000
 """News that wait; readers wait beyond it."""
 BATCH_S = 0.05
-"""So long, at most, the first wishes of a batch wait for its last, to share requests with them."""
+"""So long, at most, the first desired writes of a batch wait for its last, to share requests
+with them.
+"""
 HEARTBEAT_S = 1.0
 AUDIT_ROUND_S = 60.0
 """All keys are decided anew once in this time."""
@@ -72,7 +74,7 @@ class Loop:
         self._journal = journal
         self._clock = clock
         self._pause = pause
-        self._inbox: deque[News | Report] = deque()
+        self._inbox: deque[News | WriteReport] = deque()
         self._woken = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
@@ -86,7 +88,7 @@ class Loop:
         """Of what a step may do at most."""
         outbox.report = self.tell
 
-    async def tell(self, news: Sequence[News | Report]) -> None:
+    async def tell(self, news: Sequence[News | WriteReport]) -> None:
         """Hand over news; waits while too much waits already. Readers and the outbox call it."""
         await self._roomy.wait()
         self._inbox.extend(news)
@@ -163,7 +165,7 @@ class Loop:
             return 0
         news: list[News] = []
         for one in batch:
-            if isinstance(one, Report):
+            if isinstance(one, WriteReport):
                 self._tell_wrote(one)
                 news.extend(shown_by(one.outcome))
             else:
@@ -172,9 +174,9 @@ class Loop:
         self._changed.update(self.reconciler.observe(news, now=now))
         return len(news)
 
-    def _tell_wrote(self, report: Report) -> None:
+    def _tell_wrote(self, report: WriteReport) -> None:
         outcome = report.outcome
-        seconds = report.answered_s - report.wished_s
+        seconds = report.answered_s - report.desired_at_s
         self._journal.wrote(outcome.action, outcome, report.because, seconds)
 
     def _tell_sources(self, news: Sequence[News]) -> None:
@@ -196,8 +198,8 @@ class Loop:
             key = decision.key
             if key in self._changed:
                 self._changed.discard(key)
-                self._outbox.stir(key)
-            self._outbox.wish(key, decision.allowed, because=decision.because)
+                self._outbox.facts_changed(key)
+            self._outbox.want(key, decision.allowed, because=decision.because)
             if decision.kept or key in self._kept:
                 self._tell_kept(key, decision.kept, decision.because)
             if key in self.reconciler.failures:

@@ -1,6 +1,6 @@
-"""Wishes on their way out: per target one in flight, the latest wins, back-off with jitter.
+"""Desired writes on their way out: per target one in flight, the latest wins, back-off with jitter.
 
-The loop hands over what each key wants now; lanes (one per authority) push it with bounded
+The loop hands over what each key wants now; work queues (one per authority) push it with bounded
 concurrency and report every outcome back to the loop, where it is news like any other.
 """
 
@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from sunk_sync.controller.workqueue import BEHIND_S, Lane, Limits, Slot, only_unknown
+from sunk_sync.controller.workqueue import BEHIND_S, Limits, Slot, WorkQueue, only_unknown
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     AnswerGate,
     Bind,
     CancelJob,
@@ -24,6 +23,7 @@ from sunk_sync.core.model.actions import (
     JobAction,
     Outcome,
     Push,
+    RecordEvent,
     Refused,
     Relist,
     SetConditions,
@@ -63,18 +63,18 @@ PUSH_LIMIT_S = 60.0
 """A push that has not answered by then counts as unsure: a bug in its own deadlines."""
 
 
-class Report(Struct, frozen=True):
+class WriteReport(Struct, frozen=True):
     """One outcome, with what the loop knows it by."""
 
     outcome: Outcome
     key: tuple[str, str]
     because: str
-    wished_s: float
-    """When the wish was first made."""
+    desired_at_s: float
+    """When the desired write was first made."""
     answered_s: float
 
 
-class Ways(Struct, frozen=True, kw_only=True):
+class Writers(Struct, frozen=True, kw_only=True):
     """Who carries out what, and how much of it at a time."""
 
     slurm: tuple[Push, Limits]
@@ -87,18 +87,18 @@ class Ways(Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
-    """Standing wishes of every key, and the lanes that carry them."""
+    """Standing desired writes of every key, and the work queues that carry them."""
 
     def __init__(
-        self, ways: Ways, *, clock: Callable[[], float], random: Callable[[], float]
+        self, ways: Writers, *, clock: Callable[[], float], random: Callable[[], float]
     ) -> None:
         self.clock = clock
         self._random = random
         self.slurm, self.jobs, self.kube, self.hooks = (
-            Lane(push=push, limits=limits, carry=self._carry, clock=clock)
+            WorkQueue(push=push, limits=limits, carry=self._carry, clock=clock)
             for push, limits in (ways.slurm, ways.jobs, ways.kube, ways.hooks)
         )
-        self.lanes = (self.slurm, self.kube, self.jobs, self.hooks)
+        self.work_queues = (self.slurm, self.kube, self.jobs, self.hooks)
         self._slots: dict[Target, Slot] = {}
         self._unswept: Iterator[Target] = iter(())
         self._submits: dict[tuple[str, str], Slot] = {}
@@ -112,19 +112,19 @@ class Outbox:
         self.flying = 0
         """Actions under way."""
         self._landed = asyncio.Event()
-        self.report: Callable[[Sequence[Report]], Awaitable[None]]
+        self.report: Callable[[Sequence[WriteReport]], Awaitable[None]]
         """Set by the loop: where outcomes go."""
 
     async def run(self) -> None:
         """Carry wishes until cancelled."""
-        async with asyncio.TaskGroup() as lanes:
-            for lane in self.lanes:
-                lanes.create_task(lane.run())
+        async with asyncio.TaskGroup() as work_queues:
+            for work_queue in self.work_queues:
+                work_queues.create_task(work_queue.run())
 
     async def finish(self, grace_s: float) -> None:
         """Take up nothing more; wait for what is under way, at most so long."""
-        for lane in self.lanes:
-            lane.closing = True
+        for work_queue in self.work_queues:
+            work_queue.closing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 while self.flying:
@@ -132,12 +132,16 @@ class Outbox:
                     await self._landed.wait()
 
     def gather(self, *, on: bool) -> None:
-        """While `on`, wishes are only collected: the rest of their batch is about to come."""
-        for lane in self.lanes:
-            lane.gather(on=on)
+        """While `on`, desired writes are only collected: the rest of their batch is about to
+        come.
+        """
+        for work_queue in self.work_queues:
+            work_queue.gather(on=on)
 
-    def wish(self, key: tuple[str, str], wants: Sequence[Action], *, because: str) -> None:
-        """Make these the standing wishes of the key; earlier ones that are not among them end."""
+    def want(self, key: tuple[str, str], wants: Sequence[Action], *, because: str) -> None:
+        """Make these the standing desired writes of the key; earlier ones that are not among
+        them end.
+        """
         before = self._targets.get(key, ())
         if not wants and not before:
             return
@@ -156,19 +160,19 @@ class Outbox:
     def stands(self, action: SubmitJob) -> bool:
         """It is still wished; with other exclusions too, for they are brought after (P7)."""
         slot = self._slots.get(target_of(action))
-        wish = None if slot is None else slot.wish
-        return isinstance(wish, SubmitJob) and wish.identity.digest == action.identity.digest
+        desired = None if slot is None else slot.desired
+        return isinstance(desired, SubmitJob) and desired.identity.digest == action.identity.digest
 
-    def stir(self, key: tuple[str, str]) -> None:
+    def facts_changed(self, key: tuple[str, str]) -> None:
         """A fact of this key changed: what was answered before may be asked again."""
         for target in self._targets.get(key, ()):
             slot = self._slots.get(target)
             if slot is None:
                 continue
-            if not isinstance(slot.settled, Announce | Relist):
+            if not isinstance(slot.settled, RecordEvent | Relist):
                 slot.settled = None
-            if not isinstance(slot.in_flight, Announce | Relist):
-                slot.stirred = True
+            if not isinstance(slot.in_flight, RecordEvent | Relist):
+                slot.facts_changed = True
 
     def _set(
         self, target: Target, action: Action, *, key: tuple[str, str], because: str, now: float
@@ -185,12 +189,12 @@ class Outbox:
             self._follow(slot, key)
         if isinstance(action, AnswerGate):
             slot.after = tuple(self._bindings(action.slurm_node, now=now)) if action.go else ()
-        changed = slot.wish != action
+        changed = slot.desired != action
         if changed:
-            slot.wish, slot.wished_s, slot.attempts = action, now, 0
+            slot.desired, slot.desired_at_s, slot.attempts = action, now, 0
             slot.not_before_s = self._earliest(slot, action)
         if slot.open() and (changed or not slot.queued):
-            self._lane(action).add(slot, now=now)
+            self._work_queue(action).add(slot, now=now)
 
     def _exclude(self, bind: Slot, target: Target) -> None:
         """A Pod is not bound while its job is being cancelled, nor the other way round (P12)."""
@@ -210,7 +214,7 @@ class Outbox:
     def _bindings(self, slurm_node: str, *, now: float) -> list[Slot]:
         """No job begins on a host while a Pod may be about to arrive there (L7)."""
         slots = self._binds.pop(slurm_node, [])
-        may = [one for one in slots if one.wish or one.in_flight or one.doubt_until_s > now]
+        may = [one for one in slots if one.desired or one.in_flight or one.doubt_until_s > now]
         if may:
             self._binds[slurm_node] = may
         return may
@@ -223,7 +227,7 @@ class Outbox:
         slot = self._slots.get(target)
         if slot is None or slot.key != key:
             return
-        slot.wish = slot.settled = slot.ask_again_s = None
+        slot.desired = slot.settled = slot.ask_again_s = None
 
     def sweep(self) -> None:
         """Forget targets that nobody wishes anything of; ask again where a refusal is old.
@@ -234,7 +238,7 @@ class Outbox:
         for target in self._next_unswept():
             slot = self._slots[target]
             self._retry_settled(slot, now=now)
-            at_rest = not (slot.wish or slot.in_flight or slot.must_wait(now))
+            at_rest = not (slot.desired or slot.in_flight or slot.must_wait(now))
             if at_rest and slot.sent_s <= now - PACE_S:
                 del self._slots[target]
                 if self._submits.get(slot.key) is slot:
@@ -255,8 +259,8 @@ class Outbox:
         if slot.ask_again_s is None or now < slot.ask_again_s:
             return
         slot.settled = slot.ask_again_s = None
-        assert slot.wish is not None, "a wish that ends takes its answer along"
-        self._lane(slot.wish).add(slot, now=now)
+        assert slot.desired is not None, "a desired write that ends takes its answer along"
+        self._work_queue(slot.desired).add(slot, now=now)
 
     def _earliest(self, slot: Slot, action: Action) -> float:
         paced_s = _paced_s(slot, action)
@@ -270,7 +274,7 @@ class Outbox:
             return max(self._waiting_next_s, paced_s)
         return paced_s
 
-    def _lane(self, action: Action) -> Lane:
+    def _work_queue(self, action: Action) -> WorkQueue:
         if isinstance(action, JobAction):
             return self.jobs
         if isinstance(action, HookAction):
@@ -280,7 +284,7 @@ class Outbox:
     async def _carry(self, push: Push, slots: Sequence[Slot]) -> None:
         """Push one batch and report what came of it."""
         actions = [slot.in_flight for slot in slots if slot.in_flight is not None]
-        causes = [(slot.key, slot.because, slot.wished_s) for slot in slots]
+        causes = [(slot.key, slot.because, slot.desired_at_s) for slot in slots]
         self.flying += len(slots)
         try:
             outcomes = await self._push(push, actions)
@@ -292,20 +296,20 @@ class Outbox:
             self._settle(slot, outcome, now=now)
         await self.report(
             [
-                Report(outcome, key, because, wished_s, now)
-                for outcome, (key, because, wished_s) in zip(outcomes, causes, strict=True)
+                WriteReport(outcome, key, because, desired_at_s, now)
+                for outcome, (key, because, desired_at_s) in zip(outcomes, causes, strict=True)
             ]
         )
         for slot in slots:
-            if slot.open() and slot.wish is not None:
-                self._lane(slot.wish).add(slot, now=now)
+            if slot.open() and slot.desired is not None:
+                self._work_queue(slot.desired).add(slot, now=now)
 
     async def _push(self, push: Push, actions: Sequence[Action]) -> Sequence[Outcome]:
         """One outcome for each action, whatever the push does."""
         try:
             async with asyncio.timeout(PUSH_LIMIT_S):
                 outcomes = await push(actions)
-        except Exception as error:  # noqa: BLE001 - a bug there must not end the lane
+        except Exception as error:  # noqa: BLE001 - a bug there must not end the work queue
             why = f"{type(error).__name__}: {error}"[:200]
             return [self._unknown(action, why) for action in actions]
         if len(outcomes) != len(actions):
@@ -315,7 +319,7 @@ class Outbox:
     def _unknown(self, action: Action, why: str) -> Unsure:
         """A job may have been made: it is looked for before it is asked for again (F2)."""
         if isinstance(action, SubmitJob):
-            return Unsure(action, why, seen=(Attempt(action.identity.work, self.clock()),))
+            return Unsure(action, why, seen=(Attempt(action.identity.workload, self.clock()),))
         if isinstance(action, Bind):
             tried = BindTried(action.reference.uid, action.job_id, self.clock())
             return Unsure(action, why, seen=(tried,))
@@ -336,20 +340,20 @@ class Outbox:
             slot.not_before_s = now + self._backoff_s(slot.attempts, outcome.retry_after_s)
             return
         slot.attempts = 0
-        if slot.wish is None:
+        if slot.desired is None:
             return
         if isinstance(action, SubmitJob) and isinstance(outcome, Done):
             # Another shape of the job may be wished by now, by who knew nothing of this one.
-            slot.settled, slot.ask_again_s = slot.wish, now + UNSEEN_AGAIN_S
+            slot.settled, slot.ask_again_s = slot.desired, now + UNSEEN_AGAIN_S
             return
-        if slot.stirred and slot.wish == action:
+        if slot.facts_changed and slot.desired == action:
             # Newer facts than this answer may ask for it once more; or they are about to end it.
-            slot.not_before_s = max(_paced_s(slot, slot.wish), now + BACKOFF_FIRST_S)
+            slot.not_before_s = max(_paced_s(slot, slot.desired), now + BACKOFF_FIRST_S)
             return
         slot.settled = action
         slot.ask_again_s = _ask_again_s(action, outcome, now)
         again_s = now + ANSWERED_AGAIN_S if isinstance(action, ENDS) else 0.0
-        slot.not_before_s = max(slot.not_before_s, _paced_s(slot, slot.wish), again_s)
+        slot.not_before_s = max(slot.not_before_s, _paced_s(slot, slot.desired), again_s)
 
     def _backoff_s(self, attempts: int, retry_after_s: float | None) -> float:
         if retry_after_s is not None:

@@ -16,9 +16,9 @@ from sunk_sync.core.model.actions import (
     Cordon,
     Drain,
     EndPod,
-    Look,
-    LookGang,
-    LookJob,
+    GetGang,
+    GetJob,
+    GetObject,
     Push,
     Relist,
     SetComment,
@@ -53,10 +53,10 @@ class Slot(Struct, gc=False, eq=False):
 
     key: tuple[str, str] = ("", "")
     because: str = ""
-    wish: Action | None = None
-    wished_s: float = 0.0
+    desired: Action | None = None
+    desired_at_s: float = 0.0
     in_flight: Action | None = None
-    stirred: bool = False
+    facts_changed: bool = False
     """A fact of its key changed since it went under way."""
     settled: Action | None = None
     """Answered, and not repeated until a fact of its key changes."""
@@ -79,7 +79,7 @@ class Slot(Struct, gc=False, eq=False):
 
     def open(self) -> bool:
         """Something is wished that is neither under way nor answered."""
-        return self.wish is not None and self.in_flight is None and self.wish != self.settled
+        return self.desired is not None and self.in_flight is None and self.desired != self.settled
 
     def must_wait(self, now: float) -> bool:
         """Something that excludes it is under way, or may be."""
@@ -89,10 +89,10 @@ class Slot(Struct, gc=False, eq=False):
 
 
 Carry = Callable[[Push, Sequence[Slot]], Awaitable[None]]
-"""Pushes one batch and settles what came of it; the outbox gives it to its lanes."""
+"""Pushes one batch and settles what came of it; the outbox gives it to its work queues."""
 
 
-class Lane:
+class WorkQueue:
     """One authority: a queue by urgency and time, and the tasks that empty it."""
 
     def __init__(
@@ -126,8 +126,8 @@ class Lane:
         if slot.not_before_s > now:
             heapq.heappush(self._later, (slot.not_before_s, next(self._count), slot))
         else:
-            assert slot.wish is not None
-            heapq.heappush(self._ready, (urgency(slot.wish), next(self._count), slot))
+            assert slot.desired is not None
+            heapq.heappush(self._ready, (urgency(slot.desired), next(self._count), slot))
         self._wake()
 
     def gather(self, *, on: bool) -> None:
@@ -150,9 +150,9 @@ class Lane:
         """Push until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(self._limits.concurrency):
-                tasks.create_task(self._work())
+                tasks.create_task(self._workload())
 
-    async def _work(self) -> None:
+    async def _workload(self) -> None:
         event = asyncio.Event()
         while True:
             slots = self._take()
@@ -206,7 +206,7 @@ class Lane:
                 slot.not_before_s = now + BEHIND_S
                 self.add(slot, now=now)
             elif slot.open():
-                slot.in_flight, slot.stirred = slot.wish, False
+                slot.in_flight, slot.facts_changed = slot.desired, False
                 taken.append(slot)
         return taken
 
@@ -232,7 +232,7 @@ def urgency(action: Action) -> int:
     match action:
         case Drain() | Undrain() | EndPod() | CancelJob() | AnswerGate() | AnswerStop():
             return 0
-        case Look() | LookJob() | LookGang() | Cordon() | Uncordon() | Bind():
+        case GetObject() | GetJob() | GetGang() | Cordon() | Uncordon() | Bind():
             return 1
         case Relist() if action.source == "jobs":
             return 1  # a prolog waits for it

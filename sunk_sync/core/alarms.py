@@ -59,12 +59,12 @@ class Overlap:
 
 def _suspects(graph: Graph) -> list[tuple[str, str]]:
     """Slurm nodes, with their Nodes, of bound Pods whose job may hold them no more."""
-    works = graph.works.works
+    workloads = graph.workloads.workloads
     nodes = {
         pod.node_name
-        for key in graph.works.unconfirmed()
-        for pod in works.pods.get(key, {}).values()
-        if pod.node_name and works.jobs_of_uid.get(pod.uid)
+        for key in graph.workloads.unconfirmed()
+        for pod in workloads.pods.get(key, {}).values()
+        if pod.node_name and workloads.jobs_of_uid.get(pod.uid)
     }
     return [(graph.claims.host_of_node(name), name) for name in sorted(nodes)]
 
@@ -76,11 +76,11 @@ def _is_busy(graph: Graph, name: str) -> bool:
 
 def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | None:
     """Since when a Pod there is known to outlive its job; None: none does."""
-    works = graph.works.works
+    workloads = graph.workloads.workloads
     ends = [
-        max(works.ended_s.get(one, now) for one in works.jobs_of_uid[tenant.uid])
-        for tenant in graph.works.tenants.on(node_name, slurm_node=name).all
-        if not (tenant.confirmed or tenant.held) and works.jobs_of_uid.get(tenant.uid)
+        max(workloads.ended_s.get(one, now) for one in workloads.jobs_of_uid[resident.uid])
+        for resident in graph.workloads.residents.on(node_name, slurm_node=name).all
+        if not (resident.confirmed or resident.held) and workloads.jobs_of_uid.get(resident.uid)
     ]
     return min(ends, default=None)
 
@@ -95,21 +95,23 @@ def _is_together(graph: Graph, name: str, node_name: str, stretch: Stretch) -> b
 
 def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
     """With the gate only a job that asked, and was let pass, has started."""
-    return graph.works.gate() and (graph.calls.waits_at(name) or not stretch.asked)
+    return graph.workloads.gate() and (graph.calls.waits_at(name) or not stretch.asked)
 
 
 def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
     """A job of ours runs there: its Pods are bound only when those that end are gone (P11)."""
-    jobs = (graph.jobs.get(one) for one in graph.works.works.arrivals.get(name, ()))
-    tenants = graph.works.tenants.on(node_name, slurm_node=name).all
+    jobs = (graph.jobs.get(one) for one in graph.workloads.workloads.arrivals.get(name, ()))
+    residents = graph.workloads.residents.on(node_name, slurm_node=name).all
     return any(job is not None and is_running(job) for job in jobs) or any(
-        tenant.confirmed for tenant in tenants
+        resident.confirmed for resident in residents
     )
 
 
 def kept_jobs(graph: Graph) -> list[Job]:
     """Which; one whose Pods were only just asked for is not among them."""
-    ids = {one for key in graph.works.orphaned() for one in graph.works.works.job_ids(key)}
+    ids = {
+        one for key in graph.workloads.orphaned() for one in graph.workloads.workloads.job_ids(key)
+    }
     rows = [graph.jobs.entries[one].row for one in sorted(ids)]
     return [row for row in rows if _is_kept(graph, row)]
 
@@ -117,15 +119,15 @@ def kept_jobs(graph: Graph) -> list[Job]:
 def _is_kept(graph: Graph, job: Job) -> bool:
     if not is_live(job):
         return False
-    works = graph.works.works
+    workloads = graph.workloads.workloads
     absent = [
         uid
         for uid in uids_of(job.identity)
-        if uid not in works.key_of_uid and uid not in works.gone
+        if uid not in workloads.key_of_uid and uid not in workloads.gone
     ]
     if not job.identity.pods:
-        return bool(absent) and not graph.works.watches(job)
-    answers = [works.sightings[uid] for uid in absent if uid in works.sightings]
+        return bool(absent) and not graph.workloads.watches(job)
+    answers = [workloads.get_results[uid] for uid in absent if uid in workloads.get_results]
     return any(answer.found == "unknown" for answer in answers)
 
 
@@ -156,7 +158,7 @@ class Unheard:
 
 
 def _silent(graph: Graph) -> list[Job]:
-    works = graph.works.works
+    workloads = graph.workloads.workloads
     entries = graph.jobs.entries
-    rows = [entries[one].row for one in works.ran_s if one not in works.started]
+    rows = [entries[one].row for one in workloads.ran_s if one not in workloads.started]
     return [row for row in rows if row.script and row.started and has_passed_prolog(row)]

@@ -26,10 +26,10 @@ from sunk_sync.core.rules.workload.wait import wait
 from sunk_sync.core.rules.workload.warn import warn
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.parts import Cluster
-from sunk_sync.core.views.workload import Work
+from sunk_sync.core.views.workload import Workload
 
 HostRule = Callable[[Host, Configuration, float], Ruling]
-WorkRule = Callable[[Work, Configuration, float], Ruling]
+WorkloadRule = Callable[[Workload, Configuration, float], Ruling]
 ClusterRule = Callable[[Cluster, Configuration], Ruling]
 
 HOST_RULES: dict[str, HostRule] = {
@@ -40,7 +40,7 @@ HOST_RULES: dict[str, HostRule] = {
     "retire": retire,
     "gate": gate,
 }
-WORK_RULES: dict[str, WorkRule] = {
+WORK_RULES: dict[str, WorkloadRule] = {
     "release": release,
     "evict": evict,
     "bind": bind,
@@ -76,8 +76,8 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
     rules conflict.
     """
     match key[0]:
-        case "work":
-            rulings = _rule_work(graph, key, now)
+        case "workload":
+            rulings = _rule_workload(graph, key, now)
         case "cluster":
             rulings = _rule_cluster(graph)
         case _:
@@ -85,12 +85,12 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
     return _merge(key, rulings) if rulings else NOTHING
 
 
-def _rule_work(graph: Graph, key: Key, now: float) -> list[Ruling]:
-    work = graph.work(key[1])
+def _rule_workload(graph: Graph, key: Key, now: float) -> list[Ruling]:
+    workload = graph.workload(key[1])
     rulings = []
     for name, rule in WORK_RULES.items():
         try:
-            ruling = rule(work, graph.configuration, now)
+            ruling = rule(workload, graph.configuration, now)
         except Exception as error:
             raise RuleError(key, name, error) from error
         if ruling is not QUIET:

@@ -8,13 +8,13 @@ from collections import deque
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     Bind,
     Drain,
     EndPod,
-    Look,
-    LookGang,
-    LookJob,
+    GetGang,
+    GetJob,
+    GetObject,
+    RecordEvent,
     Relist,
     RewriteReason,
     SetMetadata,
@@ -32,11 +32,11 @@ HELD_AGAIN_S = 2.0
 """Between two looks at a drain that is held: a second listing may have come."""
 DRAINS_PER_MINUTE_MIN = 20
 DRAINS_SHARE = 0.1
-READS = (Look, LookJob, LookGang, Relist)
+READS = (GetObject, GetJob, GetGang, Relist)
 ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
 HELD_TOLD_PER_MINUTE = 100
-"""Of so many Works whose ends are held Events tell; thousands may be."""
+"""Of so many workloads whose ends are held Events tell; thousands may be."""
 LIFTS = (Undrain, Uncordon, RewriteReason)
 
 
@@ -86,28 +86,28 @@ class Breaker:
 
 
 class Herald:
-    """Lets Events tell of so many held Works a minute (P31): of each once, while it is held."""
+    """Lets Events tell of so many held workloads a minute (P31): of each once, while it is held."""
 
     def __init__(self) -> None:
         self._begun: deque[float] = deque()
         """When those of the last minute began to be told of."""
         self._told: set[str] = set()
 
-    def admit(self, work: str, *, now: float) -> bool:
-        """Whether the Events of this Work may stand."""
-        if work in self._told:
+    def admit(self, workload: str, *, now: float) -> bool:
+        """Whether the Events of this workload may stand."""
+        if workload in self._told:
             return True
         while self._begun and self._begun[0] <= now - MINUTE_S:
             self._begun.popleft()
         if len(self._begun) >= HELD_TOLD_PER_MINUTE:
             return False
         self._begun.append(now)
-        self._told.add(work)
+        self._told.add(workload)
         return True
 
-    def withdraw(self, work: str) -> None:
+    def withdraw(self, workload: str) -> None:
         """It is not held any more."""
-        self._told.discard(work)
+        self._told.discard(workload)
 
 
 class Policy:
@@ -116,14 +116,14 @@ class Policy:
     def __init__(self) -> None:
         self.breaker = Breaker()
         self.ends = Breaker()
-        """Works whose Pods end for a failed node or a missing job (P31)."""
+        """Workloads whose Pods end for a failed node or a missing job (P31)."""
         self.herald = Herald()
 
     def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
         """Divide a verdict's wants into what may be pushed now and what is kept back."""
         wants = verdict.wants
-        if key[0] == "work":
-            return self._screen_work(graph, key[1], wants, now=now)
+        if key[0] == "workload":
+            return self._screen_workload(graph, key[1], wants, now=now)
         if not wants:
             self.breaker.withdraw(key[1])
             return NOTHING_WANTED
@@ -139,19 +139,19 @@ class Policy:
             tuple(keep for keep in kept if keep is not None),
         )
 
-    def _screen_work(
-        self, graph: Graph, work: str, wants: tuple[Action, ...], *, now: float
+    def _screen_workload(
+        self, graph: Graph, workload: str, wants: tuple[Action, ...], *, now: float
     ) -> Screened:
         weak = bool([action for action in wants if _is_weak(action)])
         if not weak:
-            self.ends.withdraw(work)
-            self.herald.withdraw(work)
+            self.ends.withdraw(workload)
+            self.herald.withdraw(workload)
         if not wants:
             return NOTHING_WANTED
         why = _why_not_yet(graph)
-        held = "" if why or not weak else self._hold_end(graph, work, now=now)
+        held = "" if why or not weak else self._hold_end(graph, workload, now=now)
         if weak:
-            wants = self._tell(work, wants, held=bool(held), now=now)
+            wants = self._tell(workload, wants, held=bool(held), now=now)
         unread = "" if graph.jobs.live else "cannot be read now: jobs"
         if not (why or held or unread):
             return Screened(wants)
@@ -165,18 +165,18 @@ class Policy:
         return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
 
     def _tell(
-        self, work: str, wants: tuple[Action, ...], *, held: bool, now: float
+        self, workload: str, wants: tuple[Action, ...], *, held: bool, now: float
     ) -> tuple[Action, ...]:
         """Without the Events of a hold, unless it is held and has its turn to say so."""
-        if held and self.herald.admit(work, now=now):
+        if held and self.herald.admit(workload, now=now):
             return wants
         if not held:
-            self.herald.withdraw(work)
+            self.herald.withdraw(workload)
         return tuple(action for action in wants if not _tells_of_hold(action))
 
-    def _hold_end(self, graph: Graph, work: str, *, now: float) -> str:
+    def _hold_end(self, graph: Graph, workload: str, *, now: float) -> str:
         limit = end_limit(graph)
-        if self.ends.admit(work, limit=limit, listed_s=graph.nodes.agreed_s, now=now):
+        if self.ends.admit(workload, limit=limit, listed_s=graph.nodes.agreed_s, now=now):
             return ""
         return f"more than {limit} such ends a minute: held until the Nodes were read again"
 
@@ -215,11 +215,11 @@ def drain_limit(graph: Graph) -> int:
 
 
 def end_limit(graph: Graph) -> int:
-    """Ends of Works a minute that may rest on failed nodes or missing jobs (P31)."""
+    """Ends of workloads a minute that may rest on failed nodes or missing jobs (P31)."""
     chosen = graph.configuration.max_pod_ends_per_minute
     if chosen is not None:
         return chosen
-    return max(ENDS_PER_MINUTE_MIN, int(graph.works.bound_count() * ENDS_SHARE))
+    return max(ENDS_PER_MINUTE_MIN, int(graph.workloads.bound_count() * ENDS_SHARE))
 
 
 def _since_s(held: dict[str, float]) -> float:
@@ -238,12 +238,12 @@ def _is_weak(action: Action) -> bool:
 
 
 def _tells_of_hold(action: Action) -> bool:
-    return isinstance(action, Announce) and action.reason == EVENT_END_HELD
+    return isinstance(action, RecordEvent) and action.reason == EVENT_END_HELD
 
 
 def _why_not_yet(graph: Graph) -> str:
-    """Nothing is written for a Work before Pods and jobs were listed, nor in a dry run."""
-    unlisted = (*graph.unlisted, *graph.works_unlisted)
+    """Nothing is written for a workload before Pods and jobs were listed, nor in a dry run."""
+    unlisted = (*graph.unlisted, *graph.workloads_unlisted)
     if unlisted:
         return f"not listed yet: {', '.join(unlisted)}"
     return "dry run" if graph.configuration.dry_run else ""

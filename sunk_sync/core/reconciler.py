@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from sunk_sync.core.decide import RuleError, decide
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Action, Announce
+from sunk_sync.core.model.actions import Action, RecordEvent
 from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.model.names import EVENT_CONFLICT
-from sunk_sync.core.model.verdict import Decision, Kept, Standing, Verdict
+from sunk_sync.core.model.verdict import Decision, Kept, StandingVerdict, Verdict
 from sunk_sync.core.policy import NONE_HELD, Policy
 
 OUT_OF_SERVICE = Verdict(because="out of service: a rule failed for this key")
@@ -31,7 +31,7 @@ class Reconciler:
         self.policy = policy
         self.pending: dict[Key, None] = {CLUSTER: None}
         """Keys to decide, oldest first."""
-        self.standing: dict[Key, Standing] = {}
+        self.standing: dict[Key, StandingVerdict] = {}
         self.failures: dict[Key, RuleError] = {}
         """Keys out of service, until a fact of theirs changes."""
         self._timers: list[tuple[float, Key]] = []
@@ -44,12 +44,12 @@ class Reconciler:
         graph = self.graph
         before = graph.readiness
         graph.observe(news, now=now)
-        stirred = list(graph.dirty)
+        changed_keys = list(graph.dirty)
         self.pending.update(graph.dirty)
         graph.dirty.clear()
         if before != graph.readiness:
             self.pending.update(self._wanting)
-        return stirred
+        return changed_keys
 
     def step(self, *, now: float, limit: int) -> list[Decision]:
         """Decide dirty keys until `limit` is used up; those whose time has come are dirty too.
@@ -141,7 +141,7 @@ class Reconciler:
     def _remember(self, key: Key, verdict: Verdict, kept: tuple[Kept, ...]) -> None:
         standing = self.standing.get(key)
         if standing is None:
-            standing = self.standing[key] = Standing(verdict)
+            standing = self.standing[key] = StandingVerdict(verdict)
         standing.verdict = verdict
         standing.kept = kept
         if verdict.wants:
@@ -171,4 +171,4 @@ def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:
 
 def is_conflict(action: Action) -> bool:
     """The action tells that a Slurm node is claimed more than once (S16)."""
-    return isinstance(action, Announce) and action.reason == EVENT_CONFLICT
+    return isinstance(action, RecordEvent) and action.reason == EVENT_CONFLICT

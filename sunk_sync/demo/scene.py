@@ -10,7 +10,7 @@ from sunk_sync.demo.stage.reading import annotation, condition
 from sunk_sync.demo.stage.users import Users
 from sunk_sync.demo.stage.worlds import HOSTS, Worlds
 from sunk_sync.demo.story.diary import Diary, Line
-from sunk_sync.demo.story.tenants import on_host, pods_on, waiting
+from sunk_sync.demo.story.residents import on_host, pods_on, waiting
 from sunk_sync.embedded.kubernetes.store.kinds import Object
 from sunk_sync.embedded.slurm.model.node import Node, state_of
 

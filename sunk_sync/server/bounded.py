@@ -53,7 +53,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     backlog: int = 128
     """Connections that wait to be taken."""
     cancels: bool = False
-    """Work for a caller that went away is cancelled."""
+    """Workload for a caller that went away is cancelled."""
 
 
 class CannotListenError(Exception):

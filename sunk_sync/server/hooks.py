@@ -1,4 +1,4 @@
-"""The hooks door: prologs, epilogs and placeholder scripts call here (behaviour L5-L9).
+"""The hooks server: prologs, epilogs and placeholder scripts call here (behaviour L5-L9).
 
 Every answer is one line of JSON. A call that waits costs its connection and one future; it ends
 with the core's word, with its own deadline, or with its caller.
@@ -18,7 +18,7 @@ from sunk_sync.core.model.actions import Action, Outcome
 from sunk_sync.core.model.facts import Tell
 from sunk_sync.core.translate.hostlist import HostlistError, expand
 from sunk_sync.server.bounded import Address, Bounds, listen
-from sunk_sync.server.pending_calls import Calls, Verdict
+from sunk_sync.server.pending_calls import GateVerdict, PendingCalls
 from sunk_sync.server.tokens import GATE, subject_of
 from sunk_sync.telemetry.exchange import Called, Reply
 
@@ -82,7 +82,7 @@ class Hooks:
         self._key = key
         self._clock = clock
         self._rest = rest
-        self.calls = Calls(tell, clock=clock)
+        self.calls = PendingCalls(tell, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """AnswerGate and AnswerStop; an outcome for each."""
@@ -160,7 +160,7 @@ class Hooks:
             return _told(verdict)
         return await self._held(body, verdict)
 
-    async def _held(self, body: _Gate, verdict: Verdict) -> Reply:
+    async def _held(self, body: _Gate, verdict: GateVerdict) -> Reply:
         """The deadline came first: the answer carries the action (L9)."""
         if body.then == "requeue" and await self._rest.requeueable(body.job_id):
             return _told(verdict, action="requeue")
@@ -181,7 +181,7 @@ class Hooks:
         return Reply(200, {"action": "ready"}, "ready")
 
 
-def _told(verdict: Verdict, *, action: str = "", outcome: str = "") -> Reply:
+def _told(verdict: GateVerdict, *, action: str = "", outcome: str = "") -> Reply:
     body: dict[str, Any] = {"action": action or verdict.word}
     if verdict.word == "wait":
         body["pods"] = verdict.why[:PODS_TOLD_MAX]

@@ -7,12 +7,12 @@ from typing import Literal
 from msgspec import Struct
 
 from sunk_sync.core.model.actions import Action, AnswerGate, AnswerStop, Done, Outcome, Refused
-from sunk_sync.core.model.facts import CallEnded, GateCall, JobTold, StopCall, Tell
+from sunk_sync.core.model.facts import CallEnded, GateCall, JobNotice, StopCall, Tell
 
 Word = Literal["go", "gone", "drain", "wait"]
 
 
-class Verdict(Struct, frozen=True, gc=False):
+class GateVerdict(Struct, frozen=True, gc=False):
     """What a waiting call is told."""
 
     word: Word
@@ -42,7 +42,7 @@ class _Waiting:
         return None if self.held else "go"
 
 
-class Calls:
+class PendingCalls:
     """Tells the core of each call, and each caller what the core answers."""
 
     def __init__(self, tell: Tell, *, clock: Callable[[], float]) -> None:
@@ -56,14 +56,16 @@ class Calls:
         """How many calls wait now."""
         return len(self._waiting)
 
-    async def gate(self, job_id: str, slurm_nodes: Sequence[str], *, deadline_s: float) -> Verdict:
+    async def gate(
+        self, job_id: str, slurm_nodes: Sequence[str], *, deadline_s: float
+    ) -> GateVerdict:
         """Wait until every node may go, at most so long. Cancelled: the caller went away."""
         call, now = self._number(), self._clock()
         fact = GateCall(call, job_id, tuple(slurm_nodes), now, now + deadline_s)
-        told = JobTold(job_id, "starting", now)
+        told = JobNotice(job_id, "starting", now)
         return await self._wait(fact, _Waiting(slurm_nodes), deadline_s=deadline_s, also=(told,))
 
-    async def stop(self, job_id: str, *, deadline_s: float) -> Verdict:
+    async def stop(self, job_id: str, *, deadline_s: float) -> GateVerdict:
         """Wait until the job's Pods are gone, or the host is drained for them."""
         call, now = self._number(), self._clock()
         fact = StopCall(call, job_id, now, now + deadline_s)
@@ -71,7 +73,7 @@ class Calls:
 
     async def told(self, job_id: str, what: Literal["starting", "started", "ended"]) -> None:
         """Hand a word about a job on: a reason to look at it now."""
-        await self._tell([JobTold(job_id, what, self._clock())])
+        await self._tell([JobNotice(job_id, what, self._clock())])
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """The core's answers, AnswerGate and AnswerStop, to the calls they are for."""
@@ -87,15 +89,15 @@ class Calls:
         waiting: _Waiting,
         *,
         deadline_s: float,
-        also: tuple[JobTold, ...] = (),
-    ) -> Verdict:
+        also: tuple[JobNotice, ...] = (),
+    ) -> GateVerdict:
         self._waiting[fact.call] = waiting
         try:
             await self._tell([*also, fact])
             async with asyncio.timeout(deadline_s):
-                return Verdict(await waiting.done)
+                return GateVerdict(await waiting.done)
         except TimeoutError:
-            return Verdict("wait", _distinct(waiting.held.values()))
+            return GateVerdict("wait", _distinct(waiting.held.values()))
         finally:
             del self._waiting[fact.call]
             await self._tell([CallEnded(fact.call)])

@@ -1,7 +1,7 @@
-"""Who may speak at the hooks door: tokens that need no memory (L5). Pure but for the key's file.
+"""Who may speak at the hooks server: tokens that need no memory (L5). Pure but for the key's file.
 
 A token is `<subject>.<64 hex>`, the hex being HMAC-SHA256(key, subject). The gate's subject is
-`gate`; a placeholder's names its job: the Work id, or of an array the job's name.
+`gate`; a placeholder's names its job: the workload id, or of an array the job's name.
 """
 
 import hmac

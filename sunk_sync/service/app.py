@@ -12,7 +12,7 @@ from typing import Any
 from sunk_sync.core.alarms import Overlap, Unheard, kept_jobs
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.reconciler import Reconciler
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.server.metrics_server import Sources, serve
@@ -21,7 +21,7 @@ from sunk_sync.service import gc_pauses
 from sunk_sync.service.health import Health
 from sunk_sync.service.wiring import NO_WORD, Authorities, Callers, Parts, Slurmctld, sources_of
 from sunk_sync.settings.model import Settings
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.controller import read_conf
 from sunk_sync.slurm.api.token import Token
@@ -83,7 +83,7 @@ class Service:
             stack.push_async_callback(kube.aclose)
             slurm = self._slurm_client()
             stack.push_async_callback(slurm.aclose)
-            return await self._work(kube, slurm, key)
+            return await self._workload(kube, slurm, key)
 
     def stop(self) -> None:
         """Finish what is in flight, then `run` ends."""
@@ -119,7 +119,7 @@ class Service:
             on_exchange=self.telemetry.exchange,
             clock=self.clock,
         )
-        if isinstance(client, Trouble):
+        if isinstance(client, KubeError):
             self.log.error("cannot reach Kubernetes", why=client.why)
             return None
         self.log.info("kubernetes", address=client.address)
@@ -143,7 +143,7 @@ class Service:
             on_exchange=self.telemetry.exchange,
         )
 
-    async def _work(self, kube: KubeClient, slurm: SlurmClient, key: bytes) -> int:
+    async def _workload(self, kube: KubeClient, slurm: SlurmClient, key: bytes) -> int:
         """Learn which cluster this is, then read, decide and push until stopped."""
         uid = await self._unless_stopped(self._cluster_uid(kube))
         if uid is None:
@@ -177,7 +177,7 @@ class Service:
         if parts.schedules and address is not None:
             bound = await stack.enter_async_context(parts.hooks.serve(address))
             self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)
-            self.log.info("hooks door open", address=bound, url=self.settings.hooks_address)
+            self.log.info("hooks server open", address=bound, url=self.settings.hooks_address)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -193,15 +193,15 @@ class Service:
         """Figures that are cheaper to count now and then than at every change."""
         told = {"kubernetes": 0, "slurm": 0}
         while True:
-            for authority, lane in (
+            for authority, work_queue in (
                 ("kubernetes", parts.outbox.kube),
                 ("slurm", parts.outbox.slurm),
             ):
-                self.telemetry.depth(authority, lane.depth())
-                self.telemetry.added(authority, lane.added - told[authority])
-                told[authority] = lane.added
+                self.telemetry.depth(authority, work_queue.depth())
+                self.telemetry.added(authority, work_queue.added - told[authority])
+                told[authority] = work_queue.added
             self._tell_picture(parts.reconciler)
-            self.telemetry.telltales.reasons_age(parts.reasons.age_s())
+            self.telemetry.alarm_gauges.reasons_age(parts.reasons.age_s())
             self.telemetry.token_expires(slurm.token.expires_at_s)
             await asyncio.sleep(GAUGES_EVERY_S)
 
@@ -210,24 +210,24 @@ class Service:
         overlap = Overlap()
         while True:
             overlap.sample(graph, now=self.clock())
-            self.telemetry.telltales.together(overlap.hosts, seconds=overlap.seconds)
+            self.telemetry.alarm_gauges.together(overlap.hosts, seconds=overlap.seconds)
             await asyncio.sleep(OVERLAP_EVERY_S)
 
     async def _tell_unheard(self, graph: Graph) -> None:
         unheard = Unheard()
         while True:
             jobs = unheard.sample(graph, now=self.clock())
-            self.telemetry.telltales.unheard([f"{job.job_id} {job.name}" for job in jobs])
+            self.telemetry.alarm_gauges.unheard([f"{job.job_id} {job.name}" for job in jobs])
             await asyncio.sleep(GAUGES_EVERY_S if graph.jobs.listed else LISTED_WITHIN_S)
 
     def _tell_picture(self, reconciler: Reconciler) -> None:
         graph, telemetry = reconciler.graph, self.telemetry
-        telltales = telemetry.telltales
-        telltales.out_of_service(len(reconciler.failures))
-        telltales.drains_held(graph.holding.count if graph.holding else 0)
-        telltales.ends_held(len(reconciler.policy.ends.held))
-        telltales.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
-        telltales.conflicts(reconciler.contested())
+        alarm_gauges = telemetry.alarm_gauges
+        alarm_gauges.out_of_service(len(reconciler.failures))
+        alarm_gauges.drains_held(graph.holding.count if graph.holding else 0)
+        alarm_gauges.ends_held(len(reconciler.policy.ends.held))
+        alarm_gauges.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
+        alarm_gauges.conflicts(reconciler.contested())
         if graph.slurm_nodes.listed:
             telemetry.slurm_nodes(
                 count_slurm_nodes([row.state for row in graph.slurm_nodes.rows()])
@@ -248,7 +248,7 @@ class Service:
     async def _slurmctld(self, slurm: SlurmClient) -> Slurmctld:
         """What its configuration says; the defaults where it does not answer or does not tell."""
         conf = await read_conf(slurm)
-        if isinstance(conf, Failure):
+        if isinstance(conf, SlurmError):
             self.log.info("KillWait and MessageTimeout as set or by default", why=str(conf))
             return NO_WORD
         return Slurmctld(conf.kill_wait_s, conf.message_timeout_s)
@@ -260,7 +260,7 @@ class Service:
         """UID of kube-system; asked for until it is known: every identity of ours rests on it."""
         backoff = Backoff(Ambient())
         told = ""
-        while isinstance(uid := await kube.cluster_uid(), Trouble):
+        while isinstance(uid := await kube.cluster_uid(), KubeError):
             self.health.starting = f"waiting for Kubernetes: {uid.why}"
             if uid.why != told:
                 told = uid.why
@@ -268,9 +268,9 @@ class Service:
             await backoff.wait(uid.retry_after_s)
         return uid
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, str | None]) -> str | None:
+    async def _unless_stopped(self, workload: Coroutine[Any, Any, str | None]) -> str | None:
         """The work's result, or None when told to stop first; failures of it are raised."""
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(workload)
         stop = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)

@@ -46,7 +46,7 @@ class Health:
             return False, [Check("start", "failed", self.starting)]
         checks = [self._source(source) for source in self._sources()]
         listed = not any(check.ok == "failed" for check in checks)
-        checks += [self._selector(), self._holding(), *self._works(), self._service()]
+        checks += [self._selector(), self._holding(), *self._workloads(), self._service()]
         if self.stopping:
             checks.append(Check("shutdown", "failed", "stopping"))
         return listed and not self.stopping, checks
@@ -68,7 +68,7 @@ class Health:
             return Check(name, "failed" if needed else "degraded", f"not listed yet: {table.why}")
         rows = len(table.entries)
         if source == OTHER_PODS:
-            rows = self.reconciler.graph.works.fleet.counted
+            rows = self.reconciler.graph.workloads.feasible_hosts.counted
         if table.live:
             age_s = self._clock() - table.agreed_s
             return Check(name, "ok", f"{rows} rows, last proved whole {age_s:.0f} s ago")
@@ -87,7 +87,7 @@ class Health:
             return Check("drains", "ok", "none held")
         return Check("drains", "degraded", f"{holding.count} held until a second listing agrees")
 
-    def _works(self) -> Sequence[Check]:
+    def _workloads(self) -> Sequence[Check]:
         """Of Pods that are scheduled: whose end is held (P31), whose job stays (P21)."""
         assert self.reconciler is not None
         if not self.reconciler.graph.configuration.scheduler:

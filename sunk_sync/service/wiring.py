@@ -7,17 +7,17 @@ from typing import Final
 from msgspec import Struct
 
 from sunk_sync.controller.loop import Journal, Loop
-from sunk_sync.controller.outbox import Outbox, Ways
+from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, Done, Outcome, SubmitJob
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import OTHER_PODS, SOURCES, GateCall, JobTold, News, Source, Tell
+from sunk_sync.core.model.facts import OTHER_PODS, SOURCES, GateCall, JobNotice, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.translate.quantity import counted, nanos
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES
 from sunk_sync.kube.read.listing import OnBad
@@ -30,7 +30,7 @@ from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import make_token
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.client import Slurm
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPace, JobPoll
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import Pace, Time
@@ -66,7 +66,7 @@ NO_WORD: Final = Slurmctld()
 
 
 class Callers(Struct, frozen=True):
-    """What the hooks door needs of the rest of the process."""
+    """What the hooks server needs of the rest of the process."""
 
     key: bytes
     """Of all its tokens."""
@@ -118,12 +118,12 @@ class Parts:
             pace=Pace(interval_s=settings.slurm_poll_interval_s),
             time=_time(ambient),
         )
-        book = JobBook(self._is_ours)
-        self._job_poll = self._poll_of_jobs(settings, book, ambient)
-        self.reasons = JobReasons(slurm, book=book, time=_time(ambient))
+        job_owners = JobOwners(self._is_ours)
+        self._job_poll = self._poll_of_jobs(settings, job_owners, ambient)
+        self.reasons = JobReasons(slurm, job_owners=job_owners, time=_time(ambient))
         self.hooks = Hooks(self._callers.key, self._hear, clock=ambient.clock, rest=self._rest())
         self.outbox = Outbox(
-            self._ways(kube, book, ambient), clock=ambient.clock, random=ambient.random
+            self._writers(kube, job_owners, ambient), clock=ambient.clock, random=ambient.random
         )
         self.loop = Loop(
             reconciler=self.reconciler, outbox=self.outbox, journal=journal, clock=ambient.clock
@@ -134,21 +134,21 @@ class Parts:
         """Where its news goes: Pods of others come to the picture as sums."""
         return Others(self._tell).tell if subject.source == OTHER_PODS else self._tell
 
-    def _poll_of_jobs(self, settings: Settings, book: JobBook, ambient: Ambient) -> JobPoll:
+    def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
         pace = Pace(interval_s=settings.slurm_poll_interval_s)
         return JobPoll(
             self._slurm,
             self._tell,
-            book=book,
+            job_owners=job_owners,
             pace=JobPace(busy=self._awaits_jobs, pace=pace),
             time=_time(ambient),
         )
 
-    def _ways(self, kube: Server, book: JobBook, ambient: Ambient) -> Ways:
+    def _writers(self, kube: Server, job_owners: JobOwners, ambient: Ambient) -> Writers:
         clock = ambient.clock
         origin = Origin(self._script, self._stands)
-        self._job_push = JobPush(self._slurm, clock, book=book, origin=origin)
-        return Ways(
+        self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, origin=origin)
+        return Writers(
             slurm=(SlurmPush(self._slurm, clock=clock).push, SLURM_LIMITS),
             jobs=(self._push_jobs, JOB_LIMITS),
             kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
@@ -179,18 +179,18 @@ class Parts:
         """Whether Pods are scheduled here."""
         return bool(self.configuration.scheduler)
 
-    # Jobs and the hooks door
+    # Jobs and the hooks server
 
     def _is_ours(self, identity: Identity) -> bool:
         ours = self.configuration
         return (identity.cluster, identity.scheduler) == (ours.cluster_uid, ours.scheduler)
 
     def _awaits_jobs(self) -> bool:
-        return self.graph.works.awaits_jobs()
+        return self.graph.workloads.awaits_jobs()
 
-    async def _relist_jobs(self, after_s: float) -> Trouble | None:
+    async def _relist_jobs(self, after_s: float) -> KubeError | None:
         failure = await self._job_poll.relist(after_s)
-        return None if failure is None else Trouble(kind="connection", why=str(failure))
+        return None if failure is None else KubeError(kind="connection", why=str(failure))
 
     def _script(self, action: SubmitJob) -> str:
         return script_of(
@@ -211,7 +211,7 @@ class Parts:
         )
 
     def _why_not_ready(self) -> str:
-        missing = (*self.graph.unlisted, *self.graph.works_unlisted)
+        missing = (*self.graph.unlisted, *self.graph.workloads_unlisted)
         return f"not listed yet: {', '.join(missing)}" if missing else ""
 
     def _subject(self, job_id: str) -> str | None:
@@ -223,7 +223,7 @@ class Parts:
 
     async def _hear(self, news: Sequence[News]) -> None:
         """Who calls has seen something of Slurm: the listing need not wait for its turn."""
-        if any(isinstance(one, GateCall | JobTold) for one in news):
+        if any(isinstance(one, GateCall | JobNotice) for one in news):
             self._job_poll.poll_now()
         await self._tell(news)
 
@@ -241,19 +241,19 @@ class Parts:
                 tasks.create_task(watch.run())
 
     async def finish(self) -> None:
-        """Let what is in flight be answered, within the grace; then end the lanes."""
+        """Let what is in flight be answered, within the grace; then end the work queues."""
         await self.outbox.finish(FINISH_S)
         self.loop.flush()
         await self.end()
 
     async def end(self) -> None:
-        """End the lanes, whatever is in flight."""
+        """End the work queues, whatever is in flight."""
         if self._pushing is not None:
             self._pushing.cancel()
             await asyncio.wait((self._pushing,))
 
     async def _watch_pushing(self, pushing: asyncio.Task[None]) -> None:
-        """Lanes outlive the readers at SIGTERM, but their failure is a failure of all."""
+        """Work queues outlive the readers at SIGTERM, but their failure is a failure of all."""
         await asyncio.shield(pushing)
 
     async def _tell(self, news: Sequence[News]) -> None:

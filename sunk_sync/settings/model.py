@@ -245,7 +245,7 @@ class Settings(BaseModel):
         None,
         _PODS,
         "most ends of Pods a minute for failed nodes and missing jobs; the rest is held",
-        shown="the greater of 20 and 10 % of bound Works",
+        shown="the greater of 20 and 10 % of bound workloads",
     )
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ NAMED_MAX = 10
 """Of those that one line tells of."""
 
 
-class Telltales:
+class AlarmGauges:
     """What is held back, contested or out of service now."""
 
     def __init__(self, log: Log) -> None:
@@ -36,10 +36,10 @@ class Telltales:
         self._drains = count
 
     def ends_held(self, count: int) -> None:
-        """The ends of so many Works' Pods are held (P31)."""
+        """The ends of so many workloads' Pods are held (P31)."""
         if count and not self._ends:
             cure = "see --max-pod-ends-per-minute"
-            self._log.warning("ends of Pods held", works=count, cure=cure)
+            self._log.warning("ends of Pods held", workloads=count, cure=cure)
         elif self._ends and not count:
             self._log.info("ends of Pods released", held_before=self._ends)
         self._ends = count
@@ -60,11 +60,11 @@ class Telltales:
         self._kept = frozenset(jobs)
 
     def unheard(self, jobs: Sequence[str]) -> None:
-        """The scripts of these run, and none of them ever reached the hooks door (L6)."""
+        """The scripts of these run, and none of them ever reached the hooks server (L6)."""
         if jobs and not self._unheard:
             cure = "--hooks-url must lead from the compute nodes to --hooks-api-bind-address"
             named = ", ".join(jobs[:NAMED_MAX])
-            event = "placeholders run that the hooks door never heard"
+            event = "placeholders run that the hooks server never heard"
             self._log.warning(event, jobs=len(jobs), first=named, cure=cure)
         elif self._unheard and not jobs:
             self._log.info("no placeholder runs unheard", unheard_before=self._unheard)

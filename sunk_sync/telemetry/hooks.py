@@ -1,4 +1,4 @@
-"""Logs and metrics of the hooks door; never a token, never a body."""
+"""Logs and metrics of the hooks server; never a token, never a body."""
 
 from collections.abc import Callable
 

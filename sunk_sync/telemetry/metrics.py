@@ -52,17 +52,17 @@ _PUSHES = (
     Spec(
         "sunk_sync_writes_total",
         "counter",
-        "Wishes pushed to either side, by what came of them",
+        "Writes sent to either side, by outcome",
         ("action", "outcome"),
     ),
     Spec(
         "sunk_sync_write_duration_seconds",
         "histogram",
-        "From the wish to its answer, waiting in the outbox included",
+        "Seconds from the decision to the answer, with the time in the outbox",
         ("action",),
     ),
-    Spec("workqueue_depth", "gauge", "Wishes that wait in the outbox of one side", ("name",)),
-    Spec("workqueue_adds_total", "counter", "Wishes handed to the outbox of one side", ("name",)),
+    Spec("workqueue_depth", "gauge", "Writes that wait in the outbox of one side", ("name",)),
+    Spec("workqueue_adds_total", "counter", "Writes handed to the outbox of one side", ("name",)),
     Spec(
         "workqueue_retries_total",
         "counter",
@@ -102,7 +102,7 @@ _STATE = (
     Spec(
         "sunk_sync_pod_ends_held",
         "gauge",
-        "Works whose Pods' ends are held back by --max-pod-ends-per-minute",
+        "Workloads whose Pods' ends are held back by --max-pod-ends-per-minute",
     ),
     Spec(
         "sunk_sync_jobs_kept",
@@ -112,7 +112,7 @@ _STATE = (
     Spec(
         "sunk_sync_placeholders_unheard",
         "gauge",
-        "Placeholders whose script has run for half a minute and never reached the hooks door",
+        "Placeholders whose script has run for half a minute and never reached the hooks server",
     ),
     Spec(
         "sunk_sync_pending_reasons_age_seconds",
@@ -179,7 +179,7 @@ _HOOKS = (
     Spec(
         "sunk_sync_hook_calls_total",
         "counter",
-        "Calls at the hooks door by answer: go, wait, requeue, passed (starts beside ending Pods), "
+        "Calls to the hooks server by answer: go, wait, requeue, passed (beside ending Pods), "
         "gone, drain, noted, ready, left (the caller went away), or the status of a refusal",
         ("call", "outcome"),
     ),

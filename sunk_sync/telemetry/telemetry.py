@@ -24,7 +24,7 @@ from sunk_sync.core.model.facts import (
     News,
     Source,
 )
-from sunk_sync.telemetry.alarms import Telltales
+from sunk_sync.telemetry.alarms import AlarmGauges
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.hooks import HookJournal
 from sunk_sync.telemetry.metrics import SLURM_NODE_KINDS, Metrics, counted, gauged
@@ -76,11 +76,11 @@ class Telemetry:
         self._surprises = metrics.counter("sunk_sync_audit_surprises_total")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
-        self.telltales = Telltales(log)
+        self.alarm_gauges = AlarmGauges(log)
         metrics.set_build(cluster_name)
         metrics.at_scrape(self._loop.figures)
         metrics.at_scrape(self._figures)
-        metrics.at_scrape(self.telltales.figures)
+        metrics.at_scrape(self.alarm_gauges.figures)
         for authority in ("kubernetes", "slurm"):
             self._depth.labels(authority).set(0)
             self._adds.labels(authority)
@@ -162,7 +162,7 @@ class Telemetry:
     # Writes.
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
-        """One wish was answered, so long after it was made: one line with its cause."""
+        """One desired write was answered, so long after it was made: one line with its cause."""
         name, came_of_it = name_of(action), name_of(outcome)
         self._writes.labels(name, came_of_it).inc()
         self._write_s.labels(name).observe(seconds)
@@ -170,7 +170,7 @@ class Telemetry:
             self._retries.labels(authority_of(action)).inc()
         level, extra = self._level_of(action, outcome)
         level(
-            "read" if isinstance(action, act.Look | act.Relist) else "write",
+            "read" if isinstance(action, act.GetObject | act.Relist) else "write",
             **{**_told(action), **extra},
             outcome=came_of_it,
             because=because,
@@ -180,7 +180,7 @@ class Telemetry:
     def _level_of(self, action: Action, outcome: Outcome) -> tuple[Callable[..., Any], _Extra]:
         """Reads are for debugging; a trouble that many writes share is told once a minute."""
         if isinstance(outcome, Done):
-            read = isinstance(action, act.Look | act.Relist)
+            read = isinstance(action, act.GetObject | act.Relist)
             return (self.log.debug if read else self.log.info), {}
         extra: _Extra = {"why": outcome.why}
         if isinstance(outcome, Refused):
@@ -191,11 +191,11 @@ class Telemetry:
         return (self.log.warning if loud else self.log.debug), extra
 
     def depth(self, authority: str, waiting: int) -> None:
-        """So many wishes wait for this authority."""
+        """So many desired writes wait for this authority."""
         self._depth.labels(authority).set(waiting)
 
     def added(self, authority: str, count: int = 1) -> None:
-        """So many wishes were handed to the outbox."""
+        """So many desired writes were handed to the outbox."""
         self._adds.labels(authority).inc(count)
 
     # The clients.
@@ -286,9 +286,9 @@ class _Quietly:
     def ask(self, trouble: tuple[str, str]) -> tuple[bool, int]:
         """Whether to say it aloud, and how many were swallowed since."""
         now = self._clock()
-        told_s, swallowed = self._told.get(trouble, (-math.inf, 0))
-        if now - told_s < QUIET_S:
-            self._told[trouble] = (told_s, swallowed + 1)
+        notified_at_s, swallowed = self._told.get(trouble, (-math.inf, 0))
+        if now - notified_at_s < QUIET_S:
+            self._told[trouble] = (notified_at_s, swallowed + 1)
             return False, 0
         if len(self._told) >= REMEMBERED_MAX:
             self._told.clear()
@@ -321,15 +321,19 @@ def _told(action: Action) -> _Extra:
             return told | {"slurm_node": action.slurm_node, "reason": action.reason}
         case act.SetComment():
             return told | {"slurm_node": action.slurm_node}
-        case act.Look() | act.LookGang():
+        case act.GetObject() | act.GetGang():
             return told | _place(action.kind, action.namespace, action.name)
         case act.Relist():
             return told | {"source": action.source}
         case act.SubmitJob():
-            return told | {"work": action.identity.work, "job": action.name, "kind": action.kind}
+            return told | {
+                "workload": action.identity.workload,
+                "job": action.name,
+                "kind": action.kind,
+            }
         case act.CancelJob() | act.UpdateJob():
             return told | {"job_id": action.job_id, "job": action.name}
-        case act.LookJob():
+        case act.GetJob():
             return told | {"job_id": action.job_id}
         case act.AnswerGate():
             return told | {
@@ -352,7 +356,7 @@ def _content(action: Action) -> _Extra:
         case act.SetMetadata():
             pairs = (*action.labels, *action.annotations)
             return {"set": ",".join(f"{key}={value}" for key, value in pairs)}
-        case act.Announce():
+        case act.RecordEvent():
             return {"event_reason": action.reason, "message": action.message}
         case act.Bind():
             return {"node": action.node_name, "job_id": action.job_id}
@@ -381,7 +385,7 @@ _NAMES: dict[type, str] = {
     kind: _kebab(kind.__name__)
     for kind in (
         act.Drain, act.Undrain, act.RewriteReason, act.SetComment, act.SetConditions,
-        act.SetMetadata, act.Cordon, act.Uncordon, act.Announce, act.Look, act.Relist,
+        act.SetMetadata, act.Cordon, act.Uncordon, act.RecordEvent, act.GetObject, act.Relist,
         Done, Refused, Unsure,
     )
 }  # fmt: skip

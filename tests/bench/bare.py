@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.bench.bare_kube import Collection, Kube
 from tests.bench.bare_slurm import Slurm
-from tests.bench.shapes import PODS_PER_HOST, Shape, host_name, recorded, work_uid
+from tests.bench.shapes import PODS_PER_HOST, Shape, host_name, recorded, workload_uid
 
 
 def collections(hosts: int) -> Mapping[str, Collection]:
@@ -33,15 +33,15 @@ def collections(hosts: int) -> Mapping[str, Collection]:
         on, place = divmod(number, PODS_PER_HOST)
         host = host_name(on)
         name = b"work-%b-%d" % (host[-5:], place)
-        return pod.made(host, version=number + 1, uid=work_uid(host, place), name=name)
+        return pod.made(host, version=number + 1, uid=workload_uid(host, place), name=name)
 
     names = [host_name(number).decode() for number in range(hosts)]
     pods = [f"slurmd-{name}" for name in names]
-    works = [f"work-{name[-5:]}-{place}" for name in names for place in range(PODS_PER_HOST)]
+    workloads = [f"work-{name[-5:]}-{place}" for name in names for place in range(PODS_PER_HOST)]
     return {
         "/api/v1/nodes": Collection("Node", names, a_node),
         "/api/v1/namespaces/slurm/pods": Collection("Pod", pods, a_slurmd_pod),
-        "/api/v1/namespaces/default/pods": Collection("Pod", works, a_pod),
+        "/api/v1/namespaces/default/pods": Collection("Pod", workloads, a_pod),
     }
 
 

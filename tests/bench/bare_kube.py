@@ -44,9 +44,9 @@ class Collection:
 def _merge(present: Object, patch: Object) -> None:
     metadata = present["metadata"]
     if "status" in patch:
-        wished = patch["status"]["conditions"]
+        desired = patch["status"]["conditions"]
         others = [one for one in present["status"]["conditions"] if "Slurm" not in one["type"]]
-        present["status"]["conditions"] = others + [one for one in wished if "$patch" not in one]
+        present["status"]["conditions"] = others + [one for one in desired if "$patch" not in one]
         return
     for field in ("labels", "annotations"):
         kept = {k: v for k, v in metadata.get(field, {}).items() if not k.startswith(OURS)}

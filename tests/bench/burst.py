@@ -90,8 +90,14 @@ def _cordon_all(here: Site, names: Sequence[str]) -> None:
     _side_by_side(cordon, names, CORDONERS)
 
 
-def _side_by_side(work: Callable[[Sequence[str]], None], names: Sequence[str], lanes: int) -> float:
+def _side_by_side(
+    workload: Callable[[Sequence[str]], None], names: Sequence[str], work_queues: int
+) -> float:
     begun_s = time.monotonic()
-    with ThreadPoolExecutor(lanes) as threads:
-        list(threads.map(work, [names[lane::lanes] for lane in range(lanes)]))
+    with ThreadPoolExecutor(work_queues) as threads:
+        list(
+            threads.map(
+                workload, [names[work_queue::work_queues] for work_queue in range(work_queues)]
+            )
+        )
     return time.monotonic() - begun_s

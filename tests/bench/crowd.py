@@ -25,7 +25,7 @@ from sunk_sync.core.model.facts import (
     SlurmNode,
     Source,
 )
-from sunk_sync.core.model.job_identity import Identity, job_name, work_id
+from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
 from sunk_sync.core.model.pod_spec import Offer, PodSpec
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import Policy
@@ -113,14 +113,14 @@ class Crowd:
         """A task of an array."""
         pod = self.pod(number)
         at = number < self.bound
-        work = work_id((pod.uid,))
+        workload = workload_id((pod.uid,))
         return Job(
             job_id=self._job_id(number),
-            name=job_name("default", pod.name, work=work),
+            name=job_name("default", pod.name, workload=workload),
             identity=Identity(
                 cluster=CLUSTER,
                 scheduler=SCHEDULER,
-                work=work,
+                workload=workload,
                 pods=(f"default/{pod.name}/{pod.uid}",),
                 digest=self._digest,
             ),

@@ -117,7 +117,7 @@ def _readiness(picture: Picture, hosts: Sequence[bytes], flip: bool) -> Events:
 
 
 def _phases(picture: Picture, hosts: Sequence[bytes], flip: bool) -> Events:
-    lines = [_modified(picture.work(host, 0)) for host in hosts]
+    lines = [_modified(picture.workload(host, 0)) for host in hosts]
     return [line.replace(b'"Running"', b'"Failed"') if flip else line for line in lines]
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sunk_sync.controller.loop import Loop
-from sunk_sync.controller.outbox import Outbox, Ways
+from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.core.model.actions import Action, Outcome
 from sunk_sync.core.model.facts import News
 from sunk_sync.service import gc_pauses
@@ -55,7 +55,7 @@ def _change_all(picture: Picture, turn: int) -> float:
 
 async def _through_the_loop(picture: Picture, turn: int) -> tuple[float, float]:
     """(CPU until every key is decided, longest stretch), in milliseconds."""
-    ways = Ways(
+    ways = Writers(
         slurm=(_never, SLURM_LIMITS),
         kube=(_never, KUBE_LIMITS),
         jobs=(_never, JOB_LIMITS),

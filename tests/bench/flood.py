@@ -57,13 +57,13 @@ def flood() -> Iterator[Figure]:
 def beside_floor(here: Site, count: int, rounds: int, *script: str) -> Iterator[Figure]:
     """The floor's jobs are of this script, in arrays, or without one EXTERNAL jobs."""
     ours: list[Flood] = []
-    floors: dict[int, list[Flood]] = {lanes: [] for lanes in LANES}
+    floors: dict[int, list[Flood]] = {work_queues: [] for work_queues in LANES}
     for _ in range(rounds):
-        for lanes, those in floors.items():
-            those.append(_of_floor(here, count, str(lanes), *script))
+        for work_queues, those in floors.items():
+            those.append(_of_floor(here, count, str(work_queues), *script))
         _wait_forgotten(here)
         ours.append(_of_ours(here, count))
-    best = min(floors, key=lambda lanes: _median_s(floors[lanes]))
+    best = min(floors, key=lambda work_queues: _median_s(floors[work_queues]))
     yield from _told(f"{count:,} Pods", ours)
     yield from _told(f"{count:,}, the floor, {best} submissions at once", floors[best])
     ratio = _median_s(ours) / _median_s(floors[best])

@@ -52,9 +52,9 @@ class Floor:
         self._binders = asyncio.Semaphore(BINDERS)
         self.script = ""
 
-    async def run(self, lanes: int) -> None:
+    async def run(self, work_queues: int) -> None:
         """For ever; whatever fails ends it."""
-        self._lanes = asyncio.Semaphore(lanes)
+        self._lanes = asyncio.Semaphore(work_queues)
         async with asyncio.TaskGroup() as tasks:
             self._start = tasks.create_task
             self._start(self._poll())
@@ -173,7 +173,7 @@ class ArrayFloor(Floor):
 
 
 async def main(*argv: str) -> None:
-    kube, ca, kube_token, slurm, version, token, lanes, *script = argv
+    kube, ca, kube_token, slurm, version, token, work_queues, *script = argv
     own = {"Authorization": f"Bearer {kube_token}"}
     sort = {"Content-Type": "application/json"}
     secured = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca), limit=32)
@@ -192,7 +192,7 @@ async def main(*argv: str) -> None:
         root = f"/slurm/{version}/"
         floor = ArrayFloor(api, rest, root) if script else Floor(api, rest, root)
         floor.script = "".join(script)
-        await floor.run(int(lanes))
+        await floor.run(int(work_queues))
 
 
 if __name__ == "__main__":

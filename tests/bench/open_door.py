@@ -1,4 +1,4 @@
-"""A hooks door that has nothing against anything: for the jobs of floors."""
+"""A hooks server that has nothing against anything: for the jobs of floors."""
 
 import threading
 import time

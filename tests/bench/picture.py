@@ -19,7 +19,7 @@ from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.decode.decode import NODES, PODS, SLURMD_PODS, Wire
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.decode.nodes import read_node
 from tests.bench.running import BenchError
 from tests.bench.shapes import (
@@ -29,7 +29,7 @@ from tests.bench.shapes import (
     cluster_uid,
     host_name,
     recorded,
-    work_uid,
+    workload_uid,
 )
 
 NOW_S = 1000.0
@@ -75,18 +75,18 @@ class Picture:
         self._list("nodes", (_seen(NODES, content) for content in nodes))
         pods = (self.slurmd_pod.made(host, version=next(self.versions)) for host in self.hosts)
         self._list("slurmd_pods", (_seen(SLURMD_PODS, content) for content in pods))
-        self._list("pods", (_seen(PODS, content) for content in self._works()))
+        self._list("pods", (_seen(PODS, content) for content in self._workloads()))
         self._list("slurm_nodes", self.slurm_news(b"IDLE", 1.0))
 
-    def _works(self) -> Iterable[bytes]:
+    def _workloads(self) -> Iterable[bytes]:
         for host in self.hosts:
             for place in range(PODS_PER_HOST):
-                yield self.work(host, place)
+                yield self.workload(host, place)
 
-    def work(self, host: bytes, place: int) -> bytes:
+    def workload(self, host: bytes, place: int) -> bytes:
         """One of the host's workload Pods."""
         name = b"work-%b-%d" % (host[-5:], place)
-        uid = work_uid(host, place)
+        uid = workload_uid(host, place)
         return self.pod.made(host, version=next(self.versions), uid=uid, name=name)
 
     def _list(self, source: Source, news: Iterable[News]) -> None:
@@ -110,6 +110,6 @@ def _seen(wire: Wire[Any], content: bytes) -> Observed:
 
 def read_slurm_node(record: bytes) -> SlurmNode:
     node = read_node(record)
-    if isinstance(node, Failure):
+    if isinstance(node, SlurmError):
         raise BenchError(str(node))
     return node

@@ -93,14 +93,14 @@ def pods() -> list[dict[str, Any]]:
     spec = {"volumes": [{"name": "etc", "emptyDir": {}}]}
     daemon = slurmd_pod(SLURM_NODE, annotations={"example.com/other": "x" * 80})
     daemon["spec"] |= {**spec, "containers": _containers(2)}
-    work = pod("work", node=SLURM_NODE, labels={"app": "training", "job-name": "pretrain-7"})
-    work["spec"] |= {
+    workload = pod("work", node=SLURM_NODE, labels={"app": "training", "job-name": "pretrain-7"})
+    workload["spec"] |= {
         **spec,
         "containers": _containers(1),
         "schedulerName": "default-slurm",
         "nodeSelector": {"gpu.nvidia.com/model": "H100_NVLINK_80GB"},
     }
-    return [daemon, work]
+    return [daemon, workload]
 
 
 class Recorder:

@@ -162,13 +162,13 @@ class Site:
     def create(self, name: str, *, scheduler: str = OURS) -> float:
         """The moment before the POST."""
         begun_s = time.monotonic()
-        self.bed.kube.rest.call("POST", PODS, work(name, scheduler), over=self.kubectl)
+        self.bed.kube.rest.call("POST", PODS, workload(name, scheduler), over=self.kubectl)
         return begun_s
 
     def create_all(self, names: Sequence[str], *, scheduler: str = OURS) -> float:
         """At once, over several connections; the moment before the first POST."""
         begun_s = time.monotonic()
-        self.bed.kube.create(*(work(name, scheduler) for name in names))
+        self.bed.kube.create(*(workload(name, scheduler) for name in names))
         return begun_s
 
     def delete(self, *names: str) -> None:
@@ -202,7 +202,7 @@ class Site:
             time.sleep(0.2)
 
 
-def work(name: str, scheduler: str) -> Object:
+def workload(name: str, scheduler: str) -> Object:
     """A workload Pod: one CPU for Slurm, which gives all memory where none is asked for."""
     resources = {"requests": {"cpu": "100m", "memory": "100Mi"}}
     containers = [kube_objects.CONTAINER | {"resources": resources}]

@@ -36,7 +36,9 @@ class Shape:
         self._format = content.replace(uid.group(), b"%(uid)b").replace(HOST, b"%(host)b")
 
     def made(self, host: bytes, *, version: int, uid: int = 0, name: bytes = b"") -> bytes:
-        """The object of this host; `name` replaces the recorded name `work` of a workload Pod."""
+        """The object of this host; `name` replaces the recorded name `workload` of a workload
+        Pod.
+        """
         content = self._format % {
             b"host": host,
             b"version": version,
@@ -70,7 +72,7 @@ def uid_of(recorded_uid: bytes, host: bytes) -> bytes:
     return recorded_uid[:24] + b"%012x" % int(host[-5:])
 
 
-def work_uid(host: bytes, place: int) -> int:
+def workload_uid(host: bytes, place: int) -> int:
     """Of a workload Pod; far from those of the hosts."""
     return 10**6 + int(host[-5:]) * PODS_PER_HOST + place
 

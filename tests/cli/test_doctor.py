@@ -36,11 +36,11 @@ from sunk_sync.core.model.facts import (
     Source,
 )
 from sunk_sync.core.model.node_mark import Mark, mark_text
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.rbac import PERMISSIONS
 from sunk_sync.settings.model import Settings
 from sunk_sync.settings.sources import load
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.controller import Conf
 from sunk_sync.slurm.api.token import Token
 
@@ -117,7 +117,7 @@ def conf(kill_wait_s: float | None, slurm_user: str = "") -> Conf:
     )
 
 
-OLD = Failure("unserved", "v0.0.42 has no /conf")
+OLD = SlurmError("unserved", "v0.0.42 has no /conf")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ OLD = Failure("unserved", "v0.0.42 has no /conf")
     ],
 )
 def test_kill_wait_against_the_real_one(
-    chosen_s: float | None, read: Conf | Failure, level: str
+    chosen_s: float | None, read: Conf | SlurmError, level: str
 ) -> None:
     """26.05 tells its KillWait; of older ones we must be told."""
     finding = only(check_kill_wait(chosen_s, read))
@@ -152,7 +152,7 @@ def test_kill_wait_against_the_real_one(
     ],
 )
 def test_only_root_and_slurm_user_may_act_for_others(
-    user: str, read: Conf | Failure | None, found: list[str]
+    user: str, read: Conf | SlurmError | None, found: list[str]
 ) -> None:
     """P5; and Slurm hides nobody's job from them."""
     findings = check_user(user, read)
@@ -235,7 +235,7 @@ def test_more_rights_than_needed_are_doubtful() -> None:
 
 def test_a_review_that_fails_is_not_a_refusal() -> None:
     """Unknown is neither yes nor no."""
-    trouble = Trouble(kind="timeout", why="x")
+    trouble = KubeError(kind="timeout", why="x")
     finding = only(check_permissions([(("get", "nodes"), trouble)], everything=trouble))
     assert finding.level == "warn"
 

@@ -17,7 +17,7 @@ from sunk_sync.controller.loop import (
     NEWS_PER_STEP,
     Loop,
 )
-from sunk_sync.controller.outbox import Outbox, Ways
+from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core import decide as deciding
 from sunk_sync.core.graph.graph import Graph
@@ -25,7 +25,7 @@ from sunk_sync.core.model.actions import (
     Action,
     Done,
     Drain,
-    Look,
+    GetObject,
     Outcome,
     Refused,
     SetConditions,
@@ -34,12 +34,12 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Confirmed,
+    GetResult,
     ListingEnded,
     ListingStarted,
     Lost,
     News,
     Observed,
-    Sighting,
 )
 from sunk_sync.core.model.keys import host_key
 from sunk_sync.core.model.verdict import Ruling
@@ -108,7 +108,7 @@ class House:
         self.answer: Callable[[Action], Outcome] = Done
         way = (self.push, LIMITS)
         self.outbox = Outbox(
-            Ways(slurm=way, jobs=way, kube=way, hooks=way), clock=now, random=lambda: 0.0
+            Writers(slurm=way, jobs=way, kube=way, hooks=way), clock=now, random=lambda: 0.0
         )
         self.diary = Diary()
         self.loop = Loop(
@@ -119,7 +119,7 @@ class House:
             pause=lambda: asyncio.sleep(pause_s),
         )
         self.task = asyncio.ensure_future(self.loop.run())
-        self.lanes = asyncio.ensure_future(self.outbox.run())
+        self.work_queues = asyncio.ensure_future(self.outbox.run())
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         self.pushed += [(now(), action) for action in actions]
@@ -173,7 +173,7 @@ def test_news_become_a_push_in_the_same_moment() -> None:
 
 
 def test_what_an_outcome_saw_is_news() -> None:
-    """A refusal's fresh fact ends the wish without another poll."""
+    """A refusal's fresh fact ends the desired write without another poll."""
 
     async def tell(house: House) -> None:
         await house.listed(*HOST)
@@ -450,8 +450,8 @@ def test_a_missing_pod_is_asked_for_and_the_answer_drains() -> None:
         await house.listed(*HOST)
 
         def answer(action: Action) -> Outcome:
-            if isinstance(action, Look):
-                return Done(action, (Sighting("Pod", "slurm", action.name, "no", "", now()),))
+            if isinstance(action, GetObject):
+                return Done(action, (GetResult("Pod", "slurm", action.name, "no", "", now()),))
             return Done(action)
 
         house.answer = answer

@@ -1,4 +1,6 @@
-"""Wishes on their way out: one in flight, the latest wins, back-off, pace, urgency, bounds."""
+"""Desired writes on their way out: one in flight, the latest wins, back-off, pace, urgency,
+bounds.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,22 +18,22 @@ from sunk_sync.controller.outbox import (
     SWEEP_STEP,
     WAITING_PACE_S,
     Outbox,
-    Report,
-    Ways,
+    WriteReport,
+    Writers,
 )
 from sunk_sync.controller.workqueue import Limits, urgency
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     AnswerGate,
     Bind,
     CancelJob,
     Cordon,
     Done,
     Drain,
+    GetObject,
     JobDescription,
-    Look,
     Outcome,
+    RecordEvent,
     Refused,
     Relist,
     RewriteReason,
@@ -101,8 +103,8 @@ class Bench:
 
     def __init__(self, slurm: Limits = ONE, kube: Limits = ONE, jitter: float = 0.0) -> None:
         self.slurm, self.kube, self.jobs, self.hooks = (Authority() for _ in range(4))
-        self.reports: list[Report] = []
-        ways = Ways(
+        self.reports: list[WriteReport] = []
+        ways = Writers(
             slurm=(self.slurm.push, slurm),
             kube=(self.kube.push, kube),
             jobs=(self.jobs.push, ONE),
@@ -112,11 +114,11 @@ class Bench:
         self.outbox.report = self.report
         self.task = asyncio.ensure_future(self.outbox.run())
 
-    async def report(self, reports: Sequence[Report]) -> None:
+    async def report(self, reports: Sequence[WriteReport]) -> None:
         self.reports += reports
 
-    def wish(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
-        self.outbox.wish(key, wants, because="for a test")
+    def want(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
+        self.outbox.want(key, wants, because="for a test")
 
     async def live_on(self, seconds: int) -> None:
         """Nothing changes; it is swept once a second, as the loop does."""
@@ -126,10 +128,10 @@ class Bench:
 
     async def stir_under_way(self, first: Action, *then: Action, after_s: float) -> None:
         """A fact of the key changes before `first` is answered; `then` is what is wished now."""
-        self.wish(first)
+        self.want(first)
         await asyncio.sleep(after_s)
-        self.outbox.stir(KEY)
-        self.wish(*then)
+        self.outbox.facts_changed(KEY)
+        self.want(*then)
         await asyncio.sleep(5)
 
 
@@ -157,11 +159,11 @@ def test_a_wish_is_pushed_at_once_and_reported_with_its_cause() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 0.25
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(1)
 
     bench = story(tell)
-    assert bench.reports == [Report(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25)]
+    assert bench.reports == [WriteReport(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25)]
 
 
 def test_what_is_done_is_not_repeated() -> None:
@@ -169,19 +171,19 @@ def test_what_is_done_is_not_repeated() -> None:
 
     async def tell(bench: Bench) -> None:
         for _ in range(5):
-            bench.wish(DRAIN)
+            bench.want(DRAIN)
             await asyncio.sleep(1)
 
     assert story(tell).slurm.actions == [DRAIN]
 
 
 def test_one_in_flight_per_target_and_the_latest_wish_wins() -> None:
-    """Wishes that came and went while one was under way are never pushed."""
+    """Desired writes that came and went while one was under way are never pushed."""
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        for wish in (DRAIN, AGAIN, LIFT, AGAIN, LIFT):
-            bench.wish(wish)
+        for desired in (DRAIN, AGAIN, LIFT, AGAIN, LIFT):
+            bench.want(desired)
             await asyncio.sleep(0.1)
         await asyncio.sleep(5)
 
@@ -200,10 +202,10 @@ def test_a_job_that_was_made_is_not_made_again_in_another_shape() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.jobs.seconds = 1
-        bench.wish(first)
+        bench.want(first)
         await asyncio.sleep(0.1)
-        bench.outbox.stir(KEY)
-        bench.wish(replace(first, kind="script"))
+        bench.outbox.facts_changed(KEY)
+        bench.want(replace(first, kind="script"))
         await asyncio.sleep(5)
 
     assert story(tell).jobs.actions == [first]
@@ -217,13 +219,13 @@ def test_F2_a_submission_that_was_given_up_may_have_happened() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.jobs.seconds = 2 * PUSH_LIMIT_S
-        bench.wish(first)
+        bench.want(first)
         await asyncio.sleep(PUSH_LIMIT_S + 1)
-        bench.wish()
+        bench.want()
 
     (report,) = story(tell).reports
     assert report.outcome == Unsure(
-        first, "TimeoutError: ", seen=(Attempt(first.identity.work, 1000 + PUSH_LIMIT_S),)
+        first, "TimeoutError: ", seen=(Attempt(first.identity.workload, 1000 + PUSH_LIMIT_S),)
     )
 
 
@@ -236,9 +238,9 @@ def test_P29_a_binding_that_was_given_up_may_have_happened() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.kube.answers = [OSError("cut")]
-        bench.wish(BIND)
+        bench.want(BIND)
         await asyncio.sleep(0.1)
-        bench.wish()
+        bench.want()
 
     (report,) = story(tell).reports
     assert report.outcome == Unsure(BIND, "OSError: cut", seen=(BindTried("u1", "7", 1000),))
@@ -249,9 +251,9 @@ def test_nothing_is_bound_to_a_job_whose_cancel_is_under_way() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.jobs.seconds = 1
-        bench.wish(CANCEL)
+        bench.want(CANCEL)
         await asyncio.sleep(0.1)
-        bench.wish(BIND)
+        bench.want(BIND)
         await asyncio.sleep(0.8)
         assert not bench.kube.actions
         await asyncio.sleep(1)
@@ -264,14 +266,14 @@ def test_no_job_is_cancelled_while_a_binding_to_it_is_under_way() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.kube.seconds = 3
-        bench.wish(BIND)
+        bench.want(BIND)
         await asyncio.sleep(0.1)
-        bench.wish(CANCEL)
+        bench.want(CANCEL)
         bench.outbox.sweep()
         await asyncio.sleep(2.8)
         assert not bench.jobs.actions
         await asyncio.sleep(1)
-        bench.wish()
+        bench.want()
         await asyncio.sleep(2)
         bench.outbox.sweep()
         assert not bench.outbox._slots
@@ -281,15 +283,15 @@ def test_no_job_is_cancelled_while_a_binding_to_it_is_under_way() -> None:
 
 @pytest.mark.parametrize("landed_s", [0.21, 0.24, 0.259])
 def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed_s: float) -> None:
-    """The wish to cancel it may be of before the answer: it ends with it."""
+    """the desired write to cancel it may be of before the answer: it ends with it."""
 
     async def tell(bench: Bench) -> None:
         bench.kube.seconds = landed_s
-        bench.wish(BIND)
+        bench.want(BIND)
         await asyncio.sleep(0.01)
-        bench.wish(CANCEL)
+        bench.want(CANCEL)
         await asyncio.sleep(landed_s - 0.01 + 0.04)
-        bench.wish()
+        bench.want()
         await asyncio.sleep(1)
 
     assert not story(tell).jobs.actions
@@ -299,9 +301,9 @@ def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
     """Found by the simulator: slurmctld was killed a moment later and the job lived on (241117)."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(CANCEL)
+        bench.want(CANCEL)
         await bench.live_on(31)
-        bench.wish()
+        bench.want()
         await asyncio.sleep(60)
         bench.outbox.sweep()
 
@@ -314,9 +316,9 @@ def test_F1_a_job_that_slurm_forgot_before_it_was_told_is_made_once_more() -> No
     """Found by the simulator: a listing without it was newer than its slow answer (551917)."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(SUBMIT)
+        bench.want(SUBMIT)
         await bench.live_on(31)
-        bench.wish()  # it is listed
+        bench.want()  # it is listed
         await asyncio.sleep(60)
         bench.outbox.sweep()
 
@@ -329,7 +331,7 @@ def test_P21_a_listing_that_proved_nothing_is_asked_for_once_more() -> None:
     """Found by the simulator: a watch broke off while it came, so it did not count (290258)."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(Relist("pods", 1.0))
+        bench.want(Relist("pods", 1.0))
         await bench.live_on(31)
 
     first_s, again_s = story(tell).kube.times
@@ -345,13 +347,13 @@ def test_G1_a_gang_is_not_submitted_anew_before_the_answer_to_the_last_submissio
 
     async def tell(bench: Bench) -> None:
         bench.jobs.seconds = 3
-        bench.wish(SUBMIT)
+        bench.want(SUBMIT)
         await asyncio.sleep(0.1)
-        bench.wish(replace(SUBMIT, identity=identity(pod(), pod("other"))))
+        bench.want(replace(SUBMIT, identity=identity(pod(), pod("other"))))
         await asyncio.sleep(2.5)
         assert bench.jobs.actions == [SUBMIT]
         await asyncio.sleep(0.42)
-        bench.wish()  # what came of the first is known by now
+        bench.want()  # what came of the first is known by now
         await asyncio.sleep(5)
         bench.outbox.sweep()
         assert not bench.outbox._slots
@@ -377,9 +379,9 @@ def test_P13_a_submission_under_way_knows_whether_it_is_still_wished(
     async def tell(bench: Bench) -> None:
         bench.jobs.seconds = 3
         assert not bench.outbox.stands(SUBMIT)
-        bench.wish(SUBMIT)
+        bench.want(SUBMIT)
         await asyncio.sleep(0.1)
-        bench.wish(*then)
+        bench.want(*then)
         assert bench.outbox.stands(SUBMIT) == stands
 
     story(tell)
@@ -397,10 +399,10 @@ def test_L7_no_job_begins_where_a_binding_is_under_way_or_may_still_arrive(
     async def tell(bench: Bench) -> None:
         bench.kube.seconds = 3
         bench.kube.answers = [answer]
-        bench.wish(BIND)
+        bench.want(BIND)
         await asyncio.sleep(0.1)
-        bench.wish(GO)
-        bench.wish(replace(GO, call=2, slurm_node="n2"), key=OTHER)
+        bench.want(GO)
+        bench.want(replace(GO, call=2, slurm_node="n2"), key=OTHER)
         await asyncio.sleep(waits_s + 2)
 
     bench = story(tell)
@@ -416,15 +418,15 @@ def test_one_in_flight_per_target_also_where_the_wish_ended_meanwhile() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 10
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(0.1)
-        bench.wish()
-        bench.wish(LIFT)
+        bench.want()
+        bench.want(LIFT)
         await asyncio.sleep(0.1)
-        bench.wish()
+        bench.want()
         await asyncio.sleep(5)
         bench.outbox.sweep()
-        bench.wish(LIFT)
+        bench.want(LIFT)
         await asyncio.sleep(30)
 
     bench = story(tell, slurm=Limits(concurrency=5, batch=1, leisurely=5))
@@ -437,30 +439,30 @@ def test_a_wish_that_waits_is_queued_once_however_often_it_is_wished() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        bench.wish(Drain("busy", "x"), key=OTHER)
+        bench.want(Drain("busy", "x"), key=OTHER)
         await asyncio.sleep(0.1)
         for _ in range(5):
-            bench.wish(DRAIN)
+            bench.want(DRAIN)
         assert bench.outbox.slurm.depth() == 1
         await asyncio.sleep(1)
         for _ in range(5):
-            bench.wish(AGAIN)
+            bench.want(AGAIN)
         assert bench.outbox.slurm.depth() == 0
         await asyncio.sleep(5)
         for _ in range(5):
-            bench.wish(AGAIN)
+            bench.want(AGAIN)
         assert bench.outbox.slurm.depth() == 0
 
     story(tell)
 
 
-@pytest.mark.parametrize("wish", [DRAIN, shown("a")], ids=["Slurm", "Kubernetes"])
-def test_while_more_of_its_batch_comes_nothing_leaves(wish: Action) -> None:
+@pytest.mark.parametrize("desired", [DRAIN, shown("a")], ids=["Slurm", "Kubernetes"])
+def test_while_more_of_its_batch_comes_nothing_leaves(desired: Action) -> None:
     """Neither to Slurm nor to Kubernetes; then all of it goes."""
 
     async def tell(bench: Bench) -> None:
         bench.outbox.gather(on=True)
-        bench.wish(wish)
+        bench.want(desired)
         await asyncio.sleep(1)
         bench.outbox.gather(on=False)
         await asyncio.sleep(1)
@@ -474,13 +476,13 @@ def test_a_wish_that_ended_before_its_turn_is_dropped() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        bench.wish(Drain("n9", "k8s: busy"), key=OTHER)
+        bench.want(Drain("n9", "k8s: busy"), key=OTHER)
         await asyncio.sleep(0)
-        bench.wish(DRAIN)
-        bench.wish()
-        bench.wish()
+        bench.want(DRAIN)
+        bench.want()
+        bench.want()
         await asyncio.sleep(5)
-        bench.wish(key=OTHER)
+        bench.want(key=OTHER)
         bench.outbox.sweep()
         assert not bench.outbox._slots
         assert not bench.outbox._targets
@@ -494,7 +496,7 @@ def test_what_is_unsure_is_tried_again_with_growing_pauses(jitter: float, share:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [unsure] * 12
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(400)
 
     times = story(tell, jitter=jitter).slurm.times
@@ -509,12 +511,12 @@ def test_wishing_it_again_makes_no_failure_cheaper_and_no_wish_younger() -> None
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [unsure] * 4
         for _ in range(100):
-            bench.wish(DRAIN)
+            bench.want(DRAIN)
             await asyncio.sleep(0.03)
 
     bench = story(tell)
     assert bench.slurm.times == pytest.approx([0, 0.1, 0.3, 0.7, 1.5])
-    assert {one.wished_s for one in bench.reports} == {1000.0}
+    assert {one.desired_at_s for one in bench.reports} == {1000.0}
 
 
 @pytest.mark.parametrize(
@@ -529,7 +531,7 @@ def test_F8_retry_after_is_honoured_within_bounds(
 
     async def tell(bench: Bench) -> None:
         bench.kube.answers = [lambda action: Unsure(action, "429", seconds)]
-        bench.wish(shown("a"))
+        bench.want(shown("a"))
         await asyncio.sleep(60)
 
     assert story(tell, jitter=jitter).kube.times == [0, pytest.approx(pause)]
@@ -540,7 +542,7 @@ def test_F8_nothing_cuts_a_retry_after_short() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [lambda action: Unsure(action, "429", 20.0)]
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(5)
         bench.outbox.slurm.hurry()
         await asyncio.sleep(60)
@@ -554,10 +556,10 @@ def test_after_an_answer_the_back_off_begins_anew(answer: Answer) -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [unsure, unsure, answer, unsure]
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(10)
-        bench.outbox.stir(KEY)
-        bench.wish(DRAIN)
+        bench.outbox.facts_changed(KEY)
+        bench.want(DRAIN)
         await asyncio.sleep(10)
 
     first_s = BACKOFF_FIRST_S / 2
@@ -569,10 +571,10 @@ def test_a_changed_wish_does_not_wait_for_the_back_off_of_the_old_one() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [unsure] * 8
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(10)
         bench.slurm.answers = []
-        bench.wish(LIFT)
+        bench.want(LIFT)
         await asyncio.sleep(1)
 
     bench = story(tell)
@@ -586,11 +588,11 @@ def test_a_refusal_stands_until_a_fact_changes() -> None:
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [refused, refused]
         for _ in range(3):
-            bench.wish(DRAIN)
+            bench.want(DRAIN)
             await asyncio.sleep(10)
-        bench.outbox.stir(KEY)
-        bench.wish(DRAIN)
-        bench.outbox.stir(("host", "unknown"))
+        bench.outbox.facts_changed(KEY)
+        bench.want(DRAIN)
+        bench.outbox.facts_changed(("host", "unknown"))
         await asyncio.sleep(10)
 
     assert story(tell).slurm.times == [0, 30]
@@ -600,7 +602,7 @@ def test_what_is_done_is_not_tried_anew_however_long_ago() -> None:
     """Only a refusal grows old."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(2 * REFUSED_AGAIN_S)
         bench.outbox.sweep()
         await asyncio.sleep(1)
@@ -613,7 +615,7 @@ def test_a_refusal_is_tried_anew_after_five_minutes_without_any_fact() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [refused]
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         for _ in range(7):
             await asyncio.sleep(60)
             bench.outbox.sweep()
@@ -627,7 +629,7 @@ def test_a_refusal_that_is_tried_anew_may_take_its_time() -> None:
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [refused]
         bench.slurm.seconds = 50
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         for _ in range(30):
             await asyncio.sleep(20)
             bench.outbox.sweep()
@@ -641,10 +643,10 @@ def test_targets_are_swept_a_thousand_at_a_time_until_all_have_had_their_turn() 
 
     async def tell(bench: Bench) -> None:
         for name in names:
-            bench.wish(Drain(name, "k8s: a"), key=("host", name))
+            bench.want(Drain(name, "k8s: a"), key=("host", name))
         await asyncio.sleep(1)
         for name in names:
-            bench.wish(key=("host", name))
+            bench.want(key=("host", name))
         await asyncio.sleep(PACE_S)
         left = [bench.outbox.slices()]
         for _ in range(3):
@@ -660,9 +662,9 @@ def test_a_dropped_refusal_is_not_tried_anew() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [refused]
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(1)
-        bench.wish()
+        bench.want()
         await asyncio.sleep(400)
         bench.outbox.sweep()
         await asyncio.sleep(1)
@@ -673,9 +675,9 @@ def test_a_dropped_refusal_is_not_tried_anew() -> None:
 @pytest.mark.parametrize(
     ("action", "times"),
     [
-        (Announce(POD, "Warning", "X", "text"), [0]),
+        (RecordEvent(POD, "Warning", "X", "text"), [0]),
         (Relist("nodes", 1.0), [0]),
-        (Look("Pod", "slurm", "p", 0.0), [0, 1, 2]),
+        (GetObject("Pod", "slurm", "p", 0.0), [0, 1, 2]),
         (SetMetadata(POD, "m", (), ()), [0, 1, 2]),
     ],
     ids=["an Event", "a listing", "a read", "a write"],
@@ -687,9 +689,9 @@ def test_what_is_said_once_is_not_repeated_by_other_facts(
 
     async def tell(bench: Bench) -> None:
         for _ in range(3):
-            bench.wish(action)
+            bench.want(action)
             await asyncio.sleep(1)
-            bench.outbox.stir(KEY)
+            bench.outbox.facts_changed(KEY)
 
     assert story(tell).kube.times == times
 
@@ -700,7 +702,7 @@ def test_a_wish_that_its_own_event_ended_before_its_answer_can_come_back() -> No
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
         await bench.stir_under_way(DRAIN, after_s=0.5)
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(5)
 
     assert story(tell).slurm.times == [0, 5.5]
@@ -737,25 +739,25 @@ def test_what_a_fact_changed_under_way_waits_for_the_answer_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "times"),
+    ("desired", "times"),
     [
         (shown("a"), [0, 1]),
         (shown("", "Unknown"), [0, 1]),
         (SetMetadata(POD, "m", (), ()), [0, 1]),
-        (Look("Pod", "slurm", "p", 0.0), [0, 0.3]),
+        (GetObject("Pod", "slurm", "p", 0.0), [0, 0.3]),
     ],
     ids=["conditions", "unknown", "metadata", "a read"],
 )
 def test_M1_what_somebody_undoes_at_once_is_written_again_once_a_second(
-    wish: Action, times: list[float]
+    desired: Action, times: list[float]
 ) -> None:
     """Another controller that takes our conditions away is no reason to write faster."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(wish)
+        bench.want(desired)
         await asyncio.sleep(0.3)
-        bench.outbox.stir(KEY)
-        bench.wish(wish)
+        bench.outbox.facts_changed(KEY)
+        bench.want(desired)
         await asyncio.sleep(5)
 
     assert story(tell).kube.times == times
@@ -766,11 +768,11 @@ def test_an_answer_that_ends_its_wish_is_the_end_of_it_whatever_changed_meanwhil
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(0.5)
-        bench.outbox.stir(KEY)
+        bench.outbox.facts_changed(KEY)
         await asyncio.sleep(0.6)
-        bench.wish()
+        bench.want()
         await asyncio.sleep(5)
 
     assert story(tell).slurm.times == [0]
@@ -781,9 +783,9 @@ def test_an_event_whose_cause_comes_back_is_told_again() -> None:
 
     async def tell(bench: Bench) -> None:
         for _ in range(2):
-            bench.wish(Announce(POD, "Warning", "X", "text"))
+            bench.want(RecordEvent(POD, "Warning", "X", "text"))
             await asyncio.sleep(1)
-            bench.wish()
+            bench.want()
             await asyncio.sleep(1)
 
     assert story(tell).kube.times == [0, 2]
@@ -794,7 +796,7 @@ def test_M1_conditions_of_one_object_are_written_at_most_once_a_second() -> None
 
     async def tell(bench: Bench) -> None:
         for number in range(25):
-            bench.wish(shown(str(number)))
+            bench.want(shown(str(number)))
             await asyncio.sleep(0.1)
         await asyncio.sleep(3)
 
@@ -808,12 +810,12 @@ def test_M1_the_pace_holds_across_a_wish_that_ended() -> None:
 
     async def tell(bench: Bench) -> None:
         for number in range(3):
-            bench.wish(shown(str(number)))
+            bench.want(shown(str(number)))
             await asyncio.sleep(0.2)
-            bench.wish()
+            bench.want()
             bench.outbox.sweep()
         await asyncio.sleep(1)
-        bench.wish(shown("last"))
+        bench.want(shown("last"))
         await asyncio.sleep(3)
 
     times = story(tell).kube.times
@@ -829,10 +831,10 @@ def test_P26_why_a_pod_waits_is_told_once_a_minute_but_another_reason_soon(
     """P17: that its job was cancelled is news, that Slurm's reason changed seldom is."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(SetScheduled(POD, "Unschedulable", "waits"))
+        bench.want(SetScheduled(POD, "Unschedulable", "waits"))
         await asyncio.sleep(0.5)
-        bench.outbox.stir(KEY)
-        bench.wish(SetScheduled(POD, reason, "otherwise"))
+        bench.outbox.facts_changed(KEY)
+        bench.want(SetScheduled(POD, reason, "otherwise"))
         await asyncio.sleep(2 * WAITING_PACE_S)
 
     assert story(tell).kube.times == [0, after_s]
@@ -842,11 +844,11 @@ def test_P26_a_pod_made_anew_under_the_same_name_is_told_at_once() -> None:
     """The minute is that of one Pod; a StatefulSet gives the next one the same name."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(SetScheduled(POD, "Unschedulable", "waits"))
+        bench.want(SetScheduled(POD, "Unschedulable", "waits"))
         await asyncio.sleep(5)
-        bench.wish()
+        bench.want()
         again = replace(POD, uid="another")
-        bench.wish(SetScheduled(again, "Unschedulable", "waits"), key=OTHER)
+        bench.want(SetScheduled(again, "Unschedulable", "waits"), key=OTHER)
         await asyncio.sleep(2 * WAITING_PACE_S)
 
     assert story(tell).kube.times == [0, 5]
@@ -857,10 +859,10 @@ def test_P26_a_word_that_did_not_arrive_starts_no_minute() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.kube.answers = [unsure]
-        bench.wish(SetScheduled(POD, "Unschedulable", "waits: None"))
+        bench.want(SetScheduled(POD, "Unschedulable", "waits: None"))
         await asyncio.sleep(0.05)
-        bench.outbox.stir(KEY)
-        bench.wish(SetScheduled(POD, "Unschedulable", "waits: Resources"))
+        bench.outbox.facts_changed(KEY)
+        bench.want(SetScheduled(POD, "Unschedulable", "waits: Resources"))
         await asyncio.sleep(5)
 
     assert len(story(tell).kube.actions) == 2
@@ -872,7 +874,7 @@ def test_M2_writes_that_only_say_unknown_are_a_hundred_a_second() -> None:
     async def tell(bench: Bench) -> None:
         for number in range(300):
             pod = Reference("Node", "", f"n{number}", "u")
-            bench.wish(shown("", "Unknown", pod), key=("host", f"n{number}"))
+            bench.want(shown("", "Unknown", pod), key=("host", f"n{number}"))
         await asyncio.sleep(10)
 
     bench = story(tell, kube=Limits(concurrency=50, batch=1, leisurely=50))
@@ -886,9 +888,9 @@ def test_M2_what_was_written_takes_nothing_from_the_rate_of_what_comes() -> None
     async def tell(bench: Bench) -> None:
         for number in range(100):
             pod = Reference("Node", "", f"n{number}", "u")
-            bench.wish(shown("", "Unknown", pod), key=("host", f"n{number}"))
+            bench.want(shown("", "Unknown", pod), key=("host", f"n{number}"))
         await asyncio.sleep(1.1)
-        bench.wish(shown("", "Unknown"))
+        bench.want(shown("", "Unknown"))
         await asyncio.sleep(5)
 
     assert story(tell).kube.times[-1] == pytest.approx(1.1)
@@ -899,9 +901,9 @@ def test_M2_after_unknown_a_known_state_waits_for_the_pace_of_its_object() -> No
 
     async def tell(bench: Bench) -> None:
         bench.kube.seconds = 0.1
-        bench.wish(shown("", "Unknown"))
+        bench.want(shown("", "Unknown"))
         await asyncio.sleep(0.05)
-        bench.wish(shown("idle"))
+        bench.want(shown("idle"))
         await asyncio.sleep(5)
 
     assert story(tell).kube.times == [0, pytest.approx(0.1 + PACE_S)]
@@ -911,9 +913,9 @@ def test_M1_unknown_too_waits_for_the_pace_of_its_object() -> None:
     """Slurm goes blind in the second in which its last state was shown."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(shown("a"))
+        bench.want(shown("a"))
         await asyncio.sleep(0.3)
-        bench.wish(shown("", "Unknown"))
+        bench.want(shown("", "Unknown"))
         await asyncio.sleep(5)
 
     assert story(tell).kube.times == [0, 1]
@@ -924,20 +926,20 @@ def test_drains_overtake_comments_and_reads_overtake_conditions() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = bench.kube.seconds = 1
-        bench.wish(Drain("busy", "x"), Look("Pod", "a", "busy", 0.0), key=OTHER)
+        bench.want(Drain("busy", "x"), GetObject("Pod", "a", "busy", 0.0), key=OTHER)
         await asyncio.sleep(0.1)
         for number in range(3):
-            bench.wish(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
-        bench.wish(shown("", "Unknown"), key=("host", "s"))
-        bench.wish(shown("", reference=Reference("Node", "", "k", "u")), key=("host", "t"))
-        bench.wish(DRAIN, Look("Pod", "a", "b", 0.0))
+            bench.want(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
+        bench.want(shown("", "Unknown"), key=("host", "s"))
+        bench.want(shown("", reference=Reference("Node", "", "k", "u")), key=("host", "t"))
+        bench.want(DRAIN, GetObject("Pod", "a", "b", 0.0))
         await asyncio.sleep(20)
 
     bench = story(tell)
     assert bench.slurm.actions[1] == DRAIN
     assert [type(action) for action in bench.kube.actions] == [
-        Look,
-        Look,
+        GetObject,
+        GetObject,
         SetConditions,
         SetConditions,
     ]
@@ -950,10 +952,10 @@ def test_what_is_not_urgent_never_takes_every_connection() -> None:
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 10
         for number in range(9):
-            bench.wish(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
+            bench.want(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
         await asyncio.sleep(1)
         assert len(bench.slurm.under_way) == 1
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(0.01)
         assert DRAIN in bench.slurm.actions
         await asyncio.sleep(200)
@@ -967,11 +969,11 @@ def test_drains_go_in_batches_and_never_with_comments() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
-        bench.wish(Drain("busy", "x"), key=OTHER)
+        bench.want(Drain("busy", "x"), key=OTHER)
         await asyncio.sleep(0.1)
         for number in range(25):
             name = f"n{number}"
-            bench.wish(Drain(name, "k8s: x"), SetComment(name, "c"), key=("host", name))
+            bench.want(Drain(name, "k8s: x"), SetComment(name, "c"), key=("host", name))
         await asyncio.sleep(60)
 
     limits = Limits(concurrency=1, batch=10, leisurely=1, leisurely_batch=4)
@@ -990,7 +992,7 @@ def test_the_concurrency_of_an_authority_is_capped() -> None:
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
         for number in range(40):
-            bench.wish(Drain(f"n{number}", "x"), key=("host", f"n{number}"))
+            bench.want(Drain(f"n{number}", "x"), key=("host", f"n{number}"))
         await asyncio.sleep(60)
 
     bench = story(tell, slurm=Limits(concurrency=4, batch=1, leisurely=2))
@@ -1003,7 +1005,7 @@ def test_what_flies_is_counted_on_both_ways() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds, bench.kube.seconds = 2, 3
-        bench.wish(DRAIN, shown("a"))
+        bench.want(DRAIN, shown("a"))
         await asyncio.sleep(0.1)
         assert bench.outbox.flying == 2
         await bench.outbox.finish(8)
@@ -1016,10 +1018,10 @@ def test_a_target_handed_from_one_key_to_another_is_not_dropped() -> None:
     """A Node that two hosts show in turn: the one that wishes now has it."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(shown("mine"))
+        bench.want(shown("mine"))
         await asyncio.sleep(2)
-        bench.wish(shown("theirs"), key=OTHER)
-        bench.wish()
+        bench.want(shown("theirs"), key=OTHER)
+        bench.want()
         await asyncio.sleep(2)
 
     bench = story(tell)
@@ -1041,7 +1043,7 @@ def test_a_push_that_raises_is_unsure_and_ends_no_lane(answer: Exception, why: s
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [answer]
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(5)
 
     bench = story(tell)
@@ -1053,7 +1055,7 @@ def test_a_push_that_hangs_is_unsure_after_a_minute() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1e9
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(PUSH_LIMIT_S + 0.1)
         bench.slurm.seconds = 0
         await asyncio.sleep(5)
@@ -1071,7 +1073,7 @@ def test_a_push_that_loses_count_is_unsure_for_all_of_them() -> None:
             return [Done(action) for action in actions][:-1]
 
         bench.outbox.slurm._push = short
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(0.01)
 
     assert [one.outcome for one in story(tell).reports] == [
@@ -1084,7 +1086,7 @@ def test_what_failed_goes_at_once_when_the_authority_is_back() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [unsure] * 9
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(40)
         bench.slurm.answers = []
         bench.outbox.slurm.hurry()
@@ -1099,9 +1101,9 @@ def test_hurry_does_not_touch_the_pace_of_what_did_not_fail() -> None:
     """One write a second and object stays."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(shown("a"))
+        bench.want(shown("a"))
         await asyncio.sleep(0.1)
-        bench.wish(shown("b"))
+        bench.want(shown("b"))
         bench.outbox.kube.hurry()
         await asyncio.sleep(5)
 
@@ -1113,9 +1115,9 @@ def test_F10_at_the_end_nothing_is_taken_up_and_what_flies_lands() -> None:
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 2
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(0.1)
-        bench.wish(Drain("n2", "x"), key=OTHER)
+        bench.want(Drain("n2", "x"), key=OTHER)
         await bench.outbox.finish(8)
         assert now() == 1002
         await asyncio.sleep(30)
@@ -1130,7 +1132,7 @@ def test_F10_a_push_that_does_not_land_is_not_waited_for_beyond_the_grace() -> N
 
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 50
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(0.1)
         await bench.outbox.finish(8)
         assert now() == pytest.approx(1008.1)
@@ -1142,9 +1144,9 @@ def test_F10_a_push_that_does_not_land_is_not_waited_for_beyond_the_grace() -> N
 @pytest.mark.parametrize(
     ("sooner", "later"),
     [
-        (Drain("a", ""), Look("Pod", "", "", 0.0)),
+        (Drain("a", ""), GetObject("Pod", "", "", 0.0)),
         (Undrain("a", ""), SetComment("a", "")),
-        (Look("Pod", "", "", 0.0), SetComment("a", "")),
+        (GetObject("Pod", "", "", 0.0), SetComment("a", "")),
         (Cordon(POD), shown("")),
         (Uncordon(POD), shown("")),
         (SetComment("a", ""), RewriteReason("a", "")),
@@ -1157,14 +1159,14 @@ def test_what_goes_first(sooner: Action, later: Action) -> None:
 
 
 def test_an_old_refusal_does_not_disturb_what_is_under_way_now() -> None:
-    """The wish changed since, and its push takes long."""
+    """the desired write changed since, and its push takes long."""
 
     async def tell(bench: Bench) -> None:
         bench.slurm.answers = [refused]
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(REFUSED_AGAIN_S)
         bench.slurm.seconds = 10
-        bench.wish(AGAIN)
+        bench.want(AGAIN)
         await asyncio.sleep(1)
         bench.outbox.sweep()
         await asyncio.sleep(60)
@@ -1178,7 +1180,7 @@ def test_the_depth_of_a_lane_is_what_waits_in_it() -> None:
     async def tell(bench: Bench) -> None:
         bench.slurm.seconds = 1
         for number in range(3):
-            bench.wish(Drain(f"n{number}", "x"), key=("host", f"n{number}"))
+            bench.want(Drain(f"n{number}", "x"), key=("host", f"n{number}"))
         await asyncio.sleep(0.1)
         assert (bench.outbox.slurm.depth(), bench.outbox.flying) == (2, 1)
         bench.slurm.answers = [unsure]
@@ -1192,14 +1194,14 @@ def test_the_depth_of_a_lane_is_what_waits_in_it() -> None:
 
 def test_a_fact_that_comes_while_an_event_is_under_way_does_not_repeat_it() -> None:
     """It was said once, whatever changed meanwhile."""
-    event = Announce(POD, "Warning", "SlurmNodeConflict", "two claims")
+    event = RecordEvent(POD, "Warning", "SlurmNodeConflict", "two claims")
 
     async def tell(bench: Bench) -> None:
         bench.kube.seconds = 1
-        bench.wish(event)
+        bench.want(event)
         await asyncio.sleep(0.5)
-        bench.outbox.stir(KEY)
-        bench.wish(event)
+        bench.outbox.facts_changed(KEY)
+        bench.want(event)
         await asyncio.sleep(5)
 
     assert story(tell).kube.times == [0]
@@ -1207,16 +1209,16 @@ def test_a_fact_that_comes_while_an_event_is_under_way_does_not_repeat_it() -> N
 
 def test_a_fact_of_a_key_whose_target_another_key_took_and_left_is_harmless() -> None:
     """Two keys wish for one target in turn; the second ends its wish, the first stirs."""
-    look = Look("Pod", "slurm", "p", 0.0)
+    look = GetObject("Pod", "slurm", "p", 0.0)
 
     async def tell(bench: Bench) -> None:
-        bench.wish(DRAIN, look)
+        bench.want(DRAIN, look)
         await asyncio.sleep(1)
-        bench.wish(DRAIN, key=OTHER)
-        bench.wish(key=OTHER)
+        bench.want(DRAIN, key=OTHER)
+        bench.want(key=OTHER)
         bench.outbox.sweep()
-        bench.outbox.stir(KEY)
-        bench.wish(DRAIN, look)
+        bench.outbox.facts_changed(KEY)
+        bench.want(DRAIN, look)
         await asyncio.sleep(1)
 
     bench = story(tell)
@@ -1228,13 +1230,13 @@ def test_a_wish_ends_harmlessly_where_another_key_took_its_target_and_left_it() 
     """Nothing is left of the target by then."""
 
     async def tell(bench: Bench) -> None:
-        bench.wish(DRAIN)
+        bench.want(DRAIN)
         await asyncio.sleep(1)
-        bench.wish(DRAIN, key=OTHER)
-        bench.wish(key=OTHER)
+        bench.want(DRAIN, key=OTHER)
+        bench.want(key=OTHER)
         bench.outbox.sweep()
         assert not bench.outbox._slots
-        bench.wish()
+        bench.want()
         assert not bench.outbox._targets
 
     assert story(tell).slurm.times == [0]

@@ -7,16 +7,16 @@ from sunk_sync.core.decide import decide
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     Drain,
-    Look,
-    LookGang,
-    LookJob,
+    GetGang,
+    GetJob,
+    GetObject,
+    RecordEvent,
     Relist,
     RewriteReason,
     Undrain,
 )
-from sunk_sync.core.model.facts import NEEDED, Job, Node, Sighting, SlurmdPod
+from sunk_sync.core.model.facts import NEEDED, GetResult, Job, Node, SlurmdPod
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.reconciler import Reconciler
@@ -28,7 +28,7 @@ Read = tuple[str, str]
 ALL_ROWS = "*"
 FOR_WORKS = ("k8s: pod without job", "k8s: pod still terminating", "k8s: pod deletion timeout")
 """Drains that workload Pods cause (P25, P30, L6)."""
-READS = (Look, LookGang, LookJob, Relist)
+READS = (GetObject, GetGang, GetJob, Relist)
 
 
 class HistoryError(AssertionError):
@@ -78,28 +78,28 @@ class ReadSet:
         self._graph = graph
         self._log = Log()
         self._reads: dict[Key, set[Read]] = {}
-        places = graph._places
+        places = graph._last_seen
         for name, table in graph.tables.items():
             table.entries = Recorded(self._log, name, table.entries)
         places.seen = Recorded(self._log, "seen", places.seen)
         places.marks = Recorded(self._log, "marks", places.marks)
-        places._sightings = Recorded(self._log, "sightings", places._sightings)
+        places._get_results = Recorded(self._log, "sightings", places._get_results)
 
     def rows(self) -> dict[Read, object]:
         """Every row as it stands."""
         rows: dict[Read, object] = {}
         for source, table in self._graph.tables.items():
             rows |= {(source, key): entry.row for key, entry in table.entries.items()}
-        places = self._graph._places
+        places = self._graph._last_seen
         for name, marks in (("seen", places.seen), ("marks", places.marks)):
             rows |= {(name, key): mark for key, mark in marks.items()}
-        return rows | {("sightings", str(key)): one for key, one in places._sightings.items()}
+        return rows | {("sightings", str(key)): one for key, one in places._get_results.items()}
 
     def decided(self, key: Key, now: float) -> None:
         """Note what deciding this key reads now."""
         self._graph.claims.forget(key[1])
-        self._graph.works.fleet.forget()
-        self._graph.works.tenants.forget_all()
+        self._graph.workloads.feasible_hosts.forget()
+        self._graph.workloads.residents.forget_all()
         self._log.reads = set()
         decide(self._graph, key, now)
         self._reads[key] = self._log.reads
@@ -122,9 +122,9 @@ class ReadSet:
                 raise HistoryError(f"read-set: {key} read {missed}, which changed unmarked")
 
     def _concerns_not(self, key: Key, before: object, after: object) -> bool:
-        """Hosts, and Works beside, see of a job whose it is, where and whether it runs, and whether
-        it is a script; of Pods and Nodes of other hosts they see what these claim, Works also what
-        such a Pod takes.
+        """Hosts, and workloads beside, see of a job whose it is, where and whether it runs, and
+        whether it is a script; of Pods and Nodes of other hosts they see what these claim,
+        workloads also what such a Pod takes.
         """
         if isinstance(before, SlurmdPod) and isinstance(after, SlurmdPod):
             own = key[1] == after.slurm_node or self._moves_in(key, after.slurm_node)
@@ -135,12 +135,14 @@ class ReadSet:
             return beside and same_own_claim(before, after)
         if not isinstance(before, Job) or not isinstance(after, Job):
             return False
-        if key[0] == "work" and key[1] in self._graph.works.works.keys_named_by(after):
+        if key[0] == "workload" and key[1] in self._graph.workloads.workloads.keys_named_by(after):
             return False
         return _seen(before) == _seen(after)
 
     def _moves_in(self, key: Key, slurm_node: str) -> bool:
-        return key[0] == "work" and key[1] in self._graph.works.works.moving_in(slurm_node)
+        return key[0] == "workload" and key[1] in self._graph.workloads.workloads.moving_in(
+            slurm_node
+        )
 
 
 def _seen(job: Job) -> object:
@@ -154,11 +156,11 @@ def check_oracle(reconciler: Reconciler, now: float) -> None:
     ghosts = set(reconciler.standing) - keys
     if ghosts:
         raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
-    forgotten = graph.works.works.ran_s.keys() - graph.jobs.entries.keys()
+    forgotten = graph.workloads.workloads.ran_s.keys() - graph.jobs.entries.keys()
     if forgotten:
         raise HistoryError(f"memory: jobs that nobody knows have run: {forgotten}")
-    graph.works.fleet.forget()
-    graph.works.tenants.forget_all()
+    graph.workloads.feasible_hosts.forget()
+    graph.workloads.residents.forget_all()
     for key in keys:
         kept = graph.claims.claim_of(key[1])
         graph.claims.forget(key[1])
@@ -180,10 +182,10 @@ class Evidence:
         self.node_uids: dict[str, str] = {}
         """Last seen by this process."""
 
-    def shown(self, sighting: Sighting) -> None:
+    def shown(self, get_result: GetResult) -> None:
         """A read by name was answered."""
-        if sighting.found != "unknown":
-            self.missing.add((sighting.kind, sighting.name))
+        if get_result.found != "unknown":
+            self.missing.add((get_result.kind, get_result.name))
 
     def look(self, graph: Graph) -> None:
         """Remember the Nodes in the picture."""
@@ -234,13 +236,15 @@ def _check_evidence(drain: Drain, graph: Graph, world: World, evidence: Evidence
 
 def is_write(action: Action) -> bool:
     """The action changes an object; Events and reads do not."""
-    return not isinstance(action, (Announce, *READS))
+    return not isinstance(action, (RecordEvent, *READS))
 
 
 def check_rest(reconciler: Reconciler, world: World) -> None:
     """At rest the truth is what the rows of behaviour.md ask for."""
     for key, one in reconciler.standing.items():
-        asks = [want for want in one.verdict.wants if isinstance(want, Look) and not want.after_s]
+        asks = [
+            want for want in one.verdict.wants if isinstance(want, GetObject) and not want.after_s
+        ]
         if asks:
             raise HistoryError(f"unanswered: {key} still asks {asks}")
     wants = {

@@ -13,15 +13,15 @@ from msgspec.structs import replace
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     Outcome,
+    RecordEvent,
     Relist,
     Unsure,
     shown_by,
     target_of,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import News, Node, Sighting, SlurmdPod, SlurmNode
+from sunk_sync.core.model.facts import GetResult, News, Node, SlurmdPod, SlurmNode
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import Policy
@@ -128,7 +128,7 @@ class History:
         for stream in self.world.streams.values():
             stream.clear()
         self.answers.clear()
-        self.wishes: dict[Key, tuple[Action, ...]] = {}
+        self.desired_writes: dict[Key, tuple[Action, ...]] = {}
         self.settled: set[tuple[Key, Action]] = set()
         self.graph = Graph(self.configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
@@ -145,7 +145,7 @@ class History:
             return
         for one in news:
             self._note("told", one)
-            if isinstance(one, Sighting):
+            if isinstance(one, GetResult):
                 self.evidence.shown(one)
         self._told(news)
         before = self.reads.rows()
@@ -153,7 +153,7 @@ class History:
             self.settled = {
                 (other, action)
                 for other, action in self.settled
-                if other != key or isinstance(action, Announce | Relist)
+                if other != key or isinstance(action, RecordEvent | Relist)
             }
         self.reads.check(before, self.reconciler.pending)
 
@@ -165,7 +165,7 @@ class History:
                 break
             for decision in decisions:
                 self._check(decision)
-                self.wishes[decision.key] = decision.allowed
+                self.desired_writes[decision.key] = decision.allowed
                 self.reads.decided(decision.key, self.world.now)
         else:
             raise HistoryError("rest: deciding never ends")
@@ -342,11 +342,11 @@ class History:
             self._settle()
 
     def _ready(self) -> list[tuple[Key, Action]]:
-        """Wishes that are neither under way nor answered."""
+        """Desired writes that are neither under way nor answered."""
         under_way = {target_of(outcome.action) for _, outcome in self.answers}
         return [
             (key, action)
-            for key, wants in self.wishes.items()
+            for key, wants in self.desired_writes.items()
             for action in wants
             if (key, action) not in self.settled and target_of(action) not in under_way
         ]
@@ -388,7 +388,7 @@ class History:
         """Carry every wish once; whether anything was written."""
         wrote = False
         for key, action in self._ready():
-            if action not in self.wishes.get(key, ()):
+            if action not in self.desired_writes.get(key, ()):
                 continue
             self._send(key, action)
             self._answer()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, SubmitJob
 from sunk_sync.core.model.facts import GateCall, Lost, Node, Observed, Row, SubmitRefused
-from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.job_identity import workload_id
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,
@@ -45,7 +45,7 @@ def lost(*rows: Row) -> Core:
     for begun_s in (1001.0, 1061.0):
         world.now = begun_s
         world.see(*listing("jobs", begun_s=begun_s))
-    assert world.work_wants(OTHER, SubmitJob)
+    assert world.workload_wants(OTHER, SubmitJob)
     return world
 
 
@@ -54,7 +54,7 @@ def slurmd_asks_for_more() -> None:
     world = core(ONE)
     world.see(slurmd_pod("n1", requests=(("cpu", 15_500), ("memory", 1))))
     right(world)
-    (submit,) = world.work_wants(ONE, SubmitJob)
+    (submit,) = world.workload_wants(ONE, SubmitJob)
     assert submit.excluded == ("n1",)
 
 
@@ -77,10 +77,10 @@ def a_pods_node_becomes_a_slurm_node() -> None:
     stray = pod("stray", node_name="kn5", job_id="8")
     runs = job(stray, job_id="8", state="RUNNING", slurm_nodes=("n1",))
     world = core(node("kn5", offer=OFFER), stray, runs)
-    assert not world.work_wants(stray, CancelJob)
+    assert not world.workload_wants(stray, CancelJob)
     world.see(slurm_node("kn5"))
     right(world)
-    assert world.work_wants(stray, CancelJob)
+    assert world.workload_wants(stray, CancelJob)
 
 
 def a_listing_of_pods_settles_an_array() -> None:
@@ -107,7 +107,7 @@ def the_last_job_that_waits_is_gone() -> None:
     world = core(ONE, pod("q"), waits, gate="on")
     world.see(replace(waits, state=frozenset({"RUNNING"}), slurm_nodes=("n2",)))
     right(world)
-    (submit,) = world.work_wants(ONE, SubmitJob)
+    (submit,) = world.workload_wants(ONE, SubmitJob)
     assert submit.kind == "allocation"
 
 
@@ -116,7 +116,7 @@ def the_first_gate_call_of_ours() -> None:
     world = core(ONE, OTHER, RUNS)
     world.see(GateCall(1, "8", ("n1",), world.now, world.now + 60))
     right(world)
-    (submit,) = world.work_wants(ONE, SubmitJob)
+    (submit,) = world.workload_wants(ONE, SubmitJob)
     assert submit.kind == "allocation"
 
 
@@ -145,10 +145,10 @@ def nodes_can_be_read_again() -> None:
     world = core(ONE, slurm_node("n9"))
     world.see(Lost("nodes", "gone away"))
     world.see(runs)
-    assert not world.work_wants(ONE, CancelJob)
+    assert not world.workload_wants(ONE, CancelJob)
     world.see(*listing("nodes", *room_nodes(), begun_s=world.now))
     right(world)
-    assert world.work_wants(ONE, CancelJob)
+    assert world.workload_wants(ONE, CancelJob)
 
 
 def room_nodes() -> list[Row]:
@@ -164,14 +164,16 @@ def a_refusal_is_forgotten() -> None:
         slurm_nodes=("n2",),
         identity=identity(ONE, replaced=True),
     )
-    world = core(ONE, before, pod("q"))
-    world.see(SubmitRefused(work_id((ONE.uid,)), 2014, "no host", "script", ""))
-    world.wait(601)
-    (submit,) = world.work_wants(ONE, SubmitJob)
+    world = core(ONE, pod("q"))
+    world.see(SubmitRefused(workload_id((ONE.uid,)), 2014, "no host", "script", ""))
+    world.wait(500)
+    world.see(before)
+    world.wait(101)
+    (submit,) = world.workload_wants(ONE, SubmitJob)
     assert submit.excluded == ()
-    world.see(SubmitRefused(work_id((pod("q").uid,)), 2014, "no host", "script", ""))
+    world.see(SubmitRefused(workload_id((pod("q").uid,)), 2014, "no host", "script", ""))
     right(world)
-    (submit,) = world.work_wants(ONE, SubmitJob)
+    (submit,) = world.workload_wants(ONE, SubmitJob)
     assert submit.excluded == ("n2",)
 
 
@@ -201,8 +203,20 @@ def a_jobs_number_is_anothers() -> None:
     world = core(first, second, job(first, job_id="7"))
     world.see(job(second, job_id="7"))
     right(world)
-    assert world.work_wants(first, SubmitJob)
-    assert not world.work_wants(second, SubmitJob)
+    assert world.workload_wants(first, SubmitJob)
+    assert not world.workload_wants(second, SubmitJob)
+
+
+def a_pod_waits_until_a_node_is_ready() -> None:
+    """P32: nothing is submitted before; the Node's turn alone wakes the Pod."""
+    silent = [node(f"k{name}", offer=OFFER, ready="False") for name in ("n1", "n2")]
+    world = core()
+    world.see(*silent)
+    world.see(pod("q"))
+    assert not world.workload_wants(pod("q"), SubmitJob)
+    world.see(node("kn1", offer=OFFER))
+    right(world)
+    assert world.workload_wants(pod("q"), SubmitJob)
 
 
 STORIES = (
@@ -211,26 +225,29 @@ STORIES = (
     a_jobs_number_is_anothers,
 )
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
-    "_slurmd_pod_changed:self._mark_each(self.works.fleet_changed())": slurmd_asks_for_more,
-    "_pod_touched:self._mark_each(self.works.keys_of_pods_on(pod.node_name))": (
+    "_slurmd_pod_changed:self._mark_each(self.workloads.hosts_changed())": slurmd_asks_for_more,
+    "_pod_touched:self._mark_each(self.workloads.keys_of_pods_on(pod.node_name))": (
         a_pods_node_loses_its_slurmd
     ),
-    "_node_changed:self._mark_each(self.works.keys_of_pods_on(row.name))": (
+    "_node_changed:self._mark_each(self.workloads.keys_of_pods_on(row.name))": (
         a_pods_node_names_another_host
     ),
-    "_mark_pods_at:self._mark_each(self.works.keys_of_pods_on(name))": (
+    "_mark_pods_at:self._mark_each(self.workloads.keys_of_pods_on(name))": (
         a_pods_node_becomes_a_slurm_node
     ),
-    "_node_stands:self._mark_each(self.works.node_turned(after.name))": a_pods_node_falls_silent,
-    "_listed:self._mark_each(self.works.pods_listed())": a_listing_of_pods_settles_an_array,
+    "_node_stands:self._mark_each(self.workloads.node_turned(after.name))": (
+        a_pods_node_falls_silent
+    ),
+    "_listed:self._mark_each(self.workloads.pods_listed())": a_listing_of_pods_settles_an_array,
     "_see_gate:self._mark_all()": the_first_gate_call_of_ours,
-    "_observe_source:self._mark_each(self.works.nodes_turned())": nodes_can_be_read_again,
+    "_observe_source:self._mark_each(self.workloads.nodes_turned())": nodes_can_be_read_again,
 }
-WORK_EDGES: dict[str, Callable[[], None]] = {
-    "_forgotten:work_key:1": a_refusal_is_forgotten,
+WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
+    "_keys_waiting_for:workload_key:1": a_pod_waits_until_a_node_is_ready,
+    "_forgotten:workload_key:1": a_refusal_is_forgotten,
     "_awaited:host_key:1": a_job_is_read_again_while_a_gate_waits,
-    "keys_of_pods_on:work_key:1": a_pods_node_becomes_a_slurm_node,
-    "pods_listed:work_key:1": a_listing_of_pods_settles_an_array,
-    "_since_crowded:work_key:1": the_last_job_that_waits_is_gone,
-    "_keys_named:work_key:1": a_gangs_pod_is_told_its_place,
+    "keys_of_pods_on:workload_key:1": a_pods_node_becomes_a_slurm_node,
+    "pods_listed:workload_key:1": a_listing_of_pods_settles_an_array,
+    "_since_crowded:workload_key:1": the_last_job_that_waits_is_gone,
+    "_keys_named:workload_key:1": a_gangs_pod_is_told_its_place,
 }

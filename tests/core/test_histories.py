@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.core.history import run_histories
-from tests.core.work_history import WorkHistory
+from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
 """Counting the lines of so many histories would take longer than they do."""
@@ -24,10 +24,10 @@ def test_every_history_keeps_the_promises() -> None:
     run_histories([int(ONE)] if ONE else range(COUNT))
 
 
-def test_every_history_with_works_keeps_the_promises() -> None:
-    """The same with workload Pods, their jobs and the hooks door: nobody is bound where his job is
-    not, or beside a Pod whose job is not confirmed; no job ends before its Pods, no Pod before its
-    job; nothing is submitted twice or against a human's word; no orphan ends unasked. At rest each
-    Pod is bound or says why, and has one job (P1-P30, G1-G7, L6-L7, F2).
+def test_every_history_with_workloads_keeps_the_promises() -> None:
+    """The same with workload Pods, their jobs and the hooks server: nobody is bound where his job
+    is not, or beside a Pod whose job is not confirmed; no job ends before its Pods, no Pod before
+    its job; nothing is submitted twice or against a human's word; no orphan ends unasked. At rest
+    each Pod is bound or says why, and has one job (P1-P30, G1-G7, L6-L7, F2).
     """
-    run_histories([int(ONE)] if ONE else range(COUNT), kind=WorkHistory)
+    run_histories([int(ONE)] if ONE else range(COUNT), kind=WorkloadHistory)

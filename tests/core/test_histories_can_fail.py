@@ -20,8 +20,8 @@ from sunk_sync.core.rules.host.drain import Cause
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_states import is_drained
-from sunk_sync.core.workloads import edges as work_graph
-from sunk_sync.core.workloads.edges import WorkGraph
+from sunk_sync.core.workloads import edges as workload_graph
+from sunk_sync.core.workloads.edges import WorkloadGraph
 from tests.core import rare_edges
 from tests.core.checks import HistoryError
 from tests.core.graph.test_graph import (
@@ -30,14 +30,14 @@ from tests.core.graph.test_graph import (
     an_answer_older_than_the_news_proves_nothing,
 )
 from tests.core.history import History
-from tests.core.work_history import WorkHistory
+from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
 """Thousands of histories: counting their lines would take longer than they do."""
 SEEDS = range(400)
 MARKS = ("_mark", "_mark_hosts", "_mark_all", "_mark_each")
-KEYS = ("host_key", "work_key")
-"""What makes keys in work_graph.py: whoever calls it marks them."""
+KEYS = ("host_key", "workload_key")
+"""What makes keys in workload_graph.py: whoever calls it marks them."""
 Edge = tuple[str, int, str]
 
 
@@ -59,18 +59,18 @@ def edges() -> list[Edge]:
     ]
 
 
-def work_edges() -> list[Edge]:
-    """Every line of work_graph.py that makes keys to be marked: function, line, source."""
+def workload_edges() -> list[Edge]:
+    """Every line of workload_graph.py that makes keys to be marked: function, line, source."""
     found = {
         (name.lineno, name.id): function.name
-        for function in functions(WorkGraph.__module__)
+        for function in functions(WorkloadGraph.__module__)
         for name in ast.walk(function)
         if isinstance(name, ast.Name) and name.id in KEYS and function.name not in KEYS
     }
     return [(function, line, name) for (line, name), function in sorted(found.items())]
 
 
-def first_failure(kinds: Sequence[type[History]] = (History, WorkHistory)) -> str:
+def first_failure(kinds: Sequence[type[History]] = (History, WorkloadHistory)) -> str:
     """Name of the check that fails first, over as many histories as it takes; empty for none."""
     for seed in SEEDS:
         for kind in kinds:
@@ -96,24 +96,24 @@ def drop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Graph, name, forgetful(getattr(Graph, name)))
 
 
-def drop_work_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key is made in this line of work_graph.py any more."""
+def drop_workload_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key is made in this line of workload_graph.py any more."""
     _, line, name = edge
-    make = getattr(work_graph, name)
+    make = getattr(workload_graph, name)
 
     def forgets(key: str) -> Key:
         here = sys._getframe(1)
-        dropped = here.f_lineno == line and here.f_code.co_filename == work_graph.__file__
+        dropped = here.f_lineno == line and here.f_code.co_filename == workload_graph.__file__
         return NOBODY if dropped else make(key)
 
-    monkeypatch.setattr(work_graph, name, forgets)
+    monkeypatch.setattr(workload_graph, name, forgets)
 
 
 NOBODY: Key = ("host", "nobody")
-WORK_EDGES = work_edges()
-WORK_NAMES = [
-    f"{function}:{name}:{[(f, n) for f, _, n in WORK_EDGES[: nth + 1]].count((function, name))}"
-    for nth, (function, _, name) in enumerate(WORK_EDGES)
+WORKLOAD_EDGES = workload_edges()
+WORKLOAD_NAMES = [
+    f"{function}:{name}:{[(f, n) for f, _, n in WORKLOAD_EDGES[: nth + 1]].count((function, name))}"
+    for nth, (function, _, name) in enumerate(WORKLOAD_EDGES)
 ]
 EDGES = edges()
 NAMES = [f"{name}:{source}" for name, _, source in EDGES]
@@ -121,7 +121,7 @@ RARE = CLUSTER_EDGE
 """The one edge that histories hardly ever need: a scripted test of test_graph.py guards it."""
 
 
-STORIES = rare_edges.GRAPH_EDGES | rare_edges.WORK_EDGES
+STORIES = rare_edges.GRAPH_EDGES | rare_edges.WORKLOAD_EDGES
 """Edges that the histories need less than once in sixty: each has a small story."""
 
 
@@ -139,10 +139,10 @@ def test_a_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch,
         STORIES[name]()
 
 
-@pytest.mark.parametrize("name", rare_edges.WORK_EDGES)
+@pytest.mark.parametrize("name", rare_edges.WORKLOAD_EDGES)
 def test_a_rare_key_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """By the oracle at the end of its story."""
-    drop_work_edge(WORK_EDGES[WORK_NAMES.index(name)], monkeypatch)
+    drop_workload_edge(WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)], monkeypatch)
     with pytest.raises(HistoryError, match="oracle"):
         STORIES[name]()
 
@@ -156,13 +156,13 @@ def test_any_dirty_edge_that_is_dropped_is_noticed(
     assert first_failure() in ("oracle", "read-set")
 
 
-@pytest.mark.parametrize("name", [name for name in WORK_NAMES if name not in STORIES])
-def test_any_key_of_a_work_that_is_dropped_is_noticed(
+@pytest.mark.parametrize("name", [name for name in WORKLOAD_NAMES if name not in STORIES])
+def test_any_key_of_a_workload_that_is_dropped_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Each fact about Pods and jobs wakes whoever reads it."""
-    drop_work_edge(WORK_EDGES[WORK_NAMES.index(name)], monkeypatch)
-    assert first_failure((WorkHistory,)) in ("oracle", "read-set", "index")
+    drop_workload_edge(WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)], monkeypatch)
+    assert first_failure((WorkloadHistory,)) in ("oracle", "read-set", "index")
 
 
 def test_the_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

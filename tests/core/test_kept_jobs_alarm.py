@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from sunk_sync.core.alarms import kept_jobs
-from sunk_sync.core.model.facts import Sighting
+from sunk_sync.core.model.facts import GetResult
 from tests.kit.build import Core, identity, job, pod, room
 
 
 def answered(core: Core, found: str) -> None:
     """The read by name of the absent Pod gives this."""
-    core.see(Sighting("Pod", "ns", "p1", found, "", core.now))  # type: ignore[arg-type]
+    core.see(GetResult("Pod", "ns", "p1", found, "", core.now))  # type: ignore[arg-type]
 
 
 def test_P21_a_job_is_counted_once_its_pod_cannot_be_read() -> None:

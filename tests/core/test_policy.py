@@ -8,7 +8,7 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Cordon,
     Drain,
-    Look,
+    GetObject,
     Relist,
     RewriteReason,
     SetComment,
@@ -17,7 +17,7 @@ from sunk_sync.core.model.actions import (
     Undrain,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Confirmed, Holding, Lost, Row, Sighting, Source
+from sunk_sync.core.model.facts import Confirmed, GetResult, Holding, Lost, Row, Source
 from sunk_sync.core.model.keys import CLUSTER, host_key
 from sunk_sync.core.model.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
 from sunk_sync.core.model.verdict import Verdict
@@ -137,7 +137,7 @@ def test_dry_run_keeps_every_write_and_says_so() -> None:
     assert core.wants("n1", Drain)
     kept = core.reconciler.standing[host_key("n1")].kept
     assert {one.why for one in kept} == {"dry run"}
-    assert {type(want) for want in core.allowed("n1")} == {Look}
+    assert {type(want) for want in core.allowed("n1")} == {GetObject}
     plain = Core(node(unschedulable=True), slurmd_pod(), slurm_node(), dry_run=True)
     assert plain.wants("n1", Drain, SetConditions)
     assert not plain.allowed("n1")
@@ -154,7 +154,7 @@ def test_a_dry_run_keeps_an_undrain_because_it_is_one() -> None:
 def test_a_dry_run_reads_whatever_it_is_asked_to() -> None:
     """A listing too."""
     core = Core(slurm_node(), dry_run=True)
-    verdict = Verdict((Look("Pod", "slurm", "p", 0.0), Relist("nodes", 1.0)))
+    verdict = Verdict((GetObject("Pod", "slurm", "p", 0.0), Relist("nodes", 1.0)))
     screened = Policy().screen(core.graph, host_key("n1"), verdict, now=core.now)
     assert screened.allowed == verdict.wants
 
@@ -370,7 +370,7 @@ def test_S19_missing_pods_are_counted_like_the_unready(found: str) -> None:
         max_drains_per_minute=1,
     )
     for name in names:
-        core.see(Sighting("Pod", "slurm", f"slurmd-{name}", found, "other", core.now))  # type: ignore[arg-type]
+        core.see(GetResult("Pod", "slurm", f"slurmd-{name}", found, "other", core.now))  # type: ignore[arg-type]
     assert len(drained(core, 4)) == 1
 
 

@@ -10,13 +10,13 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Bind, Drain, SubmitJob, Undrain
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Holding, Lost
-from sunk_sync.core.model.job_identity import work_id
-from sunk_sync.core.model.keys import CLUSTER, host_key, work_key
+from sunk_sync.core.model.job_identity import workload_id
+from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key
 from sunk_sync.core.model.verdict import Ruling
 from sunk_sync.core.reconciler import OUT_OF_SERVICE
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.parts import Cluster
-from sunk_sync.core.views.workload import Work
+from sunk_sync.core.views.workload import Workload
 from tests.kit.build import Core, deleted, job, node, observed, pod, room, slurm_node, slurmd_pod
 
 N1, N2 = host_key("n1"), host_key("n2")
@@ -67,27 +67,27 @@ def test_F7_a_broken_rule_of_the_cluster_stops_no_host(monkeypatch: pytest.Monke
     assert core.wants("n1", Drain)
 
 
-def test_F7_a_broken_rule_of_works_takes_one_work_out_of_service(
+def test_F7_a_broken_rule_of_workloads_takes_one_workload_out_of_service(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its Pod waits; Pods beside it are scheduled, and a changed fact tries it again."""
     odd, even = pod("odd"), pod("even")
     whole = deciding.WORK_RULES["submit"]
 
-    def breaks(work: Work, configuration: Configuration, now: float) -> Ruling:
-        if work.pods and work.pods[0].name == odd.name:
+    def breaks(workload: Workload, configuration: Configuration, now: float) -> Ruling:
+        if workload.pods and workload.pods[0].name == odd.name:
             raise KeyError("odd")
-        return whole(work, configuration, now)
+        return whole(workload, configuration, now)
 
     monkeypatch.setitem(deciding.WORK_RULES, "submit", breaks)
     core = Core(*room(), odd, even)
-    assert core.work_verdict(odd) == OUT_OF_SERVICE
-    assert core.work_wants(even, SubmitJob)
+    assert core.workload_verdict(odd) == OUT_OF_SERVICE
+    assert core.workload_wants(even, SubmitJob)
     (failure,) = core.reconciler.failures.values()
     assert failure.rule == "submit"
     monkeypatch.undo()
     core.see(pod("odd", created_s=odd.created_s + 1))
-    assert core.work_wants(odd, SubmitJob)
+    assert core.workload_wants(odd, SubmitJob)
 
 
 def test_two_rules_that_want_one_field_are_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_the_audit_finds_a_missing_edge_and_decides_the_key_anew() -> None:
     assert core.wants("n1", Drain)
 
 
-def test_the_audit_of_a_work_trusts_nothing_that_is_kept_of_its_hosts() -> None:
+def test_the_audit_of_a_workload_trusts_nothing_that_is_kept_of_its_hosts() -> None:
     """Who lives where its job runs is worked out anew."""
     one, other = pod(), pod("other", node_name="kn1", job_id="8")
     runs = [
@@ -177,10 +177,10 @@ def test_the_audit_of_a_work_trusts_nothing_that_is_kept_of_its_hosts() -> None:
         for its, job_id in ((one, "7"), (other, "8"))
     ]
     core = Core(*room(), one, other, *runs)
-    assert core.work_wants(one, Bind)
-    assert core.graph.works.tenants._kept["kn1"]
-    core.graph.forget_kept(work_key(work_id((one.uid,))))
-    assert "kn1" not in core.graph.works.tenants._kept
+    assert core.workload_wants(one, Bind)
+    assert core.graph.workloads.residents._kept["kn1"]
+    core.graph.forget_kept(workload_key(workload_id((one.uid,))))
+    assert "kn1" not in core.graph.workloads.residents._kept
 
 
 def test_the_audit_passes_over_what_was_forgotten_since_its_round_began() -> None:

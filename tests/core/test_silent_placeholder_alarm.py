@@ -1,9 +1,9 @@
-"""Placeholders that run and were never heard at the hooks door (L6): which they are."""
+"""Placeholders that run and were never heard at the hooks server (L6): which they are."""
 
 from msgspec.structs import replace
 
 from sunk_sync.core.alarms import PATIENCE_S, Unheard
-from sunk_sync.core.model.facts import Job, JobTold
+from sunk_sync.core.model.facts import Job, JobNotice
 from tests.kit.build import Core, job, listing, pod, room
 
 
@@ -43,13 +43,13 @@ def test_L6_a_script_that_was_heard_is_never_unheard() -> None:
     """Its word comes before or after its `extra` is read."""
     watched = Watched()
     watched.core.see(running(started=False))
-    watched.core.see(JobTold("7", "started", watched.core.now), running())
+    watched.core.see(JobNotice("7", "started", watched.core.now), running())
     assert not watched.after(PATIENCE_S)
 
 
 def test_L6_a_late_word_or_the_end_of_the_job_takes_it_out() -> None:
     """And a job that comes after it has its own patience."""
-    for news in (JobTold("7", "started", 1100.0), job(pod(), state="COMPLETED", submitted_at=5)):
+    for news in (JobNotice("7", "started", 1100.0), job(pod(), state="COMPLETED", submitted_at=5)):
         watched = Watched()
         watched.core.see(running())
         assert watched.after(PATIENCE_S) == ["7"]

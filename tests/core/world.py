@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     Cordon,
     Done,
     Drain,
-    Look,
+    GetObject,
     Outcome,
+    RecordEvent,
     Refused,
     Relist,
     RewriteReason,
@@ -31,6 +31,7 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import (
     Confirmed,
     Deleted,
+    GetResult,
     Kind,
     ListingEnded,
     ListingStarted,
@@ -40,7 +41,6 @@ from sunk_sync.core.model.facts import (
     Observed,
     Pod,
     Row,
-    Sighting,
     SlurmdPod,
     SlurmNode,
     Source,
@@ -207,32 +207,32 @@ class World:
                 return self._write(
                     action, lambda row: replace(row, unschedulable=human, cordoned_for_drain=False)
                 )
-            case Look():
+            case GetObject():
                 return Done(action, (self._look(action),))
             case Relist():
                 self.start_listing(action.source)
                 return Done(action)
-            case Announce():
+            case RecordEvent():
                 return Done(action)
             case _:
                 raise AssertionError(f"no rule of hosts wants {action}")
 
-    def _placed(self, look: Look) -> Node | SlurmdPod | Pod | None:
+    def _placed(self, look: GetObject) -> Node | SlurmdPod | Pod | None:
         """The object of that place."""
         return (self.nodes if look.kind == "Node" else self.pods).get(look.name)
 
-    def _look(self, look: Look) -> Sighting:
+    def _look(self, look: GetObject) -> GetResult:
         row = self._placed(look)
         kind: Kind = "Node" if look.kind == "Node" else "Pod"
         asked_s = self.now
         if self.rng.random() < self.unreadable:
-            return Sighting(kind, look.namespace, look.name, "unknown", "", asked_s)
+            return GetResult(kind, look.namespace, look.name, "unknown", "", asked_s)
         if row is None:
-            return Sighting(kind, look.namespace, look.name, "no", "", asked_s)
+            return GetResult(kind, look.namespace, look.name, "no", "", asked_s)
         if not isinstance(row, Pod) or not row.node_name:
-            return Sighting(kind, look.namespace, look.name, "yes", row.uid, asked_s)
+            return GetResult(kind, look.namespace, look.name, "yes", row.uid, asked_s)
         place, order = (kind, look.namespace, look.name), self.orders["pods", look.name]
-        return Sighting(*place, "yes", row.uid, asked_s, row.node_name, order)
+        return GetResult(*place, "yes", row.uid, asked_s, row.node_name, order)
 
     def _write_slurm(self, action: Drain | Undrain | RewriteReason | SetComment) -> Outcome:
         node = self.slurm_nodes.get(action.slurm_node)

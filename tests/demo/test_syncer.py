@@ -53,7 +53,7 @@ async def syncer(worlds: Worlds, tmp_path: Path) -> AsyncIterator[Syncer]:
 
 
 async def test_a_killed_service_leaves_nothing_that_acts(worlds: Worlds, syncer: Syncer) -> None:
-    """Its readers and lanes end with it: a cordon after that reaches nobody."""
+    """Its readers and work queues end with it: a cordon after that reaches nobody."""
     before = asyncio.all_tasks()
     syncer.start()
     await until(lambda: syncer.ready)

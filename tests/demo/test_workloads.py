@@ -10,7 +10,7 @@ from sunk_sync.demo.scene import row_of
 from sunk_sync.demo.stage.callers import spelled
 from sunk_sync.demo.stage.users import BEREFT, CROWDED, TEAM, Users
 from sunk_sync.demo.stage.worlds import GPU, PLAIN_HOSTS, URGENT, WORK_HOSTS, Worlds
-from sunk_sync.demo.story.tenants import on_host, waiting
+from sunk_sync.demo.story.residents import on_host, waiting
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest
 
 HOST = WORK_HOSTS[0]

@@ -11,7 +11,7 @@ from sunk_sync.core.model.facts import Taken
 from sunk_sync.embedded.kubernetes.api.api import KubeApi
 from sunk_sync.embedded.kubernetes.api.http import KubeServer, kubeconfig
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, Permission, Request
 from sunk_sync.kube.read.other_pods import Others
@@ -42,7 +42,7 @@ async def client(server: KubeServer, tmp_path: Path) -> AsyncIterator[KubeClient
     client = await KubeClient.connect(
         kubeconfig=str(path), context=None, on_exchange=lambda _: None
     )
-    assert not isinstance(client, Trouble)
+    assert not isinstance(client, KubeError)
     yield client
     await client.aclose()
 
@@ -59,10 +59,10 @@ async def test_our_client_asks_it_as_a_real_one(client: KubeClient) -> None:
     assert client.namespace == "own"
     assert await client.server_version() == "v1.35.4"
     uid = await client.cluster_uid()
-    assert not isinstance(uid, Trouble)
+    assert not isinstance(uid, KubeError)
     assert await client.may(Permission(verb="patch", resource="nodes")) is True
     refused = await client.call(Request(path="/api/v1/nodes/none"), bytes)
-    assert isinstance(refused, Trouble)
+    assert isinstance(refused, KubeError)
     assert (refused.status, refused.reason, refused.subject) == (404, "NotFound", "none")
 
 
@@ -75,7 +75,7 @@ async def test_our_reader_follows_it(
     await ear.until(lambda ear: "ListingEnded" in ear.kinds())
     heard = len(ear.news)
     world.cordon("n1")
-    server.stir()
+    server.notify()
     await ear.until(lambda ear: len(ear.news) > heard)
     world.remove_node("n1")
     await ear.until(lambda ear: "Deleted n1" in ear.kinds())
@@ -87,7 +87,7 @@ async def test_the_world_lives_without_being_asked(world: Kubernetes, server: Ku
     version = world.store.version
     await until(lambda: world.store.version > version + 2 or server.now_s > 3)
     world.add_pod("p", node="n1")
-    server.stir()
+    server.notify()
     await until(lambda: (world.pod("p") or {})["status"]["phase"] == "Running")
 
 
@@ -130,7 +130,7 @@ async def test_P28_pods_of_others_are_followed(
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
     for name, more in (("p1", {"nodeName": "n1"}), ("p2", {}), ("p3", {"schedulerName": "ours"})):
         world.add_pod(name, spec=spec | more)
-    server.stir()
+    server.notify()
     await ear.until(lambda ear: any(isinstance(one, Taken) for one in ear.news))
     assert ear.news[-1] == Taken("n1", (("cpu", 2000), ("pods", 1)))
     reading.cancel()

@@ -16,7 +16,7 @@ from sunk_sync.embedded.slurm.model.job import JobRequest
 from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.slurm.api import controller
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node
 from sunk_sync.slurm.api.token import Token
@@ -101,9 +101,9 @@ async def test_the_product_lists_it_and_reads_its_configuration(client: SlurmCli
     assert isinstance(news[-1], ListingEnded)
     assert len(news) == 5
     assert isinstance(await controller.ping(client), list)
-    assert not isinstance(await controller.diag(client), Failure)
+    assert not isinstance(await controller.diag(client), SlurmError)
     conf = await controller.read_conf(client)
-    assert isinstance(conf, Failure) == (client.endpoint.version == "v0.0.42")
+    assert isinstance(conf, SlurmError) == (client.endpoint.version == "v0.0.42")
 
 
 async def test_a_dead_slurmrestd_refuses_connections_and_comes_back(
@@ -113,7 +113,7 @@ async def test_a_dead_slurmrestd_refuses_connections_and_comes_back(
     port = int(server.address.rpartition(":")[2])
     await server.stop()
     failure = await client.call(get_node("n1"))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert failure.kind == "unreachable"
     await server.start(port)
     assert isinstance(await client.call(get_node("n1")), Answer)
@@ -130,7 +130,7 @@ async def test_slurmctld_away_is_told_late(
     assert not asking.done()
     clock.ahead_s = 11
     failure = await asking
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert (failure.kind, failure.error_number) == ("controller_down", 1800)
 
 

@@ -15,7 +15,7 @@ from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.embedded.slurm.model.tokens import Pass, Tokens
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
-from sunk_sync.slurm.api.answers import Envelope, Failure, read_envelope
+from sunk_sync.slurm.api.answers import Envelope, SlurmError, read_envelope
 from sunk_sync.slurm.api.json_stream import Cutter
 from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.slurm.decode.nodes import read_nodes
@@ -183,7 +183,7 @@ def test_every_version_of_our_dialects_is_served_or_404(generation: str) -> None
         asker.version = version
         answer = asker.ask("GET", "nodes/")
         nodes = read_nodes(answer.body)
-        assert not isinstance(nodes, Failure)
+        assert not isinstance(nodes, SlurmError)
         assert [node.name for node in nodes] == ["n1", "n2", "n3"]
         cutter = Cutter("nodes")
         assert len(cutter.feed(answer.body) + cutter.finish()[0]) == 3
@@ -244,7 +244,7 @@ def test_only_operators_may_change_nodes(generation: str, status: int) -> None:
 
 def error_number(answer: SlurmAnswer) -> int | None:
     failure = read_envelope(answer.body)
-    return failure.error_number if isinstance(failure, Failure) else None
+    return failure.error_number if isinstance(failure, SlurmError) else None
 
 
 # --- writes

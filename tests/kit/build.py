@@ -10,6 +10,7 @@ from sunk_sync.core.model.facts import (
     Condition,
     Confirmed,
     Deleted,
+    GetResult,
     Job,
     Labels,
     ListingEnded,
@@ -19,13 +20,12 @@ from sunk_sync.core.model.facts import (
     Observed,
     Pod,
     Row,
-    Sighting,
     SlurmdPod,
     SlurmNode,
     Source,
 )
-from sunk_sync.core.model.job_identity import Identity, job_name, work_id
-from sunk_sync.core.model.keys import host_key, work_key, work_key_of
+from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
+from sunk_sync.core.model.keys import host_key, workload_key, workload_key_of
 from sunk_sync.core.model.names import NODE_LABELS
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
@@ -88,7 +88,7 @@ def identity(*pods: Pod, **fields: object) -> Identity:
     standard = {
         "cluster": CLUSTER_UID,
         "scheduler": SCHEDULER,
-        "work": work_id([pod.uid for pod in pods]),
+        "workload": workload_id([pod.uid for pod in pods]),
         "pods": tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)),
     }
     return Identity(**{**standard, **fields})  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def job(*pods: Pod, state: str = "PENDING", **fields: object) -> Job:
     first = min(pods, key=lambda pod: pod.name)
     standard = {
         "job_id": "7",
-        "name": job_name(first.namespace, first.name, work=known.work),
+        "name": job_name(first.namespace, first.name, workload=known.workload),
         "identity": known,
         "state": frozenset(state.split("+")),
         "submitted_at": 1,
@@ -128,12 +128,14 @@ def condition(kind: str, status: str = "True", **fields: str) -> Condition:
     return Condition(type=kind, status=status, **{"reason": "R", "message": "", **fields})
 
 
-def sighting(row: Node | SlurmdPod, found: str, *, asked_s: float = 0.0, uid: str = "") -> Sighting:
+def get_result(
+    row: Node | SlurmdPod, found: str, *, asked_s: float = 0.0, uid: str = ""
+) -> GetResult:
     """The answer to a read by name of this row's place."""
     kind = "Node" if isinstance(row, Node) else "Pod"
     namespace = getattr(row, "namespace", "")
     uid = uid or (row.uid if found == "yes" else "")
-    return Sighting(kind, namespace, row.name, found, uid, asked_s)  # type: ignore[arg-type]
+    return GetResult(kind, namespace, row.name, found, uid, asked_s)  # type: ignore[arg-type]
 
 
 def observed(row: Row, order: float | None = None) -> Observed:
@@ -217,14 +219,14 @@ class Core:
         """The source answers that nothing changed."""
         return self.see(Confirmed(source, self.now))
 
-    def work_verdict(self, of: Pod) -> Verdict:
-        """The standing verdict of the Work that the Pod belongs to."""
-        standing = self.reconciler.standing.get(work_key(work_key_of(of)))
+    def workload_verdict(self, of: Pod) -> Verdict:
+        """The standing verdict of the workload that the Pod belongs to."""
+        standing = self.reconciler.standing.get(workload_key(workload_key_of(of)))
         return standing.verdict if standing else Verdict()
 
-    def work_wants(self, of: Pod, *kinds: type) -> list[Any]:
-        """What is wanted for that Work, of these kinds of action (all where none is named)."""
-        wants = self.work_verdict(of).wants
+    def workload_wants(self, of: Pod, *kinds: type) -> list[Any]:
+        """What is wanted for that workload, of these kinds of action (all where none is named)."""
+        wants = self.workload_verdict(of).wants
         return [want for want in wants if not kinds or isinstance(want, kinds)]
 
     def verdict(self, name: str = "n1") -> Verdict:

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from sunk_sync.kube.api import credentials
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient, Permission, Request
 from sunk_sync.kube.api.transport import Stream, route
 from sunk_sync.telemetry.exchange import Exchange
@@ -98,7 +98,7 @@ async def test_F4_a_server_that_is_not_there_is_a_value(tmp_path: Path) -> None:
     await server.stop()
     trouble = await client.call(Request(path=NODES), text)
     await client.aclose()
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, KubeError)
     assert trouble.kind == "connection"
     assert trouble.passing
 
@@ -160,7 +160,7 @@ async def test_F5_a_token_that_stays_wrong_is_not_tried_again_and_again(tmp_path
 
     async with serving(answer, tmp_path) as (server, client):
         trouble = await client.call(Request(path=NODES), text)
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, KubeError)
     assert trouble.status == 401
     assert len(server.requests) == 1
 
@@ -219,7 +219,7 @@ async def test_a_kubeconfig_that_makes_no_sense_is_a_value(tmp_path: Path, conte
     path = tmp_path / "kubeconfig"
     path.write_text(content)
     made = await KubeClient.connect(kubeconfig=str(path), context=None, on_exchange=lambda _: None)
-    assert isinstance(made, Trouble)
+    assert isinstance(made, KubeError)
     assert made.kind == "credentials"
 
 
@@ -309,7 +309,7 @@ async def test_a_plugin_that_hangs_is_given_up(
     made = await KubeClient.connect(
         kubeconfig=server.kubeconfig({"exec": plugin}), context=None, on_exchange=lambda _: None
     )
-    assert isinstance(made, Trouble)
+    assert isinstance(made, KubeError)
     assert made.kind == "credentials"
 
 
@@ -360,7 +360,7 @@ async def test_small_questions_bring_their_trouble(tmp_path: Path) -> None:
             await client.server_version(),
             await client.may(Permission(verb="list", resource="nodes")),
         ):
-            assert isinstance(trouble, Trouble)
+            assert isinstance(trouble, KubeError)
             assert trouble.why == "you may not"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Condition, Node, Observed, Pod, SlurmdPod
-from sunk_sync.kube.api.answers import BAD_BYTES, Trouble, refusal, stream_refusal
+from sunk_sync.kube.api.answers import BAD_BYTES, KubeError, refusal, stream_refusal
 from sunk_sync.kube.decode.decode import (
     NODES,
     OFFERING_NODES,
@@ -312,7 +312,7 @@ def test_any_json_in_an_event_is_a_value(an_object: Any, kind: str) -> None:
     for wire in (NODES, OFFERING_NODES, SLURMD_PODS, PODS):
         assert isinstance(wire.event(line), Unreadable | Failed | None)
         assert isinstance(wire.object(line), Unreadable)
-    assert isinstance(stream_refusal(line), Trouble)
+    assert isinstance(stream_refusal(line), KubeError)
 
 
 @given(st.integers(300, 599), st.binary(max_size=100), st.text(max_size=12))

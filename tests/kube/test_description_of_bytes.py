@@ -25,7 +25,7 @@ metadata:
     sunk.coreweave.com/comment: "A Kubernetes job"
     sunk.coreweave.com/exclusive: "none"
 spec:
-  schedulerName: tenant-slurm-staging-slurm-scheduler
+  schedulerName: resident-slurm-staging-slurm-scheduler
   containers:
     - name: main
       image: ubuntu

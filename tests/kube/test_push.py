@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     Cordon,
     Done,
     Drain,
-    Look,
+    GetObject,
     Outcome,
+    RecordEvent,
     Refused,
     Relist,
     SetConditions,
@@ -27,8 +27,8 @@ from sunk_sync.core.model.actions import (
     Uncordon,
     Unsure,
 )
-from sunk_sync.core.model.facts import Condition, Node, Observed, Reference, Sighting, SlurmdPod
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.core.model.facts import Condition, GetResult, Node, Observed, Reference, SlurmdPod
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.write.events import event_of
 from sunk_sync.kube.write.write import KubePush
 from tests.kube.recorded.server import ApiServer, node, pod, recorded, refusal, serving, status
@@ -36,7 +36,7 @@ from tests.kube.recorded.server import ApiServer, node, pod, recorded, refusal, 
 NODE = Reference("Node", "", "g0", "uid-g0")
 POD = Reference("Pod", "slurm", "p", "uid-p")
 NOW = "2026-11-21T10:00:00Z"
-WARN = Announce(NODE, "Warning", "SlurmNodeConflict", "two claim one")
+WARN = RecordEvent(NODE, "Warning", "SlurmNodeConflict", "two claim one")
 SET = SetConditions(NODE, (Condition("SlurmDrain", "True", "Slurm", "why"),))
 
 
@@ -197,8 +197,8 @@ async def test_a_written_object_that_cannot_be_read_is_still_done(tmp_path: Path
 async def test_a_text_that_cannot_be_sent_is_refused(tmp_path: Path, action: Action) -> None:
     """A lone surrogate has no UTF-8."""
     spoilt: Action = SetConditions(NODE, (Condition("a", "True", "b", "\ud800"),))
-    if isinstance(action, Announce):
-        spoilt = Announce(NODE, "Warning", "a", "\ud800")
+    if isinstance(action, RecordEvent):
+        spoilt = RecordEvent(NODE, "Warning", "a", "\ud800")
     (outcome,), server = await pushed(answers({}), tmp_path, spoilt)
     assert isinstance(outcome, Refused)
     assert not server.requests
@@ -206,7 +206,7 @@ async def test_a_text_that_cannot_be_sent_is_refused(tmp_path: Path, action: Act
 
 async def test_outcomes_stand_in_the_order_of_the_actions(tmp_path: Path) -> None:
     """Several at once run side by side."""
-    looks = [Look("Node", "", f"n{i}", 0.0) for i in range(40)]
+    looks = [GetObject("Node", "", f"n{i}", 0.0) for i in range(40)]
 
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(node(request.path.rpartition("/")[2], 1))
@@ -238,7 +238,7 @@ async def test_S16_an_event_has_a_name_of_what_it_says(tmp_path: Path) -> None:
 def test_events_stand_where_kubectl_describe_looks() -> None:
     """A Pod's in its namespace, a Node's in default, a Namespace's in itself."""
     places = [
-        event_of(Announce(reference, "Normal", "R", "m"), at=NOW)["metadata"]["namespace"]
+        event_of(RecordEvent(reference, "Normal", "R", "m"), at=NOW)["metadata"]["namespace"]
         for reference in (NODE, POD, Reference("Namespace", "", "slurm", ""))
     ]
     assert places == ["default", "slurm", "slurm"]
@@ -248,8 +248,8 @@ def test_events_stand_where_kubectl_describe_looks() -> None:
 def test_events_of_any_text_are_bounded_and_distinct(message: str, name: str) -> None:
     """Names fit, messages fit, another message is another Event."""
     reference = Reference("Node", "", name, "u")
-    one = event_of(Announce(reference, "Normal", "R", message * 20), at=NOW)
-    two = event_of(Announce(reference, "Normal", "R", message * 20 + "x"), at=NOW)
+    one = event_of(RecordEvent(reference, "Normal", "R", message * 20), at=NOW)
+    two = event_of(RecordEvent(reference, "Normal", "R", message * 20 + "x"), at=NOW)
     assert len(one["message"]) <= 1024
     assert len(one["metadata"]["name"]) <= 253
     assert one["metadata"]["name"] != two["metadata"]["name"]
@@ -258,15 +258,15 @@ def test_events_of_any_text_are_bounded_and_distinct(message: str, name: str) ->
 # Looks
 
 
-LOOK = Look("Node", "", "none", 0.0)
+LOOK = GetObject("Node", "", "none", 0.0)
 
 
 async def test_S8_a_404_for_this_name_means_no(tmp_path: Path) -> None:
     """S7, S8: the only evidence of absence; it carries the time of the question."""
     body = recorded("error-not-found.json")
     outcome, _, _ = await outcome_of(answers(body, 404), tmp_path, LOOK)
-    sighting = Sighting("Node", "", "none", "no", "", 42.0)
-    assert outcome == Done(LOOK, (sighting,))
+    get_result = GetResult("Node", "", "none", "no", "", 42.0)
+    assert outcome == Done(LOOK, (get_result,))
 
 
 @pytest.mark.parametrize(
@@ -288,30 +288,30 @@ async def test_S8_a_404_for_this_name_means_no(tmp_path: Path) -> None:
 async def test_S20_anything_else_means_unknown(tmp_path: Path, code: int, body: bytes) -> None:
     """S20: a proxy's 404, a 403, an error, another object: no evidence of anything."""
     outcome, _, _ = await outcome_of(answers(body, code), tmp_path, LOOK)
-    assert outcome == Done(LOOK, (Sighting("Node", "", "none", "unknown", "", 42.0),))
+    assert outcome == Done(LOOK, (GetResult("Node", "", "none", "unknown", "", 42.0),))
 
 
 async def test_a_look_that_finds_brings_the_uid(tmp_path: Path) -> None:
     """S7: another UID under the name is another Pod."""
-    look = Look("Pod", "slurm", "p", 0.0)
+    look = GetObject("Pod", "slurm", "p", 0.0)
     outcome, request, _ = await outcome_of(answers(pod("p", 5)), tmp_path, look)
-    assert outcome == Done(look, (Sighting("Pod", "slurm", "p", "yes", "uid-p", 42.0),))
+    assert outcome == Done(look, (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0),))
     assert not request.query
 
 
 async def test_P29_a_look_at_a_pod_tells_where_it_is_bound(tmp_path: Path) -> None:
     """A binding whose answer was lost is known by it."""
-    look = Look("Pod", "slurm", "p", 0.0)
+    look = GetObject("Pod", "slurm", "p", 0.0)
     bound = pod("p", 5)
     bound["spec"]["nodeName"] = "kn1"
     outcome, _, _ = await outcome_of(answers(bound), tmp_path, look)
-    assert outcome.seen == (Sighting("Pod", "slurm", "p", "yes", "uid-p", 42.0, "kn1", 5.0),)
+    assert outcome.seen == (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0, "kn1", 5.0),)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
 async def test_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     """Names in marks on Slurm nodes are foreign text."""
-    for look in (Look("Pod", "slurm", name, 0.0), Look("Pod", name or "..", "p", 0.0)):
+    for look in (GetObject("Pod", "slurm", name, 0.0), GetObject("Pod", name or "..", "p", 0.0)):
         (outcome,), server = await pushed(answers({}), tmp_path, look)
         assert isinstance(outcome, Refused)
         assert not server.requests
@@ -320,11 +320,11 @@ async def test_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -> N
 async def test_S19_relist_asks_the_watch_of_that_source(tmp_path: Path) -> None:
     """S19: done when the listing was complete, else unsure."""
 
-    async def complete(_: float) -> Trouble | None:
+    async def complete(_: float) -> KubeError | None:
         return None
 
-    async def broken(_: float) -> Trouble | None:
-        return Trouble(kind="answer", status=429, why="busy", retry_after_s=3.0)
+    async def broken(_: float) -> KubeError | None:
+        return KubeError(kind="answer", status=429, why="busy", retry_after_s=3.0)
 
     async def never(_: web.Request) -> web.Response:
         return refusal(500, "not asked")

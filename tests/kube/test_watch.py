@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from sunk_sync.core.model.facts import Confirmed, Deleted, ListingStarted, Lost, Observed
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import History
 from sunk_sync.kube.read import watch
@@ -223,7 +223,7 @@ async def test_F3_an_expired_continue_token_begins_the_listing_anew(tmp_path: Pa
 
 
 async def test_F8_retry_after_is_waited_for(tmp_path: Path) -> None:
-    """F8: 429 on a list; the server's wish is longer than our back-off."""
+    """F8: 429 on a list; the server's desired write is longer than our back-off."""
     busy = refuses(429, "TooManyRequests", **{"Retry-After": "7"})
     script = Script(
         lists=[busy, lists(node("a", 3), version=7)],
@@ -519,7 +519,7 @@ async def test_a_relist_that_fails_says_why_and_proves_nothing(tmp_path: Path) -
     async with running(script, tmp_path) as run:
         await run.ear.hears(*LISTED)
         trouble = await run.watch.relist(0.0)
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, KubeError)
     assert trouble.status == 500
     assert run.ear.kinds().count("ListingEnded") == 1
 

@@ -14,7 +14,7 @@ import pytest
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import News
-from sunk_sync.kube.api.answers import Decode, T, Trouble, refusal
+from sunk_sync.kube.api.answers import Decode, KubeError, T, refusal
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import History, Request
 from sunk_sync.kube.api.transport import decoded
@@ -122,36 +122,36 @@ class BadServer:
     def strikes(self, chance: float) -> bool:
         return self.faulty and self.random.random() < chance
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> KubeError | None:
         if self.down:
-            return Trouble(kind="connection", why="down")
+            return KubeError(kind="connection", why="down")
         if not self.strikes(0.25):
             return None
         return self.random.choice(
             [
-                Trouble(kind="connection", why="refused"),
-                Trouble(kind="timeout", why="slow"),
-                Trouble(kind="garbage", why="half"),
+                KubeError(kind="connection", why="refused"),
+                KubeError(kind="timeout", why="slow"),
+                KubeError(kind="garbage", why="half"),
                 refusal(503, b""),
                 refusal(429, b"", retry_after="1"),
                 refusal(410, json.dumps(status(410, "Expired")).encode()),
             ]
         )
 
-    async def call(self, request: Request, decode: Decode[T]) -> T | Trouble:
+    async def call(self, request: Request, decode: Decode[T]) -> T | KubeError:
         for _ in range(self.random.randrange(4)):
             await asyncio.sleep(0)
         trouble = self.trouble()
         if trouble is not None:
             return trouble
         body = self._list(request.path, dict(request.query))
-        if isinstance(body, Trouble):
+        if isinstance(body, KubeError):
             return body
         if self.strikes(0.1):
             body = body[: self.random.randrange(len(body))]
         return decoded(body, decode)
 
-    def _list(self, path: str, query: dict[str, str]) -> bytes | Trouble:
+    def _list(self, path: str, query: dict[str, str]) -> bytes | KubeError:
         world, begin = self.world, 0
         if "continue" in query:
             version, begin = map(int, query["continue"].split(":"))
@@ -169,7 +169,7 @@ class BadServer:
         answer = {"kind": kind, "metadata": meta, "items": items[begin:end]}
         return json.dumps(answer).encode()
 
-    async def open(self, request: Request, *, silence_s: float) -> "BadStream | Trouble":
+    async def open(self, request: Request, *, silence_s: float) -> "BadStream | KubeError":
         assert silence_s > 0
         await asyncio.sleep(0)
         query = dict(request.query)
@@ -202,16 +202,16 @@ class BadStream:
         rows = [event("ADDED", one) for (path, _), one in objects.items() if path == self._path]
         return [*rows, bookmark(self._kind, self._version, ends_listing=True)]
 
-    async def lines(self) -> list[bytes] | Trouble:
+    async def lines(self) -> list[bytes] | KubeError:
         server, world = self._server, self._server.world
         while True:
             await asyncio.sleep(0)
             if self._epoch != world.epoch:
-                return Trouble(kind="connection", why="the server restarted")
+                return KubeError(kind="connection", why="the server restarted")
             if self._is_gone:
                 return [event("ERROR", status(410, "Expired")).rstrip()]
             if server.strikes(0.05):
-                return Trouble(kind=server.random.choice(["ended", "timeout"]), why="broken")
+                return KubeError(kind=server.random.choice(["ended", "timeout"]), why="broken")
             if server.strikes(0.03):
                 return [b'{"type":"MODIF']
             lines = self._news()
@@ -279,7 +279,7 @@ async def live_through(seed: int, subject: Subject, *, watch_list: bool, restore
     picture = Picture(world, ambient.clock)
     reader = Watch(server, subject, tell=picture.tell, on_bad=lambda *_: None, ambient=ambient)
     task = asyncio.create_task(reader.run())
-    relists: list[asyncio.Task[Trouble | None]] = []
+    relists: list[asyncio.Task[KubeError | None]] = []
     for _ in range(STEPS):
         now_s += 0.01
         world.step()

@@ -11,7 +11,7 @@ from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec, Requirement, Tai
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
 from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, PODS, Unreadable, Wire
 from sunk_sync.kube.decode.gangs import SIZE_MAX
-from sunk_sync.kube.decode.pod_objects import WorkAnnotations
+from sunk_sync.kube.decode.pod_objects import WirePodAnnotations
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
 from sunk_sync.kube.read.selection import nodes
 from tests.kube.recorded.server import node, pod, recorded
@@ -314,7 +314,7 @@ def test_P4_every_annotation_of_a_setting_is_read() -> None:
     annotated = row(annotations={names.PREFIX + name: value for name, value in given.items()})
     assert annotated.settings == tuple(sorted(given.items()))
     fields = {name.replace("-", "_") for name in names.JOB_SETTINGS}
-    assert fields <= set(WorkAnnotations.__struct_fields__)
+    assert fields <= set(WirePodAnnotations.__struct_fields__)
     assert row(annotations={"partition": "not ours"}).settings == ()
     long = row(annotations=settings(comment="é" * 80_000, partition=""))
     assert long.settings == (("comment", "é" * (NODES_BYTES_MAX + 1)), ("partition", ""))

@@ -15,7 +15,7 @@ from sunk_sync.core.model.actions import (
     Bind,
     Done,
     EndPod,
-    LookGang,
+    GetGang,
     Outcome,
     Refused,
     SetConditions,
@@ -192,7 +192,7 @@ async def test_P14_a_binding_that_may_have_happened_says_so(
 
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
-@pytest.mark.parametrize("action", [BIND, END, WAITS, LookGang("job", "slurm", "g", 0.0)])
+@pytest.mark.parametrize("action", [BIND, END, WAITS, GetGang("job", "slurm", "g", 0.0)])
 async def test_F8_passing_failures_are_unsure(tmp_path: Path, code: int, action: Action) -> None:
     """F8: tried again; nothing else was written meanwhile."""
     requests: list[str] = []
@@ -371,10 +371,10 @@ async def test_an_answer_about_a_node_keeps_what_it_offers(tmp_path: Path) -> No
     assert seen.row.offer != NO_OFFER
 
 
-# LookGang
+# GetGang
 
-GROUP = LookGang("group", "slurm", "g", 0.0)
-JOB = LookGang("job", "slurm", "g", 0.0)
+GROUP = GetGang("group", "slurm", "g", 0.0)
+JOB = GetGang("job", "slurm", "g", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ JOB = LookGang("job", "slurm", "g", 0.0)
     ],
 )
 async def test_G1_the_size_of_a_gang_is_read_once(
-    tmp_path: Path, action: LookGang, body: Json, size: int, why: str
+    tmp_path: Path, action: GetGang, body: Json, size: int, why: str
 ) -> None:
     """G1: minMember of a PodGroup, completions of an Indexed Job; else unknown, and why."""
     paths: list[str] = []
@@ -422,9 +422,9 @@ async def test_G1_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -
     """G1: names of groups are labels that anybody writes."""
     script = Script()
     for action in (
-        LookGang("group", "slurm", name, 0.0),
-        LookGang("group", name or "..", "g", 0.0),
-        LookGang("annotation", "slurm", "g", 0.0),
+        GetGang("group", "slurm", name, 0.0),
+        GetGang("group", name or "..", "g", 0.0),
+        GetGang("annotation", "slurm", "g", 0.0),
     ):
         assert isinstance(await outcome_of(script, tmp_path, action), Refused)
     assert not script.asked

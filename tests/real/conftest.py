@@ -11,7 +11,7 @@ from tests.real.testbed import Bed, KubeServer, SlurmServer
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 from tests.real.testbed.requirements import why_not
 from tests.real.testbed.sandbox import sweep
-from tests.real.works import Works
+from tests.real.workloads import WorkloadIndex
 
 Serve = Callable[..., Service]
 SHOWN_LINES = 30
@@ -60,14 +60,14 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session", params=SLURM_SUITES)
-def works(request: pytest.FixtureRequest) -> Iterator[Works]:
+def workloads(request: pytest.FixtureRequest) -> Iterator[WorkloadIndex]:
     """Many hosts for workload Pods, once for each Slurm version."""
     require(kube=KUBE_DEFAULT, slurm=request.param)
-    works = Works(request.param)
+    workloads = WorkloadIndex(request.param)
     try:
-        yield works
+        yield workloads
     finally:
-        works.close()
+        workloads.close()
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def serve(stage: Stage) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def schedule(works: Works) -> Iterator[Serve]:
+def schedule(workloads: WorkloadIndex) -> Iterator[Serve]:
     """As `serve`, on the stage for Pods."""
-    yield from serving(works)
+    yield from serving(workloads)
 
 
 def serving(stage: Stage) -> Iterator[Serve]:

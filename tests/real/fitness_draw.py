@@ -82,7 +82,7 @@ class Draw:
                 f"{node}-{number}",
                 namespace=NAMESPACE,
                 node=node,
-                spec=self._work(),
+                spec=self._workload(),
             )
             for number in range(self._one((0, 0, 0, 1, 2)))
         ]
@@ -92,7 +92,7 @@ class Draw:
     def pod(self, name: str, *, pin: str, others: Sequence[str]) -> Object:
         selector = {PIN: pin, **({"zone": self._one(ZONES)} if self._chance(0.15) else {})}
         spec: Object = {
-            **self._work(),
+            **self._workload(),
             "nodeSelector": selector,
             "tolerations": self._tolerations(),
         }
@@ -104,16 +104,16 @@ class Draw:
             spec["affinity"] = {"nodeAffinity": required}
         return kube_objects.pod(name, namespace=NAMESPACE, labels={PIN: pin}, spec=spec)
 
-    def _work(self) -> Object:
+    def _workload(self) -> Object:
         """Containers, with what runs before and beside them."""
-        work: Object = {"containers": self._containers("main", self._one((1, 1, 2)))}
+        workload: Object = {"containers": self._containers("main", self._one((1, 1, 2)))}
         if self._chance(0.3):
-            work["initContainers"] = self._containers("before", self._one((1, 2, 3)))
-            for container in work["initContainers"]:
+            workload["initContainers"] = self._containers("before", self._one((1, 2, 3)))
+            for container in workload["initContainers"]:
                 container |= {"restartPolicy": "Always"} if self._chance(0.4) else {}
         if self._chance(0.1) and not self._old:
-            work["resources"] = {"requests": {"cpu": "16", "memory": "30Gi"}}
-        return work
+            workload["resources"] = {"requests": {"cpu": "16", "memory": "30Gi"}}
+        return workload
 
     def _containers(self, name: str, count: int) -> list[Object]:
         return [

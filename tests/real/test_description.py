@@ -35,7 +35,7 @@ SERVED = {
     "24.11": ("v0.0.40", "v0.0.41", "v0.0.42"),
 }
 CONFIGURATION = Configuration(gres_map=(("nvidia.com/gpu", "gpu"),))
-IDENTITY = Identity("c1", "s", work="w", pods=("team/p/uid",))
+IDENTITY = Identity("c1", "s", workload="w", pods=("team/p/uid",))
 NAME = "k8s/team/p/01234567"
 SCRIPT = "#!/bin/sh\nsleep 600\n"
 NO_ROOM = (2013, 2014, 2015, 2016, 2068)
@@ -101,7 +101,7 @@ def described(*pods: Pod) -> JobDescription:
     return description
 
 
-def wish(*pods: Pod, **fields: Any) -> SubmitJob:
+def desired(*pods: Pod, **fields: Any) -> SubmitJob:
     given = {"name": NAME, "identity": IDENTITY, "description": described(*pods), **fields}
     return SubmitJob(**given)
 
@@ -120,7 +120,7 @@ def submit(server: SlurmServer, action: SubmitJob, version: str = "") -> int:
 
 def allocate(server: SlurmServer, description: JobDescription) -> int:
     """Job id; waits until the jobs of the test before have left their nodes."""
-    action = wish(pod(), description=description, kind="allocation")
+    action = desired(pod(), description=description, kind="allocation")
     for _ in range(200):
         try:
             return submit(server, action)
@@ -183,7 +183,7 @@ def test_P4_P5_an_annotation_reaches_its_field(
 ) -> None:
     """By every version of the data parser that the server speaks."""
     for version in SERVED[server.version]:
-        job_id = submit(server, wish(pod(**{name: given})), version)
+        job_id = submit(server, desired(pod(**{name: given})), version)
         assert look(read(server, job_id)) == value, version
 
 
@@ -205,7 +205,7 @@ def test_P4_exclusive_is_what_slurm_calls_so(
 ) -> None:
     """v0.0.45 does not tell it, scontrol does; v0.0.40 has no topo and says so beforehand."""
     for version in SERVED[server.version]:
-        action = wish(pod(exclusive=word))
+        action = desired(pod(exclusive=word))
         if refusal(action, version):
             assert (word, version) == ("topo", "v0.0.40")
             continue
@@ -218,7 +218,7 @@ def test_P6_the_shape_reaches_slurm(server: SlurmServer) -> None:
     typed = replace(described(asking(2)), gres=(("gpu:a100", 2),), slurm_nodes=2)
     for version in SERVED[server.version]:
         for description in (described(asking(2), asking(2)), typed):
-            job = read(server, submit(server, wish(pod(), description=description), version))
+            job = read(server, submit(server, desired(pod(), description=description), version))
             assert number("node_count")(job) == number("tasks")(job) == 2
             assert (number("cpus_per_task")(job), number("memory_per_node")(job)) == (2, 700)
             assert job["tres_per_node"] == f"gres/{description.gres[0][0]}:2"
@@ -236,7 +236,7 @@ def test_P6_a_gang_gets_so_much_on_each_node(server: SlurmServer) -> None:
 
 
 def test_P7_excluded_nodes_are_the_users_and_ours(server: SlurmServer) -> None:
-    action = wish(pod(excluded_nodes="n1"), excluded=("n2", "odd name"))
+    action = desired(pod(excluded_nodes="n1"), excluded=("n2", "odd name"))
     for version in SERVED[server.version]:
         assert read(server, submit(server, action, version))["excluded_nodes"] == "n[1-2]"
 
@@ -244,7 +244,7 @@ def test_P7_excluded_nodes_are_the_users_and_ours(server: SlurmServer) -> None:
 def test_P11a_slurmrestd_allocates_for_the_tokens_user_only(server: SlurmServer) -> None:
     """So a Pod with a user of its own must be submitted: the body would be right, the job not."""
     allocate(server, described(pod()))
-    action = wish(pod(user_id="1001"), kind="allocation")
+    action = desired(pod(user_id="1001"), kind="allocation")
     for version in SERVED[server.version]:
         assert "token's own user" in refusal(action, version) or version == "v0.0.40"
         if ABILITIES[version].allocate:
@@ -257,7 +257,7 @@ def test_P11a_slurmrestd_allocates_for_the_tokens_user_only(server: SlurmServer)
 def test_an_array_has_a_task_for_each_uid(server: SlurmServer) -> None:
     identity = Identity("c1", "s", uids=("a", "b", "c"), digest="d")
     for version in SERVED[server.version]:
-        job = read(server, submit(server, wish(pod(), identity=identity), version))
+        job = read(server, submit(server, desired(pod(), identity=identity), version))
         assert job["array_task_string"] == "0-2"
         assert read_identity(job["admin_comment"]) == identity
 
@@ -265,7 +265,7 @@ def test_an_array_has_a_task_for_each_uid(server: SlurmServer) -> None:
 def test_an_external_job_needs_26(server: SlurmServer) -> None:
     """And a version that knows the flag; 24.11 has none."""
     for version in SERVED[server.version]:
-        action = wish(asking(1, user_id="1001"), kind="external")
+        action = desired(asking(1, user_id="1001"), kind="external")
         if not refusal(action, version):
             job = read(server, submit(server, action, version))
             assert "EXTERNAL_JOB" in job["flags"]
@@ -280,7 +280,7 @@ def test_an_external_job_needs_26(server: SlurmServer) -> None:
 def test_P4_our_bounds_are_slurms(server: SlurmServer, name: str, letters: str) -> None:
     """A little more than we let through is refused as too long (2012)."""
     words = letters * (1026 // len(letters)) + "ib"
-    long = wish(pod(), description=replace(described(pod()), **{name: words}))
+    long = desired(pod(), description=replace(described(pod()), **{name: words}))
     with pytest.raises(RestError) as caught:
         submit(server, long)
     assert caught.value.body["errors"][0]["error_number"] == 2012
@@ -327,7 +327,7 @@ def test_P20_a_waiting_job_is_given_another_description(server: SlurmServer) -> 
     """Every field that we say can change does, and back."""
     wire = ["comment", "features", "prefer", "required_nodes", "excluded_nodes", "resv_name"]
     wire.append("current_working_directory")
-    job_id = submit(server, wish(pod(timeout="5", partition="main", priority="7")))
+    job_id = submit(server, desired(pod(timeout="5", partition="main", priority="7")))
     time.sleep(1.5)
     other = described(pod(**TEXTS, timeout="9", partition="spare", priority="8"))
     plain = described(pod(timeout="9", partition="spare", priority="8"))
@@ -348,7 +348,7 @@ def test_P20_a_waiting_job_is_given_another_description(server: SlurmServer) -> 
 @pytest.mark.usefixtures("full")
 def test_P20_what_we_say_cannot_be_changed_is_not(server: SlurmServer) -> None:
     """Slurm answers 200 to all of these: nothing but another job helps."""
-    job_id = submit(server, wish(pod(exclusive="user")))
+    job_id = submit(server, desired(pod(exclusive="user")))
     for field, value in (("account", "x"), ("qos", "x"), ("group_id", "5")):
         post(server, job_id, {field: value})
         assert read(server, job_id)[field] in ("", 0)
@@ -361,7 +361,7 @@ def test_P20_what_we_say_cannot_be_changed_is_not(server: SlurmServer) -> None:
 @pytest.mark.usefixtures("full")
 def test_P20_a_refused_update_is_done_in_part(server: SlurmServer) -> None:
     """So the digest must follow by itself."""
-    job_id = submit(server, wish(pod()))
+    job_id = submit(server, desired(pod()))
     with pytest.raises(RestError):
         update(server, job_id, described(pod(comment="new", constraints="nosuch", timeout="9")))
     job = read(server, job_id)

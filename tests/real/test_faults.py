@@ -48,7 +48,7 @@ def until_back(service: Service, source: str, *, since: int, within_s: float = 1
     assert service.metric("sunk_sync_source_listed", source=source) == 1
 
 
-def until_works(host: Host) -> None:
+def until_workloads(host: Host) -> None:
     """Cordon and uncordon arrive again."""
     host.cordon()
     host.until_drained(CORDONED)
@@ -82,7 +82,7 @@ def test_F03_apiserver_restarted(stage: Stage, service: Service, host: Host) -> 
     assert service.writes("undrain", since=since) == []
     host.uncordon()
     host.until_free()
-    until_works(host)
+    until_workloads(host)
 
 
 def _age_versions(stage: Stage) -> None:
@@ -112,7 +112,7 @@ def test_F03_apiserver_that_hangs(stage: Stage, service: Service, host: Host) ->
     time.sleep(2)
     assert service.livez()[0] == 200
     daemon.resume()
-    until_works(host)
+    until_workloads(host)
 
 
 # --- F4
@@ -225,7 +225,7 @@ def test_F05_a_rotated_token_is_taken_without_a_hitch(
         lambda: service.metric("slurm_token_expiry_timestamp_seconds") > time.time() + 7000,
         "the new one in use",
     )
-    until_works(host)
+    until_workloads(host)
     assert _failed(service) == failed
     assert service.lines("source lost", since=since) == []
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop, HookAction
-from sunk_sync.core.model.facts import GateCall, JobTold, News, StopCall
+from sunk_sync.core.model.facts import GateCall, JobNotice, News, StopCall
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import GATE, make_token, new_key
@@ -80,8 +80,8 @@ class Door:
     async def _tell(self, news: Sequence[News]) -> None:
         self.news.extend((time.time(), one) for one in news)
 
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+    def _run(self, workload: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(workload, self._loop).result(10)
 
     def open(self) -> None:
         """Listen, after `die` on the same port again."""
@@ -252,7 +252,7 @@ def test_L7_L8_a_job_waits_at_the_gate_until_it_is_let_go(bed: Bed) -> None:
     assert at - allocated < 3
     ended = time.time()
     bed.cancel(job)
-    told, _ = bed.door.wait(JobTold, job, "ended")
+    told, _ = bed.door.wait(JobNotice, job, "ended")
     bed.say(f"cancelled → told of the end {1000 * (told - ended):.0f} ms")
 
 
@@ -283,7 +283,7 @@ def test_L7_a_task_of_an_array_is_named_as_slurm_cancels_it(bed: Bed) -> None:
     bed.until(lambda: "RUNNING" in bed.state(job), "the array runs")
     bed.cancel(job)
     for task in (f"{job}_0", f"{job}_1"):
-        bed.door.wait(JobTold, task, "ended")
+        bed.door.wait(JobNotice, task, "ended")
 
 
 def test_L7_a_job_cancelled_at_the_gate_ends(bed: Bed) -> None:
@@ -339,11 +339,11 @@ def test_L7_P24_an_image_without_curl(bed: Bed) -> None:
     try:
         job = placeholder(bed, "k8s/ns/no-curl/1")
         bed.door.let_go(job)
-        bed.door.wait(JobTold, job, "started")
+        bed.door.wait(JobNotice, job, "started")
         bed.cancel(job)
         call: StopCall = bed.door.wait(StopCall, job)[1]
         bed.door.answer(AnswerStop(call.call, "gone"))
-        bed.door.wait(JobTold, job, "ended")
+        bed.door.wait(JobNotice, job, "ended")
     finally:
         aside.rename(curl)
 
@@ -472,7 +472,7 @@ def test_P24_L6_a_placeholder_says_that_it_started(bed: Bed) -> None:
     """In `extra` first: who looks because of the call finds it."""
     bed.install()
     job = placeholder(bed, "k8s/ns/a/1")
-    at, _ = bed.door.wait(JobTold, job, "started")
+    at, _ = bed.door.wait(JobNotice, job, "started")
     assert bed.job(job)["extra"] == "x: started"
     bed.say(f"start of the job → told: {at - bed.job(job)['start_time']['number']:.1f} s (whole s)")
 
@@ -482,7 +482,7 @@ def test_P24_each_task_of_an_array_says_so_for_itself(bed: Bed) -> None:
     bed.install()
     job = placeholder(bed, "k8s/ns/array/1", array="0-2")
     for i in range(3):
-        bed.door.wait(JobTold, f"{job}_{i}", "started")
+        bed.door.wait(JobNotice, f"{job}_{i}", "started")
     path = bed.slurm.path(f"job/{job}")
 
     def said() -> list[str]:
@@ -495,7 +495,7 @@ def test_P24_under_another_user(bed: Bed) -> None:
     """nobody may not be root's equal: what then is `extra`?"""
     bed.install()
     job = placeholder(bed, "k8s/ns/nobody/1", user_id="65534", group_id="65534")
-    bed.door.wait(JobTold, job, "started")
+    bed.door.wait(JobNotice, job, "started")
     bed.say(f"extra as written by uid 65534: {bed.job(job)['extra']!r}")
 
 
@@ -503,7 +503,7 @@ def test_L6_a_cancelled_placeholder_holds_its_node_until_its_pod_is_gone(bed: Be
     """COMPLETING until we say gone, then free at once."""
     bed.install()
     job = placeholder(bed, "k8s/ns/b/1")
-    bed.door.wait(JobTold, job, "started")
+    bed.door.wait(JobNotice, job, "started")
     sent = time.time()
     bed.cancel(job)
     at, call = bed.door.wait(StopCall, job)
@@ -520,7 +520,7 @@ def test_L6_after_KillWait_slurm_kills_the_placeholder(bed: Bed) -> None:
     """It blocks on after `drain` and after our death; KILL comes KillWait after the cancel."""
     bed.install()
     job = placeholder(bed, "k8s/ns/c/1")
-    bed.door.wait(JobTold, job, "started")
+    bed.door.wait(JobNotice, job, "started")
     sent = time.time()
     bed.cancel(job)
     call: StopCall = bed.door.wait(StopCall, job)[1]

@@ -14,19 +14,19 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     Cordon,
     Done,
-    Look,
+    GetObject,
     Outcome,
+    RecordEvent,
     Refused,
     SetConditions,
     SetMetadata,
     Uncordon,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Condition, Lost, News, Reference, Sighting
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.core.model.facts import Condition, GetResult, Lost, News, Reference
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, Permission
 from sunk_sync.kube.read.selection import Subject, nodes, slurmd_pods
@@ -58,7 +58,7 @@ async def client_of(
 ) -> AsyncIterator[KubeClient]:
     path = str(kubeconfig or server.admin_kubeconfig)
     made = await KubeClient.connect(kubeconfig=path, context=None, on_exchange=lambda _: None)
-    assert not isinstance(made, Trouble), made
+    assert not isinstance(made, KubeError), made
     try:
         yield made
     finally:
@@ -258,7 +258,7 @@ async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServ
         assert isinstance(lost, Lost)
         assert "cannot list" in lost.why or "cannot watch" in lost.why
         assert '"nodes"' in lost.why
-        look = await KubePush(client, relist={}).push([Look("Node", "", "none", 0.0)])
+        look = await KubePush(client, relist={}).push([GetObject("Node", "", "none", 0.0)])
         assert isinstance(look[0], Done)
         assert look[0].seen[0].found == "unknown"  # type: ignore[union-attr]
         grant(kube_server, "reader")
@@ -284,7 +284,7 @@ async def test_F5_a_replaced_token_is_picked_up_after_401(
     kubeconfig = kube_server._write_kubeconfig("by-file", {"tokenFile": str(token)})
     async with client_of(kube_server, kubeconfig) as client:
         refused = await client.cluster_uid()
-        assert isinstance(refused, Trouble)
+        assert isinstance(refused, KubeError)
         assert refused.status == 401
         token.write_text(kube_server.admin_token)
         await asyncio.sleep(5.1)
@@ -439,7 +439,7 @@ async def test_an_event_twice_is_one_and_describe_shows_it(
         Reference("Pod", "default", "told", pod["metadata"]["uid"]),
         Reference("Namespace", "", "default", ""),
     ):
-        say = Announce(reference, "Warning", names.EVENT_CONFLICT, f"said of {reference.path}")
+        say = RecordEvent(reference, "Warning", names.EVENT_CONFLICT, f"said of {reference.path}")
         assert await push(kube_server, say) == Done(say)
         assert await push(kube_server, say) == Done(say)
         which = f"involvedObject.name={reference.name},reason={say.reason}"
@@ -453,13 +453,13 @@ async def test_an_event_twice_is_one_and_describe_shows_it(
 async def test_S7_a_look_is_answered_by_name(kube_server: KubeServer, node: Reference) -> None:
     """S7, S8: yes with the UID; no for a Node, a Pod, and a Pod in no namespace at all."""
     for look, found, uid in (
-        (Look("Node", "", node.name, 0.0), "yes", node.uid),
-        (Look("Node", "", "nobody", 0.0), "no", ""),
-        (Look("Pod", "default", "nobody", 0.0), "no", ""),
-        (Look("Pod", "nowhere", "nobody", 0.0), "no", ""),
+        (GetObject("Node", "", node.name, 0.0), "yes", node.uid),
+        (GetObject("Node", "", "nobody", 0.0), "no", ""),
+        (GetObject("Pod", "default", "nobody", 0.0), "no", ""),
+        (GetObject("Pod", "nowhere", "nobody", 0.0), "no", ""),
     ):
         outcome = await push(kube_server, look)
         assert isinstance(outcome, Done)
         (seen,) = outcome.seen
-        assert isinstance(seen, Sighting)
+        assert isinstance(seen, GetResult)
         assert (seen.found, seen.uid) == (found, uid)

@@ -12,7 +12,7 @@ from sunk_sync.core.model.actions import (
     Bind,
     Done,
     EndPod,
-    LookGang,
+    GetGang,
     Outcome,
     Refused,
     SetMetadata,
@@ -20,7 +20,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
 from sunk_sync.core.model.pod_spec import Gang, Requirement, Taint, Term, Toleration
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient, Request
 from sunk_sync.kube.decode.decode import OFFERING_NODES, PODS, Unreadable
 from sunk_sync.kube.write.write import KubePush
@@ -85,7 +85,7 @@ async def push(place: Place, *actions: Action) -> Outcome:
     """Carry out one after the other; the last outcome."""
     path = str(place.server.admin_kubeconfig)
     client = await KubeClient.connect(kubeconfig=path, context=None, on_exchange=lambda _: None)
-    assert not isinstance(client, Trouble), client
+    assert not isinstance(client, KubeError), client
     try:
         writer = KubePush(client, relist={}, nodes=OFFERING_NODES)
         for action in actions:
@@ -101,9 +101,9 @@ async def read(place: Place, path: str, wire: Any) -> Any:
     client = await KubeClient.connect(
         kubeconfig=kubeconfig, context=None, on_exchange=lambda _: None
     )
-    assert not isinstance(client, Trouble), client
+    assert not isinstance(client, KubeError), client
     try:
-        seen: Observed | Unreadable | Trouble = await client.call(Request(path=path), wire.object)
+        seen: Observed | Unreadable | KubeError = await client.call(Request(path=path), wire.object)
         assert isinstance(seen, Observed), seen
         return seen.row
     finally:
@@ -402,7 +402,7 @@ async def test_P1_a_binding_between_read_and_write_wins(place: Place) -> None:
     client = await KubeClient.connect(
         kubeconfig=str(place.server.admin_kubeconfig), context=None, on_exchange=lambda _: None
     )
-    assert not isinstance(client, Trouble), client
+    assert not isinstance(client, KubeError), client
 
     through = client.call
 
@@ -496,7 +496,7 @@ async def test_G1_the_size_of_a_gang_comes_from_its_pod_group(place: Place) -> N
         async with asyncio.timeout(WITHIN_S):
             while not made(place, groups, group):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        outcome = await push(place, LookGang("group", NAMESPACE, "train", 0.0))
+        outcome = await push(place, GetGang("group", NAMESPACE, "train", 0.0))
     finally:
         rest.call("DELETE", f"{CRDS}/{CRD_NAME}")
     assert isinstance(outcome, Done), outcome
@@ -524,7 +524,7 @@ async def test_G1_the_size_of_a_gang_comes_from_its_job(place: Place) -> None:
     try:
         sizes = {}
         for kind, name in (("job", "train"), ("job", "none"), ("group", "none")):
-            outcome = await push(place, LookGang(kind, NAMESPACE, name, 0.0))
+            outcome = await push(place, GetGang(kind, NAMESPACE, name, 0.0))
             assert isinstance(outcome, Done), outcome
             (told,) = outcome.seen
             assert isinstance(told, GangSize)

@@ -58,7 +58,7 @@ class TestUnseen:
     def test_S00_a_human_drain_seen_only_by_the_read_before_ours_is_kept(
         self, service: Service, host: Host
     ) -> None:
-        """The wish was right when it was made; the read before the write cancels it."""
+        """the desired write was right when it was made; the read before the write cancels it."""
         host.update(state="drain", reason="fan broken")
         theirs = host.drain
         host.cordon()
@@ -330,7 +330,7 @@ def test_S09_a_lower_cause_that_comes_or_goes_writes_nothing(host: Host) -> None
 def test_S10_a_human_undrain_while_the_cause_persists_is_drained_again(
     host: Host, how: str
 ) -> None:
-    """Their wish is answered by the cause, which still stands."""
+    """Their desired write is answered by the cause, which still stands."""
     host.cordon()
     host.until_drained(CORDONED)
     before = host.drain

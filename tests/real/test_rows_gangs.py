@@ -12,7 +12,7 @@ from tests.real.conftest import Serve
 from tests.real.service import NAMESPACE, Service
 from tests.real.stage import PREFIX, eventually, stays
 from tests.real.testbed.rest import RestError
-from tests.real.works import FOREVER, Job, Load, Works, workload_spec
+from tests.real.workloads import FOREVER, Job, Load, WorkloadIndex, workload_spec
 
 pytestmark = pytest.mark.real
 
@@ -81,21 +81,23 @@ def service(schedule: Serve) -> Service:
 
 
 @pytest.fixture
-def call(works: Works) -> Call:
+def call(workloads: WorkloadIndex) -> Call:
     """The API server, as its administrator."""
-    return works.bed.kube.rest.call
+    return workloads.bed.kube.rest.call
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _allowed(works: Works) -> None:
+def _allowed(workloads: WorkloadIndex) -> None:
     """Workload Pods in one more namespace."""
-    works.allow("gangs")
+    workloads.allow("gangs")
 
 
-def gang(works: Works, name: str, size: int, *, namespace: str = NAMESPACE) -> list[Load]:
+def gang(
+    workloads: WorkloadIndex, name: str, size: int, *, namespace: str = NAMESPACE
+) -> list[Load]:
     """So many Pods of a gang of two."""
     annotations = {"gang": name, "gang_size": "2"}
-    return [works.load(annotations=annotations, namespace=namespace) for _ in range(size)]
+    return [workloads.load(annotations=annotations, namespace=namespace) for _ in range(size)]
 
 
 def one_job(loads: list[Load]) -> Job:
@@ -111,23 +113,23 @@ def one_job(loads: list[Load]) -> Job:
 
 @pytest.mark.usefixtures("service")
 def test_G01_G07_a_gang_waits_for_all_members_then_gets_one_job_and_the_surplus_waits(
-    works: Works,
+    workloads: WorkloadIndex,
 ) -> None:
     """One node for each Pod, and the same job for all; a third Pod of two is told so."""
-    (first,) = gang(works, "g1", 1)
+    (first,) = gang(workloads, "g1", 1)
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
     assert not first.jobs
-    (second,) = gang(works, "g1", 1)
+    (second,) = gang(workloads, "g1", 1)
     job = one_job([first, second])
-    assert {first.node, second.node} == set(works.expand(job["nodes"]))
-    (third,) = gang(works, "g1", 1)
+    assert {first.node, second.node} == set(workloads.expand(job["nodes"]))
+    (third,) = gang(workloads, "g1", 1)
     third.until(lambda: "as many Pods as its size" in third.message)
     third.until(lambda: third.told("FailedScheduling"))
     assert stays(lambda: not third.jobs and not third.node)
 
 
 @pytest.mark.usefixtures("service")
-def test_G01_the_pods_of_an_indexed_job_are_a_gang(works: Works, call: Call) -> None:
+def test_G01_the_pods_of_an_indexed_job_are_a_gang(workloads: WorkloadIndex, call: Call) -> None:
     """Its completions are the size; made by the real Job controller."""
     spec = {
         "completions": 3,
@@ -148,7 +150,7 @@ def test_G01_the_pods_of_an_indexed_job_are_a_gang(works: Works, call: Call) -> 
     def made() -> bool:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=job-name%3Dj3"
         found = [one["metadata"] for one in call("GET", path)["items"]]
-        loads[:] = [Load(works.bed, one["name"], uid=one["uid"]) for one in found]
+        loads[:] = [Load(workloads.bed, one["name"], uid=one["uid"]) for one in found]
         return len(loads) == 3
 
     eventually(made, "three Pods")
@@ -156,7 +158,7 @@ def test_G01_the_pods_of_an_indexed_job_are_a_gang(works: Works, call: Call) -> 
 
 
 @pytest.mark.usefixtures("service")
-def test_G01_a_pod_group_tells_the_size(works: Works, call: Call) -> None:
+def test_G01_a_pod_group_tells_the_size(workloads: WorkloadIndex, call: Call) -> None:
     call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_GROUPS)
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
     group = {
@@ -167,16 +169,16 @@ def test_G01_a_pod_group_tells_the_size(works: Works, call: Call) -> None:
     }
     eventually(lambda: accepted(call, groups, group), "the PodGroup is made")
     labels = {"scheduling.x-k8s.io/pod-group": "pg"}
-    first = works.load(labels=labels)
+    first = workloads.load(labels=labels)
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
-    one_job([first, works.load(labels=labels)])
+    one_job([first, workloads.load(labels=labels)])
 
 
 @pytest.mark.usefixtures("service")
-def test_G02_a_member_that_is_refused_refuses_them_all_by_name(works: Works) -> None:
+def test_G02_a_member_that_is_refused_refuses_them_all_by_name(workloads: WorkloadIndex) -> None:
     annotations = {"gang": "g2", "gang_size": "2"}
-    good = works.load(annotations=annotations)
-    bad = works.load(annotations=annotations, terminationGracePeriodSeconds=300)
+    good = workloads.load(annotations=annotations)
+    bad = workloads.load(annotations=annotations, terminationGracePeriodSeconds=300)
     for load in (good, bad):
         load.until(lambda load=load: load.told("InvalidPod"))
         assert bad.name in load.message
@@ -186,10 +188,10 @@ def test_G02_a_member_that_is_refused_refuses_them_all_by_name(works: Works) -> 
 
 @pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("how", ["a member deleted", "its job cancelled"])
-def test_G03_a_gang_ends_as_a_whole(works: Works, how: str) -> None:
+def test_G03_a_gang_ends_as_a_whole(workloads: WorkloadIndex, how: str) -> None:
     """The job once, and not before the last of its Pods is gone."""
     annotations = {"gang": f"g3{how[0]}", "gang_size": "2"}
-    loads = [works.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
+    loads = [workloads.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
     job = one_job(loads)
     if how == "a member deleted":
         loads[0].delete()
@@ -197,7 +199,7 @@ def test_G03_a_gang_ends_as_a_whole(works: Works, how: str) -> None:
         assert stays(lambda: loads[1].job["job_state"] == ["RUNNING"])
         assert loads[1].disruption[0] == "SlurmJobEnded"
     else:
-        works.scancel(job["job_id"])
+        workloads.scancel(job["job_id"])
         loads[1].until(lambda: loads[1].terminating)
         assert loads[1].disruption[0] == "SlurmJobCancelled"
     eventually(lambda: loads[0].gone, "the first is gone")
@@ -217,29 +219,29 @@ def _binding_refused(call: Call) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("service", "_binding_refused")
-def test_G04_where_one_cannot_be_bound_all_is_rolled_back(works: Works) -> None:
+def test_G04_where_one_cannot_be_bound_all_is_rolled_back(workloads: WorkloadIndex) -> None:
     """The job ends and the bound member too."""
-    wait_for_policy(works)
+    wait_for_policy(workloads)
     annotations = {"gang": "g4", "gang_size": "2"}
-    bound = works.load(annotations=annotations)
-    refused = works.load(annotations=annotations, name="refused-1")
+    bound = workloads.load(annotations=annotations)
+    refused = workloads.load(annotations=annotations, name="refused-1")
     eventually(lambda: bound.gone, f"rolled back: {bound} {refused}")
     eventually(refused.ended, f"its job ended: {refused}")
     assert refused.node == ""
     refused.delete()
 
 
-def wait_for_policy(works: Works) -> None:
+def wait_for_policy(workloads: WorkloadIndex) -> None:
     """A policy counts a moment after it was made."""
-    host = works.take()
-    probe = works.load(name="refused-0", schedulingGates=[], schedulerName="nobody")
+    host = workloads.take()
+    probe = workloads.load(name="refused-0", schedulingGates=[], schedulerName="nobody")
 
     def denied() -> bool:
         try:
             path = f"/api/v1/namespaces/{NAMESPACE}/pods/{probe.name}/binding?dryRun=All"
             target = {"kind": "Node", "name": host.name}
             body = {"metadata": {"name": probe.name}, "target": target}
-            works.bed.kube.rest.call("POST", path, body)
+            workloads.bed.kube.rest.call("POST", path, body)
         except RestError as error:
             return "may not be bound" in str(error)
         return False
@@ -249,22 +251,22 @@ def wait_for_policy(works: Works) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_G05_the_largest_shape_holds_on_every_node(works: Works) -> None:
+def test_G05_the_largest_shape_holds_on_every_node(workloads: WorkloadIndex) -> None:
     annotations = {"gang": "g5", "gang_size": "2"}
-    small = works.load(annotations=annotations)
-    large = works.load(annotations=annotations, **workload_spec("3", "2Gi"))
+    small = workloads.load(annotations=annotations)
+    large = workloads.load(annotations=annotations, **workload_spec("3", "2Gi"))
     job = one_job([small, large])
     assert job["cpus"]["number"] == 6
     assert job["memory_per_node"]["number"] == 2048
 
 
 @pytest.mark.usefixtures("service")
-def test_G06_the_same_name_in_two_namespaces_is_two_gangs(works: Works) -> None:
-    here, there = gang(works, "g6", 1), gang(works, "g6", 1, namespace="gangs")
+def test_G06_the_same_name_in_two_namespaces_is_two_gangs(workloads: WorkloadIndex) -> None:
+    here, there = gang(workloads, "g6", 1), gang(workloads, "g6", 1, namespace="gangs")
     for (load,) in (here, there):
         load.until(lambda load=load: load.message.startswith("1 of the 2 Pods"))
-    here += gang(works, "g6", 1)
-    there += gang(works, "g6", 1, namespace="gangs")
+    here += gang(workloads, "g6", 1)
+    there += gang(workloads, "g6", 1, namespace="gangs")
     assert one_job(here)["job_id"] != one_job(there)["job_id"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.real.conftest import Serve
 from tests.real.service import Service
 from tests.real.stage import Host, eventually, stays
-from tests.real.works import FOREVER, Load, Works, all_jobs, lives, replaced, state_of
+from tests.real.workloads import FOREVER, Load, WorkloadIndex, all_jobs, lives, replaced, state_of
 
 pytestmark = pytest.mark.real
 
@@ -28,30 +28,30 @@ def service(schedule: Serve) -> Service:
 
 
 @pytest.fixture
-def host(works: Works) -> Host:
-    return works.take()
+def host(workloads: WorkloadIndex) -> Host:
+    return workloads.take()
 
 
 @pytest.fixture(scope="module")
-def timed(works: Works) -> Iterator[Load]:
+def timed(workloads: WorkloadIndex) -> Iterator[Load]:
     """A Pod whose job's time limit comes soon; slurmctld looks only every 30 s."""
-    works.serve()
-    load = works.load(works.take(), knobs=FOREVER, annotations={"timeout": "1"})
+    workloads.serve()
+    load = workloads.load(workloads.take(), knobs=FOREVER, annotations={"timeout": "1"})
     job = load.until_bound()
-    works.bed.slurm.scontrol("update", f"job={job}", "endtime=now+2")
+    workloads.bed.slurm.scontrol("update", f"job={job}", "endtime=now+2")
     yield load
     load.let_end()
 
 
 @pytest.mark.usefixtures("service", "timed")
 def test_P14_P15_a_job_stays_until_its_pod_is_gone_and_ends_with_its_containers(
-    works: Works,
+    workloads: WorkloadIndex,
 ) -> None:
     """Deleted and slow to end; Succeeded; Failed."""
-    slow = works.load(works.take(), knobs=FOREVER)
-    done = works.load(works.take(), knobs={"testbed/run-s": "0.3"})
+    slow = workloads.load(workloads.take(), knobs=FOREVER)
+    done = workloads.load(workloads.take(), knobs={"testbed/run-s": "0.3"})
     knobs = {"testbed/run-s": "0.3", "testbed/exit-code": "3"}
-    failed = works.load(works.take(), knobs=knobs)
+    failed = workloads.load(workloads.take(), knobs=knobs)
     slow.until_bound()
     slow.delete()
     for load, phase in ((done, "Succeeded"), (failed, "Failed")):
@@ -66,16 +66,16 @@ def test_P14_P15_a_job_stays_until_its_pod_is_gone_and_ends_with_its_containers(
 
 
 @pytest.mark.usefixtures("service", "timed")
-def test_P16_a_bound_pod_ends_when_its_job_has_with_the_reason(works: Works) -> None:
+def test_P16_a_bound_pod_ends_when_its_job_has_with_the_reason(workloads: WorkloadIndex) -> None:
     """Cancelled, its node failed, suspended, preempted: DisruptionTarget, own grace, no force."""
-    hosts = [works.take() for _ in range(4)]
-    loads = [works.load(host, knobs=FOREVER) for host in hosts[:3]]
-    loads.append(works.load(hosts[3], knobs=FOREVER, annotations={"partition": "low"}))
+    hosts = [workloads.take() for _ in range(4)]
+    loads = [workloads.load(host, knobs=FOREVER) for host in hosts[:3]]
+    loads.append(workloads.load(hosts[3], knobs=FOREVER, annotations={"partition": "low"}))
     jobs = [load.until_bound() for load in loads]
-    works.scancel(jobs[0])
+    workloads.scancel(jobs[0])
     hosts[1].update(state="down", reason="burnt")
-    works.bed.slurm.scontrol("suspend", jobs[2])
-    works.submit_above(hosts[3])
+    workloads.bed.slurm.scontrol("suspend", jobs[2])
+    workloads.submit_above(hosts[3])
     reasons = ("SlurmJobCancelled", "SlurmNodeFail", "SlurmSuspended", "PreemptionByScheduler")
     for load, job, reason in zip(loads, jobs, reasons, strict=True):
         load.until(lambda load=load: load.terminating)
@@ -92,30 +92,30 @@ def test_P16_a_bound_pod_ends_when_its_job_has_with_the_reason(works: Works) -> 
 
 @pytest.mark.usefixtures("service")
 def test_P18_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job(
-    works: Works, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
-    blocker = works.occupy(host)
-    load = works.load(host)
+    blocker = workloads.occupy(host)
+    load = workloads.load(host)
     load.until_waits()
-    elsewhere = works.take()
+    elsewhere = workloads.take()
     load.bind_to(elsewhere)
     load.until(load.ended)
     load.until(lambda: load.told("BoundElsewhere"))
     assert stays(lambda: load.node == elsewhere.name and not load.terminating)
     assert len(load.jobs) == 1
-    works.scancel(blocker)
+    workloads.scancel(blocker)
 
 
 @pytest.mark.usefixtures("service")
 def test_P19_a_job_that_was_requeued_all_the_same_is_replaced_and_its_pod_ends(
-    works: Works, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
     """Never moved: not even where the job would come back to the same host."""
-    load = works.load(host, knobs=FOREVER)
+    load = workloads.load(host, knobs=FOREVER)
     job = load.until_bound()
     assert not load.job["requeue"]
-    works.bed.slurm.scontrol("update", f"job={job}", "requeue=1")
-    works.bed.slurm.scontrol("requeue", job)
+    workloads.bed.slurm.scontrol("update", f"job={job}", "requeue=1")
+    workloads.bed.slurm.scontrol("requeue", job)
     load.until(lambda: load.terminating)
     assert load.disruption[0] == "SlurmJobEnded"
     assert "requeued" in load.disruption[1]
@@ -127,11 +127,11 @@ def test_P19_a_job_that_was_requeued_all_the_same_is_replaced_and_its_pod_ends(
 
 @pytest.mark.usefixtures("service")
 def test_P20_an_edit_while_the_job_waits_is_followed_and_later_ignored(
-    works: Works, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
     """A comment is updated, exclusiveness takes a new job; after the binding one Event."""
-    blocker = works.occupy(host)
-    load = works.load(host)
+    blocker = workloads.occupy(host)
+    load = workloads.load(host)
     first = load.until_waits()["job_id"]
     load.annotate(comment="for you")
     load.until(lambda: load.job["comment"] == "for you")
@@ -140,7 +140,7 @@ def test_P20_an_edit_while_the_job_waits_is_followed_and_later_ignored(
     load.until(lambda: len(load.jobs) == 2 and len(load.live) == 1)
     assert replaced(load.jobs[0])
     assert load.annotation("cancelled") is None
-    works.scancel(blocker)
+    workloads.scancel(blocker)
     job = load.until_bound()
     load.annotate(comment="too late")
     load.until(lambda: load.told("SettingsIgnored"))
@@ -150,13 +150,15 @@ def test_P20_an_edit_while_the_job_waits_is_followed_and_later_ignored(
 
 
 @pytest.mark.usefixtures("service")
-def test_P29_of_two_live_jobs_the_one_of_the_bound_pod_stays(works: Works, host: Host) -> None:
+def test_P29_of_two_live_jobs_the_one_of_the_bound_pod_stays(
+    workloads: WorkloadIndex, host: Host
+) -> None:
     """A submission that came late: cancelled as replaced within 5 s, and the Pod never moves."""
-    load = works.load(host)
+    load = workloads.load(host)
     job = load.until_bound()
-    twin = works.impostor(load.job["admin_comment"], name=load.job["name"])
+    twin = workloads.impostor(load.job["admin_comment"], name=load.job["name"])
     begin = time.monotonic()
-    eventually(lambda: not state_of(works.bed, twin), "the twin ends")
+    eventually(lambda: not state_of(workloads.bed, twin), "the twin ends")
     assert time.monotonic() - begin < 5
     (other,) = [one for one in load.jobs if str(one["job_id"]) == twin]
     assert replaced(other)
@@ -166,13 +168,13 @@ def test_P29_of_two_live_jobs_the_one_of_the_bound_pod_stays(works: Works, host:
 
 @pytest.mark.usefixtures("service")
 def test_P17_a_job_that_a_human_cancelled_is_submitted_again_only_when_asked_for(
-    works: Works, schedule: Serve, host: Host
+    workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """The mark on the Pod outlives us; another value of resubmit asks for a new job."""
-    blocker = works.occupy(host)
-    load = works.load(host)
+    blocker = workloads.occupy(host)
+    load = workloads.load(host)
     job = load.until_waits()["job_id"]
-    works.scancel(job)
+    workloads.scancel(job)
     load.until(lambda: load.condition("PodScheduled")[1] == "SlurmJobCancelled")
     load.until(lambda: load.annotation("cancelled") == f"{job}/")
     load.until(lambda: load.told("SlurmJobCancelled"))
@@ -181,34 +183,34 @@ def test_P17_a_job_that_a_human_cancelled_is_submitted_again_only_when_asked_for
     assert stays(lambda: len(load.jobs) == 1)
     load.annotate(resubmit="1")
     load.until(lambda: load.live)
-    works.scancel(blocker)
+    workloads.scancel(blocker)
     assert load.until_bound() != str(job)
 
 
 @pytest.mark.usefixtures("service")
 def test_P29_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays(
-    works: Works, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
     """Though its number is the higher one; it is on a host that can take the Pod."""
-    blocker = works.occupy(host)
-    load = works.load(host)
+    blocker = workloads.occupy(host)
+    load = workloads.load(host)
     waiting = load.until_waits()
-    works.quit()
-    works.bed.slurm.scontrol("hold", str(waiting["job_id"]))
-    works.scancel(blocker)
-    twin = works.impostor(waiting["admin_comment"], name=waiting["name"], on=host)
-    works.serve()
+    workloads.quit()
+    workloads.bed.slurm.scontrol("hold", str(waiting["job_id"]))
+    workloads.scancel(blocker)
+    twin = workloads.impostor(waiting["admin_comment"], name=waiting["name"], on=host)
+    workloads.serve()
     assert load.until_bound() == twin
     eventually(lambda: len(load.live) == 1, "one is left")
     assert replaced(next(one for one in load.jobs if one["job_id"] == waiting["job_id"]))
 
 
 def test_P22_a_job_of_another_cluster_or_scheduler_or_of_nobody_is_never_touched(
-    works: Works, schedule: Serve, host: Host
+    workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """Names like ours, identities that are not: seen at the start and as news."""
     service = schedule()
-    load = works.load(host)
+    load = workloads.load(host)
     load.until_bound()
     ours = json.loads(load.job["admin_comment"])["sunk-sync"]
     alien = {**ours, "pods": [f"slurm/gone/{0}"], "work": "0" * 16}
@@ -218,36 +220,36 @@ def test_P22_a_job_of_another_cluster_or_scheduler_or_of_nobody_is_never_touched
         '{"sunk-sync": {"cluster": ',
         "",
     ]
-    jobs = [works.impostor(text, name="k8s/slurm/gone/00000000") for text in texts]
-    mine = works.impostor(json.dumps({"sunk-sync": alien}), name="k8s/slurm/gone/00000000")
-    eventually(lambda: not state_of(works.bed, mine), "the one that is ours ends")
-    assert stays(lambda: all(state_of(works.bed, job) for job in jobs))
+    jobs = [workloads.impostor(text, name="k8s/slurm/gone/00000000") for text in texts]
+    mine = workloads.impostor(json.dumps({"sunk-sync": alien}), name="k8s/slurm/gone/00000000")
+    eventually(lambda: not state_of(workloads.bed, mine), "the one that is ours ends")
+    assert stays(lambda: all(state_of(workloads.bed, job) for job in jobs))
     service.restart()
-    assert stays(lambda: all(state_of(works.bed, job) for job in jobs))
-    works.scancel(*jobs)
+    assert stays(lambda: all(state_of(workloads.bed, job) for job in jobs))
+    workloads.scancel(*jobs)
 
 
 def test_P26_the_oldest_are_submitted_first_and_each_says_how_many_wait_ahead(
-    works: Works, schedule: Serve
+    workloads: WorkloadIndex, schedule: Serve
 ) -> None:
     """Two dozen that came while nobody looked; then all run, none is forgotten."""
-    works.quit()
+    workloads.quit()
     held = {"partition": "off"}
-    early = [works.load(annotations=held) for _ in range(12)]
+    early = [workloads.load(annotations=held) for _ in range(12)]
     time.sleep(1.1)
-    late = [works.load(annotations=held) for _ in range(12)]
+    late = [workloads.load(annotations=held) for _ in range(12)]
     schedule()
     loads = early + late
-    eventually(lambda: sum(len(load) for load in by_load(works, loads)) == 24, "submitted")
-    first, second = (by_load(works, some) for some in (early, late))
+    eventually(lambda: sum(len(load) for load in by_load(workloads, loads)) == 24, "submitted")
+    first, second = (by_load(workloads, some) for some in (early, late))
     assert max(places(first)) < min(places(second))
     schedule().restart()
     late[-1].until(lambda: "At least 10 other Pods wait ahead" in late[-1].message)
     early[0].until(lambda: "No other Pod waits ahead" in early[0].message)
-    works.bed.slurm.scontrol("update", "partitionname=off", "state=up")
+    workloads.bed.slurm.scontrol("update", "partitionname=off", "state=up")
     eventually(lambda: all(load.node for load in loads), "all bound")
-    assert [len(jobs) for jobs in by_load(works, loads)] == [1] * 24
-    works.bed.slurm.scontrol("update", "partitionname=off", "state=down")
+    assert [len(jobs) for jobs in by_load(workloads, loads)] == [1] * 24
+    workloads.bed.slurm.scontrol("update", "partitionname=off", "state=down")
     for load in loads:
         load.delete()
 
@@ -259,57 +261,64 @@ def test_P16_a_job_at_its_time_limit_ends_its_pod(timed: Load) -> None:
     assert "TIMEOUT" in timed.job["job_state"]
 
 
-def test_P21_a_job_without_a_pod_ends_only_on_evidence(works: Works, schedule: Serve) -> None:
+def test_P21_a_job_without_a_pod_ends_only_on_evidence(
+    workloads: WorkloadIndex, schedule: Serve
+) -> None:
     """Deleted while nobody looked: ended. Of a namespace that we may not read: kept."""
-    works.allow("elsewhere")
+    workloads.allow("elsewhere")
     schedule(watch_namespace="slurm,elsewhere")
-    near, far = works.load(works.take()), works.load(works.take(), namespace="elsewhere")
+    near, far = (
+        workloads.load(workloads.take()),
+        workloads.load(workloads.take(), namespace="elsewhere"),
+    )
     for load in (near, far):
         load.until_bound()
-    works.quit()
+    workloads.quit()
     for load in (near, far):
         load.delete(now=True)
-    works.allow("elsewhere", allowed=False)
+    workloads.allow("elsewhere", allowed=False)
     service = schedule()
     eventually(near.ended, "its Pod is gone")
     assert stays(lambda: far.job["job_state"] == ["RUNNING"], for_s=1.5)
     assert not [line for line in service.writes("cancel-job") if "/elsewhere/" in line["job"]]
-    works.scancel(far.job["job_id"])
+    workloads.scancel(far.job["job_id"])
 
 
-def test_P17_resubmit_cancelled_submits_again_by_itself(works: Works, schedule: Serve) -> None:
-    host = works.take()
+def test_P17_resubmit_cancelled_submits_again_by_itself(
+    workloads: WorkloadIndex, schedule: Serve
+) -> None:
+    host = workloads.take()
     schedule(resubmit_cancelled="true")
-    blocker = works.occupy(host)
-    load = works.load(host)
-    works.scancel(load.until_waits()["job_id"])
+    blocker = workloads.occupy(host)
+    load = workloads.load(host)
+    workloads.scancel(load.until_waits()["job_id"])
     load.until(lambda: load.live, within_s=20)
-    works.scancel(blocker)
+    workloads.scancel(blocker)
     load.until_bound()
 
 
 def test_L6_that_placeholders_do_not_reach_the_hooks_door_is_said(
-    works: Works, schedule: Serve
+    workloads: WorkloadIndex, schedule: Serve
 ) -> None:
     """The Pod is bound by what the script writes to `extra`; nothing else would tell."""
     service = schedule(hooks_url="http://127.0.0.1:9")
-    load = works.load(works.take())
+    load = workloads.load(workloads.take())
     job = load.until_bound()
     unheard = "sunk_sync_placeholders_unheard"
     eventually(lambda: service.metric(unheard) == 1, "the script is missed", within_s=60)
-    (line,) = service.lines("placeholders run that the hooks door never heard")
+    (line,) = service.lines("placeholders run that the hooks server never heard")
     assert (line["level"], line["first"]) == ("warning", f"{job} {load.job['name']}")
     load.delete()
     eventually(lambda: service.metric(unheard) == 0, "its job has ended", within_s=60)
 
 
 def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself_told(
-    works: Works, schedule: Serve
+    workloads: WorkloadIndex, schedule: Serve
 ) -> None:
     """One a minute here; a cancelled job's Pod ends beside them at once."""
     service = schedule(max_pod_ends_per_minute="1")
-    hosts = [works.take() for _ in range(4)]
-    loads = [works.load(host, knobs=FOREVER) for host in hosts]
+    hosts = [workloads.take() for _ in range(4)]
+    loads = [workloads.load(host, knobs=FOREVER) for host in hosts]
     jobs = [load.until_bound() for load in loads]
     for host in hosts[:3]:
         host.update(state="down", reason="burnt")
@@ -318,7 +327,7 @@ def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself
     held = [load for load in failing if not load.terminating]
     for load in held:
         load.until(lambda load=load: load.told("PodEndHeld"))
-    works.scancel(jobs[3])
+    workloads.scancel(jobs[3])
     loads[3].until(lambda: loads[3].terminating)
     assert stays(lambda: sum(load.terminating for load in failing) == 1, for_s=2)
     assert service.metric("sunk_sync_rule_failures_total") == 0
@@ -327,12 +336,12 @@ def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself
 
 
 def test_P25_without_a_gate_a_host_is_held_while_a_pod_outlives_its_job(
-    works: Works, schedule: Serve, host: Host
+    workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """An allocation has no process that holds the host: a drain does, until the Pod is gone."""
     schedule(**WITHOUT_GATE)
-    load = works.load(host, knobs=FOREVER)
-    works.scancel(load.until_bound())
+    load = workloads.load(host, knobs=FOREVER)
+    workloads.scancel(load.until_bound())
     host.until_drained("k8s: pod still terminating")
     load.until(lambda: load.terminating)
     assert stays(lambda: host.drained_as("k8s: pod still terminating"))
@@ -342,9 +351,9 @@ def test_P25_without_a_gate_a_host_is_held_while_a_pod_outlives_its_job(
 
 
 @pytest.mark.usefixtures("service")
-def test_P25b_a_pod_whose_node_is_gone_counts_as_gone(works: Works, host: Host) -> None:
+def test_P25b_a_pod_whose_node_is_gone_counts_as_gone(workloads: WorkloadIndex, host: Host) -> None:
     """The object stays until somebody collects it; its job does not wait for that."""
-    load = works.load(host, knobs=FOREVER)
+    load = workloads.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
     assert stays(lambda: load.live, for_s=1.0)
@@ -358,10 +367,10 @@ def test_P25b_a_pod_whose_node_is_gone_counts_as_gone(works: Works, host: Host) 
 
 @pytest.mark.usefixtures("service")
 def test_P25b_of_a_silent_node_nothing_is_assumed_and_a_human_is_told(
-    works: Works, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
     """Its job stays, its host is drained (S8), an Event says what can be done."""
-    load = works.load(host, knobs=FOREVER)
+    load = workloads.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
     host.set_node_ready(ready=False)
@@ -375,29 +384,29 @@ def test_P25b_of_a_silent_node_nothing_is_assumed_and_a_human_is_told(
 
 
 def test_P17_preempted_before_its_pod_was_bound_gets_a_new_job(
-    works: Works, schedule: Serve, host: Host
+    workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """Its host was given to it while another Pod still ended there."""
     schedule(**AT_ONCE)
-    first = works.load(host, knobs=FOREVER)
-    works.scancel(first.until_bound())
+    first = workloads.load(host, knobs=FOREVER)
+    workloads.scancel(first.until_bound())
     first.until(lambda: first.terminating)
-    second = works.load(host, annotations={"partition": "low"})
+    second = workloads.load(host, annotations={"partition": "low"})
     second.until(lambda: second.live and second.job["job_state"] == ["RUNNING"])
     lost = second.job["job_id"]
-    above = works.submit_above(host)
+    above = workloads.submit_above(host)
     second.until(lambda: second.live and second.job["job_id"] != lost)
     (old,) = [job for job in second.jobs if job["job_id"] == lost]
     assert "PREEMPTED" in old["job_state"]
     assert second.annotation("cancelled") is None
     first.let_end()
-    works.scancel(above)
+    workloads.scancel(above)
     second.until_bound()
 
 
-def by_load(works: Works, loads: list[Load]) -> list[list[Any]]:
+def by_load(workloads: WorkloadIndex, loads: list[Load]) -> list[list[Any]]:
     """Live jobs of each Pod; of an array, its place in it counts."""
-    jobs = [job for job in all_jobs(works.bed) if lives(job)]
+    jobs = [job for job in all_jobs(workloads.bed) if lives(job)]
     return [[one for job in jobs if (one := place_of(load, job))] for load in loads]
 
 

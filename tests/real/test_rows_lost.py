@@ -18,7 +18,7 @@ from tests.real.conftest import check_health, require
 from tests.real.service import Service
 from tests.real.stage import Host, eventually, stays
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
-from tests.real.works import Load, Works, brief, state_of
+from tests.real.workloads import Load, WorkloadIndex, brief, state_of
 
 pytestmark = pytest.mark.real
 
@@ -30,7 +30,7 @@ ONE_BY_ONE = threading.Lock()
 """Two beds that start at once are slower than one after the other."""
 
 
-class Small(Works):
+class Small(WorkloadIndex):
     """A bed of its own for one policy."""
 
     hosts = 3
@@ -40,7 +40,7 @@ class Small(Works):
 class Loss:
     """What stood before the loss, and when it came."""
 
-    works: Works
+    workloads: WorkloadIndex
     service: Service
     hosts: list[Host]
     loads: list[Load]
@@ -65,23 +65,23 @@ class Loss:
 def lose(version: str, policy: str) -> Loss:
     """The loss under this policy, and what is to be watched of it while others come."""
     with ONE_BY_ONE:
-        works = Small(version)
+        workloads = Small(version)
         try:
-            loss = _lose(works, policy)
+            loss = _lose(workloads, policy)
         except BaseException:
-            works.close()
+            workloads.close()
             raise
     return loss.watch() if policy == "end" else loss
 
 
-def _lose(works: Works, policy: str) -> Loss:
+def _lose(workloads: WorkloadIndex, policy: str) -> Loss:
     """Two bound Pods; then slurmctld is killed and its state is gone."""
     # The gate: placeholders are allocations, and no slurmd tells of a script of theirs.
-    service = works.serve(gate="on", lost_job=policy, max_pod_ends_per_minute="1")
-    hosts = [works.take() for _ in range(3)]
-    loads = [works.load(host) for host in hosts[:2]]
+    service = workloads.serve(gate="on", lost_job=policy, max_pod_ends_per_minute="1")
+    hosts = [workloads.take() for _ in range(3)]
+    loads = [workloads.load(host) for host in hosts[:2]]
     numbers = [load.until_bound() for load in loads]
-    slurm = works.bed.slurm
+    slurm = workloads.bed.slurm
     slurm.stop_slurmctld(signal.SIGKILL)
     for path in (slurm.root / "var/spool/slurmctld").iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -91,7 +91,7 @@ def _lose(works: Works, policy: str) -> Loss:
     argv = ["sbatch", "--parsable", "-w", hosts[2].name, "--mem=100", "-o", "/dev/null"]
     taken = [slurm.run_in_root(*argv, "--wrap", "exec sleep 600").strip() for _ in numbers]
     assert numbers[0] in taken, (numbers, taken)
-    return Loss(works, service, hosts, loads, at_s, numbers[0])
+    return Loss(workloads, service, hosts, loads, at_s, numbers[0])
 
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
@@ -106,7 +106,7 @@ def losses(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Loss]]:
         yield lambda policy: begun[policy].result()
         for future in begun.values():
             if future.exception() is None:
-                future.result().works.close()
+                future.result().workloads.close()
 
 
 def lives(load: Load) -> bool:
@@ -138,7 +138,7 @@ def test_P23_another_job_under_our_number_is_never_touched(
     assert loss.same_number in {one.annotation("job-id") for one in loss.loads[1:]} | {"1", "2"}
     load.delete()
     eventually(lambda: load.gone, "the Pod is gone")
-    running = lambda: state_of(loss.works.bed, loss.same_number) == "RUNNING"  # noqa: E731
+    running = lambda: state_of(loss.workloads.bed, loss.same_number) == "RUNNING"  # noqa: E731
     assert stays(running, for_s=1.5)
     assert not loss.service.writes("cancel-job")
     check_health(loss.service, since=0)

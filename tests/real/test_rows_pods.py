@@ -11,10 +11,10 @@ import pytest
 from tests.real.conftest import Serve
 from tests.real.service import MANIFESTS, Service
 from tests.real.stage import Host, eventually, stays
-from tests.real.works import (
+from tests.real.workloads import (
     FOREVER,
     KILL_WAIT_S,
-    Works,
+    WorkloadIndex,
     replaced,
     state_of,
     workload_spec,
@@ -45,8 +45,8 @@ def service(schedule: Serve) -> Service:
 
 
 @pytest.fixture
-def host(works: Works) -> Host:
-    return works.take()
+def host(workloads: WorkloadIndex) -> Host:
+    return workloads.take()
 
 
 def pinned(**resources: str) -> list[dict[str, Any]]:
@@ -56,12 +56,12 @@ def pinned(**resources: str) -> list[dict[str, Any]]:
 
 
 def test_P01_a_pod_bound_within_a_second_costs_the_binding_alone(
-    works: Works, schedule: Serve, host: Host
+    workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """No status, no annotation beside: API server and log agree; the job id comes with it."""
     service = schedule(**AT_ONCE)
     since = service.mark()
-    load = works.load(host)
+    load = workloads.load(host)
     job_id = load.until_bound()
     assert load.node == host.name
     assert str(load.job["job_id"]) == job_id == load.annotation("job-id")
@@ -73,14 +73,14 @@ def test_P01_a_pod_bound_within_a_second_costs_the_binding_alone(
 
 
 def test_P11_no_pod_is_bound_beside_one_whose_job_has_ended(
-    works: Works, schedule: Serve, host: Host
+    workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """With the gate: Slurm gave the host away while the first Pod still ends."""
     schedule(**AT_ONCE)
-    first = works.load(host, knobs=FOREVER)
-    works.scancel(first.until_bound())
+    first = workloads.load(host, knobs=FOREVER)
+    workloads.scancel(first.until_bound())
     first.until(lambda: first.terminating)
-    second = works.load(host)
+    second = workloads.load(host)
     second.until(lambda: second.live and "RUNNING" in second.job["job_state"])
     second.until(lambda: f"waits for Pod {first.path} to end" in second.message)
     assert stays(lambda: not second.node)
@@ -91,37 +91,39 @@ def test_P11_no_pod_is_bound_beside_one_whose_job_has_ended(
 
 
 def test_P11a_one_pod_where_room_is_seen_is_allocated_at_once(
-    works: Works, schedule: Serve
+    workloads: WorkloadIndex, schedule: Serve
 ) -> None:
     """Without a script, well within slurmctld's tick; where there is no room it is not tried."""
     service = schedule(**AT_ONCE)
     times = []
     for _ in range(3):
-        host = works.take()
+        host = workloads.take()
         begin = time.monotonic()
-        load = works.load(host)
+        load = workloads.load(host)
         load.until_bound()
         times.append(time.monotonic() - begin)
         assert not load.job["batch_flag"]
         assert "FAILED" not in load.jobs[0]["job_state"]
     assert min(times) < 0.4, times
-    full = works.take()
-    blocker = works.occupy(full)
+    full = workloads.take()
+    blocker = workloads.occupy(full)
     eventually(lambda: "ALLOCATED" in full.state, "seen full")
     service.settle()
-    load = works.load(full)
+    load = workloads.load(full)
     load.until(lambda: load.live)
     assert len(load.jobs) == 1, load
     assert load.job["batch_flag"]
-    works.scancel(blocker)
+    workloads.scancel(blocker)
     load.until_bound()
 
 
 @pytest.mark.usefixtures("service")
-def test_P01_a_pod_that_waits_says_so_with_slurms_reason(works: Works, host: Host) -> None:
+def test_P01_a_pod_that_waits_says_so_with_slurms_reason(
+    workloads: WorkloadIndex, host: Host
+) -> None:
     """Annotation, condition and Event, with the job's id and the reason as Slurm spells it."""
-    blocker = works.occupy(host)
-    load = works.load(host)
+    blocker = workloads.occupy(host)
+    load = workloads.load(host)
     job = load.until_waits()
     status, reason, message = load.condition("PodScheduled")
     assert (status, reason) == ("False", "Unschedulable")
@@ -129,33 +131,33 @@ def test_P01_a_pod_that_waits_says_so_with_slurms_reason(works: Works, host: Hos
     load.until(lambda: f"({load.job['state_reason']})" in load.message)
     load.until(lambda: load.annotation("job-id") == str(job["job_id"]))
     load.until(lambda: load.message in load.told("FailedScheduling"))
-    works.scancel(blocker)
+    workloads.scancel(blocker)
     assert load.until_bound() == str(job["job_id"])
     assert load.condition("PodScheduled")[0] == "True"
 
 
 @pytest.mark.usefixtures("service")
-def test_P01_no_job_while_scheduling_gates_stand(works: Works, host: Host) -> None:
-    load = works.load(host, schedulingGates=[{"name": "later.example/gate"}])
+def test_P01_no_job_while_scheduling_gates_stand(workloads: WorkloadIndex, host: Host) -> None:
+    load = workloads.load(host, schedulingGates=[{"name": "later.example/gate"}])
     assert stays(lambda: not load.jobs)
     path = f"/api/v1/namespaces/{load.namespace}/pods/{load.name}"
     patch = {"spec": {"schedulingGates": None}}
     content_type = "application/merge-patch+json"
-    works.bed.kube.rest.call("PATCH", path, patch, content_type=content_type)
+    workloads.bed.kube.rest.call("PATCH", path, patch, content_type=content_type)
     load.until_bound()
     assert len(load.jobs) == 1
 
 
 @pytest.mark.usefixtures("service")
 def test_P02_P03_P04_what_is_wrong_with_a_pod_is_said_at_once_and_not_submitted(
-    works: Works,
+    workloads: WorkloadIndex,
 ) -> None:
     """No CPUs asked for, too long a grace, a timeout that is none: each with its numbers."""
     (container,) = workload_spec()["containers"]
     bare = {**container, "resources": {"requests": {"memory": "1Gi"}}}
-    idle = works.load(containers=[bare])
-    slow = works.load(terminationGracePeriodSeconds=KILL_WAIT_S)
-    odd = works.load(annotations={"timeout": "soon", "priority": "high"})
+    idle = workloads.load(containers=[bare])
+    slow = workloads.load(terminationGracePeriodSeconds=KILL_WAIT_S)
+    odd = workloads.load(annotations={"timeout": "soon", "priority": "high"})
     words = {
         idle: ["cpu"],
         slow: [str(KILL_WAIT_S), str(KILL_WAIT_S - 1)],
@@ -173,53 +175,57 @@ def test_P02_P03_P04_what_is_wrong_with_a_pod_is_said_at_once_and_not_submitted(
 
 
 @pytest.mark.usefixtures("service")
-def test_P07_hosts_that_cannot_take_the_pod_are_excluded_from_its_job(works: Works) -> None:
+def test_P07_hosts_that_cannot_take_the_pod_are_excluded_from_its_job(
+    workloads: WorkloadIndex,
+) -> None:
     """By selector and by taint: a list of exclusions; what was never fit is never asked."""
-    fit, tainted = works.take(), works.take()
+    fit, tainted = workloads.take(), workloads.take()
     for one in (fit, tainted):
         label(one, pool="seven")
     taint(tainted)
-    load = works.load(nodeSelector={"pool": "seven"})
+    load = workloads.load(nodeSelector={"pool": "seven"})
     load.until_bound()
     assert load.node == fit.name
-    names = set(works.bed.slurm.conf.names)
-    excluded = works.expand(load.job["excluded_nodes"])
+    names = set(workloads.bed.slurm.conf.names)
+    excluded = workloads.expand(load.job["excluded_nodes"])
     assert excluded == names - {fit.name}
     assert not load.job["required_nodes"]
-    tolerant = works.load(
+    tolerant = workloads.load(
         nodeSelector={"pool": "seven"}, tolerations=[{"key": "test/broken", "operator": "Exists"}]
     )
     tolerant.until_bound()
-    assert works.expand(tolerant.job["excluded_nodes"]) == names - {fit.name, tainted.name}
+    assert workloads.expand(tolerant.job["excluded_nodes"]) == names - {fit.name, tainted.name}
 
 
 @pytest.mark.usefixtures("service")
-def test_P07_the_exclusions_of_a_job_that_waits_follow_taints_and_labels(works: Works) -> None:
+def test_P07_the_exclusions_of_a_job_that_waits_follow_taints_and_labels(
+    workloads: WorkloadIndex,
+) -> None:
     """It keeps its place: the same job, submitted when it was."""
-    bad, good, late = works.take(), works.take(), works.take()
+    bad, good, late = workloads.take(), workloads.take(), workloads.take()
     for one in (bad, good):
         label(one, pool="renewed")
-    blockers = works.occupy(bad), works.occupy(good)
-    load = works.load(nodeSelector={"pool": "renewed"})
+    blockers = workloads.occupy(bad), workloads.occupy(good)
+    load = workloads.load(nodeSelector={"pool": "renewed"})
     first = load.until_waits()
     taint(bad)
-    load.until(lambda: bad.name in works.expand(load.job["excluded_nodes"]), within_s=75)
-    assert good.name not in works.expand(load.job["excluded_nodes"])
-    works.scancel(blockers[0])
+    load.until(lambda: bad.name in workloads.expand(load.job["excluded_nodes"]), within_s=75)
+    assert good.name not in workloads.expand(load.job["excluded_nodes"])
+    workloads.scancel(blockers[0])
     assert stays(lambda: not load.node)
     label(late, pool="renewed")
     load.until_bound(within_s=75)
     assert load.node == late.name
     (only,) = load.jobs
     assert (only["job_id"], only["submit_time"]) == (first["job_id"], first["submit_time"])
-    works.scancel(blockers[1])
+    workloads.scancel(blockers[1])
 
 
 @pytest.mark.usefixtures("service")
-def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(works: Works) -> None:
+def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(workloads: WorkloadIndex) -> None:
     """Unschedulable, at once."""
-    host = works.take()
-    load = works.load(nodeSelector={"pool": "nowhere"})
+    host = workloads.take()
+    load = workloads.load(nodeSelector={"pool": "nowhere"})
     load.until(lambda: load.condition("PodScheduled")[:2] == ("False", "Unschedulable"))
     load.until(lambda: load.message in load.told("FailedScheduling"))
     assert stays(lambda: not load.jobs)
@@ -229,38 +235,38 @@ def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(works: Works) 
 
 
 def test_P28_pods_of_others_are_counted_where_all_pods_are_watched(
-    works: Works, schedule: Serve
+    workloads: WorkloadIndex, schedule: Serve
 ) -> None:
     """One of two hosts is full by them; a Pod that fits nowhere else waits until they leave."""
-    full, other = works.take(), works.take()
+    full, other = workloads.take(), workloads.take()
     for one in (full, other):
         label(one, pool="eight")
-    works.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
-    theirs = works.load(
+    workloads.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
+    theirs = workloads.load(
         nodeName=full.name, schedulerName="other", containers=pinned(cpu="15", memory="64Mi")
     )
     schedule(watch_all_pods="true")
     wanted = pinned(cpu="4", memory="64Mi")
-    load = works.load(nodeSelector={"pool": "eight"}, containers=wanted)
+    load = workloads.load(nodeSelector={"pool": "eight"}, containers=wanted)
     load.until_bound()
     assert load.node == other.name
-    assert full.name in works.expand(load.job["excluded_nodes"])
-    waits = works.load(full, containers=wanted)
+    assert full.name in workloads.expand(load.job["excluded_nodes"])
+    waits = workloads.load(full, containers=wanted)
     waits.until(lambda: "Insufficient cpu" in waits.message)
     assert not waits.jobs
     theirs.delete(now=True)
     waits.until_bound()
-    works.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
+    workloads.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
 @pytest.mark.usefixtures("service")
-def test_P08_P27_what_slurm_cannot_keep_is_warned_of(works: Works, host: Host) -> None:
+def test_P08_P27_what_slurm_cannot_keep_is_warned_of(workloads: WorkloadIndex, host: Host) -> None:
     """One Event each, and the Pod runs."""
-    blocker = works.occupy(host)
-    load = works.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
+    blocker = workloads.occupy(host)
+    load = workloads.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
     load.until_waits()
     load.until(lambda: load.told("UnsupportedRule") and load.told("StaticCPU"))
-    works.scancel(blocker)
+    workloads.scancel(blocker)
     load.until_bound()
     assert "podAntiAffinity" in load.told("UnsupportedRule")[0]
     assert len(load.told("UnsupportedRule")) == len(load.told("StaticCPU")) == 1
@@ -268,11 +274,11 @@ def test_P08_P27_what_slurm_cannot_keep_is_warned_of(works: Works, host: Host) -
 
 @pytest.mark.usefixtures("service")
 def test_P10_slurms_refusal_is_told_and_asked_again_only_when_the_pod_changes(
-    works: Works, service: Service, host: Host
+    workloads: WorkloadIndex, service: Service, host: Host
 ) -> None:
     """Number and text of Slurm; one submission until then."""
     since = service.mark()
-    load = works.load(host, annotations={"partition": "nowhere"})
+    load = workloads.load(host, annotations={"partition": "nowhere"})
     load.until(lambda: load.told("SlurmRefused"))
     assert "(2000)" in load.message
     assert load.message in load.told("SlurmRefused")
@@ -285,10 +291,10 @@ def test_P10_slurms_refusal_is_told_and_asked_again_only_when_the_pod_changes(
 
 @pytest.mark.usefixtures("service")
 def test_P11_P24_a_pod_is_bound_once_the_script_of_its_job_has_started(
-    works: Works, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
     """`: started` in the job's extra; the script runs on the host."""
-    load = works.load(host)
+    load = workloads.load(host)
     load.until_bound()
     assert load.node == host.name
     load.until(lambda: load.job["extra"].endswith(": started"))
@@ -300,60 +306,64 @@ def test_P11_P24_a_pod_is_bound_once_the_script_of_its_job_has_started(
 
 @pytest.mark.usefixtures("service")
 def test_P12_a_host_that_became_unfit_is_given_back_and_another_one_asked_for(
-    works: Works,
+    workloads: WorkloadIndex,
 ) -> None:
     """Tainted while the job waited: the job ends as replaced, the next one excludes the host."""
-    bad, good = works.take(), works.take()
+    bad, good = workloads.take(), workloads.take()
     for one in (bad, good):
         label(one, pool="twelve")
-    blockers = works.occupy(bad), works.occupy(good)
-    load = works.load(nodeSelector={"pool": "twelve"})
+    blockers = workloads.occupy(bad), workloads.occupy(good)
+    load = workloads.load(nodeSelector={"pool": "twelve"})
     first = load.until_waits()
     taint(bad)
-    works.scancel(blockers[0])
+    workloads.scancel(blockers[0])
     load.until(lambda: len(load.jobs) > 1)
     assert load.node == ""
     given_up = next(job for job in load.jobs if job["job_id"] == first["job_id"])
     assert "CANCELLED" in given_up["job_state"]
     assert replaced(given_up)
-    assert bad.name in works.expand(load.job["excluded_nodes"])
+    assert bad.name in workloads.expand(load.job["excluded_nodes"])
     load.until(lambda: load.told("SlurmJobReplaced"))
     assert bad.name in load.told("SlurmJobReplaced")[0]
-    works.scancel(blockers[1])
+    workloads.scancel(blockers[1])
     load.until_bound()
     assert load.node == good.name
 
 
 @pytest.mark.usefixtures("service")
 def test_P13_a_pod_deleted_before_it_was_bound_takes_its_job_with_it(
-    works: Works, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
     """At once: the cancel does not wait for the next poll of Slurm."""
-    blocker = works.occupy(host)
-    load = works.load(host)
+    blocker = workloads.occupy(host)
+    load = workloads.load(host)
     job = str(load.until_waits()["job_id"])
     begin = time.monotonic()
     load.delete()
-    eventually(lambda: not state_of(works.bed, job), "cancelled")
+    eventually(lambda: not state_of(workloads.bed, job), "cancelled")
     assert time.monotonic() - begin < 1.0
     assert len(load.jobs) == 1
     assert not replaced(load.job)
-    works.scancel(blocker)
+    workloads.scancel(blocker)
 
 
-def test_P08_P09_P27_strict_settings_refuse_and_map(works: Works, schedule: Serve) -> None:
+def test_P08_P09_P27_strict_settings_refuse_and_map(
+    workloads: WorkloadIndex, schedule: Serve
+) -> None:
     """Hard rules and static CPUs are refused; PriorityClasses become partition and priority."""
     schedule(**STRICT)
     for name in ("urgent", "weighty"):
         path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        works.bed.kube.rest.call("POST", path, {"metadata": {"name": name}, "value": 10})
+        workloads.bed.kube.rest.call("POST", path, {"metadata": {"name": name}, "value": 10})
     spread, static = (
-        works.load(affinity=AFFINITY),
-        works.load(containers=pinned(cpu="2", memory="1Gi")),
+        workloads.load(affinity=AFFINITY),
+        workloads.load(containers=pinned(cpu="2", memory="1Gi")),
     )
-    urgent = works.load(works.take(), priorityClassName="urgent")
-    weighty = works.load(works.take(), priorityClassName="weighty")
-    wins = works.load(works.take(), priorityClassName="urgent", annotations={"partition": "low"})
+    urgent = workloads.load(workloads.take(), priorityClassName="urgent")
+    weighty = workloads.load(workloads.take(), priorityClassName="weighty")
+    wins = workloads.load(
+        workloads.take(), priorityClassName="urgent", annotations={"partition": "low"}
+    )
     for load in (urgent, weighty, wins):
         load.until_bound()
     assert urgent.job["partition"] == "high"

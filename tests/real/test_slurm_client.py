@@ -25,7 +25,7 @@ from sunk_sync.core.model.facts import Confirmed, ListingEnded, Lost, News, Obse
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.translate.node_states import sanitise_reason
 from sunk_sync.slurm.api import controller
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node, post_node
 from sunk_sync.slurm.api.token import Token
@@ -122,7 +122,7 @@ async def read(client: SlurmClient, name: str) -> SlurmNode:
     answer = await client.call(get_node(name))
     assert isinstance(answer, Answer)
     nodes = read_nodes(answer.body)
-    assert not isinstance(nodes, Failure)
+    assert not isinstance(nodes, SlurmError)
     return nodes[0]
 
 
@@ -141,10 +141,10 @@ async def test_F4_an_error_is_read_and_the_next_answer_is_the_right_one(
     """26.05 sends two answers to a wrong question."""
     for _ in range(5):
         wrong = await client.call(post_node("nosuch", b'{"state":["DRAIN"],"reason":"k8s: x"}'))
-        assert isinstance(wrong, Failure)
+        assert isinstance(wrong, SlurmError)
         assert (wrong.kind, wrong.error_number) == ("no_such", 2018)
         unknown = await client.call(get_node("nosuch"))
-        assert isinstance(unknown, Failure)
+        assert isinstance(unknown, SlurmError)
         assert unknown.kind == "no_such"
         assert (await read(client, "n1")).name == "n1"
 
@@ -291,15 +291,15 @@ async def test_the_controller_tells_of_itself(
     """KillWait only from 26.05 on."""
     conf = await controller.read_conf(client)
     if dialect_of(slurm_server.api_version).conf:
-        assert not isinstance(conf, Failure)
+        assert not isinstance(conf, SlurmError)
         assert (conf.kill_wait_s, conf.message_timeout_s) == (slurm_server.conf.kill_wait_s, 10)
     else:
-        assert isinstance(conf, Failure)
+        assert isinstance(conf, SlurmError)
         assert conf.kind == "unserved"
     pings = await controller.ping(client)
-    assert not isinstance(pings, Failure)
+    assert not isinstance(pings, SlurmError)
     assert [ping.responding for ping in pings] == [True]
-    assert not isinstance(await controller.diag(client), Failure)
+    assert not isinstance(await controller.diag(client), SlurmError)
 
 
 async def test_F5_an_expired_token_is_a_value_and_a_new_one_heals(
@@ -314,7 +314,7 @@ async def test_F5_an_expired_token_is_a_value_and_a_new_one_heals(
         assert expires_at_s
         await asyncio.sleep(max(0.0, float(expires_at_s) - time.time()) + 1.1)
         refused = await client.call(get_node("n1"))
-        assert isinstance(refused, Failure)
+        assert isinstance(refused, SlurmError)
         assert refused.kind == "auth"
         path.write_text(slurm_server.token())
         assert isinstance(await client.call(get_node("n1")), Answer)
@@ -344,7 +344,7 @@ async def test_F4_slurmrestd_down_is_told_at_once_and_heals(own_server: SlurmSer
         await asyncio.to_thread(own_server.stop_slurmrestd)
         began_s = time.monotonic()
         failure = await client.call(get_node("n1"))
-        assert isinstance(failure, Failure)
+        assert isinstance(failure, SlurmError)
         assert failure.kind == "unreachable"
         assert time.monotonic() - began_s < 1
         await asyncio.to_thread(own_server.start_slurmrestd)

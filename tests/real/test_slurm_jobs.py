@@ -15,18 +15,18 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import (
     Action,
     Done,
+    GetJob,
     JobDescription,
-    LookJob,
     Outcome,
     Refused,
     SubmitJob,
     UpdateJob,
 )
 from sunk_sync.core.model.facts import Confirmed, Deleted, Job, ListingEnded, News, Observed
-from sunk_sync.core.model.job_identity import Identity, job_name, work_id
+from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
 from sunk_sync.core.rules.workload.release import cancel
 from sunk_sync.slurm.api.client import SlurmClient
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPace, JobPoll
 from sunk_sync.slurm.read.pacing import Time
 from sunk_sync.slurm.read.pending_reasons import JobReasons
@@ -58,11 +58,13 @@ class Side:
         self.cluster = cluster = cluster or f"c{next(numbers)}"
         self.client = client
         self.news: list[News] = []
-        self.book = JobBook(lambda one: (one.cluster, one.scheduler) == (cluster, "s1"))
-        self.push = JobPush(client, time.monotonic, book=self.book, origin=ORIGIN)
+        self.job_owners = JobOwners(lambda one: (one.cluster, one.scheduler) == (cluster, "s1"))
+        self.push = JobPush(client, time.monotonic, job_owners=self.job_owners, origin=ORIGIN)
         self.moments = Time(clock=time.monotonic, sleep=asyncio.sleep, random=Random(1).random)
         pace = JobPace(busy=lambda: True, refresh_every=1000)
-        self.poll = JobPoll(client, self.tell, book=self.book, pace=pace, time=self.moments)
+        self.poll = JobPoll(
+            client, self.tell, job_owners=self.job_owners, pace=pace, time=self.moments
+        )
 
     def anew(self) -> "Side":
         """The same installation, started again."""
@@ -85,25 +87,25 @@ class Side:
     async def do(self, *actions: Action) -> list[Outcome]:
         return list(await self.push.push(actions))
 
-    def wish(
+    def want(
         self,
         kind: Literal["allocation", "script", "external"] = "script",
         description: JobDescription = SMALL,
     ) -> SubmitJob:
         number = next(numbers)
         uid = f"uid-{number}"
-        work = work_id([uid])
+        workload = workload_id([uid])
         return SubmitJob(
             created_s=number,
-            name=job_name("ns", "p", work=work),
-            identity=Identity(self.cluster, "s1", work, (f"ns/p/{uid}",), digest="d1"),
+            name=job_name("ns", "p", workload=workload),
+            identity=Identity(self.cluster, "s1", workload, (f"ns/p/{uid}",), digest="d1"),
             description=description,
             kind=kind,
         )
 
-    async def make(self, *wishes: SubmitJob) -> list[Job]:
-        outcomes = await self.do(*wishes)
-        assert [type(one) for one in outcomes] == [Done] * len(wishes), outcomes
+    async def make(self, *desired_writes: SubmitJob) -> list[Job]:
+        outcomes = await self.do(*desired_writes)
+        assert [type(one) for one in outcomes] == [Done] * len(desired_writes), outcomes
         return [job_in(one) for one in outcomes]
 
     async def until_state(self, state: str, *jobs: Job) -> dict[str, Job]:
@@ -123,9 +125,9 @@ def job_in(outcome: Outcome) -> Job:
     return seen.row
 
 
-def look_now(job_id: str) -> LookJob:
+def look_now(job_id: str) -> GetJob:
     """What was read before does not count."""
-    return LookJob(job_id, time.monotonic())
+    return GetJob(job_id, time.monotonic())
 
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
@@ -164,7 +166,7 @@ def foreign_allocation(server: SlurmServer, **fields: Any) -> int:
 
 async def test_a_submitted_script_waits_and_runs(side: Side) -> None:
     """Told at once as made, then as Slurm shows it."""
-    (made,) = await side.make(side.wish())
+    (made,) = await side.make(side.want())
     assert made.state == {"PENDING"}
     seen = (await side.until_state("RUNNING", made))[made.job_id]
     assert len(seen.slurm_nodes) == 1
@@ -176,7 +178,7 @@ async def test_a_submitted_script_waits_and_runs(side: Side) -> None:
 
 async def test_P24_the_scripts_word_is_read(side: Side, server: SlurmServer) -> None:
     """It stands in `extra`."""
-    (made,) = await side.make(side.wish())
+    (made,) = await side.make(side.want())
     await side.until_state("RUNNING", made)
     server.scontrol("update", f"JobId={made.job_id}", "extra=k8s: started")
     (outcome,) = await side.do(look_now(made.job_id))
@@ -186,7 +188,7 @@ async def test_P24_the_scripts_word_is_read(side: Side, server: SlurmServer) -> 
 async def test_P11a_an_allocation_runs_on_its_nodes_when_it_is_answered(side: Side) -> None:
     """One node or three; the listing says the same."""
     one, gang = await side.make(
-        side.wish("allocation"), side.wish("allocation", replace(SMALL, slurm_nodes=3))
+        side.want("allocation"), side.want("allocation", replace(SMALL, slurm_nodes=3))
     )
     assert one.state == gang.state == {"RUNNING"}
     assert gang.slurm_nodes == ("n1", "n2", "n3")
@@ -196,13 +198,13 @@ async def test_P11a_an_allocation_runs_on_its_nodes_when_it_is_answered(side: Si
 
 async def test_P11a_a_busy_cluster_refuses_an_allocation_by_number(side: Side) -> None:
     """Its record stays as FAILED, under our identity."""
-    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
-    wish = side.wish("allocation", WHOLE)
-    (outcome,) = await side.do(wish)
+    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
+    desired = side.want("allocation", WHOLE)
+    (outcome,) = await side.do(desired)
     assert isinstance(outcome, Refused)
     assert outcome.number == 2016
     (left,) = [job for job in (await side.jobs()).values() if "FAILED" in job.state]
-    assert (left.identity, left.slurm_nodes, left.script) == (wish.identity, (), False)
+    assert (left.identity, left.slurm_nodes, left.script) == (desired.identity, (), False)
 
 
 @pytest.mark.parametrize(
@@ -218,14 +220,14 @@ async def test_P10_a_refused_submission_carries_slurms_number(
 ) -> None:
     """The same on both versions, whatever the status."""
     for kind in ("script", "allocation"):
-        (outcome,) = await side.do(side.wish(kind, replace(SMALL, **fields)))
+        (outcome,) = await side.do(side.want(kind, replace(SMALL, **fields)))
         assert isinstance(outcome, Refused)
         assert outcome.number == number
 
 
 async def test_external_jobs_from_v0_0_43_on(side: Side, server: SlurmServer) -> None:
     """Before, the flag would be dropped and a batch job made: nothing is sent."""
-    (outcome,) = await side.do(side.wish("external"))
+    (outcome,) = await side.do(side.want("external"))
     if server.version == "24.11":
         assert isinstance(outcome, Refused)
         assert await side.jobs() == {}
@@ -237,23 +239,23 @@ async def test_external_jobs_from_v0_0_43_on(side: Side, server: SlurmServer) ->
 
 async def test_equal_wishes_become_an_array_and_each_task_one_pods_job(side: Side) -> None:
     """Ids, names and identities stay the same from submission to the end."""
-    wishes = [side.wish(description=WHOLE) for _ in range(6)]
-    made = await side.make(*wishes)
+    desired_writes = [side.want(description=WHOLE) for _ in range(6)]
+    made = await side.make(*desired_writes)
     array = made[0].job_id.partition("_")[0]
     assert [job.job_id for job in made] == [f"{array}_{task}" for task in range(6)]
     seen = await side.until_state("RUNNING", *made[:3])
     assert sorted(seen[job.job_id].slurm_nodes for job in made[:3]) == [("n1",), ("n2",), ("n3",)]
     assert {seen[job.job_id].state for job in made[3:]} == {frozenset({"PENDING"})}
-    for wish, job in zip(wishes, made, strict=True):
-        uid = wish.identity.pods[0].rpartition("/")[2]
+    for desired, job in zip(desired_writes, made, strict=True):
+        uid = desired.identity.pods[0].rpartition("/")[2]
         assert seen[job.job_id].identity == job.identity
-        assert (job.identity.uids, job.identity.work) == ((uid,), wish.identity.work)
+        assert (job.identity.uids, job.identity.workload) == ((uid,), desired.identity.workload)
     assert await side.anew().jobs() == await side.jobs()
 
 
 async def test_P23_one_task_is_cancelled_alone(side: Side) -> None:
     """One that runs, one that waits: of that one Slurm keeps nothing, and it is told."""
-    made = await side.make(*(side.wish(description=WHOLE) for _ in range(7)))
+    made = await side.make(*(side.want(description=WHOLE) for _ in range(7)))
     await side.until_state("RUNNING", *made[:3])
     outcomes = await side.do(cancel(made[1]), cancel(made[6], replaced=True), cancel(made[5]))
     assert [type(one) for one in outcomes] == [Done] * 3
@@ -273,7 +275,7 @@ async def test_P23_one_task_is_cancelled_alone(side: Side) -> None:
 
 async def test_P17_a_running_task_is_marked_alone(side: Side) -> None:
     """In a record of its own."""
-    made = await side.make(*(side.wish() for _ in range(4)))
+    made = await side.make(*(side.want() for _ in range(4)))
     await side.until_state("RUNNING", *made)
     assert [type(one) for one in await side.do(cancel(made[2], replaced=True))] == [Done]
     seen = await side.anew().jobs()
@@ -283,8 +285,8 @@ async def test_P17_a_running_task_is_marked_alone(side: Side) -> None:
 
 async def test_a_cancelled_array_is_told_task_by_task(side: Side, server: SlurmServer) -> None:
     """By a human, while all of it waits; a held job of theirs with the same tasks is not told."""
-    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
-    made = await side.make(*(side.wish(description=WHOLE) for _ in range(4)))
+    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
+    made = await side.make(*(side.want(description=WHOLE) for _ in range(4)))
     await side.jobs()
     server.run_in_root("scancel", made[0].job_id.partition("_")[0])
     for one in (side, side.anew()):
@@ -295,8 +297,8 @@ async def test_a_cancelled_array_is_told_task_by_task(side: Side, server: SlurmS
 
 async def test_P19_a_cancel_of_what_waits_leaves_alone_what_has_begun(side: Side) -> None:
     """A job, one task of an array that waits and one that runs; slurmctld itself compares."""
-    (running,) = await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=2)))
-    made = await side.make(*(side.wish(description=WHOLE) for _ in range(3)))
+    (running,) = await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=2)))
+    made = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
     await side.until_state("RUNNING", made[0])
     ends = [cancel(job, waiting=True) for job in (running, made[0], made[1])]
     outcomes = await side.do(*ends)
@@ -310,8 +312,8 @@ async def test_P19_a_cancel_of_what_waits_leaves_alone_what_has_begun(side: Side
 
 async def test_P17_our_own_cancel_can_be_told_from_a_humans(side: Side) -> None:
     """Also by a process that starts anew."""
-    (theirs,) = await side.make(side.wish("allocation"))
-    (ours,) = await side.make(side.wish())
+    (theirs,) = await side.make(side.want("allocation"))
+    (ours,) = await side.make(side.want())
     await side.do(cancel(ours, replaced=True), cancel(theirs))
     seen = await side.anew().jobs()
     assert seen[ours.job_id].identity == replace(ours.identity, replaced=True)
@@ -321,8 +323,8 @@ async def test_P17_our_own_cancel_can_be_told_from_a_humans(side: Side) -> None:
 
 async def test_P20_a_waiting_job_is_updated_where_slurm_lets_it(side: Side) -> None:
     """And keeps its old identity where not."""
-    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
-    (made,) = await side.make(side.wish(description=WHOLE))
+    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
+    (made,) = await side.make(side.want(description=WHOLE))
     new = replace(made.identity, digest="d2")
     description = replace(WHOLE, comment="hello", time_limit_min=7)
     update = UpdateJob(job_id=made.job_id, name=made.name, identity=new, description=description)
@@ -341,9 +343,9 @@ async def test_P7_other_exclusions_for_what_waits_keep_its_place(
     side: Side, server: SlurmServer
 ) -> None:
     """Of a job, and of the waiting tasks of an array together; unknown names change nothing."""
-    await side.make(side.wish("allocation", replace(WHOLE, slurm_nodes=3)))
-    (one,) = await side.make(side.wish(description=WHOLE))
-    tasks = await side.make(*(side.wish(description=WHOLE) for _ in range(3)))
+    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
+    (one,) = await side.make(side.want(description=WHOLE))
+    tasks = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
     numbers = (one.job_id, tasks[0].job_id.partition("_")[0])
 
     def places() -> list[tuple[object, ...]]:
@@ -352,25 +354,26 @@ async def test_P7_other_exclusions_for_what_waits_keep_its_place(
         return [tuple(record[field] for field in fields) for (record,) in records]
 
     before = places()
-    wishes = [
+    desired_writes = [
         UpdateJob(
             job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
-            description=WHOLE, excluded=("n1", "n2"), renewal=True,
+            description=WHOLE, excluded=("n1", "n2"), exclusions_only=True,
         )
         for job in (one, *tasks)
     ]  # fmt: skip
-    for wish in wishes:
-        (outcome,) = await side.do(replace(wish, excluded=("n1", "nosuch")))
+    for desired in desired_writes:
+        (outcome,) = await side.do(replace(desired, excluded=("n1", "nosuch")))
         assert isinstance(outcome, Refused)
         assert outcome.number == 2018
-    assert [type(outcome) for outcome in await side.do(*wishes)] == [Done] * 4
+    assert [type(outcome) for outcome in await side.do(*desired_writes)] == [Done] * 4
     assert places() == before
     for number in numbers:
         assert "ExcNodeList=n[1-2]" in server.scontrol("show", "job", number)
     seen = await side.anew().jobs()
     assert {seen[job.job_id].identity.hosts for job in (one, *tasks)} == {"h2"}
     empty = [
-        replace(one, excluded=(), identity=replace(one.identity, hosts="h3")) for one in wishes
+        replace(one, excluded=(), identity=replace(one.identity, hosts="h3"))
+        for one in desired_writes
     ]
     await side.do(*empty)
     for number in numbers:
@@ -382,10 +385,10 @@ async def test_P26_the_reasons_of_all_that_wait_are_read_at_once(server: SlurmSe
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:
         side = Side(client)
-        tasks = await side.make(*(side.wish(description=WHOLE) for _ in range(6)))
+        tasks = await side.make(*(side.want(description=WHOLE) for _ in range(6)))
         await side.until_state("RUNNING", tasks[0])
         await asyncio.sleep(TICK_S)
-        reasons = JobReasons(client, book=side.book, time=side.moments)
+        reasons = JobReasons(client, job_owners=side.job_owners, time=side.moments)
         heard.clear()
         await reasons.read()
         jobs = await side.jobs()
@@ -413,15 +416,18 @@ async def test_P22_two_clusters_share_a_slurm(side: Side, server: SlurmServer) -
     """Neither sees or ends the other's; with arrays, and beside humans' jobs."""
     other = Side(side.client)
     foreign_allocation(server)
-    mine = await side.make(side.wish("allocation"))
-    theirs = await other.make(other.wish("allocation"))
-    mine += await side.make(*(side.wish() for _ in range(3)))
-    theirs += await other.make(*(other.wish() for _ in range(3)))
+    mine = await side.make(side.want("allocation"))
+    theirs = await other.make(other.want("allocation"))
+    mine += await side.make(*(side.want() for _ in range(3)))
+    theirs += await other.make(*(other.want() for _ in range(3)))
     assert set(await side.jobs()) == {job.job_id for job in mine}
     assert set(await other.jobs()) == {job.job_id for job in theirs}
     for replaced in (False, True):
-        wishes = [cancel(job, replaced=replaced) for job in mine[:1] + mine[2:]]
-        aimed = [replace(one, job_id=job.job_id) for one, job in zip(wishes, theirs, strict=False)]
+        desired_writes = [cancel(job, replaced=replaced) for job in mine[:1] + mine[2:]]
+        aimed = [
+            replace(one, job_id=job.job_id)
+            for one, job in zip(desired_writes, theirs, strict=False)
+        ]
         outcomes = await side.do(*aimed)
         assert all(isinstance(one, Done) for one in outcomes)
         assert not any("CANCELLED" in job.state for job in (await other.jobs()).values())
@@ -435,7 +441,7 @@ async def test_P23_a_killed_slurmctld_gives_our_id_away(server: SlurmServer) -> 
         await asyncio.sleep(6)
         foreign_allocation(server)  # slurmctld saves once in 5 s: perhaps this one, not the next
         await asyncio.sleep(0.5)
-        (made,) = await side.make(side.wish("allocation"))
+        (made,) = await side.make(side.want("allocation"))
         assert made.job_id in await side.jobs()
         server.stop_slurmctld(SIGKILL)
         server.start_slurmctld()
@@ -458,7 +464,7 @@ async def test_every_api_version_tells_the_same_of_the_same_jobs(
     side: Side, server: SlurmServer
 ) -> None:
     """An array partly started, partly cancelled; v0.0.40 calls started tasks as before."""
-    made = await side.make(*(side.wish(description=WHOLE) for _ in range(6)))
+    made = await side.make(*(side.want(description=WHOLE) for _ in range(6)))
     await side.until_state("RUNNING", *made[:3])
     await side.do(cancel(made[5]))
     expected = await side.jobs()
@@ -480,10 +486,10 @@ async def test_every_api_version_makes_and_ends_jobs(server: SlurmServer, place:
         pytest.skip("24.11 has two older ones")
     async with connected(server, version=version) as client:
         older = Side(client)
-        (allocated,) = await older.do(older.wish("allocation"))
+        (allocated,) = await older.do(older.want("allocation"))
         assert isinstance(allocated, Refused if version == "v0.0.40" else Done)
-        (single,) = await older.make(older.wish())
-        tasks = await older.make(*(older.wish() for _ in range(3)))
+        (single,) = await older.make(older.want())
+        tasks = await older.make(*(older.want() for _ in range(3)))
         await older.until_state("RUNNING", single, *tasks)
         outcomes = await older.do(cancel(single, replaced=True), cancel(tasks[1], replaced=True))
         assert [type(one) for one in outcomes] == [Done, Done]
@@ -522,7 +528,7 @@ async def test_the_cost_of_a_look_among_a_thousand_jobs(
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:
         side = Side(client)
-        (made,) = await side.make(side.wish("allocation"))
+        (made,) = await side.make(side.want("allocation"))
         await side.jobs()
         heard.clear()
         took: list[float] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node
 from sunk_sync.slurm.api.token import Token
@@ -49,7 +49,7 @@ async def behind_tls(port: int, keys: Path) -> AsyncIterator[int]:
     listener.close()
 
 
-async def asked(address: str, token: str) -> Answer | Failure:
+async def asked(address: str, token: str) -> Answer | SlurmError:
     """What GET of n1 brings, twice over one connection."""
     client = SlurmClient(
         Access(addresses=(address,)),
@@ -71,9 +71,9 @@ async def test_slurmrestd_behind_tls(
     token = slurm_server.token()
     async with behind_tls(slurm_server.port, keys) as port:
         unknown = await asked(f"https://localhost:{port}", token)
-        assert isinstance(unknown, Failure)
+        assert isinstance(unknown, SlurmError)
         assert (unknown.kind, "certificate" in unknown.text) == ("unreachable", True)
         monkeypatch.setenv("SSL_CERT_FILE", str(keys / "ca.crt"))
         assert isinstance(await asked(f"https://localhost:{port}", token), Answer)
         foreign = await asked(f"https://127.0.0.2:{port}", token)
-        assert isinstance(foreign, Failure)
+        assert isinstance(foreign, SlurmError)

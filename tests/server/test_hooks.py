@@ -1,4 +1,4 @@
-"""The hooks door: who may speak, what is refused, and how calls wait (L5-L9)."""
+"""The hooks server: who may speak, what is refused, and how calls wait (L5-L9)."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop, Done, Refused
-from sunk_sync.core.model.facts import CallEnded, GateCall, JobTold, News, StopCall
+from sunk_sync.core.model.facts import CallEnded, GateCall, JobNotice, News, StopCall
 from sunk_sync.server import hooks
 from sunk_sync.server.hooks import Hooks, Rest
-from sunk_sync.server.pending_calls import Calls
+from sunk_sync.server.pending_calls import PendingCalls
 from sunk_sync.server.tokens import GATE, make_token
 from sunk_sync.settings.types import Address
 from sunk_sync.telemetry.exchange import Called
@@ -236,7 +236,7 @@ async def test_L7_a_gate_opens_when_every_node_may_go() -> None:
         assert not call.done()
         await world.hooks.push([AnswerGate(fact.call, "n2", go=True, why="")])
         assert await call == (200, {"action": "go"})
-        assert JobTold("7", "starting", fact.asked_s) in world.told
+        assert JobNotice("7", "starting", fact.asked_s) in world.told
         assert world.told[-1] == CallEnded(fact.call)
         assert world.hooks.calls.waiting == 0
 
@@ -311,7 +311,7 @@ async def test_an_answer_in_the_moment_in_which_the_caller_goes_is_harmless() ->
     async def tell(news: Sequence[News]) -> None:
         heard.extend(news)
 
-    calls = Calls(tell, clock=lambda: 0.0)
+    calls = PendingCalls(tell, clock=lambda: 0.0)
     call = asyncio.create_task(calls.gate("7", ["n1"], deadline_s=60.0))
     await asyncio.sleep(0.01)  # it waits for the answer
     (number,) = (one.call for one in heard if isinstance(one, GateCall))
@@ -344,7 +344,7 @@ async def test_L6_a_job_that_was_not_seen_yet_is_looked_at_and_asks_again() -> N
     async with opened() as world:
         body = {"job_id": "99", "deadline_s": 5}
         assert (await world.post(STOPPING, body, token=make_token(KEY, WORK)))[0] == 503
-        assert [type(one) for one in world.told] == [JobTold]
+        assert [type(one) for one in world.told] == [JobNotice]
 
 
 async def test_L8_an_end_is_a_fact_at_once() -> None:
@@ -353,7 +353,7 @@ async def test_L8_an_end_is_a_fact_at_once() -> None:
         answer = await world.post("/v1/ended", {"job_id": "3_1", "state": "COMPLETED"})
         assert answer == (200, {"action": "noted"})
         (told,) = world.told
-        assert isinstance(told, JobTold)
+        assert isinstance(told, JobNotice)
         assert (told.job_id, told.what) == ("3_1", "ended")
 
 

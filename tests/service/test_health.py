@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Lost, Sighting
+from sunk_sync.core.model.facts import GetResult, Lost
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.service.health import Health
 from tests.kit.build import (
@@ -72,7 +72,7 @@ def test_S20_a_wrong_selector_is_said() -> None:
     pod = slurmd_pod()
     core = Core(node(), pod, slurm_node(comment=marked()))
     core.see(deleted("slurmd_pods", pod))
-    core.see(Sighting("Pod", pod.namespace, pod.name, "yes", pod.uid, core.now))
+    core.see(GetResult("Pod", pod.namespace, pod.name, "yes", pod.uid, core.now))
     assert spoken(health_of(core))["selector"][0] == "degraded"
 
 
@@ -97,7 +97,7 @@ def test_P31_P21_held_ends_and_kept_jobs_are_said() -> None:
     assert spoken(health_of(core))["kept jobs"] == ("ok", "none")
     core.see(*(replace(one, state=frozenset({"NODE_FAIL"})) for one in ran))
     core.wait(1)
-    core.see(Sighting("Pod", "ns", "gone", "unknown", "", core.now))
+    core.see(GetResult("Pod", "ns", "gone", "unknown", "", core.now))
     said = spoken(health_of(core))
     assert said["ends of pods"] == ("degraded", "2 held until the Nodes were read again")
     assert said["drains"] == ("ok", "none held")

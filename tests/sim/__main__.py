@@ -1,6 +1,6 @@
 """`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`.
 
-`--works`: those of Pods.
+`--workloads`: those of Pods.
 """
 
 import argparse
@@ -15,16 +15,16 @@ from collections.abc import Iterable
 from tests.sim import crashes, mutation
 from tests.sim.outcome import Outcome
 from tests.sim.run import run_seed
-from tests.sim.works.run import run_seed as run_work_seed
+from tests.sim.workloads.run import run_seed as run_workload_seed
 
 SHOWN = 12
 TOLD_EVERY = 500
 """Seeds: a run that is ended early has said how far it came."""
 
 
-def one(seed: int, *, aloud: bool, works: bool) -> int:
+def one(seed: int, *, aloud: bool, workloads: bool) -> int:
     """Replay one seed."""
-    outcome = (run_work_seed if works else run_seed)(seed, aloud=aloud)
+    outcome = (run_workload_seed if workloads else run_seed)(seed, aloud=aloud)
     if outcome.broken:
         print("" if aloud else outcome.tail)
         print(f"seed {seed}: BROKEN {outcome.broken}")
@@ -35,11 +35,13 @@ def one(seed: int, *, aloud: bool, works: bool) -> int:
     return 0
 
 
-def many(seeds: range, *, processes: int, works: bool) -> int:
+def many(seeds: range, *, processes: int, workloads: bool) -> int:
     """Run all of them; 1 where any promise was broken."""
     begun_s = time.perf_counter()
     with multiprocessing.Pool(processes, gc.freeze) as pool:
-        outcomes = pool.imap_unordered(run_work_seed if works else run_seed, seeds, chunksize=4)
+        outcomes = pool.imap_unordered(
+            run_workload_seed if workloads else run_seed, seeds, chunksize=4
+        )
         broken, counts, steps, least = _gather(outcomes)
     took_s = time.perf_counter() - begun_s
     _tell_counts(counts)
@@ -80,7 +82,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
-    parser.add_argument("--works", action="store_true", help="seeds of Pods and jobs")
+    parser.add_argument("--workloads", action="store_true", help="seeds of Pods and jobs")
     parser.add_argument("-v", action="store_true", dest="aloud", help="tell the whole history")
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--from", type=int, default=0, dest="first")
@@ -89,12 +91,12 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.what == "":
         seeds = range(chosen.first, chosen.first + (chosen.seeds or 100))
-        return many(seeds, processes=chosen.processes, works=chosen.works)
+        return many(seeds, processes=chosen.processes, workloads=chosen.workloads)
     if chosen.what == "crash":
-        return crashes.main(processes=chosen.processes, works=chosen.works)
+        return crashes.main(processes=chosen.processes, workloads=chosen.workloads)
     if chosen.what == "mutants":
         return mutation.main(processes=chosen.processes, only=chosen.only)
-    return one(int(chosen.what), aloud=chosen.aloud, works=chosen.works)
+    return one(int(chosen.what), aloud=chosen.aloud, workloads=chosen.workloads)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.sim.history import BrokenPromiseError
 from tests.sim.scenarios import IN_PAIRS
 from tests.sim.scenarios import SCENARIOS as OF_HOSTS
 from tests.sim.stage import Branch, Point, play
-from tests.sim.works.scenarios import SCENARIOS as OF_WORKS
+from tests.sim.workloads.scenarios import SCENARIOS as OF_WORKS
 
 SCENARIOS = {**OF_HOSTS, **OF_WORKS}
 ALIVE = "played: "
@@ -129,13 +129,13 @@ def run_pairs(crash: Crash) -> list[Found]:
     return fork.found
 
 
-def main(*, processes: int, works: bool = False) -> int:
+def main(*, processes: int, workloads: bool = False) -> int:
     """All points of all stories, and pairs of some; 1 where any end differs.
 
-    `works`: only the stories of Pods.
+    `workloads`: only the stories of Pods.
     """
     begun_s = time.perf_counter()
-    stories = OF_WORKS if works else SCENARIOS
+    stories = OF_WORKS if workloads else SCENARIOS
     with multiprocessing.Pool(processes) as pool:
         every = [crash for crashes in pool.imap(singles, stories) for crash in crashes]
         bad = list(_bad(pool.imap_unordered(run, every, chunksize=8)))
@@ -145,7 +145,7 @@ def main(*, processes: int, works: bool = False) -> int:
             f" {len(bad)} differ",
             flush=True,
         )
-        pairs, pairing = 0, () if works else IN_PAIRS
+        pairs, pairing = 0, () if workloads else IN_PAIRS
         for found in pool.imap_unordered(run_pairs, chain.from_iterable(map(firsts, pairing))):
             pairs += len(found)
             bad += list(_bad(found))

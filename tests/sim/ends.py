@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from sunk_sync.embedded.kubernetes.api.watch import Subscription
 from sunk_sync.embedded.wire import Answer, Question
-from sunk_sync.kube.api.answers import Decode, T, Trouble, garbage, refusal
+from sunk_sync.kube.api.answers import Decode, KubeError, T, garbage, refusal
 from sunk_sync.kube.api.client import History, Request
 from sunk_sync.kube.api.transport import decoded
 from sunk_sync.kube.read.stream import Lines
@@ -36,23 +36,23 @@ class KubeEnd:
         self._wire = wire
         self._process = process
 
-    async def call(self, request: Request, decode: Decode[T]) -> T | Trouble:
+    async def call(self, request: Request, decode: Decode[T]) -> T | KubeError:
         """As KubeClient.call."""
         answer = await self._ask(self._question(request), request.deadline_s)
-        if isinstance(answer, Trouble):
+        if isinstance(answer, KubeError):
             return answer
         assert isinstance(answer, Answer)
         if answer.status >= 300:
             return _refusal(answer)
         return decoded(answer.body, decode)
 
-    async def open(self, request: Request, *, silence_s: float) -> Lines | Trouble:
+    async def open(self, request: Request, *, silence_s: float) -> Lines | KubeError:
         """As KubeClient.open."""
         if not self._wire.faults.streams_lists and ("sendInitialEvents", "true") in request.query:
             return _refusal(NO_WATCH_LISTS)
         question = self._question(request)
         answer = await self._ask(question, request.deadline_s)
-        if isinstance(answer, Trouble):
+        if isinstance(answer, KubeError):
             return answer
         if isinstance(answer, Subscription):
             flow = Flow(self._wire, self._process, question, answer)
@@ -71,19 +71,21 @@ class KubeEnd:
             body=request.body or b"",
         )
 
-    async def _ask(self, question: Question, deadline_s: float) -> Answer | Subscription | Trouble:
+    async def _ask(
+        self, question: Question, deadline_s: float
+    ) -> Answer | Subscription | KubeError:
         try:
             async with asyncio.timeout(deadline_s):
                 return await self._wire.ask(self._process, "kube", question)
         except TimeoutError:
-            return Trouble(kind="timeout", why="no answer in time")
+            return KubeError(kind="timeout", why="no answer in time")
         except WireError as error:
             if error.kind == "half":
                 return garbage("half an answer")
-            return Trouble(kind="connection", why=error.kind)
+            return KubeError(kind="connection", why=error.kind)
 
 
-def _refusal(answer: Answer) -> Trouble:
+def _refusal(answer: Answer) -> KubeError:
     after = answer.headers.get("Retry-After")
     return refusal(answer.status, answer.body, retry_after=after)
 
@@ -109,7 +111,7 @@ class Stream:
         self._silence_s = silence_s
         self._loop = asyncio.get_running_loop()
         self._pieces: list[list[bytes]] = []
-        self._trouble: Trouble | None = None
+        self._trouble: KubeError | None = None
         self._dead = False
         """Nothing comes any more, and nobody says so."""
         self.frozen = False
@@ -122,7 +124,7 @@ class Stream:
         self._arm()
         wire.streams.append(self)
 
-    async def lines(self) -> list[bytes] | Trouble:
+    async def lines(self) -> list[bytes] | KubeError:
         """As transport.Stream.lines."""
         try:
             async with asyncio.timeout(self._silence_s):
@@ -130,7 +132,7 @@ class Stream:
                     self._arrived.clear()
                     await self._arrived.wait()
         except TimeoutError:
-            return Trouble(kind="timeout", why="silence")
+            return KubeError(kind="timeout", why="silence")
         if not self._process.alive:
             raise asyncio.CancelledError
         if self._pieces:
@@ -154,7 +156,7 @@ class Stream:
 
     def cut(self) -> None:
         """The connection breaks; what had not arrived is lost."""
-        self._end(Trouble(kind="connection", why="reset by peer"))
+        self._end(KubeError(kind="connection", why="reset by peer"))
 
     def freeze(self) -> None:
         """The peer vanishes without a word."""
@@ -183,7 +185,7 @@ class Stream:
             return
         self._take(lines)
         if self._subscription.closed:
-            self._end(Trouble(kind="ended", why="the server ended the stream"))
+            self._end(KubeError(kind="ended", why="the server ended the stream"))
         else:
             self._arm()
 
@@ -193,7 +195,7 @@ class Stream:
             self._pieces.append([line.rstrip(b"\n") for line in piece])
         self._arrived.set()
 
-    def _end(self, trouble: Trouble) -> None:
+    def _end(self, trouble: KubeError) -> None:
         if self._trouble is None:
             self._trouble = trouble
             self._arrived.set()

@@ -6,12 +6,12 @@ from typing import Any
 
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     AnswerGate,
     AnswerStop,
-    Look,
-    LookJob,
+    GetJob,
+    GetObject,
     Outcome,
+    RecordEvent,
     Relist,
 )
 from sunk_sync.core.model.facts import News
@@ -26,8 +26,8 @@ from tests.sim.wire import Process, Wire
 
 HOOK_KEY = b"the key of every life"
 HOOK_URL = "http://hooks:8000"
-STANDING = (Announce, Look, LookJob, Relist, AnswerGate, AnswerStop)
-"""What may stand as a wish for ever: it writes nothing, or waits for somebody."""
+STANDING = (RecordEvent, GetObject, GetJob, Relist, AnswerGate, AnswerStop)
+"""What may stand as a desired write for ever: it writes nothing, or waits for somebody."""
 OUTSIDE = "outside "
 """Names of tasks that are none of the service's begin so."""
 
@@ -47,7 +47,7 @@ class Diary:
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
         """One outcome."""
-        kind = "look" if isinstance(action, Look | Relist) else "wrote"
+        kind = "look" if isinstance(action, GetObject | Relist) else "wrote"
         self._history.note(kind, outcome, f"AFTER {seconds:.3f} s BECAUSE", because)
 
     def kept(self, action: Action, why: str, because: str) -> None:

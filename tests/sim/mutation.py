@@ -25,10 +25,10 @@ SUITES = (
     ),
     ("stories", ("tests/sim/test_crash_points.py", "-k", "story")),
     ("seeds", ("tests/sim/test_seeds.py", "-k", "hour")),
-    ("stories of Pods", ("tests/sim/works/test_stories.py", "-k", "story")),
+    ("stories of Pods", ("tests/sim/workloads/test_stories.py", "-k", "story")),
     ("hooks", ("tests/server/test_hooks.py", "tests/server/test_tokens.py")),
     ("wire", ("tests/kube", "tests/slurm")),
-    ("seeds of Pods", ("tests/sim/works/test_stories.py", "-k", "hour")),
+    ("seeds of Pods", ("tests/sim/workloads/test_stories.py", "-k", "hour")),
     ("crash points", ("tests/sim/test_crash_points.py",)),
 )
 """In the order in which they are tried: the quickest first."""

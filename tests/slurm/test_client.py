@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.slurm.api import transport
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import Call, get_node, list_nodes, post_node
 from sunk_sync.slurm.api.token import Token
@@ -60,7 +60,7 @@ async def names_of(client: SlurmClient, call: Call | None = None) -> tuple[list[
     """The names that a listing handed over, and what came of it."""
     names: list[str] = []
 
-    async def take(records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def take(records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         assert asked_s <= time.monotonic()
         names.extend(msgspec.json.decode(record)["name"] for record in records)
         return None
@@ -69,7 +69,7 @@ async def names_of(client: SlurmClient, call: Call | None = None) -> tuple[list[
 
 
 def kind_of(answer: object) -> str:
-    return answer.kind if isinstance(answer, Failure) else type(answer).__name__
+    return answer.kind if isinstance(answer, SlurmError) else type(answer).__name__
 
 
 def big_listing(count: int) -> bytes:
@@ -156,7 +156,7 @@ async def test_F4_the_first_of_two_answers_counts(server: Server) -> None:
     )
     async with connected(server) as client:
         answer = await client.call(post_node("n1", b"{}"))
-    assert isinstance(answer, Failure)
+    assert isinstance(answer, SlurmError)
     assert (answer.kind, answer.error_number) == ("no_such", 2018)
 
 
@@ -471,7 +471,7 @@ async def test_an_address_that_swallows_connections_is_left_soon(
         on_exchange=heard.append,
     )
     failure = await client.call(post_node("n1", b"{}"))
-    assert failure == Failure("unreachable", "no connection within 0.05 s")
+    assert failure == SlurmError("unreachable", "no connection within 0.05 s")
     assert [exchange.status for exchange in heard] == ["connection", "connection"]
     assert server.requests == []
 
@@ -482,7 +482,7 @@ async def test_waiting_for_a_connection_counts_into_the_deadline(server: Server)
     call = msgspec.structs.replace(get_node("n1"), deadline_s=0.8)
     async with connected(server) as client:
         answers = await asyncio.gather(*(client.call(call) for _ in range(2 * CONNECTIONS_MAX)))
-    unanswered = [answer for answer in answers if isinstance(answer, Failure)]
+    unanswered = [answer for answer in answers if isinstance(answer, SlurmError)]
     assert len(unanswered) >= CONNECTIONS_MAX
     assert {kind_of(answer) for answer in unanswered} == {"timeout"}
 

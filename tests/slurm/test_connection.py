@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.slurm.api import connection, transport
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.http import Reply, Sink, exchange
 from sunk_sync.slurm.api.transport import Network, Question
 from tests.slurm.recorded.server import Answer, Request, Server, http, send, serving
@@ -181,7 +181,7 @@ async def test_a_body_faster_than_its_reader_waits_on_the_other_side(
     server.answers[LINE] = send(http(body))
     most = 0
 
-    async def slow(_: bytes, __: float) -> Failure | None:
+    async def slow(_: bytes, __: float) -> SlurmError | None:
         nonlocal most
         await asyncio.sleep(0)
         answer = answers[0]()

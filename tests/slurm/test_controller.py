@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sunk_sync.core.model.facts import ListingEnded, Lost, News, Observed, SlurmNode
 from sunk_sync.slurm.api import controller
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import Call
 from sunk_sync.slurm.api.token import Token
@@ -31,7 +31,7 @@ class Told(World):
         super().__init__(version=version)
         self.body = body
 
-    async def call(self, call: Call) -> Answer | Failure:
+    async def call(self, call: Call) -> Answer | SlurmError:
         self._ask(call)
         return Answer(body=self.body, version=self.version, asked_s=1.0, answered_s=2.0)
 
@@ -43,7 +43,7 @@ async def test_pings_are_read_in_both_spellings(
 ) -> None:
     """`responding` with a text, or `pinged` with UP and DOWN."""
     pings = await controller.ping(Told(recorded(release, name), RELEASES[release]))
-    assert not isinstance(pings, Failure)
+    assert not isinstance(pings, SlurmError)
     assert [(ping.hostname, ping.responding, ping.primary) for ping in pings] == [
         ("vm", responding, True)
     ]
@@ -54,7 +54,7 @@ async def test_pings_are_read_in_both_spellings(
 async def test_the_load_is_read(release: str) -> None:
     """For doctor."""
     diag = await controller.diag(Told(recorded(release, "diag"), RELEASES[release]))
-    assert not isinstance(diag, Failure)
+    assert not isinstance(diag, SlurmError)
     assert diag.server_thread_count > 0
 
 
@@ -75,7 +75,7 @@ async def test_the_configuration_is_not_asked_for_where_it_is_not_served() -> No
     """A ping tells the version; there is no second question."""
     world = Told(recorded("24.11", "ping"), "v0.0.42")
     conf = await controller.read_conf(world)
-    assert isinstance(conf, Failure)
+    assert isinstance(conf, SlurmError)
     assert conf.kind == "unserved"
     assert world.asked == ["GET ping/"]
 
@@ -88,7 +88,7 @@ async def test_F4_what_cannot_be_read_is_a_value(read: object) -> None:
     world.before = lambda _: DOWN
     assert await read(world) == DOWN
     strange = await read(Told(b'{"slurm_conf":3,"pings":4,"statistics":5}', "v0.0.45"))
-    assert isinstance(strange, Failure)
+    assert isinstance(strange, SlurmError)
     assert strange.kind == "garbage"
 
 

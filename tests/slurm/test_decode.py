@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.slurm.api.answers import (
     Envelope,
-    Failure,
     NumberObject,
+    SlurmError,
     number_of,
     printable,
     read_envelope,
@@ -87,7 +87,7 @@ def test_recorded_nodes_become_facts(release: str, name: str, nodes: list[SlurmN
 def test_F4_recorded_errors_become_values(release: str, name: str, kind: str, number: int) -> None:
     """By number: the status is 200, 404, 422, 500, 502 or 511, and differs between releases."""
     failure = read_envelope(recorded(release, name))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert (failure.kind, failure.error_number) == (kind, number)
 
 
@@ -163,7 +163,7 @@ def test_F4_a_reason_in_another_encoding_costs_only_its_letters(bad: bytes) -> N
         assert fact.comment == "c"
     error = b'{"errors":[{"error_number":2018,"description":"' + bad + b'"}]}'
     failure = read_envelope(error)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert failure.kind == "no_such"
 
 
@@ -171,7 +171,7 @@ def test_F4_a_reason_in_another_encoding_costs_only_its_letters(bad: bytes) -> N
 def test_F4_a_node_that_cannot_be_read_is_a_value(record: bytes) -> None:
     """It must not be skipped: a node left out of a listing counts as gone."""
     failure = read_node(record)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert failure.kind == "garbage"
 
 
@@ -182,7 +182,7 @@ def test_F4_a_node_that_cannot_be_read_is_a_value(record: bytes) -> None:
 def test_F4_what_is_no_answer_of_slurmrestd_is_garbage(body: bytes) -> None:
     """Not even an empty object is a success."""
     failure = read_envelope(body)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert failure.kind == "garbage"
     assert not failure.final
 
@@ -190,7 +190,7 @@ def test_F4_what_is_no_answer_of_slurmrestd_is_garbage(body: bytes) -> None:
 def test_F4_errors_are_read_before_the_payload() -> None:
     """200, nodes and an error: the error counts."""
     body = b'{"nodes":[],"meta":{},"errors":[{"error_number":2002,"error":"Access denied"}]}'
-    assert read_envelope(body) == Failure("refused", "Access denied (2002)", 2002)
+    assert read_envelope(body) == SlurmError("refused", "Access denied (2002)", 2002)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_of_several_errors_the_one_that_passes_counts(numbers: list[int | None],
     """A refusal is final only if nothing says that slurmctld was not asked."""
     errors = [{"error_number": number, "description": "x"} for number in numbers]
     failure = read_envelope(json.dumps({"errors": errors}).encode())
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert failure.kind == kind
 
 
@@ -225,6 +225,6 @@ def test_F4_recorded_bytes_cut_and_changed_never_crash(body: bytes, data: st.Dat
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
     piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"null", b'"', b"}"]))
     changed = body[:start] + piece + body[end:]
-    assert isinstance(read_envelope(changed), Envelope | Failure)
-    assert isinstance(read_node(changed), SlurmNode | Failure)
-    assert isinstance(read_nodes(changed), list | Failure)
+    assert isinstance(read_envelope(changed), Envelope | SlurmError)
+    assert isinstance(read_node(changed), SlurmNode | SlurmError)
+    assert isinstance(read_nodes(changed), list | SlurmError)

@@ -1,4 +1,4 @@
-"""Wishes for placeholder jobs to bytes."""
+"""Desired writes for placeholder jobs to bytes."""
 
 import json
 from typing import Any
@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
 from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity
-from sunk_sync.slurm.api.answers import Failure, read_envelope
+from sunk_sync.slurm.api.answers import SlurmError, read_envelope
 from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.slurm.write.job_json import (
     ABILITIES,
+    exclusions_body,
     identity_body,
     refusal,
-    renewal_body,
     submit_body,
     update_body,
 )
 
-IDENTITY = Identity("c1", "s", work="w", pods=("team/p/uid",), digest="d")
+IDENTITY = Identity("c1", "s", workload="w", pods=("team/p/uid",), digest="d")
 FULL = JobDescription(
     slurm_nodes=2,
     cpus=3,
@@ -137,12 +137,12 @@ def test_P24_extra_is_what_the_caller_says() -> None:
 def test_P7_a_renewal_says_what_is_excluded_and_the_identity_that_tells_of_it() -> None:
     """The user's list stays; where there is none, the job's is emptied."""
     action = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
-    assert json.loads(renewal_body(action, IDENTITY)) == {
+    assert json.loads(exclusions_body(action, IDENTITY)) == {
         "excluded_nodes": ["n[7-8]", "n9"],
         "admin_comment": spell_identity(IDENTITY),
     }
     plain = replace(action, description=JobDescription(), excluded=())
-    assert json.loads(renewal_body(plain, IDENTITY))["excluded_nodes"] == [""]
+    assert json.loads(exclusions_body(plain, IDENTITY))["excluded_nodes"] == [""]
 
 
 def test_P20_an_update_says_all_that_can_change_and_nothing_else() -> None:
@@ -203,5 +203,5 @@ def test_a_version_refuses_what_it_cannot_say(
 def test_P20_not_now_is_no_refusal() -> None:
     """EAGAIN answers a change of partition just after the submission; the job need not go."""
     failure = read_envelope(b'{"errors":[{"error_number":11,"error":"Resource temporarily"}]}')
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert not failure.final

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Job, Observed
 from sunk_sync.core.model.job_identity import Identity
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.requests import Call, Take
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.one_job import Enough, Found, JobLook, pays_whole
 from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
 from tests.slurm.test_job_poll import Reader
@@ -28,10 +28,10 @@ class Looks:
 
     def __init__(self, *, started: int) -> None:
         self.world = JobWorld()
-        self.book = JobBook(is_mine)
-        self.look = JobLook(self.world, self.world.clock, book=self.book)
+        self.job_owners = JobOwners(is_mine)
+        self.look = JobLook(self.world, self.world.clock, job_owners=self.job_owners)
         self.world.add(ARRAY)
-        self.book.learn_array(JobRecord(number=1, array=1, identity=ARRAY, state=PENDING))
+        self.job_owners.learn_array(JobRecord(number=1, array=1, identity=ARRAY, state=PENDING))
         self.start(started)
 
     def start(self, count: int) -> None:
@@ -51,7 +51,7 @@ class Looks:
             )
             job = job_of(record)
             assert job is not None
-            self.book.learn(job)
+            self.job_owners.learn(job)
 
     async def at(self, *tasks: int) -> list[Found]:
         found = await asyncio.gather(*(self.look.find(f"1_{task}") for task in tasks))
@@ -155,7 +155,7 @@ async def test_F2_a_task_whose_number_was_lost_is_looked_for_in_its_array(
     (found,) = await looks.at(2)
     assert found.job is not None
     assert (found.job.job_id, found.job.state) == ("1_2", PENDING)
-    assert looks.book.at("1_2") == found.job
+    assert looks.job_owners.at("1_2") == found.job
 
 
 async def test_a_task_that_slurm_forgot_is_gone() -> None:
@@ -165,7 +165,7 @@ async def test_a_task_that_slurm_forgot_is_gone() -> None:
     looks.world.records.clear()
     (found,) = await looks.at(2)
     assert found.job is None
-    assert looks.book.at("1_2") is None
+    assert looks.job_owners.at("1_2") is None
 
 
 async def test_that_a_task_waits_is_no_answer_to_its_first_word() -> None:
@@ -195,7 +195,7 @@ async def test_who_waits_for_a_read_takes_what_it_shows() -> None:
 async def test_what_an_answer_shows_of_other_tasks_is_told_and_not_read_again() -> None:
     """The last task to start has the array's own record, whose read shows them all."""
     looks = Looks(started=0)
-    reader = Reader(looks.world, book=looks.book)
+    reader = Reader(looks.world, job_owners=looks.job_owners)
     await reader.look()
     looks.start(TASKS)
     (found,) = await looks.at(TASKS - 1)
@@ -245,25 +245,25 @@ async def test_who_waits_for_a_read_that_was_given_up_reads_itself() -> None:
 async def test_a_failure_is_everybodys() -> None:
     """Nothing is concluded from it."""
     looks = Looks(started=10)
-    looks.world.before = lambda line: Failure("timeout", "x") if line == STATES else None
+    looks.world.before = lambda line: SlurmError("timeout", "x") if line == STATES else None
     found = await asyncio.gather(*(looks.look.find(f"1_{task}") for task in (1, 2)))
-    assert [type(one) for one in found] == [Failure, Failure]
+    assert [type(one) for one in found] == [SlurmError, SlurmError]
     assert looks.world.asked == [STATES]
 
 
 async def test_a_read_that_a_listing_under_way_cannot_know_of_is_kept_for_the_next() -> None:
     """That listing's states are older than it, and still call the task by the array's id."""
     looks = Looks(started=0)
-    reader = Reader(looks.world, book=looks.book)
+    reader = Reader(looks.world, job_owners=looks.job_owners)
     await reader.look()
     begun_s = looks.world.now_s
     looks.world.start(looks.world.records[1], "n1", task=2)
     await looks.at(2)
-    looks.book.find_started(set(), asked_s=begun_s)
+    looks.job_owners.find_started(set(), asked_s=begun_s)
     assert (await reader.look())["1_2"].slurm_nodes == ("n1",)
     assert reader.read == []
-    looks.book.find_started(set(), asked_s=looks.world.now_s)
-    assert not looks.book._started
+    looks.job_owners.find_started(set(), asked_s=looks.world.now_s)
+    assert not looks.job_owners._started
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
     await reader.look()
     at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
 
-    async def late(call: Call, name: str, take: Take) -> Answer | Failure:
+    async def late(call: Call, name: str, take: Take) -> Answer | SlurmError:
         kept: list[tuple[Sequence[bytes], float]] = []
 
         async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
@@ -301,7 +301,7 @@ async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
 
     with monkeypatch.context() as patch:
         patch.setattr(world, "read_records", late)
-        look = JobLook(world, world.clock, book=reader.book)
+        look = JobLook(world, world.clock, job_owners=reader.job_owners)
         looking = asyncio.ensure_future(look.find("1"))
         await asked.wait()
     record.state = ["NODE_FAIL"]
@@ -311,7 +311,7 @@ async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
     assert isinstance(found, Found)
     assert found.job is not None
     assert found.job.state == {"RUNNING"}
-    known = reader.book.at("1")
+    known = reader.job_owners.at("1")
     assert known is not None
     assert known.state == {"NODE_FAIL"}
 
@@ -324,11 +324,11 @@ async def test_P18_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_star
     array = world.add(ARRAY)
     reader = Reader(world, refresh_every=1)
     await reader.look()
-    look = JobLook(world, world.clock, book=reader.book)
+    look = JobLook(world, world.clock, job_owners=reader.job_owners)
     at_once = world.read_records
-    found: list[Found | Failure] = []
+    found: list[Found | SlurmError] = []
 
-    async def cut(call: Call, name: str, take: Take) -> Answer | Failure:
+    async def cut(call: Call, name: str, take: Take) -> Answer | SlurmError:
         """The task starts after the states; of its array's records only the first arrives."""
         kept: list[tuple[Sequence[bytes], float]] = []
 
@@ -346,13 +346,15 @@ async def test_P18_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_star
             return answer
         pieces, asked_s = kept[0]
         await take(pieces[:1], asked_s)
-        return Failure("broken", "connection reset in the middle")
+        return SlurmError("broken", "connection reset in the middle")
 
     monkeypatch.setattr(world, "read_records", cut)
-    waits = reader.book.ours["1_2"]
-    reader.book.keep("1_2", replace(waits, state=frozenset({"SUSPENDED"})))  # so that it is read
+    waits = reader.job_owners.ours["1_2"]
+    reader.job_owners.keep(
+        "1_2", replace(waits, state=frozenset({"SUSPENDED"}))
+    )  # so that it is read
     reader.news.clear()
-    assert isinstance(await reader.poll.poll(), Failure)
+    assert isinstance(await reader.poll.poll(), SlurmError)
     (seen,) = found
     assert isinstance(seen, Found)
     assert seen.job is not None

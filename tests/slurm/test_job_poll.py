@@ -18,16 +18,16 @@ from sunk_sync.core.model.facts import (
     Observed,
 )
 from sunk_sync.core.model.job_identity import Identity, spell_identity
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.requests import Call, Take
 from sunk_sync.slurm.decode.jobs import JobRecord, with_replaced
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPace, JobPoll
 from sunk_sync.slurm.read.pacing import Time
 from tests.slurm.recorded.job_world import GONE, JobWorld, Record, identity_of, is_mine, name_of
 
 SOURCE: Final = "jobs"
-DOWN = Failure("controller_down", "Unable to contact slurm controller (1800)", 1800)
+DOWN = SlurmError("controller_down", "Unable to contact slurm controller (1800)", 1800)
 UIDS = tuple(f"u{i}" for i in range(4))
 ARRAY = Identity("c1", "s1", uids=UIDS)
 RUNNING = frozenset({"RUNNING"})
@@ -44,17 +44,17 @@ class Reader:
         *,
         busy: bool = True,
         refresh_every: int = 1000,
-        book: JobBook | None = None,
+        job_owners: JobOwners | None = None,
     ) -> None:
         self.world = world
         self.news: list[News] = []
         self.waits: list[float] = []
         self.known: dict[str, Job] = {}
         self.busy = busy
-        self.book = book or JobBook(is_mine)
+        self.job_owners = job_owners or JobOwners(is_mine)
         time = Time(clock=world.clock, sleep=self.sleep, random=lambda: 1.0)
         pace = JobPace(busy=lambda: self.busy, refresh_every=refresh_every)
-        self.poll = JobPoll(world, self.tell, book=self.book, pace=pace, time=time)
+        self.poll = JobPoll(world, self.tell, job_owners=self.job_owners, pace=pace, time=time)
 
     async def tell(self, news: Sequence[News]) -> None:
         self.news.extend(news)
@@ -343,7 +343,7 @@ async def test_F2_an_ended_job_is_not_taken_for_the_next_of_its_number(fails: st
     record.comment, record.state = spell_identity(identity_of("u2")), ["SUSPENDED"]
     record.nodes = "n1"
     new = replace(told["1"], identity=identity_of("u2"), state=RUNNING, slurm_nodes=("n1",))
-    reader.book.learn(new, asked_s=world.now_s + 1)
+    reader.job_owners.learn(new, asked_s=world.now_s + 1)
     world.counting, world.now_s = 2, world.now_s + 5
     world.before = lambda line: DOWN if line == fails else None
     reader.news.clear()
@@ -468,7 +468,7 @@ async def test_P23_an_id_that_we_were_given_is_ours() -> None:
     await reader.look()
     record.comment = spell_identity(identity_of("u1"))
     (job,) = (await Reader(world).look()).values()
-    reader.book.learn(job)
+    reader.job_owners.learn(job)
     assert await reader.look() == {"1": job}
     world.start(record, "n1")
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
@@ -523,7 +523,7 @@ async def test_what_was_learnt_elsewhere_is_not_asked_again() -> None:
     await reader.look()
     record = world.add(identity_of("u1"))
     (job,) = (await Reader(world).look()).values()
-    reader.book.learn(job)
+    reader.job_owners.learn(job)
     assert await reader.look() == {"1": job}
     assert reader.read == []
     world.start(record, "n1")
@@ -537,8 +537,10 @@ async def test_a_task_that_was_looked_at_as_it_started_is_not_read_again() -> No
     reader = Reader(world)
     waits = (await reader.look())["1_2"]
     record = world.start(array, "n1", task=2)
-    reader.book.learn(replace(waits, state=RUNNING, slurm_nodes=("n1",)))
-    reader.book.learn_number("1_2", JobRecord(number=record.number, state=RUNNING), asked_s=0.0)
+    reader.job_owners.learn(replace(waits, state=RUNNING, slurm_nodes=("n1",)))
+    reader.job_owners.learn_number(
+        "1_2", JobRecord(number=record.number, state=RUNNING), asked_s=0.0
+    )
     jobs = await reader.look()
     assert reader.read == []
     assert jobs.keys() == {"1_0", "1_1", "1_2", "1_3"}
@@ -575,7 +577,7 @@ async def test_what_others_read_while_a_listing_goes_on_is_not_asked_again() -> 
         if line == "GET job/1":
             for job_id in ("5", "6"):
                 seen = replace(jobs[job_id], state=frozenset({"RUNNING"}), slurm_nodes=("n1",))
-                reader.book.learn(seen, asked_s=world.now_s + 0.1)
+                reader.job_owners.learn(seen, asked_s=world.now_s + 0.1)
 
     for record in records:
         world.start(record, "n1")
@@ -596,7 +598,7 @@ async def test_a_listing_says_nothing_against_what_others_have_read_since() -> N
         if line == "GET job/2":
             world.start(record, "n1")
             seen = replace(jobs["1"], state=frozenset({"RUNNING"}), slurm_nodes=("n1",))
-            reader.book.learn(seen, asked_s=world.now_s + 0.1)
+            reader.job_owners.learn(seen, asked_s=world.now_s + 0.1)
 
     world.add(identity_of("u2"))
     world.before = look
@@ -612,7 +614,7 @@ async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> Non
     world.add(identity_of("u1"))
     reader = Reader(world)
     await reader.look()
-    reader.book.learn_gone("1")
+    reader.job_owners.learn_gone("1")
     assert list(await reader.look()) == ["1"]
     assert isinstance(reader.news[-1], ListingEnded)
     assert reader.read == ["GET job/1"]
@@ -623,7 +625,7 @@ async def test_P30_what_only_others_told_of_is_told_as_gone() -> None:
     world = JobWorld()
     reader = Reader(world)
     await reader.look()
-    reader.book.learn(job_of(name_of("u1")))
+    reader.job_owners.learn(job_of(name_of("u1")))
     await reader.poll.poll()
     assert [one.name for one in reader.news if isinstance(one, Deleted)] == ["7"]
 
@@ -637,7 +639,7 @@ async def test_P30_it_is_told_again_where_the_listing_was_older() -> None:
 
     def look(line: str) -> None:
         if line.startswith("GET jobs/state"):
-            reader.book.learn(job_of(name_of("u1")), asked_s=learnt_s)
+            reader.job_owners.learn(job_of(name_of("u1")), asked_s=learnt_s)
 
     younger: list[list[bool]] = []
     for world.before in (look, lambda _: None, lambda _: None):
@@ -687,9 +689,9 @@ async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
     """One that runs already is too old."""
     world = JobWorld()
     reader = Reader(world)
-    late: list[asyncio.Future[Failure | None]] = []
+    late: list[asyncio.Future[SlurmError | None]] = []
 
-    def ask_meanwhile(line: str) -> Failure | None:
+    def ask_meanwhile(line: str) -> SlurmError | None:
         if line == "GET jobs/state/" and not late:
             late.extend(asyncio.ensure_future(reader.poll.relist(world.now_s)) for _ in range(3))
         return None
@@ -709,7 +711,7 @@ async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
 class Distant(JobWorld):
     """Its answers take a moment to arrive."""
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
         answer = await super().read_records(call, key, take)
         await asyncio.sleep(0)
         return answer
@@ -722,9 +724,9 @@ async def test_L7_a_call_since_a_listing_began_joins_it(while_it_asks: str, join
     """Until that looks for a restart: a gate that called a moment earlier waits for no second."""
     world = Distant()
     reader = Reader(world)
-    asked: list[asyncio.Future[Failure | None]] = []
+    asked: list[asyncio.Future[SlurmError | None]] = []
 
-    def ask_meanwhile(line: str) -> Failure | None:
+    def ask_meanwhile(line: str) -> SlurmError | None:
         if line == while_it_asks and not asked:
             asked.append(asyncio.ensure_future(reader.poll.relist(world.now_s - 0.001)))
         return None
@@ -838,7 +840,7 @@ async def test_P26_the_reason_of_what_waits_is_read_now_and_then() -> None:
         await reader.look()
         read += reader.read
     assert sorted(read) == ["GET job/1", "GET job/2", "GET job/3"]
-    assert {job.reason for job in reader.book.ours.values()} == {"Resources"}
+    assert {job.reason for job in reader.job_owners.ours.values()} == {"Resources"}
 
 
 async def test_a_job_that_runs_nobody_knows_where_is_read_again() -> None:
@@ -847,7 +849,7 @@ async def test_a_job_that_runs_nobody_knows_where_is_read_again() -> None:
     reader = Reader(world)
     record = world.add(identity_of("u1"))
     (waiting,) = (await reader.look()).values()
-    reader.book.learn(replace(waiting, state=RUNNING))
+    reader.job_owners.learn(replace(waiting, state=RUNNING))
     world.start(record, "n1")
     (job,) = (await reader.look()).values()
     assert job.slurm_nodes == ("n1",)
@@ -886,7 +888,7 @@ async def test_that_a_job_runs_no_more_is_told_before_the_rest_is_read(lost: boo
         world.start(record, "n1")
     await reader.look()
     if lost:
-        world.before = lambda _: Failure("timeout", "x")
+        world.before = lambda _: SlurmError("timeout", "x")
         await reader.poll.poll()
     told: list[dict[str, Job]] = []
     for record in records:

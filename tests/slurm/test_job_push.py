@@ -1,4 +1,4 @@
-"""Wishes about jobs to requests: what is sent, what an answer or its absence comes to."""
+"""Desired writes about jobs to requests: what is sent, what an answer or its absence comes to."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from sunk_sync.core.model.actions import (
     CancelJob,
     Done,
     Drain,
+    GetJob,
     JobDescription,
-    LookJob,
     Outcome,
     Refused,
     SubmitJob,
@@ -23,13 +23,13 @@ from sunk_sync.core.model.actions import (
     shown_by,
 )
 from sunk_sync.core.model.facts import Attempt, Deleted, Job, Observed, SubmitRefused
-from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity, work_id
+from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity, workload_id
 from sunk_sync.core.rules.workload.release import cancel as cancel_of
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import BULK_MAX
 from sunk_sync.slurm.api.requests import PING, Call
 from sunk_sync.slurm.decode.jobs import JobRecord
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.write.concurrency import Throttle
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.submit import ALLOCATED_MAX, ARRAY_MAX, Origin
@@ -38,7 +38,7 @@ from tests.slurm.test_job_poll import Reader
 
 Kind = Literal["allocation", "script", "external"]
 SCRIPT = "#!/bin/sh\nexec sleep 1\n"
-BUSY = Failure("refused", "Requested nodes are busy (2016)", 2016)
+BUSY = SlurmError("refused", "Requested nodes are busy (2016)", 2016)
 UIDS = tuple(f"u{i}" for i in range(4))
 RUNNING = frozenset({"RUNNING"})
 
@@ -48,16 +48,16 @@ class Writer:
 
     def __init__(self, world: JobWorld) -> None:
         self.world = world
-        self.book = JobBook(is_mine)
+        self.job_owners = JobOwners(is_mine)
         self.stands: Callable[[SubmitJob], bool] = lambda _: True
         origin = Origin(lambda _: SCRIPT, lambda one: self.stands(one))
-        self.push = JobPush(world, world.clock, book=self.book, origin=origin)
+        self.push = JobPush(world, world.clock, job_owners=self.job_owners, origin=origin)
 
     async def do(self, *actions: Action) -> list[Outcome]:
         return list(await self.push.push(actions))
 
 
-def wish(uid: str, kind: Kind = "script", **fields: Any) -> SubmitJob:
+def desired(uid: str, kind: Kind = "script", **fields: Any) -> SubmitJob:
     description = fields.pop("description", JobDescription(cpus=2))
     identity = fields.pop("identity", identity_of(uid))
     return SubmitJob(
@@ -91,8 +91,8 @@ async def test_a_script_is_submitted_and_waits() -> None:
     """One request once the version is known; what was made is news at once."""
     world = JobWorld()
     writer = Writer(world)
-    (outcome,) = await writer.do(wish("u1"))
-    assert outcome == Done(wish("u1"), outcome.seen)
+    (outcome,) = await writer.do(desired("u1"))
+    assert outcome == Done(desired("u1"), outcome.seen)
     job = job_in(outcome)
     assert (job.job_id, job.identity, job.script) == ("1", identity_of("u1"), True)
     assert job.state == {"PENDING"}
@@ -100,20 +100,20 @@ async def test_a_script_is_submitted_and_waits() -> None:
     body = sent(world)
     assert body["script"] == SCRIPT
     assert read_identity(body["job"]["admin_comment"]) == identity_of("u1")
-    assert writer.book.ours == {"1": job}
-    await writer.do(wish("u2"))
+    assert writer.job_owners.ours == {"1": job}
+    await writer.do(desired("u2"))
     assert len(world.asked) == 3
 
 
 async def test_F2_a_late_answer_tells_what_a_listing_has_read_but_not_told() -> None:
-    """Found by the simulator: the Work was submitted again meanwhile (60182)."""
+    """Found by the simulator: the workload was submitted again meanwhile (60182)."""
     world = JobWorld()
     writer = Writer(world)
-    (first,) = await writer.do(wish("u1"))
+    (first,) = await writer.do(desired("u1"))
     known = replace(job_in(first), state=RUNNING)
-    writer.book.learn(known)
+    writer.job_owners.learn(known)
     world.next_id = 1
-    (late,) = await writer.do(wish("u1"))
+    (late,) = await writer.do(desired("u1"))
     assert job_in(late) == known
 
 
@@ -127,7 +127,7 @@ async def test_F2_an_answer_later_than_that_to_another_job_of_its_number_tells_n
     writer = Writer(world)
     at_once, made, released = world.call, asyncio.Event(), asyncio.Event()
 
-    async def keeps_one(call: Call) -> Answer | Failure:
+    async def keeps_one(call: Call) -> Answer | SlurmError:
         answer = await at_once(call)
         if b"u1" in (call.body or b""):
             made.set()
@@ -135,22 +135,22 @@ async def test_F2_an_answer_later_than_that_to_another_job_of_its_number_tells_n
         return answer
 
     monkeypatch.setattr(world, "call", keeps_one)
-    first = asyncio.ensure_future(writer.do(wish("u1")))
+    first = asyncio.ensure_future(writer.do(desired("u1")))
     await made.wait()
     world.next_id = 1
-    (second,) = await writer.do(wish("u2"))
+    (second,) = await writer.do(desired("u2"))
     released.set()
     (late,) = await first
-    attempt = Attempt(identity_of("u1").work, world.now_s)
+    attempt = Attempt(identity_of("u1").workload, world.now_s)
     assert isinstance(late, Unsure)
     assert late.seen == (attempt,)
-    assert writer.book.ours == {"1": job_in(second)}
+    assert writer.job_owners.ours == {"1": job_in(second)}
 
 
 async def test_P11a_an_allocation_is_placed_when_it_is_told() -> None:
     """The answer names no nodes, so its record is read."""
     world = JobWorld()
-    (outcome,) = await Writer(world).do(wish("u1", "allocation"))
+    (outcome,) = await Writer(world).do(desired("u1", "allocation"))
     assert job_in(outcome).slurm_nodes == ("n1",)
     assert job_in(outcome).state == {"RUNNING"}
     assert sent(world, 1)["job"]["immediate"] is True
@@ -162,7 +162,7 @@ async def test_an_allocation_whose_record_is_not_read_is_left_to_the_listing() -
     world = JobWorld()
     world.before = lambda line: GONE if line.startswith("GET job/") else None
     writer = Writer(world)
-    (outcome,) = await writer.do(wish("u1", "allocation"))
+    (outcome,) = await writer.do(desired("u1", "allocation"))
     assert isinstance(outcome, Done)
     assert "RUNNING" in job_in(outcome).state
     assert job_in(outcome).slurm_nodes == ()
@@ -172,31 +172,31 @@ async def test_an_allocation_whose_record_is_not_read_is_left_to_the_listing() -
 async def test_P10_a_refusal_carries_slurms_number_and_text(number: int) -> None:
     """Busy is one of them: whoever reads it chooses another kind."""
     world = JobWorld()
-    no = Failure("refused", f"No ({number})", number)
+    no = SlurmError("refused", f"No ({number})", number)
     world.before = lambda line: no if line.startswith("POST") else None
-    (outcome,) = await Writer(world).do(wish("u1", "allocation"))
-    assert outcome == Refused(wish("u1", "allocation"), f"refused: No ({number})", number=number)
+    (outcome,) = await Writer(world).do(desired("u1", "allocation"))
+    assert outcome == Refused(desired("u1", "allocation"), f"refused: No ({number})", number=number)
 
 
 async def test_the_version_is_asked_for_once() -> None:
     """Also by many at once, and after a refusal; anew where another address may answer."""
     world = JobWorld(before=lambda line: BUSY if line.startswith("POST") else None)
     writer = Writer(world)
-    await writer.do(*(wish(f"u{i}", excluded=(f"n{i}",)) for i in range(5)))
-    await writer.do(wish("u9"))
+    await writer.do(*(desired(f"u{i}", excluded=(f"n{i}",)) for i in range(5)))
+    await writer.do(desired("u9"))
     assert world.asked.count("GET ping/") == 1
-    world.before = lambda line: Failure("broken", "x") if line.startswith("POST") else None
-    await writer.do(wish("u9"))
-    await writer.do(wish("u9"))
+    world.before = lambda line: SlurmError("broken", "x") if line.startswith("POST") else None
+    await writer.do(desired("u9"))
+    await writer.do(desired("u9"))
     assert world.asked.count("GET ping/") == 2
 
 
 async def test_a_job_made_beside_an_error_is_not_lost() -> None:
     """An unknown flag is an error; the job stands."""
     world = JobWorld()
-    error = Failure("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1)
+    error = SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1)
     world.after = lambda line: error if line.startswith("POST") else None
-    (outcome,) = await Writer(world).do(wish("u1"))
+    (outcome,) = await Writer(world).do(desired("u1"))
     assert isinstance(outcome, Done)
     assert job_in(outcome).job_id == "1"
 
@@ -205,17 +205,17 @@ async def test_a_job_made_beside_an_error_is_not_lost() -> None:
 async def test_F2_without_an_answer_it_may_have_happened(kind: Any) -> None:
     """The attempt is told, with a second by which nothing more was sent."""
     world = JobWorld()
-    world.after = lambda line: Failure(kind, "x") if line.startswith("POST") else None
-    (outcome,) = await Writer(world).do(wish("u1"))
+    world.after = lambda line: SlurmError(kind, "x") if line.startswith("POST") else None
+    (outcome,) = await Writer(world).do(desired("u1"))
     assert isinstance(outcome, Unsure)
-    assert outcome.seen == (Attempt(identity_of("u1").work, world.now_s),)
+    assert outcome.seen == (Attempt(identity_of("u1").workload, world.now_s),)
 
 
 @pytest.mark.parametrize("kind", ["unreachable", "unserved", "auth"])
 async def test_F2_what_never_reached_slurm_is_no_attempt(kind: Any) -> None:
     """It is just tried again."""
-    world = JobWorld(before=lambda _: Failure(kind, "x"))
-    (outcome,) = await Writer(world).do(wish("u1"))
+    world = JobWorld(before=lambda _: SlurmError(kind, "x"))
+    (outcome,) = await Writer(world).do(desired("u1"))
     assert isinstance(outcome, Unsure)
     assert outcome.seen == ()
 
@@ -237,17 +237,17 @@ async def test_F2_a_wish_whose_job_was_read_while_it_waited_is_not_sent(
     world = JobWorld()
     writer, at_once = Writer(world), world.call
 
-    async def meanwhile(call: Call) -> Answer | Failure:
+    async def meanwhile(call: Call) -> Answer | SlurmError:
         if call is PING:
-            writer.book.learn(learnt)
+            writer.job_owners.learn(learnt)
         return await at_once(call)
 
     monkeypatch.setattr(world, "call", meanwhile)
-    (outcome,) = await writer.do(wish("u1"))
+    (outcome,) = await writer.do(desired("u1"))
     assert isinstance(outcome, Done) == sent
     assert bool(outcome.seen) == sent
     assert len(world.asked) == 1 + sent
-    (again,) = await writer.do(wish("u1"))
+    (again,) = await writer.do(desired("u1"))
     assert isinstance(again, Done)
 
 
@@ -255,16 +255,16 @@ async def test_P13_what_is_wished_no_more_when_its_turn_comes_is_not_sent() -> N
     """Its Pod was deleted or edited while Slurm was slow; the others of the array go on."""
     world = JobWorld()
     writer = Writer(world)
-    wishes = [wish(uid) for uid in UIDS]
-    writer.stands = lambda one: one != wishes[1]
-    outcomes = await writer.do(*wishes)
+    desired_writes = [desired(uid) for uid in UIDS]
+    writer.stands = lambda one: one != desired_writes[1]
+    outcomes = await writer.do(*desired_writes)
     assert [isinstance(one, Done) for one in outcomes] == [True, False, True, True]
     assert outcomes[1] == Unsure(
-        wishes[1], "unwanted: not sent: its job has been read, or is wished no more"
+        desired_writes[1], "unwanted: not sent: its job has been read, or is wished no more"
     )
     assert sent(world)["job"]["array"] == "0-2"
-    assert [job_in(one).identity.work for one in outcomes if isinstance(one, Done)] == [
-        one.identity.work for one in wishes if one != wishes[1]
+    assert [job_in(one).identity.workload for one in outcomes if isinstance(one, Done)] == [
+        one.identity.workload for one in desired_writes if one != desired_writes[1]
     ]
 
 
@@ -276,10 +276,10 @@ async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
     monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
     writer, stands = Writer(JobWorld()), iter([True, False, True, True])
     writer.stands = lambda _: next(stands)
-    (unsent,) = await writer.do(wish("u1"))
+    (unsent,) = await writer.do(desired("u1"))
     assert isinstance(unsent, Unsure)
     assert noted == []
-    (made,) = await writer.do(wish("u1"))
+    (made,) = await writer.do(desired("u1"))
     assert isinstance(made, Done)
     assert len(noted) == 1
 
@@ -288,17 +288,17 @@ async def test_F2_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_n
     """The array was too large: the first goes, and while it does the last is read."""
     world = JobWorld()
     writer = Writer(world)
-    *_, last = wishes = [wish(uid) for uid in UIDS]
+    *_, last = desired_writes = [desired(uid) for uid in UIDS]
 
-    def before(line: str) -> Failure | None:
+    def before(line: str) -> SlurmError | None:
         if '"array"' in line:
-            return Failure("refused", "too many (2050)", 2050)
+            return SlurmError("refused", "too many (2050)", 2050)
         if line.startswith("POST"):
-            writer.book.learn(known_job(last.identity, "PENDING"))
+            writer.job_owners.learn(known_job(last.identity, "PENDING"))
         return None
 
     world.before = before
-    outcomes = await writer.do(*wishes)
+    outcomes = await writer.do(*desired_writes)
     assert [isinstance(one, Done) for one in outcomes] == [True, True, True, False]
 
 
@@ -306,7 +306,7 @@ async def test_F2_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_n
 async def test_what_this_version_cannot_do_is_not_sent(version: str, kind: Kind) -> None:
     """slurmrestd would make another job of it."""
     world = JobWorld(version=version)
-    (outcome,) = await Writer(world).do(wish("u1", kind))
+    (outcome,) = await Writer(world).do(desired("u1", kind))
     assert isinstance(outcome, Refused)
     assert version in outcome.why
     assert world.asked == ["GET ping/"]
@@ -315,7 +315,7 @@ async def test_what_this_version_cannot_do_is_not_sent(version: str, kind: Kind)
 async def test_an_external_job_has_no_script() -> None:
     """With one it is refused (2189)."""
     world = JobWorld()
-    (outcome,) = await Writer(world).do(wish("u1", "external"))
+    (outcome,) = await Writer(world).do(desired("u1", "external"))
     assert isinstance(outcome, Done)
     assert "script" not in sent(world)
     assert sent(world)["job"]["flags"] == ["EXTERNAL_JOB"]
@@ -328,45 +328,47 @@ class TestArrays:
         """Task i stands for the i-th UID; each outcome shows its own job."""
         world = JobWorld()
         writer = Writer(world)
-        outcomes = await writer.do(*map(wish, UIDS))
+        outcomes = await writer.do(*map(desired, UIDS))
         body = sent(world)
         assert body["job"]["array"] == "0-3"
         assert read_identity(body["job"]["admin_comment"]) == Identity(
             "c1", "s1", uids=UIDS, digest="d1"
         )
         for task, (uid, outcome) in enumerate(zip(UIDS, outcomes, strict=True)):
-            assert outcome.action == wish(uid)
+            assert outcome.action == desired(uid)
             job = job_in(outcome)
             assert (job.job_id, job.name) == (f"1_{task}", name_of("u0"))
             assert job.identity == Identity(
-                "c1", "s1", work=work_id([uid]), uids=(uid,), digest="d1"
+                "c1", "s1", workload=workload_id([uid]), uids=(uid,), digest="d1"
             )
         assert len(world.asked) == 2
-        assert sorted(writer.book.ours) == ["1_0", "1_1", "1_2", "1_3"]
+        assert sorted(writer.job_owners.ours) == ["1_0", "1_1", "1_2", "1_3"]
 
     async def test_at_most_64_a_piece(self) -> None:
         """Their UIDs stand in one text."""
         world = JobWorld()
-        await Writer(world).do(*(wish(f"u{i}") for i in range(2 * ARRAY_MAX + 1)))
+        await Writer(world).do(*(desired(f"u{i}") for i in range(2 * ARRAY_MAX + 1)))
         made = [sent(world, place)["job"].get("array") for place in (1, 2, 3)]
         assert made == ["0-63", "0-63", None]
 
     @pytest.mark.parametrize(
         "other",
         [
-            wish("u9", description=JobDescription(cpus=3)),
-            wish("u9", excluded=("n1",)),
-            wish("u9", identity=replace(identity_of("u9"), digest="d2")),
-            wish("u9", "external"),
-            wish("u9", "allocation"),
-            wish("u9", identity=identity_of("u9", "u8")),
-            wish("u9", identity=identity_of("u9", "u8"), description=JobDescription(slurm_nodes=2)),
+            desired("u9", description=JobDescription(cpus=3)),
+            desired("u9", excluded=("n1",)),
+            desired("u9", identity=replace(identity_of("u9"), digest="d2")),
+            desired("u9", "external"),
+            desired("u9", "allocation"),
+            desired("u9", identity=identity_of("u9", "u8")),
+            desired(
+                "u9", identity=identity_of("u9", "u8"), description=JobDescription(slurm_nodes=2)
+            ),
         ],
     )
     async def test_what_differs_is_a_job_of_its_own(self, other: SubmitJob) -> None:
         """A gang too: it is one job on many nodes."""
         world = JobWorld()
-        await Writer(world).do(wish("u1"), other, wish("u2"))
+        await Writer(world).do(desired("u1"), other, desired("u2"))
         made = [
             sent(world, place)["job"]
             for place in range(1, len(world.calls))
@@ -380,7 +382,7 @@ class TestArrays:
     ) -> None:
         """An array cannot be allocated (2081)."""
         world = JobWorld()
-        outcomes = await Writer(world).do(*(wish(f"u{i}", "allocation") for i in range(count)))
+        outcomes = await Writer(world).do(*(desired(f"u{i}", "allocation") for i in range(count)))
         submits = [line for line in world.asked if line.startswith("POST job/submit")]
         assert len(submits) == arrays
         assert all(isinstance(one, Done) for one in outcomes)
@@ -390,46 +392,49 @@ class TestArrays:
     async def test_where_arrays_are_refused_it_goes_one_by_one(self, number: int) -> None:
         """MaxArraySize=0, or a limit that still has room for some."""
         world = JobWorld()
-        no = Failure("refused", "Invalid job array specification", number)
+        no = SlurmError("refused", "Invalid job array specification", number)
         world.before = lambda line: no if '"array"' in line else None
-        outcomes = await Writer(world).do(*map(wish, UIDS))
+        outcomes = await Writer(world).do(*map(desired, UIDS))
         assert [job_in(one).job_id for one in outcomes] == ["1", "2", "3", "4"]
 
     async def test_one_by_one_it_is_asked_again_what_this_version_can_do(self) -> None:
         """As an array they were scripts; each alone would be an allocation."""
         world = JobWorld(version="v0.0.40")
-        no = Failure("refused", "Invalid job array specification", 2081)
+        no = SlurmError("refused", "Invalid job array specification", 2081)
         world.before = lambda line: no if '"array"' in line else None
-        wishes = [wish(f"u{i}", "allocation") for i in range(ALLOCATED_MAX + 1)]
-        outcomes = await Writer(world).do(*wishes)
+        desired_writes = [desired(f"u{i}", "allocation") for i in range(ALLOCATED_MAX + 1)]
+        outcomes = await Writer(world).do(*desired_writes)
         assert all("v0.0.40" in one.why for one in outcomes if isinstance(one, Refused))
-        assert [type(one) for one in outcomes] == [Refused] * len(wishes)
+        assert [type(one) for one in outcomes] == [Refused] * len(desired_writes)
         assert len([line for line in world.asked if line.startswith("POST")]) == 1
 
     async def test_one_refusal_is_that_of_all(self) -> None:
         """They are equal: asking each would be refused as well."""
         world = JobWorld(before=lambda line: BUSY if line.startswith("POST") else None)
-        outcomes = await Writer(world).do(*map(wish, UIDS))
+        outcomes = await Writer(world).do(*map(desired, UIDS))
         assert [one.number for one in outcomes if isinstance(one, Refused)] == [2016] * 4
         assert len(world.asked) == 2
 
     async def test_F2_each_of_an_array_without_an_answer_is_an_attempt(self) -> None:
-        """Each Work looks for its own."""
+        """Each workload looks for its own."""
         world = JobWorld()
-        world.after = lambda line: Failure("broken", "x") if line.startswith("POST") else None
-        outcomes = await Writer(world).do(*map(wish, UIDS))
+        world.after = lambda line: SlurmError("broken", "x") if line.startswith("POST") else None
+        outcomes = await Writer(world).do(*map(desired, UIDS))
         assert [one.seen for one in outcomes] == [
-            (Attempt(work_id([uid]), world.now_s),) for uid in UIDS
+            (Attempt(workload_id([uid]), world.now_s),) for uid in UIDS
         ]
 
     async def test_P23_one_task_is_cancelled_alone(self) -> None:
         """By the array's id, whether it has started or not."""
         world = JobWorld()
         writer = Writer(world)
-        jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
+        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
         started = world.start(world.records[1], "n1", task=2)
-        wishes = list(map(cancel_of, jobs))
-        assert [type(one) for one in await writer.do(wishes[0], wishes[2])] == [Done, Done]
+        desired_writes = list(map(cancel_of, jobs))
+        assert [type(one) for one in await writer.do(desired_writes[0], desired_writes[2])] == [
+            Done,
+            Done,
+        ]
         assert sent(world) == {"jobs": ["1_0", "1_2"], "job_name": name_of("u0")}
         assert world.records[1].waiting == [1, 3]
         assert started.state == ["CANCELLED"]
@@ -438,10 +443,10 @@ class TestArrays:
         """One that waits in the text of the array, one that runs in its own."""
         world = JobWorld()
         writer = Writer(world)
-        jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
+        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
         started = world.start(world.records[1], "n1", task=2)
-        wishes = [cancel_of(job, replaced=True) for job in (jobs[0], jobs[2], jobs[3])]
-        outcomes = await writer.do(*wishes)
+        desired_writes = [cancel_of(job, replaced=True) for job in (jobs[0], jobs[2], jobs[3])]
+        outcomes = await writer.do(*desired_writes)
         assert [type(one) for one in outcomes] == [Done] * 3
         assert uids_in(world.records[1].comment) == ("-u0", "u1", "u2", "-u3")
         assert uids_in(started.comment) == ("u0", "u1", "-u2", "u3")
@@ -450,14 +455,14 @@ class TestArrays:
         """It shares the book: what waits, what was cancelled, what was replaced."""
         world = JobWorld()
         writer = Writer(world)
-        reader = Reader(world, book=writer.book)
+        reader = Reader(world, job_owners=writer.job_owners)
         await reader.look()
-        jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
-        wishes = [
+        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
+        desired_writes = [
             cancel_of(job, replaced=replaced)
             for job, replaced in ((jobs[1], False), (jobs[3], True))
         ]
-        await writer.do(*wishes)
+        await writer.do(*desired_writes)
         seen = await reader.look()
         assert reader.read == []
         assert [set(seen[job.job_id].state) for job in jobs] == [
@@ -469,9 +474,9 @@ class TestArrays:
         """The array that we have just made is known."""
         world = JobWorld()
         writer = Writer(world)
-        reader = Reader(world, book=writer.book)
+        reader = Reader(world, job_owners=writer.job_owners)
         await reader.look()
-        await writer.do(*map(wish, UIDS))
+        await writer.do(*map(desired, UIDS))
         world.records[1].waiting.remove(2)
         seen = await reader.look()
         assert seen["1_2"].state == {"CANCELLED"}
@@ -482,7 +487,7 @@ class TestArrays:
         """Slurm changes all that wait, or none (9000)."""
         world = JobWorld()
         writer = Writer(world)
-        job = job_in((await writer.do(*map(wish, UIDS)))[0])
+        job = job_in((await writer.do(*map(desired, UIDS)))[0])
         update = UpdateJob(
             job_id=job.job_id, name=job.name, identity=job.identity, description=JobDescription()
         )
@@ -494,12 +499,12 @@ class TestArrays:
         """One request changes all that wait; for the others nothing is read or written."""
         world = JobWorld()
         writer = Writer(world)
-        jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
+        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
         world.calls.clear()
         updates = [
             UpdateJob(
                 job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
-                description=JobDescription(), excluded=("n1", "n2"), renewal=True,
+                description=JobDescription(), excluded=("n1", "n2"), exclusions_only=True,
             )
             for job in jobs
         ]  # fmt: skip
@@ -512,8 +517,8 @@ class TestArrays:
         assert (text.uids, text.hosts) == (UIDS, "h2")
         (told,) = [one for one in outcomes if one.seen]
         assert job_in(told).identity.hosts == "h2"
-        assert {writer.book.ours[job.job_id].identity.hosts for job in jobs} == {"h2"}
-        assert writer.book.touched
+        assert {writer.job_owners.ours[job.job_id].identity.hosts for job in jobs} == {"h2"}
+        assert writer.job_owners.touched
 
     @pytest.mark.parametrize(
         ("waiting", "state"), [([0, 1], {"PENDING"}), ([1], {"CANCELLED"}), ([], {"CANCELLED"})]
@@ -524,7 +529,7 @@ class TestArrays:
         """The states of the array say which."""
         world = JobWorld()
         world.add(Identity("c1", "s1", uids=UIDS)).waiting = waiting
-        (outcome,) = await Writer(world).do(LookJob("1_0", 0.0))
+        (outcome,) = await Writer(world).do(GetJob("1_0", 0.0))
         assert job_in(outcome).state == state
 
     async def test_a_job_hidden_by_PrivateData_is_unknown_not_gone(self) -> None:
@@ -532,7 +537,7 @@ class TestArrays:
         world = JobWorld()
         world.add(identity_of("u1"))
         world.before = lambda line: GONE if line == "GET job/1" else None
-        (outcome,) = await Writer(world).do(LookJob("1", 0.0))
+        (outcome,) = await Writer(world).do(GetJob("1", 0.0))
         assert isinstance(outcome, Unsure)
         assert outcome.seen == ()
 
@@ -541,7 +546,7 @@ class TestArrays:
         world = JobWorld()
         array = world.add(Identity("c1", "s1", uids=UIDS))
         world.start(array, "n1", task=3)
-        (outcome,) = await Writer(world).do(LookJob("2", 0.0))
+        (outcome,) = await Writer(world).do(GetJob("2", 0.0))
         assert (job_in(outcome).job_id, job_in(outcome).identity.uids) == ("1_3", ("u3",))
 
     @pytest.mark.parametrize(
@@ -556,13 +561,15 @@ class TestArrays:
         writer = Writer(world)
         identity = read_identity(array.comment)
         waiting = frozenset({"PENDING"})
-        writer.book.learn_array(JobRecord(number=1, array=1, identity=identity, state=waiting))
+        writer.job_owners.learn_array(
+            JobRecord(number=1, array=1, identity=identity, state=waiting)
+        )
         for task in range(10):
             world.start(array, "n1", task=task)
-        (outcome,) = await writer.do(LookJob("1_2", 0.0))
+        (outcome,) = await writer.do(GetJob("1_2", 0.0))
         assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_2", ("n1",))
         assert world.asked == ["GET jobs/state/", read]
-        (outcome,) = await writer.do(LookJob("1_20", 0.0))
+        (outcome,) = await writer.do(GetJob("1_20", 0.0))
         assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_20", ())
 
 
@@ -621,7 +628,7 @@ async def test_P19_what_still_waits_is_cancelled_apart_from_what_may_run() -> No
     """The filter is the whole request's."""
     world = JobWorld()
     writer = Writer(world)
-    jobs = [job_in(one) for one in await writer.do(*map(wish, UIDS))]
+    jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
     started = world.start(world.records[1], "n1", task=2)
     ends = [cancel_of(jobs[0], waiting=True), cancel_of(jobs[2])]
     assert [type(one) for one in await writer.do(*ends)] == [Done, Done]
@@ -684,7 +691,7 @@ async def test_P17_what_we_replace_is_marked_before_it_is_cancelled() -> None:
     """Read, mark, cancel; a second time it is marked already."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
-    stop = Failure("timeout", "x")
+    stop = SlurmError("timeout", "x")
     world.before = lambda line: stop if line.startswith("DELETE") else None
     writer = Writer(world)
     (outcome,) = await writer.do(cancel("u1", replaced=True))
@@ -696,7 +703,7 @@ async def test_P17_what_we_replace_is_marked_before_it_is_cancelled() -> None:
     assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]
     assert [call.method for call in world.calls[3:]] == ["GET", "DELETE"]
     assert world.records[1].state == ["CANCELLED"]
-    assert writer.book.ours["1"].identity.replaced
+    assert writer.job_owners.ours["1"].identity.replaced
 
 
 async def test_P17_after_a_mark_that_took_long_the_wish_is_asked_again() -> None:
@@ -724,12 +731,14 @@ async def test_P18_a_job_that_was_read_while_another_is_being_made_is_told_as_re
     def starts(line: str) -> None:
         if "u2" in line:
             running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
-            writer.book.learn(replace(writer.book.ours["1"], **running), asked_s=world.now_s)
+            writer.job_owners.learn(
+                replace(writer.job_owners.ours["1"], **running), asked_s=world.now_s
+            )
 
     world.after = starts
-    slower = wish("u2", description=JobDescription(cpus=3))
-    first, second = await writer.do(wish("u1"), slower)
-    assert job_in(first) == writer.book.ours["1"]
+    slower = desired("u2", description=JobDescription(cpus=3))
+    first, second = await writer.do(desired("u1"), slower)
+    assert job_in(first) == writer.job_owners.ours["1"]
     assert job_in(first).slurm_nodes == ("n1",)
     assert job_in(second).state == {"PENDING"}
 
@@ -747,11 +756,13 @@ async def test_P18_a_slow_write_does_not_undo_what_was_read_meanwhile(wanted: st
         if line.startswith("POST"):
             world.now_s += 6.0
             running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
-            writer.book.learn(replace(writer.book.ours["1"], **running), asked_s=world.now_s)
+            writer.job_owners.learn(
+                replace(writer.job_owners.ours["1"], **running), asked_s=world.now_s
+            )
 
     world.after = starts
     (outcome,) = await writer.do(cancel("u1", replaced=True) if wanted == "mark" else updating())
-    for told in (job_in(outcome), writer.book.ours["1"]):
+    for told in (job_in(outcome), writer.job_owners.ours["1"]):
         assert told.state == {"RUNNING"}
         assert told.slurm_nodes == ("n1",)
         assert (told.identity.replaced, told.identity.digest) == (
@@ -763,14 +774,14 @@ async def test_P17_what_could_not_be_marked_is_not_cancelled() -> None:
     """A human's cancel and ours could not be told apart."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
-    for failure, kind in ((Failure("timeout", "x"), Unsure), (BUSY, Refused)):
+    for failure, kind in ((SlurmError("timeout", "x"), Unsure), (BUSY, Refused)):
         world.before = refusing(failure)
         (outcome,) = await Writer(world).do(cancel("u1", replaced=True))
         assert isinstance(outcome, kind)
     assert world.records[1].state == ["PENDING"]
 
 
-def refusing(failure: Failure) -> Callable[[str], Failure | None]:
+def refusing(failure: SlurmError) -> Callable[[str], SlurmError | None]:
     return lambda line: failure if line.startswith("POST") else None
 
 
@@ -817,7 +828,9 @@ async def test_P7_a_waiting_job_is_given_other_exclusions_alone() -> None:
     """In one request with the identity that tells of them: a refused one changes neither."""
     world = JobWorld()
     world.add(replace(identity_of("u1"), digest="d1", replaced=True), name=name_of("u1"))
-    wanted = replace(updating(), identity=replace(identity_of("u1"), hosts="h2"), renewal=True)
+    wanted = replace(
+        updating(), identity=replace(identity_of("u1"), hosts="h2"), exclusions_only=True
+    )
     (outcome,) = await Writer(world).do(replace(wanted, excluded=("n1", "n2")))
     assert isinstance(outcome, Done)
     assert [call.method for call in world.calls] == ["GET", "POST"]
@@ -832,8 +845,8 @@ async def test_P7_a_refused_renewal_is_told_apart_from_a_refused_edit() -> None:
     """A node that Slurm has forgotten (2018): the job stays as it is, and is not given up."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
-    world.before = refusing(Failure("refused", "Invalid node name specified (2018)", 2018))
-    wanted = replace(updating(), excluded=("n9",), renewal=True)
+    world.before = refusing(SlurmError("refused", "Invalid node name specified (2018)", 2018))
+    wanted = replace(updating(), excluded=("n9",), exclusions_only=True)
     (outcome,) = await Writer(world).do(wanted)
     assert isinstance(outcome, Refused)
     assert job_in(outcome).identity == identity_of("u1")
@@ -856,7 +869,7 @@ async def test_P20_a_refused_update_is_refused_with_its_number() -> None:
     """Its digest stays the old one."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
-    no = Failure("refused", "Invalid feature specification (2029)", 2029)
+    no = SlurmError("refused", "Invalid feature specification (2029)", 2029)
     world.before = lambda line: no if line.startswith("POST") else None
     (outcome,) = await Writer(world).do(updating())
     assert isinstance(outcome, Refused)
@@ -880,13 +893,13 @@ async def test_a_look_shows_a_job_of_ours_or_that_there_is_none() -> None:
     world.start(world.add(identity_of("u1")), "n[1-2]")
     world.add("")
     writer = Writer(world)
-    one, two, three = await writer.do(LookJob("1", 0), LookJob("2", 0), LookJob("3", 0))
+    one, two, three = await writer.do(GetJob("1", 0), GetJob("2", 0), GetJob("3", 0))
     assert job_in(one).slurm_nodes == ("n1", "n2")
     assert [type(outcome.seen[0]) for outcome in (two, three)] == [Deleted, Deleted]
-    world.before = lambda _: Failure("controller_down", "x", 1800)
-    (outcome,) = await writer.do(LookJob("1", world.now_s))
+    world.before = lambda _: SlurmError("controller_down", "x", 1800)
+    (outcome,) = await writer.do(GetJob("1", world.now_s))
     assert isinstance(outcome, Unsure)
-    (outcome,) = await writer.do(LookJob("../nodes", 0))
+    (outcome,) = await writer.do(GetJob("../nodes", 0))
     assert isinstance(outcome, Refused)
 
 
@@ -895,7 +908,7 @@ async def test_submits_leave_two_connections_free() -> None:
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
     writer = Writer(world)
-    await writer.do(wish("u2"), wish("u3", "allocation"), cancel("u1"), LookJob("1", 0))
+    await writer.do(desired("u2"), desired("u3", "allocation"), cancel("u1"), GetJob("1", 0))
     bulk = {call.path: call.bulk for call in world.calls if call.path != "ping/"}
     assert bulk == {
         "job/submit": True,
@@ -910,9 +923,9 @@ async def test_submits_leave_two_connections_free() -> None:
 async def test_every_action_has_its_outcome_in_its_place() -> None:
     """Also what is no wish about a job."""
     world = JobWorld()
-    actions: list[Action] = [LookJob("9", 0), Drain("n1", "x"), wish("u1"), cancel("u2", "9")]
-    outcomes = await Writer(world).do(*actions, wish("u3"))
-    assert [one.action for one in outcomes] == [*actions, wish("u3")]
+    actions: list[Action] = [GetJob("9", 0), Drain("n1", "x"), desired("u1"), cancel("u2", "9")]
+    outcomes = await Writer(world).do(*actions, desired("u3"))
+    assert [one.action for one in outcomes] == [*actions, desired("u3")]
     assert isinstance(outcomes[1], Refused)
 
 
@@ -926,8 +939,8 @@ async def test_P26_of_wishes_that_leave_together_the_oldest_is_the_first_task() 
     """Whatever order they come in: Slurm starts the tasks of an array by their numbers."""
     writer = Writer(JobWorld())
     await writer.do(
-        *(wish(uid, created_s=age) for uid, age in zip(UIDS, (3, 1, 4, 2), strict=True))
+        *(desired(uid, created_s=age) for uid, age in zip(UIDS, (3, 1, 4, 2), strict=True))
     )
-    (array,) = writer.book.arrays.values()
+    (array,) = writer.job_owners.arrays.values()
     assert array.identity is not None
     assert array.identity.uids == ("u1", "u3", "u0", "u2")

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from sunk_sync.core.model.job_identity import Identity
-from sunk_sync.slurm.api.answers import Failure
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.api.answers import SlurmError
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPace, JobPoll
 from sunk_sync.slurm.read.pacing import Time
 from sunk_sync.slurm.read.pending_reasons import AGAIN_S, FEW, LOOK_S, RECORDS_MAX, JobReasons
@@ -21,11 +21,11 @@ class Desk:
 
     def __init__(self, world: JobWorld) -> None:
         self.world = world
-        self.book = JobBook(is_mine)
+        self.job_owners = JobOwners(is_mine)
         self.time = Time(clock=world.clock, sleep=self.sleep, random=lambda: 1.0)
         pace = JobPace(busy=lambda: True, refresh_every=10**6)
-        self.poll = JobPoll(world, self.tell, book=self.book, pace=pace, time=self.time)
-        self.reasons = JobReasons(world, book=self.book, time=self.time)
+        self.poll = JobPoll(world, self.tell, job_owners=self.job_owners, pace=pace, time=self.time)
+        self.reasons = JobReasons(world, job_owners=self.job_owners, time=self.time)
         self.until_s = 0.0
 
     async def tell(self, news: Any) -> None:
@@ -47,7 +47,7 @@ class Desk:
     async def look(self) -> dict[str, str]:
         """Reason of each job of ours, as the poll's next look tells it."""
         assert await self.poll.poll() is None
-        return {one.job_id: one.reason for one in self.book.ours.values()}
+        return {one.job_id: one.reason for one in self.job_owners.ours.values()}
 
 
 def many(world: JobWorld, count: int = FEW + 1) -> list[Record]:
@@ -142,9 +142,9 @@ async def test_P26_of_very_many_jobs_none_is_listed() -> None:
     many(world)
     desk = Desk(world)
     await desk.look()
-    desk.book.foreign |= {f"{10**6}_{number}" for number in range(RECORDS_MAX)}
+    desk.job_owners.foreign |= {f"{10**6}_{number}" for number in range(RECORDS_MAX)}
     assert await desk.pass_time(2 * LOOK_S + 1), "an array that waits is one record"
-    desk.book.foreign |= {str(10**6 + number) for number in range(RECORDS_MAX)}
+    desk.job_owners.foreign |= {str(10**6 + number) for number in range(RECORDS_MAX)}
     assert await desk.pass_time(120) == []
 
 
@@ -155,7 +155,7 @@ async def test_P26_a_failure_is_no_proof() -> None:
     desk = Desk(world)
     await desk.look()
     await desk.pass_time(2 * LOOK_S + 1)
-    world.before = lambda _: Failure("timeout", "slow")
+    world.before = lambda _: SlurmError("timeout", "slow")
     await desk.pass_time(100)
     assert desk.reasons.age_s() > 90
     world.calls.clear()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sunk_sync.core.model.facts import Job
-from sunk_sync.core.model.job_identity import Identity, spell_identity, work_id
-from sunk_sync.slurm.api.answers import Envelope, Failure, read_envelope
+from sunk_sync.core.model.job_identity import Identity, spell_identity, workload_id
+from sunk_sync.slurm.api.answers import Envelope, SlurmError, read_envelope
 from sunk_sync.slurm.api.json_stream import Cutter
 from sunk_sync.slurm.decode.jobs import (
     JobRecord,
@@ -53,7 +53,7 @@ def test_a_recorded_allocation_is_a_job_on_its_nodes(release: str) -> None:
         job_id=str(record.number),
         name="k8s/ns/p1/aaaa0001",
         identity=Identity(
-            CLUSTER, "default-slurm", work_id(["uid-1"]), ("ns/p1/uid-1",), digest="d1"
+            CLUSTER, "default-slurm", workload_id(["uid-1"]), ("ns/p1/uid-1",), digest="d1"
         ),
         state=frozenset({"RUNNING"}),
         slurm_nodes=("n1", "n2", "n3"),
@@ -79,7 +79,7 @@ def test_a_recorded_array_is_a_job_for_each_pod(release: str) -> None:
     assert all(job.script and job.name == "k8s/ns/p10/bbbb0001" for job in jobs.values())
     waiting = job_of(shared[0], 4)
     assert waiting is not None
-    assert (waiting.job_id, waiting.identity.work) == (f"{array}_4", work_id(["uid-14"]))
+    assert (waiting.job_id, waiting.identity.workload) == (f"{array}_4", workload_id(["uid-14"]))
     assert waiting.state == {"PENDING"}
 
 
@@ -125,7 +125,7 @@ def test_an_error_keeps_the_id_of_a_job_that_was_made_all_the_same(
 ) -> None:
     """An unknown flag is an error, and the job stands."""
     failure = read_envelope(recorded(release, name))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert (failure.kind, failure.error_number, failure.job_id > 0) == ("refused", number, made)
 
 
@@ -168,7 +168,7 @@ def test_P17_each_task_of_an_array_is_marked_by_itself() -> None:
         False,
     ]
     assert [task.uids for task in tasks if task] == [(uid,) for uid in UIDS]
-    assert [task.work for task in tasks if task] == [work_id([uid]) for uid in UIDS]
+    assert [task.workload for task in tasks if task] == [workload_id([uid]) for uid in UIDS]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_F4_old_and_new_spellings_are_read(
 def test_F4_a_job_that_cannot_be_read_is_a_value(record: bytes) -> None:
     """It must not be skipped: a job left out of a listing counts as gone."""
     failure = read_job(record)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, SlurmError)
     assert failure.kind == "garbage"
 
 
@@ -245,5 +245,5 @@ def test_F4_recorded_jobs_cut_and_changed_never_crash(body: bytes, data: st.Data
     piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"null", b'"', b"}"]))
     inner = body[body.find(b"[") + 1 :]
     for text in (body[:start] + piece + body[end:], inner[:start] + piece + inner[end:]):
-        assert isinstance(read_job(text), JobRecord | Failure)
-        assert isinstance(read_state(text), JobState | Failure)
+        assert isinstance(read_job(text), JobRecord | SlurmError)
+        assert isinstance(read_state(text), JobState | SlurmError)

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.requests import Call, Take
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import Pace, Time
@@ -133,7 +133,7 @@ async def test_304_to_a_whole_listing_is_no_answer() -> None:
     """It would confirm what was never read."""
 
     class Odd(World):
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
             del call, key, take
             return self._answer(100.0, {}, unchanged=True)
 
@@ -147,9 +147,9 @@ async def test_F4_half_a_listing_never_ends() -> None:
     """Its rows are true; what it did not name is unknown."""
 
     class Half(World):
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
             await super().read_records(call, key, take)
-            return Failure("broken", "connection lost")
+            return SlurmError("broken", "connection lost")
 
     reader = Reader(Half().add(*NODES))
     await reader.poll.poll()
@@ -160,7 +160,7 @@ async def test_F4_a_node_that_cannot_be_read_ends_the_listing() -> None:
     """Left out it would count as gone."""
 
     class Strange(World):
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
             answer = await super().read_records(call, key, take)
             return await take([b'{"name":7}'], 100.0) or answer
 
@@ -174,7 +174,14 @@ async def test_F4_a_loss_is_told_once_and_again_when_its_cause_changes() -> None
     """Not once a second for an hour."""
     world = World().add(*NODES)
     reader = Reader(world)
-    for failure in (DOWN, DOWN, Failure("auth", "token"), Failure("auth", "token"), None, DOWN):
+    for failure in (
+        DOWN,
+        DOWN,
+        SlurmError("auth", "token"),
+        SlurmError("auth", "token"),
+        None,
+        DOWN,
+    ):
         world.before = lambda _, failure=failure: failure  # type: ignore[misc]
         await reader.poll.poll()
     whys = [str(DOWN), "auth: token", str(DOWN)]

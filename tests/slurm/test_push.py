@@ -1,13 +1,15 @@
-"""Wishes to requests: the fresh read, what forbids a write, and how few requests it takes."""
+"""Desired writes to requests: the fresh read, what forbids a write, and how few requests it
+takes.
+"""
 
 import pytest
 from msgspec import structs
 
 from sunk_sync.core.model.actions import (
-    Announce,
     Done,
     Drain,
     Outcome,
+    RecordEvent,
     Refused,
     RewriteReason,
     SetComment,
@@ -17,7 +19,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.requests import Call, Take
 from sunk_sync.slurm.write.nodes import SlurmPush
 from tests.slurm.recorded.world import DOWN, World, slurm_node
@@ -151,7 +153,7 @@ async def test_S0_the_world_of_the_read_counts_not_that_of_the_wish() -> None:
     """A human was faster: his drain stays."""
     world = World().add(slurm_node("n1"))
 
-    def human(line: str) -> Failure | None:
+    def human(line: str) -> SlurmError | None:
         if line.startswith("GET"):
             world.add(slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"))
         return None
@@ -192,11 +194,11 @@ async def test_F4_a_read_that_cannot_be_understood_is_no_evidence(count: int) ->
     """Neither for a write nor for an absence."""
 
     class Strange(World):
-        async def call(self, call: Call) -> Answer | Failure:
+        async def call(self, call: Call) -> Answer | SlurmError:
             answer = await super().call(call)
             return structs.replace(answer, body=b'{"nodes":[{"name":7}]}')
 
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
             answer = await super().read_records(call, key, take)
             return await take([b'{"name":7}'], 100.0) or answer
 
@@ -265,7 +267,7 @@ async def test_a_refused_group_is_written_one_by_one() -> None:
     """A node that went away between read and write must not keep the others waiting."""
     world = World().add(*(slurm_node(f"n{i}") for i in range(3)))
 
-    def vanish(line: str) -> Failure | None:
+    def vanish(line: str) -> SlurmError | None:
         if line.startswith("POST nodes/"):
             world.nodes.pop("n1", None)
         return None
@@ -279,19 +281,19 @@ async def test_a_refused_group_is_written_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("failure", "outcome"),
     [
-        (Failure("timeout", "no answer within 15 s"), Unsure),
-        (Failure("broken", "connection reset"), Unsure),
-        (Failure("unreachable", "refused"), Unsure),
-        (Failure("auth", "token", 1007), Unsure),
-        (Failure("garbage", "<html>"), Unsure),
+        (SlurmError("timeout", "no answer within 15 s"), Unsure),
+        (SlurmError("broken", "connection reset"), Unsure),
+        (SlurmError("unreachable", "refused"), Unsure),
+        (SlurmError("auth", "token", 1007), Unsure),
+        (SlurmError("garbage", "<html>"), Unsure),
         (DOWN, Unsure),
-        (Failure("refused", "Invalid node state specified (2028)", 2028), Refused),
+        (SlurmError("refused", "Invalid node state specified (2028)", 2028), Refused),
     ],
 )
 @pytest.mark.parametrize("at", ["GET", "POST"])
 @pytest.mark.parametrize("count", [1, 3, 60])
 async def test_F4_a_failed_call_is_a_value(
-    failure: Failure, outcome: type, at: str, count: int
+    failure: SlurmError, outcome: type, at: str, count: int
 ) -> None:
     """What may pass is Unsure; what slurmctld refused is not repeated."""
     world = World().add(*(slurm_node(f"n{i}") for i in range(count)))
@@ -349,7 +351,7 @@ async def test_two_wishes_for_one_node_tell_one_world() -> None:
 class Interrupted(World):
     """While a mark is on its way, another batch drains the node."""
 
-    async def call(self, call: Call) -> Answer | Failure:
+    async def call(self, call: Call) -> Answer | SlurmError:
         if b"comment" in call.body:
             await self.writer.push([drain])
         return await super().call(call)
@@ -385,7 +387,7 @@ async def test_marks_leave_room_for_drains() -> None:
 
 async def test_what_is_not_for_slurm_is_refused() -> None:
     """A mistake of ours, but never an exception."""
-    event = Announce(Reference("Node", "", "n1", "u"), "Normal", "X", "y")
+    event = RecordEvent(Reference("Node", "", "n1", "u"), "Normal", "X", "y")
     world = World()
     outcomes = await SlurmPush(world, world.clock).push([event])
     assert [type(outcome) for outcome in outcomes] == [Refused]

@@ -199,9 +199,9 @@ def test_cutting_and_decoding_costs_less_than_json_loads() -> None:
     assert min(cpu_s(ours) for _ in range(5)) < min(cpu_s(theirs) for _ in range(5))
 
 
-def cpu_s(work: Callable[[], object]) -> float:
+def cpu_s(workload: Callable[[], object]) -> float:
     began_s = time.process_time()
-    work()
+    workload()
     return time.process_time() - began_s
 
 

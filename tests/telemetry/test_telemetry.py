@@ -101,7 +101,7 @@ def test_a_write_is_one_line_with_its_cause(bench: Bench) -> None:
             {"node": "n1", "set": "a=b,c=d"},
         ),
         (
-            act.Announce(POD, "Warning", "SlurmNodeConflict", "two"),
+            act.RecordEvent(POD, "Warning", "SlurmNodeConflict", "two"),
             {"event_reason": "SlurmNodeConflict", "message": "two"},
         ),
     ],
@@ -117,7 +117,7 @@ def test_every_action_names_its_object(
 
 def test_reads_are_for_debugging(bench: Bench, talkative: Bench) -> None:
     """Look and Relist change nothing: the info log stays readable."""
-    look = act.Look("Pod", "slurm", "slurmd-n1", 0.0)
+    look = act.GetObject("Pod", "slurm", "slurmd-n1", 0.0)
     for one in (bench, talkative):
         one.telemetry.wrote(look, act.Done(look), "b", 0.1)
     assert bench.lines() == []
@@ -221,10 +221,10 @@ def test_a_rule_that_failed_is_loud(bench: Bench) -> None:
 def test_gauges_of_the_core(bench: Bench) -> None:
     """Held drains, conflicts, keys out of service, audit surprises, queues."""
     telemetry = bench.telemetry
-    telemetry.telltales.drains_held(7)
-    telemetry.telltales.drains_held(8)
-    telemetry.telltales.conflicts(2)
-    telemetry.telltales.out_of_service(1)
+    telemetry.alarm_gauges.drains_held(7)
+    telemetry.alarm_gauges.drains_held(8)
+    telemetry.alarm_gauges.conflicts(2)
+    telemetry.alarm_gauges.out_of_service(1)
     telemetry.surprise(("host", "n1"), "drain", "nothing")
     telemetry.depth("slurm", 5)
     telemetry.added("slurm", 6)
@@ -240,18 +240,18 @@ def test_gauges_of_the_core(bench: Bench) -> None:
 
 def test_the_release_of_held_drains_is_a_line(bench: Bench) -> None:
     """Held and released: both ends of the story."""
-    bench.telemetry.telltales.drains_held(3)
-    bench.telemetry.telltales.drains_held(0)
+    bench.telemetry.alarm_gauges.drains_held(3)
+    bench.telemetry.alarm_gauges.drains_held(0)
     assert [line["event"] for line in bench.lines()] == ["drains held", "drains released"]
 
 
 def test_P31_P21_P25_what_pods_and_jobs_wait_for_is_told_once(bench: Bench) -> None:
     """A figure, a warning when it begins, a line when it ends; between them new jobs' names."""
-    telltales = bench.telemetry.telltales
+    alarm_gauges = bench.telemetry.alarm_gauges
     for count in (3, 4, 0):
-        telltales.ends_held(count)
-        telltales.jobs_kept([f"{number} k8s/ns/p/1" for number in range(count)])
-        telltales.together(count, seconds=12.5)
+        alarm_gauges.ends_held(count)
+        alarm_gauges.jobs_kept([f"{number} k8s/ns/p/1" for number in range(count)])
+        alarm_gauges.together(count, seconds=12.5)
         assert bench.metric("sunk_sync_pod_ends_held") == count
         assert bench.metric("sunk_sync_jobs_kept") == count
     assert bench.metric("sunk_sync_double_allocation_seconds_total") == 12.5
@@ -268,9 +268,9 @@ def test_P31_P21_P25_what_pods_and_jobs_wait_for_is_told_once(bench: Bench) -> N
 
 def test_P21_kept_jobs_are_named_once_ten_a_line(bench: Bench) -> None:
     """An operator finds them in squeue and kubectl by it."""
-    telltales = bench.telemetry.telltales
+    alarm_gauges = bench.telemetry.alarm_gauges
     for count in (1, 1, 13, 5, 5):
-        telltales.jobs_kept([f"{number} k8s/ns/p{number}/1" for number in range(count)])
+        alarm_gauges.jobs_kept([f"{number} k8s/ns/p{number}/1" for number in range(count)])
     first, second = bench.lines()
     assert (first["jobs"], first["first"]) == (1, "0 k8s/ns/p0/1")
     named = [f"{number} k8s/ns/p{number}/1" for number in range(1, 11)]
@@ -279,9 +279,9 @@ def test_P21_kept_jobs_are_named_once_ten_a_line(bench: Bench) -> None:
 
 def test_L6_unheard_placeholders_are_told_of_once(bench: Bench) -> None:
     """A warning that names the flag to look at, and a line when it is over."""
-    telltales = bench.telemetry.telltales
+    alarm_gauges = bench.telemetry.alarm_gauges
     for count in (0, 12, 3, 0):
-        telltales.unheard([f"{number} k8s/ns/p/1" for number in range(count)])
+        alarm_gauges.unheard([f"{number} k8s/ns/p/1" for number in range(count)])
         assert bench.metric("sunk_sync_placeholders_unheard") == count
     began, ended = bench.lines()
     assert (began["level"], began["jobs"], ended["level"]) == ("warning", 12, "info")

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from sunk_sync.core.graph.host_snapshot import HostPicture
+from sunk_sync.core.graph.host_snapshot import HostSnapshot
 from sunk_sync.core.model.facts import (
     NEEDED,
-    Answered,
     CallEnded,
     Confirmed,
     Deleted,
     GateCall,
+    GetResult,
     Holding,
     Job,
     ListingEnded,
@@ -26,14 +26,14 @@ from sunk_sync.core.model.facts import (
     Placed,
     Pod,
     Row,
-    RowAnswered,
-    Sighting,
+    RowWritten,
     SlurmdPod,
     SlurmNode,
     Source,
     StopCall,
+    WriteEcho,
 )
-from sunk_sync.core.model.keys import CLUSTER, Key, host_key, work_key
+from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
 from sunk_sync.core.tables.claims import pod_key, same_claim, same_own_claim, yields
 from sunk_sync.core.tables.entries import UNCLAIMED
 from sunk_sync.core.tables.last_seen import Place, node_place
@@ -41,7 +41,7 @@ from sunk_sync.core.tables.open_calls import CallWord
 from sunk_sync.core.translate.node_states import same_kind
 
 
-class Graph(HostPicture):
+class Graph(HostSnapshot):
     """Every row, once; who claims what; which keys must be decided again."""
 
     # Taking in
@@ -52,12 +52,12 @@ class Graph(HostPicture):
             match one:
                 case Observed():
                     self._observe_row(one.row, order=one.order, now=now)
-                case Answered() | Placed():
+                case WriteEcho() | Placed():
                     self._observe_answer(one, now=now)
                 case Deleted():
-                    self._remove(one, now=now, told=True)
-                case Sighting():
-                    self._observe_sighting(one, now=now)
+                    self._remove(one, now=now, deleted=True)
+                case GetResult():
+                    self._observe_get_result(one, now=now)
                 case Holding():
                     self._observe_holding(one)
                 case ListingStarted() | ListingEnded() | Confirmed() | Lost():
@@ -65,9 +65,9 @@ class Graph(HostPicture):
                 case GateCall() | StopCall() | CallEnded():
                     self._observe_call(one)
                 case _:
-                    self._mark_each(self.works.hear(one, now=now))
+                    self._mark_each(self.workloads.hear(one, now=now))
 
-    def _holds(self, row: RowAnswered) -> bool:
+    def _holds(self, row: RowWritten) -> bool:
         """Whether the picture has a row of this name."""
         match row:
             case SlurmNode():
@@ -86,14 +86,14 @@ class Graph(HostPicture):
         if type(row) is Job:
             job_before, changed = self.jobs.put(row.job_id, row, order=order, now=now, named=named)
             if changed:
-                self._mark_each(self.works.job_changed(job_before, row, now=now))
+                self._mark_each(self.workloads.job_changed(job_before, row, now=now))
             else:
-                self._mark_each(self.works.job_read(row, order=order))
+                self._mark_each(self.workloads.job_read(row, order=order))
         elif type(row) is Pod:
             key = pod_key(row.namespace, row.name)
-            work_before, changed = self.pods.put(key, row, order=order, now=now, named=named)
+            workload_before, changed = self.pods.put(key, row, order=order, now=now, named=named)
             if changed and self.configuration.scheduler:
-                self._mark_each(self.works.pod_changed(work_before, row, now=now))
+                self._mark_each(self.workloads.pod_changed(workload_before, row, now=now))
         elif type(row) is SlurmNode:
             before, changed = self.slurm_nodes.put(row.name, row, order=order, now=now, named=named)
             if changed:
@@ -109,7 +109,7 @@ class Graph(HostPicture):
             if changed:
                 self._slurmd_pod_changed(pod_before, row)
 
-    def _observe_answer(self, answer: Answered | Placed, *, now: float) -> None:
+    def _observe_answer(self, answer: WriteEcho | Placed, *, now: float) -> None:
         """An answer to a write of ours adds no row."""
         if isinstance(answer, Placed):
             self._observe_placed(answer, now=now)
@@ -137,34 +137,34 @@ class Graph(HostPicture):
                     row = table.entries[key].row
                     uid = getattr(row, "uid", "")
                     gone = Deleted(one.source, *_named(key), uid, order)
-                    self._remove(gone, now=now, told=False)
+                    self._remove(gone, now=now, deleted=False)
             case Confirmed():
                 table.confirm(one.begun_s)
             case _:
                 table.lose(one.why, blind=one.blind)
         self.unlisted = tuple(name for name in NEEDED if not self.tables[name].listed)
-        self.works_unlisted = tuple(
-            name for name in self.works_need if not self.tables[name].listed
+        self.workloads_unlisted = tuple(
+            name for name in self.workloads_need if not self.tables[name].listed
         )
         self.stale = tuple(name for name in NEEDED if not self.tables[name].live)
-        self.readiness = (self.unlisted, self.works_unlisted, self.stale, self.jobs.live)
+        self.readiness = (self.unlisted, self.workloads_unlisted, self.stale, self.jobs.live)
         after = (table.listed, table.live, table.blind)
         if before[::2] != after[::2]:
             self._mark_all()
         elif one.source == "nodes" and table.live != before[1]:
-            self._mark_each(self.works.nodes_turned())
+            self._mark_each(self.workloads.nodes_turned())
         if isinstance(one, ListingEnded | Confirmed):
             self._listed(one.source)
 
     def _listed(self, source: Source) -> None:
         """A question that covers a whole source was answered: absences from it are known."""
         if source == "jobs":
-            self._mark_each(self.works.jobs_listed())
+            self._mark_each(self.workloads.jobs_listed())
         elif source == "pods":
-            self._mark_each(self.works.pods_listed())
+            self._mark_each(self.workloads.pods_listed())
 
-    def _remove(self, gone: Deleted, *, now: float, told: bool) -> None:
-        """Take a row out; `told`: the source said by itself that the object is gone."""
+    def _remove(self, gone: Deleted, *, now: float, deleted: bool) -> None:
+        """Take a row out; `deleted`: a watch reported the deletion, no listing."""
         key = pod_key(gone.namespace, gone.name) if gone.namespace else gone.name
         table = self.tables[gone.source]
         row = table.remove(key, uid=gone.uid, order=gone.order, now=now)
@@ -176,44 +176,46 @@ class Graph(HostPicture):
             case Node():
                 self._node_changed(row, None)
             case Job():
-                self._mark_each(self.works.job_changed(row, None, now=now))
+                self._mark_each(self.workloads.job_changed(row, None, now=now))
             case Pod() if self.configuration.scheduler:
-                self._mark_each(self.works.pod_changed(row, None, now=now, told=told))
+                self._mark_each(self.workloads.pod_changed(row, None, now=now, deleted=deleted))
 
-    def _observe_sighting(self, sighting: Sighting, *, now: float) -> None:
+    def _observe_get_result(self, get_result: GetResult, *, now: float) -> None:
         """An answer asked for before the latest news of the object proves nothing."""
-        kind, namespace, name = sighting.kind, sighting.namespace, sighting.name
+        kind, namespace, name = get_result.kind, get_result.namespace, get_result.name
         node = kind == "Node"
         place = pod_key(namespace, name)
         if not node:
-            self._observe_bound(sighting, now=now)
+            self._observe_bound(get_result, now=now)
         heard_s = (
             self.nodes.heard_s(name)
             if node
             else max(self.slurmd_pods.heard_s(place), self.pods.heard_s(place))
         )
-        if sighting.asked_s < heard_s:
-            sighting = Sighting(kind, namespace, name, "unknown", "", sighting.asked_s)
-        told = self.works.node_sighted if node else self.works.sighted
-        self._mark_each(told(sighting))
-        hosts = self._places.note(sighting)
+        if get_result.asked_s < heard_s:
+            get_result = GetResult(kind, namespace, name, "unknown", "", get_result.asked_s)
+        was_read = self.workloads.node_was_read if node else self.workloads.pod_was_read
+        self._mark_each(was_read(get_result))
+        hosts = self._last_seen.note(get_result)
         if hosts:
             self._mark_hosts(hosts)
             self._mark(CLUSTER)
 
-    def _observe_bound(self, sighting: Sighting, *, now: float) -> None:
+    def _observe_bound(self, get_result: GetResult, *, now: float) -> None:
         """A binding without an answer was taken, or it was not (P14, P29)."""
-        entry = self.pods.entries.get(pod_key(sighting.namespace, sighting.name))
-        tried = self.works.works.binds_tried.get(entry.row.uid) if entry is not None else None
+        entry = self.pods.entries.get(pod_key(get_result.namespace, get_result.name))
+        tried = (
+            self.workloads.workloads.binds_tried.get(entry.row.uid) if entry is not None else None
+        )
         if entry is None or tried is None:
             return
         of = entry.row
-        if sighting.node_name and sighting.uid == of.uid:
-            row = replace(of, node_name=sighting.node_name, job_id=tried.job_ids[-1])
-            self._observe_row(row, order=sighting.order, now=now, named=False)
+        if get_result.node_name and get_result.uid == of.uid:
+            row = replace(of, node_name=get_result.node_name, job_id=tried.job_ids[-1])
+            self._observe_row(row, order=get_result.order, now=now, named=False)
         else:
-            self.works.works.settle_bind(tried, sighting)
-            self._mark(work_key(self.works.works.key_of_uid[of.uid]))
+            self.workloads.workloads.settle_bind(tried, get_result)
+            self._mark(workload_key(self.workloads.workloads.key_of_uid[of.uid]))
 
     def _observe_holding(self, holding: Holding) -> None:
         standing = holding if holding.count or holding.ends else None
@@ -222,19 +224,19 @@ class Graph(HostPicture):
             self._mark(CLUSTER)
 
     def _observe_call(self, one: CallWord) -> None:
-        """A call at the hooks door concerns its hosts, or the Work of its job."""
+        """A call at the hooks server concerns its hosts, or the workload of its job."""
         stop = self.calls.stops.get(one.call) or one
         for name in sorted(self.calls.hear(one)):
             self._mark(host_key(name))
         if isinstance(one, GateCall) and one.job_id in self.jobs.entries:
             self._see_gate()
         if isinstance(stop, StopCall):
-            self._mark_each(self.works.stops(stop))
+            self._mark_each(self.workloads.stops(stop))
 
     def _see_gate(self) -> None:
         """From the first call for a job of ours on every key may count on the gate."""
-        if not self.works.gate_seen:
-            self.works.gate_seen = True
+        if not self.workloads.gate_seen:
+            self.workloads.gate_seen = True
             self._mark_all()
 
     # Dirty edges: each kind of fact, before and after -> the keys that read it
@@ -243,7 +245,7 @@ class Graph(HostPicture):
         name = (after or before).name  # type: ignore[union-attr]
         if (before.comment if before else "") != (after.comment if after else ""):
             comment = after.comment if after else ""
-            self._places.remark(name, comment, cluster=self.configuration.cluster_uid)
+            self._last_seen.remark(name, comment, cluster=self.configuration.cluster_uid)
             self._mark(CLUSTER)
         if before is None or after is None:
             self._mark_pods_at(name)
@@ -251,22 +253,22 @@ class Graph(HostPicture):
             self._forget_place(name)
         self._mark(host_key(name))
         same = before is not None and after is not None and same_kind(before, after)
-        self._mark_each(self.works.room_changed() if same else self.works.fleet_changed())
+        self._mark_each(self.workloads.room_changed() if same else self.workloads.hosts_changed())
 
     def _slurmd_pod_changed(self, before: SlurmdPod | None, after: SlurmdPod | None) -> None:
         if before is not None and after is not None and same_claim(before, after):
             if before.requests != after.requests:
-                self._mark_each(self.works.fleet_changed())
+                self._mark_each(self.workloads.hosts_changed())
             self._mark_hosts((after.slurm_node,))
-            self._forget_sighting(("Pod", after.namespace, after.name))
+            self._forget_get_result(("Pod", after.namespace, after.name))
             return
         if before is not None:
             self.claims.drop_pod(before)
             self._pod_touched(before)
         if after is not None:
             self.claims.add_pod(after)
-            self._forget_sighting(("Pod", after.namespace, after.name))
-            if after.slurm_node and self._places.remember_pod(after):
+            self._forget_get_result(("Pod", after.namespace, after.name))
+            if after.slurm_node and self._last_seen.remember_pod(after):
                 self._mark(CLUSTER)
             self._pod_touched(after)
         if before is not None and yields(before, after):
@@ -277,29 +279,29 @@ class Graph(HostPicture):
         for slurm_node in slurm_nodes:
             pod = self.claims.claim_of(slurm_node).pod
             if pod is not None:
-                self._places.remember_pod(pod.row, alone=True)
+                self._last_seen.remember_pod(pod.row, alone=True)
 
     def _pod_touched(self, pod: SlurmdPod) -> None:
         """A Pod came, went or changed: its host, its neighbours, and the Node's own claim."""
-        self._mark_each(self.works.fleet_changed())
-        self._mark_each(self.works.keys_of_pods_on(pod.node_name))
+        self._mark_each(self.workloads.hosts_changed())
+        self._mark_each(self.workloads.keys_of_pods_on(pod.node_name))
         node = self.nodes.get(pod.node_name)
         if node is not None:
             self._remember_node(node)
         self._mark(host_key(pod.slurm_node))
         self._mark_hosts(self.claims.hosts_on_node(pod.node_name))
         place = ("Pod", pod.namespace, pod.name)
-        self._mark_hosts(self._places.hosts_last_at(place))
-        if self._places.sighting(place):
+        self._mark_hosts(self._last_seen.hosts_last_at(place))
+        if self._last_seen.get_result(place):
             self._mark(CLUSTER)
         self._forget_place(pod.slurm_node)
 
     def _node_stands(self, before: Node, after: Node) -> None:
         """It claims what it did: only hosts whose claim it is part of read its row."""
         if before.offer != after.offer:
-            self._mark_each(self.works.fleet_changed())
+            self._mark_each(self.workloads.hosts_changed())
         if before.ready != after.ready:
-            self._mark_each(self.works.node_turned(after.name))
+            self._mark_each(self.workloads.node_turned(after.name))
         self._mark_hosts(self.claims.hosts_on_node(after.name))
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
@@ -308,9 +310,9 @@ class Graph(HostPicture):
             return
         row = after or before
         assert row is not None
-        self._mark_each(self.works.fleet_changed())
-        self.works.node_turned(row.name)  # whom it names is among those on the Node
-        self._mark_each(self.works.keys_of_pods_on(row.name))
+        self._mark_each(self.workloads.hosts_changed())
+        self.workloads.node_turned(row.name)  # whom it names is among those on the Node
+        self._mark_each(self.workloads.keys_of_pods_on(row.name))
         if before is not None:
             self._mark_hosts((*self.claims.hosts_on_node(before.name), before.slurm_node))
             self.claims.drop_node(before)
@@ -318,15 +320,15 @@ class Graph(HostPicture):
             self._remember_standing(before.slurm_node)
         if after is not None:
             self.claims.add_node(after)
-            self._forget_sighting(node_place(after.name))
+            self._forget_get_result(node_place(after.name))
             self._remember_node(after)
             self._mark_hosts(self.claims.hosts_on_node(after.name))
-        self._mark_hosts(self._places.hosts_last_at(node_place(row.name)))
+        self._mark_hosts(self._last_seen.hosts_last_at(node_place(row.name)))
 
     def _mark_pods_at(self, slurm_node: str) -> None:
         """Slurm began or ceased to know it: whether Pods on its Node stand well (P18)."""
         for name in sorted(self.claims.nodes_near(slurm_node)):
-            self._mark_each(self.works.keys_of_pods_on(name))
+            self._mark_each(self.workloads.keys_of_pods_on(name))
 
     def _mark(self, key: Key) -> None:
         self.dirty[key] = None
@@ -334,7 +336,7 @@ class Graph(HostPicture):
     def _mark_each(self, keys: Iterable[Key]) -> None:
         """Sorted, for they come as sets: one history replays the same in every process."""
         for key in sorted(keys):
-            if key[0] == "work" or self._knows_host(key[1]):
+            if key[0] == "workload" or self._knows_host(key[1]):
                 self.dirty[key] = None
 
     def _mark_hosts(self, names: Iterable[str]) -> None:
@@ -345,18 +347,18 @@ class Graph(HostPicture):
         for name in sorted(names):
             if self._knows_host(name):
                 self.dirty[("host", name)] = None
-            if name in self.works.works.arrivals:
-                self._mark_each(self.works.keys_at(name))
+            if name in self.workloads.workloads.arrivals:
+                self._mark_each(self.workloads.keys_at(name))
 
     def _mark_all(self) -> None:
         self.dirty.update(dict.fromkeys(self.keys()))
 
     def _forget_place(self, name: str) -> None:
         """Neither side speaks of this host any more: nothing is left to remember."""
-        if name not in self._places.seen or name in self.slurm_nodes.entries:
+        if name not in self._last_seen.seen or name in self.slurm_nodes.entries:
             return
         if self.claims.claim_of(name) is UNCLAIMED:
-            self._places.forget(name)
+            self._last_seen.forget(name)
             self._mark(host_key(name))
             self._mark(CLUSTER)
 
@@ -364,14 +366,14 @@ class Graph(HostPicture):
         """A Node claims a Slurm node by itself only while no slurmd Pod lives on it."""
         own = node.slurm_node or node.name
         if self.claims.host_of_node(node.name) == own:
-            self._places.remember_node(own, node)
+            self._last_seen.remember_node(own, node)
         else:
             self._forget_place(own)
 
-    def _forget_sighting(self, place: Place) -> None:
+    def _forget_get_result(self, place: Place) -> None:
         """The object is in our listings: what a read by name said of it no longer counts."""
-        if self._places.withdraw(place):
-            self._mark_hosts(self._places.hosts_last_at(place))
+        if self._last_seen.withdraw(place):
+            self._mark_hosts(self._last_seen.hosts_last_at(place))
             self._mark(CLUSTER)
 
 

@@ -15,24 +15,24 @@ from sunk_sync.core.model.facts import (
     Source,
     reference_of,
 )
-from sunk_sync.core.model.keys import CLUSTER, Key, host_key, work_key
+from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Claim
-from sunk_sync.core.tables.last_seen import Places, node_place, pod_place
-from sunk_sync.core.tables.open_calls import Calls
+from sunk_sync.core.tables.last_seen import LastSeen, node_place, pod_place
+from sunk_sync.core.tables.open_calls import OpenCalls
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.views.host import Host
-from sunk_sync.core.views.parts import Cluster, Tenancy
-from sunk_sync.core.views.workload import Work
-from sunk_sync.core.workloads.edges import WorkGraph
-from sunk_sync.core.workloads.residents import tenancy_of
+from sunk_sync.core.views.parts import Cluster, Residents
+from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.workloads.edges import WorkloadGraph
+from sunk_sync.core.workloads.residents import residents_of
 from sunk_sync.core.workloads.snapshot import Hosts
 
 Rows = Table[Node] | Table[SlurmdPod] | Table[Pod] | Table[SlurmNode] | Table[Job]
 
 
-class HostPicture:
+class HostSnapshot:
     """The tables and what rules read of hosts."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -51,25 +51,27 @@ class HostPicture:
             OTHER_PODS: Table[Pod](),
         }
         self.claims = Claims(nodes=self.nodes, pods=self.slurmd_pods)
-        self.calls = Calls()
-        self._places = Places()
-        self.works = WorkGraph(
+        self.calls = OpenCalls()
+        self._last_seen = LastSeen()
+        self.workloads = WorkloadGraph(
             configuration=configuration,
             pods=self.pods,
             jobs=self.jobs,
-            hosts=Hosts(self.nodes, self.slurm_nodes, self.claims, self._places),
+            hosts=Hosts(self.nodes, self.slurm_nodes, self.claims, self._last_seen),
             calls=self.calls,
         )
         self.holding: Holding | None = None
         self.unlisted = NEEDED
         """Sources that were never listed completely."""
-        self.works_need = (*WORKS_NEED, OTHER_PODS) if configuration.watch_all_pods else WORKS_NEED
-        """Sources that only Works need."""
-        self.works_unlisted = self.works_need
+        self.workloads_need = (
+            (*WORKS_NEED, OTHER_PODS) if configuration.watch_all_pods else WORKS_NEED
+        )
+        """Sources that only workloads need."""
+        self.workloads_unlisted = self.workloads_need
         """Of those the ones that were never listed completely."""
         self.stale = NEEDED
         """Sources that cannot be read now without a gap."""
-        self.readiness = (self.unlisted, self.works_unlisted, self.stale, self.jobs.live)
+        self.readiness = (self.unlisted, self.workloads_unlisted, self.stale, self.jobs.live)
         """What policy reads of the sources."""
         self.dirty: dict[Key, None] = {}
         """Keys to decide again, oldest first."""
@@ -86,8 +88,8 @@ class HostPicture:
         host.kube_listed = self.nodes.listed and self.slurmd_pods.listed
         host.blind = self.slurm_nodes.blind
         host.owns_node = self.claims.owns_node(name, claim)
-        host.mark = self._places.marks.get(name)
-        host.gate = self.works.gate()
+        host.mark = self._last_seen.marks.get(name)
+        host.gate = self.workloads.gate()
         host.gate_calls = self.calls.gates_at(name)
         if claim.pod is not None:
             host.pod, host.pod_since_s = claim.pod.row, claim.pod.since_s
@@ -96,23 +98,23 @@ class HostPicture:
         if claim.pod is None or claim.node is None:
             self._add_traces(host, claim)
             return host
-        tenancy = self.works.tenants.on(claim.node.row.name, slurm_node=name)
-        host.tenants, host.lingering = tenancy.all, tenancy.lingering
+        residents = self.workloads.residents.on(claim.node.row.name, slurm_node=name)
+        host.residents, host.lingering = residents.all, residents.lingering
         if claim.node.row.name != name:
             host.stray = self.claims.stray_of(name)
         return host
 
-    def work(self, key: str) -> Work:
-        """All that rules may read of one Work."""
-        return self.works.work(key)
+    def workload(self, key: str) -> Workload:
+        """All that rules may read of one workload."""
+        return self.workloads.workload(key)
 
     def _add_traces(self, host: Host, claim: Claim) -> None:
         """Of a host of which Kubernetes shows no Pod or no Node, or too many."""
         name, pod, node = host.name, host.pod, host.node
-        last = self._places.last(name)
+        last = self._last_seen.last(name)
         node_name = last.node if last else ""
-        tenancy = self._tenancy_near(name, node.name if node else "", node_name)
-        host.tenants, host.lingering = tenancy.all, tenancy.lingering
+        residents = self._residents_near(name, node.name if node else "", node_name)
+        host.residents, host.lingering = residents.all, residents.lingering
         if pod is None and claim.finished is not None:
             host.pod_since_s = claim.finished.since_s
         host.finished = claim.finished.row if claim.finished else None
@@ -121,23 +123,23 @@ class HostPicture:
         host.node_absent = node is None and absent
         if last is not None and pod is None:
             host.last_moved = self._moved(name, last)
-            host.pod_sighting = self._places.sighting(pod_place(last))
+            host.pod_get_result = self._last_seen.get_result(pod_place(last))
         if host.node_absent:
-            host.node_sighting = self._places.sighting(node_place(node_name))
+            host.node_get_result = self._last_seen.get_result(node_place(node_name))
         if claim.rivals:
             host.rivals, host.rival_pods = claim.rivals, self._rival_pods(name, claim.rivals)
         elsewhere = node is not None and node.name != name
         if pod is not None or elsewhere or claim.rivals:
             host.stray = self.claims.stray_of(name)
 
-    def _tenancy_near(self, name: str, node_name: str, last_node: str) -> Tenancy:
+    def _residents_near(self, name: str, node_name: str, last_node: str) -> Residents:
         """Where nobody knows which Node it is: Pods on any that it may be (L7)."""
-        tenants = self.works.tenants
+        residents = self.workloads.residents
         if node_name:
-            return tenants.on(node_name, slurm_node=name)
+            return residents.on(node_name, slurm_node=name)
         near = [node for node in self.claims.nodes_near(name) | {last_node} if node]
-        found = [one for node in near for one in tenants.on(node, slurm_node=name).all]
-        return tenancy_of(found)
+        found = [one for node in near for one in residents.on(node, slurm_node=name).all]
+        return residents_of(found)
 
     def _moved(self, name: str, last: Mark) -> bool:
         pod = self.slurmd_pods.get(pod_key(last.namespace, last.pod))
@@ -151,51 +153,52 @@ class HostPicture:
     def cluster(self) -> Cluster:
         """All that rules may read of the cluster as a whole."""
         unselected = sum(
-            pod_key(sighting.namespace, sighting.name) not in self.slurmd_pods.entries
-            for sighting in self._places.sightings().values()
-            if sighting.kind == "Pod" and sighting.found == "yes"
+            pod_key(get_result.namespace, get_result.name) not in self.slurmd_pods.entries
+            for get_result in self._last_seen.get_results().values()
+            if get_result.kind == "Pod" and get_result.found == "yes"
         )
-        marks = self._places.marks.values() if unselected else ()
+        marks = self._last_seen.marks.values() if unselected else ()
         marked = sum(bool(mark.pod) for mark in marks)
         return Cluster(holding=self.holding, marked=marked, unselected=unselected)
 
     def keys(self) -> list[Key]:
         """Every key that any row concerns: what a full pass decides."""
-        hosts = self.slurm_nodes.entries | self._places.seen | self.calls.by_host
-        return [CLUSTER, *map(host_key, hosts), *map(work_key, self.works.works.keys())]
+        hosts = self.slurm_nodes.entries | self._last_seen.seen | self.calls.by_host
+        return [CLUSTER, *map(host_key, hosts), *map(workload_key, self.workloads.workloads.keys())]
 
     def knows(self, key: Key) -> bool:
         """Whether any row concerns the key."""
         name = key[1]
-        if key[0] == "work":
-            return self.works.works.knows(name)
+        if key[0] == "workload":
+            return self.workloads.workloads.knows(name)
         return key == CLUSTER or self._knows_host(name)
 
     def forget_kept(self, key: Key) -> None:
-        """Work out anew what is kept of what this key reads: an audit must not trust it."""
-        rows = self.works.rows_of(key[1]) if key[0] == "work" else ()
+        """Workload out anew what is kept of what this key reads: an audit must not trust it."""
+        rows = self.workloads.rows_of(key[1]) if key[0] == "workload" else ()
         names = [name for row in rows for name in row.slurm_nodes]
-        for name in names if key[0] == "work" else (key[1],):
+        for name in names if key[0] == "workload" else (key[1],):
             self.claims.forget(name)
             for node_name in self.claims.nodes_near(name):
                 self.claims.forget_node(node_name)
-                self.works.tenants.forget(node_name)
+                self.workloads.residents.forget(node_name)
 
     def _knows_host(self, name: str) -> bool:
-        if name in self.slurm_nodes.entries or name in self._places.seen:
+        if name in self.slurm_nodes.entries or name in self._last_seen.seen:
             return True
         return self.calls.waits_at(name)
 
     def host_count(self) -> int:
         """About how many Slurm nodes Kubernetes knows: the breaker's share is taken of it."""
         return min(
-            len(self.slurm_nodes.entries), max(len(self._places.seen), len(self._places.marks))
+            len(self.slurm_nodes.entries),
+            max(len(self._last_seen.seen), len(self._last_seen.marks)),
         )
 
     def reference(self, key: Key) -> Reference:
         """The object that an Event about this key belongs to."""
-        if key[0] == "work":
-            pods = self.works.works.pods.get(key[1], {})
+        if key[0] == "workload":
+            pods = self.workloads.workloads.pods.get(key[1], {})
             return next((reference_of(pod) for pod in pods.values()), self._ourselves())
         host = self.host(key[1]) if key != CLUSTER else None
         row = host and (host.pod or host.node)

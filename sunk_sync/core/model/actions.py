@@ -6,7 +6,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import (
-    Answered,
     BindRefused,
     Condition,
     Job,
@@ -16,6 +15,7 @@ from sunk_sync.core.model.facts import (
     Reference,
     Source,
     SubmitRefused,
+    WriteEcho,
 )
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.pod_spec import PodSpec
@@ -83,7 +83,7 @@ class Uncordon(Struct, frozen=True, gc=False):
     reference: Reference
 
 
-class Announce(Struct, frozen=True, gc=False):
+class RecordEvent(Struct, frozen=True, gc=False):
     """Write one Event about an object; the same one twice is one."""
 
     reference: Reference
@@ -97,7 +97,7 @@ LOOK_AGAIN_S = 30.0
 """After a read by name that failed, or settled nothing."""
 
 
-class Look(Struct, frozen=True, gc=False):
+class GetObject(Struct, frozen=True, gc=False):
     """Read a Node or Pod by name; the answer comes back as a Sighting."""
 
     kind: str
@@ -145,7 +145,7 @@ class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
-    """Make the placeholder of one Work (P1), unless Slurm has it already."""
+    """Make the placeholder of one workload (P1), unless Slurm has it already."""
 
     name: str
     identity: Identity
@@ -180,11 +180,11 @@ class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
     description: JobDescription
     excluded: tuple[str, ...] = ()
     """As at its submission (P7): an update replaces the whole list."""
-    renewal: bool = False
+    exclusions_only: bool = False
     """Its exclusions alone."""
 
 
-class LookJob(Struct, frozen=True, gc=False):
+class GetJob(Struct, frozen=True, gc=False):
     """Read one job now; it comes back as an Observed or Deleted of source jobs."""
 
     job_id: str
@@ -211,7 +211,7 @@ class EndPod(Struct, frozen=True, gc=False):
     """It rests on a failed node or a missing job: counted by the breaker (P31)."""
 
 
-class LookGang(Struct, frozen=True, gc=False):
+class GetGang(Struct, frozen=True, gc=False):
     """Ask a PodGroup or Job for the size of its gang (G1); it comes back as a GangSize."""
 
     kind: str
@@ -246,11 +246,11 @@ class AnswerStop(Struct, frozen=True, gc=False):
     verdict: Literal["gone", "drain"]
 
 
-JobAction = SubmitJob | CancelJob | UpdateJob | LookJob
+JobAction = SubmitJob | CancelJob | UpdateJob | GetJob
 HookAction = AnswerGate | AnswerStop
-WorkloadAction = Bind | EndPod | SetScheduled | LookGang
+WorkloadAction = Bind | EndPod | SetScheduled | GetGang
 SlurmAction = Drain | Undrain | RewriteReason | SetComment
-KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | Announce | Look | Relist
+KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction
 
 
@@ -314,17 +314,17 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
             identity = action.identity
             return (
                 SubmitRefused(
-                    identity.work, outcome.number, outcome.why, action.kind, identity.digest
+                    identity.workload, outcome.number, outcome.why, action.kind, identity.digest
                 ),
             )
         case UpdateJob():
             identity = action.identity
             return (
                 SubmitRefused(
-                    identity.work,
+                    identity.workload,
                     outcome.number,
                     outcome.why,
-                    "renewal" if action.renewal else "update",
+                    "renewal" if action.exclusions_only else "update",
                     identity.digest,
                 ),
             )
@@ -334,8 +334,8 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
             return ()
 
 
-def _as_answer(seen: Observed) -> Observed | Answered:
-    return seen if isinstance(seen.row, Job) else Answered(seen.row, seen.order)
+def _as_answer(seen: Observed) -> Observed | WriteEcho:
+    return seen if isinstance(seen.row, Job) else WriteEcho(seen.row, seen.order)
 
 
 def target_of(action: Action) -> Target:
@@ -367,7 +367,7 @@ def _metadata(action: SetMetadata) -> Target:
     return (reference.kind, reference.namespace, reference.name, action.manager)
 
 
-def _event(action: Announce) -> Target:
+def _event(action: RecordEvent) -> Target:
     return ("event", action.reference.kind, action.reference.uid, action.reason)
 
 
@@ -380,18 +380,18 @@ _TARGETS: dict[type, Callable[[Any], Target]] = {
     SetMetadata: _metadata,
     Cordon: _on_object("cordon"),
     Uncordon: _on_object("cordon"),
-    Announce: _event,
-    SubmitJob: lambda action: ("work", action.identity.work, "submit"),
+    RecordEvent: _event,
+    SubmitJob: lambda action: ("workload", action.identity.workload, "submit"),
     CancelJob: _job,
     UpdateJob: _job,
-    LookJob: lambda action: ("look", "job", action.job_id),
+    GetJob: lambda action: ("look", "job", action.job_id),
     Bind: _on_object("binding"),
     EndPod: _on_object("end"),
     SetScheduled: _on_object("scheduled"),
-    LookGang: lambda action: ("look", action.kind, action.namespace, action.name),
+    GetGang: lambda action: ("look", action.kind, action.namespace, action.name),
     AnswerGate: lambda action: ("gate", str(action.call), action.slurm_node),
     AnswerStop: lambda action: ("stop", str(action.call)),
-    Look: lambda action: ("look", action.kind, action.namespace, action.name),
+    GetObject: lambda action: ("look", action.kind, action.namespace, action.name),
     Relist: lambda action: ("relist", action.source),
 }
 

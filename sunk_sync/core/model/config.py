@@ -27,7 +27,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     lost_job: Literal["keep", "readopt", "end"] = "keep"
     resubmit_cancelled: bool = False
     max_pod_ends_per_minute: int | None = None
-    """None: the greater of 20 and 10 % of bound Works."""
+    """None: the greater of 20 and 10 % of bound workloads."""
     settle_s: float = 12.0
     """After the last byte of a submission without an answer Slurm may still act on it (F2)."""
     dry_run: bool = False

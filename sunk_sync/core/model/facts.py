@@ -17,7 +17,7 @@ SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "pods", "slurm_nodes", "j
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """What must have been listed before anything is written."""
 WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")
-"""What must have been listed too before anything is written for a Work."""
+"""What must have been listed too before anything is written for a workload."""
 
 OTHER_PODS: Source = "other_pods"
 """Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, without rows."""
@@ -205,18 +205,18 @@ class CallEnded(Struct, frozen=True, gc=False):
     call: int
 
 
-class JobTold(Struct, frozen=True, gc=False):
+class JobNotice(Struct, frozen=True, gc=False):
     """Slurm or a placeholder spoke of a job: a reason to look at it now (L6-L8). Source: hooks."""
 
     job_id: str
     what: Literal["starting", "started", "ended"]
-    told_s: float
+    notified_at_s: float
 
 
 class Attempt(Struct, frozen=True, gc=False):
     """A submission without an answer: it may have happened (F2)."""
 
-    work: str
+    workload: str
     sent_s: float
     """When the last byte was sent."""
 
@@ -224,7 +224,7 @@ class Attempt(Struct, frozen=True, gc=False):
 class SubmitRefused(Struct, frozen=True, gc=False):
     """Slurm refused a submission (P10), or could not start it at once (P11a)."""
 
-    work: str
+    workload: str
     number: int | None
     """Slurm's error number."""
     text: str
@@ -307,17 +307,17 @@ class Observed(Struct, frozen=True, gc=False):
     order: float
 
 
-RowAnswered = Node | SlurmdPod | Pod | SlurmNode
+RowWritten = Node | SlurmdPod | Pod | SlurmNode
 """A job's row is always told as read: what made it may be the first to tell of it."""
 
 
-class Answered(Struct, frozen=True, gc=False):
+class WriteEcho(Struct, frozen=True, gc=False):
     """A row as the answer to a write of ours showed it: it freshens what is known, never adds.
 
     Such an answer may be older than a listing under way or a deletion already told.
     """
 
-    row: RowAnswered
+    row: RowWritten
     order: float
 
 
@@ -362,7 +362,7 @@ class Lost(Struct, frozen=True, gc=False):
     """Unreadable for so long (60 s) that what was seen must no longer be shown as true."""
 
 
-class Sighting(Struct, frozen=True, gc=False):
+class GetResult(Struct, frozen=True, gc=False):
     """Answer to one read by name (the action Look)."""
 
     kind: Kind
@@ -384,13 +384,13 @@ class Holding(Struct, frozen=True, gc=False):
     count: int
     since_s: float
     ends: int = 0
-    """So many Works are not ended yet for a failed node or a missing job (P31)."""
+    """So many workloads are not ended yet for a failed node or a missing job (P31)."""
     ends_since_s: float = 0.0
 
 
 News = (
-    Observed | Answered | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | Sighting
-    | Holding | GateCall | StopCall | CallEnded | JobTold | Attempt | SubmitRefused | BindRefused
+    Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
+    | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | GangSize | Taken
 )  # fmt: skip
 

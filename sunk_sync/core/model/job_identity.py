@@ -20,15 +20,15 @@ _NAME: Final = "k8s/"
 _NAME_MAX: Final = 1024
 
 
-class Identity(Struct, frozen=True, gc=False):
+class Identity(Struct, frozen=True, gc=False, rename={"workload": "work"}):
     """For what a job of ours stands."""
 
     cluster: str
     """UID of the namespace kube-system."""
     scheduler: str
     """--scheduler-name of the installation that made it."""
-    work: str = ""
-    """Id of the Work; empty for an array, whose tasks stand for one Pod each."""
+    workload: str = ""
+    """Id of the workload; empty for an array, whose tasks stand for one Pod each."""
     pods: tuple[str, ...] = ()
     """`namespace/name/uid` of each Pod, sorted; empty for an array."""
     uids: tuple[str, ...] = ()
@@ -48,8 +48,8 @@ class _Envelope(Struct, frozen=True):
 _decode = msgspec.json.Decoder(_Envelope).decode
 
 
-def work_id(uids: Sequence[str]) -> str:
-    """Id of the Work that these Pods are: 16 hex digits, a recreated Pod makes another."""
+def workload_id(uids: Sequence[str]) -> str:
+    """Id of the workload that these Pods are: 16 hex digits, a recreated Pod makes another."""
     return hashlib.sha256("\0".join(sorted(uids)).encode(errors="replace")).hexdigest()[:16]
 
 
@@ -58,9 +58,9 @@ def hosts_digest(names: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:8]
 
 
-def job_name(namespace: str, name: str, *, work: str) -> str:
+def job_name(namespace: str, name: str, *, workload: str) -> str:
     """`k8s/<namespace>/<pod>/<8 hex>`; of a gang its first Pod."""
-    return f"{_NAME}{namespace}/{name}/{work[:8]}"[:_NAME_MAX]
+    return f"{_NAME}{namespace}/{name}/{workload[:8]}"[:_NAME_MAX]
 
 
 def is_named(name: str) -> bool:
@@ -71,7 +71,7 @@ def is_named(name: str) -> bool:
 def spell_identity(identity: Identity) -> str:
     """The admin_comment; what is empty is left out."""
     given: dict[str, Any] = {
-        key: value for key, value in msgspec.structs.asdict(identity).items() if value
+        key: value for key, value in msgspec.to_builtins(identity).items() if value
     }
     return msgspec.json.encode({MARK_KEY: given}).decode()
 

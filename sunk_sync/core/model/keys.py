@@ -1,9 +1,11 @@
-"""Keys of what is decided about: a host, a Work, the cluster; and whose Work a Pod or job is."""
+"""Keys of what is decided about: a host, a workload, the cluster; and whose workload a Pod or
+job is.
+"""
 
 from functools import lru_cache
 
 from sunk_sync.core.model.facts import Job, Pod
-from sunk_sync.core.model.job_identity import Identity, work_id
+from sunk_sync.core.model.job_identity import Identity, workload_id
 from sunk_sync.core.model.pod_spec import Gang
 
 Key = tuple[str, str]
@@ -15,9 +17,9 @@ def host_key(slurm_node: str) -> Key:
     return ("host", slurm_node)
 
 
-def work_key(key: str) -> Key:
-    """Key of a Work."""
-    return ("work", key)
+def workload_key(key: str) -> Key:
+    """Key of a workload."""
+    return ("workload", key)
 
 
 GANG_PREFIX = "gang/"
@@ -30,20 +32,20 @@ def uids_of(identity: Identity) -> list[str]:
 
 
 def gang_key(namespace: str, gang: Gang) -> str:
-    """Key of a gang's Work: a gang of the same name elsewhere is another (G6)."""
+    """Key of a gang's workload: a gang of the same name elsewhere is another (G6)."""
     return f"{GANG_PREFIX}{namespace}/{gang.kind}/{gang.name}"
 
 
-def work_key_of(pod: Pod) -> str:
-    """Key of the Work that the Pod belongs to."""
+def workload_key_of(pod: Pod) -> str:
+    """Key of the workload that the Pod belongs to."""
     return _key_alone(pod.uid) if pod.gang is None else gang_key(pod.namespace, pod.gang)
 
 
 @lru_cache(64)  # one event asks for the same several times
 def _key_alone(uid: str) -> str:
-    return work_id((uid,))
+    return workload_id((uid,))
 
 
 def own_key(job: Job) -> str:
-    """Key of the Work that a job is where no Pod of it is known."""
-    return job.identity.work or work_id(uids_of(job.identity))
+    """Key of the workload that a job is where no Pod of it is known."""
+    return job.identity.workload or workload_id(uids_of(job.identity))

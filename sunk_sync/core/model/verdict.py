@@ -40,7 +40,7 @@ class Screened(Struct, frozen=True, gc=False):
     kept: tuple[Kept, ...] = ()
 
 
-class Standing(Struct, gc=False, eq=False):
+class StandingVerdict(Struct, gc=False, eq=False):
     """The verdict that holds for a key, and when time may change it."""
 
     verdict: Verdict

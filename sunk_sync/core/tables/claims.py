@@ -50,13 +50,13 @@ class Claims:
         self._unsettle(node.slurm_node, node_name=node.name)
 
     def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
-        """Work out anew what a Pod or Node speaks of that came, went or changed its claim."""
+        """Workload out anew what a Pod or Node speaks of that came, went or changed its claim."""
         self.forget_node(node_name)
         for name in (slurm_node, *self.hosts_on_node(node_name)):
             self.forget(name)
 
     def forget(self, slurm_node: str) -> None:
-        """Work this claim out anew when it is next asked for: what an audit must not trust."""
+        """Workload this claim out anew when it is next asked for: what an audit must not trust."""
         self._kept.pop(slurm_node, None)
 
     def forget_node(self, name: str) -> None:

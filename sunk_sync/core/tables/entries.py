@@ -24,7 +24,7 @@ class Entry(Struct, Generic[RowT], gc=False, eq=False):
     """Monotonic second of the news that last spoke of the row."""
     since_s: float
     """Monotonic second since when the row reads ready or not ready, as it now does."""
-    told: float
+    named_order: float
     """Order of what the source itself last said of the row: an answer to a write of ours may be
     newer, yet says nothing of whether the source still shows the row."""
 

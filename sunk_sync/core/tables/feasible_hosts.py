@@ -44,7 +44,7 @@ def together(reaches: Sequence[Reach]) -> Reach:
     return Reach(excluded, unfit, tuple(sorted(fit)), external, hosts_digest(excluded))
 
 
-class Fleet:
+class FeasibleHosts:
     """All hosts as places for Pods; what was worked out is kept until a host changes."""
 
     def __init__(self, *, slurm_nodes: Table[SlurmNode], claims: Claims, overhead: Amounts) -> None:

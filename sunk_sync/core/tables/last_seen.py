@@ -6,7 +6,7 @@ A Pod or Node that is gone leaves no row; its place is what an absence is asked 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 
-from sunk_sync.core.model.facts import Node, Sighting, SlurmdPod
+from sunk_sync.core.model.facts import GetResult, Node, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark, parse_mark
 
 Place = tuple[str, str, str]
@@ -15,15 +15,15 @@ Place = tuple[str, str, str]
 NO_HOSTS: Set[str] = frozenset()
 
 
-class Places:
-    """Last known places by Slurm node, and sightings by place. Bounded by the hosts there are."""
+class LastSeen:
+    """Last known places by Slurm node, and get results by place. Bounded by the hosts there are."""
 
     def __init__(self) -> None:
         self.seen: dict[str, Mark] = {}
         """As this process last saw it; survives the Pod and the Node."""
         self.marks: dict[str, Mark] = {}
         """Our marks as they stand on the Slurm nodes."""
-        self._sightings: dict[Place, Sighting] = {}
+        self._get_results: dict[Place, GetResult] = {}
         self._hosts: defaultdict[Place, set[str]] = defaultdict(set)
 
     def last(self, name: str) -> Mark | None:
@@ -38,13 +38,13 @@ class Places:
         """Slurm nodes whose last known place it is."""
         return self._hosts.get(place, NO_HOSTS)
 
-    def sighting(self, place: Place) -> Sighting | None:
+    def get_result(self, place: Place) -> GetResult | None:
         """The last answer to a read by name of this place."""
-        return self._sightings.get(place)
+        return self._get_results.get(place)
 
-    def sightings(self) -> Mapping[Place, Sighting]:
+    def get_results(self) -> Mapping[Place, GetResult]:
         """All of them."""
-        return self._sightings
+        return self._get_results
 
     def remember_pod(self, pod: SlurmdPod, *, alone: bool = False) -> bool:
         """A living Pod was seen; one that is ending does not take the place of another, unless it
@@ -85,19 +85,19 @@ class Places:
         """Neither side speaks of this host any more."""
         self._follow(slurm_node, self.seen.pop(slurm_node, None))
 
-    def note(self, sighting: Sighting) -> Set[str]:
+    def note(self, get_result: GetResult) -> Set[str]:
         """Keep an answer about a place that some host was last at: the hosts it matters to."""
-        place = (sighting.kind, sighting.namespace, sighting.name)
-        standing = self._sightings.get(place)
+        place = (get_result.kind, get_result.namespace, get_result.name)
+        standing = self._get_results.get(place)
         hosts = self.hosts_last_at(place)
-        if not hosts or (standing is not None and standing.asked_s > sighting.asked_s):
+        if not hosts or (standing is not None and standing.asked_s > get_result.asked_s):
             return NO_HOSTS
-        self._sightings[place] = sighting
+        self._get_results[place] = get_result
         return hosts
 
     def withdraw(self, place: Place) -> bool:
         """The object is in our listings: what reads by name said no longer counts."""
-        return self._sightings.pop(place, None) is not None
+        return self._get_results.pop(place, None) is not None
 
     def _follow(self, slurm_node: str, before: Mark | None) -> None:
         """Keep the index from places to hosts true after a change of a host's places."""
@@ -109,7 +109,7 @@ class Places:
         for place in _places(before):
             if not self._hosts[place]:
                 del self._hosts[place]
-                self._sightings.pop(place, None)
+                self._get_results.pop(place, None)
 
 
 def pod_place(mark: Mark) -> Place:

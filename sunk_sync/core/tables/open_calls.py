@@ -1,4 +1,4 @@
-"""Calls that wait at the hooks door: which hosts and which jobs they are about (L6, L7)."""
+"""Calls that wait at the hooks server: which hosts and which jobs they are about (L6, L7)."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -8,7 +8,7 @@ from sunk_sync.core.model.facts import CallEnded, GateCall, StopCall
 CallWord = GateCall | StopCall | CallEnded
 
 
-class Calls:
+class OpenCalls:
     """Open calls, by host and by job; kept by `Graph`."""
 
     def __init__(self) -> None:

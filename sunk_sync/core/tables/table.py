@@ -64,8 +64,8 @@ class Table(Generic[RowT]):
         if named and entry.round != self._round:
             entry.round = self._round
             self._named += 1
-        if named and (order > entry.told or self._older_than_listing(entry)):
-            entry.told = order
+        if named and (order > entry.named_order or self._older_than_listing(entry)):
+            entry.named_order = order
         older = order < entry.order or is_unbound_again(entry.row, row)
         if older and not self._older_than_listing(entry):
             return entry.row, False
@@ -92,7 +92,8 @@ class Table(Generic[RowT]):
     def remove(self, key: str, *, uid: str, order: float, now: float) -> RowT | None:
         """Take out a row that the source told is gone; None where that is old news."""
         entry = self.entries.get(key)
-        if entry is not None and (order < entry.told or uid != getattr(entry.row, "uid", "")):
+        other = entry is not None and uid != getattr(entry.row, "uid", "")
+        if entry is not None and (other or order < entry.named_order):
             return None
         self._forget_gone(now)
         if order <= self._gone.get(key, NEVER)[0]:
@@ -156,7 +157,7 @@ class Table(Generic[RowT]):
             if entry.round == self._round:
                 continue
             if self._older_than_listing(entry):
-                entry.order = entry.told = order
+                entry.order = entry.named_order = order
             if _shown(entry) <= order:
                 found.append((key, max(entry.order, order)))
         return found
@@ -178,7 +179,7 @@ class Table(Generic[RowT]):
 
 def _shown(entry: Entry[RowT]) -> float:
     """Up to when the row was there to be listed: only listings of Kubernetes have a selector."""
-    return entry.told if getattr(entry.row, "uid", "") else entry.order
+    return entry.named_order if getattr(entry.row, "uid", "") else entry.order
 
 
 def is_unbound_again(before: Row, row: Row) -> bool:

@@ -66,7 +66,7 @@ class Invalid(NamedTuple):
     """All that is wrong; of a gang with the member's name before it (G2)."""
 
 
-class _Wish(NamedTuple):
+class _DesiredWrite(NamedTuple):
     """What one Pod asks for, as far as it makes sense."""
 
     values: Mapping[str, Value]
@@ -81,12 +81,15 @@ class _Wish(NamedTuple):
 def describe(pods: Sequence[Pod], configuration: Configuration) -> JobDescription | Invalid:
     """The job for one Pod or for all members of a gang; never raises. `pods` is not empty."""
     members = sorted(pods, key=lambda pod: (pod.namespace, pod.name))
-    wishes = [_wish(pod, configuration) for pod in members]
-    values, conflicts = _merged(members, wishes)
-    problems = [wish.problems + conflict for wish, conflict in zip(wishes, conflicts, strict=True)]
+    desired_writes = [_desired(pod, configuration) for pod in members]
+    values, conflicts = _merged(members, desired_writes)
+    problems = [
+        desired.problems + conflict
+        for desired, conflict in zip(desired_writes, conflicts, strict=True)
+    ]
     if any(problems):
         return Invalid(_told(members, problems))
-    return JobDescription(**_shape(members, wishes), **_settings(values))
+    return JobDescription(**_shape(members, desired_writes), **_settings(values))
 
 
 def digest(description: JobDescription) -> str:
@@ -158,7 +161,7 @@ _STATIC_CPU: Final = (
 # --- one Pod
 
 
-def _wish(pod: Pod, configuration: Configuration) -> _Wish:
+def _desired(pod: Pod, configuration: Configuration) -> _DesiredWrite:
     asked = read_settings(pod.settings)
     gres, unmapped = gres_of(pod.spec.requests, configuration.gres_map)
     problems = (
@@ -169,7 +172,7 @@ def _wish(pod: Pod, configuration: Configuration) -> _Wish:
         *_of_user(pod, asked.values, configuration),
         *_of_rules(pod, configuration),
     )
-    return _Wish(
+    return _DesiredWrite(
         values=asked.values,
         by_class=_by_class(pod, configuration),
         gres=gres,
@@ -249,7 +252,7 @@ _Said = dict[str, tuple[Value, Pod]]
 
 
 def _merged(
-    members: Sequence[Pod], wishes: Sequence[_Wish]
+    members: Sequence[Pod], desired_writes: Sequence[_DesiredWrite]
 ) -> tuple[Mapping[str, Value], Sequence[tuple[str, ...]]]:
     """What all members together ask for, and of each what contradicts an earlier one.
 
@@ -257,12 +260,12 @@ def _merged(
     """
     said: _Said = {}
     conflicts = [
-        _joined(said, pod, wish.values, where=PREFIX)
-        for pod, wish in zip(members, wishes, strict=True)
+        _joined(said, pod, desired.values, where=PREFIX)
+        for pod, desired in zip(members, desired_writes, strict=True)
     ]
     by_class: _Said = {}
     for index, pod in enumerate(members):
-        left = {name: to for name, to in wishes[index].by_class.items() if name not in said}
+        left = {name: to for name, to in desired_writes[index].by_class.items() if name not in said}
         conflicts[index] += _joined(by_class, pod, left, where="by its PriorityClass ")
     return {name: value for name, (value, _) in (by_class | said).items()}, conflicts
 
@@ -288,14 +291,14 @@ def _short(value: Value) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
-def _shape(members: Sequence[Pod], wishes: Sequence[_Wish]) -> dict[str, Any]:
+def _shape(members: Sequence[Pod], desired_writes: Sequence[_DesiredWrite]) -> dict[str, Any]:
     """P6, G5: on each node as much as the largest member needs."""
     requests = [dict(pod.spec.requests) for pod in members]
-    kinds = {wish.gpu_type for wish in wishes if wish.gpu_type}
+    kinds = {desired.gpu_type for desired in desired_writes if desired.gpu_type}
     kind = kinds.pop() if len(kinds) == 1 else ""
     gres: dict[str, int] = {}
-    for wish in wishes:
-        for name, count in typed(wish.gres, kind).items():
+    for desired in desired_writes:
+        for name, count in typed(desired.gres, kind).items():
             gres[name] = max(count, gres.get(name, 0))
     return {
         "slurm_nodes": len(members),

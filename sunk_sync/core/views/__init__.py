@@ -1,1 +1,1 @@
-"""What rules read of one host or one Work."""
+"""What rules read of one host or one workload."""

@@ -2,16 +2,16 @@
 
 from typing import final
 
-from sunk_sync.core.model.facts import GateCall, Node, Reference, Sighting, SlurmdPod, SlurmNode
+from sunk_sync.core.model.facts import GateCall, GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
-from sunk_sync.core.views.parts import Tenant
+from sunk_sync.core.views.parts import Resident
 
 
 @final
 class Host:
     """One machine seen from both sides, as the rules read it.
 
-    Only `HostPicture` writes its fields, while it builds it. tests/test_tidy.py checks that.
+    Only `HostSnapshot` writes its fields, while it builds it. tests/test_tidy.py checks that.
     """
 
     name: str = ""
@@ -38,18 +38,18 @@ class Host:
     """The Pod in `last` lives, but claims another Slurm node now."""
     node_absent: bool = False
     """No Node of the name in `last` is in the picture: gone, or not listed yet."""
-    pod_sighting: Sighting | None = None
+    pod_get_result: GetResult | None = None
     """Answer to the last read by name of the Pod in `last`."""
-    node_sighting: Sighting | None = None
+    node_get_result: GetResult | None = None
     rivals: tuple[Reference, ...] = ()
     """Claims that exclude each other; empty where all is well."""
     rival_pods: tuple[SlurmdPod, ...] = ()
     """The Pods among them that claim this very Slurm node."""
     stray: Node | None = None
     """A Node that claimed this Slurm node by equal name until a Pod or Node elsewhere did."""
-    tenants: tuple[Tenant, ...] = ()
+    residents: tuple[Resident, ...] = ()
     """Workload Pods of ours that live here, sorted by name."""
-    lingering: tuple[Tenant, ...] = ()
+    lingering: tuple[Resident, ...] = ()
     """Those among them whose jobs may not hold it: ended, away, lost, or told to end."""
     gate_calls: tuple[GateCall, ...] = ()
     gate: bool = False

@@ -1,4 +1,4 @@
-"""What rules may read of the cluster, and what a Work or a host is put together of."""
+"""What rules may read of the cluster, and what a workload or a host is put together of."""
 
 import math
 
@@ -8,14 +8,14 @@ from sunk_sync.core.model.facts import Holding, Node, Pod
 from sunk_sync.core.translate.node_fit import Amounts
 
 
-class Tenant(Struct, frozen=True, gc=False):
+class Resident(Struct, frozen=True, gc=False):
     """A workload Pod that lives on a host, and what is known of its job."""
 
     pod: str
     """`namespace/name`."""
     uid: str
-    work: str
-    """Key of its Work."""
+    workload: str
+    """Key of its workload."""
     takes: Amounts
     """Of its Node."""
     job_id: str
@@ -36,12 +36,12 @@ class Tenant(Struct, frozen=True, gc=False):
     """Its script was told to end, and is killed then (L6)."""
 
 
-class Tenancy(Struct, frozen=True, gc=False):
+class Residents(Struct, frozen=True, gc=False):
     """All who live on one Node, as one Slurm node sees them."""
 
-    all: tuple[Tenant, ...] = ()
+    all: tuple[Resident, ...] = ()
     """Sorted by name."""
-    lingering: tuple[Tenant, ...] = ()
+    lingering: tuple[Resident, ...] = ()
     """Those whose jobs may not hold this host: ended, away, lost, or told to end."""
     taken: Amounts = ()
     """What those whose jobs are confirmed running take of the Node (P28). Those that are about to
@@ -50,7 +50,7 @@ class Tenancy(Struct, frozen=True, gc=False):
     """Pods whose jobs are not confirmed running."""
 
 
-NOBODY = Tenancy()
+NOBODY = Residents()
 
 
 class Cluster(Struct, frozen=True, kw_only=True, gc=False):
@@ -63,7 +63,7 @@ class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     """Pods that exist by name but that no listing of slurmd Pods shows."""
 
 
-class Berth(Struct, frozen=True, gc=False):
+class Placement(Struct, frozen=True, gc=False):
     """A host that a job of ours holds, as the place for a Pod."""
 
     slurm_node: str
@@ -74,7 +74,7 @@ class Berth(Struct, frozen=True, gc=False):
     unknown: bool
     """Kubernetes cannot be read: absences prove nothing."""
     occupants: tuple[str, ...] = ()
-    """Pods of other Works there whose job is not confirmed running (P11)."""
+    """Pods of other workloads there whose job is not confirmed running (P11)."""
 
 
 class Stuck(Struct, frozen=True, gc=False):
@@ -90,7 +90,7 @@ class Stuck(Struct, frozen=True, gc=False):
 
 
 class Members(Struct, frozen=True, gc=False):
-    """Which Pods of one key make up the Work."""
+    """Which Pods of one key make up the workload."""
 
     pods: tuple[Pod, ...]
     bound: tuple[Pod, ...]

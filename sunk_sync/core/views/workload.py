@@ -1,4 +1,4 @@
-"""What rules read of one Work: its Pods, its job, and the hosts that they hold or want."""
+"""What rules read of one workload: its Pods, its job, and the hosts that they hold or want."""
 
 import math
 from typing import Final, final
@@ -7,23 +7,23 @@ from sunk_sync.core.model.actions import JobDescription
 from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
+    GetResult,
     Job,
     Pod,
-    Sighting,
     StopCall,
     SubmitRefused,
 )
-from sunk_sync.core.views.parts import Berth, Stuck, Tried
+from sunk_sync.core.views.parts import Placement, Stuck, Tried
 
 NEVER: Final = -math.inf
 NONE_GONE: Final[frozenset[str]] = frozenset()
 
 
 @final
-class Work:
+class Workload:
     """The Pods that one placeholder job stands for, and that job, as the rules read them.
 
-    Only `WorkPicture` writes its fields, while it builds it. tests/test_tidy.py checks that.
+    Only `WorkloadSnapshot` writes its fields, while it builds it. tests/test_tidy.py checks that.
     """
 
     key: str = ""
@@ -56,9 +56,9 @@ class Work:
     """Pods in the job's identity that are not in the picture: `namespace/name/uid`."""
     gone: frozenset[str] = NONE_GONE
     """UIDs among them that are known to be gone."""
-    sightings: tuple[Sighting, ...] = ()
+    get_results: tuple[GetResult, ...] = ()
     """Reads by name of absent Pods, in the order of `absent`; made before their job: left out."""
-    berths: tuple[Berth, ...] = ()
+    placements: tuple[Placement, ...] = ()
     """Where the job runs; told only while a Pod of it is yet to be bound."""
     stands_elsewhere: bool = False
     """A Pod of it is bound to a Node that the job does not hold (P18)."""
@@ -82,9 +82,9 @@ class Work:
     """About how many Pods of ours wait longer: 0, 1, 10, 100 or 1,000 (P26)."""
     pods_listed_s: float = NEVER
     """Begin of the latest complete listing of the Pods that an array's task may stand for."""
-    told_s: float = 0.0
+    notified_at_s: float = 0.0
     """When Slurm or the placeholder last spoke of the job."""
-    told_ended: bool = False
+    end_notified: bool = False
     """It said that the job has ended; nobody has read it since."""
     placed_after_s: float = math.inf
     """If it was but the first word of its script: a read that began later will do, too, if it shows

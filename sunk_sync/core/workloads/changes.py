@@ -1,4 +1,4 @@
-"""Whether a change of a Pod or a job is seen by others than its own Work."""
+"""Whether a change of a Pod or a job is seen by others than its own workload."""
 
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.keys import uids_of
@@ -6,7 +6,7 @@ from sunk_sync.core.translate.job_states import is_live
 
 
 def stays(before: Pod, after: Pod) -> bool:
-    """It is the same Pod, in the same Work and on the same Node."""
+    """It is the same Pod, in the same workload and on the same Node."""
     return before.gang == after.gang and not moved(before, after)
 
 
@@ -19,7 +19,7 @@ def seen_alike(before: Pod, after: Pod) -> bool:
 
 
 def runs_alike(before: Job, after: Job) -> bool:
-    """Nobody but its own Work sees a difference: no host and no index."""
+    """Nobody but its own workload sees a difference: no host and no index."""
     return (
         before.state == after.state
         and before.slurm_nodes == after.slurm_nodes

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from sunk_sync.core.model.facts import Job
 from sunk_sync.core.model.pod_spec import PodSpec
-from sunk_sync.core.tables.feasible_hosts import Fleet
+from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.views.parts import Reach
 
 ROUND_S = 30.0
@@ -24,13 +24,13 @@ WANTED_MAX = 1000
 """
 
 
-class Renewal:
+class ExclusionUpdates:
     """Whose turn it is, and what those whose turn it was want that they do not have."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, feasible_hosts: FeasibleHosts) -> None:
         self.wanted: dict[str, Reach] = {}
         """Job id → which hosts could take its Pods when it was its turn."""
-        self._fleet = fleet
+        self._feasible_hosts = feasible_hosts
         self._rounds = ROUNDS
         self._changed = self._counts = False
         """Whether a host changed since the last listing; whether the round due counts."""
@@ -38,7 +38,7 @@ class Renewal:
         self._turned_s = 0.0
         self._due: list[str] = []
 
-    def fleet_changed(self) -> None:
+    def hosts_changed(self) -> None:
         """Some host came, went or offers something else."""
         self._rounds = ROUNDS
         self._changed = True
@@ -71,7 +71,7 @@ class Renewal:
         Where no host is left it keeps what it has: Slurm would take its priority away for a while.
         """
         before = self.wanted.pop(job.job_id, None)
-        reach = self._fleet.reach_of_all(specs)
+        reach = self._feasible_hosts.reach_of_all(specs)
         same = reach.unfit or reach.hosts == job.identity.hosts
         if not same and len(self.wanted) < WANTED_MAX:
             self.wanted[job.job_id] = reach

@@ -1,6 +1,7 @@
-"""Which Pods and which jobs are one Work: indexes over both tables, kept by `Graph`.
+"""Which Pods and which jobs are one workload: indexes over both tables, kept by `Graph`.
 
-A Work's key is its id (of one Pod, or of a job whose Pods are all gone), or the place of a gang.
+A workload's key is its id (of one Pod, or of a job whose Pods are all gone), or the place of a
+gang.
 """
 
 import itertools
@@ -15,13 +16,13 @@ from sunk_sync.core.model.facts import (
     BindRefused,
     BindTried,
     GangSize,
+    GetResult,
     Job,
-    JobTold,
+    JobNotice,
     Pod,
-    Sighting,
     SubmitRefused,
 )
-from sunk_sync.core.model.keys import own_key, uids_of, work_key_of
+from sunk_sync.core.model.keys import own_key, uids_of, workload_key_of
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
 from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.submissions import SubmissionLog
@@ -32,26 +33,26 @@ KEPT_S = 600.0
 """For what Slurm said of a submission: a no is asked again after five minutes (P10)."""
 
 
-class Works:
-    """Indexes and what is remembered of Works beside the rows."""
+class WorkloadIndex:
+    """Indexes and what is remembered of workloads beside the rows."""
 
     def __init__(self) -> None:
-        self.pods: dict[str, dict[str, Pod]] = {}  # Work key → UID → Pod
+        self.pods: dict[str, dict[str, Pod]] = {}  # workload key → UID → Pod
         self.key_of_uid: dict[str, str] = {}
         self.jobs_of_uid: dict[str, tuple[str, ...]] = {}  # ids of jobs that name the Pod, sorted
         self.orphans: Index = defaultdict(set)
-        """Work key → jobs submitted under it of which no Pod is in the picture."""
-        self.work_of_job: dict[str, str] = {}
+        """Workload key → jobs submitted under it of which no Pod is in the picture."""
+        self.workload_of_job: dict[str, str] = {}
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
         self.arrivals: Index = defaultdict(set)
         """Slurm node → live jobs that hold it, of which some Pod is not bound."""
-        self.berths: dict[str, tuple[str, ...]] = {}  # such a job → the Slurm nodes that it holds
+        self.placements: dict[str, tuple[str, ...]] = {}  # such a job → Slurm nodes that it holds
         self.attempts: dict[str, tuple[Attempt, float]] = {}
-        """Work id → the last attempt without an answer, and when we learnt of it."""
+        """Workload id → the last attempt without an answer, and when we learnt of it."""
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
-        """Work id → Slurm's last no, and when."""
+        """Workload id → Slurm's last no, and when."""
         self.bind_refusals: dict[str, BindRefused] = {}
         self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod was read; see settle_binds
         self.sizes: dict[str, GangSize] = {}
@@ -59,10 +60,10 @@ class Works:
         """Key of a gang → ids that were submitted without an answer."""
         self.gone: dict[str, None] = {}
         """UIDs that a watch told are gone, while a job names them."""
-        self.sightings: dict[str, Sighting] = {}
+        self.get_results: dict[str, GetResult] = {}
         """By UID that some job names."""
-        self.told: dict[str, JobTold] = {}  # job id → what was last said of it, until it is read
-        self.first_told: dict[str, float] = {}  # first words of scripts → last read before them
+        self.notices: dict[str, JobNotice] = {}  # job id → the last notice, until it is read
+        self.first_notices: dict[str, float] = {}  # first words of scripts → last read before them
         self.waits_s: dict[str, float] = {}  # UID → since when the Pod is seen, not bound
         self.bound_s: dict[str, float] = {}  # UID → since when the Pod is seen bound
         self.ahead: dict[str, int] = {}  # job id → about how many wait longer
@@ -80,7 +81,7 @@ class Works:
 
     def add_pod(self, pod: Pod, *, now: float) -> None:
         """Index a Pod that was just put into the table."""
-        key = work_key_of(pod)
+        key = workload_key_of(pod)
         self.pods.setdefault(key, {})[pod.uid] = pod
         self.key_of_uid[pod.uid] = key
         self.gone.pop(pod.uid, None)
@@ -92,13 +93,13 @@ class Works:
         self._sort_each(pod.uid)
 
     def put_pod(self, pod: Pod) -> None:
-        """Take in news of a Pod that stays where it is, in its Work and on its Node."""
+        """Take in news of a Pod that stays where it is, in its workload and on its Node."""
         self.pods[self.key_of_uid[pod.uid]][pod.uid] = pod
         if pod.node_name:
             self.pods_on_node[pod.node_name][pod.uid] = pod
 
-    def drop_pod(self, pod: Pod, *, told: bool, moves: bool) -> None:
-        """Take a Pod, as it was, out; `told`: the source itself said that it is gone.
+    def drop_pod(self, pod: Pod, *, deleted: bool, moves: bool) -> None:
+        """Take a Pod, as it was, out; `deleted`: a watch reported its deletion.
 
         `moves`: it is not about to come back on the same Node.
         """
@@ -116,7 +117,7 @@ class Works:
             self.bind_refusals.pop(pod.uid, None)
             self.binds_tried.pop(pod.uid, None)
             self.ends.pop(pod.uid, None)
-        if told and pod.uid in self.jobs_of_uid:
+        if deleted and pod.uid in self.jobs_of_uid:
             self.gone[pod.uid] = None
         self._sort_each(pod.uid)
 
@@ -139,21 +140,23 @@ class Works:
             self.pods_on_node.pop(pod.node_name, None)
 
     def note_attempt(self, attempt: Attempt, *, now: float) -> list[str]:
-        """A submission got no answer. Works of which older word is forgotten for it."""
-        return _note(self.attempts, attempt.work, (attempt, now), now=now)
+        """A submission got no answer. Workloads of which older word is forgotten for it."""
+        return _note(self.attempts, attempt.workload, (attempt, now), now=now)
 
     def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
-        """Slurm said no to a submission; no attempt is open any more. Works as with an attempt."""
-        forgotten = _note(self.refusals, refusal.work, (refusal, now), now=now)
+        """Slurm said no to a submission; no attempt is open any more. Workloads as with an
+        attempt.
+        """
+        forgotten = _note(self.refusals, refusal.workload, (refusal, now), now=now)
         if refusal.kind != "update":
-            self.attempts.pop(refusal.work, None)
+            self.attempts.pop(refusal.workload, None)
         return forgotten
 
     # Jobs
 
     def add_job(self, job: Job, *, now: float) -> None:
         """Index a job that was just put into the table."""
-        self.work_of_job[job.job_id] = own_key(job)
+        self.workload_of_job[job.job_id] = own_key(job)
         uids = tuple(map(self._known, uids_of(job.identity)))
         self.uids_of_job[job.job_id] = uids
         for uid in uids:
@@ -195,7 +198,7 @@ class Works:
         self._move_in(job.job_id, holds if arrives else ())
 
     def _move_in(self, job_id: str, slurm_nodes: tuple[str, ...]) -> None:
-        before = self.berths.get(job_id, ())
+        before = self.placements.get(job_id, ())
         if slurm_nodes == before:
             return
         for name in before:
@@ -203,13 +206,13 @@ class Works:
         for name in slurm_nodes:
             self.arrivals[name].add(job_id)
         if slurm_nodes:
-            self.berths[job_id] = slurm_nodes
+            self.placements[job_id] = slurm_nodes
         else:
-            del self.berths[job_id]
+            del self.placements[job_id]
 
     def drop_job(self, job: Job) -> None:
         """Take a job, as it was, out of the indexes."""
-        _discard(self.orphans, self.work_of_job.pop(job.job_id, ""), job.job_id)
+        _discard(self.orphans, self.workload_of_job.pop(job.job_id, ""), job.job_id)
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
             others = [one for one in self.jobs_of_uid.pop(uid, ()) if one != job.job_id]
@@ -217,7 +220,7 @@ class Works:
                 self.jobs_of_uid[uid] = tuple(others)
         self._move_in(job.job_id, ())
 
-    def note_told(self, word: JobTold, job: Job, *, read_s: float) -> None:
+    def note_notice(self, word: JobNotice, job: Job, *, read_s: float) -> None:
         """Slurm or a placeholder spoke of this job: it is to be read.
 
         A script's first word says all that was missing where it was read where its job runs, be
@@ -226,11 +229,11 @@ class Works:
         started = word.what == "started"
         first = started and not (job.started or word.job_id in self.started)
         if not (first and is_placed(job)):
-            alone = first and self.told_s(job) == 0.0
-            self.told[word.job_id] = word
-            self.first_told.pop(word.job_id, None)
+            alone = first and self.notified_at_s(job) == 0.0
+            self.notices[word.job_id] = word
+            self.first_notices.pop(word.job_id, None)
             if alone:
-                self.first_told[word.job_id] = read_s
+                self.first_notices[word.job_id] = read_s
         if started:
             self.started[word.job_id] = None
 
@@ -238,16 +241,16 @@ class Works:
         """The script said that it started, or there is none (P11)."""
         return job.started or not job.script or job.job_id in self.started
 
-    def told_s(self, job: Job) -> float:
+    def notified_at_s(self, job: Job) -> float:
         """When it was spoken of; 0: nothing that a newer read would tell."""
-        if job.job_id in self.first_told and is_placed(job):
+        if job.job_id in self.first_notices and is_placed(job):
             return 0.0
-        word = self.told.get(job.job_id)
-        return 0.0 if word is None else word.told_s
+        word = self.notices.get(job.job_id)
+        return 0.0 if word is None else word.notified_at_s
 
-    def is_told_ended(self, job: Job) -> bool:
+    def is_end_notified(self, job: Job) -> bool:
         """Slurm said so; nobody has read it yet."""
-        word = self.told.get(job.job_id)
+        word = self.notices.get(job.job_id)
         return word is not None and word.what == "ended"
 
     def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
@@ -273,15 +276,16 @@ class Works:
         job_ids = tuple(dict.fromkeys((*others, tried.job_id)))
         self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
 
-    def settle_bind(self, tried: Tried, sighting: Sighting) -> None:
+    def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
         """The Pod was read by name: not bound, or not there, after all; else it is asked again."""
-        if sighting.found != "unknown" and sighting.asked_s > tried.given_up_s:
+        if get_result.found != "unknown" and get_result.asked_s > tried.given_up_s:
             del self.binds_tried[tried.uid]
         else:
-            self.binds_tried[tried.uid] = replace(tried, asked_s=sighting.asked_s)
+            self.binds_tried[tried.uid] = replace(tried, asked_s=get_result.asked_s)
 
     def settle_binds(self, *, listed_s: float) -> list[str]:
-        """Keys of Works of which it is known by now whether a binding without an answer was taken.
+        """Keys of workloads of which it is known by now whether a binding without an answer was
+        taken.
 
         Only what was asked of all Pods after it was given up tells: a watch may stand still.
         """
@@ -305,7 +309,7 @@ class Works:
         return "" if pod is None else pod.node_name
 
     def bound_since_s(self, key: str) -> float | None:
-        """Since when every Pod of a Work that is bound is seen so; None: none is."""
+        """Since when every Pod of a workload that is bound is seen so; None: none is."""
         seconds = [self.bound_s[uid] for uid in self.pods.get(key, ()) if uid in self.bound_s]
         return max(seconds, default=None)
 
@@ -314,17 +318,19 @@ class Works:
         for uid in uids_of(job.identity):
             if uid not in self.jobs_of_uid:
                 self.gone.pop(uid, None)
-                self.sightings.pop(uid, None)
+                self.get_results.pop(uid, None)
 
     def attempts_of(self, key: str) -> list[Attempt]:
-        """Submissions of a Work that got no answer (F2)."""
+        """Submissions of a workload that got no answer (F2)."""
         ids = (key, *self.gang_ids.get(key, ()))
         return [self.attempts[one][0] for one in ids if one in self.attempts]
 
     # Keys
 
     def keys(self) -> list[str]:
-        """Every Work that a Pod or a job concerns, in the order in which they came to be known."""
+        """Every workload that a Pod or a job concerns, in the order in which they came to be
+        known.
+        """
         return [*self.pods, *[key for key in self.orphans if key not in self.pods]]
 
     def knows(self, key: str) -> bool:
@@ -332,19 +338,19 @@ class Works:
         return key in self.pods or key in self.orphans
 
     def _sort(self, job_id: str) -> None:
-        """While no Pod of it is in the picture, a job is a Work by itself."""
-        key = self.work_of_job[job_id]
+        """While no Pod of it is in the picture, a job is a workload by itself."""
+        key = self.workload_of_job[job_id]
         if self.key_of_uid.keys().isdisjoint(self.uids_of_job[job_id]):
             self.orphans[key].add(job_id)
         else:
             _discard(self.orphans, key, job_id)
 
     def keys_of_job(self, job_id: str) -> set[str]:
-        """Works whose Pods a job names, or the one that it is itself; none: nobody knows it."""
+        """Workloads whose Pods a job names, or the one that it is itself; none: nobody knows it."""
         uids = self.uids_of_job.get(job_id)
         if uids is None:
             return set()
-        return self._keys_of_uids(uids) or {self.work_of_job[job_id]}
+        return self._keys_of_uids(uids) or {self.workload_of_job[job_id]}
 
     def keys_named_by(self, job: Job) -> set[str]:
         """The same by a job's row, whether it is known or not."""
@@ -355,13 +361,13 @@ class Works:
         return {keys[uid] for uid in uids if uid in keys}
 
     def moving_in(self, slurm_node: str) -> set[str]:
-        """Works of which a Pod is about to be bound to the Node of this Slurm node."""
+        """Workloads of which a Pod is about to be bound to the Node of this Slurm node."""
         jobs = self.arrivals.get(slurm_node, NO_JOBS)
         uids = [uid for one in jobs for uid in self.uids_of_job[one]]
         return {self.key_of_uid[uid] for uid in uids if uid in self.key_of_uid}
 
     def job_ids(self, key: str) -> Sequence[str]:
-        """Jobs of a Work: those that name one of its Pods, and orphans submitted under its id.
+        """Jobs of a workload: those that name one of its Pods, and orphans submitted under its id.
 
         In the order of their names.
         """
@@ -375,14 +381,14 @@ class Works:
 Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])
 
 
-def _note(memory: dict[str, Noted], work: str, one: Noted, *, now: float) -> list[str]:
+def _note(memory: dict[str, Noted], workload: str, one: Noted, *, now: float) -> list[str]:
     """Keep the newest last; what is older than anybody asks for goes."""
-    memory.pop(work, None)
-    memory[work] = one
+    memory.pop(workload, None)
+    memory[workload] = one
     forgotten = []
     while (oldest := next(iter(memory.values())))[1] < now - KEPT_S:
-        forgotten.append(oldest[0].work)
-        del memory[oldest[0].work]
+        forgotten.append(oldest[0].workload)
+        del memory[oldest[0].workload]
     return forgotten
 
 

@@ -1,4 +1,6 @@
-"""Which Pods are one Work: a lone one, those that a job names, a gang that is whole (G1, G7)."""
+"""Which Pods are one workload: a lone one, those that a job names, a gang that is whole (G1,
+G7).
+"""
 
 from collections.abc import Sequence
 
@@ -10,11 +12,11 @@ from sunk_sync.core.views.parts import Members
 
 
 def members_of(
-    known: dict[str, Pod], named: Sequence[str] | None, *, told: GangSize | None
+    known: dict[str, Pod], named: Sequence[str] | None, *, size_fact: GangSize | None
 ) -> Members:
     """Of the known Pods of one key.
 
-    `named`: UIDs that its job stands for, None where it has none; `told`: the size of their gang
+    `named`: UIDs that its job stands for, None where it has none; `size_fact`: the gang's size
     as it was read.
     """
     pods = sorted(known.values(), key=_name_of) if len(known) > 1 else list(known.values())
@@ -23,7 +25,7 @@ def members_of(
         return _members([pod for pod in pods if pod.uid in named] if strange else pods, strange)
     if not pods or (len(pods) == 1 and pods[0].gang is None):
         return _members(pods)
-    return _of_gang(pods, told)
+    return _of_gang(pods, size_fact)
 
 
 def _members(pods: Sequence[Pod], surplus: Sequence[Pod] = ()) -> Members:
@@ -39,18 +41,18 @@ def _name_of(pod: Pod) -> str:
     return pod.name
 
 
-def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
+def _of_gang(pods: Sequence[Pod], size_fact: GangSize | None) -> Members:
     """Without a job: whole only when as many Pods exist as its size says (G1, G7)."""
     bound = [pod for pod in pods if pod.node_name]
     if bound:
-        return _of_bound(bound, [pod for pod in pods if not pod.node_name], told)
+        return _of_bound(bound, [pod for pod in pods if not pod.node_name], size_fact)
     size = max((pod.gang.size for pod in pods if pod.gang), default=0)
     problem = next((pod.gang.problem for pod in pods if pod.gang and pod.gang.problem), "")
-    ask = not size and (told is None or not told.size) and not problem
-    size = size or (told.size if told else 0)
+    ask = not size and (size_fact is None or not size_fact.size) and not problem
+    size = size or (size_fact.size if size_fact else 0)
     ready = [pod for pod in pods if not (pod.ended or pod.terminating or pod.gated)]
     ready.sort(key=lambda pod: (pod.created_s, pod.name))
-    missing = problem or _missing(len(ready), size, told)
+    missing = problem or _missing(len(ready), size, size_fact)
     taken = sorted(ready[:size], key=lambda pod: pod.name) if not missing else pods
     return Members(
         tuple(taken),
@@ -59,21 +61,21 @@ def _of_gang(pods: Sequence[Pod], told: GangSize | None) -> Members:
         tuple(ready[size:]) if not missing else (),
         missing,
         ask,
-        told.asked_s if told else 0.0,
+        size_fact.asked_s if size_fact else 0.0,
     )
 
 
-def _of_bound(bound: Sequence[Pod], others: Sequence[Pod], told: GangSize | None) -> Members:
+def _of_bound(bound: Sequence[Pod], others: Sequence[Pod], size_fact: GangSize | None) -> Members:
     """They were bound all at once: of fewer than its size one is gone (G3)."""
     size = min((pod.gang.size for pod in bound if pod.gang), default=0)
-    size = size or (told.size if told else 0)
+    size = size or (size_fact.size if size_fact else 0)
     missing = f"{len(bound)} of the {size} Pods of its gang are left" if len(bound) < size else ""
     return replace(_members(bound, others), missing=missing)
 
 
-def _missing(ready: int, size: int, told: GangSize | None) -> str:
+def _missing(ready: int, size: int, size_fact: GangSize | None) -> str:
     if not size:
-        why = f": {told.why}" if told is not None and told.why else ""
+        why = f": {size_fact.why}" if size_fact is not None and size_fact.why else ""
         return f"the size of its gang is not known{why}"
     return f"{ready} of the {size} Pods of its gang exist" if ready < size else ""
 

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from sunk_sync.core.model.facts import Job, Node, Pod, Sighting
+from sunk_sync.core.model.facts import GetResult, Job, Node, Pod
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.job_states import is_running, is_waiting
 from sunk_sync.core.views.parts import Stuck
 
 
-class Whereabouts(NamedTuple):
+class PodLocations(NamedTuple):
     """What a job's Pods stand beside."""
 
     elsewhere: bool = False
@@ -20,9 +20,9 @@ class Whereabouts(NamedTuple):
     """Those that live on its hosts."""
 
 
-def whereabouts(
+def locate_pods(
     job: Job, placed: Collection[tuple[Pod, str]], *, left: Collection[str]
-) -> Whereabouts:
+) -> PodLocations:
     """Of bound Pods, each with its host; `left`: where the job was seen before.
 
     A Pod that we bound for this job stands where it ran before (P19), though a slurmctld that was
@@ -30,7 +30,7 @@ def whereabouts(
     anybody binds it: only of a job that ran before that means the same.
     """
     if is_running(job) and not job.slurm_nodes:
-        return Whereabouts()  # its state was read, where it runs was not
+        return PodLocations()  # its state was read, where it runs was not
     away = [(pod, host) for pod, host in placed if host not in job.slurm_nodes]
     again = job.requeued and is_waiting(job)
     ours = [
@@ -39,10 +39,10 @@ def whereabouts(
         if pod.bound_for == job.job_id or (pod.job_id == job.job_id and (again or host in left))
     ]
     here = tuple([pod for pod, host in placed if host in job.slurm_nodes and not pod.ended])
-    return Whereabouts(elsewhere=len(ours) < len(away), moved=bool(ours), here=here)
+    return PodLocations(elsewhere=len(ours) < len(away), moved=bool(ours), here=here)
 
 
-Asked = Mapping[str, Sighting]
+Asked = Mapping[str, GetResult]
 """Name of a Node that is not in the picture → the answer to a read by that name."""
 
 
@@ -58,13 +58,13 @@ def stuck_pods(ending: Iterable[Pod], *, nodes: Table[Node], asked: Asked) -> tu
 
 
 def _homeless(pod: Pod, asked: Asked) -> Stuck:
-    sighting = asked.get(pod.node_name)
-    return Stuck(pod, "", sighting.asked_s if sighting else None, is_stranded(pod, asked))
+    get_result = asked.get(pod.node_name)
+    return Stuck(pod, "", get_result.asked_s if get_result else None, is_stranded(pod, asked))
 
 
 def is_stranded(pod: Pod, asked: Asked) -> bool:
     """It is to end, and its Node was asked for by name and is gone: the Pod counts as gone."""
     if not (asked and pod.terminating):
         return False
-    sighting = asked.get(pod.node_name)
-    return sighting is not None and sighting.found == "no"
+    get_result = asked.get(pod.node_name)
+    return get_result is not None and get_result.found == "no"

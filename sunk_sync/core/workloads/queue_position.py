@@ -19,21 +19,21 @@ class Queue:
         self._ahead = ahead
         """Job id → about how many wait longer, as it was told."""
         self._places: Mapping[str, int] = {}
-        self._untold: Sequence[str] = ()
+        self._to_report: Sequence[str] = ()
         """Jobs whose place is another by now."""
         self._counted_s = float("-inf")
 
     def move(self, waiting: Waiting, *, listed_s: float) -> Sequence[str]:
         """Jobs whose place is told by this."""
-        if not self._untold and listed_s >= self._counted_s + EVERY_S:
+        if not self._to_report and listed_s >= self._counted_s + EVERY_S:
             self._counted_s, self._places = listed_s, places(waiting)
-            self._untold = self._moved()
-        told, self._untold = self._untold[:AT_ONCE], self._untold[AT_ONCE:]
-        for job_id in told:
+            self._to_report = self._moved()
+        reported, self._to_report = self._to_report[:AT_ONCE], self._to_report[AT_ONCE:]
+        for job_id in reported:
             self._ahead.pop(job_id, None)
             if job_id in self._places:
                 self._ahead[job_id] = self._places[job_id]
-        return told
+        return reported
 
     def _moved(self) -> Sequence[str]:
         ahead, places = self._ahead, self._places

@@ -1,4 +1,4 @@
-"""Programs of Slurm that call at the hooks door: the gate, and the scripts of placeholders.
+"""Programs of Slurm that call at the hooks server: the gate, and the scripts of placeholders.
 
 The embedded Slurm runs no programs; it tells when one would run (slurm_calls). They are played
 here over HTTP, and call as those of deploy/slurm and placeholder.sh do. Left out are the ends of
@@ -68,7 +68,7 @@ class Callers:
         elif call.kind == "ended":
             self._spawn(self._tell_end(job))
         elif call.kind == "started":
-            self._scripts[run] = self._spawn(self._announce(job))
+            self._scripts[run] = self._spawn(self._record_event(job))
         elif run in self._scripts:
             self._scripts.pop(run).cancel()
             if call.kind == "term":
@@ -99,7 +99,7 @@ class Callers:
         """EpilogSlurmctld."""
         await self._call("ended", {"job_id": spelled(job)}, subject=GATE)
 
-    async def _announce(self, job: Job) -> None:
+    async def _record_event(self, job: Job) -> None:
         """A placeholder's script begins (P24), and then sleeps."""
         started = {"extra": job.request.extra + ": started"}
         self.slurm.update_job(job.job_id, started, now_s=self._server.now_s)

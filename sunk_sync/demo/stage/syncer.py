@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from sunk_sync.core.decide import NOTHING
-from sunk_sync.core.model.keys import Key, host_key, work_key
+from sunk_sync.core.model.keys import Key, host_key, workload_key
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.demo.stage.worlds import CLUSTER, NAMESPACE, TOKEN
 from sunk_sync.service.app import Service
@@ -79,8 +79,8 @@ class Syncer:
         told = self._because(host_key(host))
         if told != NOTHING.because:
             return told
-        known = self._reconciler.graph.works.works.key_of_uid if self._reconciler else {}
-        of_pods = [self._because(work_key(known[uid])) for uid in uids if uid in known]
+        known = self._reconciler.graph.workloads.workloads.key_of_uid if self._reconciler else {}
+        of_pods = [self._because(workload_key(known[uid])) for uid in uids if uid in known]
         return next(filter(None, of_pods), told)
 
     def _because(self, key: Key) -> str:

@@ -68,7 +68,7 @@ class Worlds:
         self.slurm_address = await self._slurm_server.start()
 
     def open_gate(self, url: str) -> None:
-        """From now on programs of Slurm run that call at this hooks door."""
+        """From now on programs of Slurm run that call at this hooks server."""
         self._callers = Callers(self._slurm_server, url=url, key=HOOKS_KEY)
 
     async def close_gate(self) -> None:
@@ -188,7 +188,7 @@ class Worlds:
         self.kube.advance(self._kube_server.now_s)
         with suppress(RefusalError):
             yield self.kube
-        self._kube_server.stir()
+        self._kube_server.notify()
 
     # Inside
 

@@ -86,12 +86,12 @@ def _taken_over(host: str, random: Random) -> Trouble:
 def _retired(host: str, random: Random) -> Trouble:
     del random
     return Trouble(
-        [_work(host), beats.retire(host, "scale down")],
+        [_workload(host), beats.retire(host, "scale down")],
         [beats.end_jobs(host), beats.delete_pod(host), beats.renew_pod(host)],
     )
 
 
-def _work(host: str) -> Beat:
+def _workload(host: str) -> Beat:
     def act(on: Stage) -> None:
         on.worlds.cancel_jobs(host)
         on.worlds.run_job(host, user=USERS[0])

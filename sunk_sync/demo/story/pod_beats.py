@@ -70,7 +70,7 @@ def preempt(name: str, user: str) -> Beat:
         said=f"A job of {user} in partition {URGENT} wants the machine of Pod {name}",
         act=lambda on: on.users.submit(user, on.users.place(name), partition=URGENT),
         promise=f"preempted: {name} is told, and ends with its grace; {user} has to wait",
-        kept=lambda on: on.users.told(name, "PreemptionByScheduler") and not _works(on, user),
+        kept=lambda on: on.users.told(name, "PreemptionByScheduler") and not _workloads(on, user),
         within_s=POLLED_S,
         passes=True,
     )
@@ -82,12 +82,12 @@ def make_way(name: str, user: str) -> Beat:
         said=f"The kubelet ends the containers of Pod {name}",
         act=lambda _: None,
         promise=f"the job of {user} begins, and not before {name} is gone",
-        kept=lambda on: _works(on, user) and on.users.is_gone(name),
+        kept=lambda on: _workloads(on, user) and on.users.is_gone(name),
         within_s=ENDED_S,
     )
 
 
-def _works(on: Stage, user: str) -> bool:
+def _workloads(on: Stage, user: str) -> bool:
     return bool(on.users.jobs_at_work(user))
 
 

@@ -30,7 +30,7 @@ class Call(Struct, frozen=True):
     """As it is at the call."""
 
 
-class Calls:
+class RequestLog:
     """Those that nobody has taken yet."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from sunk_sync.embedded.slurm.calls import Calls
+from sunk_sync.embedded.slurm.calls import RequestLog
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest
 from sunk_sync.embedded.slurm.model.node import DEAF, Node, NodeSpec, new_node
 from sunk_sync.embedded.slurm.model.release import RELEASES, Release
@@ -116,7 +116,7 @@ class Memory:
         self.nodes: dict[str, Node] = {}
         self.jobs: dict[int, Job] = {}
         self.slurmds: dict[str, Slurmd] = {}
-        self.calls = Calls()
+        self.calls = RequestLog()
         self.unsettled: set[str] = set()
         """Nodes that a ping or a registration would change."""
         self.next_job_id = 1

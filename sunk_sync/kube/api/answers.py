@@ -16,7 +16,7 @@ BAD_BYTES = (msgspec.MsgspecError, ValueError, RecursionError)
 """All that decoding foreign bytes can raise."""
 
 
-class Trouble(Struct, frozen=True, kw_only=True):
+class KubeError(Struct, frozen=True, kw_only=True):
     """A call that brought no payload.
 
     `kind` is one of: answer (an HTTP status of 300 and more), timeout, connection, garbage (an
@@ -66,7 +66,7 @@ _UNTOLD = {429: "HTTP 429: too many requests"}
 """Where the API server itself answers in plain text."""
 
 
-def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> Trouble:
+def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> KubeError:
     """The Trouble behind an HTTP status of 300 and more; `retry_after` is that header."""
     try:
         answer = _decode_status(body)
@@ -74,7 +74,7 @@ def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> Trou
         answer = Status()
     if answer.kind != "Status":
         answer = Status(message=_UNTOLD.get(status, f"HTTP {status} without a Status"))
-    return Trouble(
+    return KubeError(
         kind="answer",
         status=status,
         why=short(answer.message or f"HTTP {status}"),
@@ -84,7 +84,7 @@ def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> Trou
     )
 
 
-def stream_refusal(body: bytes) -> Trouble:
+def stream_refusal(body: bytes) -> KubeError:
     """The Trouble behind an ERROR event of a watch: `body` is its Status."""
     try:
         code = _decode_status(body).code
@@ -93,9 +93,9 @@ def stream_refusal(body: bytes) -> Trouble:
     return refusal(code or 500, body)
 
 
-def garbage(why: str) -> Trouble:
+def garbage(why: str) -> KubeError:
     """An answer came, and it cannot be read."""
-    return Trouble(kind="garbage", why=short(why))
+    return KubeError(kind="garbage", why=short(why))
 
 
 def short(text: str) -> str:

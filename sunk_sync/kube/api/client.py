@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
-from sunk_sync.kube.api.answers import Decode, T, Trouble, short
+from sunk_sync.kube.api.answers import Decode, KubeError, T, short
 from sunk_sync.kube.api.credentials import Credentials
 from sunk_sync.kube.api.transport import (
     Meter,
@@ -85,7 +85,7 @@ class KubeClient:
         context: str | None,
         on_exchange: OnExchange,
         clock: Callable[[], float] = time.monotonic,
-    ) -> Self | Trouble:
+    ) -> Self | KubeError:
         """Find address and credentials: in-cluster, else as kubectl does. Sends nothing yet."""
         credentials = Credentials(kubeconfig=kubeconfig, context=context, clock=clock)
         trouble = await credentials.load()
@@ -94,7 +94,7 @@ class KubeClient:
         try:
             return cls(credentials, on_exchange=on_exchange, clock=clock)
         except OSError as error:  # ssl.SSLError is one
-            return Trouble(kind="credentials", why=short(f"certificates: {error}"))
+            return KubeError(kind="credentials", why=short(f"certificates: {error}"))
 
     @property
     def address(self) -> str:
@@ -113,10 +113,10 @@ class KubeClient:
 
     # Calls and streams
 
-    async def call(self, request: Request, decode: Decode[T]) -> T | Trouble:
+    async def call(self, request: Request, decode: Decode[T]) -> T | KubeError:
         """Send the request within its deadline and decode the body of a 2xx answer."""
 
-        async def once(authorization: str) -> T | Trouble:
+        async def once(authorization: str) -> T | KubeError:
             meter = Meter(self._on_exchange, request.method, request.path)
             answer = await caught(self._exchange(request, decode, authorization, meter))
             meter.report(answer)
@@ -124,33 +124,33 @@ class KubeClient:
 
         return await self._as_ourselves(once)
 
-    async def open(self, request: Request, *, silence_s: float) -> Stream | Trouble:
+    async def open(self, request: Request, *, silence_s: float) -> Stream | KubeError:
         """Begin a watch: a Stream once the server answered 200, else why not.
 
         `request.deadline_s` holds until then; afterwards `silence_s` is the longest gap.
         """
 
-        async def once(authorization: str) -> Stream | Trouble:
+        async def once(authorization: str) -> Stream | KubeError:
             meter = Meter(self._on_exchange, "WATCH", request.path)
             opened = await caught(self._begin(request, authorization, meter, silence_s=silence_s))
-            if isinstance(opened, Trouble):
+            if isinstance(opened, KubeError):
                 meter.report(opened)
             return opened
 
         return await self._as_ourselves(once)
 
-    async def _as_ourselves(self, once: Callable[[str], Awaitable[T | Trouble]]) -> T | Trouble:
+    async def _as_ourselves(self, once: Callable[[str], Awaitable[T | KubeError]]) -> T | KubeError:
         """Ask with our token; after a 401 once more, if there is a newer token."""
         authorization = await self._authorization()
         answer = await once(authorization)
-        refused = isinstance(answer, Trouble) and answer.status == 401
+        refused = isinstance(answer, KubeError) and answer.status == 401
         if refused and await self._credentials.renew(authorization):
             return await once(await self._authorization())
         return answer
 
     async def _exchange(
         self, request: Request, decode: Decode[T], authorization: str, meter: Meter
-    ) -> T | Trouble:
+    ) -> T | KubeError:
         async with self._calls.request(
             request.method,
             self._url(request),
@@ -163,14 +163,14 @@ class KubeClient:
             if response.status >= 300:
                 return await read_refusal(response)
             body = await read(response, request.bytes_max)
-            if isinstance(body, Trouble):
+            if isinstance(body, KubeError):
                 return body
             meter.received_bytes = len(body)
             return decoded(body, decode)
 
     async def _begin(
         self, request: Request, authorization: str, meter: Meter, *, silence_s: float
-    ) -> Stream | Trouble:
+    ) -> Stream | KubeError:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_DEADLINE_S, sock_read=silence_s
         )
@@ -189,17 +189,17 @@ class KubeClient:
 
     # Small questions
 
-    async def cluster_uid(self) -> str | Trouble:
+    async def cluster_uid(self) -> str | KubeError:
         """UID of the namespace kube-system, the name of this cluster."""
         answer = await self.call(Request(path="/api/v1/namespaces/kube-system"), _decode_uid)
-        return answer if isinstance(answer, Trouble) else answer.metadata.uid
+        return answer if isinstance(answer, KubeError) else answer.metadata.uid
 
-    async def server_version(self) -> str | Trouble:
+    async def server_version(self) -> str | KubeError:
         """As the server calls itself: v1.35.4."""
         answer = await self.call(Request(path="/version"), _decode_version)
-        return answer if isinstance(answer, Trouble) else answer.git_version
+        return answer if isinstance(answer, KubeError) else answer.git_version
 
-    async def may(self, permission: Permission) -> bool | Trouble:
+    async def may(self, permission: Permission) -> bool | KubeError:
         """Whether we are allowed to do this (SelfSubjectAccessReview)."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -212,7 +212,7 @@ class KubeClient:
             body=msgspec.json.encode(review),
         )
         answer = await self.call(request, _decode_review)
-        return answer if isinstance(answer, Trouble) else answer.status.allowed
+        return answer if isinstance(answer, KubeError) else answer.status.allowed
 
     # Connections
 

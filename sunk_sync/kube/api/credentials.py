@@ -13,7 +13,7 @@ from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
 
-from sunk_sync.kube.api.answers import Trouble, short
+from sunk_sync.kube.api.answers import KubeError, short
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 RENEW_S = 60.0
@@ -42,7 +42,7 @@ class Credentials:
         self.tls: tuple[object, ...] = ()
         """What connections depend on: another value asks for new ones."""
 
-    async def load(self) -> Trouble | None:
+    async def load(self) -> KubeError | None:
         """Read everything anew: files, and plugins even where their token seems to live."""
         fresh = Configuration(host="")
         try:
@@ -169,8 +169,8 @@ def _written(value: object) -> float:
         return 0.0
 
 
-def _trouble(why: str) -> Trouble:
-    return Trouble(kind="credentials", why=short(why))
+def _trouble(why: str) -> KubeError:
+    return KubeError(kind="credentials", why=short(why))
 
 
 def _text(path: Path) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 import aiohttp
 
-from sunk_sync.kube.api.answers import BAD_BYTES, Decode, T, Trouble, garbage, refusal, short
+from sunk_sync.kube.api.answers import BAD_BYTES, Decode, KubeError, T, garbage, refusal, short
 from sunk_sync.telemetry.exchange import Exchange, OnExchange
 
 ERROR_BYTES_MAX = 64 << 10
@@ -29,7 +29,7 @@ class Meter:
 
     def report(self, trouble: object = None) -> None:
         """The exchange is over, with this Trouble or without any."""
-        kind = trouble.kind if isinstance(trouble, Trouble) else "answer"
+        kind = trouble.kind if isinstance(trouble, KubeError) else "answer"
         exchange = Exchange(
             authority="kubernetes",
             method=self._method,
@@ -49,21 +49,23 @@ class Stream:
         self._meter = meter
         self._rest = b""
 
-    async def lines(self) -> list[bytes] | Trouble:
+    async def lines(self) -> list[bytes] | KubeError:
         """The lines that came since, at least one; a Trouble of kind `ended` after the last.
 
         Bytes after the last line break wait for the rest of their line.
         """
         while True:
             chunk = await caught(self._response.content.readany())
-            if isinstance(chunk, Trouble):
+            if isinstance(chunk, KubeError):
                 return chunk
             if not chunk:
-                return Trouble(kind="ended", why="the server ended the stream")
+                return KubeError(kind="ended", why="the server ended the stream")
             self._meter.received_bytes += len(chunk)
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             if len(self._rest) > LINE_BYTES_MAX:
-                return Trouble(kind="too-large", why=f"a line of more than {LINE_BYTES_MAX} bytes")
+                return KubeError(
+                    kind="too-large", why=f"a line of more than {LINE_BYTES_MAX} bytes"
+                )
             if lines:
                 return lines
 
@@ -73,19 +75,19 @@ class Stream:
         self._meter.report()
 
 
-async def caught(doing: Awaitable[T]) -> T | Trouble:
+async def caught(doing: Awaitable[T]) -> T | KubeError:
     """What it brings; what goes wrong on the wire becomes a value."""
     try:
         return await doing
     except TimeoutError as error:
-        return Trouble(kind="timeout", why=short(str(error) or "no answer in time"))
+        return KubeError(kind="timeout", why=short(str(error) or "no answer in time"))
     except aiohttp.ClientPayloadError as error:
-        return Trouble(kind="garbage", why=short(f"half an answer: {error}"))
+        return KubeError(kind="garbage", why=short(f"half an answer: {error}"))
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return Trouble(kind="connection", why=short(f"{type(error).__name__}: {error}"))
+        return KubeError(kind="connection", why=short(f"{type(error).__name__}: {error}"))
 
 
-async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | Trouble:
+async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | KubeError:
     """The whole body, if it is not larger than that."""
     chunks: list[bytes] = []
     size = 0
@@ -94,19 +96,19 @@ async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | Trou
         size += len(chunk)
         if size > bytes_max:
             response.close()
-            return Trouble(kind="too-large", why=f"an answer of more than {bytes_max} bytes")
+            return KubeError(kind="too-large", why=f"an answer of more than {bytes_max} bytes")
     return b"".join(chunks)
 
 
-async def read_refusal(response: aiohttp.ClientResponse) -> Trouble:
+async def read_refusal(response: aiohttp.ClientResponse) -> KubeError:
     """The Trouble behind a status of 300 and more."""
     body = await read(response, ERROR_BYTES_MAX)
     retry_after = response.headers.get("Retry-After")
-    text = b"" if isinstance(body, Trouble) else body
+    text = b"" if isinstance(body, KubeError) else body
     return refusal(response.status, text, retry_after=retry_after)
 
 
-def decoded(body: bytes, decode: Decode[T]) -> T | Trouble:
+def decoded(body: bytes, decode: Decode[T]) -> T | KubeError:
     """The value of the body; bytes that are none become a Trouble that shows how they begin."""
     try:
         return decode(body)

@@ -150,7 +150,7 @@ Meta = (
     objects.NodeMeta
     | objects.PodMeta
     | pod_objects.OfferingMeta
-    | pod_objects.WorkMeta
+    | pod_objects.WirePodMeta
     | pod_objects.OtherMeta
 )
 
@@ -181,4 +181,4 @@ OFFERING_NODES: Wire[Node] = Wire("nodes", "Node", pod_objects.OfferingNode, off
 SLURMD_PODS: Wire[SlurmdPod] = Wire("slurmd_pods", "Pod", objects.Pod, slurmd_pod_row)
 OTHERS: Wire[Pod] = Wire("other_pods", "Pod", pod_objects.Other, other_row)
 """Pods of others: nothing but where they are and what they take."""
-PODS: Wire[Pod] = Wire("pods", "Pod", pod_objects.Work, pod_row)
+PODS: Wire[Pod] = Wire("pods", "Pod", pod_objects.WirePod, pod_row)

@@ -10,10 +10,10 @@ from sunk_sync.kube.decode.strings import cut
 SIZE_MAX: Final = 4096
 """No more Pods fit into one identity (identity.PODS_MAX)."""
 
-_NO_ANNOTATIONS = shapes.WorkAnnotations()
+_NO_ANNOTATIONS = shapes.WirePodAnnotations()
 
 
-def gang_of(meta: shapes.WorkMeta) -> Gang | None:
+def gang_of(meta: shapes.WirePodMeta) -> Gang | None:
     """Our own annotation speaks before the labels of others; gang-size before their sizes."""
     annotations = meta.annotations or _NO_ANNOTATIONS
     claimed = _claimed(meta, annotations)
@@ -26,7 +26,7 @@ def gang_of(meta: shapes.WorkMeta) -> Gang | None:
     return Gang(kind, cut(name), size, problem)
 
 
-def _claimed(meta: shapes.WorkMeta, ours: shapes.WorkAnnotations) -> tuple[str, str] | None:
+def _claimed(meta: shapes.WirePodMeta, ours: shapes.WirePodAnnotations) -> tuple[str, str] | None:
     """Kind and name."""
     if ours.gang == names.GANG_JOB:
         return "job", _controlling_job(meta)
@@ -40,14 +40,14 @@ def _claimed(meta: shapes.WorkMeta, ours: shapes.WorkAnnotations) -> tuple[str, 
     return ("leaderworkerset", labels.lws_group) if labels.lws_group else None
 
 
-def _controlling_job(meta: shapes.WorkMeta) -> str:
+def _controlling_job(meta: shapes.WirePodMeta) -> str:
     for owner in meta.owner_references or ():
         if owner.controller and owner.kind == "Job" and owner.api_version.startswith("batch/"):
             return owner.name
     return ""
 
 
-def _size(kind: str, annotations: shapes.WorkAnnotations) -> tuple[int, str]:
+def _size(kind: str, annotations: shapes.WirePodAnnotations) -> tuple[int, str]:
     """As the Pod itself tells, and what is wrong with it; 0: asked of the PodGroup or Job."""
     given, where = annotations.gang_size, names.GANG_SIZE
     if given is None and kind == "leaderworkerset":

@@ -50,11 +50,11 @@ def _node(wire: objects.Node | pod_objects.OfferingNode, labels: Labels, offer: 
     )
 
 
-Standing = tuple[str, tuple[Condition, ...], tuple[str, ...]]
+Liveness = tuple[str, tuple[Condition, ...], tuple[str, ...]]
 """Status of Ready; our conditions, sorted by type; lastTransitionTime of each of ours."""
 
 
-def _node_conditions(conditions: Iterable[objects.Condition]) -> Standing:
+def _node_conditions(conditions: Iterable[objects.Condition]) -> Liveness:
     ready = "Unknown"
     ours = []
     for one in conditions:
@@ -66,7 +66,7 @@ def _node_conditions(conditions: Iterable[objects.Condition]) -> Standing:
     return (ready, *_ours(ours))
 
 
-def _pod_conditions(conditions: Iterable[objects.Condition]) -> Standing:
+def _pod_conditions(conditions: Iterable[objects.Condition]) -> Liveness:
     ready = "Unknown"
     ours = []
     for one in conditions:

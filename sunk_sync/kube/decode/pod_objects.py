@@ -20,7 +20,7 @@ def _ours(name: str) -> str:
     return names.PREFIX + name.replace("_", "-")
 
 
-class WorkAnnotations(Struct, gc=False, frozen=True, rename=_ours):
+class WirePodAnnotations(Struct, gc=False, frozen=True, rename=_ours):
     """Those of P4 (names.JOB_SETTINGS) and the others of ours."""
 
     account: str | None = None
@@ -48,43 +48,43 @@ class WorkAnnotations(Struct, gc=False, frozen=True, rename=_ours):
     initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
 
 
-class WorkLabels(Struct, gc=False, frozen=True):
+class WirePodLabels(Struct, gc=False, frozen=True):
     pod_group: str = field(name=names.POD_GROUP_LABELS[0], default="")
     older_pod_group: str = field(name=names.POD_GROUP_LABELS[1], default="")
     lws_group: str = field(name=names.LWS_GROUP, default="")
 
 
-class WorkOwner(Struct, gc=False, frozen=True, rename="camel"):
+class WireOwner(Struct, gc=False, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     name: str = ""
     controller: bool = False
 
 
-class WorkMeta(Struct, gc=False, frozen=True, rename="camel"):
+class WirePodMeta(Struct, gc=False, frozen=True, rename="camel"):
     resource_version: str
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    annotations: WorkAnnotations | None = None
-    labels: WorkLabels | None = None
-    owner_references: list[WorkOwner] | None = None
+    annotations: WirePodAnnotations | None = None
+    labels: WirePodLabels | None = None
+    owner_references: list[WireOwner] | None = None
     creation_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     deletion_timestamp: str | None = None
 
 
-class WorkContainer(Struct, gc=False, frozen=True, rename="camel"):
+class WireContainer(Struct, gc=False, frozen=True, rename="camel"):
     resources: Raw = ABSENT
     restart_policy: str = ""
 
 
-class WorkSpec(Struct, gc=False, frozen=True, rename="camel"):
+class WirePodSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
     restart_policy: str = ""
     priority_class_name: str = ""
     termination_grace_period_seconds: int = 30
-    containers: list[WorkContainer] = []
-    init_containers: list[WorkContainer] | None = None
+    containers: list[WireContainer] = []
+    init_containers: list[WireContainer] | None = None
     scheduling_gates: list[Raw] | None = None
     resource_claims: list[Raw] | None = None
     node_selector: Raw = ABSENT
@@ -103,20 +103,20 @@ class ContainerStatus(Struct, gc=False, frozen=True):
     state: ContainerState = ContainerState()
 
 
-class WorkStatus(Struct, gc=False, frozen=True, rename="camel"):
+class WirePodStatus(Struct, gc=False, frozen=True, rename="camel"):
     phase: str = "Pending"
     qos_class: str = ""
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
 
 
-class Work(Struct, gc=False, frozen=True):
+class WirePod(Struct, gc=False, frozen=True):
     """A workload Pod."""
 
-    metadata: WorkMeta
+    metadata: WirePodMeta
     kind: str = "Pod"
-    spec: WorkSpec = WorkSpec()
-    status: WorkStatus = WorkStatus()
+    spec: WirePodSpec = WirePodSpec()
+    status: WirePodStatus = WirePodStatus()
 
 
 class OtherAnnotations(Struct, gc=False, frozen=True):
@@ -133,8 +133,8 @@ class OtherMeta(Struct, gc=False, frozen=True, rename="camel"):
 
 class OtherSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
-    containers: list[WorkContainer] = []
-    init_containers: list[WorkContainer] | None = None
+    containers: list[WireContainer] = []
+    init_containers: list[WireContainer] | None = None
     overhead: Raw = ABSENT
     resources: Raw = ABSENT
 

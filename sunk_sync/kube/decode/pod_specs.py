@@ -35,14 +35,14 @@ _decode_spreads = msgspec.json.Decoder(list[shapes.Spread] | None).decode
 _known: dict[bytes, PodSpec] = {}
 
 
-def spec_of(spec: shapes.WorkSpec, *, guaranteed: bool) -> PodSpec:
+def spec_of(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
     """Equal ones are one object. Raises one of BAD_BYTES; `guaranteed`: its QoS class."""
     key = _key(spec, guaranteed=guaranteed)
     known = _known.get(key)
     return known or _keep(key, _read(spec, guaranteed=guaranteed))
 
 
-def _key(spec: shapes.WorkSpec, *, guaranteed: bool) -> bytes:
+def _key(spec: shapes.WirePodSpec, *, guaranteed: bool) -> bytes:
     """Everything a PodSpec is made of. No JSON holds a zero byte, or begins with a quote of '."""
     rest = (
         spec.priority_class_name,
@@ -73,7 +73,7 @@ def _keep(key: bytes, spec: PodSpec) -> PodSpec:
     return spec
 
 
-def _read(spec: shapes.WorkSpec, *, guaranteed: bool) -> PodSpec:
+def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
     affinity = _decode_affinity(_given(spec.affinity)) or shapes.Affinity()
     return _once(
         PodSpec(
@@ -113,7 +113,7 @@ def requests_alone(spec: shapes.OtherSpec) -> PodSpec:
     return _known.get(key) or _keep(key, _once(PodSpec(requests=_requests(spec))))
 
 
-def _requests(spec: shapes.WorkSpec | shapes.OtherSpec) -> tuple[tuple[str, int], ...]:
+def _requests(spec: shapes.WirePodSpec | shapes.OtherSpec) -> tuple[tuple[str, int], ...]:
     amounts = pod_requests(
         containers=[_asked(one.resources) for one in spec.containers],
         init_containers=[
@@ -132,7 +132,7 @@ def _asked(resources: Raw) -> Amounts:
     return amounts_of(decoded.requests if decoded else None)
 
 
-def _has_whole_cpus(spec: shapes.WorkSpec) -> bool:
+def _has_whole_cpus(spec: shapes.WirePodSpec) -> bool:
     """Some container would get CPUs of its own from the kubelet's static policy."""
     containers = (*spec.containers, *(spec.init_containers or ()))
     amounts = (_asked(one.resources).get("cpu", 0) for one in containers)

@@ -21,13 +21,13 @@ ENDS_FOR_GOOD: Final = "Never"
 Settings = tuple[tuple[str, str], ...]
 
 _OURS = frozenset(names.WORKLOAD_CONDITIONS)
-_NO_ANNOTATIONS = shapes.WorkAnnotations()
+_NO_ANNOTATIONS = shapes.WirePodAnnotations()
 _given: Any = attrgetter(*(name.replace("-", "_") for name in names.JOB_SETTINGS))
 _type: Any = attrgetter("type")
 _NONE_GIVEN = _given(_NO_ANNOTATIONS)
 
 
-def pod_row(wire: shapes.Work) -> Pod:
+def pod_row(wire: shapes.WirePod) -> Pod:
     """Raises one of BAD_BYTES where a quantity or a part of the spec is none."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or _NO_ANNOTATIONS
@@ -65,7 +65,7 @@ def other_row(wire: shapes.Other) -> Pod:
     )
 
 
-def _all_ended(spec: shapes.WorkSpec, status: shapes.WorkStatus) -> bool:
+def _all_ended(spec: shapes.WirePodSpec, status: shapes.WirePodStatus) -> bool:
     """Whether no container can run any more, though the phase does not say so yet.
 
     A container that has ended is started again under another restartPolicy, or beside sidecars:
@@ -79,7 +79,7 @@ def _all_ended(spec: shapes.WorkSpec, status: shapes.WorkStatus) -> bool:
     return all(bytes(one.state.terminated) not in (b"", b"null") for one in seen)
 
 
-def _settings(annotations: shapes.WorkAnnotations) -> Settings:
+def _settings(annotations: shapes.WirePodAnnotations) -> Settings:
     values = _given(annotations)
     if values == _NONE_GIVEN:
         return ()

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from sunk_sync.core.model.facts import ListingEnded, ListingStarted, Observed, Tell
-from sunk_sync.kube.api.answers import Decode, T, Trouble
+from sunk_sync.kube.api.answers import Decode, KubeError, T
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import Request
 from sunk_sync.kube.decode.decode import Page, Unreadable, order_of
@@ -30,7 +30,7 @@ OnBad = Callable[[str, str, str], None]
 class Caller(Protocol):
     """The part of KubeClient that a listing needs."""
 
-    async def call(self, request: Request, decode: Decode[T], /) -> T | Trouble: ...
+    async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError: ...
 
 
 class Listing:
@@ -46,7 +46,7 @@ class Listing:
         self._ambient = ambient
         self._page_size = PAGE
 
-    async def run(self) -> str | Trouble:
+    async def run(self) -> str | KubeError:
         """List everything once: the resourceVersion of the whole, or why it broke off.
 
         ListingEnded is told only when every page of every collection came through.
@@ -57,7 +57,7 @@ class Listing:
             next_ = ""
             while True:
                 page = await self._page(path, version=version, next_=next_)
-                if isinstance(page, Trouble):
+                if isinstance(page, KubeError):
                     return page
                 if not version:
                     version = page.version
@@ -69,20 +69,20 @@ class Listing:
         await self._tell([ListingEnded(self._subject.source)])
         return version
 
-    async def version_now(self, path: str) -> float | Trouble:
+    async def version_now(self, path: str) -> float | KubeError:
         """The resourceVersion at which the server stands now: never older than this call.
 
         Without selectors: the server would read on until something matches.
         """
         request = Request(path=path, query=(("limit", "1"),))
         page = await self._client.call(request, self._subject.wire.page)
-        return page if isinstance(page, Trouble) else order_of(page.version)
+        return page if isinstance(page, KubeError) else order_of(page.version)
 
     async def _start(self, begun_s: float, version: str) -> None:
         source = self._subject.source
         await self._tell([ListingStarted(source, begun_s, order_of(version))])
 
-    async def _page(self, path: str, *, version: str, next_: str) -> Page | Trouble:
+    async def _page(self, path: str, *, version: str, next_: str) -> Page | KubeError:
         query = [*self._subject.selectors, ("limit", str(self._page_size))]
         if next_:
             query.append(("continue", next_))
@@ -92,7 +92,7 @@ class Listing:
             path=path, query=tuple(query), deadline_s=PAGE_DEADLINE_S, bytes_max=PAGE_BYTES_MAX
         )
         page = await self._client.call(request, self._subject.wire.page)
-        if isinstance(page, Trouble) and page.kind == "too-large":
+        if isinstance(page, KubeError) and page.kind == "too-large":
             self._page_size = max(1, self._page_size // 4)
         return page
 

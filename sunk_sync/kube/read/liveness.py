@@ -1,7 +1,7 @@
 """Whether one source can be read now, told once for each change."""
 
 from sunk_sync.core.model.facts import Confirmed, Lost, Tell
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.read.selection import Subject
 
@@ -9,7 +9,7 @@ BLIND_S = 60.0
 """Unreadable for so long, what was seen must no longer be shown as true."""
 
 
-class Standing:
+class Liveness:
     """Turns what happens to the collections of a source into Lost and Confirmed."""
 
     def __init__(self, subject: Subject, *, tell: Tell, ambient: Ambient) -> None:
@@ -32,7 +32,7 @@ class Standing:
         self._lost_since_s = self._told = None
         self._heard_s = dict.fromkeys(self._heard_s, begun_s)
 
-    async def lost(self, path: str, trouble: Trouble) -> None:
+    async def lost(self, path: str, trouble: KubeError) -> None:
         """A collection cannot be followed now. Told again when it grows worse or different."""
         now = self._clock()
         self._broken.add(path)

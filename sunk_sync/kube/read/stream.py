@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import Deleted, ListingEnded, ListingStarted, News, Observed, Tell
-from sunk_sync.kube.api.answers import Trouble, garbage, stream_refusal
+from sunk_sync.kube.api.answers import KubeError, garbage, stream_refusal
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.decode.decode import Event, Failed, Gone, Mark, Unreadable, order_of
 from sunk_sync.kube.read.listing import SLICE, OnBad
@@ -15,7 +15,7 @@ from sunk_sync.kube.read.selection import Subject
 class Lines(Protocol):
     """An open stream."""
 
-    async def lines(self) -> list[bytes] | Trouble:
+    async def lines(self) -> list[bytes] | KubeError:
         """Whole lines, at least one; a Trouble after the last."""
         ...
 
@@ -50,7 +50,7 @@ class Reading:
         self._on_bad = on_bad
         self._ambient = ambient
 
-    async def take(self, lines: list[bytes], thread: Thread) -> Trouble | None:
+    async def take(self, lines: list[bytes], thread: Thread) -> KubeError | None:
         """Tell what the lines say; a Trouble where the stream is of no more use.
 
         `thread` moves on with every slice that was told.
@@ -63,7 +63,7 @@ class Reading:
                 return trouble
         return None
 
-    async def _take_slice(self, lines: list[bytes], thread: Thread) -> Trouble | None:
+    async def _take_slice(self, lines: list[bytes], thread: Thread) -> KubeError | None:
         news: list[News] = []
         for line in filter(None, lines):
             event = self._wire.event(line)
@@ -72,7 +72,7 @@ class Reading:
                 news = []
                 continue
             one = self._note(event, thread)
-            if isinstance(one, Trouble):
+            if isinstance(one, KubeError):
                 await self._hand_over(news, thread)
                 return one
             if one is not None:
@@ -80,7 +80,7 @@ class Reading:
         await self._hand_over(news, thread)
         return None
 
-    def _note(self, event: Event | None, thread: Thread) -> Observed | Deleted | Trouble | None:
+    def _note(self, event: Event | None, thread: Thread) -> Observed | Deleted | KubeError | None:
         """What one event says; the thread moves on past it."""
         match event:
             case Observed():

@@ -9,12 +9,12 @@ from typing import Protocol
 import anyio
 
 from sunk_sync.core.model.facts import Tell
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import History, Request
 from sunk_sync.kube.decode.decode import order_of
 from sunk_sync.kube.read.listing import Caller, Listing, OnBad
-from sunk_sync.kube.read.liveness import Standing
+from sunk_sync.kube.read.liveness import Liveness
 from sunk_sync.kube.read.selection import Subject
 from sunk_sync.kube.read.stream import Lines, Reading, Thread
 
@@ -40,7 +40,7 @@ class Server(Caller, Protocol):
 
     history: History
 
-    async def open(self, request: Request, *, silence_s: float) -> Lines | Trouble:
+    async def open(self, request: Request, *, silence_s: float) -> Lines | KubeError:
         """Begin a stream."""
         ...
 
@@ -58,7 +58,7 @@ class Watch:
         self._listing = Listing(client, subject, tell=tell, on_bad=on_bad, ambient=ambient)
         self._one_listing = anyio.Lock()
         """Two listings of one source at once could not be told apart."""
-        self._standing = Standing(subject, tell=tell, ambient=ambient)
+        self._standing = Liveness(subject, tell=tell, ambient=ambient)
         self._reading = Reading(subject, tell=tell, on_bad=on_bad, ambient=ambient)
         self._backoff = Backoff(ambient)
         self._streams_lists = len(subject.paths) == 1
@@ -71,16 +71,16 @@ class Watch:
             await self._standing.lost(self._subject.paths[0], trouble)
             await self._backoff.wait(trouble.retry_after_s)
 
-    async def relist(self, after_s: float) -> Trouble | None:  # noqa: ARG002
+    async def relist(self, after_s: float) -> KubeError | None:  # noqa: ARG002
         """One more complete listing beside the running watch; why not, if it broke off.
 
         Orders make it safe: what the watch tells meanwhile is newer than the listing.
         """
         async with self._one_listing:
             version = await self._listing.run()
-        return version if isinstance(version, Trouble) else None
+        return version if isinstance(version, KubeError) else None
 
-    async def _list_and_follow(self) -> Trouble:
+    async def _list_and_follow(self) -> KubeError:
         """One life of the source, up to the point where only a new listing helps."""
         if self._streams_lists:
             trouble = await self._stream_list_and_follow()
@@ -89,16 +89,16 @@ class Watch:
         begun_s, restores = self._ambient.clock(), self._history.restores
         async with self._one_listing:
             version = await self._listing.run()
-        if isinstance(version, Trouble):
+        if isinstance(version, KubeError):
             return version
         self._standing.listed(begun_s)
         return await self._follow_all(version, restores=restores)
 
     # Following
 
-    async def _follow_all(self, version: str, *, restores: int) -> Trouble:
+    async def _follow_all(self, version: str, *, restores: int) -> KubeError:
         """Follow every collection; the first that needs a listing ends them all."""
-        ends: list[Trouble] = []
+        ends: list[KubeError] = []
 
         async def follow(thread: Thread) -> None:
             ends.append(await self._follow(thread))
@@ -109,7 +109,7 @@ class Watch:
                 group.start_soon(follow, Thread(path, version, restores=restores))
         return ends[0]
 
-    async def _follow(self, thread: Thread, *, again: bool = False) -> Trouble:
+    async def _follow(self, thread: Thread, *, again: bool = False) -> KubeError:
         """Open stream after stream; returns when only a listing helps.
 
         `again`: one broke off before, so the first attempt must not trust its version.
@@ -135,14 +135,14 @@ class Watch:
             if not thread.opened or thread.version == version:
                 await self._backoff.wait(trouble.retry_after_s)
 
-    async def _attempt(self, thread: Thread, *, again: bool) -> Trouble:
+    async def _attempt(self, thread: Thread, *, again: bool) -> KubeError:
         """One stream, from where the last one broke off to its end."""
         thread.opened = False
         trouble = await self._check_history(thread) if again else None
         if trouble is not None:
             return trouble
         stream = await self._open(thread.path, (("resourceVersion", thread.version),))
-        if isinstance(stream, Trouble):
+        if isinstance(stream, KubeError):
             return stream
         thread.opened = True
         try:
@@ -151,18 +151,18 @@ class Watch:
         finally:
             stream.close()
 
-    async def _read(self, stream: Lines, thread: Thread) -> Trouble:
+    async def _read(self, stream: Lines, thread: Thread) -> KubeError:
         """Tell everything that comes, to the stream's end."""
         while True:
             lines = await stream.lines()
-            if isinstance(lines, Trouble):
+            if isinstance(lines, KubeError):
                 return lines
             self._standing.heard(thread.path)
             trouble = await self._reading.take(lines, thread) or self._restored(thread)
             if trouble is not None:
                 return trouble
 
-    async def _check_history(self, thread: Thread) -> Trouble | None:
+    async def _check_history(self, thread: Thread) -> KubeError | None:
         """Whether the server's history is still the one we followed.
 
         After etcd was restored from a backup it is not, and a watch from a version that is yet to
@@ -170,7 +170,7 @@ class Watch:
         that a dead connection hid from us, may by now even have come past our version.
         """
         now = await self._listing.version_now(thread.path)
-        if isinstance(now, Trouble):
+        if isinstance(now, KubeError):
             return now
         if now < order_of(thread.version) and thread.restores == self._history.restores:
             self._history.restores += 1
@@ -179,16 +179,16 @@ class Watch:
             return restored
         if thread.was_away:
             self._backoff.succeeded()  # it is back: list at once
-            return Trouble(kind="answer", status=GONE, why="the server was away")
+            return KubeError(kind="answer", status=GONE, why="the server was away")
         return None
 
-    def _restored(self, thread: Thread) -> Trouble | None:
+    def _restored(self, thread: Thread) -> KubeError | None:
         """Some watch found since this one listed that the server's history is another."""
         if thread.restores == self._history.restores:
             return None
-        return Trouble(kind="answer", status=GONE, why="the cluster was restored from a backup")
+        return KubeError(kind="answer", status=GONE, why="the cluster was restored from a backup")
 
-    async def _open(self, path: str, start: tuple[tuple[str, str], ...]) -> Lines | Trouble:
+    async def _open(self, path: str, start: tuple[tuple[str, str], ...]) -> Lines | KubeError:
         seconds = int(WATCH_S * (1 + self._ambient.random()))
         query = (
             *self._subject.selectors,
@@ -201,13 +201,13 @@ class Watch:
 
     # WatchList: the listing comes as the beginning of the stream
 
-    async def _stream_list_and_follow(self) -> Trouble:
+    async def _stream_list_and_follow(self) -> KubeError:
         """As `_list_and_follow`; gives WatchLists up for good where the server has none."""
         begun_s = self._ambient.clock()
         restores = self._history.restores
         thread = Thread(self._subject.paths[0], begun_s=begun_s, restores=restores, waiting=[])
         stream = await self._open(thread.path, _INITIAL_EVENTS)
-        if isinstance(stream, Trouble):
+        if isinstance(stream, KubeError):
             self._streams_lists = stream.status in (0, 401, 403, 429)
             return stream
         try:
@@ -222,21 +222,21 @@ class Watch:
         thread.was_away = _is_silence(trouble)
         return trouble if trouble.status == GONE else await self._follow(thread, again=True)
 
-    async def _read_list(self, stream: Lines, thread: Thread) -> Trouble | None:
+    async def _read_list(self, stream: Lines, thread: Thread) -> KubeError | None:
         """Read up to the end of the initial events."""
         with anyio.move_on_after(LIST_DEADLINE_S):
             while thread.waiting is not None:
                 lines = await stream.lines()
-                if isinstance(lines, Trouble):
+                if isinstance(lines, KubeError):
                     return lines
                 async with self._one_listing:
                     trouble = await self._reading.take(lines, thread)
                 if trouble is not None:
                     return trouble
             return None
-        return Trouble(kind="timeout", why=f"a WatchList of more than {LIST_DEADLINE_S:.0f} s")
+        return KubeError(kind="timeout", why=f"a WatchList of more than {LIST_DEADLINE_S:.0f} s")
 
 
-def _is_silence(trouble: Trouble) -> bool:
+def _is_silence(trouble: KubeError) -> bool:
     """An open stream brought nothing for SILENCE_S: nobody knows what the server did meanwhile."""
     return trouble.kind == "timeout"

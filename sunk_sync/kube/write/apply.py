@@ -29,7 +29,7 @@ POD_CONDITIONS = (
 """Every type of condition that we ever write on a Pod."""
 
 
-class Wish(Struct, frozen=True):
+class DesiredWrite(Struct, frozen=True):
     """One server-side apply."""
 
     manager: str
@@ -46,17 +46,17 @@ def request_of(action: Apply, *, at: str) -> Request:
     if isinstance(action, SetConditions) and not action.conditions:
         return _take_away_conditions(action.reference)
     reference = action.reference
-    wish = _wish(action, at=at)
+    desired = _desired(action, at=at)
     body = {
         "apiVersion": "v1",
         "kind": reference.kind,
-        "metadata": {"name": reference.name, "uid": reference.uid, **wish.metadata},
-        **wish.rest,
+        "metadata": {"name": reference.name, "uid": reference.uid, **desired.metadata},
+        **desired.rest,
     }
     return Request(
         method="PATCH",
-        path=path_of(reference) + wish.subresource,
-        query=(("fieldManager", wish.manager), ("force", "true")),
+        path=path_of(reference) + desired.subresource,
+        query=(("fieldManager", desired.manager), ("force", "true")),
         body=msgspec.json.encode(body),
         content_type=CONTENT_TYPE,
     )
@@ -98,19 +98,21 @@ def object_path(kind: str, namespace: str, name: str) -> str:
             return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-def _wish(action: Apply, *, at: str) -> Wish:
+def _desired(action: Apply, *, at: str) -> DesiredWrite:
     match action:
         case SetConditions():
             since = zip_longest(action.conditions, action.changed_at)
             conditions = [_condition(one, at=changed_at or at) for one, changed_at in since]
-            return Wish(names.MANAGER_MIRROR, "/status", {}, {"status": {"conditions": conditions}})
+            return DesiredWrite(
+                names.MANAGER_MIRROR, "/status", {}, {"status": {"conditions": conditions}}
+            )
         case SetMetadata():
-            return Wish(action.manager, "", _metadata(action), {})
+            return DesiredWrite(action.manager, "", _metadata(action), {})
         case Cordon():
             mark = {"annotations": {names.CORDONED_FOR_DRAIN: "true"}}
-            return Wish(names.MANAGER_CORDON, "", mark, {"spec": {"unschedulable": True}})
+            return DesiredWrite(names.MANAGER_CORDON, "", mark, {"spec": {"unschedulable": True}})
         case Uncordon():
-            return Wish(names.MANAGER_CORDON, "", {}, {})
+            return DesiredWrite(names.MANAGER_CORDON, "", {}, {})
 
 
 def _metadata(action: SetMetadata) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any
 
-from sunk_sync.core.model.actions import Announce
+from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_COMPONENT
 
@@ -14,22 +14,22 @@ UNNAMED = "default"
 """Where the Events of objects without a namespace stand."""
 
 
-def path_of(announce: Announce) -> str:
+def path_of(record_event: RecordEvent) -> str:
     """The collection that the Event is made in."""
-    return f"/api/v1/namespaces/{_namespace(announce.reference)}/events"
+    return f"/api/v1/namespaces/{_namespace(record_event.reference)}/events"
 
 
-def event_of(announce: Announce, *, at: str) -> dict[str, Any]:
+def event_of(record_event: RecordEvent, *, at: str) -> dict[str, Any]:
     """The Event, seen once at `at` (RFC 3339)."""
-    reference = announce.reference
+    reference = record_event.reference
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": _name(announce), "namespace": _namespace(reference)},
+        "metadata": {"name": _name(record_event), "namespace": _namespace(reference)},
         "involvedObject": _involved(reference),
-        "type": announce.type,
-        "reason": announce.reason,
-        "message": _message(announce),
+        "type": record_event.type,
+        "reason": record_event.reason,
+        "message": _message(record_event),
         "source": {"component": EVENT_COMPONENT},
         "reportingComponent": EVENT_COMPONENT,
         "firstTimestamp": at,
@@ -54,13 +54,13 @@ def _namespace(reference: Reference) -> str:
     return reference.namespace or UNNAMED
 
 
-def _name(announce: Announce) -> str:
+def _name(record_event: RecordEvent) -> str:
     """The same for the same object, reason and message."""
-    reference = announce.reference
-    parts = (reference.uid, announce.type, announce.reason, announce.message)
+    reference = record_event.reference
+    parts = (reference.uid, record_event.type, record_event.reason, record_event.message)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
     return f"{reference.name[: NAME_LENGTH_MAX - 17].rstrip('.-')}.{digest}"
 
 
-def _message(announce: Announce) -> str:
-    return announce.message[:MESSAGE_LENGTH_MAX]
+def _message(record_event: RecordEvent) -> str:
+    return record_event.message[:MESSAGE_LENGTH_MAX]

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.core.model.actions import Done, LookGang, Outcome, Refused, Unsure
+from sunk_sync.core.model.actions import Done, GetGang, Outcome, Refused, Unsure
 from sunk_sync.core.model.facts import GangSize
-from sunk_sync.kube.api.answers import Decode, Trouble
+from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Request
 from sunk_sync.kube.decode.gangs import SIZE_MAX
 from sunk_sync.kube.write.outcomes import Caller
@@ -50,7 +50,7 @@ _PLACES: Final[dict[str, tuple[str, Decode[Any]]]] = {
 }
 
 
-async def look(client: Caller, action: LookGang, *, clock: Clock) -> Outcome:
+async def look(client: Caller, action: GetGang, *, clock: Clock) -> Outcome:
     """Done with a GangSize, known or not; Unsure where the next attempt may bring it."""
     place = _PLACES.get(action.kind)
     if place is None or not (
@@ -60,8 +60,8 @@ async def look(client: Caller, action: LookGang, *, clock: Clock) -> Outcome:
     path, decode = place
     asked_s = clock()
     request = Request(path=path.format(action.namespace, action.name))
-    answer: Answer | Trouble = await client.call(request, decode)
-    if isinstance(answer, Trouble) and answer.passing and answer.kind != "garbage":
+    answer: Answer | KubeError = await client.call(request, decode)
+    if isinstance(answer, KubeError) and answer.passing and answer.kind != "garbage":
         return Unsure(action, f"GET {request.path}: {answer.why}", answer.retry_after_s)
     size, why = _size(answer)
     kind, namespace, name = action.kind, action.namespace, action.name
@@ -69,10 +69,10 @@ async def look(client: Caller, action: LookGang, *, clock: Clock) -> Outcome:
     return Done(action, (known,))
 
 
-def _size(answer: Answer | Trouble) -> tuple[int, str]:
+def _size(answer: Answer | KubeError) -> tuple[int, str]:
     """Or 0, and why it is unknown."""
     match answer:
-        case Trouble():
+        case KubeError():
             return 0, answer.why
         case _Group():
             return _bounded(answer.spec.min_member, "spec.minMember")

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from sunk_sync.core.model.actions import Action, Refused, Unsure
-from sunk_sync.kube.api.answers import Decode, T, Trouble
+from sunk_sync.kube.api.answers import Decode, KubeError, T
 from sunk_sync.kube.api.client import Request
 
 WallClock = Callable[[], datetime]
@@ -15,12 +15,12 @@ WallClock = Callable[[], datetime]
 class Caller(Protocol):
     """The part of KubeClient that a writer needs."""
 
-    async def call(self, request: Request, decode: Decode[T], /) -> T | Trouble:
+    async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError:
         """Send the request, decode the answer."""
         ...
 
 
-def failed(action: Action, trouble: Trouble, *, request: Request) -> Refused | Unsure:
+def failed(action: Action, trouble: KubeError, *, request: Request) -> Refused | Unsure:
     """What a write that brought no object means."""
     why = f"{request.method} {request.path}: {trouble.why}"
     if trouble.passing or (trouble.status == 409 and not is_other(trouble)):
@@ -28,12 +28,12 @@ def failed(action: Action, trouble: Trouble, *, request: Request) -> Refused | U
     return Refused(action, why)
 
 
-def is_other(trouble: Trouble) -> bool:
+def is_other(trouble: KubeError) -> bool:
     """Whether the precondition did not hold: another object has the name now."""
     return trouble.status == 409 and "uid" in trouble.why.lower()
 
 
-def is_gone(trouble: Trouble) -> bool:
+def is_gone(trouble: KubeError) -> bool:
     """Whether the API server itself says that there is no such object."""
     return trouble.status == 404 and trouble.reason == "NotFound"
 

@@ -8,7 +8,7 @@ from sunk_sync.core.model.actions import (
     Bind,
     Done,
     EndPod,
-    LookGang,
+    GetGang,
     Outcome,
     Refused,
     SetScheduled,
@@ -16,7 +16,7 @@ from sunk_sync.core.model.actions import (
     WorkloadAction,
 )
 from sunk_sync.core.model.facts import BindTried, Condition, Observed, Pod, Reference
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.decode.decode import PODS, Unreadable
 from sunk_sync.kube.decode.strings import cut
 from sunk_sync.kube.write import gang_size
@@ -47,7 +47,7 @@ class WorkloadPush:
                 return await self._end(action)
             case SetScheduled():
                 return await self._set_scheduled(action)
-            case LookGang():
+            case GetGang():
                 return await gang_size.look(self._client, action, clock=self._clock)
 
     # Bind
@@ -55,7 +55,7 @@ class WorkloadPush:
     async def _bind(self, action: Bind) -> Outcome:
         request = requests.binding(action)
         answer = await self._client.call(request, _decode_any)
-        if not isinstance(answer, Trouble):
+        if not isinstance(answer, KubeError):
             return Done(action)
         outcome = failed(action, answer, request=request)
         if isinstance(outcome, Refused) or answer.status in NOT_TAKEN:
@@ -88,7 +88,7 @@ class WorkloadPush:
         """The reason first: once the Pod is being deleted its owner has looked at it already."""
         request = requests.disruption(action, at=spelled(self._wall_clock()))
         answer = await self._client.call(request, PODS.object)
-        if isinstance(answer, Trouble):
+        if isinstance(answer, KubeError):
             if is_gone(answer) or is_other(answer):
                 return Done(action)
             outcome = failed(action, answer, request=request)
@@ -102,7 +102,7 @@ class WorkloadPush:
     async def _delete(self, action: EndPod) -> Outcome:
         request = requests.deletion(action.reference)
         answer = await self._client.call(request, PODS.object)
-        if not isinstance(answer, Trouble):
+        if not isinstance(answer, KubeError):
             return Done(action, (answer,) if isinstance(answer, Observed) else ())
         if is_gone(answer) or is_other(answer):
             return Done(action)
@@ -125,25 +125,25 @@ class WorkloadPush:
         since = spelled(self._wall_clock()) if changes else None
         request = requests.scheduled(action, version=int(seen.order), since=since)
         answer = await self._client.call(request, PODS.object)
-        if isinstance(answer, Trouble):
+        if isinstance(answer, KubeError):
             return failed(action, answer, request=request)
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
 
-    async def _read(self, reference: Reference) -> Observed | Unreadable | Trouble | None:
+    async def _read(self, reference: Reference) -> Observed | Unreadable | KubeError | None:
         """The Pod as it is now; None where it is gone, or another has its name."""
         answer = await self._client.call(requests.reading(reference), PODS.object)
-        if isinstance(answer, Trouble) and is_gone(answer):
+        if isinstance(answer, KubeError) and is_gone(answer):
             return None
         if isinstance(answer, Observed) and _pod(answer).uid != reference.uid:
             return None
         return answer
 
 
-def _not_read(action: Pushed, seen: Unreadable | Trouble | None) -> Outcome:
+def _not_read(action: Pushed, seen: Unreadable | KubeError | None) -> Outcome:
     path = action.reference.path
     if seen is None:
         return Refused(action, f"{path} is gone")
-    retry_after_s = seen.retry_after_s if isinstance(seen, Trouble) else None
+    retry_after_s = seen.retry_after_s if isinstance(seen, KubeError) else None
     return Unsure(action, f"{path} cannot be read: {seen.why}", retry_after_s)
 
 

@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from sunk_sync.core.model.actions import (
     Action,
-    Announce,
     Bind,
     Cordon,
     Done,
     EndPod,
-    Look,
-    LookGang,
+    GetGang,
+    GetObject,
     Outcome,
+    RecordEvent,
     Refused,
     Relist,
     SetConditions,
@@ -28,16 +28,16 @@ from sunk_sync.core.model.actions import (
     Uncordon,
     Unsure,
 )
-from sunk_sync.core.model.facts import Kind, Node, Observed, Sighting, Source
+from sunk_sync.core.model.facts import GetResult, Kind, Node, Observed, Source
 from sunk_sync.core.model.names import WORKLOAD_MANAGERS
-from sunk_sync.kube.api.answers import Decode, Trouble
+from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Request
 from sunk_sync.kube.decode.decode import NODES, PODS, SLURMD_PODS, Unreadable, Wire
 from sunk_sync.kube.write import apply, events
 from sunk_sync.kube.write.outcomes import Caller, WallClock, failed, spelled
 from sunk_sync.kube.write.pods import WorkloadPush
 
-RelistOne = Callable[[float], Awaitable[Trouble | None]]
+RelistOne = Callable[[float], Awaitable[KubeError | None]]
 """Waits for a complete listing that began later than that."""
 
 
@@ -102,13 +102,13 @@ class KubePush:
         match action:
             case SetConditions() | SetMetadata() | Cordon() | Uncordon():
                 return await self._apply(action)
-            case Announce():
-                return await self._announce(action)
-            case Look():
+            case RecordEvent():
+                return await self._record_event(action)
+            case GetObject():
                 return await self._look(action)
             case Relist():
                 return await self._list_again(action)
-            case Bind() | EndPod() | SetScheduled() | LookGang():
+            case Bind() | EndPod() | SetScheduled() | GetGang():
                 return await self._workload.push(action)
             case _:
                 return Refused(action, f"{type(action).__name__} is not for Kubernetes")
@@ -119,22 +119,22 @@ class KubePush:
         except UnicodeEncodeError as error:
             return Refused(action, f"its text cannot be sent: {error.reason}")
         answer = await self._client.call(request, self._decoder(action))
-        if isinstance(answer, Trouble):
+        if isinstance(answer, KubeError):
             return failed(action, answer, request=request)
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
 
-    async def _announce(self, action: Announce) -> Outcome:
+    async def _record_event(self, action: RecordEvent) -> Outcome:
         try:
             body = msgspec.json.encode(events.event_of(action, at=self._now()))
         except UnicodeEncodeError as error:
             return Refused(action, f"its text cannot be sent: {error.reason}")
         request = Request(method="POST", path=events.path_of(action), body=body)
         answer = await self._client.call(request, _decode_named)
-        if not isinstance(answer, Trouble) or answer.reason == "AlreadyExists":
+        if not isinstance(answer, KubeError) or answer.reason == "AlreadyExists":
             return Done(action)
         return failed(action, answer, request=request)
 
-    async def _look(self, action: Look) -> Outcome:
+    async def _look(self, action: GetObject) -> Outcome:
         kind = _KINDS.get(action.kind)
         named = _NAME.fullmatch(action.name) and _NAMESPACE.fullmatch(action.namespace)
         if kind is None or not named:
@@ -142,7 +142,7 @@ class KubePush:
         asked_s = self._clock()
         path = apply.object_path(action.kind, action.namespace, action.name)
         answer = await self._client.call(Request(path=path), _decode_named)
-        return Done(action, (_sighting(kind, action, answer, asked_s),))
+        return Done(action, (_get_result(kind, action, answer, asked_s),))
 
     async def _list_again(self, action: Relist) -> Outcome:
         relist = self._relist.get(action.source)
@@ -164,20 +164,22 @@ class KubePush:
         return spelled(self._wall_clock())
 
 
-def _sighting(kind: Kind, look: Look, answer: _Named | Trouble, asked_s: float) -> Sighting:
+def _get_result(
+    kind: Kind, look: GetObject, answer: _Named | KubeError, asked_s: float
+) -> GetResult:
     """Yes and no only from the API server's own word about this very name.
 
     A page of some proxy with status 404, or a 404 for the path itself, is no evidence.
     """
     found: Literal["yes", "no", "unknown"] = "unknown"
     uid = node_name = version = ""
-    if not isinstance(answer, Trouble):
+    if not isinstance(answer, KubeError):
         if answer.metadata.name == look.name:
             found, uid, node_name = "yes", answer.metadata.uid, answer.spec.node_name
             version = answer.metadata.resource_version
     elif answer.status == 404 and answer.reason == "NotFound" and answer.subject == look.name:
         found = "no"
-    return Sighting(
+    return GetResult(
         kind=kind,
         namespace=look.namespace,
         name=look.name,

@@ -26,7 +26,7 @@ Kind = Literal[
 ]
 
 
-class Failure(Struct, frozen=True):
+class SlurmError(Struct, frozen=True):
     """What came instead of an answer.
 
     unreachable: nothing was sent; broken, timeout: it may have happened; auth: the token is not
@@ -142,29 +142,31 @@ def decoded(decode: Callable[[bytes], _Shape], body: bytes) -> _Shape:
         return decode(body.decode(errors="replace").encode())
 
 
-def read_envelope(body: bytes) -> Envelope | Failure:
+def read_envelope(body: bytes) -> Envelope | SlurmError:
     """The envelope, or why this is no success."""
     try:
         envelope = decoded(_envelope, body)
     except UNREADABLE as error:
-        return Failure("garbage", f"{error}, at {printable(body[:60].decode(errors='replace'))!r}")
+        return SlurmError(
+            "garbage", f"{error}, at {printable(body[:60].decode(errors='replace'))!r}"
+        )
     if envelope.errors:
         failure = _failure_of(envelope.errors)
         return msgspec.structs.replace(failure, job_id=envelope.made)
     if envelope.errors is None and envelope.meta is None:
-        return Failure("garbage", "JSON, but no answer of slurmrestd")
+        return SlurmError("garbage", "JSON, but no answer of slurmrestd")
     return envelope
 
 
-def _failure_of(errors: Sequence[_Error]) -> Failure:
+def _failure_of(errors: Sequence[_Error]) -> SlurmError:
     text = printable("; ".join(map(_text_of, errors[:3])))
     numbers = [error.error_number for error in errors]
     for number in numbers:
         if number in _AUTH:
-            return Failure("auth", text, number)
+            return SlurmError("auth", text, number)
         if number in _PASSING:
-            return Failure("controller_down", text, number)
-    return Failure("no_such" if _NO_SUCH.issuperset(numbers) else "refused", text, numbers[0])
+            return SlurmError("controller_down", text, number)
+    return SlurmError("no_such" if _NO_SUCH.issuperset(numbers) else "refused", text, numbers[0])
 
 
 def _text_of(error: _Error) -> str:

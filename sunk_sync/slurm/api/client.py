@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.endpoint import Endpoint, Errand, Line
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import Call, Listing, Take
@@ -41,10 +41,10 @@ class Access(Struct, frozen=True, kw_only=True):
 class Slurm(Protocol):
     """What readers and writers of Slurm need of a client."""
 
-    async def call(self, call: Call) -> Answer | Failure:
+    async def call(self, call: Call) -> Answer | SlurmError:
         """Ask; never raises."""
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
         """Ask for a listing and hand over the elements of its array `key` as they arrive."""
 
 
@@ -86,24 +86,24 @@ class SlurmClient:
         """Close all connections."""
         await self._line.transport.aclose()
 
-    async def call(self, call: Call) -> Answer | Failure:
+    async def call(self, call: Call) -> Answer | SlurmError:
         """Ask; never raises. Writes are repeated only where nothing was done."""
         return await self._run(call, None)
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
         """Ask for a listing; never raises. Elements of the array `key` go to `take` meanwhile.
 
         The answer holds the envelope. On a failure, what was handed over is true but not all.
         """
         return await self._run(call, Listing(key, take))
 
-    async def _run(self, call: Call, listing: Listing | None) -> Answer | Failure:
+    async def _run(self, call: Call, listing: Listing | None) -> Answer | SlurmError:
         errand = Errand(call, self._line.clock() + call.deadline_s, listing)
         try:
             async with self._connection(call):
                 return await self._ask(errand)
         except TimeoutError:
-            return Failure("timeout", f"no free connection within {call.deadline_s:g} s")
+            return SlurmError("timeout", f"no free connection within {call.deadline_s:g} s")
 
     @asynccontextmanager
     async def _connection(self, call: Call) -> AsyncIterator[None]:
@@ -115,8 +115,8 @@ class SlurmClient:
                 await held.enter_async_context(self._all)
             yield
 
-    async def _ask(self, errand: Errand) -> Answer | Failure:
-        answer: Answer | Failure = Failure("unreachable", "no address")
+    async def _ask(self, errand: Errand) -> Answer | SlurmError:
+        answer: Answer | SlurmError = SlurmError("unreachable", "no address")
         for endpoint in self._order():
             answer = await endpoint.ask(errand)
             if isinstance(answer, Answer) or answer.kind not in _LEAVE:

@@ -9,8 +9,8 @@ from msgspec import Struct
 from sunk_sync.slurm.api.answers import (
     UNREADABLE,
     Answer,
-    Failure,
     Number,
+    SlurmError,
     decoded,
     number_of,
     printable,
@@ -50,15 +50,15 @@ class Diag(Struct, frozen=True, kw_only=True):
     jobs_running: int
 
 
-async def read_conf(client: Slurm) -> Conf | Failure:
+async def read_conf(client: Slurm) -> Conf | SlurmError:
     """The configuration in force; a Failure `unserved` before v0.0.45."""
     ping = await client.call(PING)
-    if isinstance(ping, Failure):
+    if isinstance(ping, SlurmError):
         return ping
     if not dialect_of(ping.version).conf:
-        return Failure("unserved", f"{ping.version} has no /conf")
+        return SlurmError("unserved", f"{ping.version} has no /conf")
     wire = await _read(client, Call(path="conf", kind="conf"), _WireConf)
-    if isinstance(wire, Failure):
+    if isinstance(wire, SlurmError):
         return wire
     conf = wire.slurm_conf
     return Conf(
@@ -69,27 +69,27 @@ async def read_conf(client: Slurm) -> Conf | Failure:
     )
 
 
-async def ping(client: Slurm) -> Sequence[Ping] | Failure:
+async def ping(client: Slurm) -> Sequence[Ping] | SlurmError:
     """Every controller; tells nothing about whether slurmctld hangs."""
     wire = await _read(client, PING, _WirePings)
-    return wire if isinstance(wire, Failure) else [_ping(each) for each in wire.pings or ()]
+    return wire if isinstance(wire, SlurmError) else [_ping(each) for each in wire.pings or ()]
 
 
-async def diag(client: Slurm) -> Diag | Failure:
+async def diag(client: Slurm) -> Diag | SlurmError:
     """The load; slurmctld itself must answer."""
     wire = await _read(client, Call(path="diag/", kind="diag/"), _WireDiag)
-    if isinstance(wire, Failure):
+    if isinstance(wire, SlurmError):
         return wire
     return msgspec.convert(wire.statistics, Diag, from_attributes=True)
 
 
-async def counting_since(client: Slurm) -> int | Failure:
+async def counting_since(client: Slurm) -> int | SlurmError:
     """Second of slurmctld's clock since when it counts: another one after each of its starts.
 
     Also after midnight and `sdiag --reset`.
     """
     wire = await _read(client, Call(path="diag/", kind="diag/", bulk=True), _WireDiag)
-    if isinstance(wire, Failure):
+    if isinstance(wire, SlurmError):
         return wire
     return int(number_of(wire.statistics.req_time_start) or 0)
 
@@ -130,14 +130,14 @@ class _WireDiag(Struct, frozen=True):
     statistics: _WireStatistics
 
 
-async def _read(client: Slurm, call: Call, shape: type[_Shape]) -> _Shape | Failure:
-    answer: Answer | Failure = await client.call(call)
-    if isinstance(answer, Failure):
+async def _read(client: Slurm, call: Call, shape: type[_Shape]) -> _Shape | SlurmError:
+    answer: Answer | SlurmError = await client.call(call)
+    if isinstance(answer, SlurmError):
         return answer
     try:
         return decoded(msgspec.json.Decoder(shape).decode, answer.body)
     except UNREADABLE as error:
-        return Failure("garbage", printable(str(error)))
+        return SlurmError("garbage", printable(str(error)))
 
 
 def _ping(wire: _WirePing) -> Ping:

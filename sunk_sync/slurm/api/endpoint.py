@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import Answer, Envelope, Failure, printable, read_envelope
+from sunk_sync.slurm.api.answers import Answer, Envelope, SlurmError, printable, read_envelope
 from sunk_sync.slurm.api.http import Clock, Reply, exchange
 from sunk_sync.slurm.api.json_stream import CutError, TooLargeError
 from sunk_sync.slurm.api.requests import PING, Call, Listing
@@ -67,7 +67,7 @@ class Endpoint:
         """It failed or changed: find out anew what it speaks."""
         self.version = self._pinned
 
-    async def ask(self, errand: Errand) -> Answer | Failure:
+    async def ask(self, errand: Errand) -> Answer | SlurmError:
         """Ask here; once more where its version changed, or an idle connection was dead."""
         answer = await self._ask_once(errand)
         if isinstance(answer, Answer) or errand.begun:
@@ -79,11 +79,11 @@ class Endpoint:
             return await self._ask_once(errand)
         return answer
 
-    async def _ask_once(self, errand: Errand) -> Answer | Failure:
+    async def _ask_once(self, errand: Errand) -> Answer | SlurmError:
         failure = None if self.version else await self._negotiate(errand.by_s)
         return failure or await self._ask_in(self.version, errand)
 
-    async def _negotiate(self, by_s: float) -> Failure | None:
+    async def _negotiate(self, by_s: float) -> SlurmError | None:
         """Newest first: a version that is not served costs a 404, 0.5 ms."""
         async with self._negotiating:
             if self.version:
@@ -95,21 +95,21 @@ class Endpoint:
                     return None
                 if answer.kind != "unserved":
                     return answer
-        return Failure("unserved", f"none of the API versions {', '.join(DIALECTS)}")
+        return SlurmError("unserved", f"none of the API versions {', '.join(DIALECTS)}")
 
-    async def _ask_in(self, version: str, errand: Errand) -> Answer | Failure:
+    async def _ask_in(self, version: str, errand: Errand) -> Answer | SlurmError:
         """Ask in this version; once more where the token was not taken and the file has another."""
         token = self._line.token.current()
         answer = await self._exchange(version, token, errand)
-        if isinstance(answer, Failure) and answer.kind == "auth":
+        if isinstance(answer, SlurmError) and answer.kind == "auth":
             newer = self._line.token.reread()
             if newer != token:
                 return await self._exchange(version, newer, errand)
         return answer
 
-    async def _exchange(self, version: str, token: str, errand: Errand) -> Answer | Failure:
+    async def _exchange(self, version: str, token: str, errand: Errand) -> Answer | SlurmError:
         if not errand.call.wanted():
-            return Failure("unwanted", "not sent: meanwhile it is wanted no more")
+            return SlurmError("unwanted", "not sent: meanwhile it is wanted no more")
         question = self._question(version, token, errand)
         listing = errand.listing
         if listing:
@@ -144,18 +144,20 @@ class Endpoint:
             headers["X-SLURM-USER-NAME"] = self._line.user_name
         return headers
 
-    async def _judge(self, version: str, reply: Reply, listing: Listing | None) -> Answer | Failure:
+    async def _judge(
+        self, version: str, reply: Reply, listing: Listing | None
+    ) -> Answer | SlurmError:
         if reply.failure:
             return reply.failure
         if reply.status == HTTPStatus.NOT_MODIFIED:
             return _answer(version, reply, b"")
-        body: bytes | Failure = reply.body
+        body: bytes | SlurmError = reply.body
         if listing and reply.status == HTTPStatus.OK:
             body = await _finish(listing, reply.asked_s)
-        if isinstance(body, Failure):
+        if isinstance(body, SlurmError):
             return body
         envelope = _read(reply.status, body)
-        if isinstance(envelope, Failure):
+        if isinstance(envelope, SlurmError):
             return envelope
         self._learn(envelope)
         return _answer(version, reply, body)
@@ -166,8 +168,8 @@ class Endpoint:
             self.forget()
         self.release = envelope.release or self.release
 
-    def _report(self, call: Call, reply: Reply, answer: Answer | Failure) -> None:
-        label = _LABELS.get(answer.kind) if isinstance(answer, Failure) else None
+    def _report(self, call: Call, reply: Reply, answer: Answer | SlurmError) -> None:
+        label = _LABELS.get(answer.kind) if isinstance(answer, SlurmError) else None
         self._line.on_exchange(
             Exchange(
                 authority="slurm",
@@ -180,13 +182,13 @@ class Endpoint:
         )
 
 
-async def _finish(listing: Listing, asked_s: float) -> bytes | Failure:
+async def _finish(listing: Listing, asked_s: float) -> bytes | SlurmError:
     try:
         return await listing.finish(asked_s)
     except TooLargeError as error:
-        return Failure("too_large", printable(str(error)))
+        return SlurmError("too_large", printable(str(error)))
     except CutError as error:
-        return Failure("garbage", printable(str(error)))
+        return SlurmError("garbage", printable(str(error)))
 
 
 def _answer(version: str, reply: Reply, body: bytes) -> Answer:
@@ -199,15 +201,15 @@ def _answer(version: str, reply: Reply, body: bytes) -> Answer:
     )
 
 
-def _read(status: int, body: bytes) -> Envelope | Failure:
+def _read(status: int, body: bytes) -> Envelope | SlurmError:
     """Slurm's own errors first; the status only says what a body without any is."""
     envelope = read_envelope(body)
-    garbage = isinstance(envelope, Failure) and envelope.kind == "garbage"
-    if status == HTTPStatus.OK or (isinstance(envelope, Failure) and not garbage):
+    garbage = isinstance(envelope, SlurmError) and envelope.kind == "garbage"
+    if status == HTTPStatus.OK or (isinstance(envelope, SlurmError) and not garbage):
         return envelope
     start = printable(body[:200].decode(errors="replace"))
     if status == HTTPStatus.UNAUTHORIZED:
-        return Failure("auth", start)
+        return SlurmError("auth", start)
     if status == HTTPStatus.NOT_FOUND and garbage:
-        return Failure("unserved", start)
-    return Failure("garbage", f"HTTP {status} without an error: {start}")
+        return SlurmError("unserved", start)
+    return SlurmError("garbage", f"HTTP {status} without an error: {start}")

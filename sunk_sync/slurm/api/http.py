@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import Failure, printable
+from sunk_sync.slurm.api.answers import SlurmError, printable
 from sunk_sync.slurm.api.connection import BrokenError
 from sunk_sync.slurm.api.json_stream import MEBIBYTE, CutError, TooLargeError
 from sunk_sync.slurm.api.transport import Question, Transport, UnreachableError, UnsendableError
@@ -18,7 +18,7 @@ _THEIRS: Final = (UnreachableError, UnsendableError, BrokenError, CutError, OSEr
 """All that the way there and back can raise."""
 
 Clock = Callable[[], float]
-Sink = Callable[[bytes, float], Awaitable[Failure | None]]
+Sink = Callable[[bytes, float], Awaitable[SlurmError | None]]
 """Takes the next piece of a successful body and the second of the question; a failure ends it."""
 
 
@@ -29,7 +29,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     body: bytes = b""
     """Empty where a sink took it."""
     received_bytes: int = 0
-    failure: Failure | None = None
+    failure: SlurmError | None = None
     asked_s: float
     answered_s: float
 
@@ -63,7 +63,7 @@ class _Body:
         self.asked_s = asked_s
         self.kept = bytearray()
         self.received_bytes = 0
-        self.failure: Failure | None = None
+        self.failure: SlurmError | None = None
         """What the sink said."""
         self._sink = sink
 
@@ -87,18 +87,18 @@ class _Body:
         return True
 
 
-def _failure_of(error: Exception, question: Question) -> Failure:
+def _failure_of(error: Exception, question: Question) -> SlurmError:
     text = printable(str(error)) or type(error).__name__
     match error:
         case TooLargeError():
-            return Failure("too_large", text)
+            return SlurmError("too_large", text)
         case CutError():
-            return Failure("garbage", text)
+            return SlurmError("garbage", text)
         case UnreachableError():
-            return Failure("unreachable", text)
+            return SlurmError("unreachable", text)
         case UnsendableError():
-            return Failure("refused", f"this cannot be sent: {text}")
+            return SlurmError("refused", f"this cannot be sent: {text}")
         case TimeoutError():
-            return Failure("timeout", f"no answer within {question.timeout_s:.3g} s")
+            return SlurmError("timeout", f"no answer within {question.timeout_s:.3g} s")
         case _:
-            return Failure("broken", text)
+            return SlurmError("broken", text)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import Failure, read_envelope
+from sunk_sync.slurm.api.answers import SlurmError, read_envelope
 from sunk_sync.slurm.api.json_stream import Cutter
 
 CALL_S: Final = 15.0
@@ -117,7 +117,7 @@ def cancel_jobs(body: bytes) -> Call:
     return Call(method="DELETE", path="jobs/", kind="jobs/", body=body)
 
 
-Take = Callable[[Sequence[bytes], float], Awaitable[Failure | None]]
+Take = Callable[[Sequence[bytes], float], Awaitable[SlurmError | None]]
 """Takes records of a listing and the second in which it was asked for; a failure stops it."""
 
 
@@ -135,11 +135,11 @@ class Listing:
         """A new answer begins."""
         self._cutter = Cutter(self._key)
 
-    async def feed(self, piece: bytes, asked_s: float) -> Failure | None:
+    async def feed(self, piece: bytes, asked_s: float) -> SlurmError | None:
         """The next piece of the body. Raises CutError."""
         return await self._hand_over(self._cutter.feed(piece), asked_s)
 
-    async def finish(self, asked_s: float) -> bytes | Failure:
+    async def finish(self, asked_s: float) -> bytes | SlurmError:
         """The envelope. Raises CutError."""
         records, envelope = self._cutter.finish()
         failure = await self._hand_over(records, asked_s)
@@ -147,7 +147,7 @@ class Listing:
             failure = self._why_missing(envelope)
         return failure or envelope
 
-    async def _hand_over(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def _hand_over(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         if not records:
             return None
         self.begun = True
@@ -155,9 +155,9 @@ class Listing:
         await asyncio.sleep(0)
         return failure
 
-    def _why_missing(self, envelope: bytes) -> Failure:
+    def _why_missing(self, envelope: bytes) -> SlurmError:
         """An absent array proves nothing about its elements: never an empty listing."""
         read = read_envelope(envelope)
-        if isinstance(read, Failure):
+        if isinstance(read, SlurmError):
             return read
-        return Failure("garbage", f"an answer without {self._key}")
+        return SlurmError("garbage", f"an answer without {self._key}")

@@ -6,7 +6,7 @@ last one to start takes over the array's record. A task is always called `<array
 here, which never changes and which Slurm takes where a job is cancelled; in /jobs/state it is
 called so only while it waits, later `<own id>_<task>` (v0.0.40: always as here).
 
-A task's identity is its own Pod: `work` as if that Pod had a job to itself, `uids` of one
+A task's identity is its own Pod: `workload` as if that Pod had a job to itself, `uids` of one
 element, no `pods`; the job keeps the array's name. In the array's list of UIDs a `-` before one
 says that its task was replaced (P17): tasks that wait have no text of their own.
 """
@@ -20,9 +20,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Job
-from sunk_sync.core.model.job_identity import Identity, read_identity, work_id
+from sunk_sync.core.model.job_identity import Identity, read_identity, workload_id
 from sunk_sync.core.translate.hostlist import HostlistError, expand
-from sunk_sync.slurm.api.answers import UNREADABLE, Failure, Number, decoded, number_of, printable
+from sunk_sync.slurm.api.answers import (
+    UNREADABLE,
+    Number,
+    SlurmError,
+    decoded,
+    number_of,
+    printable,
+)
 from sunk_sync.slurm.decode.nodes import state_of
 
 States = frozenset[str]
@@ -111,23 +118,23 @@ _state = msgspec.json.Decoder(_WireState).decode
 _reason = msgspec.json.Decoder(_WireReason).decode
 
 
-def read_job(record: bytes) -> JobRecord | Failure:
+def read_job(record: bytes) -> JobRecord | SlurmError:
     """One element of the array `jobs` of GET /job/{id} or /jobs/."""
     try:
         return _record(decoded(_job, record))
     except (*UNREADABLE, HostlistError) as error:
-        return Failure("garbage", printable(f"a job that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"a job that cannot be read: {error}"))
 
 
-def read_state(record: bytes) -> JobState | Failure:
+def read_state(record: bytes) -> JobState | SlurmError:
     """One element of /jobs/state."""
     try:
         wire = decoded(_state, record)
     except UNREADABLE as error:
-        return Failure("garbage", printable(f"a job's state that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"a job's state that cannot be read: {error}"))
     listed_id = str(wire.job_id)
     if not number_in(listed_id):
-        return Failure("garbage", printable(f"a state of a job without id: {listed_id!r}"))
+        return SlurmError("garbage", printable(f"a state of a job without id: {listed_id!r}"))
     return JobState(listed_id, state_of(wire.state))
 
 
@@ -189,7 +196,7 @@ def task_identity(array: Identity, task: int) -> Identity | None:
     uid = text.removeprefix(_REPLACED)
     return replace(
         array,
-        work=work_id([uid]),
+        workload=workload_id([uid]),
         uids=(uid,),
         replaced=array.replaced or text != uid,
     )

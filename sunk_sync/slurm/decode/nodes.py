@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import SlurmNode
-from sunk_sync.slurm.api.answers import UNREADABLE, Failure, decoded, printable
+from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded, printable
 
 REASON_KEPT: Final = 1024
 COMMENT_KEPT: Final = 4096
@@ -35,20 +35,20 @@ States = frozenset[str]
 _states: dict[tuple[str, ...], States] = {}
 
 
-def read_node(record: bytes) -> SlurmNode | Failure:
+def read_node(record: bytes) -> SlurmNode | SlurmError:
     """One element of a listing of nodes."""
     try:
         return _fact(decoded(_node, record))
     except UNREADABLE as error:
-        return Failure("garbage", printable(f"a node that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"a node that cannot be read: {error}"))
 
 
-def read_nodes(body: bytes) -> Sequence[SlurmNode] | Failure:
+def read_nodes(body: bytes) -> Sequence[SlurmNode] | SlurmError:
     """The nodes of a small answer whose envelope has been read."""
     try:
         return [_fact(node) for node in decoded(_nodes, body).nodes]
     except UNREADABLE as error:
-        return Failure("garbage", printable(f"nodes that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"nodes that cannot be read: {error}"))
 
 
 def _fact(node: _WireNode) -> SlurmNode:

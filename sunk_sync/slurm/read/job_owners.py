@@ -24,7 +24,7 @@ Mine = Callable[[Identity], bool]
 _FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING"})
 
 
-class JobBook:
+class JobOwners:
     """Jobs by their listed id, which is how /jobs/state calls them."""
 
     def __init__(self, mine: Mine) -> None:
@@ -47,7 +47,7 @@ class JobBook:
         """Number of its own → job id and when it was asked for: tasks read since they started,
         until a listing shows them."""
         self._awaited: dict[str, set[str]] = {}
-        """Work → those learnt of all that are awaited with it."""
+        """Workload → those learnt of all that are awaited with it."""
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_mine(self, record: JobRecord) -> bool:
@@ -120,7 +120,7 @@ class JobBook:
     def known(self, job: Job) -> Job | None:
         """The very job as another answer has shown it already."""
         known = self.at(job.job_id)
-        same = known is not None and known.identity.work == job.identity.work
+        same = known is not None and known.identity.workload == job.identity.workload
         return known if same else None
 
     def is_past(self, job_id: str, *, asked_s: float) -> bool:
@@ -167,22 +167,22 @@ class JobBook:
         self.foreign.discard(listed_id)
         self.ours[listed_id] = job
         self._listed[job.job_id] = listed_id
-        learnt = self._awaited.get(job.identity.work)
+        learnt = self._awaited.get(job.identity.workload)
         if learnt is not None and is_live(job) and not job.identity.replaced:
-            learnt.add(job.identity.work)
+            learnt.add(job.identity.workload)
 
     @contextmanager
-    def awaiting(self, works: Sequence[str]) -> Iterator[Set[str]]:
-        """A job of each of these Works is to be made; yields those of which one is learnt
+    def awaiting(self, workloads: Sequence[str]) -> Iterator[Set[str]]:
+        """A job of each of these workloads is to be made; yields those of which one is learnt
         meanwhile: no second one.
         """
         learnt: set[str] = set()
-        self._awaited.update(dict.fromkeys(works, learnt))
+        self._awaited.update(dict.fromkeys(workloads, learnt))
         try:
             yield learnt
         finally:
-            for work in works:
-                self._awaited.pop(work, None)
+            for workload in workloads:
+                self._awaited.pop(workload, None)
 
     def drop_array(self, array: str) -> None:
         """Nothing of it is left."""

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Job, Observed, Tell
 from sunk_sync.core.translate.job_states import LIVE, is_live
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import Call, get_job, list_jobs
 from sunk_sync.slurm.decode.jobs import JobRecord, States, job_of, number_in, read_job, withdrawn
-from sunk_sync.slurm.read.job_owners import JobBook, base_of
+from sunk_sync.slurm.read.job_owners import JobOwners, base_of
 from sunk_sync.slurm.read.one_job import pays_whole, why_no_record
 
 LIST_ABOVE: Final = 200
@@ -44,7 +44,7 @@ class JobReading:
     def __init__(
         self,
         client: Slurm,
-        book: JobBook,
+        job_owners: JobOwners,
         *,
         early: Early | None,
         states: Mapping[str, States],
@@ -55,14 +55,14 @@ class JobReading:
         self.left: dict[str, tuple[Job, float]] = {}
         """Job id → job of ours that was known, be it by others, and is not listed any more; and
         when its record was asked for last."""
-        self.failure: Failure | None = None
+        self.failure: SlurmError | None = None
         """Why the listing is not complete."""
         self.reused = False
         """An id that was ours belongs to somebody else."""
         self.moved = False
         """A job of ours is in another state than it was, or gone."""
         self._client = client
-        self._book = book
+        self._job_owners = job_owners
         self._early = early
         self._states = states
         self._asked_s = asked_s
@@ -80,12 +80,12 @@ class JobReading:
 
     async def read(self, *, refresh: Sequence[str] = ()) -> None:
         """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
-        unknown = [one for one in self._states if one not in self._book.ours]
-        self._book.find_started(unknown, asked_s=self._asked_s)
+        unknown = [one for one in self._states if one not in self._job_owners.ours]
+        self._job_owners.find_started(unknown, asked_s=self._asked_s)
         left = self._forget_absent()
         await asyncio.sleep(0)
         wanted = self._wanted()
-        self.moved = bool(left) or not self._book.ours.keys().isdisjoint(wanted)
+        self.moved = bool(left) or not self._job_owners.ours.keys().isdisjoint(wanted)
         wanted |= {one for one in refresh if one in self._states}
         await asyncio.sleep(0)
         if wanted:
@@ -98,7 +98,7 @@ class JobReading:
         if len(wanted) > max(LIST_ABOVE, len(self._states) // _LIST_SHARE):
             await self._ask(list_jobs())
         self._wants = wanted
-        arrays = _Arrays(self._book, self._unread(wanted), left, asked_s=self._asked_s)
+        arrays = _Arrays(self._job_owners, self._unread(wanted), left, asked_s=self._asked_s)
         await asyncio.gather(*(self._read_array(one, arrays) for one in sorted(arrays.numbers)))
         numbers = {number_in(one) for one in self._unread(wanted)}
         await asyncio.gather(*map(self._read_number, sorted(numbers)))
@@ -111,22 +111,22 @@ class JobReading:
 
     def _forget_absent(self) -> Sequence[Job]:
         """What the listing does not name is gone from the book; ours among it."""
-        self._book.foreign &= self._states.keys()
-        for array in [one for one in self._book.arrays if one not in self._numbers]:
-            self._book.drop_array(array)
-        for listed_id in [one for one in self._book.ours if one not in self._states]:
+        self._job_owners.foreign &= self._states.keys()
+        for array in [one for one in self._job_owners.arrays if one not in self._numbers]:
+            self._job_owners.drop_array(array)
+        for listed_id in [one for one in self._job_owners.ours if one not in self._states]:
             self._leave(listed_id)
         return [job for job, _ in self.left.values()]
 
     def _leave(self, listed_id: str) -> None:
-        read_s = self._book.read_s.get(listed_id, math.inf)  # else we have just made it
-        job = self._book.drop(listed_id)
+        read_s = self._job_owners.read_s.get(listed_id, math.inf)  # else we have just made it
+        job = self._job_owners.drop(listed_id)
         if job is not None:
             self.left[job.job_id] = (job, read_s)
 
     def _wanted(self) -> set[str]:
         """Listed ids whose record must be read: unknown ones, and ours in another state."""
-        ours, foreign = self._book.ours, self._book.foreign
+        ours, foreign = self._job_owners.ours, self._job_owners.foreign
         return {
             listed_id
             for listed_id, state in self._states.items()
@@ -137,11 +137,11 @@ class JobReading:
 
     def _is_hollow(self, listed_id: str) -> bool:
         """What is left of an array of ours whose waiting tasks were all cancelled."""
-        return listed_id.endswith("_*") and number_in(listed_id) in self._book.arrays
+        return listed_id.endswith("_*") and number_in(listed_id) in self._job_owners.arrays
 
     async def _read_array(self, array: str, arrays: "_Arrays") -> None:
         """Unless others have read of it by now what made it pay."""
-        async with self._slots, self._book.reading(array):
+        async with self._slots, self._job_owners.reading(array):
             if self._is_unread(array) or arrays.pays(array):
                 await self._ask_number(array)
 
@@ -157,21 +157,21 @@ class JobReading:
     def _is_unread(self, number: str) -> bool:
         """Somebody else may have read it since the listing was asked for."""
         listed_ids = self._by_number.get(number, ())
-        unknown = [one for one in listed_ids if one not in self._book.ours]
-        self._book.find_started(unknown, asked_s=self._asked_s)
+        unknown = [one for one in listed_ids if one not in self._job_owners.ours]
+        self._job_owners.find_started(unknown, asked_s=self._asked_s)
         for listed_id in listed_ids:
             self._note_read(listed_id)
         return bool(self._unread(listed_ids))
 
     def _note_read(self, listed_id: str) -> None:
         """One of ours that others have asked for since the listing: they know more than that."""
-        read_s = self._book.read_s.get(listed_id, self._asked_s)
-        if read_s > self._asked_s and listed_id in self._book.ours:
+        read_s = self._job_owners.read_s.get(listed_id, self._asked_s)
+        if read_s > self._asked_s and listed_id in self._job_owners.ours:
             self._read_s.setdefault(listed_id, read_s)
 
     async def _ask(self, call: Call, *, number: str = "") -> None:
         asked = await self._client.read_records(call, "jobs", self._take)
-        if not isinstance(asked, Failure):
+        if not isinstance(asked, SlurmError):
             return
         why = await why_no_record(self._client, asked, number=number) if number else asked
         if why is None:
@@ -180,12 +180,12 @@ class JobReading:
             what = f"job {number}" if number else "all jobs"
             self.failure = replace(why, text=f"{what}: {why.text}")
 
-    async def _take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def _take(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         for one in records:
             record = read_job(one)
-            if isinstance(record, Failure):
+            if isinstance(record, SlurmError):
                 return record
-            if self._book.is_mine(record):
+            if self._job_owners.is_mine(record):
                 self._note(record, asked_s)
             else:
                 self._note_foreign(record, asked_s)
@@ -201,8 +201,8 @@ class JobReading:
     def _note_foreign(self, record: JobRecord, asked_s: float) -> None:
         for number in {str(record.number), str(record.array)}:
             for listed_id in self._by_number.get(number, ()):
-                self.reused = self.reused or self._book.drop(listed_id) is not None
-                self._book.foreign.add(listed_id)
+                self.reused = self.reused or self._job_owners.drop(listed_id) is not None
+                self._job_owners.foreign.add(listed_id)
                 self._read_s[listed_id] = asked_s
 
     def _note(self, record: JobRecord, asked_s: float) -> None:
@@ -210,15 +210,15 @@ class JobReading:
             self._keep([str(record.number)], job_of(record), asked_s)
             return
         array, number = str(record.array), str(record.number)
-        if array == number or array not in self._book.arrays:
-            self._book.arrays[array] = record
+        if array == number or array not in self._job_owners.arrays:
+            self._job_owners.arrays[array] = record
         if record.task is not None:
             listed_ids = [f"{number}_{record.task}", f"{array}_{record.task}"]
             job = job_of(record)
-            self._book.recorded[array].add(record.task)
+            self._job_owners.recorded[array].add(record.task)
             self._keep(listed_ids, job, asked_s)
             if job is not None and listed_ids[0] not in self._states:  # it started after these
-                self._book.learn_number(job.job_id, record, asked_s=asked_s)
+                self._job_owners.learn_number(job.job_id, record, asked_s=asked_s)
         else:
             self._note_waiting(record, asked_s)
 
@@ -236,10 +236,12 @@ class JobReading:
         for listed_id in listed_ids:
             if listed_id in self._states:
                 self._read_s[listed_id] = asked_s
-                if job is not None and not self._book.is_past(job.job_id, asked_s=asked_s):
-                    self.reused = self.reused or _is_another(self._book.ours.get(listed_id), job)
-                    self._book.keep(listed_id, job)
-                    self._book.read_s[listed_id] = asked_s
+                if job is not None and not self._job_owners.is_past(job.job_id, asked_s=asked_s):
+                    self.reused = self.reused or _is_another(
+                        self._job_owners.ours.get(listed_id), job
+                    )
+                    self._job_owners.keep(listed_id, job)
+                    self._job_owners.read_s[listed_id] = asked_s
                     if job.slurm_nodes or self._was_placed(job):
                         self._news[job.job_id] = (job, asked_s)
                 return
@@ -253,10 +255,10 @@ class JobReading:
         if number_in(listed_id) in self._gone:
             self._leave(listed_id)
         elif self.failure is None:
-            self.failure = Failure("garbage", f"job {listed_id} is listed, but has no record")
+            self.failure = SlurmError("garbage", f"job {listed_id} is listed, but has no record")
 
     async def _settle(self) -> None:
-        for place, (listed_id, job) in enumerate(list(self._book.ours.items())):
+        for place, (listed_id, job) in enumerate(list(self._job_owners.ours.items())):
             await _breathe(place)
             state = self._states.get(listed_id)
             if state is None:
@@ -267,7 +269,7 @@ class JobReading:
                 if self.failure is not None and _differ(job.state, state):
                     continue  # whose the id is by now, and where it runs, nobody has read
                 job = replace(job, state=state)
-                self._book.keep(listed_id, job)
+                self._job_owners.keep(listed_id, job)
             self.jobs[job.job_id] = (job, asked_s)
         if self.failure is None:
             await self._add_withdrawn()
@@ -277,12 +279,12 @@ class JobReading:
 
         A record of its own is forgotten some minutes after the task's end, not when its array is.
         """
-        for place, (array, record) in enumerate(list(self._book.arrays.items())):
+        for place, (array, record) in enumerate(list(self._job_owners.arrays.items())):
             await _breathe(64 * place)
             identity = record.identity
             if identity is None or array not in self._numbers:
                 continue
-            had = self._book.recorded.get(array, ())
+            had = self._job_owners.recorded.get(array, ())
             for task in range(len(identity.uids)):
                 known = task in had or f"{array}_{task}" in self.jobs
                 job = None if known else withdrawn(record, task)
@@ -296,25 +298,27 @@ class _Arrays:
     """
 
     def __init__(
-        self, book: JobBook, wanted: Collection[str], left: Sequence[Job], *, asked_s: float
+        self, job_owners: JobOwners, wanted: Collection[str], left: Sequence[Job], *, asked_s: float
     ) -> None:
-        self._book = book
+        self._job_owners = job_owners
         self._asked_s = asked_s
-        started = {one.partition("_")[2] for one in wanted if one not in book.ours}
+        started = {one.partition("_")[2] for one in wanted if one not in job_owners.ours}
         self._seem: defaultdict[str, list[str]] = defaultdict(list)
         """Array → jobs of it that seem to have started."""
         for job in left:
             array, _, task = job.job_id.partition("_")
-            if task in started and array in book.arrays:
+            if task in started and array in job_owners.arrays:
                 self._seem[array].append(job.job_id)
         self._there = self._records()
-        must = {number_in(one) for one in wanted if number_in(one) in book.arrays}
+        must = {number_in(one) for one in wanted if number_in(one) in job_owners.arrays}
         self.numbers = must | {array for array in self._seem if self.pays(array)}
 
     def pays(self, array: str) -> bool:
         """Those that nobody has read since the listing are most of its records."""
         seem = self._seem.get(array, ())
-        unread = [one for one in seem if self._book.read_since(one, after_s=self._asked_s) is None]
+        unread = [
+            one for one in seem if self._job_owners.read_since(one, after_s=self._asked_s) is None
+        ]
         return pays_whole(len(unread), of=len(seem) + self._there[array])
 
     def _records(self) -> Counter[str]:
@@ -322,7 +326,9 @@ class _Arrays:
         if not self._seem:
             return Counter()
         placed = (
-            job.job_id.partition("_")[0] for job in self._book.ours.values() if job.slurm_nodes
+            job.job_id.partition("_")[0]
+            for job in self._job_owners.ours.values()
+            if job.slurm_nodes
         )
         return Counter(array for array in placed if array in self._seem)
 
@@ -362,4 +368,6 @@ def _is_another(before: Job | None, job: Job) -> bool:
     """Another job stands under the id of one of ours; a requeued one is submitted later."""
     if before is None:
         return False
-    return before.identity.work != job.identity.work or before.submitted_at > job.submitted_at
+    return (
+        before.identity.workload != job.identity.workload or before.submitted_at > job.submitted_at
+    )

@@ -27,12 +27,12 @@ from sunk_sync.core.model.facts import (
     Observed,
     Tell,
 )
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.controller import counting_since
 from sunk_sync.slurm.api.requests import list_job_states
 from sunk_sync.slurm.decode.jobs import States, read_state
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.job_records import Early, JobReading, revived
 from sunk_sync.slurm.read.pacing import Pace, Rhythm, Time
 
@@ -65,17 +65,17 @@ class JobPoll:
     """The reader of our jobs."""
 
     def __init__(
-        self, client: Slurm, tell: Tell, *, book: JobBook, pace: JobPace, time: Time
+        self, client: Slurm, tell: Tell, *, job_owners: JobOwners, pace: JobPace, time: Time
     ) -> None:
         self._client = client
         self._tell = tell
-        self._book = book
+        self._job_owners = job_owners
         self._pace = pace
         self._time = time
         self._rhythm = Rhythm(pace.pace, time)
-        self._waiting: list[asyncio.Future[Failure | None]] = []
+        self._waiting: list[asyncio.Future[SlurmError | None]] = []
         """Who asked for the next listing."""
-        self._joined: list[asyncio.Future[Failure | None]] = []
+        self._joined: list[asyncio.Future[SlurmError | None]] = []
         """Who waits for the one under way."""
         self._open_since_s: float | None = None
         """When that began; None: none, or nobody can join it any more."""
@@ -102,7 +102,7 @@ class JobPoll:
         self._moved()
         self._rhythm.look_now()
 
-    async def relist(self, after_s: float) -> Failure | None:
+    async def relist(self, after_s: float) -> SlurmError | None:
         """Wait for a whole listing that began later than that; several callers share one."""
         done = asyncio.get_running_loop().create_future()
         if self._open_since_s is not None and self._open_since_s > after_s:
@@ -110,7 +110,7 @@ class JobPoll:
         else:
             self._waiting.append(done)
             self._rhythm.look_now(awaited=True)
-        failure: Failure | None = await done
+        failure: SlurmError | None = await done
         return failure
 
     async def run(self) -> None:
@@ -118,7 +118,7 @@ class JobPoll:
         try:
             await self._rhythm.run(self.poll, interval=self._interval)
         finally:
-            _settle(self._waiting, Failure("unreachable", "jobs are not read any more"))
+            _settle(self._waiting, SlurmError("unreachable", "jobs are not read any more"))
 
     def _interval(self) -> float:
         if not self._pace.busy():
@@ -127,16 +127,16 @@ class JobPoll:
         return min(usual_s, self._pace.lively_s) if self._is_lively() else usual_s
 
     def _is_lively(self) -> bool:
-        return self._time.clock() < self._lively_until_s and self._book.waits()
+        return self._time.clock() < self._lively_until_s and self._job_owners.waits()
 
     def _moved(self) -> None:
         self._lively_until_s = self._time.clock() + self._pace.lively_for_s
 
-    async def poll(self) -> Failure | None:
+    async def poll(self) -> SlurmError | None:
         """One listing, told; a failure is told as Lost, once per change of why."""
         self._joined, self._waiting = self._waiting, []
         self._open_since_s = self._time.clock()
-        outcome: Failure | None = Failure("unreachable", "the listing was given up")
+        outcome: SlurmError | None = SlurmError("unreachable", "the listing was given up")
         try:
             outcome = await self._list()
         finally:
@@ -144,17 +144,17 @@ class JobPoll:
             _settle(self._joined, outcome)
         return outcome
 
-    async def _list(self) -> Failure | None:
+    async def _list(self) -> SlurmError | None:
         states = _StateListing()
         answer = await self._client.read_records(list_job_states(), "jobs", states.take)
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlurmError):
             return await self._lose(answer)
         self._rhythm.listing_s = answer.answered_s - answer.asked_s
         strict, self._open_since_s = bool(self._joined), None
         if failure := await self._check_restart(strict=strict):
             await self._tell_revived(states.seen, answer.asked_s)
             return await self._lose(failure)
-        touched, self._book.touched = self._book.touched, False
+        touched, self._job_owners.touched = self._job_owners.touched, False
         reading = await self._read(states.seen, answer.asked_s)
         if reading.moved:
             self._moved()
@@ -170,21 +170,23 @@ class JobPoll:
     async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
         """What is new; who knows nothing yet is told of all together."""
         early = None if self._told is None else Early(self._tell, self._told)
-        reading = JobReading(self._client, self._book, early=early, states=states, asked_s=asked_s)
+        reading = JobReading(
+            self._client, self._job_owners, early=early, states=states, asked_s=asked_s
+        )
         await reading.read(refresh=self._refreshed())
         return reading
 
-    async def _check_restart(self, *, strict: bool) -> Failure | None:
+    async def _check_restart(self, *, strict: bool) -> SlurmError | None:
         """After the listing: if slurmctld still counts as before, the ids are those we know."""
         now_s = self._time.clock()
         if not strict and now_s - self._checked_s < self._pace.checked_every_s:
             return None
         since = await counting_since(self._client)
-        if isinstance(since, Failure):
+        if isinstance(since, SlurmError):
             return since
         if since != self._since:
             self._note_known()
-            self._book.forget()
+            self._job_owners.forget()
             self._forgot = self._since is not None
         self._since, self._checked_s = since, now_s
         return None
@@ -192,7 +194,7 @@ class JobPoll:
     def _note_known(self) -> None:
         """What others told of since the last listing: a number may be another job's since then."""
         if self._told is not None:
-            self._told |= {job.job_id: job for job in self._book.ours.values()}
+            self._told |= {job.job_id: job for job in self._job_owners.ours.values()}
 
     def _refreshed(self) -> Sequence[str]:
         """Now and then one job that waits, in turn: why it waits may have changed.
@@ -202,7 +204,7 @@ class JobPoll:
         self._round += 1
         if self._round % self._pace.refresh_every:
             return ()
-        jobs = self._book.ours
+        jobs = self._job_owners.ours
         ids = list(itertools.islice(jobs, self._cursor, self._cursor + _REFRESH_AMONG))
         for place, listed_id in enumerate(ids):
             task = listed_id.partition("_")[2]
@@ -239,19 +241,19 @@ class JobPoll:
 
     async def _tell_revived(self, states: Mapping[str, States], asked_s: float) -> None:
         """What was told of an end that is none: nothing must be made in such a job's place."""
-        known = {**(self._told or {}), **self._book.ours}
-        jobs = revived(states, known, foreign=self._book.foreign)
+        known = {**(self._told or {}), **self._job_owners.ours}
+        jobs = revived(states, known, foreign=self._job_owners.foreign)
         await self._tell_in_parts([Observed(job, asked_s) for job in jobs])
 
-    async def _tell_part(self, reading: JobReading, asked_s: float) -> Failure:
+    async def _tell_part(self, reading: JobReading, asked_s: float) -> SlurmError:
         """What was read is true; what is missing is unknown."""
         await self._tell_rows(reading.jobs, asked_s)
         if reading.failure is None:
-            self._book.forget()
-        why = reading.failure or Failure("garbage", "Slurm gave an id of ours to another job")
+            self._job_owners.forget()
+        why = reading.failure or SlurmError("garbage", "Slurm gave an id of ours to another job")
         return await self._lose(why)
 
-    async def _lose(self, failure: Failure) -> Failure:
+    async def _lose(self, failure: SlurmError) -> SlurmError:
         self._in_full = True
         self._checked_s = float("-inf")
         unread_s = self._time.clock() - self._read_s
@@ -275,17 +277,19 @@ class _StateListing:
     def __init__(self) -> None:
         self.seen: dict[str, States] = {}
 
-    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def take(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         del asked_s
         for one in records:
             read = read_state(one)
-            if isinstance(read, Failure):
+            if isinstance(read, SlurmError):
                 return read
             self.seen[read.listed_id] = read.state
         return None
 
 
-def _settle(waiting: Sequence[asyncio.Future[Failure | None]], outcome: Failure | None) -> None:
+def _settle(
+    waiting: Sequence[asyncio.Future[SlurmError | None]], outcome: SlurmError | None
+) -> None:
     for done in waiting:
         if not done.done():
             done.set_result(outcome)

@@ -17,7 +17,7 @@ from sunk_sync.core.model.facts import (
     Observed,
     Tell,
 )
-from sunk_sync.slurm.api.answers import Answer, Failure, number_of, read_envelope
+from sunk_sync.slurm.api.answers import Answer, SlurmError, number_of, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import list_nodes
 from sunk_sync.slurm.api.versions import dialect_of
@@ -49,28 +49,28 @@ class NodePoll:
         """List for ever; ends only by cancellation."""
         await self._rhythm.run(self.poll, interval=lambda: self._pace.interval_s)
 
-    async def poll(self) -> Failure | None:
+    async def poll(self) -> SlurmError | None:
         """One listing, told; a failure is told as Lost, once per change of why."""
         answer = await self._list()
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlurmError):
             await self._lose(answer)
             return answer
         self._read_s = answer.answered_s
         self._lost = None
         return None
 
-    async def _list(self) -> Answer | Failure:
+    async def _list(self) -> Answer | SlurmError:
         since_s = self._since()
         telling = _Telling(self._tell)
         call = list_nodes(changed_since_s=since_s)
         answer = await self._client.read_records(call, "nodes", telling.take)
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlurmError):
             return answer
         if not answer.unchanged:
             await telling.end(answer.asked_s)
             self._remember(answer)
         elif since_s is None:
-            return Failure("garbage", "304 to an unconditional listing")
+            return SlurmError("garbage", "304 to an unconditional listing")
         else:
             await self._tell([Confirmed(_SOURCE, answer.asked_s)])
         return answer
@@ -83,11 +83,11 @@ class NodePoll:
         """From when on to ask for changes: slurmctld's own clock, as its answer says."""
         envelope = read_envelope(answer.body)
         conditional = dialect_of(answer.version).conditional_nodes
-        updated = None if isinstance(envelope, Failure) else number_of(envelope.last_update)
+        updated = None if isinstance(envelope, SlurmError) else number_of(envelope.last_update)
         self._since_s = int(updated) if conditional and updated else None
         self._full_s = answer.asked_s
 
-    async def _lose(self, failure: Failure) -> None:
+    async def _lose(self, failure: SlurmError) -> None:
         self._since_s = None
         unread_s = self._time.clock() - self._read_s
         lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.blind_after_s)
@@ -103,11 +103,11 @@ class _Telling:
         self._tell = tell
         self._started = False
 
-    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def take(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         news = self._start(asked_s)
         for record in records:
             node = read_node(record)
-            if isinstance(node, Failure):
+            if isinstance(node, SlurmError):
                 return node
             news.append(Observed(node, asked_s))
         await self._tell(news)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.translate.job_states import is_placed
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import Call, get_job, list_job_states
@@ -28,7 +28,7 @@ from sunk_sync.slurm.decode.jobs import (
     read_state,
     withdrawn,
 )
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 
 _WHOLE_ARRAY_FROM: Final = 3
 _HIDDEN: Final = "it is listed, but PrivateData hides it from the user of our token"
@@ -75,7 +75,7 @@ class Found(Struct, frozen=True):
 
 
 Read = TypeVar("Read")
-Finds = dict[str, Found | Failure]
+Finds = dict[str, Found | SlurmError]
 """By job id."""
 
 
@@ -97,16 +97,16 @@ class _Round:
 class JobLook:
     """Reads under way, and who waits for the next one."""
 
-    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook) -> None:
+    def __init__(self, client: Slurm, clock: Clock, *, job_owners: JobOwners) -> None:
         self._client = client
         self._clock = clock
-        self._book = book
+        self._job_owners = job_owners
         self._next: dict[str, _Round] = {}
         """By array."""
         self._slots = asyncio.Semaphore(CONNECTIONS_MAX)
         """Who waits for its turn looks again whether it still must ask."""
 
-    async def find(self, job_id: str, enough: Enough = READ_NOW) -> Found | Failure:
+    async def find(self, job_id: str, enough: Enough = READ_NOW) -> Found | SlurmError:
         """Read the job of this id, a task also by the id of its own that it has since it started.
 
         The read begins after this call, and the book knows what it showed; an earlier one that is
@@ -115,10 +115,10 @@ class JobLook:
         known = self._known(job_id, enough)
         if known is not None:
             return known
-        number = self._book.record_id(job_id)
+        number = self._job_owners.record_id(job_id)
         array, _, task = job_id.partition("_")
         if not number:
-            return Failure("refused", f"no id of a job: {job_id}")
+            return SlurmError("refused", f"no id of a job: {job_id}")
         if number == array and task:
             return await self._find_task(array, job_id, enough)
         async with self._slots:
@@ -126,18 +126,18 @@ class JobLook:
             return known or (await self._read({job_id: number}))[job_id]
 
     def _known(self, job_id: str, enough: Enough) -> Found | None:
-        job = self._book.at(job_id)
+        job = self._job_owners.at(job_id)
         if job is None:
             return None
         placed_after_s = enough.placed_after_s if is_placed(job) else math.inf
-        read_s = self._book.read_since(job_id, after_s=min(enough.after_s, placed_after_s))
+        read_s = self._job_owners.read_since(job_id, after_s=min(enough.after_s, placed_after_s))
         return None if read_s is None else Found(job_id, job, None, read_s)
 
-    async def _find_task(self, array: str, job_id: str, enough: Enough) -> Found | Failure:
+    async def _find_task(self, array: str, job_id: str, enough: Enough) -> Found | SlurmError:
         """Together with all others of its array that are asked for until it is their turn."""
         mine = self._next.setdefault(array, _Round())
         mine.job_ids[job_id] = enough.and_for(mine.job_ids.get(job_id, enough))
-        async with self._book.reading(array):
+        async with self._job_owners.reading(array):
             if not mine.found:
                 async with self._slots:
                     await asyncio.sleep(0)  # who asks in the same moment may still join
@@ -153,9 +153,9 @@ class JobLook:
         found: Finds = {}
         left = self._take_known(wanted, found)
         numbers: Mapping[str, str] = dict.fromkeys(left, array)
-        if left and _has_others(self._book.arrays.get(array)):
+        if left and _has_others(self._job_owners.arrays.get(array)):
             told = await self._numbers(array, left)
-            if isinstance(told, Failure):
+            if isinstance(told, SlurmError):
                 return found | dict.fromkeys(left, told)
             numbers = told
             left = self._take_known({one: wanted[one] for one in left}, found)
@@ -167,10 +167,10 @@ class JobLook:
         found.update({one: what for one, what in known.items() if what is not None})
         return [one for one in wanted if one not in found]
 
-    async def _numbers(self, array: str, job_ids: Sequence[str]) -> Mapping[str, str] | Failure:
+    async def _numbers(self, array: str, job_ids: Sequence[str]) -> Mapping[str, str] | SlurmError:
         """Of these tasks, which record to ask for."""
         _, listed = await _states(self._client, job_ids[0] if len(job_ids) == 1 else array)
-        if isinstance(listed, Failure):
+        if isinstance(listed, SlurmError):
             return listed
         started = {one.partition("_")[2]: number_in(one) for one in listed}
         numbers = {one: started.get(one.partition("_")[2], array) for one in job_ids}
@@ -183,7 +183,7 @@ class JobLook:
         array, and is read together with all others: once is enough.
         """
         own = {f"{array}_{one.partition('_')[2]}": number_in(one) for one in listed}
-        unread = {one for one in own if not self._book.is_placed(one)}
+        unread = {one for one in own if not self._job_owners.is_placed(one)}
         shared = [one for one, number in own.items() if number == array]
         if len(shared) == 1 and "RUNNING" in listed.get(shared[0], ()) and shared[0] in unread:
             return True
@@ -204,17 +204,17 @@ class JobLook:
             found |= await self._read({one: _array_of(one) for one in astray})
         return found
 
-    async def _show(self, number: str) -> _Shown | Failure:
+    async def _show(self, number: str) -> _Shown | SlurmError:
         asked_s = self._clock()
         records, answer = await _read_each(self._client, get_job(number), read_job)
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlurmError):
             why = await why_no_record(self._client, answer, number=number)
             return _Shown((), asked_s) if why is None else why
-        mine = [record for record in records if self._book.is_mine(record)]
+        mine = [record for record in records if self._job_owners.is_mine(record)]
         return _Shown(mine, answer.asked_s)
 
-    async def _pick(self, job_id: str, shown: _Shown | Failure) -> Found | Failure:
-        if isinstance(shown, Failure):
+    async def _pick(self, job_id: str, shown: _Shown | SlurmError) -> Found | SlurmError:
+        if isinstance(shown, SlurmError):
             return shown
         for record in shown.records:
             job = job_of(record)
@@ -226,33 +226,33 @@ class JobLook:
                 return await self._find_waiting(replace(record, task=None), job_id=job_id)
         return Found(job_id, None, None, shown.asked_s)
 
-    async def _find_waiting(self, record: JobRecord, *, job_id: str) -> Found | Failure:
+    async def _find_waiting(self, record: JobRecord, *, job_id: str) -> Found | SlurmError:
         """A task without a record of its own waits, or was cancelled: the states say which."""
         asked_s, listed = await _states(self._client, job_id)
-        if isinstance(listed, Failure):
+        if isinstance(listed, SlurmError):
             return listed
         task = int(job_id.partition("_")[2])
         if job_id in listed:
             return Found(job_id, job_of(record, task), record, asked_s)
         if any(one.endswith(f"_{task}") for one in listed):
-            return Failure("garbage", f"job {job_id} started just now")
+            return SlurmError("garbage", f"job {job_id} started just now")
         return Found(job_id, withdrawn(record, task), record, asked_s)
 
-    def _learn(self, job_id: str, found: Found | Failure) -> None:
-        if isinstance(found, Failure) or self._book.is_past(job_id, asked_s=found.asked_s):
+    def _learn(self, job_id: str, found: Found | SlurmError) -> None:
+        if isinstance(found, SlurmError) or self._job_owners.is_past(job_id, asked_s=found.asked_s):
             return
         if found.job is None or found.record is None:
-            self._book.learn_gone(job_id)
+            self._job_owners.learn_gone(job_id)
             return
-        self._book.learn(found.job, asked_s=found.asked_s)
+        self._job_owners.learn(found.job, asked_s=found.asked_s)
         if found.record.task is not None:
-            self._book.learn_number(found.job.job_id, found.record, asked_s=found.asked_s)
+            self._job_owners.learn_number(found.job.job_id, found.record, asked_s=found.asked_s)
 
     def _with_others(
-        self, found: Found | Failure, shown: _Shown | Failure, *, asked: Finds
-    ) -> Found | Failure:
+        self, found: Found | SlurmError, shown: _Shown | SlurmError, *, asked: Finds
+    ) -> Found | SlurmError:
         """What the answer for this one shows of tasks that nobody asked for."""
-        if isinstance(found, Failure) or isinstance(shown, Failure):
+        if isinstance(found, SlurmError) or isinstance(shown, SlurmError):
             return found
         others: list[Job] = []
         for record in shown.records:
@@ -263,29 +263,29 @@ class JobLook:
         return replace(found, others=tuple(others))
 
 
-async def why_no_record(client: Slurm, answer: Failure, *, number: str) -> Failure | None:
+async def why_no_record(client: Slurm, answer: SlurmError, *, number: str) -> SlurmError | None:
     """None: Slurm has no such job. It says so too of one that PrivateData hides from our token,
     but the states show that one.
     """
     if answer.error_number != NO_SUCH_JOB:
         return answer
     _, listed = await _states(client, number)
-    if isinstance(listed, Failure):
+    if isinstance(listed, SlurmError):
         return listed
-    return Failure("auth", _HIDDEN) if listed else None
+    return SlurmError("auth", _HIDDEN) if listed else None
 
 
 async def _read_each(
-    client: Slurm, call: Call, read: Callable[[bytes], Read | Failure]
-) -> tuple[list[Read], Answer | Failure]:
+    client: Slurm, call: Call, read: Callable[[bytes], Read | SlurmError]
+) -> tuple[list[Read], Answer | SlurmError]:
     """What stands in one answer; a failure where one piece of it cannot be read."""
     found: list[Read] = []
 
-    async def take(pieces: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def take(pieces: Sequence[bytes], asked_s: float) -> SlurmError | None:
         del asked_s
         for piece in pieces:
             one = read(piece)
-            if isinstance(one, Failure):
+            if isinstance(one, SlurmError):
                 return one
             found.append(one)
         return None
@@ -293,7 +293,7 @@ async def _read_each(
     return found, await client.read_records(call, "jobs", take)
 
 
-async def _states(client: Slurm, job_id: str) -> tuple[float, dict[str, States] | Failure]:
+async def _states(client: Slurm, job_id: str) -> tuple[float, dict[str, States] | SlurmError]:
     """Since when it is so, and states by listed id: of a task its own and perhaps those of others,
     of an array all.
     """
@@ -317,7 +317,7 @@ def _array_of(job_id: str) -> str:
     return job_id.partition("_")[0]
 
 
-def _is_astray(found: Found | Failure, *, number: str) -> bool:
+def _is_astray(found: Found | SlurmError, *, number: str) -> bool:
     """A task whose number is nobody's by now, or another's: where slurmctld lost its last seconds
     the task waits once more, and goes by its array.
     """

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import Deleted, Observed, SlurmNode
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import get_node, list_nodes
@@ -35,7 +35,7 @@ class Seen(Struct, frozen=True):
         return (Observed(self.node, self.asked_s),)
 
 
-Reads = Mapping[str, Seen | Failure]
+Reads = Mapping[str, Seen | SlurmError]
 
 
 async def read_fresh(client: Slurm, names: AbstractSet[str], *, bulk: bool, clock: Clock) -> Reads:
@@ -50,48 +50,48 @@ async def read_fresh(client: Slurm, names: AbstractSet[str], *, bulk: bool, cloc
     return dict(zip(ordered, young, strict=True))
 
 
-def _while_young(seen: Seen | Failure, *, age_s: float) -> Seen | Failure:
+def _while_young(seen: Seen | SlurmError, *, age_s: float) -> Seen | SlurmError:
     """A read that had to wait for a slower one of its batch is no evidence any more."""
-    if isinstance(seen, Failure) or age_s <= YOUNG_S:
+    if isinstance(seen, SlurmError) or age_s <= YOUNG_S:
         return seen
-    return Failure("timeout", f"read {age_s:.0f} s ago: another one of its batch took long")
+    return SlurmError("timeout", f"read {age_s:.0f} s ago: another one of its batch took long")
 
 
 async def _read_timed(
     client: Slurm, name: str, *, bulk: bool, clock: Clock
-) -> tuple[Seen | Failure, float]:
+) -> tuple[Seen | SlurmError, float]:
     """With the second in which it was answered."""
     seen = await _read_one(client, name, bulk=bulk, clock=clock)
     return seen, clock()
 
 
-async def _read_one(client: Slurm, name: str, *, bulk: bool, clock: Clock) -> Seen | Failure:
+async def _read_one(client: Slurm, name: str, *, bulk: bool, clock: Clock) -> Seen | SlurmError:
     asked_s = clock()
     answer = await client.call(get_node(name, bulk=bulk))
-    if isinstance(answer, Failure):
+    if isinstance(answer, SlurmError):
         return Seen(name, None, asked_s) if answer.kind == "no_such" else answer
     nodes = read_nodes(answer.body)
-    if isinstance(nodes, Failure):
+    if isinstance(nodes, SlurmError):
         return nodes
     if [node.name for node in nodes] != [name]:
-        return Failure("garbage", f"asked for Slurm node {name}, got another or none")
+        return SlurmError("garbage", f"asked for Slurm node {name}, got another or none")
     return Seen(name, nodes[0], answer.asked_s)
 
 
 async def _read_all(client: Slurm, names: AbstractSet[str]) -> Reads:
     found: dict[str, SlurmNode] = {}
 
-    async def take(records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def take(records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         del asked_s
         for record in records:
             node = read_node(record)
-            if isinstance(node, Failure):
+            if isinstance(node, SlurmError):
                 return node
             if node.name in names:
                 found[node.name] = node
         return None
 
     answer = await client.read_records(list_nodes(), "nodes", take)
-    if isinstance(answer, Failure):
+    if isinstance(answer, SlurmError):
         return dict.fromkeys(names, answer)
     return {name: Seen(name, found.get(name), answer.asked_s) for name in names}

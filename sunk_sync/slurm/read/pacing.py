@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import Failure
+from sunk_sync.slurm.api.answers import SlurmError
 
 _SHARE: Final = 5
 """One fifth of the time, at most, is spent waiting for slurmrestd."""
@@ -64,7 +64,7 @@ class Rhythm:
             self._awaited.set()
 
     async def run(
-        self, look: Callable[[], Awaitable[Failure | None]], *, interval: Callable[[], float]
+        self, look: Callable[[], Awaitable[SlurmError | None]], *, interval: Callable[[], float]
     ) -> None:
         """Ends only by cancellation."""
         while True:

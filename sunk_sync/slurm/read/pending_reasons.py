@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from sunk_sync.slurm.api.answers import Answer, Failure, number_of, read_envelope
+from sunk_sync.slurm.api.answers import Answer, SlurmError, number_of, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import list_jobs
 from sunk_sync.slurm.decode.jobs import Reason, read_reason
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.pacing import Time
 
 FEW: Final = 25
@@ -34,9 +34,9 @@ AGAIN_S: Final = 30.0
 class JobReasons:
     """Asks, and writes what it learns into the book."""
 
-    def __init__(self, client: Slurm, *, book: JobBook, time: Time) -> None:
+    def __init__(self, client: Slurm, *, job_owners: JobOwners, time: Time) -> None:
         self._client = client
-        self._book = book
+        self._job_owners = job_owners
         self._time = time
         self._proved_s: float | None = None
         """When the last question was asked whose answer held for every reason."""
@@ -68,7 +68,7 @@ class JobReasons:
         answer = await self._client.read_records(call, "jobs", taking.take)
         share = BYTES_PER_JOB * self._known() + BYTES
         self._next_s = self._time.clock() + max(AGAIN_S, taking.received / share)
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlurmError):
             self._since = None
             return
         self._since = _updated(answer)
@@ -76,10 +76,10 @@ class JobReasons:
         self._note(taking.reasons)
 
     def _known(self) -> int:
-        return len(self._book.ours) + len(self._book.foreign)
+        return len(self._job_owners.ours) + len(self._job_owners.foreign)
 
     def _records(self) -> int:
-        listed = itertools.chain(self._book.ours, self._book.foreign)
+        listed = itertools.chain(self._job_owners.ours, self._job_owners.foreign)
         return len({one.partition("_")[0] for one in listed})
 
     def _many_wait(self) -> bool:
@@ -88,23 +88,23 @@ class JobReasons:
         """
         if self._known() > RECORDS_MAX and self._records() > RECORDS_MAX:
             return False
-        waiting = [one for one, job in self._book.ours.items() if "PENDING" in job.state]
+        waiting = [one for one, job in self._job_owners.ours.items() if "PENDING" in job.state]
         read_in_turn = sum(one.partition("_")[2] in ("", "0") for one in waiting)
         arrays = {one.partition("_")[0] for one in waiting}
         return read_in_turn > FEW or any(
-            f"{one}_0" not in self._book.ours for one in arrays - self._book.ours.keys()
+            f"{one}_0" not in self._job_owners.ours for one in arrays - self._job_owners.ours.keys()
         )
 
     def _note(self, reasons: Sequence[Reason]) -> None:
         """A record of its own speaks for one task, the array's for all others that wait."""
         own = {name: one.text for one in reasons for name in one.listed_ids}
         shared = {str(one.array): one.text for one in reasons if not one.listed_ids}
-        for listed_id, job in list(self._book.ours.items()):
+        for listed_id, job in list(self._job_owners.ours.items()):
             if "PENDING" not in job.state:
                 continue
             text = own.get(listed_id, shared.get(listed_id.partition("_")[0]))
             if text is not None and text != job.reason:
-                self._book.keep(listed_id, replace(job, reason=text))
+                self._job_owners.keep(listed_id, replace(job, reason=text))
 
 
 class _Taking:
@@ -114,7 +114,7 @@ class _Taking:
         self.received = 0
         self.reasons: list[Reason] = []
 
-    async def take(self, records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def take(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         del asked_s
         for one in records:
             self.received += len(one)
@@ -126,5 +126,5 @@ class _Taking:
 
 def _updated(answer: Answer) -> int | None:
     envelope = read_envelope(answer.body)
-    updated = None if isinstance(envelope, Failure) else number_of(envelope.last_update)
+    updated = None if isinstance(envelope, SlurmError) else number_of(envelope.last_update)
     return int(updated) if updated else None

@@ -1,4 +1,4 @@
-"""What a wish for a placeholder job becomes in JSON. Pure.
+"""What a desired write for a placeholder job becomes in JSON. Pure.
 
 The same spelling serves v0.0.40 … v0.0.45; what differs between them stands in `ABILITIES`.
 Numbers that may be unset are `{"set": true, "number": N}`: without `set` slurmrestd takes them
@@ -104,7 +104,7 @@ def update_body(action: UpdateJob) -> bytes:
     return msgspec.json.encode(job | _numbers(new))
 
 
-def renewal_body(action: UpdateJob, identity: Identity) -> bytes:
+def exclusions_body(action: UpdateJob, identity: Identity) -> bytes:
     """For POST /job/{id}: other exclusions and the identity that tells of them, both or none."""
     excluded = _excluded(action.description.excluded_nodes, action.excluded) or [""]
     comment = spell_identity(identity)

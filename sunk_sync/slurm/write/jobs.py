@@ -18,8 +18,8 @@ from sunk_sync.core.model.actions import (
     Action,
     CancelJob,
     Done,
+    GetJob,
     JobAction,
-    LookJob,
     Outcome,
     Refused,
     SubmitJob,
@@ -29,15 +29,15 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.translate.job_states import is_live
-from sunk_sync.slurm.api.answers import UNREADABLE, Answer, Failure, decoded, printable
+from sunk_sync.slurm.api.answers import UNREADABLE, Answer, SlurmError, decoded, printable
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import cancel_jobs, update_job
 from sunk_sync.slurm.decode.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_replaced
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.one_job import READ_NOW, Enough, JobLook
-from sunk_sync.slurm.write.job_json import identity_body, renewal_body, update_body
-from sunk_sync.slurm.write.submit import JobSubmit, Origin, Wishes, grouped
+from sunk_sync.slurm.write.job_json import exclusions_body, identity_body, update_body
+from sunk_sync.slurm.write.submit import DesiredWrites, JobSubmit, Origin, grouped
 
 _NOT_MATCHING: Final = 2172
 """There is no job of this id that passes the other filters."""
@@ -54,20 +54,28 @@ Part = Mapping[int, Outcome]
 class JobPush:
     """The one writer of jobs; its method `push` is an actions.Push."""
 
-    def __init__(self, client: Slurm, clock: Clock, *, book: JobBook, origin: Origin) -> None:
+    def __init__(
+        self, client: Slurm, clock: Clock, *, job_owners: JobOwners, origin: Origin
+    ) -> None:
         self._client = client
         self._clock = clock
-        self._book = book
-        self._jobs = JobLook(client, clock, book=book)
-        self._submit = JobSubmit(client, clock, book=book, look=self._jobs, origin=origin)
+        self._job_owners = job_owners
+        self._jobs = JobLook(client, clock, job_owners=job_owners)
+        self._submit = JobSubmit(
+            client, clock, job_owners=job_owners, look=self._jobs, origin=origin
+        )
         self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By array: all its tasks that wait share one text."""
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """One outcome for each action, in the same order; never raises."""
         placed = list(enumerate(actions))
-        wishes: Wishes = [(place, one) for place, one in placed if isinstance(one, SubmitJob)]
-        parts: list[Awaitable[Part]] = [self._submit.submit(group) for group in grouped(wishes)]
+        desired_writes: DesiredWrites = [
+            (place, one) for place, one in placed if isinstance(one, SubmitJob)
+        ]
+        parts: list[Awaitable[Part]] = [
+            self._submit.submit(group) for group in grouped(desired_writes)
+        ]
         parts += [self._cancel(group) for group in _alike(placed)]
         parts += [self._one(place, one) for place, one in placed if _is_single(one)]
         outcomes: dict[int, Outcome] = {
@@ -83,10 +91,10 @@ class JobPush:
         """Jobs that were made, as they were read while the slowest of the batch was waited for."""
         if not (isinstance(outcome, Done) and isinstance(outcome.action, SubmitJob)):
             return outcome
-        return replace(outcome, seen=tuple(map(self._book.freshen, outcome.seen)))
+        return replace(outcome, seen=tuple(map(self._job_owners.freshen, outcome.seen)))
 
-    async def _one(self, place: int, action: LookJob | UpdateJob) -> Part:
-        if isinstance(action, LookJob):
+    async def _one(self, place: int, action: GetJob | UpdateJob) -> Part:
+        if isinstance(action, GetJob):
             enough = Enough(action.after_s, action.placed_after_s)
             return {place: await self._look(action, action.job_id, enough)}
         return {place: await self._update(action)}
@@ -95,7 +103,7 @@ class JobPush:
 
     async def _look(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
         found = await self._jobs.find(job_id, enough)
-        if isinstance(found, Failure):
+        if isinstance(found, SlurmError):
             return _unsuccessful(action, found)
         return Done(action, found.news)
 
@@ -120,8 +128,8 @@ class JobPush:
 
     async def _delete(self, group: "Cancels") -> Part:
         answer = await self._client.call(cancel_jobs(_filters([one for _, one in group])))
-        failed = answer if isinstance(answer, Failure) else _read_status(answer)
-        if isinstance(failed, Failure):
+        failed = answer if isinstance(answer, SlurmError) else _read_status(answer)
+        if isinstance(failed, SlurmError):
             return {place: _unsuccessful(one, failed) for place, one in group}
         codes = [(place, one, failed.get(one.job_id, (0, ""))) for place, one in group]
         outcomes = await asyncio.gather(
@@ -152,7 +160,7 @@ class JobPush:
                 return found.seen
             identity = _replaced(found)
             answer = await self._write(found, identity_body(identity))
-            if isinstance(answer, Failure):
+            if isinstance(answer, SlurmError):
                 return await self._unwritten(action, answer)
             mark = self._learn_mark(found, identity)
             if not self._is_fresh(found.asked_s):
@@ -162,18 +170,18 @@ class JobPush:
     async def _checked(self, action: CancelJob | UpdateJob) -> "_Standing | Outcome":
         """The job if it still is the one that was meant and has not ended; else the outcome."""
         found = await self._jobs.find(action.job_id)
-        if isinstance(found, Failure):
+        if isinstance(found, SlurmError):
             return _unsuccessful(action, found)
         job, record = found.job, found.record
         if job is None or record is None:
             return Done(action, found.news)
-        if job.identity.work != action.identity.work:
+        if job.identity.workload != action.identity.workload:
             return Done(action, (Deleted("jobs", "", action.job_id, "", found.asked_s),))
         if not is_live(job):
             return Done(action, found.news)
         return _Standing(job, record, found.asked_s)
 
-    async def _write(self, standing: "_Standing", body: bytes) -> Answer | Failure:
+    async def _write(self, standing: "_Standing", body: bytes) -> Answer | SlurmError:
         number = str(standing.record.number)
         call = update_job(number, body, wanted=lambda: self._is_fresh(standing.asked_s))
         return await self._client.call(call)
@@ -181,7 +189,7 @@ class JobPush:
     def _is_fresh(self, asked_s: float) -> bool:
         return self._clock() <= asked_s + _FRESH_S
 
-    async def _unwritten(self, action: CancelJob | UpdateJob, failure: Failure) -> Outcome:
+    async def _unwritten(self, action: CancelJob | UpdateJob, failure: SlurmError) -> Outcome:
         if failure.error_number in _OVER:
             return await self._look(action, action.job_id)
         return _unsuccessful(action, failure)
@@ -189,18 +197,18 @@ class JobPush:
     def _learn_mark(self, standing: "_Standing", identity: Identity) -> Observed:
         job, record = standing.job, standing.record
         if record.array and record.task is None:
-            self._book.learn_array(replace(record, identity=identity))
+            self._job_owners.learn_array(replace(record, identity=identity))
         job = replace(job, identity=replace(job.identity, replaced=True))
-        return self._book.learn_written(job, asked_s=standing.asked_s)
+        return self._job_owners.learn_written(job, asked_s=standing.asked_s)
 
     # --- updating
 
     async def _update(self, action: UpdateJob) -> Outcome:
         array, _, task = action.job_id.partition("_")
-        if not (task and action.renewal):
+        if not (task and action.exclusions_only):
             return await self._update_one(action)
         async with self._marking.setdefault(array, asyncio.Lock()):
-            known = self._book.at(action.job_id)
+            known = self._job_owners.at(action.job_id)
             if known is not None and known.identity.hosts == action.identity.hosts:
                 return Done(action)  # with another task of it: the next listing says so
             return await self._update_one(action)
@@ -210,28 +218,28 @@ class JobPush:
         if not isinstance(standing, _Standing):
             return standing
         seen = (standing.seen,)
-        if standing.record.array and not action.renewal:
+        if standing.record.array and not action.exclusions_only:
             return Refused(action, "one task of an array cannot be changed alone", seen)
         if "PENDING" not in standing.job.state:
             return Refused(action, "it does not wait any more", seen)
-        new = _renewed(standing, action) if action.renewal else action.identity
+        new = _renewed(standing, action) if action.exclusions_only else action.identity
         answer = await self._write_update(standing, action, new)
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlurmError):
             outcome = await self._unwritten(action, answer)
             return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome
         return Done(action, (self._learn_update(standing, new, asked_s=answer.asked_s),))
 
     async def _write_update(
         self, standing: "_Standing", action: UpdateJob, identity: Identity
-    ) -> Answer | Failure:
+    ) -> Answer | SlurmError:
         """What a waiting job asks for, then its identity: a refused update is done in part.
 
         Its exclusions alone go with it, for they are taken both or not at all.
         """
-        if action.renewal:
-            return await self._write(standing, renewal_body(action, identity))
+        if action.exclusions_only:
+            return await self._write(standing, exclusions_body(action, identity))
         answer = await self._write(standing, update_body(action))
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlurmError):
             return answer
         changed = replace(standing, asked_s=answer.answered_s)
         return await self._write(changed, identity_body(identity))
@@ -242,9 +250,9 @@ class JobPush:
         """It waited when Slurm took the change, which was after `asked_s`."""
         if not standing.record.array:
             job = replace(standing.job, identity=identity)
-            return self._book.learn_written(job, asked_s=asked_s)
-        self._book.relearn_array(replace(standing.record, identity=identity))
-        known = self._book.at(standing.job.job_id) or standing.job
+            return self._job_owners.learn_written(job, asked_s=asked_s)
+        self._job_owners.relearn_array(replace(standing.record, identity=identity))
+        known = self._job_owners.at(standing.job.job_id) or standing.job
         return Observed(known, asked_s)
 
 
@@ -281,8 +289,8 @@ def _filters(cancels: Sequence[CancelJob]) -> bytes:
     return msgspec.json.encode({"jobs": ids, "job_name": cancels[0].name, **states})
 
 
-def _is_single(action: Action) -> TypeGuard[LookJob | UpdateJob]:
-    return isinstance(action, LookJob | UpdateJob)
+def _is_single(action: Action) -> TypeGuard[GetJob | UpdateJob]:
+    return isinstance(action, GetJob | UpdateJob)
 
 
 def _replaced(standing: _Standing) -> Identity:
@@ -307,7 +315,7 @@ def _marked(outcome: Outcome, mark: Observed | None) -> Outcome:
     return outcome if mark is None or outcome.seen else replace(outcome, seen=(mark,))
 
 
-def _unsuccessful(action: Action, failure: Failure) -> Outcome:
+def _unsuccessful(action: Action, failure: SlurmError) -> Outcome:
     if failure.final:
         return Refused(action, str(failure), number=failure.error_number)
     return Unsure(action, str(failure))
@@ -332,12 +340,12 @@ class _WireStatuses(Struct, frozen=True):
 _statuses = msgspec.json.Decoder(_WireStatuses).decode
 
 
-def _read_status(answer: Answer) -> Mapping[str, tuple[int, str]] | Failure:
+def _read_status(answer: Answer) -> Mapping[str, tuple[int, str]] | SlurmError:
     """Ids that were not cancelled, each with the number and text of why."""
     try:
         wire = decoded(_statuses, answer.body)
     except UNREADABLE as error:
-        return Failure("garbage", printable(str(error)))
+        return SlurmError("garbage", printable(str(error)))
     return {
         one.step_id: (one.error.code, printable(one.error.message or one.error.string))
         for one in wire.status or ()

@@ -1,4 +1,5 @@
-"""Writes wishes to Slurm nodes: a fresh read, the precondition, then as few requests as possible.
+"""Writes desired writes to Slurm nodes: a fresh read, the precondition, then as few requests as
+possible.
 
 slurmctld has no compare-and-set: what a human writes between our read and our write, one round
 trip, is lost (S0).
@@ -27,7 +28,7 @@ from sunk_sync.core.model.actions import (
     Unsure,
 )
 from sunk_sync.core.model.facts import Observed, SlurmNode
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import post_node, post_nodes
@@ -42,7 +43,7 @@ _is_node_name = re.compile(r"[A-Za-z0-9._-]{1,253}").fullmatch
 
 
 class _Write(Struct, frozen=True):
-    """A wish that its node allows: its place in the batch, and what to send."""
+    """A desired write that its node allows: its place in the batch, and what to send."""
 
     index: int
     action: SlurmAction
@@ -68,8 +69,8 @@ class SlurmPush:
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """One outcome for each action, in the same order; never raises."""
         self._forget()
-        wishes = [action for action in actions if _is_wish(action)]
-        reads = await self._read(wishes)
+        desired_writes = [action for action in actions if _is_desired(action)]
+        reads = await self._read(desired_writes)
         outcomes: dict[int, Outcome] = {}
         writes: list[_Write] = []
         for index, action in enumerate(actions):
@@ -82,20 +83,20 @@ class SlurmPush:
             outcomes.update(answered)
         return [outcomes[index] for index in range(len(actions))]
 
-    async def _read(self, wishes: Sequence[SlurmAction]) -> Reads:
-        names = {wish.slurm_node for wish in wishes}
-        bulk = all(isinstance(wish, SetComment) for wish in wishes)
+    async def _read(self, desired_writes: Sequence[SlurmAction]) -> Reads:
+        names = {desired.slurm_node for desired in desired_writes}
+        bulk = all(isinstance(desired, SetComment) for desired in desired_writes)
         return await read_fresh(self._client, names, bulk=bulk, clock=self._clock)
 
     async def _send(self, group: Sequence[_Write]) -> dict[int, Outcome]:
         """One request for all; if it is refused one each, for some were changed and some not."""
         answer = await self._post(group)
-        if isinstance(answer, Failure) and answer.final and len(group) > 1:
+        if isinstance(answer, SlurmError) and answer.final and len(group) > 1:
             singles = await asyncio.gather(*(self._send([write]) for write in group))
             return {index: outcome for single in singles for index, outcome in single.items()}
         return {write.index: self._outcome(write, answer) for write in group}
 
-    async def _post(self, group: Sequence[_Write]) -> Answer | Failure:
+    async def _post(self, group: Sequence[_Write]) -> Answer | SlurmError:
         first = group[0]
         if len(group) == 1:
             call = post_node(first.node.name, _body(first.change), bulk=first.bulk)
@@ -103,8 +104,8 @@ class SlurmPush:
             call = post_nodes(_body(first.change, [write.node.name for write in group]))
         return await self._client.call(call)
 
-    def _outcome(self, write: _Write, answer: Answer | Failure) -> Outcome:
-        if isinstance(answer, Failure):
+    def _outcome(self, write: _Write, answer: Answer | SlurmError) -> Outcome:
+        if isinstance(answer, SlurmError):
             news = () if answer.kind == "no_such" else (Observed(write.node, write.read_s),)
             return _unsuccessful(write.action, answer, news)
         return Done(write.action, (self._note(write, answer),))
@@ -129,7 +130,7 @@ class SlurmPush:
             del self._written[name]
 
 
-def _is_wish(action: Action) -> TypeGuard[SlurmAction]:
+def _is_desired(action: Action) -> TypeGuard[SlurmAction]:
     """It is for Slurm and names one node."""
     if not isinstance(action, Drain | Undrain | RewriteReason | SetComment):
         return False
@@ -138,10 +139,10 @@ def _is_wish(action: Action) -> TypeGuard[SlurmAction]:
 
 def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
     """What this action comes to on its node as it was read."""
-    if not _is_wish(action):
+    if not _is_desired(action):
         return Refused(action, "it does not name one Slurm node")
     seen = reads[action.slurm_node]
-    if isinstance(seen, Failure):
+    if isinstance(seen, SlurmError):
         return _unsuccessful(action, seen)
     if seen.node is None:
         return Refused(action, "Slurm has no such node", seen.news)
@@ -153,7 +154,7 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
     return _Write(index, action, seen.node, seen.asked_s, planned)
 
 
-def _unsuccessful(action: Action, failure: Failure, news: Sequence[Observed] = ()) -> Outcome:
+def _unsuccessful(action: Action, failure: SlurmError, news: Sequence[Observed] = ()) -> Outcome:
     if failure.final:
         return Refused(action, str(failure), tuple(news))
     return Unsure(action, str(failure))

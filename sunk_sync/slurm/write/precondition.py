@@ -1,4 +1,5 @@
-"""What a wish comes to on the node as it is now: a change to write, done already, or refused. Pure.
+"""What a desired write comes to on the node as it is now: a change to write, done already, or
+refused. Pure.
 
 The order of the tests is the order of what must not happen: S13, then others' drains (S11, S12,
 S15), then needless requests (S14).

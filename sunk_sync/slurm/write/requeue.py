@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import UNREADABLE, Failure, decoded
+from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import get_job
 
@@ -25,15 +25,15 @@ async def is_requeueable(client: Slurm, job_id: str) -> bool:
     """
     found: list[_WireJob] = []
 
-    async def take(records: Sequence[bytes], asked_s: float) -> Failure | None:
+    async def take(records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         del asked_s
         try:
             found.extend(decoded(_job, record) for record in records)
         except UNREADABLE as error:
-            return Failure("garbage", str(error))
+            return SlurmError("garbage", str(error))
         return None
 
     answer = await client.read_records(get_job(job_id.partition("_")[0]), "jobs", take)
-    if isinstance(answer, Failure) or not found:
+    if isinstance(answer, SlurmError) or not found:
         return False
     return all(job.requeue and job.batch_flag for job in found)

@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import Done, Outcome, Refused, SubmitJob, Unsure
 from sunk_sync.core.model.facts import Attempt, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
-from sunk_sync.slurm.api.answers import Answer, Failure, read_envelope
+from sunk_sync.slurm.api.answers import Answer, SlurmError, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import PING, Call, allocate_job, submit_job
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.one_job import JobLook
 from sunk_sync.slurm.write.concurrency import Throttle
 from sunk_sync.slurm.write.job_json import refusal, submit_body
 
-Wishes = Sequence[tuple[int, SubmitJob]]
+DesiredWrites = Sequence[tuple[int, SubmitJob]]
 """Each with its place in the batch."""
 Script = Callable[[SubmitJob], str]
 
@@ -39,7 +39,7 @@ _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
 """It did not wait; where it is, only its record tells."""
 _LATE_S: Final = 120.0
 """No answer comes later than that."""
-_UNWANTED: Final = Failure("unwanted", "not sent: its job has been read, or is wished no more")
+_UNWANTED: Final = SlurmError("unwanted", "not sent: its job has been read, or is wished no more")
 
 
 class Origin(Struct, frozen=True):
@@ -55,11 +55,11 @@ class JobSubmit:
     """The maker of jobs; knows what the server speaks."""
 
     def __init__(
-        self, client: Slurm, clock: Clock, *, book: JobBook, look: JobLook, origin: Origin
+        self, client: Slurm, clock: Clock, *, job_owners: JobOwners, look: JobLook, origin: Origin
     ) -> None:
         self._client = client
         self._clock = clock
-        self._book = book
+        self._job_owners = job_owners
         self._look = look
         self._origin = origin
         self._throttle = Throttle()
@@ -69,60 +69,64 @@ class JobSubmit:
         self._given: dict[int, float] = {}
         """Number that Slurm gave lately → when the job was sent that got it; the oldest first."""
 
-    async def submit(self, group: Wishes) -> Mapping[int, Outcome]:
+    async def submit(self, group: DesiredWrites) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
-        with self._book.awaiting([wish.identity.work for _, wish in group]) as learnt:
+        with self._job_owners.awaiting(
+            [desired.identity.workload for _, desired in group]
+        ) as learnt:
             return await self._in_turn(group, learnt)
 
-    async def _in_turn(self, group: Wishes, learnt: Set[str]) -> Mapping[int, Outcome]:
+    async def _in_turn(self, group: DesiredWrites, learnt: Set[str]) -> Mapping[int, Outcome]:
         """What is still wanted of them when their turn comes.
 
-        learnt: Works of which a job is read while they wait.
+        learnt: workloads of which a job is read while they wait.
         """
 
-        def is_wanted(wish: SubmitJob) -> bool:
-            return wish.identity.work not in learnt and self._origin.stands(wish)
+        def is_wanted(desired: SubmitJob) -> bool:
+            return desired.identity.workload not in learnt and self._origin.stands(desired)
 
         version = await self._known_version()
         async with self._throttle.slot():
             left: list[tuple[int, SubmitJob]] = []
             outcomes: dict[int, Outcome] = {}
-            for place, wish in group:
-                if is_wanted(wish):
-                    left.append((place, wish))
+            for place, desired in group:
+                if is_wanted(desired):
+                    left.append((place, desired))
                 else:
-                    outcomes[place] = self._unsuccessful(wish, _UNWANTED)
+                    outcomes[place] = self._unsuccessful(desired, _UNWANTED)
             if not left:
                 return outcomes
             action = _together(left)
             why = refusal(action, version)
             if why:
-                return outcomes | {place: Refused(wish, why) for place, wish in left}
-            call = self._call(action, wanted=lambda: all(is_wanted(wish) for _, wish in left))
+                return outcomes | {place: Refused(desired, why) for place, desired in left}
+            call = self._call(action, wanted=lambda: all(is_wanted(desired) for _, desired in left))
             sent_s = self._clock()
             answer = await self._send(call, sent_s=sent_s)
         if len(left) > 1 and _is_alone(answer):
             return outcomes | await self._one_by_one(left, learnt)
         return outcomes | await self._conclude(left, action, answer, sent_s=sent_s)
 
-    async def _one_by_one(self, group: Wishes, learnt: Set[str]) -> dict[int, Outcome]:
+    async def _one_by_one(self, group: DesiredWrites, learnt: Set[str]) -> dict[int, Outcome]:
         outcomes: dict[int, Outcome] = {}
-        for wish in group:
-            outcomes.update(await self._in_turn([wish], learnt))
+        for desired in group:
+            outcomes.update(await self._in_turn([desired], learnt))
         return outcomes
 
     async def _conclude(
-        self, group: Wishes, action: SubmitJob, answer: Answer | Failure, *, sent_s: float
+        self, group: DesiredWrites, action: SubmitJob, answer: Answer | SlurmError, *, sent_s: float
     ) -> dict[int, Outcome]:
         number = _made(answer)
         if number:
-            assert isinstance(answer, Answer | Failure)
+            assert isinstance(answer, Answer | SlurmError)
             if self._is_given_anew(number, sent_s=sent_s):
-                failure = Failure("garbage", f"number {number} has been given to another job since")
-                return {place: self._unsuccessful(wish, failure) for place, wish in group}
+                failure = SlurmError(
+                    "garbage", f"number {number} has been given to another job since"
+                )
+                return {place: self._unsuccessful(desired, failure) for place, desired in group}
             return await self._note(group, action, number=number, sent_s=sent_s)
-        assert isinstance(answer, Failure)
-        return {place: self._unsuccessful(wish, answer) for place, wish in group}
+        assert isinstance(answer, SlurmError)
+        return {place: self._unsuccessful(desired, answer) for place, desired in group}
 
     def _is_given_anew(self, number: int, *, sent_s: float) -> bool:
         """The answer came so late that Slurm has lost its state and counted up to it again."""
@@ -141,7 +145,7 @@ class JobSubmit:
                 self._learn_version(await self._client.call(PING))
         return self._version
 
-    def _learn_version(self, answer: Answer | Failure) -> None:
+    def _learn_version(self, answer: Answer | SlurmError) -> None:
         if isinstance(answer, Answer):
             self._version = answer.version
         elif not answer.final:
@@ -153,15 +157,15 @@ class JobSubmit:
         make = allocate_job if action.kind == "allocation" else submit_job
         return make(body, wanted=wanted)
 
-    async def _send(self, call: Call, *, sent_s: float) -> Answer | Failure:
+    async def _send(self, call: Call, *, sent_s: float) -> Answer | SlurmError:
         answer = await self._client.call(call)
-        if not (isinstance(answer, Failure) and answer.kind == "unwanted"):
+        if not (isinstance(answer, SlurmError) and answer.kind == "unwanted"):
             self._throttle.note(self._clock() - sent_s)
             self._learn_version(answer)
         return answer
 
     async def _note(
-        self, group: Wishes, action: SubmitJob, *, number: int, sent_s: float
+        self, group: DesiredWrites, action: SubmitJob, *, number: int, sent_s: float
     ) -> dict[int, Outcome]:
         """The job was made: under which id, for whom, and (allocated) where."""
         now_s = self._clock()
@@ -174,18 +178,18 @@ class JobSubmit:
             script=action.kind == "script",
         )
         if record.array:
-            self._book.learn_array(record)
+            self._job_owners.learn_array(record)
         outcomes: dict[int, Outcome] = {}
-        for task, (place, wish) in enumerate(group):
+        for task, (place, desired) in enumerate(group):
             job = job_of(record, task)
             assert job is not None
-            known = self._book.known(job)
+            known = self._job_owners.known(job)
             if known is not None:  # the answer came late: a listing knows more, and may tell later
-                outcomes[place] = Done(wish, (Observed(known, sent_s),))
+                outcomes[place] = Done(desired, (Observed(known, sent_s),))
                 continue
-            self._book.learn(job)
+            self._job_owners.learn(job)
             seen = await self._placed(job, now_s) if action.kind == "allocation" else None
-            outcomes[place] = Done(wish, (seen or Observed(job, now_s),))
+            outcomes[place] = Done(desired, (seen or Observed(job, now_s),))
         return outcomes
 
     async def _placed(self, job: Job, now_s: float) -> Observed | None:
@@ -194,78 +198,89 @@ class JobSubmit:
         Unread, it is told without nodes: that makes the next listing read it.
         """
         found = await self._look.find(job.job_id)
-        if isinstance(found, Failure) or found.job is None:
+        if isinstance(found, SlurmError) or found.job is None:
             return None
         return Observed(found.job, max(found.asked_s, now_s))
 
-    def _unsuccessful(self, wish: SubmitJob, failure: Failure) -> Outcome:
+    def _unsuccessful(self, desired: SubmitJob, failure: SlurmError) -> Outcome:
         if failure.final:
-            return Refused(wish, str(failure), number=failure.error_number)
+            return Refused(desired, str(failure), number=failure.error_number)
         if failure.kind in _NOT_SENT:
-            return Unsure(wish, str(failure))
-        attempt = Attempt(wish.identity.work, self._clock())
-        return Unsure(wish, str(failure), seen=(attempt,))
+            return Unsure(desired, str(failure))
+        attempt = Attempt(desired.identity.workload, self._clock())
+        return Unsure(desired, str(failure), seen=(attempt,))
 
 
-def grouped(wishes: Iterable[tuple[int, SubmitJob]]) -> Sequence[Wishes]:
-    """Equal wishes of one Pod each together, at most ARRAY_MAX; all others alone.
+def grouped(desired_writes: Iterable[tuple[int, SubmitJob]]) -> Sequence[DesiredWrites]:
+    """Equal desired writes of one Pod each together, at most ARRAY_MAX; all others alone.
 
     The oldest first: Slurm starts jobs of one priority in the order of their numbers (P26).
     """
     families: defaultdict[object, list[tuple[int, SubmitJob]]] = defaultdict(list)
-    for place, wish in sorted(wishes, key=_age):
-        families[_family(wish) or place].append((place, wish))
+    for place, desired in sorted(desired_writes, key=_age):
+        families[_family(desired) or place].append((place, desired))
     return [group for family in families.values() for group in _cut(family)]
 
 
-def array_of(wishes: Sequence[SubmitJob]) -> SubmitJob:
+def array_of(desired_writes: Sequence[SubmitJob]) -> SubmitJob:
     """The array whose task i is the i-th of these wishes."""
-    first = wishes[0]
+    first = desired_writes[0]
     identity = Identity(
         cluster=first.identity.cluster,
         scheduler=first.identity.scheduler,
-        uids=tuple(wish.identity.pods[0].rpartition("/")[2] for wish in wishes),
+        uids=tuple(desired.identity.pods[0].rpartition("/")[2] for desired in desired_writes),
         digest=first.identity.digest,
         hosts=first.identity.hosts,
     )
     return replace(first, identity=identity, kind="script")
 
 
-def _together(group: Wishes) -> SubmitJob:
+def _together(group: DesiredWrites) -> SubmitJob:
     """What is asked of Slurm for all of them."""
-    return group[0][1] if len(group) == 1 else array_of([wish for _, wish in group])
+    return group[0][1] if len(group) == 1 else array_of([desired for _, desired in group])
 
 
 def _age(placed: tuple[int, SubmitJob]) -> tuple[int, str]:
-    _, wish = placed
-    return wish.created_s, wish.name
+    _, desired = placed
+    return desired.created_s, desired.name
 
 
-def _family(wish: SubmitJob) -> object:
+def _family(desired: SubmitJob) -> object:
     """Equal for what one array can stand for; None: a job of its own."""
-    identity = wish.identity
-    if wish.kind == "external" or len(identity.pods) != 1 or wish.description.slurm_nodes != 1:
+    identity = desired.identity
+    if (
+        desired.kind == "external"
+        or len(identity.pods) != 1
+        or desired.description.slurm_nodes != 1
+    ):
         return None
     # An array's name tells the namespace of all its Pods: their absence is judged by it (P21).
     namespace = identity.pods[0].partition("/")[0]
     owner = (identity.cluster, identity.scheduler, identity.digest, namespace)
-    return (owner, wish.description, wish.excluded, wish.kind, wish.specs, identity.hosts)
+    return (
+        owner,
+        desired.description,
+        desired.excluded,
+        desired.kind,
+        desired.specs,
+        identity.hosts,
+    )
 
 
-def _cut(family: Wishes) -> Iterable[Wishes]:
+def _cut(family: DesiredWrites) -> Iterable[DesiredWrites]:
     if family[0][1].kind == "allocation" and len(family) <= ALLOCATED_MAX:
-        return [[wish] for wish in family]
+        return [[desired] for desired in family]
     return [family[start : start + ARRAY_MAX] for start in range(0, len(family), ARRAY_MAX)]
 
 
-def _is_alone(answer: Answer | Failure) -> bool:
+def _is_alone(answer: Answer | SlurmError) -> bool:
     """It was not made, but one by one they may be."""
-    return isinstance(answer, Failure) and not answer.job_id and answer.error_number in _ALONE
+    return isinstance(answer, SlurmError) and not answer.job_id and answer.error_number in _ALONE
 
 
-def _made(answer: Answer | Failure) -> int:
+def _made(answer: Answer | SlurmError) -> int:
     """Id of the job that was made; also beside errors, such as an unknown flag."""
-    if isinstance(answer, Failure):
+    if isinstance(answer, SlurmError):
         return answer.job_id
     envelope = read_envelope(answer.body)
-    return 0 if isinstance(envelope, Failure) else envelope.made
+    return 0 if isinstance(envelope, SlurmError) else envelope.made

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Announce, Drain, Look, SetMetadata
+from sunk_sync.core.model.actions import Drain, GetObject, RecordEvent, SetMetadata
 from sunk_sync.core.model.facts import (
-    Answered,
     Attempt,
     Confirmed,
     Deleted,
+    GetResult,
     Holding,
     ListingEnded,
     ListingStarted,
@@ -16,11 +16,11 @@ from sunk_sync.core.model.facts import (
     Observed,
     Pod,
     Reference,
-    Sighting,
     StopCall,
+    WriteEcho,
     reference_of,
 )
-from sunk_sync.core.model.keys import CLUSTER, host_key, work_key, work_key_of
+from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key, workload_key_of
 from sunk_sync.core.model.names import MANAGER_MIRROR
 from sunk_sync.core.workloads.index import KEPT_S
 from tests.core.checks import check_oracle
@@ -48,7 +48,7 @@ def a_removed_pod_is_no_longer_unselected_news() -> None:
     core.see(deleted("slurmd_pods", old))
     core.see(new)
     core.now += 1
-    core.see(Sighting("Pod", new.namespace, new.name, "yes", "new", core.now))
+    core.see(GetResult("Pod", new.namespace, new.name, "yes", "new", core.now))
     assert not core.graph.cluster().unselected
     core.see(deleted("slurmd_pods", new))
     check_oracle(core.reconciler, core.now)
@@ -66,7 +66,7 @@ def test_S7_a_pod_that_claims_another_slurm_node_now_is_not_missing() -> None:
     drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod cordoned")
     core = Core(node(), pod, drained, slurm_node("n2"))
     core.see(replace(pod, slurm_node="n2"))
-    assert not core.wants("n1", Look, Drain)
+    assert not core.wants("n1", GetObject, Drain)
     assert core.verdict("n1").because.startswith("undrained")
 
 
@@ -85,13 +85,13 @@ def an_answer_older_than_the_news_proves_nothing() -> None:
     core.see(pod)
     core.now += 1
     core.see(deleted("slurmd_pods", pod))
-    core.see(Sighting("Pod", pod.namespace, pod.name, "no", "", asked_s))
+    core.see(GetResult("Pod", pod.namespace, pod.name, "no", "", asked_s))
     assert not core.wants("n1", Drain)
     core.wait(40)
-    (look,) = core.wants("n1", Look)
-    assert isinstance(look, Look)
+    (look,) = core.wants("n1", GetObject)
+    assert isinstance(look, GetObject)
     assert look.after_s == asked_s
-    core.see(Sighting("Pod", pod.namespace, pod.name, "no", "", core.now))
+    core.see(GetResult("Pod", pod.namespace, pod.name, "no", "", core.now))
     assert core.wants("n1", Drain)
 
 
@@ -100,9 +100,9 @@ def test_the_pod_that_stays_is_remembered_when_its_rival_goes() -> None:
     stays, goes = slurmd_pod(), slurmd_pod(name="other", uid="other", node_name="k2")
     core = Core(stays, goes, node("k2"), slurm_node())
     core.see(deleted("slurmd_pods", goes))
-    (look,) = core.wants("n1", Look)
-    assert look == Look("Node", "", "kn1", 0.0)
-    core.see(Sighting("Node", "", "kn1", "no", "", core.now))
+    (look,) = core.wants("n1", GetObject)
+    assert look == GetObject("Node", "", "kn1", 0.0)
+    core.see(GetResult("Node", "", "kn1", "no", "", core.now))
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node gone", absence=True)]
 
 
@@ -118,7 +118,7 @@ def test_the_pod_that_stays_is_remembered_whatever_rival_goes_last(last: str) ->
     core.see(deleted("slurmd_pods", second))
     core.see(deleted("slurmd_pods", neighbour) if last == "neighbour" else node("k3"))
     core.see(deleted("nodes", node("k1")))
-    assert core.wants("n1", Look) == [Look("Node", "", "k1", 0.0)]
+    assert core.wants("n1", GetObject) == [GetObject("Node", "", "k1", 0.0)]
 
 
 def test_a_pod_that_is_ending_is_remembered_when_its_successor_goes_first() -> None:
@@ -129,7 +129,7 @@ def test_a_pod_that_is_ending_is_remembered_when_its_successor_goes_first() -> N
     core.see(successor, ending)
     core.see(deleted("slurmd_pods", successor))
     core.see(deleted("nodes", node("k1")))
-    assert core.wants("n1", Look) == [Look("Node", "", "k1", 0.0)]
+    assert core.wants("n1", GetObject) == [GetObject("Node", "", "k1", 0.0)]
 
 
 def test_what_stands_for_two_finished_pods_does_not_hang_on_the_order_of_a_set() -> None:
@@ -180,13 +180,13 @@ def test_a_host_that_neither_side_speaks_of_is_forgotten() -> None:
     assert host_key("n1") not in core.reconciler.standing
 
 
-def test_sightings_of_what_nobody_asked_for_are_not_kept() -> None:
+def test_get_results_of_what_nobody_asked_for_are_not_kept() -> None:
     """An answer about a place that no host was at, or older than one we have, changes nothing."""
     pod = slurmd_pod()
     core = Core(slurm_node(comment=marked()), now=1000)
-    core.see(Sighting("Pod", "ns", "other", "no", "", 1000))
-    core.see(Sighting("Pod", pod.namespace, pod.name, "yes", pod.uid, 1001))
-    core.see(Sighting("Pod", pod.namespace, pod.name, "no", "", 1000))
+    core.see(GetResult("Pod", "ns", "other", "no", "", 1000))
+    core.see(GetResult("Pod", pod.namespace, pod.name, "yes", pod.uid, 1001))
+    core.see(GetResult("Pod", pod.namespace, pod.name, "no", "", 1000))
     assert not core.wants("n1", Drain)
 
 
@@ -209,11 +209,11 @@ def test_an_event_belongs_to_the_pod_else_the_node_else_our_namespace(
     assert core.graph.reference(CLUSTER) == Reference("Namespace", "", "default", "")
 
 
-def test_an_event_about_a_work_belongs_to_its_first_pod() -> None:
+def test_an_event_about_a_workload_belongs_to_its_first_pod() -> None:
     """Where all of them are gone, to our namespace."""
     one = pod()
     core = Core(*room(), one)
-    key = work_key(work_key_of(one))
+    key = workload_key(workload_key_of(one))
     assert core.graph.reference(key) == reference_of(one)
     core.see(deleted("pods", one))
     assert core.graph.reference(key) == Reference("Namespace", "", "default", "")
@@ -224,23 +224,23 @@ def test_what_a_write_showed_of_a_pod_freshens_it_and_never_adds_it() -> None:
     one = pod(phase="Pending")
     core = Core(*room(), one)
     key = f"{one.namespace}/{one.name}"
-    core.see(Answered(replace(one, phase="Running"), core.now))
+    core.see(WriteEcho(replace(one, phase="Running"), core.now))
     assert core.graph.pods.entries[key].row.phase == "Running"
     core.see(deleted("pods", one))
-    core.see(Answered(one, core.now))
+    core.see(WriteEcho(one, core.now))
     assert key not in core.graph.pods.entries
 
 
-def test_L6_a_call_about_a_job_that_nobody_knows_concerns_no_work() -> None:
+def test_L6_a_call_about_a_job_that_nobody_knows_concerns_no_workload() -> None:
     """The next listing shows the job; the script asks again."""
     core = Core(*room(), pod())
     assert not core.see(StopCall(1, "99", core.now, core.now + 30))
 
 
 def test_F2_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any_more() -> None:
-    """They would be kept for each Work that ever was; the next one takes the old ones along."""
+    """They would be kept for each workload that ever was; the next one takes the old ones along."""
     core = Core(*room(), pod())
-    attempts = core.graph.works.works.attempts
+    attempts = core.graph.workloads.workloads.attempts
     core.see(Attempt("old", core.now))
     core.wait(KEPT_S)
     core.see(Attempt("next", core.now))
@@ -270,7 +270,7 @@ def test_conflicts_are_counted_for_the_metric() -> None:
     """S16: how many hosts are claimed more than once."""
     core = Core(slurmd_pod(), slurmd_pod(name="b", uid="b"), slurm_node(), slurm_node("n2"))
     assert core.reconciler.contested() == 1
-    assert core.wants("n1", Announce)
+    assert core.wants("n1", RecordEvent)
 
 
 def test_the_same_holding_told_twice_is_one_fact() -> None:

@@ -5,19 +5,19 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Announce, Bind, CancelJob, Done, shown_by
+from sunk_sync.core.model.actions import Bind, CancelJob, Done, RecordEvent, shown_by
 from sunk_sync.core.model.facts import (
-    Answered,
     Confirmed,
     Job,
-    JobTold,
+    JobNotice,
     Lost,
     Observed,
     Pod,
     Row,
+    WriteEcho,
     reference_of,
 )
-from sunk_sync.core.model.keys import work_key, work_key_of
+from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import EVENT_SCHEDULED
 from tests.kit.build import Core, gang_pod, identity, job, listing, node, pod, room
 
@@ -31,14 +31,14 @@ def running(*pods: Pod, at: tuple[str, ...] = ("n1",), **fields: Any) -> Job:
 
 
 def binds(world: Core, of: Pod) -> list[tuple[str, str]]:
-    return [(want.reference.name, want.node_name) for want in world.work_wants(of, Bind)]
+    return [(want.reference.name, want.node_name) for want in world.workload_wants(of, Bind)]
 
 
 def test_P11_a_pod_is_bound_to_the_node_of_the_allocated_host() -> None:
     """With its own UID and the id of the job."""
     one = pod()
     world = core(one, running(one))
-    assert world.work_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7", "n1")]
+    assert world.workload_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7", "n1")]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_P11_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading(
     """Slurm may take seconds to answer; a binding that was refused would be tried meanwhile."""
     one = pod()
     world = core(one, running(one))
-    world.see(JobTold("7", word, world.now))
+    world.see(JobNotice("7", word, world.now))
     assert bool(binds(world, one)) is bound
     world.see(Observed(running(one), world.now))
     assert binds(world, one) == [("p1", "kn1")]
@@ -76,10 +76,13 @@ def test_P11_nobody_is_bound_while_jobs_cannot_be_read() -> None:
     """Found by the simulator: minutes after Slurm had last answered (60050)."""
     one = pod()
     world = core(one, running(one))
-    (wanted,) = world.work_wants(one, Bind)
+    (wanted,) = world.workload_wants(one, Bind)
 
     def kept() -> list[Any]:
-        return [keep.action for keep in world.reconciler.standing[work_key(work_key_of(one))].kept]
+        return [
+            keep.action
+            for keep in world.reconciler.standing[workload_key(workload_key_of(one))].kept
+        ]
 
     assert not kept()
     world.see(Lost("jobs", "away"))
@@ -92,7 +95,7 @@ def test_P11_a_binding_that_was_answered_is_known_before_any_watch_tells() -> No
     """Found by the simulator: a job was given up as that of an unbound Pod (60034)."""
     one = pod()
     world = core(one, running(one))
-    (wanted,) = world.work_wants(one, Bind)
+    (wanted,) = world.workload_wants(one, Bind)
     world.see(*shown_by(Done(wanted)))
     assert not binds(world, one)
     assert world.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
@@ -102,7 +105,7 @@ def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> No
     """Nor does an older answer undo it."""
     one, other = pod(), pod(uid="another")
     world = core(one, running(one))
-    (wanted,) = world.work_wants(one, Bind)
+    (wanted,) = world.workload_wants(one, Bind)
     entries = world.reconciler.graph.pods.entries
     order = entries["ns/p1"].order
     world.see(*shown_by(Done(wanted)), Observed(one, order))
@@ -111,7 +114,7 @@ def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> No
     assert entries["ns/p1"].row == other
 
 
-@pytest.mark.parametrize("news", [Observed, Answered])
+@pytest.mark.parametrize("news", [Observed, WriteEcho])
 def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> None:
     """A write from before the binding, answered or watched only now, has a number of its own.
 
@@ -119,13 +122,13 @@ def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> N
     """
     one = pod()
     world = core(one, running(one))
-    (wanted,) = world.work_wants(one, Bind)
+    (wanted,) = world.workload_wants(one, Bind)
     world.see(*shown_by(Done(wanted)))
     order = world.reconciler.graph.pods.entries["ns/p1"].order
     world.see(news(replace(one, job_id="7"), order + 10))
     assert not binds(world, one)
     world.see(node("kn1", ready="False"))
-    assert not world.work_wants(one, CancelJob)
+    assert not world.workload_wants(one, CancelJob)
     bound = replace(one, node_name="kn1", job_id="7", bound_for="7")
     world.see(Observed(bound, order + 5))
     assert world.reconciler.graph.pods.get("ns/p1") == bound
@@ -135,7 +138,7 @@ def test_P11_only_a_listing_asked_for_later_shows_a_pod_unbound_again() -> None:
     """Kubernetes was restored from a backup."""
     one = pod()
     world = core(one, running(one))
-    (wanted,) = world.work_wants(one, Bind)
+    (wanted,) = world.workload_wants(one, Bind)
     world.see(*shown_by(Done(wanted)))
     world.see(*listing("pods", one, begun_s=world.now + 1))
     assert binds(world, one) == [("p1", "kn1")]
@@ -145,8 +148,8 @@ def test_P11_the_script_s_call_is_enough() -> None:
     """News come by the hook before they come by the listing."""
     one = pod()
     world = core(one, running(one, started=False))
-    assert "has not started" in world.work_verdict(one).because
-    world.see(JobTold("7", "started", world.now))
+    assert "has not started" in world.workload_verdict(one).because
+    world.see(JobNotice("7", "started", world.now))
     assert binds(world, one) == [("p1", "kn1")]
 
 
@@ -176,7 +179,7 @@ def test_P11_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed(
     world = core(other, one, running(one), *rows)
     assert bool(binds(world, one)) is bound
     if not bound:
-        assert "ns/other" in world.work_verdict(one).because
+        assert "ns/other" in world.workload_verdict(one).because
         world.see(replace(other, ended=True))
         assert binds(world, one)
 
@@ -232,12 +235,12 @@ def test_P11_one_event_tells_that_it_is_placed() -> None:
     world = core(one, running(one))
     placed = replace(one, node_name="kn1", job_id="7")
     world.see(placed)
-    (event,) = world.work_wants(placed, Announce)
+    (event,) = world.workload_wants(placed, RecordEvent)
     assert event.reason == EVENT_SCHEDULED
     world.wait(5)
-    assert not world.work_wants(placed)
+    assert not world.workload_wants(placed)
     again = core(placed, running(one))
-    assert not again.work_wants(placed)
+    assert not again.workload_wants(placed)
 
 
 def test_P22_a_job_of_others_binds_nobody() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Announce, CancelJob, EndPod
+from sunk_sync.core.model.actions import CancelJob, EndPod, RecordEvent
 from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE
 from tests.kit.build import Core, job, node, pod, slurm_node, slurmd_pod
 
@@ -15,10 +15,10 @@ def test_P18_somebody_elses_binding_costs_the_job_and_not_the_pod(told: str) -> 
     """Also of a Pod that waited so long that it carries the job's id."""
     theirs = pod(node_name="kn1", job_id=told)
     core = Core(*HOST, theirs, job(theirs))
-    (cancel,) = core.work_wants(theirs, CancelJob)
+    (cancel,) = core.workload_wants(theirs, CancelJob)
     assert cancel.replaced
-    assert not core.work_wants(theirs, EndPod)
-    (event,) = core.work_wants(theirs, Announce)
+    assert not core.workload_wants(theirs, EndPod)
+    (event,) = core.workload_wants(theirs, RecordEvent)
     assert event.reason == EVENT_BOUND_ELSEWHERE
 
 
@@ -26,17 +26,17 @@ def test_P18_nobody_knows_where_an_allocation_is_before_its_record_was_read() ->
     """Found by the simulator: a Pod's new job was cancelled as that of a Pod elsewhere (215772)."""
     ours = pod(node_name="kn1")
     core = Core(*HOST, ours, job(ours, script=False, submitted_at=0, state="CONFIGURING+RUNNING"))
-    assert not core.work_wants(ours, CancelJob, EndPod)
+    assert not core.workload_wants(ours, CancelJob, EndPod)
     core.see(job(ours, script=False, submitted_at=5, state="RUNNING", slurm_nodes=("n2",)))
-    assert core.work_wants(ours, CancelJob)
+    assert core.workload_wants(ours, CancelJob)
 
 
 def test_P19_a_pod_that_we_bound_ends_when_its_job_was_requeued() -> None:
     """It ran before: the id on the Pod came with the binding."""
     ours = pod(node_name="kn1", job_id="7")
     core = Core(*HOST, ours, job(ours, requeued=True))
-    assert core.work_wants(ours, CancelJob)
-    (end,) = core.work_wants(ours, EndPod)
+    assert core.workload_wants(ours, CancelJob)
+    (end,) = core.workload_wants(ours, EndPod)
     assert "requeued" in end.message
 
 
@@ -46,16 +46,16 @@ def test_P19_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it(state: 
     ours = pod(node_name="kn1", job_id="7")
     hosts = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
     core = Core(*hosts, ours, job(ours, state="RUNNING", slurm_nodes=("n1",)))
-    assert not core.work_wants(ours, CancelJob, EndPod)
+    assert not core.workload_wants(ours, CancelJob, EndPod)
     again = job(ours, state=state, slurm_nodes=() if state == "PENDING" else ("n2",))
     core.see(again)
-    (cancel,) = core.work_wants(ours, CancelJob)
+    (cancel,) = core.workload_wants(ours, CancelJob)
     assert cancel.replaced
-    (end,) = core.work_wants(ours, EndPod)
+    (end,) = core.workload_wants(ours, EndPod)
     assert "requeued" in end.message
     identity = replace(again.identity, replaced=True)
     core.see(replace(again, identity=identity, state=frozenset({"CANCELLED"})))
-    assert core.work_wants(ours, EndPod)
+    assert core.workload_wants(ours, EndPod)
 
 
 @pytest.mark.parametrize(("state", "hosts"), [("PENDING", ()), ("RUNNING", ("n2",))])
@@ -69,5 +69,5 @@ def test_P19_F1_a_restarted_process_knows_whom_we_bound_by_the_binding_alone(
     ours = pod(node_name="kn1", job_id="7", bound_for=bound_for)
     rows = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
     core = Core(*rows, ours, job(ours, state=state, slurm_nodes=hosts))
-    assert core.work_wants(ours, CancelJob)
-    assert bool(core.work_wants(ours, EndPod)) == (bound_for == "7")
+    assert core.workload_wants(ours, CancelJob)
+    assert bool(core.workload_wants(ours, EndPod)) == (bound_for == "7")

@@ -15,7 +15,7 @@ def core(*rows: Any) -> Core:
 
 
 def submissions(world: Core, of: Pod) -> list[SubmitJob]:
-    return world.work_wants(of, SubmitJob)
+    return world.workload_wants(of, SubmitJob)
 
 
 def give_up(world: Core, of: Pod, number: int, host: str) -> None:
@@ -48,7 +48,7 @@ def test_P32_while_no_feasible_host_is_ready_nothing_is_submitted() -> None:
     world.see(not_ready("n1"), not_ready("n2"))
     assert not submissions(world, one)
     world.wait(2)
-    (said,) = world.work_wants(one, SetScheduled)
+    (said,) = world.workload_wants(one, SetScheduled)
     assert said.message == "no host is ready; waiting for Node kn1, kn2"
     world.see(ready("n2"))
     assert submissions(world, one)
@@ -131,10 +131,12 @@ def test_P32_no_workload_is_submitted_more_than_five_times_a_minute(how: str) ->
                 world.see(row)
                 world.see(*listing("jobs", *jobs_of(world, row), begun_s=world.now))
             case "unanswered":
-                world.see(Attempt(identity(one).work, world.now - 30))
+                world.see(Attempt(identity(one).workload, world.now - 30))
                 world.see(*listing("jobs", begun_s=world.now))
             case _:
-                world.see(SubmitRefused(identity(one).work, 2000, "no", "script", f"edit {number}"))
+                world.see(
+                    SubmitRefused(identity(one).workload, 2000, "no", "script", f"edit {number}")
+                )
     assert not submissions(world, one)
     world.wait(61)
     assert submissions(world, one)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Announce, SetConditions
+from sunk_sync.core.model.actions import RecordEvent, SetConditions
 from sunk_sync.core.model.facts import Condition, Row
 from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
 from sunk_sync.core.model.verdict import QUIET as QUIET_RULING
@@ -39,9 +39,9 @@ def test_S16_two_claims_and_neither_acts(case: str) -> None:
     drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
     core = Core(node(unschedulable=True), node("k2"), *rows, drained)
     wants = core.wants("n1")
-    assert {type(want) for want in wants} <= {Announce, SetConditions}
+    assert {type(want) for want in wants} <= {RecordEvent, SetConditions}
     assert all(name in core.verdict().because for name in names)
-    events = [want for want in wants if isinstance(want, Announce)]
+    events = [want for want in wants if isinstance(want, RecordEvent)]
     assert {(one.type, one.reason) for one in events} == {("Warning", EVENT_CONFLICT)}
     assert {one.reference.path for one in events} <= names
 
@@ -95,8 +95,8 @@ def test_S16_a_crowd_is_named_in_part(count: int, end: str) -> None:
     sentence = core.verdict().because
     assert sentence.endswith(f"Pod {end}; none is acted on")
     assert sentence.count("Pod slurm/") == NAMED_MAX
-    events = core.wants("n1", Announce)
-    assert [one.message for one in events if isinstance(one, Announce)] == [sentence] * count
+    events = core.wants("n1", RecordEvent)
+    assert [one.message for one in events if isinstance(one, RecordEvent)] == [sentence] * count
 
 
 QUIET: dict[str, tuple[Row, ...]] = {
@@ -116,7 +116,7 @@ QUIET: dict[str, tuple[Row, ...]] = {
 def test_S16_what_claims_nothing_makes_no_conflict(case: str) -> None:
     """Finished Pods, Pods that yield, and Nodes that have their own."""
     core = Core(node(), *QUIET[case], slurm_node())
-    assert not core.wants("n1", Announce)
+    assert not core.wants("n1", RecordEvent)
 
 
 def test_a_host_claimed_once_has_no_conflict() -> None:

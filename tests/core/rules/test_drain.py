@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
-from sunk_sync.core.model.facts import Node, Row, Sighting, SlurmdPod
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, GetObject, RewriteReason, Undrain
+from sunk_sync.core.model.facts import GetResult, Node, Row, SlurmdPod
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.host.drain import EXISTS_AGAIN_S, drain
 from sunk_sync.core.translate.node_states import FROZEN
@@ -29,7 +29,7 @@ def core_of(*, slurm: str = "IDLE", reason: str = "", **fields: Any) -> Core:
 def gone(core: Core, kind: str, name: str, found: str = "no", uid: str = "") -> None:
     """A read by name is answered now."""
     namespace = "slurm" if kind == "Pod" else ""
-    core.see(Sighting(kind, namespace, name, found, uid, core.now))  # type: ignore[arg-type]
+    core.see(GetResult(kind, namespace, name, found, uid, core.now))  # type: ignore[arg-type]
 
 
 def lose_pod(core: Core) -> None:
@@ -151,7 +151,7 @@ def test_S9_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open() -> Non
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: pod terminated", node=node(unschedulable=True))
     core.see(deleted("slurmd_pods", slurmd_pod()))
     assert not core.wants("n1", *ACTS)
-    assert core.wants("n1", Look)
+    assert core.wants("n1", GetObject)
     assert "drain kept (k8s: pod terminated)" in core.verdict().because
     gone(core, "Pod", "slurmd-n1")
     assert not core.wants("n1", *ACTS)
@@ -177,7 +177,7 @@ def test_S9_a_cause_that_stands_and_one_before_it_that_is_open(
     pod = slurmd_pod(node_name="n1")
     core = Core(node("n1", unschedulable=True), pod, slurm_node("n1", slurm[0], reason=slurm[1]))
     core.see(deleted("slurmd_pods", pod))
-    assert core.wants("n1", Look)
+    assert core.wants("n1", GetObject)
     assert core.wants("n1", *ACTS) == wants
     assert core.verdict().because.startswith(sentence)
 
@@ -188,7 +188,7 @@ def test_S7_S8_S20_what_is_not_listed_yet_lifts_nothing(kind: str, mark: str) ->
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node gone", comment=mark)
     core = Core(ours, listed=False)
     name = "Node kn1" if kind == "Node" else "Pod slurm/slurmd-n1"
-    assert not core.wants("n1", *ACTS, Look)
+    assert not core.wants("n1", *ACTS, GetObject)
     assert core.verdict().because.startswith("drain kept (k8s: node gone): ")
     assert f"{name} is not listed yet" in core.verdict().because
 
@@ -322,17 +322,19 @@ def test_S7_S8_S20_what_is_missing_is_asked_for_by_name(kind: str, found: str) -
     core = core_of()
     row = node() if kind == "Node" else slurmd_pod()
     core.see(deleted("nodes" if kind == "Node" else "slurmd_pods", row))
-    (look,) = core.wants("n1", Look)
-    assert isinstance(look, Look)
-    assert look == Look(kind, row.namespace if isinstance(row, SlurmdPod) else "", row.name, 0.0)
+    (look,) = core.wants("n1", GetObject)
+    assert isinstance(look, GetObject)
+    assert look == GetObject(
+        kind, row.namespace if isinstance(row, SlurmdPod) else "", row.name, 0.0
+    )
     asked_s = core.now
     gone(core, kind, row.name, found, row.uid if found == "yes" else "")
-    assert not core.wants("n1", Look, *ACTS)
+    assert not core.wants("n1", GetObject, *ACTS)
     assert ("from our listing but exists" in core.verdict().because) is (found == "yes")
     core.wait((EXISTS_AGAIN_S if found == "yes" else LOOK_AGAIN_S) - 0.1)
-    assert not core.wants("n1", Look, *ACTS)
+    assert not core.wants("n1", GetObject, *ACTS)
     core.wait(0.1)
-    assert core.wants("n1", Look, *ACTS) == [replace(look, after_s=asked_s)]
+    assert core.wants("n1", GetObject, *ACTS) == [replace(look, after_s=asked_s)]
 
 
 def test_S7_another_uid_under_the_name_means_that_the_pod_is_gone() -> None:
@@ -354,7 +356,7 @@ def test_S7_a_finished_pod_is_not_asked_for() -> None:
     """It is there, and not ready (S4); only its Node is missing."""
     core = core_of()
     core.see(slurmd_pod(finished=True), deleted("nodes", node()))
-    assert core.wants("n1", Look) == [Look("Node", "", "kn1", 0.0)]
+    assert core.wants("n1", GetObject) == [GetObject("Node", "", "kn1", 0.0)]
 
 
 def test_a_host_that_was_never_seen_anywhere_misses_nothing() -> None:
@@ -442,7 +444,7 @@ def test_S20_an_empty_listing_drains_nothing_by_itself() -> None:
     core = core_of()
     core.see(*listing("nodes"), *listing("slurmd_pods"))
     assert not core.wants("n1", *ACTS)
-    assert {want.kind for want in core.wants("n1", Look) if isinstance(want, Look)} == {
+    assert {want.kind for want in core.wants("n1", GetObject) if isinstance(want, GetObject)} == {
         "Node",
         "Pod",
     }

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Announce, EndPod, Relist
+from sunk_sync.core.model.actions import EndPod, RecordEvent, Relist
 from sunk_sync.core.model.facts import Attempt, Holding, Job, Node, Pod, Row, reference_of
-from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.verdict import Decision
@@ -44,7 +44,7 @@ def ended(state: str, *pods: Pod, **fields: Any) -> Job:
 )
 def test_P16_P19_a_bound_pod_ends_with_its_job(state: str, reason: str) -> None:
     """The condition names why, the message the job."""
-    (end,) = core(BOUND, ended(state)).work_wants(BOUND, EndPod)
+    (end,) = core(BOUND, ended(state)).workload_wants(BOUND, EndPod)
     assert (end.reference, end.reason) == (reference_of(BOUND), reason)
     assert "Slurm job 7" in end.message
 
@@ -53,18 +53,18 @@ def test_P16_a_late_binding_ends_with_the_job_that_it_names() -> None:
     """Found by the simulator: another job had come and gone before it arrived (60123)."""
     next_job = ended("CANCELLED", job_id="9", submitted_at=2, slurm_nodes=())
     given_up = replace(next_job, identity=identity(BOUND, replaced=True))
-    (end,) = core(BOUND, ended("NODE_FAIL"), given_up).work_wants(BOUND, EndPod)
+    (end,) = core(BOUND, ended("NODE_FAIL"), given_up).workload_wants(BOUND, EndPod)
     assert (end.reason, "Slurm job 7" in end.message) == ("SlurmNodeFail", True)
 
 
 def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job() -> None:
     """Found by the simulator: the API server was away for longer than MinJobAge (60998)."""
     world = core(BOUND, ended("CANCELLED"))
-    wanted = world.work_wants(BOUND, EndPod)
+    wanted = world.workload_wants(BOUND, EndPod)
     world.see(*listing("jobs", begun_s=world.now))
-    assert world.work_wants(BOUND, EndPod) == wanted
+    assert world.workload_wants(BOUND, EndPod) == wanted
     world.see(deleted("pods", BOUND))
-    assert not world.reconciler.graph.works.works.ends
+    assert not world.reconciler.graph.workloads.workloads.ends
 
 
 @pytest.mark.parametrize("there", [BOUND, replace(BOUND, job_id="9"), None])
@@ -72,19 +72,19 @@ def test_P16_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later(there: Pod | 
     """Found by the simulator: we began while the API server was away (71391)."""
     world = Core(ended("CANCELLED"), *room("n1"), listed=False)
     world.see(*listing("jobs", begun_s=world.now))
-    assert world.graph.works.works.ends
+    assert world.graph.workloads.workloads.ends
     world.see(*listing("pods", *([there] if there else [])))
     for row in room("n1"):
         world.see(*listing(source_of(row), row))
-    wanted = world.work_wants(there, EndPod) if there else []
+    wanted = world.workload_wants(there, EndPod) if there else []
     assert len(wanted) == (there == BOUND)
-    assert len(world.graph.works.works.ends) == bool(there)
+    assert len(world.graph.workloads.workloads.ends) == bool(there)
 
 
 def test_P16_slurms_own_reason_is_told() -> None:
     """`None` says nothing."""
-    told = core(BOUND, ended("TIMEOUT", reason="TimeLimit")).work_wants(BOUND, EndPod)
-    silent = core(BOUND, ended("TIMEOUT", reason="None")).work_wants(BOUND, EndPod)
+    told = core(BOUND, ended("TIMEOUT", reason="TimeLimit")).workload_wants(BOUND, EndPod)
+    silent = core(BOUND, ended("TIMEOUT", reason="None")).workload_wants(BOUND, EndPod)
     assert (told[0].message, silent[0].message) == (
         "Slurm job 7 ended: TIMEOUT (TimeLimit)",
         "Slurm job 7 ended: TIMEOUT",
@@ -97,45 +97,45 @@ def test_P16_slurms_own_reason_is_told() -> None:
 def test_P16_who_ends_already_or_was_never_bound_is_left_alone(fields: dict[str, Any]) -> None:
     """Its own grace runs, or it gets another job."""
     one = pod(**{"node_name": "kn1", "job_id": "7", **fields})
-    assert not core(one, ended("PREEMPTED", one)).work_wants(one, EndPod)
+    assert not core(one, ended("PREEMPTED", one)).workload_wants(one, EndPod)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "RUNNING+COMPLETING"])
 def test_P16_a_pod_whose_job_runs_is_left_alone(state: str) -> None:
     """Nothing to do."""
-    assert not core(BOUND, ended(state)).work_wants(BOUND)
+    assert not core(BOUND, ended(state)).workload_wants(BOUND)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
 def test_P18_who_was_bound_by_somebody_else_does_not_end_with_our_job(state: str) -> None:
     """Only the job does."""
     one = pod(node_name="kn2")
-    assert not core(one, ended(state, one)).work_wants(one, EndPod)
+    assert not core(one, ended(state, one)).workload_wants(one, EndPod)
 
 
 def test_P18_nor_by_an_ended_job_that_is_not_the_one_on_it() -> None:
     """The annotation of the binding says which."""
     one = pod(node_name="kn1", job_id="9")
-    assert not core(one, ended("CANCELLED", one)).work_wants(one, EndPod)
+    assert not core(one, ended("CANCELLED", one)).workload_wants(one, EndPod)
 
 
 def test_P19_a_pod_ends_with_the_job_that_we_gave_up_on_its_host() -> None:
     """Elsewhere it was bound by somebody else."""
     gone = ended("CANCELLED", identity=identity(BOUND, replaced=True))
-    assert core(BOUND, gone).work_wants(BOUND, EndPod)
+    assert core(BOUND, gone).workload_wants(BOUND, EndPod)
     elsewhere = replace(BOUND, node_name="kn2")
-    assert not core(elsewhere, gone).work_wants(elsewhere, EndPod)
+    assert not core(elsewhere, gone).workload_wants(elsewhere, EndPod)
 
 
 def test_P19_an_attempt_that_a_listing_has_settled_does_not_keep_it() -> None:
     """The job that we gave up came of it (547316)."""
     given_up = ended("CANCELLED", identity=identity(BOUND, replaced=True))
     world = core(BOUND, given_up)
-    world.see(Attempt(work_id([BOUND.uid]), world.now))
-    assert not world.work_wants(BOUND, EndPod)
+    world.see(Attempt(workload_id([BOUND.uid]), world.now))
+    assert not world.workload_wants(BOUND, EndPod)
     world.now += world.graph.configuration.settle_s
     world.see(*listing("jobs", given_up, begun_s=world.now))
-    assert world.work_wants(BOUND, EndPod)
+    assert world.workload_wants(BOUND, EndPod)
 
 
 def lose(world: Core, *seconds: float) -> None:
@@ -150,15 +150,15 @@ def test_P30_a_pod_without_job_is_not_lost_before_two_listings_a_minute_apart(po
     """slurmctld's first minute counts for nothing."""
     world = core(BOUND, lost_job=policy)
     lose(world, 1.0, 31.0, 60.0)
-    assert not world.work_wants(BOUND)
+    assert not world.workload_wants(BOUND)
 
 
 def test_P30_keep_tells_and_ends_nothing() -> None:
     """One Event."""
     world = core(BOUND)
     lose(world, 1.0, 61.0)
-    (event,) = world.work_wants(BOUND)
-    assert isinstance(event, Announce)
+    (event,) = world.workload_wants(BOUND)
+    assert isinstance(event, RecordEvent)
     assert event.reason == EVENT_LOST_JOB
 
 
@@ -166,7 +166,7 @@ def test_P30_end_ends_it_and_counts_for_the_breaker() -> None:
     """It rests on an absence."""
     world = core(BOUND, lost_job="end")
     lose(world, 1.0, 61.0)
-    (end,) = world.work_wants(BOUND, EndPod)
+    (end,) = world.workload_wants(BOUND, EndPod)
     assert end.weak
 
 
@@ -176,9 +176,9 @@ def test_P30_a_job_that_comes_back_ends_the_count() -> None:
     lose(world, 1.0)
     world.see(ended("RUNNING"))
     lose(world, 61.0, 100.0)
-    assert not world.work_wants(BOUND)
+    assert not world.workload_wants(BOUND)
     lose(world, 121.0)
-    assert world.work_wants(BOUND, EndPod)
+    assert world.workload_wants(BOUND, EndPod)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_P30_a_job_that_comes_back_ends_the_count() -> None:
 )
 def test_P31_only_what_rests_on_a_failed_node_is_weak(state: str, weak: bool) -> None:
     """What was read under its identity as cancelled, preempted or timed out is never held."""
-    (end,) = core(BOUND, ended(state)).work_wants(BOUND, EndPod)
+    (end,) = core(BOUND, ended(state)).workload_wants(BOUND, EndPod)
     assert end.weak is weak
 
 
@@ -195,7 +195,7 @@ def may_end(world: Core, pods: list[Pod]) -> list[str]:
     """Names of the Pods whose end policy lets through."""
     standing = world.reconciler.standing
     kept = {one.action for entry in standing.values() for one in entry.kept}
-    wants = [end for one in pods for end in world.work_wants(one, EndPod) if end not in kept]
+    wants = [end for one in pods for end in world.workload_wants(one, EndPod) if end not in kept]
     return [end.reference.name for end in wants]
 
 
@@ -233,7 +233,7 @@ def words(decisions: Sequence[Decision]) -> list[str]:
     return [
         one.reference.name
         for one in allowed
-        if isinstance(one, Announce) and one.reason == EVENT_END_HELD
+        if isinstance(one, RecordEvent) and one.reason == EVENT_END_HELD
     ]
 
 
@@ -249,7 +249,7 @@ def test_P31_an_event_tells_of_each_pod_whose_end_is_held() -> None:
     """Not of the one that ends, and no more once it does."""
     world, decisions = failed_at_once(3)
     assert words(decisions) == ["p001", "p002"]
-    (event,) = world.work_wants(pod("p001"), Announce)
+    (event,) = world.workload_wants(pod("p001"), RecordEvent)
     assert "--max-pod-ends-per-minute" in event.message
     assert "NODE_FAIL" in event.message
     world.now += 1
@@ -268,7 +268,7 @@ def test_P31_of_thousands_that_are_held_a_hundred_a_minute_are_told_of() -> None
 
 
 def test_P31_the_default_is_the_greater_of_20_and_a_tenth() -> None:
-    """Of the bound Works."""
+    """Of the bound workloads."""
     pods = [pod(f"p{i}", node_name="kn1", job_id=str(i)) for i in range(30)]
     jobs = [ended("NODE_FAIL", one, job_id=one.job_id) for one in pods]
     assert len(may_end(core(*pods, *jobs), pods)) == 20

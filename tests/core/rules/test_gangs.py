@@ -10,12 +10,12 @@ from sunk_sync.core.model.actions import (
     CancelJob,
     Drain,
     EndPod,
-    LookGang,
+    GetGang,
     SetScheduled,
     SubmitJob,
 )
 from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, Pod, Row
-from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import Gang
 from tests.kit.build import SMALL, Core, deleted, gang_pod, identity, job, listing, node, pod, room
 
@@ -32,14 +32,14 @@ def runs(*pods: Pod, **fields: Any) -> Job:
 
 def said(world: Core, of: Pod) -> dict[str, str]:
     """Pod and the message of its condition."""
-    wants = world.work_wants(of, SetScheduled)
+    wants = world.workload_wants(of, SetScheduled)
     return {want.reference.name: want.message for want in wants}
 
 
 def test_G1_a_gang_is_one_job_with_a_node_for_each() -> None:
     """Its id is that of its members."""
-    (submit,) = core(A, B).work_wants(A, SubmitJob)
-    assert submit.identity.work == work_id([A.uid, B.uid])
+    (submit,) = core(A, B).workload_wants(A, SubmitJob)
+    assert submit.identity.workload == workload_id([A.uid, B.uid])
     assert submit.identity.pods == ("ns/a/uid-a", "ns/b/uid-b")
     assert submit.description.slurm_nodes == 2
 
@@ -49,13 +49,13 @@ def test_G1_it_waits_until_all_members_exist() -> None:
     world = core(A)
     world.wait(1)
     assert said(world, A) == {"a": "1 of the 2 Pods of its gang exist"}
-    assert not world.work_wants(A, SubmitJob)
+    assert not world.workload_wants(A, SubmitJob)
 
 
 @pytest.mark.parametrize("fate", [{"gated": True}, {"terminating": True}, {"ended": True}])
 def test_G1_a_member_that_cannot_start_does_not_count(fate: dict[str, Any]) -> None:
     """All or none."""
-    assert not core(A, replace(B, **fate)).work_wants(A, SubmitJob)
+    assert not core(A, replace(B, **fate)).workload_wants(A, SubmitJob)
 
 
 def grouped(name: str, **fields: Any) -> Pod:
@@ -66,17 +66,17 @@ def test_G1_an_unknown_size_is_asked_for_and_told() -> None:
     """Once; what does not tell is asked again after a while."""
     one = grouped("a")
     world = core(one, grouped("b"))
-    assert world.work_wants(one, LookGang) == [LookGang("group", "ns", "g", 0.0)]
+    assert world.workload_wants(one, GetGang) == [GetGang("group", "ns", "g", 0.0)]
     world.wait(1)
     assert "the size of its gang is not known" in said(world, one)["a"]
     asked_s = world.now
     world.see(GangSize("group", "ns", "g", 0, "no such PodGroup", asked_s))
     assert "no such PodGroup" in said(world, one)["a"]
-    assert not world.work_wants(one, LookGang)
+    assert not world.workload_wants(one, GetGang)
     world.wait(30)
-    assert world.work_wants(one, LookGang) == [LookGang("group", "ns", "g", asked_s)]
+    assert world.workload_wants(one, GetGang) == [GetGang("group", "ns", "g", asked_s)]
     world.see(GangSize("group", "ns", "g", 2, "", world.now))
-    assert world.work_wants(one, SubmitJob)
+    assert world.workload_wants(one, SubmitJob)
 
 
 def test_G1_the_size_outlives_an_edit_of_the_only_member() -> None:
@@ -85,7 +85,7 @@ def test_G1_the_size_outlives_an_edit_of_the_only_member() -> None:
     world = core(one)
     world.see(GangSize("group", "ns", "g", 2, "", world.now))
     world.see(replace(one, job_id="x"))
-    assert not world.work_wants(one, LookGang)
+    assert not world.workload_wants(one, GetGang)
 
 
 def test_G1_the_size_of_a_gang_that_is_gone_is_forgotten() -> None:
@@ -93,26 +93,26 @@ def test_G1_the_size_of_a_gang_that_is_gone_is_forgotten() -> None:
     one = grouped("a")
     world = core(one)
     world.see(deleted("pods", one), GangSize("group", "ns", "g", 2, "", world.now))
-    assert not world.graph.works.works.sizes
+    assert not world.graph.workloads.workloads.sizes
 
 
-def test_G1_a_recreated_member_is_another_work() -> None:
+def test_G1_a_recreated_member_is_another_workload() -> None:
     """The job of the old one is given up, the new gang gets its own."""
     world = core(A, B, job(A, B))
     again = replace(B, uid="again")
     world.see(deleted("pods", B), again)
-    (cancel,) = world.work_wants(A, CancelJob)
+    (cancel,) = world.workload_wants(A, CancelJob)
     assert cancel.replaced
     world.see(job(A, B, state="CANCELLED", identity=identity(A, B, replaced=True)))
-    (submit,) = world.work_wants(A, SubmitJob)
-    assert submit.identity.work == work_id([A.uid, "again"])
+    (submit,) = world.workload_wants(A, SubmitJob)
+    assert submit.identity.workload == workload_id([A.uid, "again"])
 
 
 def test_G2_one_wrong_member_refuses_the_gang() -> None:
     """Each Pod says which and why."""
     wrong = replace(B, spec=replace(SMALL, grace_s=600))
     world = core(A, wrong)
-    assert not world.work_wants(A, SubmitJob)
+    assert not world.workload_wants(A, SubmitJob)
     told = said(world, A)
     assert set(told) == {"a", "b"}
     assert all("ns/b" in message and "600" in message for message in told.values())
@@ -127,12 +127,12 @@ def test_G3_a_member_that_is_deleted_takes_the_others_along() -> None:
     a, b = bound(A, "kn1"), bound(B, "kn2")
     world = core(a, b, runs(a, b))
     world.see(replace(b, terminating=True))
-    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
-    assert not world.work_wants(a, CancelJob)
+    assert [end.reference.name for end in world.workload_wants(a, EndPod)] == ["a"]
+    assert not world.workload_wants(a, CancelJob)
     world.see(deleted("pods", b), replace(a, terminating=True))
-    assert not world.work_wants(a, CancelJob, EndPod)
+    assert not world.workload_wants(a, CancelJob, EndPod)
     world.see(replace(a, terminating=True, ended=True))
-    (cancel,) = world.work_wants(a, CancelJob)
+    (cancel,) = world.workload_wants(a, CancelJob)
     assert not cancel.replaced
 
 
@@ -145,15 +145,15 @@ def test_G3_a_member_that_has_ended_keeps_no_job_from_those_that_wait(ended: boo
     a = replace(bound(a, "kn1"), ended=ended)
     world = core(a, b, c, runs(a, b, c))
     world.see(deleted("pods", c))
-    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True] * ended
-    assert bool(world.work_wants(a, EndPod)) != ended
+    assert [cancel.replaced for cancel in world.workload_wants(a, CancelJob)] == [True] * ended
+    assert bool(world.workload_wants(a, EndPod)) != ended
 
 
 def test_G3_all_members_end_with_their_job() -> None:
     """Each with its own grace."""
     a, b = bound(A, "kn1"), bound(B, "kn2")
     world = core(a, b, runs(a, b, state="PREEMPTED"))
-    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a", "b"]
+    assert [end.reference.name for end in world.workload_wants(a, EndPod)] == ["a", "b"]
 
 
 @pytest.mark.parametrize("kind", ["annotation", "group"])
@@ -169,11 +169,11 @@ def test_G3_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lo
     for seconds in (1.0, 61.0):
         world.now += seconds
         world.see(*listing("jobs", begun_s=world.now))
-    assert not world.work_wants(a, EndPod)
+    assert not world.workload_wants(a, EndPod)
     world.see(replace(b, terminating=True))
-    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+    assert [end.reference.name for end in world.workload_wants(a, EndPod)] == ["a"]
     world.see(deleted("pods", b), replace(b, uid="again", node_name="", job_id=""))
-    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+    assert [end.reference.name for end in world.workload_wants(a, EndPod)] == ["a"]
 
 
 def test_P30_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further() -> None:
@@ -182,7 +182,7 @@ def test_P30_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further() -> N
     for seconds in (1.0, 61.0):
         world.now += seconds
         world.see(*listing("jobs", begun_s=world.now))
-    assert not world.work_wants(A, Bind)
+    assert not world.workload_wants(A, Bind)
     assert world.wants("n1", Drain)
 
 
@@ -190,13 +190,13 @@ def test_G4_a_binding_that_cannot_be_rolls_everything_back() -> None:
     """Bound members end, and the job after them (P14), as replaced."""
     a = bound(A, "kn1")
     world = core(a, B, runs(A, B))
-    assert world.work_wants(a, Bind)
+    assert world.workload_wants(a, Bind)
     world.see(BindRefused(B.uid, "kn2", "no"))
-    assert [end.reference.name for end in world.work_wants(a, EndPod)] == ["a"]
+    assert [end.reference.name for end in world.workload_wants(a, EndPod)] == ["a"]
     world.see(replace(a, terminating=True))
-    assert not world.work_wants(a, CancelJob, Bind)
+    assert not world.workload_wants(a, CancelJob, Bind)
     world.see(deleted("pods", a))
-    (cancel,) = world.work_wants(B, CancelJob)
+    (cancel,) = world.workload_wants(B, CancelJob)
     assert cancel.replaced
 
 
@@ -207,13 +207,13 @@ def test_G4_a_host_that_turned_unfit_ends_the_bound_members_before_their_job() -
     a = bound(A, "kn1")
     world = core(a, B, runs(A, B))
     world.see(node("kn2", ready="Unknown"))
-    (end,) = world.work_wants(a, EndPod)
+    (end,) = world.workload_wants(a, EndPod)
     assert (end.reference.name, "kn2 is not ready" in end.message) == ("a", True)
-    assert not world.work_wants(a, CancelJob, Bind)
+    assert not world.workload_wants(a, CancelJob, Bind)
     world.see(replace(a, terminating=True))
-    assert not world.work_wants(a, CancelJob)
+    assert not world.workload_wants(a, CancelJob)
     world.see(deleted("pods", a))
-    assert [cancel.replaced for cancel in world.work_wants(B, CancelJob)] == [True]
+    assert [cancel.replaced for cancel in world.workload_wants(B, CancelJob)] == [True]
 
 
 @pytest.mark.parametrize("bound_for", ["", "7"], ids=["by somebody else", "before a requeue"])
@@ -223,10 +223,10 @@ def test_P14_a_member_that_stands_elsewhere_costs_those_on_the_jobs_hosts_first(
     """The job ends after them, whoever bound the one (P18, P19)."""
     a, b = bound(A, "kn1"), replace(bound(B, "kn3"), bound_for=bound_for)
     world = core(*room("n3"), a, b, runs(A, B))
-    assert "a" in [end.reference.name for end in world.work_wants(a, EndPod)]
-    assert not world.work_wants(a, CancelJob)
+    assert "a" in [end.reference.name for end in world.workload_wants(a, EndPod)]
+    assert not world.workload_wants(a, CancelJob)
     world.see(replace(a, ended=True))
-    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True]
+    assert [cancel.replaced for cancel in world.workload_wants(a, CancelJob)] == [True]
 
 
 def test_G4_a_member_that_ended_by_itself_does_not_keep_such_a_job() -> None:
@@ -234,8 +234,8 @@ def test_G4_a_member_that_ended_by_itself_does_not_keep_such_a_job() -> None:
     a = replace(bound(A, "kn1"), ended=True)
     world = core(a, B, runs(A, B))
     world.see(node("kn2", ready="Unknown"))
-    assert not world.work_wants(a, EndPod)
-    assert [cancel.replaced for cancel in world.work_wants(a, CancelJob)] == [True]
+    assert not world.workload_wants(a, EndPod)
+    assert [cancel.replaced for cancel in world.workload_wants(a, CancelJob)] == [True]
 
 
 def test_G1_the_host_of_a_bound_member_is_no_matter_of_the_others() -> None:
@@ -243,8 +243,8 @@ def test_G1_the_host_of_a_bound_member_is_no_matter_of_the_others() -> None:
     a = bound(A, "kn1")
     world = core(a, B, runs(A, B))
     world.see(node("kn1", ready="Unknown"))
-    assert [want.node_name for want in world.work_wants(a, Bind)] == ["kn2"]
-    assert not world.work_wants(a, CancelJob, EndPod)
+    assert [want.node_name for want in world.workload_wants(a, Bind)] == ["kn2"]
+    assert not world.workload_wants(a, CancelJob, EndPod)
 
 
 def test_G4_the_refusal_ends_with_its_job() -> None:
@@ -254,14 +254,14 @@ def test_G4_the_refusal_ends_with_its_job() -> None:
     world.see(runs(A, B, state="CANCELLED", identity=identity(A, B, replaced=True)))
     a = replace(A, node_name="kn1", job_id="8")
     world.see(runs(A, B, job_id="8", submitted_at=2), a)
-    assert not world.work_wants(a, EndPod, CancelJob)
-    assert world.work_wants(a, Bind)
+    assert not world.workload_wants(a, EndPod, CancelJob)
+    assert world.workload_wants(a, Bind)
 
 
 def test_G5_the_largest_shape_counts_on_every_node() -> None:
     """Heterogeneous jobs wait for the backfill thread."""
     large = replace(B, spec=replace(SMALL, requests=(("cpu", 4000), ("memory", 1 << 30))))
-    (submit,) = core(A, large).work_wants(A, SubmitJob)
+    (submit,) = core(A, large).workload_wants(A, SubmitJob)
     assert submit.description.cpus == 4
 
 
@@ -269,8 +269,8 @@ def test_G6_the_same_name_in_two_namespaces_is_two_gangs() -> None:
     """Neither waits for the other."""
     other = replace(B, namespace="elsewhere")
     world = core(A, other)
-    assert not world.work_wants(A, SubmitJob)
-    assert not world.work_wants(other, SubmitJob)
+    assert not world.workload_wants(A, SubmitJob)
+    assert not world.workload_wants(other, SubmitJob)
 
 
 @pytest.mark.parametrize("with_job", [False, True])
@@ -282,8 +282,8 @@ def test_G7_the_surplus_waits_with_a_message(with_job: bool) -> None:
     world.wait(1)
     assert "as many Pods as its size says" in said(world, A)["aa"]
     if not with_job:
-        (submit,) = world.work_wants(A, SubmitJob)
-        assert submit.identity.work == work_id([A.uid, B.uid])
+        (submit,) = world.workload_wants(A, SubmitJob)
+        assert submit.identity.workload == workload_id([A.uid, B.uid])
 
 
 def test_G7_the_surplus_of_a_gang_that_runs_says_so_too() -> None:
@@ -298,10 +298,10 @@ def test_F2_a_gangs_submission_without_an_answer_is_looked_for() -> None:
     """Under the id of its members."""
     world = core(A, B)
     sent_s = world.now
-    world.see(Attempt(work_id([A.uid, B.uid]), sent_s))
-    assert not world.work_wants(A, SubmitJob)
+    world.see(Attempt(workload_id([A.uid, B.uid]), sent_s))
+    assert not world.workload_wants(A, SubmitJob)
     world.see(*listing("jobs", begun_s=sent_s + 12))
-    assert world.work_wants(A, SubmitJob)
+    assert world.workload_wants(A, SubmitJob)
 
 
 def test_P26_a_gangs_place_in_the_queue_is_told() -> None:

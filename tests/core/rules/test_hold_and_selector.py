@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import Announce, Relist
+from sunk_sync.core.model.actions import RecordEvent, Relist
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Holding, Reference, Sighting
+from sunk_sync.core.model.facts import GetResult, Holding, Reference
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.core.model.verdict import QUIET
@@ -27,8 +27,8 @@ def test_S19_a_held_drain_is_told_once_and_asks_for_a_second_listing() -> None:
     """One Warning and one listing of each source, the same however many are held."""
     some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE) for count in (1, 500))
     assert some == more
-    assert [want for want in some.wants if isinstance(want, Announce)] == [
-        Announce(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because)
+    assert [want for want in some.wants if isinstance(want, RecordEvent)] == [
+        RecordEvent(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because)
     ]
     assert some.because.startswith("More drains than --max-drains-per-minute are wanted")
     assert {want for want in some.wants if isinstance(want, Relist)} == {
@@ -68,7 +68,7 @@ def test_S20_most_marked_pods_missing_from_the_listing_is_a_wrong_selector(
 ) -> None:
     """Half of them or more exist by name, and no listing shows them."""
     ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE)
-    event = Announce(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
+    event = RecordEvent(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
     assert ruling.wants == ((event,) if told else ())
     assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is told
 
@@ -78,9 +78,11 @@ def test_S20_a_wrong_selector_is_told_and_drains_nothing() -> None:
     core = Core(*[slurm_node(name, comment=marked(name)) for name in ("n1", "n2")])
     for name in ("n1", "n2"):
         pod = f"slurmd-{name}"
-        core.see(Sighting("Pod", "slurm", pod, "yes", f"uid-{pod}", core.now))
-        core.see(Sighting("Node", "", f"k{name}", "yes", "u", core.now))
+        core.see(GetResult("Pod", "slurm", pod, "yes", f"uid-{pod}", core.now))
+        core.see(GetResult("Node", "", f"k{name}", "yes", "u", core.now))
     verdict = core.reconciler.standing[CLUSTER].verdict
-    assert [want.reason for want in verdict.wants if isinstance(want, Announce)] == [EVENT_SELECTOR]
+    assert [want.reason for want in verdict.wants if isinstance(want, RecordEvent)] == [
+        EVENT_SELECTOR
+    ]
     assert not core.wants("n1")
     assert not core.wants("n2")

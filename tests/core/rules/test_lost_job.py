@@ -41,7 +41,7 @@ def test_P30_readopt_asks_for_another_job_before_it_drains() -> None:
     """A drain of our own would refuse the allocation."""
     core = core_of("readopt")
     list_jobs(core, 60.0)
-    assert core.work_wants(POD, SubmitJob)
+    assert core.workload_wants(POD, SubmitJob)
     assert not drained(core)
     list_jobs(core, 10.0)
     assert drained(core), "nobody answered"
@@ -57,4 +57,4 @@ def test_P30_readopt_that_slurm_refused_keeps_the_host_drained() -> None:
     core.see(slurm_node("n1", "IDLE+DRAIN", reason=REASON))
     list_jobs(core, 1.0, left)
     assert not core.wants("n1", Undrain)
-    assert not core.work_wants(POD, SubmitJob)
+    assert not core.workload_wants(POD, SubmitJob)

@@ -7,27 +7,27 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import (
     LOOK_AGAIN_S,
-    Announce,
     Bind,
     CancelJob,
-    Look,
-    LookJob,
+    GetJob,
+    GetObject,
+    RecordEvent,
     UpdateJob,
 )
 from sunk_sync.core.model.facts import (
     BindTried,
+    GetResult,
     Job,
-    JobTold,
+    JobNotice,
     Observed,
     Pod,
     Row,
-    Sighting,
     SubmitRefused,
 )
-from sunk_sync.core.model.keys import work_key
+from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.core.model.pod_spec import Taint
-from sunk_sync.core.model.verdict import Standing
+from sunk_sync.core.model.verdict import StandingVerdict
 from tests.kit.build import (
     OFFER,
     Core,
@@ -54,11 +54,11 @@ def running(*pods: Pod, at: tuple[str, ...] = ("n1",), **fields: Any) -> Job:
 
 def cancels(world: Core, of: Pod) -> list[tuple[str, bool]]:
     """Id of each job to be cancelled, and whether another follows it."""
-    return [(want.job_id, want.replaced) for want in world.work_wants(of, CancelJob)]
+    return [(want.job_id, want.replaced) for want in world.workload_wants(of, CancelJob)]
 
 
-def orphan(world: Core, of: Job) -> Standing:
-    return world.reconciler.standing[work_key(of.identity.work)]
+def orphan(world: Core, of: Job) -> StandingVerdict:
+    return world.reconciler.standing[workload_key(of.identity.workload)]
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
@@ -113,7 +113,7 @@ def test_P12_a_job_on_a_host_that_cannot_take_the_pod_is_replaced() -> None:
     world = core(one, running(one))
     world.see(node("kn1", ready="Unknown"))
     assert cancels(world, one) == [("7", True)]
-    (event,) = world.work_wants(one, Announce)
+    (event,) = world.workload_wants(one, RecordEvent)
     assert (event.reason, "Node kn1 is not ready" in event.message) == (EVENT_REPLACED, True)
 
 
@@ -149,7 +149,7 @@ def test_P18_the_job_of_a_pod_that_somebody_else_bound_ends(hint: str) -> None:
     one = pod(node_name="kn2", job_id=hint)
     world = core(one, running(one))
     assert cancels(world, one) == [("7", True)]
-    (event,) = world.work_wants(one, Announce)
+    (event,) = world.workload_wants(one, RecordEvent)
     assert event.reason == EVENT_BOUND_ELSEWHERE
 
 
@@ -164,7 +164,7 @@ def test_P18_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile() -
     one = pod(node_name="kn1", job_id="7")
     world = core(one, running(one))
     world.see(deleted("slurmd_pods", room("n1")[1]))
-    assert not world.work_wants(one)
+    assert not world.workload_wants(one)
 
 
 def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
@@ -172,13 +172,13 @@ def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
     one = pod()
     world = core(one, running(one))
     world.see(BindTried(one.uid, "7", world.now), node("kn1", ready="False"))
-    (want,) = world.work_wants(one)
-    assert want == Look("Pod", "ns", "p1", world.now)
+    (want,) = world.workload_wants(one)
+    assert want == GetObject("Pod", "ns", "p1", world.now)
     world.see(*listing("pods", one, begun_s=world.now))
     assert not cancels(world, one)
     world.see(*listing("pods", one, begun_s=world.now + 1))
     assert cancels(world, one) == [("7", True)]
-    assert not world.graph.works.works.binds_tried
+    assert not world.graph.workloads.workloads.binds_tried
 
 
 @pytest.mark.parametrize(("found", "uid"), [("yes", "uid-p1"), ("yes", "another"), ("no", "")])
@@ -190,14 +190,14 @@ def test_P14_a_pod_that_was_read_unbound_after_the_binding_was_given_up_lets_its
     world = core(one, running(one))
     tried_s = world.now
     world.see(BindTried(one.uid, "7", tried_s), node("kn1", ready="False"))
-    world.see(Sighting("Pod", "ns", "p1", found, uid, tried_s))
-    assert not world.work_wants(one)
+    world.see(GetResult("Pod", "ns", "p1", found, uid, tried_s))
+    assert not world.workload_wants(one)
     world.wait(2)
-    assert world.work_wants(one) == [Look("Pod", "ns", "p1", tried_s)]
-    world.see(Sighting("Pod", "ns", "p1", "unknown", "", world.now))
-    assert not world.work_wants(one)
+    assert world.workload_wants(one) == [GetObject("Pod", "ns", "p1", tried_s)]
+    world.see(GetResult("Pod", "ns", "p1", "unknown", "", world.now))
+    assert not world.workload_wants(one)
     world.wait(2)
-    world.see(Sighting("Pod", "ns", "p1", found, uid, world.now))
+    world.see(GetResult("Pod", "ns", "p1", found, uid, world.now))
     assert cancels(world, one) == [("7", True)]
 
 
@@ -206,7 +206,7 @@ def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None
     one = pod()
     world = core(one, running(one))
     world.see(BindTried(one.uid, "7", world.now), deleted("pods", one))
-    assert not world.graph.works.works.binds_tried
+    assert not world.graph.workloads.workloads.binds_tried
     assert [type(want) for want in orphan(world, running(one)).verdict.wants] == [CancelJob]
 
 
@@ -215,13 +215,13 @@ def test_P19_a_requeued_job_of_a_bound_pod_is_replaced() -> None:
     one = pod(node_name="kn1", job_id="7")
     world = core(one, job(one))
     assert cancels(world, one) == [("7", True)]
-    assert [want.waiting for want in world.work_wants(one, CancelJob)] == [True]
+    assert [want.waiting for want in world.workload_wants(one, CancelJob)] == [True]
 
 
 def test_P19_a_job_that_runs_elsewhere_is_replaced_whatever_it_does() -> None:
     """It is not where its Pod is, and never will be."""
     one = pod(node_name="kn2", job_id="7")
-    (want,) = core(one, running(one)).work_wants(one, CancelJob)
+    (want,) = core(one, running(one)).workload_wants(one, CancelJob)
     assert not want.waiting
 
 
@@ -229,11 +229,11 @@ EDITED = (("constraints", "fast"),)
 
 
 def digests(world: Core, of: Pod) -> str:
-    return world.graph.work(work_key_of_one(of)).digest
+    return world.graph.workload(workload_key_of_one(of)).digest
 
 
-def work_key_of_one(of: Pod) -> str:
-    return identity(of).work
+def workload_key_of_one(of: Pod) -> str:
+    return identity(of).workload
 
 
 def test_P20_the_job_of_an_edited_pod_is_updated_while_it_waits() -> None:
@@ -243,7 +243,7 @@ def test_P20_the_job_of_an_edited_pod_is_updated_while_it_waits() -> None:
     edited = replace(one, settings=EDITED)
     its = job(one, identity=identity(one, digest=before))
     world = core(edited, its, slurm_node("n3"))
-    (update,) = world.work_wants(edited, UpdateJob)
+    (update,) = world.workload_wants(edited, UpdateJob)
     assert update.excluded == ("n3",)
     assert update.identity.digest == digests(world, edited)
     assert update.description.constraints == "fast"
@@ -257,7 +257,7 @@ def test_P20_where_slurm_does_not_let_it_the_job_is_replaced_once() -> None:
     its = job(one, identity=identity(one, digest=before))
     world = core(edited, its)
     after = digests(world, edited)
-    world.see(SubmitRefused(identity(one).work, 2021, "no", "update", after))
+    world.see(SubmitRefused(identity(one).workload, 2021, "no", "update", after))
     assert cancels(world, edited) == [("7", True)]
     world.see(job(one, state="CANCELLED", identity=identity(one, digest=before, replaced=True)))
     world.see(job(one, job_id="8", submitted_at=2, identity=identity(one, digest=after)))
@@ -267,13 +267,13 @@ def test_P20_where_slurm_does_not_let_it_the_job_is_replaced_once() -> None:
 def test_P20_a_job_of_an_older_installation_is_left_as_it_is() -> None:
     """Without a digest nobody knows what it was asked for."""
     one = pod(settings=EDITED)
-    assert not core(one, job(one)).work_wants(one, UpdateJob, CancelJob)
+    assert not core(one, job(one)).workload_wants(one, UpdateJob, CancelJob)
 
 
 def waiting(*rows: Row, **fields: Any) -> tuple[Core, Pod, Job]:
     """A Pod whose job waits with the exclusions that n1 and n2 ask for; and what else there is."""
     one = pod()
-    before = core(one).graph.work(work_key_of_one(one))
+    before = core(one).graph.workload(workload_key_of_one(one))
     its = job(one, identity=identity(one, digest=before.digest, hosts=before.hosts), **fields)
     return core(one, its, *rows), one, its
 
@@ -295,29 +295,33 @@ def test_P7_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit(gone: b
     tainted = node("kn1", offer=TAINTED)
     world.see(deleted("nodes", tainted) if gone else tainted)
     listed(world, its, 28)
-    assert not world.work_wants(one, UpdateJob)
+    assert not world.workload_wants(one, UpdateJob)
     listed(world, its, 2)
-    (update,) = world.work_wants(one, UpdateJob)
-    assert (update.excluded, update.renewal, update.description.cpus) == (("n1",), True, 1)
+    (update,) = world.workload_wants(one, UpdateJob)
+    assert (update.excluded, update.exclusions_only, update.description.cpus) == (
+        ("n1",),
+        True,
+        1,
+    )
     assert update.identity == replace(its.identity, hosts=update.identity.hosts)
     done = replace(its, identity=update.identity)
     world.see(done)
-    assert not world.work_wants(one, UpdateJob)
+    assert not world.workload_wants(one, UpdateJob)
     for _ in range(3):
         listed(world, done, 31)
-        assert not world.work_wants(one, UpdateJob)
+        assert not world.workload_wants(one, UpdateJob)
 
 
 def test_P7_a_host_that_can_take_it_by_now_is_excluded_no_longer() -> None:
     """A label, a taint that went, a new Node."""
     one = pod()
-    fewer = Core(*room("n1"), slurm_node("n2"), one).graph.work(work_key_of_one(one))
+    fewer = Core(*room("n1"), slurm_node("n2"), one).graph.workload(workload_key_of_one(one))
     assert fewer.excluded == ("n2",)
     its = job(one, identity=identity(one, digest=fewer.digest, hosts=fewer.hosts))
     world = core(one, its)
     listed(world, its, 1)
     listed(world, its, 31)
-    (update,) = world.work_wants(one, UpdateJob)
+    (update,) = world.workload_wants(one, UpdateJob)
     assert update.excluded == ()
 
 
@@ -327,7 +331,7 @@ def test_P7_a_cordon_renews_nothing() -> None:
     listed(world, its, 1)
     world.see(node("kn1", offer=OFFER, unschedulable=True))
     listed(world, its, 31)
-    assert not world.work_wants(one, UpdateJob)
+    assert not world.workload_wants(one, UpdateJob)
 
 
 def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
@@ -336,7 +340,7 @@ def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
     listed(world, its, 1)
     world.see(node("kn1", offer=TAINTED), node("kn2", offer=TAINTED))
     listed(world, its, 31)
-    assert not world.work_wants(one, UpdateJob)
+    assert not world.workload_wants(one, UpdateJob)
 
 
 def test_P7_jobs_that_run_are_not_renewed() -> None:
@@ -344,13 +348,13 @@ def test_P7_jobs_that_run_are_not_renewed() -> None:
     world, one, its = waiting()
     world.see(node("kn1", offer=TAINTED))
     listed(world, its, 31)
-    assert world.work_wants(one, UpdateJob)
+    assert world.workload_wants(one, UpdateJob)
     runs = replace(its, state=frozenset({"RUNNING"}), slurm_nodes=("n2",))
     listed(world, runs, 1)
-    assert not world.graph.works.renewal.wanted
+    assert not world.graph.workloads.exclusion_updates.wanted
     listed(world, runs, 31)
-    assert not world.work_wants(one, UpdateJob)
-    assert not world.graph.works.renewal.wanted
+    assert not world.workload_wants(one, UpdateJob)
+    assert not world.graph.workloads.exclusion_updates.wanted
 
 
 @pytest.mark.parametrize(("job_id", "excluded"), [("7", ("n1", "n9")), ("7_1", ("n1",))])
@@ -367,7 +371,7 @@ def test_P12_a_renewal_keeps_the_host_where_a_job_was_given_up(
         node("kn1", offer=TAINTED),
         *listing("jobs", its, given_up, begun_s=world.now),
     )
-    (update,) = world.work_wants(one, UpdateJob)
+    (update,) = world.workload_wants(one, UpdateJob)
     assert update.excluded == excluded
 
 
@@ -382,11 +386,11 @@ def test_P7_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next() ->
     world.see(its)
     for _ in range(2):
         listed(world, its, 31)
-        (update,) = world.work_wants(one, UpdateJob)
+        (update,) = world.workload_wants(one, UpdateJob)
     world.see(replace(its, identity=update.identity))
     world.see(its)
     listed(world, its, 31)
-    assert not world.work_wants(one, UpdateJob)
+    assert not world.workload_wants(one, UpdateJob)
 
 
 def test_P7_many_that_wait_have_their_turn_one_after_the_other() -> None:
@@ -406,7 +410,7 @@ def test_P7_many_that_wait_have_their_turn_one_after_the_other() -> None:
         told.append(sum(isinstance(a, UpdateJob) for d in decisions for a in d.allowed))
     assert told == [0, 5, 5, 10, 5]
     changed = world.see(node("kn1", offer=TAINTED))
-    assert not [decision for decision in changed if decision.key[0] == "work"]
+    assert not [decision for decision in changed if decision.key[0] == "workload"]
 
 
 def test_P20_an_edit_brings_the_exclusions_of_now() -> None:
@@ -414,10 +418,10 @@ def test_P20_an_edit_brings_the_exclusions_of_now() -> None:
     world, one, its = waiting()
     edited = replace(one, settings=EDITED)
     world.see(node("kn1", offer=TAINTED), edited)
-    (update,) = world.work_wants(edited, UpdateJob)
-    assert (update.excluded, update.renewal) == (("n1",), False)
+    (update,) = world.workload_wants(edited, UpdateJob)
+    assert (update.excluded, update.exclusions_only) == (("n1",), False)
     assert update.identity.hosts not in ("", its.identity.hosts)
-    world.see(SubmitRefused(identity(one).work, 2018, "no", "renewal", update.identity.digest))
+    world.see(SubmitRefused(identity(one).workload, 2018, "no", "renewal", update.identity.digest))
     assert not cancels(world, edited)
 
 
@@ -427,7 +431,7 @@ def test_P21_an_orphan_is_asked_for_by_name_before_its_job_ends() -> None:
     its = running(one)
     world = core(its)
     (look,) = orphan(world, its).verdict.wants
-    assert isinstance(look, Look)
+    assert isinstance(look, GetObject)
     assert (look.kind, look.namespace, look.name) == ("Pod", "ns", "p1")
 
 
@@ -446,12 +450,12 @@ def test_P21_only_a_404_or_another_uid_ends_an_orphan(found: str, uid: str, ends
     its = running(one)
     world = core(its)
     world.now += 1
-    world.see(Sighting("Pod", "ns", "p1", found, uid, world.now))  # type: ignore[arg-type]
+    world.see(GetResult("Pod", "ns", "p1", found, uid, world.now))  # type: ignore[arg-type]
     wants = orphan(world, its).verdict.wants
     assert [type(want) for want in wants] == ([CancelJob] if ends else [])
     world.wait(30)
     assert [type(want) for want in orphan(world, its).verdict.wants] == [
-        CancelJob if ends else Look
+        CancelJob if ends else GetObject
     ]
 
 
@@ -461,7 +465,7 @@ def test_P21_each_of_several_missing_pods_is_asked_for_again_in_its_own_time() -
     world = core(its)
     for after_s, name in ((1, "p2"), (2, "p1"), (1, "p3")):
         world.now += after_s
-        world.see(Sighting("Pod", "ns", name, "unknown", "", world.now))
+        world.see(GetResult("Pod", "ns", name, "unknown", "", world.now))
     assert orphan(world, its).look_again_s == world.now - 3 + LOOK_AGAIN_S
 
 
@@ -470,8 +474,8 @@ def test_P21_an_answer_from_before_the_job_was_seen_proves_nothing() -> None:
     one = pod()
     its = running(one)
     world = core(its)
-    world.see(Sighting("Pod", "ns", "p1", "no", "", world.now - 1))
-    assert [type(want) for want in orphan(world, its).verdict.wants] == [Look]
+    world.see(GetResult("Pod", "ns", "p1", "no", "", world.now - 1))
+    assert [type(want) for want in orphan(world, its).verdict.wants] == [GetObject]
 
 
 def test_P21_a_pod_that_comes_back_to_the_picture_keeps_its_job() -> None:
@@ -480,7 +484,7 @@ def test_P21_a_pod_that_comes_back_to_the_picture_keeps_its_job() -> None:
     its = running(one)
     world = core(its)
     world.see(one)
-    assert not world.work_wants(one)
+    assert not world.workload_wants(one)
 
 
 def test_P29_of_two_live_jobs_the_one_where_the_pod_stands_stays() -> None:
@@ -515,10 +519,10 @@ def twins(*, tried: str) -> tuple[Core, Pod]:
 def test_P29_the_one_to_which_the_pod_may_be_bound_stays_until_the_pod_was_read() -> None:
     """Whoever is the first by number; then the other goes, at once."""
     world, one = twins(tried="9")
-    assert world.work_wants(one) == [Look("Pod", "ns", "p1", world.now)]
-    assert "may be bound" in world.work_verdict(one).because
+    assert world.workload_wants(one) == [GetObject("Pod", "ns", "p1", world.now)]
+    assert "may be bound" in world.workload_verdict(one).because
     world.now += 1
-    world.see(Sighting("Pod", "ns", "p1", "yes", one.uid, world.now, "kn2", 1e6))
+    world.see(GetResult("Pod", "ns", "p1", "yes", one.uid, world.now, "kn2", 1e6))
     assert cancels(world, one) == [("7", True)]
     assert world.graph.pods.get("ns/p1") == replace(one, node_name="kn2", job_id="9")
 
@@ -527,7 +531,7 @@ def test_P29_once_the_pod_was_read_unbound_the_first_stays() -> None:
     """Nothing is left of the doubt."""
     world, one = twins(tried="9")
     world.now += 1
-    world.see(Sighting("Pod", "ns", "p1", "yes", one.uid, world.now))
+    world.see(GetResult("Pod", "ns", "p1", "yes", one.uid, world.now))
     assert cancels(world, one) == [("9", True)]
 
 
@@ -552,13 +556,13 @@ def test_L8_a_job_that_slurm_speaks_of_is_looked_at_now() -> None:
     its = job(one)
     world = core(one, its)
     world.now += 1
-    world.see(JobTold("7", "starting", world.now))
-    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+    world.see(JobNotice("7", "starting", world.now))
+    assert world.workload_wants(one, GetJob) == [GetJob("7", world.now)]
     world.see(*listing("jobs", its, begun_s=world.now))
-    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+    assert world.workload_wants(one, GetJob) == [GetJob("7", world.now)]
     world.now += 1
     world.see(Observed(its, world.now))
-    assert not world.work_wants(one, LookJob)
+    assert not world.workload_wants(one, GetJob)
 
 
 def test_L6_a_script_that_starts_where_its_job_was_read_needs_no_other_read() -> None:
@@ -566,10 +570,10 @@ def test_L6_a_script_that_starts_where_its_job_was_read_needs_no_other_read() ->
     one = pod()
     its = job(one, state="RUNNING", slurm_nodes=("n1",), started=False)
     world = core(one, its)
-    for looks in ([], [LookJob("7", world.now + 2)]):
+    for looks in ([], [GetJob("7", world.now + 2)]):
         world.now += 1
-        world.see(JobTold("7", "started", world.now))
-        assert world.work_wants(one, LookJob) == looks
+        world.see(JobNotice("7", "started", world.now))
+        assert world.workload_wants(one, GetJob) == looks
 
 
 @pytest.mark.parametrize(("state", "nodes"), [("PENDING", ()), ("RUNNING", ())])
@@ -585,15 +589,15 @@ def test_L6_a_script_that_starts_where_nobody_read_is_looked_at(
     world.see(Observed(its, world.now))
     read_s = world.now
     world.now += 1
-    world.see(JobTold("7", "started", world.now))
-    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    world.see(JobNotice("7", "started", world.now))
+    assert world.workload_wants(one, GetJob) == [GetJob("7", world.now, read_s)]
     world.see(Observed(its, world.now - 0.8))
-    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    assert world.workload_wants(one, GetJob) == [GetJob("7", world.now, read_s)]
     world.see(Observed(replace(its, state=frozenset({"PENDING"}), reason="x"), world.now - 0.6))
-    assert world.work_wants(one, LookJob) == [LookJob("7", world.now, read_s)]
+    assert world.workload_wants(one, GetJob) == [GetJob("7", world.now, read_s)]
     world.see(Observed(running(one, started=False), world.now - 0.5))
-    assert world.work_wants(one, LookJob) == []
-    assert world.work_wants(one, Bind)
+    assert world.workload_wants(one, GetJob) == []
+    assert world.workload_wants(one, Bind)
 
 
 def test_L6_with_another_word_the_first_one_of_a_script_is_no_more_than_that() -> None:
@@ -602,27 +606,27 @@ def test_L6_with_another_word_the_first_one_of_a_script_is_no_more_than_that() -
     world = core(one, job(one, started=False))
     for what in ("started", "ended"):
         world.now += 1
-        world.see(JobTold("7", what, world.now))
+        world.see(JobNotice("7", what, world.now))
     world.see(Observed(running(one, started=False), world.now - 0.5))
-    assert world.work_wants(one, LookJob) == [LookJob("7", world.now)]
+    assert world.workload_wants(one, GetJob) == [GetJob("7", world.now)]
 
 
 def test_L6_a_script_whose_call_does_not_come_is_looked_at_ever_less_often() -> None:
-    """It wrote to `extra` that it started, and the hooks door may be out of its reach."""
+    """It wrote to `extra` that it started, and the hooks server may be out of its reach."""
     one = pod()
     its = running(one, started=False)
     world = core(one, its)
     began_s, asked_s = world.now, []
     while world.now < began_s + 299.5:
         world.wait(0.25)
-        for look in world.work_wants(one, LookJob):
+        for look in world.workload_wants(one, GetJob):
             asked_s.append(look.after_s - began_s)
             assert world.now == look.after_s
-            assert world.work_verdict(one).because
+            assert world.workload_verdict(one).because
             world.see(Observed(its, world.now))
     assert asked_s == [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256]
     world.see(Observed(running(one), world.now))
-    assert world.work_wants(one, Bind)
+    assert world.workload_wants(one, Bind)
 
 
 def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
@@ -631,8 +635,8 @@ def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
     its = running(one)
     world = core(one, its)
     world.see(slurm_node("n5"))
-    known = [key for key in world.graph.keys() if key[0] == "work"]  # noqa: SIM118 - no mapping
-    assert known == [work_key(identity(one).work)]
+    known = [key for key in world.graph.keys() if key[0] == "workload"]  # noqa: SIM118 - no mapping
+    assert known == [workload_key(identity(one).workload)]
 
 
 def test_P11_a_script_that_never_starts_is_given_up() -> None:
@@ -641,12 +645,12 @@ def test_P11_a_script_that_never_starts_is_given_up() -> None:
     held = job(its, state="RUNNING+CONFIGURING", slurm_nodes=("n1",), started=False)
     world = Core(*room(), its, held)
     world.wait(600.0)
-    assert not world.work_wants(its, CancelJob), "a prolog may take its time"
+    assert not world.workload_wants(its, CancelJob), "a prolog may take its time"
     world.see(replace(held, state=frozenset({"RUNNING"})))
     world.wait(299.0)
-    assert not world.work_wants(its, CancelJob)
+    assert not world.workload_wants(its, CancelJob)
     world.wait(1.0)
-    (cancel,) = world.work_wants(its, CancelJob)
+    (cancel,) = world.workload_wants(its, CancelJob)
     assert cancel.replaced
 
 
@@ -665,11 +669,11 @@ def test_P20_an_edit_that_is_refused_ends_the_waiting_job() -> None:
     ]
 
 
-def test_P29_orphans_of_a_work_whose_pods_nobody_knows_are_named_by_it() -> None:
+def test_P29_orphans_of_a_workload_whose_pods_nobody_knows_are_named_by_it() -> None:
     """Two jobs of one submission, and no Pod to name them by: all but the first end."""
     one = pod()
     twins = [running(one, job_id=job_id) for job_id in ("7", "8")]
     world = core(*twins)
     verdict = orphan(world, twins[0]).verdict
-    assert f"1 live jobs too many for Work {twins[0].identity.work}" in verdict.because
+    assert f"1 live jobs too many for workload {twins[0].identity.workload}" in verdict.because
     assert [want.job_id for want in verdict.wants if isinstance(want, CancelJob)] == ["8"]

@@ -50,16 +50,16 @@ def test_P28_a_host_whose_slurmd_leaves_too_little_is_excluded(
     """6 of 16 CPUs beside the slurmd Pod's own request."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, slurmd_cpu=slurmd_cpu)
-    (submit,) = core.work_wants(wanted, SubmitJob)
+    (submit,) = core.workload_wants(wanted, SubmitJob)
     assert submit.excluded == excluded
 
 
 def test_P28_a_slurmd_pod_that_asks_for_less_now_gives_room() -> None:
-    """Its requests can be changed in place; Works that it kept out are looked at again."""
+    """Its requests can be changed in place; workloads that it kept out are looked at again."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, slurmd_cpu=10_001)
     core.see(slurmd_pod("n1", requests=(("cpu", 10_000),)))
-    (submit,) = core.work_wants(wanted, SubmitJob)
+    (submit,) = core.workload_wants(wanted, SubmitJob)
     assert submit.excluded == ()
 
 
@@ -79,27 +79,27 @@ def test_G1_a_gang_of_two_kinds_that_no_host_can_take_both_of_says_so() -> None:
         )
     ]
     core = Core(*zoned, here, there)
-    assert not core.work_wants(here, SubmitJob)
-    assert "no host can take every Pod of the gang" in core.work_verdict(here).because
+    assert not core.workload_wants(here, SubmitJob)
+    assert "no host can take every Pod of the gang" in core.workload_verdict(here).because
 
 
 def test_P7_what_was_worked_out_for_kinds_of_pods_is_bounded() -> None:
     """A Pod with an annotation of its own is a kind of its own, and there are millions."""
-    fleet = core_of().graph.works.fleet
+    feasible_hosts = core_of().graph.workloads.feasible_hosts
     kinds = [PodSpec(requests=(("cpu", cpu),), grace_s=5) for cpu in range(SPECS_KEPT + 1)]
-    first = fleet.reach(kinds[0])
-    assert fleet.reach(kinds[0]) is first
+    first = feasible_hosts.reach(kinds[0])
+    assert feasible_hosts.reach(kinds[0]) is first
     for kind in kinds[1:]:
-        fleet.reach(kind)
-    assert fleet.reach(kinds[0]) is not first
+        feasible_hosts.reach(kind)
+    assert feasible_hosts.reach(kinds[0]) is not first
 
 
 def test_P28_what_the_operator_says_others_take_counts_everywhere() -> None:
     """No host is left: nothing is submitted, and the Pod says why."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, node_overhead=(("cpu", 11_000),))
-    assert not core.work_wants(wanted, SubmitJob)
-    assert "Insufficient cpu" in core.work_verdict(wanted).because
+    assert not core.workload_wants(wanted, SubmitJob)
+    assert "Insufficient cpu" in core.workload_verdict(wanted).because
 
 
 def test_P28_a_pod_is_not_bound_beside_pods_that_leave_too_little() -> None:
@@ -109,12 +109,12 @@ def test_P28_a_pod_is_not_bound_beside_pods_that_leave_too_little() -> None:
     wanted = pod(spec=BIG)
     held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
     core = core_of(*others, *jobs, wanted, held)
-    assert not core.work_wants(wanted, Bind)
-    (cancel,) = core.work_wants(wanted, CancelJob)
+    assert not core.workload_wants(wanted, Bind)
+    (cancel,) = core.workload_wants(wanted, CancelJob)
     assert cancel.replaced
     elsewhere = replace(held, slurm_nodes=("n2",))
     core.see(elsewhere)
-    assert [want.node_name for want in core.work_wants(wanted, Bind)] == ["kn2"]
+    assert [want.node_name for want in core.workload_wants(wanted, Bind)] == ["kn2"]
 
 
 def test_P11_a_pod_that_is_about_to_leave_is_waited_for() -> None:
@@ -123,9 +123,9 @@ def test_P11_a_pod_that_is_about_to_leave_is_waited_for() -> None:
     ended = job(other, state="CANCELLED", job_id="1", slurm_nodes=("n1",))
     wanted = pod(spec=BIG)
     core = core_of(other, ended, wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
-    assert not core.work_wants(wanted, Bind, CancelJob)
+    assert not core.workload_wants(wanted, Bind, CancelJob)
     core.see(replace(other, ended=True))
-    assert [want.node_name for want in core.work_wants(wanted, Bind)] == ["kn1"]
+    assert [want.node_name for want in core.workload_wants(wanted, Bind)] == ["kn1"]
 
 
 def test_G1_a_member_that_is_bound_already_does_not_stand_in_the_way() -> None:
@@ -133,17 +133,17 @@ def test_G1_a_member_that_is_bound_already_does_not_stand_in_the_way() -> None:
     both = [pod(name, spec=FULL, gang=Gang("annotation", "g", 2)) for name in ("a", "b")]
     held = job(*both, state="RUNNING", slurm_nodes=("n1", "n2"))
     core = core_of(*both, held)
-    binds = core.work_wants(both[0], Bind)
+    binds = core.workload_wants(both[0], Bind)
     core.see(replace(both[1], node_name=binds[1].node_name, job_id=held.job_id))
-    assert not core.work_wants(both[0], CancelJob)
-    assert [want.node_name for want in core.work_wants(both[0], Bind)] == [binds[0].node_name]
+    assert not core.workload_wants(both[0], CancelJob)
+    assert [want.node_name for want in core.workload_wants(both[0], Bind)] == [binds[0].node_name]
 
 
 def test_P12_a_job_whose_hosts_were_not_read_yet_stays() -> None:
     """Its state was read, its record was not: it was given up for holding too few hosts (sim)."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, job(wanted, state="RUNNING", slurm_nodes=()))
-    assert not core.work_wants(wanted, Bind, CancelJob)
+    assert not core.workload_wants(wanted, Bind, CancelJob)
 
 
 def test_P17_nothing_is_bound_to_a_job_that_is_being_given_up() -> None:
@@ -152,8 +152,8 @@ def test_P17_nothing_is_bound_to_a_job_that_is_being_given_up() -> None:
     held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
     marked = replace(held, identity=replace(held.identity, replaced=True))
     core = core_of(wanted, marked)
-    assert not core.work_wants(wanted, Bind)
-    assert core.work_wants(wanted, CancelJob), "also where a process was killed in between"
+    assert not core.workload_wants(wanted, Bind)
+    assert core.workload_wants(wanted, CancelJob), "also where a process was killed in between"
 
 
 def watching(*more: object, slurmd_cpu: int = 0) -> Core:
@@ -167,14 +167,14 @@ def watching(*more: object, slurmd_cpu: int = 0) -> Core:
 def test_P28_pods_of_others_exclude_a_host_that_they_leave_too_little() -> None:
     """Each Node by itself, where `--node-overhead` is the same for all."""
     wanted = pod(spec=BIG)
-    (submit,) = watching(wanted).work_wants(wanted, SubmitJob)
+    (submit,) = watching(wanted).workload_wants(wanted, SubmitJob)
     assert submit.excluded == ("n1",)
 
 
 def test_P28_the_slurmd_pod_is_one_of_all_pods() -> None:
     """It is not counted twice."""
     wanted = pod(spec=PodSpec(requests=(("cpu", 5_000), ("memory", GIB)), grace_s=5))
-    (submit,) = watching(wanted, slurmd_cpu=10_000).work_wants(wanted, SubmitJob)
+    (submit,) = watching(wanted, slurmd_cpu=10_000).workload_wants(wanted, SubmitJob)
     assert submit.excluded == ()
 
 
@@ -182,10 +182,10 @@ def test_P28_a_pod_of_others_that_came_first_gives_the_host_back() -> None:
     """Found at the binding: the kubelet would answer OutOfcpu."""
     wanted = pod(spec=BIG)
     core = watching(wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
-    assert not core.work_wants(wanted, Bind)
-    assert core.work_wants(wanted, CancelJob)[0].replaced
+    assert not core.workload_wants(wanted, Bind)
+    assert core.workload_wants(wanted, CancelJob)[0].replaced
     core.see(Taken("kn1", (("cpu", 1_000), ("pods", 1))))
-    assert core.work_wants(wanted, Bind)
+    assert core.workload_wants(wanted, Bind)
 
 
 def test_P28_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave() -> None:
@@ -195,7 +195,7 @@ def test_P28_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave() -> N
     core.see(Taken("kn2", (("cpu", 11_000), ("pods", 1))))
     assert core.see(Taken("elsewhere", (("cpu", 1), ("pods", 1)))) == []
     core.see(Taken("kn1", ()), Taken("kn2", (("cpu", 16_000), ("pods", 1))))
-    (submit,) = core.work_wants(wanted, SubmitJob)
+    (submit,) = core.workload_wants(wanted, SubmitJob)
     assert submit.excluded == ("n2",)
 
 
@@ -203,6 +203,6 @@ def test_P28_nothing_is_written_for_a_pod_before_all_pods_were_listed() -> None:
     """A full Node looks empty until then."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, watch_all_pods=True)
-    key = ("work", next(iter(core.graph.works.works.pods)))
+    key = ("workload", next(iter(core.graph.workloads.workloads.pods)))
     (kept,) = core.reconciler.standing[key].kept
     assert kept.why == "not listed yet: other_pods"

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerStop, Drain
 from sunk_sync.core.model.facts import CallEnded, Job, Pod, Row, StopCall
-from sunk_sync.core.model.keys import work_key
+from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.verdict import Verdict
 from tests.kit.build import Core, deleted, identity, job, pod, room
@@ -28,7 +28,7 @@ def call(world: Core, *, until_s: float = 30.0) -> StopCall:
 
 
 def told(world: Core, of: Pod = BOUND) -> list[str]:
-    standing = world.reconciler.standing.get(work_key(identity(of).work))
+    standing = world.reconciler.standing.get(workload_key(identity(of).workload))
     verdict = standing.verdict if standing else Verdict()
     return [want.verdict for want in verdict.wants if isinstance(want, AnswerStop)]
 

@@ -28,9 +28,9 @@ def test_L6_a_binding_that_may_be_on_its_way_is_waited_for(started: bool, at_onc
     """Only a placeholder that said that it started can have been bound to."""
     core = core_of(started=started)
     core.see(stop(core))
-    assert [want.verdict for want in core.work_wants(pod(), AnswerStop)] == ["gone"] * at_once
+    assert [want.verdict for want in core.workload_wants(pod(), AnswerStop)] == ["gone"] * at_once
     core.wait(BINDING_S)
-    assert [want.verdict for want in core.work_wants(pod(), AnswerStop)] == ["gone"]
+    assert [want.verdict for want in core.workload_wants(pod(), AnswerStop)] == ["gone"]
 
 
 def test_L6_a_binding_that_arrives_meanwhile_keeps_the_script() -> None:
@@ -40,7 +40,7 @@ def test_L6_a_binding_that_arrives_meanwhile_keeps_the_script() -> None:
     core.wait(1.0)
     core.see(pod(node_name="kn1", job_id=job(pod()).job_id))
     core.wait(BINDING_S)
-    assert "gone" not in [want.verdict for want in core.work_wants(pod(), AnswerStop)]
+    assert "gone" not in [want.verdict for want in core.workload_wants(pod(), AnswerStop)]
 
 
 def test_L6_so_it_is_where_its_job_was_read_as_ended_meanwhile() -> None:
@@ -49,21 +49,21 @@ def test_L6_so_it_is_where_its_job_was_read_as_ended_meanwhile() -> None:
     core.see(stop(core))
     ended = job(pod(), state="PREEMPTED", slurm_nodes=("n1",))
     core.see(replace(ended, script=True, started=True))
-    assert not core.work_wants(pod(), AnswerStop)
+    assert not core.workload_wants(pod(), AnswerStop)
     core.wait(BINDING_S)
-    assert [want.verdict for want in core.work_wants(pod(), AnswerStop)] == ["gone"]
+    assert [want.verdict for want in core.workload_wants(pod(), AnswerStop)] == ["gone"]
 
 
 def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
     """Slurm gives its hosts to others as soon as the script is gone."""
     core = core_of(started=True)
-    assert core.work_wants(pod(), Bind)
+    assert core.workload_wants(pod(), Bind)
     core.see(stop(core))
-    assert not core.work_wants(pod(), Bind)
+    assert not core.workload_wants(pod(), Bind)
     core.see(CallEnded(1))  # found by the simulator: as soon as it had its answer (60143)
-    assert not core.work_wants(pod(), Bind)
+    assert not core.workload_wants(pod(), Bind)
     core.wait(5.0)
-    (said,) = core.work_wants(pod(), SetScheduled)
+    (said,) = core.workload_wants(pod(), SetScheduled)
     assert said.message.endswith("is allocated: its script was told to end")
 
 
@@ -75,9 +75,9 @@ def test_F1_a_job_that_runs_long_after_that_began_once_more() -> None:
     call = stop(core)
     core.see(call, CallEnded(1))
     core.wait(call.until_s + ENDED_S - core.now - 0.1)
-    assert not core.work_wants(pod(), Bind)
+    assert not core.workload_wants(pod(), Bind)
     core.wait(0.2)
-    assert core.work_wants(pod(), Bind)
+    assert core.workload_wants(pod(), Bind)
 
 
 def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:
@@ -86,7 +86,7 @@ def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:
     core.see(stop(core), CallEnded(1))
     held = job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=2)
     core.see(held)
-    assert core.work_wants(pod(), Bind)
+    assert core.workload_wants(pod(), Bind)
 
 
 def test_P23_nor_was_one_that_was_just_made_under_the_id() -> None:
@@ -96,4 +96,4 @@ def test_P23_nor_was_one_that_was_just_made_under_the_id() -> None:
     core.see(stop(core), CallEnded(1))
     core.see(job(pod(), submitted_at=0))
     core.see(job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=2))
-    assert core.work_wants(pod(), Bind)
+    assert core.workload_wants(pod(), Bind)

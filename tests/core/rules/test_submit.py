@@ -1,4 +1,4 @@
-"""A Work without a job gets one: rows P1, P7, P10, P11a, P12, P17, P30 and F2."""
+"""A workload without a job gets one: rows P1, P7, P10, P11a, P12, P17, P30 and F2."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.facts import Attempt, Pod, Row, SubmitRefused
-from sunk_sync.core.model.job_identity import job_name, work_id
+from sunk_sync.core.model.job_identity import job_name, workload_id
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.kit.build import (
     SMALL,
@@ -30,7 +30,7 @@ def core(*rows: Row, **chosen: Any) -> Core:
 
 
 def submitted(world: Core, of: Pod) -> SubmitJob | None:
-    wants = world.work_wants(of, SubmitJob)
+    wants = world.workload_wants(of, SubmitJob)
     assert len(wants) < 2
     return wants[0] if wants else None
 
@@ -44,7 +44,7 @@ def test_P1_a_pod_that_waits_gets_one_job_under_its_identity() -> None:
     only = pod()
     action = submitted(core(only), only)
     assert action is not None
-    assert action.name == job_name("ns", "p1", work=work_id(["uid-p1"]))
+    assert action.name == job_name("ns", "p1", workload=workload_id(["uid-p1"]))
     assert replace(action.identity, digest="", hosts="") == identity(only)
     assert action.kind == "script"
     assert not action.excluded
@@ -85,10 +85,10 @@ def test_P10_what_slurm_refused_is_asked_again_after_five_minutes() -> None:
     one = pod()
     world = core(one)
     digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
-    work = work_id([one.uid])
-    world.see(SubmitRefused(work, 2045, "Invalid account", "script", digest))
+    workload = workload_id([one.uid])
+    world.see(SubmitRefused(workload, 2045, "Invalid account", "script", digest))
     assert submitted(world, one) is None
-    assert world.work_verdict(one).because.startswith("Slurm refused the job: Invalid account")
+    assert world.workload_verdict(one).because.startswith("Slurm refused the job: Invalid account")
     world.wait(299)
     assert submitted(world, one) is None
     world.wait(1)
@@ -100,7 +100,7 @@ def test_P10_an_edit_ends_the_wait() -> None:
     one = pod()
     world = core(one)
     digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
-    world.see(SubmitRefused(work_id([one.uid]), 2045, "no", "script", digest))
+    world.see(SubmitRefused(workload_id([one.uid]), 2045, "no", "script", digest))
     edited = replace(one, settings=(("account", "other"),))
     world.see(edited)
     action = submitted(world, edited)
@@ -115,7 +115,7 @@ def test_P11a_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_a
     first = submitted(world, one)
     assert first is not None
     for kind in ("allocation", "script"):
-        world.see(SubmitRefused(work_id([one.uid]), 2000, "no", kind, first.identity.digest))
+        world.see(SubmitRefused(workload_id([one.uid]), 2000, "no", kind, first.identity.digest))
     world.wait(300)
     again = submitted(world, one)
     assert again is not None
@@ -183,7 +183,7 @@ def test_P12_where_slurm_had_no_other_host_for_it_the_excluded_one_is_taken_agai
     mine = identity(one, replaced=True)
     world = core(one, job(one, state="CANCELLED", slurm_nodes=("n1", "n2"), identity=mine))
     digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
-    world.see(SubmitRefused(work_id([one.uid]), 2014, "no", "script", digest))
+    world.see(SubmitRefused(workload_id([one.uid]), 2014, "no", "script", digest))
     world.wait(300)
     assert submitted(world, one).excluded == ()  # type: ignore[union-attr]
 
@@ -248,7 +248,7 @@ def test_F2_after_a_submission_without_an_answer_slurm_is_read_first() -> None:
     one = pod()
     world = core(one)
     sent_s = world.now
-    world.see(Attempt(work_id([one.uid]), sent_s))
+    world.see(Attempt(workload_id([one.uid]), sent_s))
     assert submitted(world, one) is None
     for late_s, again in ((11.9, False), (12.0, True)):
         world.see(*listing("jobs", begun_s=sent_s + late_s))
@@ -259,7 +259,7 @@ def test_F2_a_job_that_was_made_after_all_is_taken_for_its_own() -> None:
     """Nothing twice."""
     one = pod()
     world = core(one)
-    world.see(Attempt(work_id([one.uid]), world.now))
+    world.see(Attempt(workload_id([one.uid]), world.now))
     world.see(*listing("jobs", job(one), begun_s=world.now + 20))
     assert submitted(world, one) is None
 
@@ -275,7 +275,7 @@ def test_P30_a_pod_without_job_is_readopted_on_its_own_host() -> None:
     action = submitted(world, one)
     assert action is not None
     assert (action.kind, action.description.required_nodes) == ("allocation", "n1")
-    world.see(SubmitRefused(work_id([one.uid]), 2016, "busy", "allocation", ""))
+    world.see(SubmitRefused(workload_id([one.uid]), 2016, "busy", "allocation", ""))
     assert submitted(world, one) is None
 
 
@@ -288,7 +288,7 @@ def test_F2_a_job_for_a_pod_that_lives_without_one_is_looked_for_before_another_
     for begun_s in (1001.0, 1061.0):
         world.now = begun_s
         world.see(*listing("jobs", begun_s=begun_s))
-    world.see(Attempt(work_id([one.uid]), world.now))
+    world.see(Attempt(workload_id([one.uid]), world.now))
     assert submitted(world, one) is None
     world.now = 1061.0 + world.graph.configuration.settle_s
     world.see(*listing("jobs", begun_s=world.now))

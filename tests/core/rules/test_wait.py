@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Announce, SetMetadata, SetScheduled
+from sunk_sync.core.model.actions import RecordEvent, SetMetadata, SetScheduled
 from sunk_sync.core.model.facts import (
     Attempt,
     Condition,
@@ -15,7 +15,7 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
     reference_of,
 )
-from sunk_sync.core.model.job_identity import work_id
+from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.names import (
     CANCELLED,
     EVENT_CANCELLED,
@@ -40,14 +40,16 @@ def core(*rows: Row, **chosen: Any) -> Core:
 
 def said(world: Core, of: Pod) -> list[tuple[str, str]]:
     """Reason and message of its condition."""
-    return [(want.reason, want.message) for want in world.work_wants(of, SetScheduled)]
+    return [(want.reason, want.message) for want in world.workload_wants(of, SetScheduled)]
 
 
 def told(world: Core, of: Pod) -> Pod:
     """The Pod once its condition is written: only then it gets the Event."""
-    (wish,) = world.work_wants(of, SetScheduled)
-    assert not [want for want in world.work_wants(of, Announce) if want.message == wish.message]
-    stands = Condition(SCHEDULED_CONDITION, "False", wish.reason, wish.message)
+    (desired,) = world.workload_wants(of, SetScheduled)
+    assert not [
+        want for want in world.workload_wants(of, RecordEvent) if want.message == desired.message
+    ]
+    stands = Condition(SCHEDULED_CONDITION, "False", desired.reason, desired.message)
     after = replace(of, conditions=(stands,))
     world.see(after)
     assert not said(world, after)
@@ -55,11 +57,11 @@ def told(world: Core, of: Pod) -> Pod:
 
 
 def events(world: Core, of: Pod) -> list[str]:
-    return [want.reason for want in world.work_wants(of, Announce)]
+    return [want.reason for want in world.workload_wants(of, RecordEvent)]
 
 
 def notes(world: Core, of: Pod) -> list[dict[str, str]]:
-    wants = world.work_wants(of, SetMetadata)
+    wants = world.workload_wants(of, SetMetadata)
     assert all(want.manager == MANAGER_SUBMIT for want in wants)
     return [dict(want.annotations) for want in wants]
 
@@ -68,7 +70,7 @@ def test_P1_a_pod_that_is_placed_within_a_second_costs_the_binding_alone() -> No
     """Then condition, Event and the job's id."""
     one = pod()
     world = core(one, job(one, reason="Resources"))
-    assert not world.work_wants(one)
+    assert not world.workload_wants(one)
     world.wait(1)
     ((reason, message),) = said(world, one)
     assert reason == "Unschedulable"
@@ -85,7 +87,7 @@ def test_P26_the_log_line_of_that_word_has_its_cause() -> None:
     one = pod()
     world = core(one, job(one, reason="Resources"))
     world.wait(1)
-    assert world.work_verdict(one).because == "job 7 waits in Slurm (Resources)"
+    assert world.workload_verdict(one).because == "job 7 waits in Slurm (Resources)"
 
 
 def test_P1_slurm_may_take_a_moment_to_say_why_a_job_waits() -> None:
@@ -93,7 +95,7 @@ def test_P1_slurm_may_take_a_moment_to_say_why_a_job_waits() -> None:
     one = pod()
     world = core(one, job(one, reason="None"))
     world.wait(2.9)
-    assert not world.work_wants(one)
+    assert not world.workload_wants(one)
     world.wait(0.1)
     assert said(world, one)
 
@@ -105,10 +107,10 @@ def test_P1_what_is_said_already_is_not_said_again() -> None:
     world.wait(1)
     after = replace(told(world, one), job_id="7")
     world.see(after)
-    event = world.work_wants(after)
-    assert [type(want) for want in event] == [Announce]
+    event = world.workload_wants(after)
+    assert [type(want) for want in event] == [RecordEvent]
     world.wait(3600)
-    assert world.work_wants(after) == event
+    assert world.workload_wants(after) == event
 
 
 @pytest.mark.parametrize(
@@ -145,8 +147,8 @@ def test_P10_slurms_refusal_is_told_with_its_number() -> None:
     """In plain words."""
     one = pod()
     world = core(one)
-    (submit,) = world.work_wants(one)
-    world.see(SubmitRefused(work_id([one.uid]), 2045, "no", "script", submit.identity.digest))
+    (submit,) = world.workload_wants(one)
+    world.see(SubmitRefused(workload_id([one.uid]), 2045, "no", "script", submit.identity.digest))
     world.wait(1)
     ((_, message),) = said(world, one)
     assert "2045" in message
@@ -157,7 +159,7 @@ def test_F2_a_submission_without_an_answer_is_told() -> None:
     """Nobody wonders why there is no job."""
     one = pod()
     world = core(one)
-    world.see(Attempt(work_id([one.uid]), world.now))
+    world.see(Attempt(workload_id([one.uid]), world.now))
     world.wait(1)
     assert said(world, one) == [("Unschedulable", "Slurm has not answered to the job yet")]
 
@@ -166,9 +168,9 @@ def test_F2_a_later_refusal_is_an_answer() -> None:
     """Asked again as a script, the Pod does not say that nobody answers."""
     one = pod()
     world = core(one)
-    world.see(Attempt(work_id([one.uid]), world.now))
+    world.see(Attempt(workload_id([one.uid]), world.now))
     world.wait(1)
-    world.see(SubmitRefused(work_id([one.uid]), 2000, "no", "allocation", ""))
+    world.see(SubmitRefused(workload_id([one.uid]), 2000, "no", "allocation", ""))
     assert not said(world, one)
 
 
@@ -242,8 +244,8 @@ def test_P20_an_edit_after_the_binding_has_no_effect_but_an_event() -> None:
     one = pod(node_name="kn1", job_id="7", settings=(("account", "other"),))
     runs = job(one, state="RUNNING", slurm_nodes=("n1",), identity=identity(one, digest="00"))
     world = core(one, runs)
-    (event,) = world.work_wants(one)
-    assert isinstance(event, Announce)
+    (event,) = world.workload_wants(one)
+    assert isinstance(event, RecordEvent)
     assert (event.reference, event.reason) == (reference_of(one), EVENT_TOO_LATE)
 
 
@@ -271,5 +273,5 @@ def test_P16_P30_a_bound_pod_names_the_job_that_holds_its_host(
     one = pod(node_name="kn1", job_id=named)
     runs = job(one, job_id="7", state="RUNNING", slurm_nodes=(where,))
     world = Core(*room("n1"), *room("n2"), one, runs)
-    (told,) = [want.annotations for want in world.work_wants(one, SetMetadata)] or [()]
+    (told,) = [want.annotations for want in world.workload_wants(one, SetMetadata)] or [()]
     assert told == (((JOB_ID, "7"),) if corrected else ())

@@ -1,7 +1,7 @@
 """P25b: a Pod that cannot end because its Node is gone or does not answer."""
 
-from sunk_sync.core.model.actions import Announce, AnswerGate, CancelJob, Look
-from sunk_sync.core.model.facts import GateCall, Pod, Sighting
+from sunk_sync.core.model.actions import AnswerGate, CancelJob, GetObject, RecordEvent
+from sunk_sync.core.model.facts import GateCall, GetResult, Pod
 from tests.kit.build import Core, deleted, job, listing, node, pod, room
 
 POD = pod(node_name="kn1", phase="Running", job_id="7")
@@ -22,14 +22,14 @@ def lose_node(core: Core) -> None:
 def answer(core: Core, found: str) -> None:
     """A read of Node kn1 by name gives this."""
     core.wait(1)
-    core.see(Sighting("Node", "", "kn1", found, "", core.now))  # type: ignore[arg-type]
+    core.see(GetResult("Node", "", "kn1", found, "", core.now))  # type: ignore[arg-type]
 
 
 def test_P25b_a_node_that_vanished_is_asked_for_by_name() -> None:
     """A listing may be wrong; nothing ends for it alone."""
     core = core_of()
     lose_node(core)
-    assert core.work_wants(ENDING) == [Look("Node", "", "kn1", 0.0)]
+    assert core.workload_wants(ENDING) == [GetObject("Node", "", "kn1", 0.0)]
 
 
 def test_P25b_a_pod_whose_node_is_gone_counts_as_gone() -> None:
@@ -39,7 +39,7 @@ def test_P25b_a_pod_whose_node_is_gone_counts_as_gone() -> None:
     core.see(GateCall(1, "9", ("n1",), core.now, core.now + 60))
     assert not core.wants("n1", AnswerGate)[0].go  # type: ignore[attr-defined]
     answer(core, "no")
-    assert [one.job_id for one in core.work_wants(ENDING, CancelJob)] == ["7"]
+    assert [one.job_id for one in core.workload_wants(ENDING, CancelJob)] == ["7"]
     assert core.wants("n1", AnswerGate)[0].go  # type: ignore[attr-defined]
     assert core.verdict("n1").because
 
@@ -50,9 +50,9 @@ def test_P25b_what_is_not_proved_is_asked_again() -> None:
     lose_node(core)
     answer(core, "unknown")
     asked_s = core.now
-    assert core.work_wants(ENDING) == []
+    assert core.workload_wants(ENDING) == []
     core.wait(31)
-    assert core.work_wants(ENDING) == [Look("Node", "", "kn1", asked_s)]
+    assert core.workload_wants(ENDING) == [GetObject("Node", "", "kn1", asked_s)]
 
 
 def test_P25b_a_pod_that_is_not_to_end_is_left_alone() -> None:
@@ -60,7 +60,7 @@ def test_P25b_a_pod_that_is_not_to_end_is_left_alone() -> None:
     core = core_of(POD)
     lose_node(core)
     answer(core, "no")
-    assert core.work_wants(POD) == []
+    assert core.workload_wants(POD) == []
 
 
 def test_P25b_a_node_that_is_back_stands_for_its_pods_again() -> None:
@@ -70,8 +70,8 @@ def test_P25b_a_node_that_is_back_stands_for_its_pods_again() -> None:
     answer(core, "no")
     core.wait(1)
     core.see(node("kn1", uid="another"))
-    assert core.work_wants(ENDING) == []
-    assert core.graph.works.tenants.on("kn1", slurm_node="n1").all
+    assert core.workload_wants(ENDING) == []
+    assert core.graph.workloads.residents.on("kn1", slurm_node="n1").all
 
 
 def test_P25b_a_pod_that_is_to_end_later_counts_as_gone_at_once() -> None:
@@ -82,8 +82,8 @@ def test_P25b_a_pod_that_is_to_end_later_counts_as_gone_at_once() -> None:
     lose_node(core)
     answer(core, "no")
     core.see(pod("p2", node_name="kn1", phase="Running", job_id="8", terminating=True))
-    assert core.work_wants(other, CancelJob)
-    assert not core.graph.host("n1").tenants
+    assert core.workload_wants(other, CancelJob)
+    assert not core.graph.host("n1").residents
 
 
 def test_P25b_a_silent_node_proves_nothing_and_a_human_is_told() -> None:
@@ -92,10 +92,10 @@ def test_P25b_a_silent_node_proves_nothing_and_a_human_is_told() -> None:
     core.see(node("kn1", ready="Unknown"))
     core.see(GateCall(1, "9", ("n1",), core.now, core.now + 60))
     core.wait(39)
-    assert core.work_wants(ENDING) == []
+    assert core.workload_wants(ENDING) == []
     core.wait(2)
-    (told,) = core.work_wants(ENDING)
-    assert isinstance(told, Announce)
+    (told,) = core.workload_wants(ENDING)
+    assert isinstance(told, RecordEvent)
     assert (told.type, told.reason) == ("Warning", "NodeSilent")
     assert "Node kn1 does not answer (Ready is Unknown)" in told.message
     assert not core.wants("n1", AnswerGate)[0].go  # type: ignore[attr-defined]
@@ -106,17 +106,17 @@ def test_P25b_the_word_ends_when_the_node_answers() -> None:
     core = core_of()
     core.see(node("kn1", ready="Unknown"))
     core.wait(41)
-    assert core.work_wants(ENDING, Announce)
+    assert core.workload_wants(ENDING, RecordEvent)
     core.see(node("kn1"))
-    assert core.work_wants(ENDING) == []
+    assert core.workload_wants(ENDING) == []
 
 
 def test_P25b_before_nodes_were_listed_none_is_missing() -> None:
     """An empty picture says nothing of a Node."""
     core = Core(ENDING, job(POD, state="RUNNING", slurm_nodes=("n1",)), listed=False)
-    assert core.work_wants(ENDING, Look) == []
+    assert core.workload_wants(ENDING, GetObject) == []
     core.see(*listing("nodes"))
-    assert core.work_wants(ENDING, Look) == [Look("Node", "", "kn1", 0.0)]
+    assert core.workload_wants(ENDING, GetObject) == [GetObject("Node", "", "kn1", 0.0)]
 
 
 def test_P25b_an_answer_about_a_node_is_forgotten_with_the_last_pod_that_stood_there() -> None:
@@ -124,6 +124,6 @@ def test_P25b_an_answer_about_a_node_is_forgotten_with_the_last_pod_that_stood_t
     core = core_of()
     lose_node(core)
     answer(core, "no")
-    assert core.graph.works.tenants.nodes_asked
+    assert core.graph.workloads.residents.nodes_asked
     core.see(deleted("pods", ENDING))
-    assert not core.graph.works.tenants.nodes_asked
+    assert not core.graph.workloads.residents.nodes_asked

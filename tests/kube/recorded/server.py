@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from sunk_sync.core.model.facts import News
-from sunk_sync.kube.api.answers import Trouble
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.telemetry.exchange import Exchange
 
@@ -72,7 +72,7 @@ class ApiServer:
             context=None,
             on_exchange=self.exchanges.append,
         )
-        assert not isinstance(made, Trouble), made
+        assert not isinstance(made, KubeError), made
         return made
 
     def queries(self) -> list[dict[str, str]]:

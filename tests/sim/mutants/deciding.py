@@ -16,25 +16,25 @@ MUTANTS = (
         story="A lookup that failed was read as 'already gone', so healthy Pods were drained"
         " and killed whenever the API server refused a read (operator PR#79).",
         path=DRAIN,
-        old='        sighting.found == "no" or (sighting.found == "yes"'
-        " and sighting.uid != last.uid)",
-        new='        sighting.found != "yes" or sighting.uid != last.uid',
+        old='        get_result.found == "no" or (get_result.found == "yes"'
+        " and get_result.uid != last.uid)",
+        new='        get_result.found != "yes" or get_result.uid != last.uid',
     ),
     Mutant(
         name="fail-open read of a Node",
         story="The same for Nodes: a 403 after a change of permissions drained the whole cluster.",
         path=DRAIN,
-        old='    if sighting is not None and sighting.found == "no":',
-        new='    if sighting is not None and sighting.found != "yes":',
+        old='    if get_result is not None and get_result.found == "no":',
+        new='    if get_result is not None and get_result.found != "yes":',
     ),
     Mutant(
         name="an absence needs no question",
         story="A selector with a typo made every Pod vanish from the listing, and a controller"
         " that believed the listing drained every host.",
         path=DRAIN,
-        old='    if sighting is None:\n        return Open(f"{words},'
+        old='    if get_result is None:\n        return Open(f"{words},'
         ' asking for it by name", look)',
-        new='    if sighting is None:\n        return Cause("k8s: pod'
+        new='    if get_result is None:\n        return Cause("k8s: pod'
         ' terminated", words, absence=True)',
     ),
     Mutant(
@@ -97,7 +97,7 @@ MUTANTS = (
         story="A Node that was deleted marked nobody: its host kept its verdict until the next"
         " audit.",
         path=GRAPH,
-        old="        self._mark_hosts(self._places.hosts_last_at(node_place(row.name)))\n\n"
+        old="        self._mark_hosts(self._last_seen.hosts_last_at(node_place(row.name)))\n\n"
         "    def _mark_pods_at(",
         new="\n    def _mark_pods_at(",
     ),
@@ -122,16 +122,16 @@ MUTANTS = (
         story="Found by the simulator (seed 2430): the answer to a write was newer than the event"
         " that took the Pod out of the listing, which was then ignored for ever.",
         path=TABLE,
-        old="(order < entry.told or uid",
-        new="(order < entry.order or uid",
+        old="(other or order < entry.named_order):",
+        new="(other or order < entry.order):",
     ),
     Mutant(
         name="a deletion of the one before",
         story="A Pod was deleted and made anew under its name; the late event of the old one's"
         " end took the new one out of the picture (stale-cache patches, operator#249).",
         path=TABLE,
-        old='(order < entry.told or uid != getattr(entry.row, "uid", "")):',
-        new="(order < entry.told):",
+        old="(other or order < entry.named_order):",
+        new="(order < entry.named_order):",
     ),
     Mutant(
         name="drained before it was read",

@@ -58,8 +58,8 @@ MUTANTS = (
         story="A Pod was made anew under its name between the decision and the write; the new"
         " one got the old one's conditions (operator#249).",
         path="kube/write/apply.py",
-        old='        "metadata": {"name": reference.name, "uid": reference.uid, **wish.metadata},',
-        new='        "metadata": {"name": reference.name, **wish.metadata},',
+        old='"metadata": {"name": reference.name, "uid": reference.uid, **desired.metadata},',
+        new='"metadata": {"name": reference.name, **desired.metadata},',
     ),
     Mutant(
         name="200 with errors",
@@ -73,9 +73,9 @@ MUTANTS = (
         name="half a listing is a whole one",
         story="A connection broke in the middle of a listing; every node after that was gone.",
         path="slurm/read/nodes.py",
-        old="        if isinstance(answer, Failure):\n            return answer\n"
+        old="        if isinstance(answer, SlurmError):\n            return answer\n"
         "        if not answer.unchanged:",
-        new="        if isinstance(answer, Failure):\n"
+        new="        if isinstance(answer, SlurmError):\n"
         "            if telling._started:\n"
         "                await telling.end(self._time.clock())\n            return answer\n"
         "        if not answer.unchanged:",
@@ -91,9 +91,9 @@ MUTANTS = (
     Mutant(
         name="lost wish",
         story="Found by the simulator (seed 79): the event of our write came before its answer,"
-        " the answer was remembered, and the same wish was never carried out again.",
+        " the answer was remembered, and the same desired write was never carried out again.",
         path=OUTBOX,
-        old="        if slot.wish is None:\n            return\n"
+        old="        if slot.desired is None:\n            return\n"
         "        if isinstance(action, SubmitJob)",
         new="        if isinstance(action, SubmitJob)",
     ),
@@ -102,16 +102,16 @@ MUTANTS = (
         story="The news that a human had undone our write was older than its answer, which then"
         " counted as the end of the matter.",
         path=OUTBOX,
-        old="        if slot.stirred and slot.wish == action:",
-        new="        if slot.stirred and slot.wish is None:",
+        old="        if slot.facts_changed and slot.desired == action:",
+        new="        if slot.facts_changed and slot.desired is None:",
     ),
     Mutant(
         name="two at once",
         story="A second request for the same node was sent before the first was answered, and"
         " they arrived the other way round.",
         path=LANE,
-        old="return self.wish is not None and self.in_flight is None and self.wish != self.settled",
-        new="return self.wish is not None and self.wish != self.settled",
+        old="self.in_flight is None and self.desired != self.settled",
+        new="self.desired != self.settled",
     ),
     Mutant(
         name="hammering",

@@ -1,4 +1,4 @@
-"""Defects of what schedules Pods: rules of Works, their picture, jobs, the hooks door."""
+"""Defects of what schedules Pods: rules of workloads, their picture, jobs, the hooks server."""
 
 from tests.sim.mutants.mutant import Mutant
 
@@ -26,7 +26,7 @@ def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
 MUTANTS = (
     _mutant(
         "a Pod is bound before its script started", BIND,
-        "    if not work.started:", "    if False:",
+        "    if not workload.started:", "    if False:",
         "A Pod ran on a node whose prolog still waited, and the node was given to somebody else.",
     ),
     _mutant(
@@ -48,7 +48,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod is bound beside one that is ending", BIND,
-        "        if berth.occupants:", "        if False:",
+        "        if placement.occupants:", "        if False:",
         "Two Pods shared GPUs for as long as the first took to end.",
     ),
     _mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     _mutant(
         "bound while the script ends", BIND,
-        "    if work.killed_s is not None and now", "    if False and now",
+        "    if workload.killed_s is not None and now", "    if False and now",
         "The simulator's seed 44: the Pod was bound after its placeholder had been let go.",
     ),
     _mutant(
@@ -86,18 +86,18 @@ MUTANTS = (
     ),
     _mutant(
         "a gang that lost a member goes on", STATE,
-        "    return bool(work.pods) and bool(lost or leaving)",
+        "    return bool(workload.pods) and bool(lost or leaving)",
         "    return False and bool(lost or leaving)",
         "The rest of the gang held its nodes for nothing.",
     ),
     _mutant(
         "a job that is missing hosts in the picture is given up", STATE,
-        "    if not (work.unbound and work.berths):", "    if not work.unbound:",
+        "    if not (workload.unbound and workload.placements):", "    if not workload.unbound:",
         "The simulator's seed 139: only its state had been read.",
     ),
     _mutant(
         "late duplicates live on", RELEASE,
-        "    extra = [cancel(other, replaced=True) for other in work.others if",
+        "    extra = [cancel(other, replaced=True) for other in workload.others if",
         "    extra = [cancel(other, replaced=True) for other in () if",
         "A submission that was answered too late held a node for nobody.",
     ),
@@ -119,19 +119,19 @@ MUTANTS = (
     ),
     _mutant(
         "the gate takes an old read", GATE,
-        "    return not tenant.confirmed or tenant.read_s < call.asked_s",
-        "    return not tenant.confirmed",
+        "    return not resident.confirmed or resident.read_s < call.asked_s",
+        "    return not resident.confirmed",
         "The job had ended after the last poll: the next one started beside its Pod.",
     ),
     _mutant(
         "the gate never waits", GATE,
-        "    return not tenant.confirmed or tenant.read_s < call.asked_s",
+        "    return not resident.confirmed or resident.read_s < call.asked_s",
         "    return False",
         "What the gate is for.",
     ),
     _mutant(
         "the gate lets a job pass for its number alone", GATE,
-        "    return not tenant.confirmed or", "    return tenant.job_id != call.job_id and",
+        "    return not resident.confirmed or", "    return resident.job_id != call.job_id and",
         "The simulator's seed 61630: slurmctld had given the number of a lost job to another.",
     ),
     _mutant(
@@ -141,19 +141,19 @@ MUTANTS = (
     ),
     _mutant(
         "a script is let go though its Pod lives", STOP,
-        "    if work.absent or work.bound:",
-        "    if work.absent:",
+        "    if workload.absent or workload.bound:",
+        "    if workload.absent:",
         "TERM ended the placeholder at once, and Slurm gave the node away.",
     ),
     _mutant(
         "nobody says that a script is about to be killed", STOP,
-        '    late = [call for call in work.stops if now >= call.until_s - BEFORE_KILL_S]',
-        "    late = [call for call in work.stops if now < 0]",
+        '    late = [call for call in workload.stops if now >= call.until_s - BEFORE_KILL_S]',
+        "    late = [call for call in workload.stops if now < 0]",
         "Slurm killed the script and started the next job beside the Pod.",
     ),
     _mutant(
         "asked again without looking", STATE,
-        "work.jobs_listed_s < attempt.sent_s + configuration.settle_s", "False",
+        "workload.jobs_listed_s < attempt.sent_s + configuration.settle_s", "False",
         "A submission that timed out was made again: two jobs for one Pod (slurm-bridge, 3 of 3).",
     ),
     _mutant(
@@ -163,12 +163,12 @@ MUTANTS = (
     ),
     _mutant(
         "a gated Pod gets a job", SUBMIT,
-        "    if any(pod.gated for pod in work.pods):", "    if False:",
+        "    if any(pod.gated for pod in workload.pods):", "    if False:",
         "Kueue's Pods took nodes before Kueue let them.",
     ),
     _mutant(
         "a part of a gang gets a job", SUBMIT,
-        "    if work.missing:", "    if False:",
+        "    if workload.missing:", "    if False:",
         "Two of four members started.",
     ),
     _mutant(
@@ -178,13 +178,13 @@ MUTANTS = (
     ),
     _mutant(
         "hosts that cannot take a Pod are not excluded", STATE,
-        "given_up})) if given_up else work.excluded",
+        "given_up})) if given_up else workload.excluded",
         "given_up})) if given_up else ()",
         "The job started on a host with a taint, was replaced, and started there again.",
     ),
     _mutant(
         "no brake", SUBMIT,
-        "    return _brake(work, now)\n", "    return None\n",
+        "    return _brake(workload, now)\n", "    return None\n",
         "While no host could take a Pod, 228 jobs were submitted in 12 s.",
     ),
     _mutant(
@@ -200,7 +200,7 @@ MUTANTS = (
     ),
     _mutant(
         "a gang's job goes before its bound members", RELEASE,
-        "    if why and work.here:", "    if False:",
+        "    if why and workload.here:", "    if False:",
         "The simulator's seed 569314: one was bound, the other's host turned unfit.",
     ),
     _mutant(
@@ -210,7 +210,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod is bound though its job's end was told", BIND,
-        "    if work.told_ended:", "    if False:",
+        "    if workload.end_notified:", "    if False:",
         "slurmrestd took seconds to show the end that a hook had told.",
     ),
     _mutant(
@@ -220,12 +220,12 @@ MUTANTS = (
     ),
     _mutant(
         "a foreign job under our number is marked", PUSH,
-        "        if job.identity.work != action.identity.work:", "        if False:",
+        "        if job.identity.workload != action.identity.workload:", "        if False:",
         "The same, for the mark.",
     ),
     _mutant(
         "a mark that was not written does not stop the cancel", PUSH,
-        "            if isinstance(answer, Failure):\n"
+        "            if isinstance(answer, SlurmError):\n"
         "                return await self._unwritten(action, answer)\n"
         "            mark = self._learn_mark(",
         "            mark = self._learn_mark(",
@@ -233,8 +233,8 @@ MUTANTS = (
     ),
     _mutant(
         "a submission that may have happened is none", MAKE,
-        "        return Unsure(wish, str(failure), seen=(attempt,))",
-        "        return Unsure(wish, str(failure))",
+        "        return Unsure(desired, str(failure), seen=(attempt,))",
+        "        return Unsure(desired, str(failure))",
         "Two jobs for one Pod.",
     ),
     _mutant(
@@ -281,8 +281,8 @@ MUTANTS = (
     ),
     _mutant(
         "ends of Pods without a breaker", POLICY,
-        "        if self.ends.admit(work, limit=limit, listed_s=graph.nodes.agreed_s, now=now):",
-        "        if True:",
+        "if self.ends.admit(workload, limit=limit, listed_s=graph.nodes.agreed_s, now=now):",
+        "if True:",
         "slurmctld lost its network for a minute, and every Pod of the cluster was ended.",
     ),
 )  # fmt: skip

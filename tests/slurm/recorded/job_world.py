@@ -6,23 +6,23 @@ from typing import Any
 
 import msgspec
 
-from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity, work_id
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity, workload_id
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.requests import Call, Take
 
-GONE = Failure("refused", "Invalid job id specified (2017)", 2017)
-ENDED = Failure("refused", "Job has already finished (2084)", 2084)
+GONE = SlurmError("refused", "Invalid job id specified (2017)", 2017)
+ENDED = SlurmError("refused", "Job has already finished (2084)", 2084)
 LIVE = ("PENDING", "RUNNING", "SUSPENDED")
 
 
 def identity_of(*uids: str, cluster: str = "c1", scheduler: str = "s1") -> Identity:
     """Of the one job for the Pods with these UIDs."""
     pods = tuple(f"ns/{uid}/{uid}" for uid in uids)
-    return Identity(cluster, scheduler, work_id(uids), pods, digest="d1")
+    return Identity(cluster, scheduler, workload_id(uids), pods, digest="d1")
 
 
 def name_of(*uids: str) -> str:
-    return job_name("ns", uids[0], work=work_id(uids))
+    return job_name("ns", uids[0], workload=workload_id(uids))
 
 
 def is_mine(identity: Identity) -> bool:
@@ -97,8 +97,8 @@ class JobWorld:
     calls: list[Call] = field(default_factory=list)
     weight: str = ""
     """What a listing's records carry beside what is read."""
-    before: Callable[[str], Failure | None] = lambda _: None
-    after: Callable[[str], Failure | None] = lambda _: None
+    before: Callable[[str], SlurmError | None] = lambda _: None
+    after: Callable[[str], SlurmError | None] = lambda _: None
 
     def clock(self) -> float:
         return self.now_s
@@ -127,9 +127,9 @@ class JobWorld:
 
     # --- the client's side
 
-    async def call(self, call: Call) -> Answer | Failure:
+    async def call(self, call: Call) -> Answer | SlurmError:
         if not call.wanted():
-            return Failure("unwanted", "not sent")
+            return SlurmError("unwanted", "not sent")
         line = self._ask(call)
         if failure := self.before(line):
             return failure
@@ -137,10 +137,10 @@ class JobWorld:
         self.now_s += self.takes_s
         done = self._do(call)
         return self.after(line) or (
-            done if isinstance(done, Failure) else self._answer(done, begun_s)
+            done if isinstance(done, SlurmError) else self._answer(done, begun_s)
         )
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
         assert key == "jobs"
         line = self._ask(call)
         if failure := self.before(line):
@@ -148,7 +148,7 @@ class JobWorld:
         begun_s = self.now_s
         self.now_s += self.takes_s
         found = self._elements(call)
-        if isinstance(found, Failure):
+        if isinstance(found, SlurmError):
             return found
         for start in range(0, len(found), 3):
             pieces = [msgspec.json.encode(one) for one in found[start : start + 3]]
@@ -171,7 +171,7 @@ class JobWorld:
             answered_s=self.now_s,
         )
 
-    def _elements(self, call: Call) -> Sequence[dict[str, Any]] | Failure:
+    def _elements(self, call: Call) -> Sequence[dict[str, Any]] | SlurmError:
         if call.path == "jobs/state/":
             return [
                 {"job_id": listed, "state": record.state}
@@ -189,7 +189,7 @@ class JobWorld:
     def _records_of(self, number: int) -> Sequence[Record]:
         return [one for one in self.records.values() if number in (one.number, one.array)]
 
-    def _do(self, call: Call) -> dict[str, Any] | Failure:
+    def _do(self, call: Call) -> dict[str, Any] | SlurmError:
         if call.path == "diag/":
             return {"statistics": {"req_time_start": {"set": True, "number": self.counting}}}
         if call.path == "ping/":
@@ -228,7 +228,7 @@ class JobWorld:
             return
         yield _status(job_id, 2017)
 
-    def _update(self, number: int, body: dict[str, Any]) -> dict[str, Any] | Failure:
+    def _update(self, number: int, body: dict[str, Any]) -> dict[str, Any] | SlurmError:
         record = self.records.get(number)
         if record is None or record.state[0] not in LIVE:
             return GONE if record is None else ENDED

@@ -7,12 +7,12 @@ from typing import Any, Self
 import msgspec
 
 from sunk_sync.core.model.facts import SlurmNode
-from sunk_sync.slurm.api.answers import Answer, Failure
+from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.requests import Call, Take
 
-NO_SUCH = Failure("no_such", "Failure to query node: No error (0)", 0)
-INVALID_NAME = Failure("no_such", "Invalid node name specified (2018)", 2018)
-DOWN = Failure("controller_down", "Unable to contact slurm controller (1800)", 1800)
+NO_SUCH = SlurmError("no_such", "Failure to query node: No error (0)", 0)
+INVALID_NAME = SlurmError("no_such", "Invalid node name specified (2018)", 2018)
+DOWN = SlurmError("controller_down", "Unable to contact slurm controller (1800)", 1800)
 
 
 def slurm_node(name: str, *state: str, reason: str = "", comment: str = "") -> SlurmNode:
@@ -34,7 +34,7 @@ class World:
     """How long each answer takes."""
     asked: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    before: Callable[[str], Failure | None] = lambda _: None
+    before: Callable[[str], SlurmError | None] = lambda _: None
     last_update: int | None = 17
     changed: bool = True
 
@@ -49,7 +49,7 @@ class World:
     def writes(self) -> list[str]:
         return [asked for asked in self.asked if asked.startswith("POST")]
 
-    async def call(self, call: Call) -> Answer | Failure:
+    async def call(self, call: Call) -> Answer | SlurmError:
         begun_s, line = self._ask(call)
         if failure := self.before(line):
             return failure
@@ -58,7 +58,7 @@ class World:
         node = self.nodes.get(call.path.removeprefix("node/"))
         return self._answer(begun_s, {"nodes": [_wire(node)]}) if node else NO_SUCH
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | Failure:
+    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
         assert key == "nodes"
         begun_s, line = self._ask(call)
         if failure := self.before(line):
@@ -89,7 +89,7 @@ class World:
             unchanged=unchanged,
         )
 
-    def _update(self, call: Call, begun_s: float) -> Answer | Failure:
+    def _update(self, call: Call, begun_s: float) -> Answer | SlurmError:
         body = msgspec.json.decode(call.body)
         for name in body.get("name", [call.path.removeprefix("node/")]):
             if name not in self.nodes:

@@ -1,6 +1,6 @@
 """The breakers hold drains (S19) or ends of Pods (P31): say so, ask for an independent listing."""
 
-from sunk_sync.core.model.actions import Action, Announce, Relist
+from sunk_sync.core.model.actions import Action, RecordEvent, Relist
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_DRAINS_HELD
@@ -27,7 +27,7 @@ def hold(cluster: Cluster, configuration: Configuration) -> Ruling:
         return Ruling((nodes,), ENDS_HELD)
     namespace = Reference("Namespace", "", configuration.namespace, "")
     wants: tuple[Action, ...] = (
-        Announce(namespace, "Warning", EVENT_DRAINS_HELD, DRAINS_HELD),
+        RecordEvent(namespace, "Warning", EVENT_DRAINS_HELD, DRAINS_HELD),
         nodes,
         Relist("slurmd_pods", holding.since_s),
     )

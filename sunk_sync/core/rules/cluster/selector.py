@@ -1,6 +1,6 @@
 """Most Pods that we know by name are missing from our listings: the selector is wrong (S20)."""
 
-from sunk_sync.core.model.actions import Announce
+from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_SELECTOR
@@ -22,4 +22,4 @@ def selector(cluster: Cluster, configuration: Configuration) -> Ruling:
         " check --slurmd-selector and --slurmd-namespace. Nothing is drained for it."
     )
     namespace = Reference("Namespace", "", configuration.namespace, "")
-    return Ruling((Announce(namespace, "Warning", EVENT_SELECTOR, message),), message)
+    return Ruling((RecordEvent(namespace, "Warning", EVENT_SELECTOR, message),), message)

@@ -1,6 +1,6 @@
 """Two claims on one host: neither acts, and everybody is told (S16)."""
 
-from sunk_sync.core.model.actions import Action, Announce, SetConditions
+from sunk_sync.core.model.actions import Action, RecordEvent, SetConditions
 from sunk_sync.core.model.facts import Condition, SlurmdPod, reference_of
 from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
 from sunk_sync.core.model.verdict import QUIET, Ruling
@@ -23,7 +23,7 @@ def conflict(host: Host, *_: object) -> Ruling:
     message = f"Slurm node {host.name} is claimed more than once: {names}{more}; none is acted on"
     told = [reference_of(pod) for pod in host.rival_pods]
     told += [rival for rival in rivals if rival.kind == "Node"]
-    events = tuple(Announce(one, "Warning", EVENT_CONFLICT, message) for one in told)
+    events = tuple(RecordEvent(one, "Warning", EVENT_CONFLICT, message) for one in told)
     return Ruling((*events, *_conditions(host.rival_pods, message)), message)
 
 

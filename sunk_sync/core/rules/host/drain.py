@@ -7,9 +7,9 @@ knows yet neither begins a drain nor lifts one.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, Look, RewriteReason, Undrain
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, GetObject, RewriteReason, Undrain
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Sighting, SlurmdPod, SlurmNode
+from sunk_sync.core.model.facts import GetResult, SlurmdPod, SlurmNode
 from sunk_sync.core.model.names import LIFTED_PREFIX
 from sunk_sync.core.model.timing import BEFORE_KILL_S
 from sunk_sync.core.model.verdict import QUIET, Ruling
@@ -41,7 +41,7 @@ class Open(NamedTuple):
     """Nobody knows yet whether the cause stands."""
 
     words: str
-    look: Look | None = None
+    look: GetObject | None = None
     again_s: float | None = None
 
 
@@ -140,39 +140,41 @@ def _node_lost(host: Host, configuration: Configuration, now: float) -> Answer:
 
 
 def _node_absent(host: Host, now: float) -> Answer:
-    name, sighting = host.last.node if host.last else "", host.node_sighting
+    name, get_result = host.last.node if host.last else "", host.node_get_result
     if not host.kube_listed:
         return Open(f"Node {name} is not listed yet")
-    if sighting is not None and sighting.found == "no":
+    if get_result is not None and get_result.found == "no":
         return Cause("k8s: node gone", f"Node {name} is gone", absence=True)
-    return _open(f"Node {name} is missing", Look("Node", "", name, 0.0), sighting, now)
+    return _open(f"Node {name} is missing", GetObject("Node", "", name, 0.0), get_result, now)
 
 
 def _pod_gone(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
     """S7."""
-    last, sighting = host.last, host.pod_sighting
+    last, get_result = host.last, host.pod_get_result
     if host.pod or host.finished or last is None or not last.pod or host.last_moved:
         return None
     path = f"Pod {last.namespace}/{last.pod}"
     if not host.kube_listed:
         return Open(f"{path} is not listed yet")
-    if sighting is not None and (
-        sighting.found == "no" or (sighting.found == "yes" and sighting.uid != last.uid)
+    if get_result is not None and (
+        get_result.found == "no" or (get_result.found == "yes" and get_result.uid != last.uid)
     ):
         return Cause("k8s: pod terminated", f"{path} is gone", absence=True)
-    return _open(f"{path} is missing", Look("Pod", last.namespace, last.pod, 0.0), sighting, now)
+    return _open(
+        f"{path} is missing", GetObject("Pod", last.namespace, last.pod, 0.0), get_result, now
+    )
 
 
-def _open(words: str, look: Look, sighting: Sighting | None, now: float) -> Open:
+def _open(words: str, look: GetObject, get_result: GetResult | None, now: float) -> Open:
     """Ask by name; an answer that does not settle it is asked for again after a while."""
-    if sighting is None:
+    if get_result is None:
         return Open(f"{words}, asking for it by name", look)
-    exists = sighting.found == "yes"
+    exists = get_result.found == "yes"
     words = f"{words} from our listing but exists" if exists else words
-    again_s = sighting.asked_s + (EXISTS_AGAIN_S if exists else LOOK_AGAIN_S)
+    again_s = get_result.asked_s + (EXISTS_AGAIN_S if exists else LOOK_AGAIN_S)
     if now < again_s:
         return Open(words, again_s=again_s)
-    return Open(words, Look(look.kind, look.namespace, look.name, sighting.asked_s))
+    return Open(words, GetObject(look.kind, look.namespace, look.name, get_result.asked_s))
 
 
 def _pod_terminating(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
@@ -228,7 +230,7 @@ def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answ
 
 def _pod_without_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
     """P30."""
-    lost = [tenant.pod for tenant in host.lingering if tenant.lost]
+    lost = [resident.pod for resident in host.lingering if resident.lost]
     if not lost or configuration.lost_job == "end":
         return None
     return Cause("k8s: pod without job", f"Pod {lost[0]} lives without a job")
@@ -254,12 +256,12 @@ def _pod_outlives_job(host: Host, configuration: Configuration, now: float) -> A
     """P25: no gate keeps the next job off, and no script of its own."""
     if host.gate:
         return None
-    for tenant in host.lingering:
-        if tenant.held or tenant.stop_until_s is not None:
+    for resident in host.lingering:
+        if resident.held or resident.stop_until_s is not None:
             continue
-        if tenant.ended or tenant.away:
-            why = "has ended" if tenant.ended else "is not here"
-            words = f"Pod {tenant.pod} lives though its job {why}"
+        if resident.ended or resident.away:
+            why = "has ended" if resident.ended else "is not here"
+            words = f"Pod {resident.pod} lives though its job {why}"
             return Cause("k8s: pod still terminating", words)
     return None
 

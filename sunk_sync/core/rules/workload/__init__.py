@@ -1,1 +1,1 @@
-"""Rules that decide one Work: the Pods that one Slurm job stands for."""
+"""Rules that decide one workload: the Pods that one Slurm job stands for."""

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from sunk_sync.core.model.actions import Announce, Bind
+from sunk_sync.core.model.actions import Bind, RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod, reference_of
 from sunk_sync.core.model.names import EVENT_SCHEDULED
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_running
-from sunk_sync.core.views.conclusions import free_berths, is_broken, named
-from sunk_sync.core.views.parts import Berth
-from sunk_sync.core.views.workload import Work
+from sunk_sync.core.views.conclusions import free_placements, is_broken, named
+from sunk_sync.core.views.parts import Placement
+from sunk_sync.core.views.workload import Workload
 
 ENDED_S = 30.0
 """A job that still runs so long after its script was to be killed began once more: a slurmctld that
@@ -19,70 +19,72 @@ TOLD_S = 5.0
 """So long after it was seen bound a Pod may get its Event."""
 
 
-def bind(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
     """As soon as the job holds fit hosts that no other Pod still needs."""
-    job, unbound = work.job, work.unbound
-    if job is None or not work.pods or work.absent or work.stops:
+    job, unbound = workload.job, workload.unbound
+    if job is None or not workload.pods or workload.absent or workload.stops:
         return QUIET
-    if work.killed_s is not None and now < work.killed_s + ENDED_S:
+    if workload.killed_s is not None and now < workload.killed_s + ENDED_S:
         # A script that was told to end holds its host no longer than for its Pods.
-        return Ruling(look_again_s=work.killed_s + ENDED_S)
+        return Ruling(look_again_s=workload.killed_s + ENDED_S)
     if not unbound:
-        return _told(work, now)
-    if not is_running(job) or is_broken(work) or [pod for pod in work.pods if pod.ended]:
+        return _told(workload, now)
+    if not is_running(job) or is_broken(workload) or [pod for pod in workload.pods if pod.ended]:
         return QUIET
     if job.identity.replaced:
         return Ruling(because=f"job {job.job_id} is being given up")
-    if work.told_ended:
+    if workload.end_notified:
         return Ruling(because=f"Slurm says that job {job.job_id} has ended: it is read first")
-    if work.others and not _counts(work):
+    if workload.others and not _counts(workload):
         return QUIET
-    free = free_berths(work)
-    against = _against(work, job, free)
+    free = free_placements(workload)
+    against = _against(workload, job, free)
     if against:
         return Ruling(because=against)
     if len(free) < len(unbound):
         return QUIET
     wants = [_bind(pod, job, free[place]) for place, pod in enumerate(unbound)]
     where = ", ".join([want.node_name for want in wants])
-    return Ruling(tuple(wants), f"{named(work)} bound to {where}: job {job.job_id} runs there")
+    return Ruling(tuple(wants), f"{named(workload)} bound to {where}: job {job.job_id} runs there")
 
 
-def _counts(work: Work) -> bool:
+def _counts(workload: Workload) -> bool:
     """Of several live jobs only one that runs alone may hold a Pod (P29)."""
-    return not any(is_running(other) for other in work.others)
+    return not any(is_running(other) for other in workload.others)
 
 
-def _against(work: Work, job: Job, free: Sequence[Berth]) -> str:
-    if not work.started:
+def _against(workload: Workload, job: Job, free: Sequence[Placement]) -> str:
+    if not workload.started:
         return f"job {job.job_id} is allocated: its script has not started yet"
-    for berth in free:
-        if berth.node is None or berth.unfit:
-            return f"job {job.job_id} is on {berth.slurm_node}: {berth.unfit}"
-        if berth.occupants:
-            others = ", ".join(berth.occupants[:3])
-            return f"waits on {berth.slurm_node} for {others}, whose job is not confirmed running"
+    for placement in free:
+        if placement.node is None or placement.unfit:
+            return f"job {job.job_id} is on {placement.slurm_node}: {placement.unfit}"
+        if placement.occupants:
+            others = ", ".join(placement.occupants[:3])
+            return (
+                f"waits on {placement.slurm_node} for {others}, whose job is not confirmed running"
+            )
     return ""
 
 
-def _bind(pod: Pod, job: Job, berth: Berth) -> Bind:
-    assert berth.node is not None  # else something was against it
-    return Bind(reference_of(pod), berth.node.name, job.job_id, berth.slurm_node)
+def _bind(pod: Pod, job: Job, placement: Placement) -> Bind:
+    assert placement.node is not None  # else something was against it
+    return Bind(reference_of(pod), placement.node.name, job.job_id, placement.slurm_node)
 
 
-def _told(work: Work, now: float) -> Ruling:
+def _told(workload: Workload, now: float) -> Ruling:
     """One Event on each Pod that this process saw bound."""
-    job, placed_s = work.job, work.placed_s
+    job, placed_s = workload.job, workload.placed_s
     if job is None or placed_s is None or now >= placed_s + TOLD_S:
         return QUIET
     wants = tuple(
-        Announce(
+        RecordEvent(
             reference_of(pod),
             "Normal",
             EVENT_SCHEDULED,
             f"Bound to Node {pod.node_name}, where Slurm job {job.job_id} runs",
         )
-        for pod in work.pods
+        for pod in workload.pods
         if pod.job_id == job.job_id
     )
-    return Ruling(wants, f"{named(work)} runs with job {job.job_id}", placed_s + TOLD_S)
+    return Ruling(wants, f"{named(workload)} runs with job {job.job_id}", placed_s + TOLD_S)

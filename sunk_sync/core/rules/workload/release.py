@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import (
     LOOK_AGAIN_S,
     Action,
-    Announce,
     CancelJob,
-    Look,
-    LookJob,
+    GetJob,
+    GetObject,
+    RecordEvent,
     Relist,
     UpdateJob,
 )
@@ -29,7 +29,7 @@ from sunk_sync.core.views.conclusions import (
     named,
     why_unfit,
 )
-from sunk_sync.core.views.workload import Work
+from sunk_sync.core.views.workload import Workload
 
 BOUND_AGAIN_S = 2.0
 """After a read by name that did not tell whether the Pod is bound."""
@@ -39,102 +39,110 @@ START_S = 300.0
 """A prolog of the node, of which no state tells, may take minutes; a script needs a second."""
 
 
-def release(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
-    """What becomes of the live jobs of a Work."""
-    job = work.job
+def release(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """What becomes of the live jobs of a workload."""
+    job = workload.job
     if job is None:
         return QUIET
-    ruling = _rule_job(work, job, now)
-    return _with_others(work, job, ruling, now) if work.others else ruling
+    ruling = _rule_job(workload, job, now)
+    return _with_others(workload, job, ruling, now) if workload.others else ruling
 
 
-def _with_others(work: Work, job: Job, ruling: Ruling, now: float) -> Ruling:
+def _with_others(workload: Workload, job: Job, ruling: Ruling, now: float) -> Ruling:
     """P29. One to which a Pod may be bound by now ends when it is known that none is."""
-    tried = {job_id for one in work.binds_tried for job_id in one.job_ids}
-    doubtful = [other.job_id for other in work.others if other.job_id in tried]
-    extra = [cancel(other, replaced=True) for other in work.others if other.job_id not in tried]
-    because = [f"{len(work.others)} live jobs too many for {named(work)}: job {job.job_id} stays"]
+    tried = {job_id for one in workload.binds_tried for job_id in one.job_ids}
+    doubtful = [other.job_id for other in workload.others if other.job_id in tried]
+    extra = [cancel(other, replaced=True) for other in workload.others if other.job_id not in tried]
+    because = [
+        f"{len(workload.others)} live jobs too many for {named(workload)}: job {job.job_id} stays"
+    ]
     looks = QUIET
     if doubtful:
-        looks = _look_where_bound(work, now)
-        because = [f"{named(work)} has {len(work.others) + 1} live jobs", looks.because]
+        looks = _look_where_bound(workload, now)
+        because = [f"{named(workload)} has {len(workload.others) + 1} live jobs", looks.because]
     times = [one.look_again_s for one in (ruling, looks) if one.look_again_s is not None]
     wants = dict.fromkeys((*extra, *looks.wants, *ruling.wants))
     parts = [part for part in (*because, ruling.because) if part]
     return Ruling(tuple(wants), "; ".join(parts), min(times, default=None))
 
 
-def _rule_job(work: Work, job: Job, now: float) -> Ruling:
-    if is_over(work):
+def _rule_job(workload: Workload, job: Job, now: float) -> Ruling:
+    if is_over(workload):
         return Ruling((cancel(job),), f"job {job.job_id} ended: no Pod of it lives")
-    absent = _look(work, now)
+    absent = _look(workload, now)
     if absent is not None:
         return absent
-    if work.told_s > work.job_read_s:
-        look = LookJob(job.job_id, work.told_s, work.placed_after_s)
+    if workload.notified_at_s > workload.job_read_s:
+        look = GetJob(job.job_id, workload.notified_at_s, workload.placed_after_s)
         return Ruling((look,), f"job {job.job_id} changes: looking")
-    bound = bool(work.bound)
-    if is_broken(work):
-        stands = any(not pod.ended for pod in work.bound)
-        return _unless_bound(work, _break(job, bound=stands), now)
-    why = _why_replace(work, job, bound=bound)
-    if why and work.here:
+    bound = bool(workload.bound)
+    if is_broken(workload):
+        stands = any(not pod.ended for pod in workload.bound)
+        return _unless_bound(workload, _break(job, bound=stands), now)
+    why = _why_replace(workload, job, bound=bound)
+    if why and workload.here:
         return Ruling(because=f"job {job.job_id} stays until its bound Pods have ended: {why}")
     if why:
-        return _unless_bound(work, _replace(work, job, why), now)
-    return _update(work, job, now) if is_waiting(job) else _await_start(work, job, now, bound=bound)
+        return _unless_bound(workload, _replace(workload, job, why), now)
+    return (
+        _update(workload, job, now)
+        if is_waiting(job)
+        else _await_start(workload, job, now, bound=bound)
+    )
 
 
-def _unless_bound(work: Work, ruling: Ruling, now: float) -> Ruling:
+def _unless_bound(workload: Workload, ruling: Ruling, now: float) -> Ruling:
     """A binding without an answer may have happened: only the Pod itself tells (P14)."""
-    if not (work.binds_tried and ruling.wants):
+    if not (workload.binds_tried and ruling.wants):
         return ruling
-    looks = _look_where_bound(work, now)
+    looks = _look_where_bound(workload, now)
     return Ruling(looks.wants, f"{looks.because}; {ruling.because}", looks.look_again_s)
 
 
-def _look_where_bound(work: Work, now: float) -> Ruling:
+def _look_where_bound(workload: Workload, now: float) -> Ruling:
     """Each of its Pods that may be bound by now is read by name; its watch may stand still."""
-    pods = {pod.uid: pod for pod in work.unbound}
+    pods = {pod.uid: pod for pod in workload.unbound}
     wants: list[Action] = []
     times: list[float] = []
-    for one in work.binds_tried:
+    for one in workload.binds_tried:
         pod, again_s = pods[one.uid], one.asked_s + BOUND_AGAIN_S
         if one.asked_s and now < again_s:
             times.append(again_s)
         else:
-            wants.append(Look("Pod", pod.namespace, pod.name, one.asked_s or one.given_up_s))
-    jobs = ", ".join(dict.fromkeys(job_id for one in work.binds_tried for job_id in one.job_ids))
-    because = f"{named(work)} may be bound by now where job {jobs} runs: it is read first"
+            wants.append(GetObject("Pod", pod.namespace, pod.name, one.asked_s or one.given_up_s))
+    jobs = ", ".join(
+        dict.fromkeys(job_id for one in workload.binds_tried for job_id in one.job_ids)
+    )
+    because = f"{named(workload)} may be bound by now where job {jobs} runs: it is read first"
     return Ruling(tuple(wants), because, min(times, default=None))
 
 
-def _await_start(work: Work, job: Job, now: float, *, bound: bool) -> Ruling:
+def _await_start(workload: Workload, job: Job, now: float, *, bound: bool) -> Ruling:
     """What the script wrote of its start is read where its call does not come: no state tells it.
 
     One that never starts is given up: slurmctld 26.05 forgets one that it was stopped with at the
     gate, and calls its job running for ever.
     """
-    if work.started or bound or work.ran_s is None:
+    if workload.started or bound or workload.ran_s is None:
         return QUIET
-    if now >= work.ran_s + START_S:
-        return _replace(work, job, f"its script did not start within {START_S:g} s")
+    if now >= workload.ran_s + START_S:
+        return _replace(workload, job, f"its script did not start within {START_S:g} s")
     pause_s = UNHEARD_S
-    while now >= work.ran_s + pause_s:
+    while now >= workload.ran_s + pause_s:
         pause_s *= 2
-    asked_s, again_s = work.ran_s + pause_s / 2, work.ran_s + min(pause_s, START_S)
-    if pause_s == UNHEARD_S or work.job_read_s >= asked_s:
+    asked_s, again_s = workload.ran_s + pause_s / 2, workload.ran_s + min(pause_s, START_S)
+    if pause_s == UNHEARD_S or workload.job_read_s >= asked_s:
         return Ruling(look_again_s=again_s)
     because = f"job {job.job_id} runs: looking whether its script has started"
-    return Ruling((LookJob(job.job_id, asked_s),), because, again_s)
+    return Ruling((GetJob(job.job_id, asked_s),), because, again_s)
 
 
-def _look(work: Work, now: float) -> Ruling | None:
+def _look(workload: Workload, now: float) -> Ruling | None:
     """Absence needs evidence: each Pod that is not in the picture is asked for by name (P21)."""
-    open_pods = [pod for pod in work.absent if not is_known_gone(work, pod)]
+    open_pods = [pod for pod in workload.absent if not is_known_gone(workload, pod)]
     if not open_pods:
         return None
-    asked = {(one.namespace, one.name): one.asked_s for one in work.sightings}
+    asked = {(one.namespace, one.name): one.asked_s for one in workload.get_results}
     wants: list[Action] = []
     times: list[float] = []
     for pod in open_pods:
@@ -144,10 +152,12 @@ def _look(work: Work, now: float) -> Ruling | None:
         if asked_s is not None and now < asked_s + LOOK_AGAIN_S:
             times.append(asked_s + LOOK_AGAIN_S)
         elif not name:
-            wants.append(Relist("pods", work.job_since_s))
+            wants.append(Relist("pods", workload.job_since_s))
         else:
-            wants.append(Look("Pod", namespace, name, asked_s or work.job_since_s))
-    because = f"job {work.job.job_id if work.job else ''} kept: {open_pods[0]} may still live"
+            wants.append(GetObject("Pod", namespace, name, asked_s or workload.job_since_s))
+    because = (
+        f"job {workload.job.job_id if workload.job else ''} kept: {open_pods[0]} may still live"
+    )
     return Ruling(tuple(dict.fromkeys(wants)), because, min(times, default=None))
 
 
@@ -159,67 +169,69 @@ def _break(job: Job, *, bound: bool) -> Ruling:
     return Ruling((cancel(job, replaced=True),), why)
 
 
-def _why_replace(work: Work, job: Job, *, bound: bool) -> str:
+def _why_replace(workload: Workload, job: Job, *, bound: bool) -> str:
     """Why this job must go though its Pods live; empty: it may stay."""
-    if work.stands_elsewhere:
-        return f"{named(work)} was bound by somebody else"
-    why = _why_in_its_state(work, job, bound=bound)
+    if workload.stands_elsewhere:
+        return f"{named(workload)} was bound by somebody else"
+    why = _why_in_its_state(workload, job, bound=bound)
     marked = job.identity.replaced and not bound
     return why or ("it was to be replaced" if marked else "")
 
 
-def _why_in_its_state(work: Work, job: Job, *, bound: bool) -> str:
-    if bound and (is_waiting(job) or work.moved):
+def _why_in_its_state(workload: Workload, job: Job, *, bound: bool) -> str:
+    if bound and (is_waiting(job) or workload.moved):
         return "it was requeued, and a Pod is never moved"
     if is_waiting(job):
-        return _why_edited(work, job)
+        return _why_edited(workload, job)
     if "SUSPENDED" in job.state and not bound:
         return "it was suspended before its Pod was bound"
-    return why_unfit(work) if is_running(job) else ""
+    return why_unfit(workload) if is_running(job) else ""
 
 
-def _why_edited(work: Work, job: Job) -> str:
+def _why_edited(workload: Workload, job: Job) -> str:
     """P20: an edit that the waiting job cannot follow."""
-    if work.invalid:
-        return f"its Pod was edited, and is refused now: {work.invalid}"
-    before, after = job.identity.digest, work.digest
+    if workload.invalid:
+        return f"its Pod was edited, and is refused now: {workload.invalid}"
+    before, after = job.identity.digest, workload.digest
     if not before or not after or before == after:
         return ""
-    refused = work.refused
+    refused = workload.refused
     tried = refused is not None and refused.kind == "update" and refused.digest == after
     one_task = "_" in job.job_id
     follows = can_update(before, after) and not (tried or one_task)
     return "" if follows else "its Pod was edited, and Slurm does not let it change"
 
 
-def _replace(work: Work, job: Job, why: str) -> Ruling:
-    elsewhere = work.stands_elsewhere
+def _replace(workload: Workload, job: Job, why: str) -> Ruling:
+    elsewhere = workload.stands_elsewhere
     reason = EVENT_BOUND_ELSEWHERE if elsewhere else EVENT_REPLACED
     message = f"Slurm job {job.job_id} is given up: {why}"
-    events = tuple(_event(pod, reason, message) for pod in work.pods)
-    ends = cancel(job, replaced=True, waiting=is_waiting(job) and bool(work.bound))
+    events = tuple(_event(pod, reason, message) for pod in workload.pods)
+    ends = cancel(job, replaced=True, waiting=is_waiting(job) and bool(workload.bound))
     return Ruling((ends, *events), message)
 
 
-def _event(pod: Pod, reason: str, message: str) -> Announce:
-    return Announce(reference_of(pod), "Warning", reason, message)
+def _event(pod: Pod, reason: str, message: str) -> RecordEvent:
+    return RecordEvent(reference_of(pod), "Warning", reason, message)
 
 
-def _update(work: Work, job: Job, now: float) -> Ruling:
+def _update(workload: Workload, job: Job, now: float) -> Ruling:
     """The Pod was edited while its job waits (P20), or other hosts can take it by now (P7)."""
-    edited = bool(work.digest and job.identity.digest) and work.digest != job.identity.digest
-    renewed = bool(work.hosts) and not edited
-    if not (edited or renewed) or work.description is None:
+    edited = (
+        bool(workload.digest and job.identity.digest) and workload.digest != job.identity.digest
+    )
+    renewed = bool(workload.hosts) and not edited
+    if not (edited or renewed) or workload.description is None:
         return QUIET
     of_array = "_" in job.job_id  # whose tasks share one list, wherever some were given back
-    hosts = work.hosts or job.identity.hosts
+    hosts = workload.hosts or job.identity.hosts
     action = UpdateJob(
         job_id=job.job_id,
         name=job.name,
-        identity=replace(job.identity, digest=work.digest, hosts=hosts),
-        description=work.description,
-        excluded=work.excluded if of_array else exclusions(work, now=now),
-        renewal=renewed,
+        identity=replace(job.identity, digest=workload.digest, hosts=hosts),
+        description=workload.description,
+        excluded=workload.excluded if of_array else exclusions(workload, now=now),
+        exclusions_only=renewed,
     )
     why = "follows what its hosts offer" if renewed else "follows its edited Pod"
     return Ruling((action,), f"job {job.job_id} {why}")

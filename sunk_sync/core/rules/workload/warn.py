@@ -1,12 +1,12 @@
 """A Pod that cannot end: its Node is asked for by name, and a human is told what to do (P25b)."""
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, Action, Announce, Look
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Action, GetObject, RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.names import EVENT_NODE_SILENT
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.parts import Stuck
-from sunk_sync.core.views.workload import Work
+from sunk_sync.core.views.workload import Workload
 
 ADVICE = (
     "this Pod cannot be seen to end, and its place is kept. When the machine is surely off:"
@@ -14,9 +14,9 @@ ADVICE = (
 )
 
 
-def warn(work: Work, configuration: Configuration, now: float) -> Ruling:
+def warn(workload: Workload, configuration: Configuration, now: float) -> Ruling:
     """Nothing is assumed of a Node that does not answer; one that is gone is proved gone."""
-    rulings = [_rule_one(one, configuration, now) for one in work.stuck]
+    rulings = [_rule_one(one, configuration, now) for one in workload.stuck]
     if not rulings:
         return QUIET
     wants = dict.fromkeys(want for ruling in rulings for want in ruling.wants)
@@ -33,7 +33,7 @@ def _rule_one(stuck: Stuck, configuration: Configuration, now: float) -> Ruling:
         return Ruling(because=f"Node {name} is gone, and its Pods with it")
     if asked_s is not None and now < asked_s + LOOK_AGAIN_S:
         return Ruling(look_again_s=asked_s + LOOK_AGAIN_S)
-    return Ruling((Look("Node", "", name, asked_s or 0.0),), f"Node {name} is missing")
+    return Ruling((GetObject("Node", "", name, asked_s or 0.0),), f"Node {name} is missing")
 
 
 def _silent(stuck: Stuck, configuration: Configuration, now: float) -> Ruling:
@@ -42,7 +42,7 @@ def _silent(stuck: Stuck, configuration: Configuration, now: float) -> Ruling:
     if now < ripe_s:
         return Ruling(look_again_s=ripe_s)
     why = f"Node {stuck.pod.node_name} does not answer (Ready is {stuck.ready})"
-    action: Action = Announce(
+    action: Action = RecordEvent(
         reference_of(stuck.pod), "Warning", EVENT_NODE_SILENT, f"{why}: {ADVICE}"
     )
     return Ruling((action,), why)

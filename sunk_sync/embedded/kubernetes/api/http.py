@@ -25,7 +25,7 @@ class KubeServer:
         self._api = api
         self._clock = clock
         self._begun_s = clock() - api.world.now_s
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._streams: set[Subscription] = set()
         self._server = web.Server(self._serve, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=SHUTDOWN_S)
@@ -55,9 +55,9 @@ class KubeServer:
                 await self._living
         await self._runner.cleanup()
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Something was done to the world from outside: see what is due now."""
-        self._stirred.set()
+        self._changed.set()
 
     async def _live(self) -> None:
         """Let the world live, whether anybody asks or not."""
@@ -65,8 +65,8 @@ class KubeServer:
             self._api.world.advance(self.now_s)
             next_s = self._api.world.next_s()
             wait_s = None if next_s is None else max(next_s - self.now_s, 0.0)
-            self._stirred.clear()
-            await _wait(self._stirred, wait_s)
+            self._changed.clear()
+            await _wait(self._changed, wait_s)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.content.read(BODY_BYTES_MAX)
@@ -78,7 +78,7 @@ class KubeServer:
             body=body,
         )
         answer = self._api.answer(question, self.now_s)
-        self.stir()
+        self.notify()
         if isinstance(answer, Answer):
             headers = {"Content-Type": answer.content_type, **answer.headers}
             return web.Response(status=answer.status, body=answer.body, headers=headers)

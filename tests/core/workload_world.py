@@ -1,4 +1,4 @@
-"""The small world of histories with workload Pods, their placeholder jobs and the hooks door."""
+"""The small world of histories with workload Pods, their placeholder jobs and the hooks server."""
 
 import random
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ from sunk_sync.core.model.actions import (
     CancelJob,
     Done,
     EndPod,
-    Look,
-    LookGang,
-    LookJob,
+    GetGang,
+    GetJob,
+    GetObject,
     Outcome,
     Refused,
     SetMetadata,
@@ -54,7 +54,7 @@ LATE_S = 11.0
 """So long a submission may wait inside slurmrestd: less than `settle_s` (F2)."""
 
 
-class WorkWorld(World):
+class WorkloadWorld(World):
     """Workload Pods stand in namespace `ns`; slurmd Pods elsewhere."""
 
     sources: tuple[Source, ...] = SOURCES
@@ -103,7 +103,7 @@ class WorkWorld(World):
 
     def perform(self, action: Action) -> Outcome:
         match action:
-            case SubmitJob() | CancelJob() | UpdateJob() | LookJob():
+            case SubmitJob() | CancelJob() | UpdateJob() | GetJob():
                 self.tick()
                 return self._write_job(action)
             case Bind() | EndPod() | SetScheduled():
@@ -112,7 +112,7 @@ class WorkWorld(World):
             case SetMetadata() if action.reference.namespace == NAMESPACE:
                 self.tick()
                 return self._write_workload(action)
-            case LookGang():
+            case GetGang():
                 self.tick()
                 size = self.gang_sizes.get(action.name, 0)
                 why = "" if size else "not found"
@@ -124,12 +124,12 @@ class WorkWorld(World):
             case _:
                 return super().perform(action)
 
-    def _placed(self, look: Look) -> Node | SlurmdPod | Pod | None:
+    def _placed(self, look: GetObject) -> Node | SlurmdPod | Pod | None:
         if look.kind == "Pod" and look.namespace == NAMESPACE:
             return self.workload.get(look.name)
         return super()._placed(look)
 
-    def _write_job(self, action: SubmitJob | CancelJob | UpdateJob | LookJob) -> Outcome:
+    def _write_job(self, action: SubmitJob | CancelJob | UpdateJob | GetJob) -> Outcome:
         match action:
             case SubmitJob():
                 return self._submit(action)
@@ -151,12 +151,12 @@ class WorkWorld(World):
 
     def _update(self, action: UpdateJob) -> Outcome:
         updated = None
-        if action.renewal or self.rng.random() < 0.6:
+        if action.exclusions_only or self.rng.random() < 0.6:
             updated = self.jobs.update(action)
         if updated is not None:
             return Done(action, (Observed(updated, self.now),))
         identity = action.identity
-        no = SubmitRefused(identity.work, 2021, "not now", "update", identity.digest)
+        no = SubmitRefused(identity.workload, 2021, "not now", "update", identity.digest)
         return Refused(action, "not now", (no, *self._job_seen(action.job_id)), 2021)
 
     def _submit(self, action: SubmitJob) -> Outcome:
@@ -166,7 +166,7 @@ class WorkWorld(World):
                 self.jobs.late.append((action, self.now + LATE_S))
             if self.rng.random() < 0.5 and self.jobs.late:
                 self.jobs.submit(self.jobs.late.pop()[0])
-            attempt = Attempt(action.identity.work, self.now)
+            attempt = Attempt(action.identity.workload, self.now)
             return Unsure(action, "504", seen=(attempt,))
         if luck < ATTEMPTS + 0.1:
             return Refused(action, "invalid account", number=2045)

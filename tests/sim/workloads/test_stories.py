@@ -1,6 +1,6 @@
 """Stories of Pods, a share of the points at which they can be killed, and a sample of seeds.
 
-`python -m tests.sim crash --works` plays all points, `--works --seeds N` many seeds.
+`python -m tests.sim crash --workloads` plays all points, `--workloads --seeds N` many seeds.
 """
 
 import os
@@ -9,8 +9,8 @@ import pytest
 
 from tests.sim import crashes
 from tests.sim.stage import play
-from tests.sim.works.run import STEPS_MIN, run_seed
-from tests.sim.works.scenarios import SCENARIOS
+from tests.sim.workloads.run import STEPS_MIN, run_seed
+from tests.sim.workloads.scenarios import SCENARIOS
 
 EVERY = 61
 """So manieth point of each story here."""
@@ -39,7 +39,7 @@ def test_every_broken_hour_of_pods_keeps_every_promise_and_comes_to_rest() -> No
         assert outcome.steps >= STEPS_MIN
         if outcome.broken:
             broken[seed] = f"{outcome.broken}\n{outcome.tail}"
-    assert not broken, "replay: python -m tests.sim SEED -v --works"
+    assert not broken, "replay: python -m tests.sim SEED -v --workloads"
 
 
 def test_P21_a_task_whose_pod_went_while_we_were_away_ends() -> None:

@@ -11,10 +11,10 @@ from tests.sim import words
 from tests.sim.cast import END_DELAY
 from tests.sim.stage import Scenario, Stage, Step
 from tests.sim.words import PREFIX
-from tests.sim.works.people import NAMESPACE, PREEMPTING, RUN, pod_spec
-from tests.sim.works.run import SCRIPT_MARK
-from tests.sim.works.stage import WorkStage
-from tests.sim.works.truth import is_live, is_ours
+from tests.sim.workloads.people import NAMESPACE, PREEMPTING, RUN, pod_spec
+from tests.sim.workloads.run import SCRIPT_MARK
+from tests.sim.workloads.stage import WorkloadStage
+from tests.sim.workloads.truth import is_live, is_ours
 
 Doing = Callable[[Stage], object]
 PARTITIONS = (
@@ -105,7 +105,7 @@ def story(rows: str, *steps: Step, gate: bool = False, **settings: Any) -> Scena
         },
         knobs={"prolog_slurmctld": gate, "epilog_slurmctld": gate, "acted_script": SCRIPT_MARK},
         partitions=PARTITIONS,
-        staged_by=WorkStage,
+        staged_by=WorkloadStage,
     )
 
 

@@ -1,4 +1,5 @@
-"""What must hold of Works after every step: who is bound, cancelled, ended and submitted, and why.
+"""What must hold of workloads after every step: who is bound, cancelled, ended and submitted, and
+why.
 
 Stated anew from the picture's rows and the world's truth; no rule and no view is asked.
 """
@@ -21,7 +22,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import READS, HistoryError
-from tests.core.work_world import WorkWorld
+from tests.core.workload_world import WorkloadWorld
 
 LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
@@ -38,7 +39,7 @@ class Told:
 
     def hear(self, one: News) -> None:
         if isinstance(one, Attempt):
-            self.sent_s[one.work] = one.sent_s
+            self.sent_s[one.workload] = one.sent_s
         elif isinstance(one, BindTried):
             self.tried.add((one.uid, one.job_id))
         elif isinstance(one, Observed) and isinstance(one.row, Job):
@@ -46,15 +47,15 @@ class Told:
 
     def _hear_job(self, job: Job) -> None:
         if is_live(job):
-            self.sent_s.pop(job.identity.work, None)  # what was sent without an answer was this
+            self.sent_s.pop(job.identity.workload, None)  # what was sent without an answer was this
         else:
             self.ended |= {(uid, job.job_id) for uid in uids(job)}
 
 
 class Judge:
-    """Looks at what may be pushed for Works and hosts."""
+    """Looks at what may be pushed for workloads and hosts."""
 
-    def __init__(self, graph: Graph, world: WorkWorld, told: Told) -> None:
+    def __init__(self, graph: Graph, world: WorkloadWorld, told: Told) -> None:
         self._graph = graph
         self._world = world
         self._told = told
@@ -62,7 +63,7 @@ class Judge:
 
     def check(self, decision: Decision) -> None:
         """Raise HistoryError where an action harms."""
-        if decision.key[0] == "work":
+        if decision.key[0] == "workload":
             self._check_listed(decision.allowed)
             self._check_binds(decision.allowed)
         for action in decision.allowed:
@@ -111,7 +112,7 @@ class Judge:
     def _check_binds(self, actions: Iterable[Action]) -> None:
         binds = [action for action in actions if isinstance(action, Bind)]
         if len({bind.node_name for bind in binds}) < len(binds):
-            raise HistoryError(f"bind: two Pods of one Work to one Node: {binds}")
+            raise HistoryError(f"bind: two Pods of one workload to one Node: {binds}")
         if len({bind.job_id for bind in binds}) > 1:
             raise HistoryError(f"bind: by two jobs: {binds}")
 
@@ -124,7 +125,7 @@ class Judge:
             raise HistoryError(f"bind: {bind} to {host} though its job is {job}")
         if pod is None or pod.uid not in uids(job):
             raise HistoryError(f"bind: {bind} by a job of others: {job}")
-        if job.script and not job.started and bind.job_id not in graph.works.works.started:
+        if job.script and not job.started and bind.job_id not in graph.workloads.workloads.started:
             raise HistoryError(f"bind: {bind} before its script started")
         others = [one for one in self._live(pod.uid) if "RUNNING" in one.state]
         if len(others) > 1:
@@ -214,7 +215,7 @@ class Judge:
         """No member of its gang left, is about to, or was refused its Node."""
         pods = self._pods()
         members = [pods.get(uid) for uid in uids(job)]
-        refused = self._graph.works.works.bind_refusals
+        refused = self._graph.workloads.workloads.bind_refusals
         return all(
             pod is not None and not pod.terminating and pod.uid not in refused for pod in members
         )
@@ -227,7 +228,7 @@ class Judge:
         live = [job for uid in named for job in self._live(uid)]
         if live:
             raise HistoryError(f"submit: {submit} though {live} live")
-        sent_s = self._told.sent_s.get(identity.work)
+        sent_s = self._told.sent_s.get(identity.workload)
         settle_s = self._configuration.settle_s
         if sent_s is not None and graph.jobs.listed_s < sent_s + settle_s:
             raise HistoryError(f"attempt: {submit} while one of {sent_s} may still happen")

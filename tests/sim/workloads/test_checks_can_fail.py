@@ -12,15 +12,15 @@ from sunk_sync.core.model.names import JOB_ID
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.rules.host import gate
 from sunk_sync.core.rules.workload import bind, evict, release, stop, submit, wait
-from sunk_sync.core.tables.feasible_hosts import Fleet
+from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.views import conclusions
-from sunk_sync.core.views.parts import Berth
-from sunk_sync.core.views.workload import Work
-from sunk_sync.slurm.read.job_owners import JobBook
+from sunk_sync.core.views.parts import Placement
+from sunk_sync.core.views.workload import Workload
+from sunk_sync.slurm.read.job_owners import JobOwners
 from tests.sim import crashes
 from tests.sim.history import BrokenPromiseError
 from tests.sim.stage import play
-from tests.sim.works.scenarios import SCENARIOS
+from tests.sim.workloads.scenarios import SCENARIOS
 
 _bind = bind.bind
 
@@ -39,29 +39,29 @@ def _check_of(why: str) -> str:
     return rest.partition(":")[0] if check == "rest" else check
 
 
-def _ends_after_a_while(work: Work, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
-    pods = [pod for pod in work.pods if pod.node_name and not pod.terminating]
-    if not pods or work.placed_s is None:
+def _ends_after_a_while(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    pods = [pod for pod in workload.pods if pod.node_name and not pod.terminating]
+    if not pods or workload.placed_s is None:
         return QUIET
-    if now < work.placed_s + 150:
-        return Ruling(look_again_s=work.placed_s + 150)
+    if now < workload.placed_s + 150:
+        return Ruling(look_again_s=workload.placed_s + 150)
     return Ruling((EndPod(reference_of(pods[0]), "SlurmJobEnded", "", weak=False),), "for nothing")
 
 
-def _binds_one(work: Work, configuration: Configuration, now: float) -> Ruling:
-    ruling = _bind(work, configuration, now)
+def _binds_one(workload: Workload, configuration: Configuration, now: float) -> Ruling:
+    ruling = _bind(workload, configuration, now)
     wants = tuple(
         one for one in ruling.wants if isinstance(one, Bind) and one.reference.name == "a"
     )
     return Ruling(wants, ruling.because, ruling.look_again_s)
 
 
-def _blindly(pod: Pod, job: Job, berth: Berth) -> Bind:
-    return Bind(reference_of(pod), "k3", job.job_id, berth.slurm_node)
+def _blindly(pod: Pod, job: Job, placement: Placement) -> Bind:
+    return Bind(reference_of(pod), "k3", job.job_id, placement.slurm_node)
 
 
-def _is_leaving(work: Work) -> bool:
-    return any(pod.terminating for pod in work.pods)
+def _is_leaving(workload: Workload) -> bool:
+    return any(pod.terminating for pod in workload.pods)
 
 
 def _silent(*_: object) -> Ruling:
@@ -95,7 +95,7 @@ BROKEN: dict[str, Broken] = {
         [(stop, "is_over", _yes)], "a script is stopped while its pod is slow", {"overlap"},
     ),
     "a job of another cluster is taken for ours (P22)": (
-        [(JobBook, "is_mine", lambda _, record: record.identity is not None)],
+        [(JobOwners, "is_mine", lambda _, record: record.identity is not None)],
         "a job of another cluster", {"foreign job"},
     ),
     "a Pod is ended though its job runs (P16)": (
@@ -106,8 +106,9 @@ BROKEN: dict[str, Broken] = {
     ),
     "an unbound Pod is ended (P17)": (
         [(evict, "evict", _silent),
-         (RULES, "evict", lambda work, *_: Ruling(tuple(
-             EndPod(reference_of(pod), "SlurmJobEnded", "", weak=False) for pod in work.pods)))],
+         (RULES, "evict", lambda workload, *_: Ruling(tuple(
+             EndPod(reference_of(pod), "SlurmJobEnded", "", weak=False)
+             for pod in workload.pods)))],
         "a pod waits and says so", {"ended unbound"},
     ),
     "a member alone is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
@@ -120,7 +121,7 @@ BROKEN: dict[str, Broken] = {
     ),
     "no job is made (P1)": ([(RULES, "submit", _silent)], "a pod is bound", {"P1"}),
     "a job that is given up is replaced at once (P32)": (
-        [(submit, "_brake", lambda *_: None), (Fleet, "waits_for", lambda *_: ()),
+        [(submit, "_brake", lambda *_: None), (FeasibleHosts, "waits_for", lambda *_: ()),
          (conclusions, "TRIED_AGAIN_S", 0.0)],
         "no host is ready for a while", {"no brake"},
     ),

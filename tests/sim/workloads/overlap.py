@@ -9,8 +9,8 @@ from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.history import History
 from tests.sim.words import Object
-from tests.sim.works.door import Door
-from tests.sim.works.truth import (
+from tests.sim.workloads.door import Door
+from tests.sim.workloads.truth import (
     Run,
     cpus_of,
     holds,
@@ -22,7 +22,7 @@ from tests.sim.works.truth import (
     runs,
     slurm_node_of,
     uid_of,
-    works_of,
+    workloads_of,
 )
 from tests.sim.worlds import Worlds
 
@@ -84,7 +84,7 @@ class Overlap:
         elif before is not None:
             self._jobs.pop(before.job_id, None)
         if before is not None and before.nodes and is_ours(before, self._worlds.cluster_uid):
-            for uids in works_of(before):
+            for uids in workloads_of(before):
                 for uid in uids:
                     self._last[uid] = before
         if after is not None and after.state == "SUSPENDED":
@@ -115,7 +115,7 @@ class Overlap:
     def _orphans(self, slurm_node: str) -> Iterator[Object]:
         """Live Pods there whose own job does not hold the host."""
         jobs = [job for job in self._jobs.values() if holds(job, slurm_node)]
-        held = {uid for job in jobs for uids in works_of(job) for uid in uids}
+        held = {uid for job in jobs for uids in workloads_of(job) for uid in uids}
         for uid, pod in self._pods.items():
             if slurm_node_of(place_of(pod)) == slurm_node and uid not in held:
                 yield pod

@@ -11,7 +11,7 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.embedded.wire import Answer
 from tests.sim.wire import Exchange
-from tests.sim.works.truth import is_live, spelled, works_of
+from tests.sim.workloads.truth import is_live, spelled, workloads_of
 from tests.sim.worlds import Worlds
 
 What = Literal["listing", "job", "sibling"]
@@ -156,7 +156,7 @@ def _whole_records(body: bytes) -> Iterator[int]:
 
 
 def _named(job: Job) -> set[tuple[str, str]]:
-    return {(uid, spelled(job)) for uids in works_of(job) for uid in uids}
+    return {(uid, spelled(job)) for uids in workloads_of(job) for uid in uids}
 
 
 def _is_listing(exchange: Exchange) -> bool:

@@ -8,8 +8,8 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm.model.job import Job
 from tests.sim import words
 from tests.sim.words import PREFIX, Object
-from tests.sim.works.people import NAMESPACE
-from tests.sim.works.truth import (
+from tests.sim.workloads.people import NAMESPACE
+from tests.sim.workloads.truth import (
     cpus_of,
     is_alive,
     is_live,
@@ -19,7 +19,7 @@ from tests.sim.works.truth import (
     slurm_node_of,
     spelled,
     uid_of,
-    works_of,
+    workloads_of,
 )
 from tests.sim.worlds import Worlds
 
@@ -39,7 +39,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """--resubmit-cancelled."""
 
 
-def work_unrest(worlds: Worlds, asked: Asked) -> list[str]:
+def workload_unrest(worlds: Worlds, asked: Asked) -> list[str]:
     """Sentences on everything that is not as the rows ask."""
     every = [pod for pod in worlds.kube.pods(NAMESPACE) if words.is_workload(pod)]
     pods = [pod for pod in every if not words.is_finished(pod)]
@@ -101,7 +101,7 @@ def _without_job(worlds: Worlds, pod: Object, *, asked: Asked) -> Iterator[str]:
         (uid, spelled(job))
         for job in worlds.slurm.jobs.values()
         if job.nodes and is_ours(job, worlds.cluster_uid)
-        for uids in works_of(job)
+        for uids in workloads_of(job)
         for uid in uids
     }
     node = worlds.slurm.nodes[host]
@@ -233,7 +233,7 @@ def _orphans(worlds: Worlds, pods: Sequence[Object]) -> Iterator[str]:
     for job in worlds.slurm.jobs.values():
         if not is_live(job) or not is_ours(job, worlds.cluster_uid):
             continue
-        for uids in works_of(job):
+        for uids in workloads_of(job):
             if not uids & alive:
                 yield f"P21: job {job.job_id} ({job.state}) lives without a Pod"
 

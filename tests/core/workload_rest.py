@@ -1,16 +1,16 @@
-"""What must be true of Works once the faults have stopped and everything rests."""
+"""What must be true of workloads once the faults have stopped and everything rests."""
 
 from sunk_sync.core.model.facts import Job, Pod
-from sunk_sync.core.model.keys import work_key, work_key_of
+from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import SCHEDULED_CONDITION
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.translate.job_states import is_waiting
 from tests.core.checks import HistoryError
-from tests.core.work_checks import is_live, uids
-from tests.core.work_world import WorkWorld
+from tests.core.workload_checks import is_live, uids
+from tests.core.workload_world import WorkloadWorld
 
 
-def check_work_rest(reconciler: Reconciler, world: WorkWorld) -> None:
+def check_workload_rest(reconciler: Reconciler, world: WorkloadWorld) -> None:
     """One live job a Pod at most, none for what is gone; who is not bound says why."""
     pods = {row.uid: row for row in world.workload.values()}
     for job in world.jobs.rows.values():
@@ -23,13 +23,13 @@ def check_work_rest(reconciler: Reconciler, world: WorkWorld) -> None:
 
 def _check_exclusions(pod: Pod, live: list[Job], reconciler: Reconciler) -> None:
     """A job that waits excludes what cannot take its Pod as things are (P7)."""
-    reach = reconciler.graph.works.fleet.reach(pod.spec)
+    reach = reconciler.graph.workloads.feasible_hosts.reach(pod.spec)
     for job in live if pod.gang is None and not reach.unfit else ():
         if is_waiting(job) and job.identity.hosts not in ("", reach.hosts):
             raise HistoryError(f"exclusions: {job} waits, and is to exclude {reach.excluded}")
 
 
-def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkWorld) -> None:
+def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkloadWorld) -> None:
     live = world.jobs.live_for(pod.uid)
     if len(live) > 1:
         raise HistoryError(f"double: at rest {pod} has {live}")
@@ -44,7 +44,7 @@ def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkWorld) -> None:
             raise HistoryError(f"wrong: {pod} stands beside its job {live}")
         return
     _check_exclusions(pod, live, reconciler)
-    standing = reconciler.standing.get(work_key(work_key_of(pod)))
+    standing = reconciler.standing.get(workload_key(workload_key_of(pod)))
     because = standing.verdict.because if standing is not None else ""
     told = any(one.type == SCHEDULED_CONDITION and one.status == "False" for one in pod.conditions)
     if not told and not pod.gated and because in ("", "in step"):

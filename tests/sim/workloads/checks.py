@@ -13,8 +13,8 @@ from tests.sim import words
 from tests.sim.history import History
 from tests.sim.wire import Exchange, Process
 from tests.sim.words import Object
-from tests.sim.works.evidence import Evidence, Sight
-from tests.sim.works.truth import (
+from tests.sim.workloads.evidence import Evidence, Sight
+from tests.sim.workloads.truth import (
     Uids,
     cpus_of,
     is_alive,
@@ -24,7 +24,7 @@ from tests.sim.works.truth import (
     place_of,
     slurm_node_of,
     uid_of,
-    works_of,
+    workloads_of,
 )
 from tests.sim.worlds import US, Worlds
 
@@ -43,7 +43,7 @@ UNMOVED: Final = frozenset({"managedFields", "resourceVersion", "generation", "a
 DELETION: Final = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
-class WorkChecks:
+class WorkloadChecks:
     """An onlooker of both worlds and a witness of every call."""
 
     def __init__(self, worlds: Worlds, history: History) -> None:
@@ -56,11 +56,11 @@ class WorkChecks:
         self.uids: dict[str, Object] = {}
         """Workload Pods as they are, by UID."""
         self._wanted: dict[str, Uids] = {}
-        """UID → the Work that its job was made for."""
+        """UID → the workload that its job was made for."""
         self._twins: dict[Uids, list[Job]] | None = None
-        """Works with two live jobs; None: jobs have changed since it was worked out."""
+        """Workloads with two live jobs; None: jobs have changed since it was worked out."""
         self._twice_s: dict[Uids, float] = {}
-        """Work with two live jobs → since when the present process has seen both."""
+        """Workload with two live jobs → since when the present process has seen both."""
         self._sent_s: defaultdict[str, list[float]] = defaultdict(list)
         """UID → when the present process sent the submissions that became jobs."""
         self.calm = False
@@ -168,7 +168,7 @@ class WorkChecks:
     def _runs(self, uid: str, job: Job) -> bool:
         if job.state != "RUNNING" or not self._is_ours(job):
             return False
-        return any(uid in uids for uids in works_of(job))
+        return any(uid in uids for uids in workloads_of(job))
 
     # --- jobs
 
@@ -182,7 +182,7 @@ class WorkChecks:
         if author == US:
             self._check_job(before, after)
         if after is not None and self._is_ours(after):
-            for uids in works_of(after):
+            for uids in workloads_of(after):
                 for uid in uids:
                     self._wanted[uid] = uids
         self._note_running()
@@ -215,7 +215,7 @@ class WorkChecks:
                 continue
             if other.array_id and other.array_id == job.array_id:
                 continue
-            if not self._is_ours(other) or set(works_of(other)).isdisjoint(works_of(job)):
+            if not self._is_ours(other) or set(workloads_of(other)).isdisjoint(workloads_of(job)):
                 continue
             shown = [
                 one
@@ -238,7 +238,7 @@ class WorkChecks:
 
     def _check_brake(self, job: Job, *, sent_s: float) -> None:
         """P32: at most five submissions a minute of one process for one workload."""
-        for uid in sorted({uid for uids in works_of(job) for uid in uids}):
+        for uid in sorted({uid for uids in workloads_of(job) for uid in uids}):
             lately = [one for one in self._sent_s[uid] if one > sent_s - A_MINUTE_S]
             self._sent_s[uid] = [*lately, sent_s]
             if len(lately) >= A_MINUTE_MAX:
@@ -246,7 +246,7 @@ class WorkChecks:
 
     def _check_cancel(self, job: Job) -> None:
         """P14: the job of a bound Pod ends after the Pod."""
-        for uids in works_of(job):
+        for uids in workloads_of(job):
             pods = [self.uids[uid] for uid in uids if uid in self.uids]
             standing = [pod for pod in pods if place_of(pod) and is_alive(pod)]
             here = [pod for pod in standing if slurm_node_of(place_of(pod)) in job.nodes]
@@ -257,7 +257,7 @@ class WorkChecks:
     def _has_other(self, job: Job, uids: Uids) -> bool:
         """P29: another one stays."""
         return any(
-            other.job_id != job.job_id and is_live(other) and uids in works_of(other)
+            other.job_id != job.job_id and is_live(other) and uids in workloads_of(other)
             for other in self._worlds.slurm.jobs.values()
             if self._is_ours(other)
         )
@@ -277,13 +277,15 @@ class WorkChecks:
                 since_s = self._twice_s.setdefault(uids, now_s)
                 if now_s - since_s > SEEN_S and not any(is_replaced(job) for job in jobs):
                     numbers = [job.job_id for job in jobs]
-                    self._break("twins", f"jobs {numbers} of one Work for {now_s - since_s:.1f} s")
+                    self._break(
+                        "twins", f"jobs {numbers} of one workload for {now_s - since_s:.1f} s"
+                    )
 
     def _live_twins(self) -> dict[Uids, list[Job]]:
         live: defaultdict[Uids, list[Job]] = defaultdict(list)
         for job in self._worlds.slurm.jobs.values():
             if is_live(job) and self._is_ours(job):
-                for uids in works_of(job):
+                for uids in workloads_of(job):
                     live[uids].append(job)
         return {uids: jobs for uids, jobs in live.items() if len(jobs) > 1}
 
@@ -347,7 +349,7 @@ class WorkChecks:
         running: set[str] = set()
         for job in self._worlds.slurm.jobs.values():
             if job.state == "RUNNING" and self._is_ours(job):
-                for uids in works_of(job):
+                for uids in workloads_of(job):
                     for uid in uids:
                         pod = self.uids.get(uid)
                         if pod is not None and slurm_node_of(place_of(pod)) in job.nodes:

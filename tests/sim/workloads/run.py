@@ -16,11 +16,11 @@ from tests.sim.life import Life
 from tests.sim.outcome import Outcome, play_seed
 from tests.sim.weather import Weather
 from tests.sim.wire import Wire
-from tests.sim.works.checks import WorkChecks
-from tests.sim.works.door import Door, Habits
-from tests.sim.works.overlap import Overlap
-from tests.sim.works.people import NAMESPACE, PREEMPTING, WorkPeople
-from tests.sim.works.rest import Asked, behind_exclusions, work_unrest
+from tests.sim.workloads.checks import WorkloadChecks
+from tests.sim.workloads.door import Door, Habits
+from tests.sim.workloads.overlap import Overlap
+from tests.sim.workloads.people import NAMESPACE, PREEMPTING, WorkloadPeople
+from tests.sim.workloads.rest import Asked, behind_exclusions, workload_unrest
 from tests.sim.worlds import Worlds
 
 ACTS = 90
@@ -35,7 +35,7 @@ SCRIPT_MARK = "Placeholder of sunk-sync"
 """Stands in the script of every placeholder."""
 
 
-class WorkRun:
+class WorkloadRun:
     """One seed. `play` once, in a VirtualLoop."""
 
     def __init__(self, seed: int, history: History) -> None:
@@ -50,7 +50,7 @@ class WorkRun:
         self.wire = Wire(self.worlds, self.faults, history)
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
         self._furnish()
-        self.people = WorkPeople(random.Random(f"works people {seed}"), self.worlds)
+        self.people = WorkloadPeople(random.Random(f"works people {seed}"), self.worlds)
         self.token = TokenFile("token-0")
         self.weather = Weather(random.Random(f"works weather {seed}"), self.wire, self.token)
         self.crashes, self.stops = rng.random() < 0.5, rng.random() < 0.2
@@ -64,7 +64,7 @@ class WorkRun:
         )
         self.door = Door(random.Random(f"works door {seed}"), self.worlds, habits)
         self.hosts_checks = Checks(self.worlds, history, drains_a_minute=20)
-        self.checks = WorkChecks(self.worlds, history)
+        self.checks = WorkloadChecks(self.worlds, history)
         self.overlap = Overlap(self.worlds, history, self.door, gated=gated)
         self.wire.witnesses += [self.hosts_checks, self.checks]
         self._lives = 0
@@ -166,7 +166,7 @@ class WorkRun:
             ends_lost=self.settings.lost_job == "end",
             resubmits=resubmits,
         )
-        found = work_unrest(self.worlds, asked)
+        found = workload_unrest(self.worlds, asked)
         return found or self.life.unfinished()
 
     def _sent(self) -> int:
@@ -231,4 +231,4 @@ def _setup(rng: random.Random, hosts: int, *, gated: bool) -> Setup:
 
 def run_seed(seed: int, *, aloud: bool = False) -> Outcome:
     """Run one seed to its end."""
-    return play_seed(lambda history: WorkRun(seed, history).play(), seed=seed, aloud=aloud)
+    return play_seed(lambda history: WorkloadRun(seed, history).play(), seed=seed, aloud=aloud)

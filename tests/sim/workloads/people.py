@@ -10,7 +10,7 @@ from sunk_sync.embedded.slurm.update import Update
 from tests.sim import words
 from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object
-from tests.sim.works.truth import is_live, is_ours, place_of, workload
+from tests.sim.workloads.truth import is_live, is_ours, place_of, workload
 from tests.sim.worlds import Worlds
 
 NAMESPACE = "work"
@@ -40,7 +40,7 @@ def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Objec
     }
 
 
-class WorkPeople:
+class WorkloadPeople:
     """Draws what somebody does next."""
 
     def __init__(self, rng: random.Random, worlds: Worlds) -> None:

@@ -12,7 +12,7 @@ from tests.sim.words import Object
 from tests.sim.worlds import Worlds
 
 Uids = frozenset[str]
-"""Of the Pods of one Work."""
+"""Of the Pods of one workload."""
 Run = tuple[int, float | None]
 """Id of a job and when it was started: numbers come again."""
 
@@ -32,14 +32,14 @@ def is_ours(job: Job, cluster: str) -> bool:
     return found.get("cluster") == cluster and found.get("scheduler") == words.SCHEDULER
 
 
-def works_of(job: Job) -> Sequence[Uids]:
-    """The Works that this record stands for: one, or one for each task that waits."""
+def workloads_of(job: Job) -> Sequence[Uids]:
+    """The workloads that this record stands for: one, or one for each task that waits."""
     tasks = job.waiting_tasks if job.task is None else (job.task,)
-    return _works(job.request.admin_comment, tuple(tasks))
+    return _workloads(job.request.admin_comment, tuple(tasks))
 
 
 @lru_cache(10_000)
-def _works(comment: str, tasks: tuple[int, ...]) -> Sequence[Uids]:
+def _workloads(comment: str, tasks: tuple[int, ...]) -> Sequence[Uids]:
     found = _identity(comment)
     if pods := found.get("pods"):
         return (frozenset(pod.rpartition("/")[2] for pod in pods),)
@@ -89,7 +89,7 @@ def live_jobs(worlds: Worlds, uid: str) -> list[Job]:
         for job in worlds.slurm.jobs.values()
         if is_live(job)
         and is_ours(job, worlds.cluster_uid)
-        and any(uid in uids for uids in works_of(job))
+        and any(uid in uids for uids in workloads_of(job))
     ]
 
 

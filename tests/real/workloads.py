@@ -191,7 +191,7 @@ class Load:
         return bool(jobs) and all(busy.isdisjoint(job["job_state"]) for job in jobs)
 
 
-class Works(Stage):
+class WorkloadIndex(Stage):
     """A stage for Pods: `load` makes one, `serve` gives the service that schedules them."""
 
     hosts = HOSTS

@@ -8,36 +8,36 @@ from tests.sim import words
 from tests.sim.life import Life
 from tests.sim.stage import Stage
 from tests.sim.wire import Exchange, Moment
-from tests.sim.works.checks import WorkChecks
-from tests.sim.works.door import Door, Habits
-from tests.sim.works.overlap import Overlap
-from tests.sim.works.people import NAMESPACE
-from tests.sim.works.rest import Asked, work_unrest
-from tests.sim.works.truth import is_live, is_ours, live_jobs, place_of, uid_of, works_of
+from tests.sim.workloads.checks import WorkloadChecks
+from tests.sim.workloads.door import Door, Habits
+from tests.sim.workloads.overlap import Overlap
+from tests.sim.workloads.people import NAMESPACE
+from tests.sim.workloads.rest import Asked, workload_unrest
+from tests.sim.workloads.truth import is_live, is_ours, live_jobs, place_of, uid_of, workloads_of
 
 
-class WorkStage(Stage):
+class WorkloadStage(Stage):
     """A Stage where Pods are scheduled too."""
 
     door: Door | None = None
-    works: WorkChecks
+    workloads: WorkloadChecks
 
     def _live(self) -> None:
         if self.door is None:
             self.door = Door(random.Random(self._seed), self.worlds, Habits())
-            self.works = WorkChecks(self.worlds, self.history)
+            self.workloads = WorkloadChecks(self.worlds, self.history)
             self.overlap = Overlap(
                 self.worlds,
                 self.history,
                 self.door,
                 gated=self.worlds.slurm.setup.knobs.prolog_slurmctld,
             )
-            self.wire.witnesses.append(self.works)
+            self.wire.witnesses.append(self.workloads)
             self.worlds.onlookers.append(Twins(self))
             for namespace in (NAMESPACE,):
                 self.kube.add_namespace(namespace)
         super()._live()
-        self.works.begin(self.life.process)
+        self.workloads.begin(self.life.process)
         self.door.hooks = self.life.parts.hooks
 
     def _at(self, moment: Moment, exchange: Exchange) -> None:
@@ -66,8 +66,8 @@ class WorkStage(Stage):
     def _unrest(self) -> list[str]:
         if any(job.ending for job in self.slurm.jobs.values()):
             return ["jobs are still ending"]
-        asked = Asked(ends_read=self.works.ends_read(self.life.process))
-        return work_unrest(self.worlds, asked) or super()._unrest()
+        asked = Asked(ends_read=self.workloads.ends_read(self.life.process))
+        return workload_unrest(self.worlds, asked) or super()._unrest()
 
     def _picture(self) -> dict[str, Any]:
         """Which host and which number a job got may differ; all else may not."""
@@ -88,9 +88,9 @@ class WorkStage(Stage):
 
 
 class Twins:
-    """Sees that no Work ever has two live jobs: where nothing is late, none comes late."""
+    """Sees that no workload ever has two live jobs: where nothing is late, none comes late."""
 
-    def __init__(self, stage: WorkStage) -> None:
+    def __init__(self, stage: WorkloadStage) -> None:
         self._stage = stage
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
@@ -98,12 +98,12 @@ class Twins:
         worlds = self._stage.worlds
         if before is not None or after is None or not is_ours(after, worlds.cluster_uid):
             return
-        for uids in works_of(after):
+        for uids in workloads_of(after):
             for uid in uids:
                 jobs = live_jobs(worlds, uid)
                 if len(jobs) > 1:
                     numbers = [job.job_id for job in jobs]
-                    self._stage.history.break_promise("twins", f"jobs {numbers} of one Work")
+                    self._stage.history.break_promise("twins", f"jobs {numbers} of one workload")
 
     def kube_changed(self, change: object, author: str) -> None:
         """Only jobs count."""

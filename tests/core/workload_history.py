@@ -1,4 +1,4 @@
-"""Random histories with workload Pods, placeholder jobs and calls at the hooks door."""
+"""Random histories with workload Pods, placeholder jobs and calls at the hooks server."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from sunk_sync.core.model.facts import (
     Attempt,
     BindTried,
     GateCall,
-    JobTold,
+    JobNotice,
     News,
     Node,
     Pod,
@@ -23,10 +23,10 @@ from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet
 from tests.core.history import NODES, SLURM_NODES, History
-from tests.core.work_checks import Judge, Told
-from tests.core.work_reads import WorkReads, check_indexes
-from tests.core.work_rest import check_work_rest
-from tests.core.work_world import WorkWorld
+from tests.core.workload_checks import Judge, Told
+from tests.core.workload_reads import WorkloadReads, check_indexes
+from tests.core.workload_rest import check_workload_rest
+from tests.core.workload_world import WorkloadWorld
 from tests.kit.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
 
 SINGLES = ("w1", "w2", "w3")
@@ -43,13 +43,13 @@ SETTINGS = (
 )
 
 
-class WorkHistory(History):
+class WorkloadHistory(History):
     """Runs one seed. Raises HistoryError with the last steps in its notes."""
 
-    world: WorkWorld
+    world: WorkloadWorld
 
-    def _world(self) -> WorkWorld:
-        return WorkWorld(self.rng)
+    def _world(self) -> WorkloadWorld:
+        return WorkloadWorld(self.rng)
 
     def _configuration(self) -> Configuration:
         choose = self.rng.choice
@@ -87,7 +87,7 @@ class WorkHistory(History):
         self.world.calls.clear()
 
     def _read_set(self) -> ReadSet:
-        return WorkReads(self.graph)
+        return WorkloadReads(self.graph)
 
     def _told(self, news: Sequence[News]) -> None:
         for one in news:
@@ -177,7 +177,7 @@ class WorkHistory(History):
         self._note("slurm:", told)
 
     def _call(self) -> None:
-        """The hooks door."""
+        """The hooks server."""
         rng, world = self.rng, self.world
         if world.calls and rng.random() < 0.3:
             self._observe(world.end_call(rng.choice(list(world.calls))))
@@ -195,11 +195,11 @@ class WorkHistory(History):
             case 1:
                 call = StopCall(self.calls, job_id, now, now + rng.choice((5.0, 30.0)))
             case 2:
-                self._observe([JobTold(job_id, "ended", now)])
+                self._observe([JobNotice(job_id, "ended", now)])
                 return
             case _:
                 started = job is not None and "RUNNING" in job.state
-                self._observe([JobTold(job_id, "started" if started else "starting", now)])
+                self._observe([JobNotice(job_id, "started" if started else "starting", now)])
                 return
         world.calls[call.call] = call
         self._observe([call])
@@ -242,14 +242,14 @@ class WorkHistory(History):
 
     def _check_rest(self) -> None:
         super()._check_rest()
-        check_work_rest(self.reconciler, self.world)
+        check_workload_rest(self.reconciler, self.world)
 
 
 def _unsure(outcome: Outcome, now: float) -> Unsure:
     action = outcome.action
     sent: tuple[News, ...] = ()
     if isinstance(action, SubmitJob):
-        sent = (Attempt(action.identity.work, now),)
+        sent = (Attempt(action.identity.workload, now),)
     elif isinstance(action, Bind):
         sent = (BindTried(action.reference.uid, action.job_id, now),)
     return Unsure(action, "the connection broke", seen=sent)

@@ -1,4 +1,4 @@
-"""Who calls at the hooks door, in virtual time: gates, placeholder scripts, words of ends.
+"""Who calls at the hooks server, in virtual time: gates, placeholder scripts, words of ends.
 
 They are as deploy/slurm and placeholder.sh have it, as far as timing and calls go; they outlive
 the service, whose answers break off where it is killed.
@@ -17,7 +17,7 @@ from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.server.hooks import Hooks
 from sunk_sync.server.tokens import GATE, make_token
 from tests.sim.life import HOOK_KEY, OUTSIDE
-from tests.sim.works.truth import Run, run_of, spelled
+from tests.sim.workloads.truth import Run, run_of, spelled
 from tests.sim.worlds import WORLD, Worlds
 
 Told = Mapping[str, Any]
@@ -198,7 +198,7 @@ class Script:
 
     async def run(self) -> None:
         """Announce, hold, and end when told."""
-        announcing = asyncio.create_task(self._announce(), name=f"{OUTSIDE}announcing")
+        announcing = asyncio.create_task(self._record_event(), name=f"{OUTSIDE}announcing")
         try:
             await _either(self.term, self.killed)
             announcing.cancel()
@@ -216,7 +216,7 @@ class Script:
         finally:
             announcing.cancel()
 
-    async def _announce(self) -> None:
+    async def _record_event(self) -> None:
         body = {"job_id": spelled(self._job)}
         await asyncio.sleep(0.05)
         slurm, job = self._door.slurm(), self._job
