@@ -128,7 +128,7 @@ class WorkloadGraph(WorkloadSnapshot):
             self.exclusion_updates.wanted.pop(after.job_id, None)
         if before is not None:
             self.workloads.drop_job(before)
-            if after is None:
+            if after is None or is_another(before, after):
                 self._keep_end(before)
         if after is not None:
             self.workloads.add_job(after, now=now)
@@ -155,7 +155,10 @@ class WorkloadGraph(WorkloadSnapshot):
             self._forget_refusals(before)
 
     def _keep_end(self, job: Job) -> None:
-        """Slurm forgets a job whose end was read, while a Pod that it bound lives, or may live."""
+        """Slurm forgets a job whose end was read, while a Pod that it bound lives, or may live.
+
+        It may give the id to another job at once, between two listings (P23).
+        """
         if not job.slurm_nodes or is_live(job):
             return
         for uid in uids_of(job.identity):

@@ -67,6 +67,16 @@ def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job(
     assert not world.reconciler.graph.workloads.workloads.ends
 
 
+def test_P16_P23_what_an_end_asks_for_is_owed_also_when_its_id_went_to_another_job() -> None:
+    """Found by the simulator: slurmctld lost its state and counted from 1 again (7810082)."""
+    world = core(BOUND, ended("TIMEOUT"))
+    wanted = world.workload_wants(BOUND, EndPod)
+    assert wanted
+    other = pod("p2")
+    world.see(other, job(other, state="PENDING", job_id="7", submitted_at=99))
+    assert world.workload_wants(BOUND, EndPod) == wanted
+
+
 @pytest.mark.parametrize("there", [BOUND, replace(BOUND, job_id="9"), None])
 def test_P16_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later(there: Pod | None) -> None:
     """Found by the simulator: we began while the API server was away (71391)."""
