@@ -1,6 +1,10 @@
 """What breaks on the Kubernetes side of a named story."""
 
+from collections.abc import Callable
+
+from tests.sim.faults import Journey
 from tests.sim.stage import Stage
+from tests.sim.wire import Exchange
 
 
 def cut_streams(stage: Stage) -> None:
@@ -42,3 +46,20 @@ def write_much(stage: Stage) -> None:
     """Versions run ahead."""
     for number in range(300):
         stage.kube.annotate("k2", {"x": str(number)})
+
+
+def delay_write(
+    path: str, *, out_s: float = 0.001, back_s: float = 0.001
+) -> Callable[[Stage], None]:
+    """The next write to a path that ends so is late: the request, or its answer."""
+
+    def doing(stage: Stage) -> None:
+        def fate(exchange: Exchange) -> Journey | None:
+            if not (exchange.writes and exchange.question.path.endswith(path)):
+                return None
+            stage.wire.fate = lambda _: None
+            return Journey(out_s=out_s, back_s=back_s, words="late")
+
+        stage.wire.fate = fate
+
+    return doing

@@ -61,6 +61,8 @@ class Checks:
         self._begun_s: dict[int, float] = {}
         self._absences: defaultdict[int, int] = defaultdict(int)
         """Life → new drains that rest on an absence or NotReady."""
+        self._asked_s: dict[tuple[int, str], float] = {}
+        """Life and Slurm node → when the last request of such a drain was sent that was done."""
         self._undone_s: dict[str, float] = {}
         """Slurm node → when others last changed it while it was drained."""
         self._caused: defaultdict[str, set[str]] = defaultdict(set)
@@ -388,12 +390,19 @@ class Checks:
         return self._nodes[now.name] | ({mark["node"]} if mark.get("node") else set())
 
     def _count_absence(self, now: Row) -> None:
-        """S19: so many a minute in one life; a drain that others undid just now is no new one."""
+        """S19: so many a minute in one life; a drain that others undid just now is no new one.
+
+        Nor is one whose request was given up, was sent again and done: it only arrives late.
+        """
         assert self._present is not None
         undone_s = self._undone_s.get(now.name, -MINUTE_S)
         if now.reason not in words.ABSENCES or self._worlds.now_s - undone_s < MINUTE_S:
             return
         number = self._present.process.number
+        again_s = self._asked_s.get((number, now.name), 0.0)
+        if self._present.sent_s < again_s:
+            return
+        self._asked_s[number, now.name] = self._present.sent_s
         self._absences[number] += 1
         minutes = (self._worlds.now_s - self._begun_s[number]) // MINUTE_S + 1
         if self._absences[number] > self._limit * minutes:

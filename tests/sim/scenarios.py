@@ -10,6 +10,7 @@ from tests.sim.breaking import (
     api_server_back,
     back_up,
     cut_streams,
+    delay_write,
     freeze_streams,
     restore,
     restore_unseen,
@@ -242,6 +243,16 @@ SCENARIOS: Mapping[str, Scenario] = {
             (0, pod_ready("n3", ready=False)),
         ),
         end=dict.fromkeys(("n1", "n2", "n3"), "k8s: pod not ready"),
+        settings={"max_drains_per_minute": 1},
+    ),
+    "a drain arrives when it was lifted already": Scenario(
+        rows="S19 S2",
+        steps=(
+            (1, pod_ready("n1", ready=False)),
+            (0, delay_write("/node/n1", out_s=30)),
+            (25, pod_ready("n1", ready=True)),
+        ),
+        end={"n1": None},
         settings={"max_drains_per_minute": 1},
     ),
     "the selector loses everybody": _told(

@@ -119,6 +119,8 @@ class Wire:
         self.witnesses: list[Witness] = []
         self.at: Callable[[Moment, Exchange], None] | None = None
         """Called at every moment of every call: where crashes can be put."""
+        self.fate: Callable[[Exchange], Journey | None] = lambda _: None
+        """How a call fares that a story has chosen; None: as chance has it."""
         self.streams: list[Broken] = []
         """Watches that stand."""
         self.on_streamed: list[Callable[[Process, Question, list[bytes]], None]] = []
@@ -156,7 +158,7 @@ class Wire:
         self._tell("sent", exchange)
         if not exchange.process.alive:
             return
-        journey = self.faults.journey(exchange.side)
+        journey = self.fate(exchange) or self.faults.journey(exchange.side)
         if journey.words:
             self._note_fault(exchange, journey.words)
         self._later(exchange, journey.out_s, lambda: self._arrive(exchange, journey, answered))
