@@ -148,12 +148,19 @@ class Parts:
         clock = ambient.clock
         origin = Origin(self._script, self._stands)
         self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, origin=origin)
+        self._node_push = SlurmPush(self._slurm, clock=clock)
         return Writers(
-            slurm=(SlurmPush(self._slurm, clock=clock).push, SLURM_LIMITS),
+            slurm=(self._push_nodes, SLURM_LIMITS),
             jobs=(self._push_jobs, JOB_LIMITS),
             kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
             hooks=(self.hooks.push, HOOK_LIMITS),
         )
+
+    async def _push_nodes(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """What it read or wrote of single nodes may overrule a listing that is under way."""
+        outcomes = await self._node_push.push(actions)
+        self._poll.touched()
+        return outcomes
 
     async def _push_jobs(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """A job that was just submitted may run at once: the listing need not wait for its turn."""

@@ -48,14 +48,15 @@ def write_much(stage: Stage) -> None:
         stage.kube.annotate("k2", {"x": str(number)})
 
 
-def delay_write(
-    path: str, *, out_s: float = 0.001, back_s: float = 0.001
+def delay(
+    method: str, path: str, *, out_s: float = 0.001, back_s: float = 0.001
 ) -> Callable[[Stage], None]:
-    """The next write to a path that ends so is late: the request, or its answer."""
+    """The next such call of a path that ends so is late: the request, or its answer."""
 
     def doing(stage: Stage) -> None:
         def fate(exchange: Exchange) -> Journey | None:
-            if not (exchange.writes and exchange.question.path.endswith(path)):
+            question = exchange.question
+            if question.method != method or not question.path.endswith(path):
                 return None
             stage.wire.fate = lambda _: None
             return Journey(out_s=out_s, back_s=back_s, words="late")

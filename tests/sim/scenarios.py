@@ -10,7 +10,7 @@ from tests.sim.breaking import (
     api_server_back,
     back_up,
     cut_streams,
-    delay_write,
+    delay,
     freeze_streams,
     restore,
     restore_unseen,
@@ -70,6 +70,11 @@ def select(*names: str, on: bool) -> Doing:
             stage.kube.annotate(name, {}, namespace=NAMESPACE, labels=label)
 
     return doing
+
+
+def drained(name: str, reason: str) -> Doing:
+    """By now, not only in the end."""
+    return lambda stage: stage.expect(name, reason)
 
 
 def run_job(*, seconds: float) -> Doing:
@@ -182,6 +187,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         (9, cordon("k1", on=False)),
         n1="mine",
     ),
+    "undrained in Slurm while a listing is late": _told(
+        "S10",
+        (2, delay("GET", "/nodes/", out_s=10)),
+        (5, cordon("k1")),
+        (2, update("n1", state="UNDRAIN")),
+        (15, drained("n1", CORDONED)),
+        n1=CORDONED,
+    ),
     "a drain without a reason": _told(
         "S15", (1, update("n1", state="DRAIN")), (1, cordon("k1")), n1=""
     ),
@@ -249,7 +262,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         rows="S19 S2",
         steps=(
             (1, pod_ready("n1", ready=False)),
-            (0, delay_write("/node/n1", out_s=30)),
+            (0, delay("POST", "/node/n1", out_s=30)),
             (25, pod_ready("n1", ready=True)),
         ),
         end={"n1": None},

@@ -129,6 +129,18 @@ async def test_once_a_minute_the_whole_is_asked_for() -> None:
     assert world.asked[-1] == "GET nodes/"
 
 
+async def test_after_a_read_of_one_node_the_whole_is_asked_for() -> None:
+    """The graph may have dismissed that node's row of the last listing (7710482)."""
+    world = World(changed=False).add(*NODES)
+    reader = Reader(world)
+    await reader.poll.poll()
+    world.now_s += 1
+    reader.poll.touched()
+    await reader.poll.poll()
+    await reader.poll.poll()
+    assert world.asked == ["GET nodes/", "GET nodes/", "GET nodes/?update_time=17"]
+
+
 async def test_304_to_a_whole_listing_is_no_answer() -> None:
     """It would confirm what was never read."""
 

@@ -2,7 +2,9 @@
 
 /ping goes on answering while slurmctld hangs, so only this listing counts as life. Where the
 server answers 304 to an unchanged listing it is asked so, but once a minute for all: a controller
-that took over with a slower clock would hide changes behind 304.
+that took over with a slower clock would hide changes behind 304. It is also asked for all after
+anybody read or wrote a single node: the graph may have dismissed what the last listing showed of
+that node, for the listing was asked for earlier, and 304 would never show it again.
 """
 
 from collections.abc import Sequence
@@ -40,10 +42,16 @@ class NodePoll:
         self._lost: Lost | None = None
         self._since_s: int | None = None
         self._full_s = 0.0
+        self._touched_s = 0.0
+        """When somebody else last told of single nodes."""
 
     def poll_now(self) -> None:
         """Begin another listing as soon as the share of time allows; what runs now is too old."""
         self._rhythm.look_now()
+
+    def touched(self) -> None:
+        """Somebody else told of single nodes just now: list all of them next time."""
+        self._touched_s = self._time.clock()
 
     async def run(self) -> None:
         """List for ever; ends only by cancellation."""
@@ -77,7 +85,7 @@ class NodePoll:
 
     def _since(self) -> int | None:
         due = self._time.clock() - self._full_s >= self._pace.full_every_s
-        return None if due else self._since_s
+        return None if due or self._touched_s > self._full_s else self._since_s
 
     def _remember(self, answer: Answer) -> None:
         """From when on to ask for changes: slurmctld's own clock, as its answer says."""

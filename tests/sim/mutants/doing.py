@@ -202,4 +202,12 @@ MUTANTS = (
         old="    if isinstance(action, SetConditions) and not action.conditions:",
         new="    if isinstance(action, SetConditions) and action.conditions is None:",
     ),
+    Mutant(
+        name="304 after a read of one node",
+        story="The listing was late, and an answer of ours overruled what it showed: the host"
+        " stayed undrained for a minute (simulator, 7710482).",
+        path="slurm/read/nodes.py",
+        old="        return None if due or self._touched_s > self._full_s else self._since_s",
+        new="        return None if due else self._since_s",
+    ),
 )

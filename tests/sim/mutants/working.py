@@ -112,6 +112,12 @@ MUTANTS = (
         "Slurm gave the CPUs of the suspended job away.",
     ),
     _mutant(
+        "an end is forgotten when its id is given away", "core/workloads/edges.py",
+        "            if after is None or is_another(before, after):",
+        "            if after is None:",
+        "The simulator's seed 7810082: slurmctld lost its state and counted from 1 again.",
+    ),
+    _mutant(
         "a Pod outlives its job", EVICT,
         "    if last is not None and ours and not last.identity.replaced:",
         "    if last is not None and ours and last.identity.replaced:",
