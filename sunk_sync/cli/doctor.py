@@ -27,6 +27,7 @@ from sunk_sync.slurm.api.controller import Conf, read_conf
 from sunk_sync.slurm.api.requests import Call
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
+from sunk_sync.slurm.api.versions import NEWEST, OLDEST
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import Pace, Time
 from sunk_sync.telemetry.exchange import Exchange
@@ -45,7 +46,8 @@ _SLURM_CURES = {
     "broken": "slurmrestd breaks off: see its log",
     "timeout": "slurmrestd answers but slurmctld does not: see the log of slurmctld",
     "auth": "renew the token: scontrol token username=root lifespan=…",
-    "unserved": "check --slurm-api-version and --slurm-api-base; we speak v0.0.40 to 45",
+    "unserved": "check --slurm-api-version and --slurm-api-base; "
+    f"sunk-sync speaks {OLDEST} to {NEWEST}",
     "controller_down": "slurmrestd cannot reach slurmctld: is slurmctld up?",
     "garbage": "something else than slurmrestd answers there: check --slurm-api-base",
 }

@@ -37,6 +37,7 @@ from sunk_sync.settings.types import (
     Switch,
     Text,
 )
+from sunk_sync.slurm.api.versions import NEWEST, OLDEST
 
 ENVIRONMENT_PREFIX = "SUNK_SYNC_"
 
@@ -116,7 +117,7 @@ class Settings(BaseModel):
         "comma list of slurmrestd addresses: fail over in order",
     )
     slurm_api_version: SlurmVersion = _setting(
-        "auto", _SLURM, "auto: the newest of v0.0.40 … v0.0.45 that both sides speak"
+        "auto", _SLURM, f"auto: the newest of {OLDEST} … {NEWEST} that both sides speak"
     )
     slurm_auth_token: Secret | None = _setting(
         None, _SLURM, "JWT for slurmrestd; a file is better: it can be renewed"

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, PlainValidator, SecretStr
 
+from sunk_sync.slurm.api.versions import DIALECTS
+
 COMPONENTS = ("syncer", "scheduler", "nodes", "nodesets", "topology")
 COMPONENTS_BUILT = ("syncer", "scheduler")
 
@@ -182,6 +184,12 @@ def _secret(given: object) -> object:
     return SecretStr(text)
 
 
+def _slurm_version(given: object) -> object:
+    if given not in (known := ("auto", *DIALECTS)):
+        raise ValueError(f"allowed is one of {', '.join(known)}")
+    return given
+
+
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Count = Annotated[int, BeforeValidator(_whole)]
@@ -196,5 +204,5 @@ NamespacesOrAll = Annotated[tuple[str, ...], BeforeValidator(_namespaces_or_all)
 Components = Annotated[tuple[str, ...], BeforeValidator(_components)]
 HooksUrl = Annotated[str, BeforeValidator(_hooks_url)]
 SlurmAddresses = Annotated[tuple[str, ...], BeforeValidator(_addresses_of_slurmrestd)]
-SlurmVersion = Literal["auto", "v0.0.40", "v0.0.41", "v0.0.42", "v0.0.43", "v0.0.44", "v0.0.45"]
+SlurmVersion = Annotated[str, BeforeValidator(_slurm_version)]
 Level = Literal["debug", "info", "warning", "error"]

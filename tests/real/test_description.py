@@ -17,8 +17,8 @@ from sunk_sync.core.model.job_identity import Identity, read_identity
 from sunk_sync.core.model.names import JOB_SETTINGS
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.job_spec import can_update, describe, digest
+from sunk_sync.slurm.api.versions import dialect_of
 from sunk_sync.slurm.write.job_json import (
-    ABILITIES,
     identity_body,
     refusal,
     submit_body,
@@ -247,7 +247,7 @@ def test_P11a_slurmrestd_allocates_for_the_tokens_user_only(server: SlurmServer)
     action = desired(pod(user_id="1001"), kind="allocation")
     for version in SERVED[server.version]:
         assert "token's own user" in refusal(action, version) or version == "v0.0.40"
-        if ABILITIES[version].allocate:
+        if dialect_of(version).allocates:
             body = json.loads(submit_body(action, environment=["A=b"]))
             answer = server.rest.call("POST", f"/slurm/{version}/job/allocate", body)
             assert read(server, answer["job_id"])["user_id"] == 0
@@ -270,7 +270,7 @@ def test_an_external_job_needs_26(server: SlurmServer) -> None:
             job = read(server, submit(server, action, version))
             assert "EXTERNAL_JOB" in job["flags"]
             assert job["user_id"] == 1001
-    assert ABILITIES[SERVED[server.version][-1]].external == (server.version == "26.05")
+    assert dialect_of(SERVED[server.version][-1]).external_jobs == (server.version == "26.05")
 
 
 @pytest.mark.parametrize(

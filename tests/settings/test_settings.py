@@ -218,7 +218,7 @@ def test_all_mistakes_of_all_sources_are_told_at_once(file: Path) -> None:
         ("slurm-api-base", "slurm:6820", "http://HOST:PORT"),
         ("slurm-api-base", "http://user:pw@slurm:6820", "http://HOST:PORT"),
         ("slurm-api-base", "http://slurm:99999", "http://HOST:PORT"),
-        ("slurm-api-version", "v0.0.39", "'v0.0.40'"),
+        ("slurm-api-version", "v0.0.39", "v0.0.40"),
         ("slurm-poll-interval", "0", "greater than or equal to 0.05"),
         ("slurm-kill-wait", "0", "greater than or equal to 1"),
         ("log-format", "xml", "'json'"),

@@ -9,9 +9,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
 from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity
 from sunk_sync.slurm.api.answers import SlurmError, read_envelope
-from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.slurm.write.job_json import (
-    ABILITIES,
     exclusions_body,
     identity_body,
     refusal,
@@ -171,10 +169,6 @@ def test_P20_an_update_says_all_that_can_change_and_nothing_else() -> None:
         "excluded_nodes": [""],
     }
     assert json.loads(identity_body(IDENTITY)).keys() == {"admin_comment"}
-
-
-def test_every_version_that_is_negotiated_has_its_abilities() -> None:
-    assert list(ABILITIES) == list(DIALECTS)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What a Slurm node's states mean to us: tables and predicates, all pure.
 
 States are spelled as slurmrestd spells them (`facts.SlurmNode.state`): one base state and any
-number of flags. The spellings stand in the OpenAPI documents v0.0.40 to v0.0.45.
+number of flags. The spellings stand in the OpenAPI documents of slurmrestd.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Bytes about jobs to facts, tolerant of v0.0.40 … v0.0.45.
+"""Bytes about jobs to facts, of every version that sunk-sync speaks.
 
 A job array of ours stands for one Pod a task. Slurm keeps one record for all tasks that wait,
 under the array's id, and one of its own, with another id, for each task that has started; the

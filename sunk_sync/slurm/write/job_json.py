@@ -1,20 +1,20 @@
 """What a desired write for a placeholder job becomes in JSON. Pure.
 
-The same spelling serves v0.0.40 … v0.0.45; what differs between them stands in `ABILITIES`.
+The same spelling serves every version; what one of them cannot say is refused here.
 Numbers that may be unset are `{"set": true, "number": N}`: without `set` slurmrestd takes them
 for unset, silently, and users and groups are strings: 24.11's slurmrestd dies of a group's name.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
 from sunk_sync.core.model.job_identity import Identity, spell_identity
 from sunk_sync.core.translate.hostlist import compress
+from sunk_sync.slurm.api.versions import dialect_of, first_with
 
 Body = dict[str, Any]
 
@@ -28,40 +28,18 @@ _NOWHERE: Final = {
 """Else each placeholder leaves a file in its working directory."""
 
 
-class Abilities(Struct, frozen=True):
-    """What one version of slurmrestd's data parser takes in a description of a job."""
-
-    allocate: bool = True
-    """POST /job/allocate is served."""
-    external: bool = False
-    """Flag EXTERNAL_JOB is known: an unknown one is an error, and the job is made all the same."""
-    sharing: frozenset[str] = frozenset({"none", "oversubscribe", "user", "mcs", "topo"})
-    """Values of `shared`."""
-
-
-_BEFORE_TOPO: Final = frozenset({"none", "oversubscribe", "user", "mcs"})
-ABILITIES: Final[Mapping[str, Abilities]] = {
-    "v0.0.45": Abilities(external=True),
-    "v0.0.44": Abilities(external=True),
-    "v0.0.43": Abilities(external=True),
-    "v0.0.42": Abilities(),
-    "v0.0.41": Abilities(),
-    "v0.0.40": Abilities(allocate=False, sharing=_BEFORE_TOPO),
-}
-
-
 def refusal(action: SubmitJob, version: str) -> str:
     """Why this version cannot make such a job; empty where it can."""
-    able = ABILITIES.get(version, Abilities())
-    sharing = action.description.exclusive
-    if action.kind == "allocation" and not able.allocate:
-        return f"slurmrestd {version} cannot allocate at once (from v0.0.41 on)"
+    dialect = dialect_of(version)
+    if action.kind == "allocation" and not dialect.allocates:
+        return f"slurmrestd {version} cannot allocate at once (from {first_with('allocates')} on)"
     if action.kind == "allocation" and (action.description.user_id or action.description.group_id):
         return "slurmrestd allocates for the token's own user only: a script must be submitted"
-    if action.kind == "external" and not able.external:
-        return f"slurmrestd {version} knows no external jobs (from v0.0.43 on)"
-    if sharing and sharing not in able.sharing:
-        return f"slurmrestd {version} does not know exclusive={sharing} (from v0.0.41 on)"
+    if action.kind == "external" and not dialect.external_jobs:
+        since = first_with("external_jobs")
+        return f"slurmrestd {version} knows no external jobs (from {since} on)"
+    if action.description.exclusive == "topo" and not dialect.topo:
+        return f"slurmrestd {version} does not know exclusive=topo (from {first_with('topo')} on)"
     return ""
 
 
