@@ -14,6 +14,7 @@ from sunk_sync.core.model.actions import Action, Done, Outcome, SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import OTHER_PODS, SOURCES, GateCall, JobNotice, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.translate.quantity import counted, nanos
@@ -268,7 +269,7 @@ class Parts:
 
 
 def _is_to_start(action: Action) -> bool:
-    return isinstance(action, SubmitJob) and action.kind != "allocation"
+    return isinstance(action, SubmitJob) and action.kind in QUEUED
 
 
 def _time(ambient: Ambient) -> Time:

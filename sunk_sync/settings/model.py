@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.settings.pod_types import (
     GRES_MAP,
     GpuTypes,
@@ -226,9 +227,7 @@ class Settings(BaseModel):
     )
 
     leader_elect: Switch = _off(_LATER, "one of several replicas acts")
-    placeholder: Literal["auto", "allocation", "script", "external"] = _setting(
-        "auto", _PODS, "kind of placeholder job"
-    )
+    placeholder: Literal["auto", Kind] = _setting("auto", _PODS, "kind of placeholder job")
     resubmit_cancelled: Switch = _off(
         _PODS, "a job cancelled by a human before its Pod was bound is submitted anew"
     )

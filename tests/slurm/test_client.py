@@ -18,6 +18,7 @@ from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import Call, get_node, list_nodes, post_node
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import CONNECTIONS_MAX, Network
+from sunk_sync.slurm.api.versions import DIALECTS, NEWEST
 from sunk_sync.telemetry.exchange import Exchange
 from tests.slurm.recorded import RELEASES, recorded
 from tests.slurm.recorded.server import UNSERVED, Server, drop, http, in_turn, late, send, serving
@@ -107,17 +108,17 @@ async def test_calls_that_begin_together_negotiate_once(server: Server) -> None:
 
 async def test_a_server_that_fails_while_negotiating_is_a_value(server: Server) -> None:
     """Only a 404 means another version."""
-    server.answers[f"GET /slurm/{V45}/ping/"] = send(DENIED, close=True)
+    server.answers[f"GET /slurm/{NEWEST}/ping/"] = send(DENIED, close=True)
     async with connected(server, version="auto") as client:
         assert kind_of(await client.call(get_node("n1"))) == "auth"
     assert len(server.lines) == 1
 
 
 async def test_a_server_of_other_versions_is_a_value(server: Server) -> None:
-    """All six were asked for, none is spoken."""
+    """All were asked for, none is spoken."""
     async with connected(server, version="auto") as client:
         assert kind_of(await client.call(get_node("n1"))) == "unserved"
-    assert len(server.lines) == 6
+    assert len(server.lines) == len(DIALECTS)
 
 
 async def test_an_older_server_is_noticed_and_negotiated_with_anew(server: Server) -> None:

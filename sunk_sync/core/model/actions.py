@@ -18,6 +18,7 @@ from sunk_sync.core.model.facts import (
     WriteEcho,
 )
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
 
 Target = tuple[str, ...]
@@ -152,7 +153,7 @@ class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
     description: JobDescription
     excluded: tuple[str, ...] = ()
     """Slurm nodes that cannot take the Pods (P7), sorted."""
-    kind: Literal["allocation", "script", "external"] = "script"
+    kind: Kind = "script"
     created_s: int = 0
     """When its youngest Pod was created: of those submitted together the oldest come first."""
     specs: tuple[PodSpec, ...] = ()

@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sunk_sync.core.model.placeholder import Kind
+
 
 class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     """What the operator chose, as far as rules and policy read it."""
@@ -23,7 +25,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     watch_namespaces: tuple[str, ...] = ("*",)
     """Of workload Pods; `*` is all."""
     gate: Literal["auto", "on", "off"] = "auto"
-    placeholder: Literal["auto", "allocation", "script", "external"] = "auto"
+    placeholder: Literal["auto", Kind] = "auto"
     lost_job: Literal["keep", "readopt", "end"] = "keep"
     resubmit_cancelled: bool = False
     max_pod_ends_per_minute: int | None = None

@@ -229,7 +229,7 @@ class SubmitRefused(Struct, frozen=True, gc=False):
     """Slurm's error number."""
     text: str
     kind: str
-    """Of the placeholder: allocation, script or external."""
+    """Of the placeholder; or `update`, `exclusions_only`: of a job that waits."""
     digest: str
     """Of the description that was refused."""
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod
+from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import Workload
 
@@ -52,7 +53,7 @@ def exclusions(workload: Workload, *, now: float) -> tuple[str, ...]:
 
     Where Slurm had no other for it, what made it unfit there may have passed.
     """
-    if workload.refused is not None and workload.refused.kind == "script":
+    if workload.refused is not None and workload.refused.kind in QUEUED:
         return workload.excluded
     given_up = [name for name, since_s in workload.given_up_on if now < since_s + TRIED_AGAIN_S]
     last = workload.last
@@ -79,7 +80,7 @@ def is_open(workload: Workload, configuration: Configuration) -> bool:
 def refusal_ends_s(workload: Workload) -> float | None:
     """Until when Slurm's no stands; None: there is none, or the Pods changed since."""
     refused = workload.refused
-    if refused is None or refused.kind != "script" or refused.digest != workload.digest:
+    if refused is None or refused.kind not in QUEUED or refused.digest != workload.digest:
         return None
     return workload.refused_s + REFUSED_AGAIN_S
 

@@ -3,23 +3,27 @@
 A new version is a row of `DIALECTS`: negotiation, reads, writes, settings and the doctor ask it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec import Struct
+
+from sunk_sync.core.model.placeholder import PLACEHOLDERS
+
+_ALL: Final = frozenset(PLACEHOLDERS)
+_BEFORE_EXTERNAL: Final = _ALL - {"external"}
 
 
 class Dialect(Struct, frozen=True):
     """What one version of slurmrestd's data parser can do."""
 
-    allocates: bool = True
-    """POST /job/allocate is served."""
     conditional_nodes: bool = False
     """`update_time` of GET /nodes/ answers 304; before, a server bug makes it useless."""
     conf: bool = False
     """GET /conf is served."""
-    external_jobs: bool = False
-    """Flag EXTERNAL_JOB is known: an unknown one is an error, and the job is made all the same."""
+    placeholders: frozenset[str] = _BEFORE_EXTERNAL
+    """Kinds of placeholder jobs that it makes. POST /job/allocate came first; then the flag
+    EXTERNAL_JOB: an unknown flag is an error, and the job is made all the same."""
     topo: bool = True
     """`shared` may be `topo`."""
     undrain_clears_reason: bool = False
@@ -28,13 +32,13 @@ class Dialect(Struct, frozen=True):
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "v0.0.45": Dialect(
-        conditional_nodes=True, conf=True, external_jobs=True, undrain_clears_reason=True
+        conditional_nodes=True, conf=True, placeholders=_ALL, undrain_clears_reason=True
     ),
-    "v0.0.44": Dialect(external_jobs=True),
-    "v0.0.43": Dialect(external_jobs=True),
+    "v0.0.44": Dialect(placeholders=_ALL),
+    "v0.0.43": Dialect(placeholders=_ALL),
     "v0.0.42": Dialect(),
     "v0.0.41": Dialect(),
-    "v0.0.40": Dialect(allocates=False, topo=False),
+    "v0.0.40": Dialect(placeholders=frozenset({"script"}), topo=False),
 }
 """Newest first: the order of negotiation."""
 NEWEST, *_, OLDEST = DIALECTS
@@ -45,6 +49,6 @@ def dialect_of(version: str) -> Dialect:
     return DIALECTS.get(version, Dialect())
 
 
-def first_with(ability: str) -> str:
-    """The oldest version that has this ability."""
-    return min(version for version, dialect in DIALECTS.items() if getattr(dialect, ability))
+def first_that(can: Callable[[Dialect], bool]) -> str:
+    """The oldest version that can do this."""
+    return min(version for version, dialect in DIALECTS.items() if can(dialect))

@@ -13,8 +13,9 @@ import msgspec
 
 from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
 from sunk_sync.core.model.job_identity import Identity, spell_identity
+from sunk_sync.core.model.placeholder import PLACEHOLDERS
 from sunk_sync.core.translate.hostlist import compress
-from sunk_sync.slurm.api.versions import dialect_of, first_with
+from sunk_sync.slurm.api.versions import dialect_of, first_that
 
 Body = dict[str, Any]
 
@@ -30,39 +31,37 @@ _NOWHERE: Final = {
 
 def refusal(action: SubmitJob, version: str) -> str:
     """Why this version cannot make such a job; empty where it can."""
-    dialect = dialect_of(version)
-    if action.kind == "allocation" and not dialect.allocates:
-        return f"slurmrestd {version} cannot allocate at once (from {first_with('allocates')} on)"
-    if action.kind == "allocation" and (action.description.user_id or action.description.group_id):
+    dialect, kind, asked = dialect_of(version), action.kind, action.description
+    if kind not in dialect.placeholders:
+        since = first_that(lambda one: kind in one.placeholders)
+        return f"slurmrestd {version} makes no placeholder of kind {kind} (from {since} on)"
+    if PLACEHOLDERS[kind].at_once and (asked.user_id or asked.group_id):
         return "slurmrestd allocates for the token's own user only: a script must be submitted"
-    if action.kind == "external" and not dialect.external_jobs:
-        since = first_with("external_jobs")
-        return f"slurmrestd {version} knows no external jobs (from {since} on)"
-    if action.description.exclusive == "topo" and not dialect.topo:
-        return f"slurmrestd {version} does not know exclusive=topo (from {first_with('topo')} on)"
+    if asked.exclusive == "topo" and not dialect.topo:
+        since = first_that(lambda one: one.topo)
+        return f"slurmrestd {version} does not know exclusive=topo (from {since} on)"
     return ""
 
 
 def submit_body(
     action: SubmitJob, *, script: str = "", environment: Sequence[str] = (), extra: str = ""
 ) -> bytes:
-    """For POST /job/allocate (kind allocation) or POST /job/submit (script, external).
+    """For POST /job/allocate (what starts at once) or POST /job/submit.
 
     `environment` is `NAME=value` each and must not be empty for a script. An identity with
     `uids` makes an array, a task for each. Ask `refusal` first.
     """
+    kind = PLACEHOLDERS[action.kind]
     job = _described(action.description) | _named(action.name, action.identity)
     job |= {"requeue": False, "extra": extra} | _array(action.identity)
     excluded = _excluded(action.description.excluded_nodes, action.excluded)
     if excluded:
         job["excluded_nodes"] = excluded
-    if action.kind == "script":
-        job |= {"environment": list(environment), **_NOWHERE}
-        return msgspec.json.encode({"script": script, "job": job})
-    if action.kind == "external":
-        job["flags"] = ["EXTERNAL_JOB"]
-    else:
-        job |= {"environment": list(environment), "immediate": True}
+    job |= {"flags": ["EXTERNAL_JOB"]} if kind.external else {"environment": list(environment)}
+    if kind.at_once:
+        job["immediate"] = True
+    if kind.scripted:
+        return msgspec.json.encode({"script": script, "job": job | _NOWHERE})
     return msgspec.json.encode({"job": job})
 
 

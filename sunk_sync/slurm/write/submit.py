@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import Done, Outcome, Refused, SubmitJob, Unsure
 from sunk_sync.core.model.facts import Attempt, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.placeholder import PLACEHOLDERS
 from sunk_sync.slurm.api.answers import Answer, SlurmError, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
@@ -152,9 +153,10 @@ class JobSubmit:
             self._version = ""  # another address may answer next time
 
     def _call(self, action: SubmitJob, *, wanted: Callable[[], bool]) -> Call:
-        script = self._origin.script(action) if action.kind == "script" else ""
+        kind = PLACEHOLDERS[action.kind]
+        script = self._origin.script(action) if kind.scripted else ""
         body = submit_body(action, script=script, environment=ENVIRONMENT)
-        make = allocate_job if action.kind == "allocation" else submit_job
+        make = allocate_job if kind.at_once else submit_job
         return make(body, wanted=wanted)
 
     async def _send(self, call: Call, *, sent_s: float) -> Answer | SlurmError:
@@ -169,13 +171,14 @@ class JobSubmit:
     ) -> dict[int, Outcome]:
         """The job was made: under which id, for whom, and (allocated) where."""
         now_s = self._clock()
+        kind = PLACEHOLDERS[action.kind]
         record = JobRecord(
             number=number,
             array=number if len(group) > 1 else 0,
             identity=action.identity,
             name=action.name,
-            state=_ALLOCATED if action.kind == "allocation" else _PENDING,
-            script=action.kind == "script",
+            state=_ALLOCATED if kind.at_once else _PENDING,
+            script=kind.scripted,
         )
         if record.array:
             self._job_owners.learn_array(record)
@@ -188,7 +191,7 @@ class JobSubmit:
                 outcomes[place] = Done(desired, (Observed(known, sent_s),))
                 continue
             self._job_owners.learn(job)
-            seen = await self._placed(job, now_s) if action.kind == "allocation" else None
+            seen = await self._placed(job, now_s) if kind.at_once else None
             outcomes[place] = Done(desired, (seen or Observed(job, now_s),))
         return outcomes
 
@@ -232,7 +235,7 @@ def array_of(desired_writes: Sequence[SubmitJob]) -> SubmitJob:
         digest=first.identity.digest,
         hosts=first.identity.hosts,
     )
-    return replace(first, identity=identity, kind="script")
+    return replace(first, identity=identity, kind=PLACEHOLDERS[first.kind].as_array)
 
 
 def _together(group: DesiredWrites) -> SubmitJob:
@@ -248,11 +251,8 @@ def _age(placed: tuple[int, SubmitJob]) -> tuple[int, str]:
 def _family(desired: SubmitJob) -> object:
     """Equal for what one array can stand for; None: a job of its own."""
     identity = desired.identity
-    if (
-        desired.kind == "external"
-        or len(identity.pods) != 1
-        or desired.description.slurm_nodes != 1
-    ):
+    alone = PLACEHOLDERS[desired.kind].as_array is None
+    if alone or len(identity.pods) != 1 or desired.description.slurm_nodes != 1:
         return None
     # An array's name tells the namespace of all its Pods: their absence is judged by it (P21).
     namespace = identity.pods[0].partition("/")[0]
@@ -268,7 +268,7 @@ def _family(desired: SubmitJob) -> object:
 
 
 def _cut(family: DesiredWrites) -> Iterable[DesiredWrites]:
-    if family[0][1].kind == "allocation" and len(family) <= ALLOCATED_MAX:
+    if PLACEHOLDERS[family[0][1].kind].at_once and len(family) <= ALLOCATED_MAX:
         return [[desired] for desired in family]
     return [family[start : start + ARRAY_MAX] for start in range(0, len(family), ARRAY_MAX)]
 

@@ -80,13 +80,14 @@ def test_P7_hosts_that_cannot_take_it_are_excluded() -> None:
     assert action.excluded == ("n3", "n4")
 
 
-def test_P10_what_slurm_refused_is_asked_again_after_five_minutes() -> None:
+@pytest.mark.parametrize("placeholder", ["script", "external"])
+def test_P10_what_slurm_refused_is_asked_again_after_five_minutes(placeholder: str) -> None:
     """Or as soon as the Pod asks for something else."""
     one = pod()
-    world = core(one)
+    world = core(one, placeholder=placeholder)
     digest = submitted(world, one).identity.digest  # type: ignore[union-attr]
     workload = workload_id([one.uid])
-    world.see(SubmitRefused(workload, 2045, "Invalid account", "script", digest))
+    world.see(SubmitRefused(workload, 2045, "Invalid account", placeholder, digest))
     assert submitted(world, one) is None
     assert world.workload_verdict(one).because.startswith("Slurm refused the job: Invalid account")
     world.wait(299)

@@ -1,13 +1,13 @@
 """A workload without a job gets one (P1, P7, P10, P11a, P17): the only rule that submits."""
 
 import zlib
-from typing import Literal
 
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.job_identity import Identity, job_name
+from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, Kind
 from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import AGAIN
@@ -29,8 +29,6 @@ GIVEN_UP_AGAIN_S = 2.0
 """After the second job in a row that we gave up; doubled each time. The first has no pause."""
 A_MINUTE_S = 60.0
 _OPEN = Ruling(because="a submission got no answer: looking for its job in Slurm first (F2)")
-
-Kind = Literal["allocation", "script", "external"]
 
 
 def submit(workload: Workload, configuration: Configuration, now: float) -> Ruling:
@@ -138,12 +136,12 @@ def _submission(workload: Workload, configuration: Configuration, now: float) ->
 
 def _kind(workload: Workload, configuration: Configuration) -> Kind:
     chosen = configuration.placeholder
-    if chosen in ("script", "external"):
+    if chosen != "auto" and chosen in QUEUED:
         return chosen
     if workload.external:
         return "external"
     tried = workload.tried or workload.refused is not None
-    at_once = (chosen == "allocation" or workload.gate) and _as_root(workload)
+    at_once = (chosen != "auto" or workload.gate) and _as_root(workload)
     return "allocation" if at_once and workload.room and not tried else "script"
 
 
@@ -172,6 +170,5 @@ def _readopt(workload: Workload, configuration: Configuration, now: float) -> Ru
 
 
 def _tried(workload: Workload) -> bool:
-    return workload.tried or (
-        workload.refused is not None and workload.refused.kind == "allocation"
-    )
+    refused = workload.refused
+    return workload.tried or (refused is not None and refused.kind in AT_ONCE)
