@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from sunk_sync.core.model.job_description import SETTINGS, Form
 from sunk_sync.kube.rbac import PERMISSIONS
 from sunk_sync.settings.model import ABOUT, About, flag_of, key_of, variable_of
 from sunk_sync.telemetry.metrics import SPECS
@@ -35,6 +36,32 @@ def metrics() -> Iterable[str]:
         yield f"| `{spec.name}` | {spec.kind} | {labels} | {_cell(spec.text)} |"
 
 
+VALUES: dict[Form, str] = {
+    "comment": "text, at most 1,024 bytes",
+    "directory": "absolute path",
+    "id": "0 … 2147483646",
+    "line": "features, in sbatch's syntax",
+    "minutes": "minutes, or `90s`, `2h`, `1h30m`, `02:30:00`, `1-00:00:00`; rounded up to minutes",
+    "names": "name, or several with commas",
+    "nodes": "Slurm nodes with commas, or a hostlist: `n[1-3,7]`",
+    "priority": "0 … 4294967293; 0 holds the job",
+    "sharing": "`none`, `ok`, `user`, `mcs`, `topo` (see below)",
+}
+UPDATES = {
+    "yes": "the job is updated",
+    "value": "the job is updated; where the annotation is removed or added, replaced",
+    "no": "the job is replaced",
+}
+
+
+def annotations() -> Iterable[str]:
+    yield "| annotation | value | in Slurm | edited while the job waits |"
+    yield "|---|---|---|---|"
+    for one in SETTINGS.values():
+        value, update = VALUES[one.form], UPDATES[one.update]
+        yield f"| `{one.annotation}` | {value} | `{one.rest}` | {update} |"
+
+
 def permissions() -> Iterable[str]:
     yield "| where | resource | verb | why |"
     yield "|---|---|---|---|"
@@ -50,6 +77,7 @@ def _cell(text: str) -> str:
 TABLES: dict[str, Callable[[], Iterable[str]]] = {
     "settings": settings,
     "metrics": metrics,
+    "annotations": annotations,
     "permissions": permissions,
 }
 

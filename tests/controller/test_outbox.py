@@ -31,7 +31,6 @@ from sunk_sync.core.model.actions import (
     Done,
     Drain,
     GetObject,
-    JobDescription,
     Outcome,
     RecordEvent,
     Refused,
@@ -49,6 +48,7 @@ from sunk_sync.core.model.actions import (
     target_of,
 )
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import condition, identity, pod
 from tests.kit.clock import now, run

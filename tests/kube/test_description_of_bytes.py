@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sunk_sync.core.model.actions import JobDescription
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Observed, Pod
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.translate.job_spec import Invalid, describe
 from sunk_sync.kube.decode.decode import PODS

@@ -7,6 +7,7 @@ import pytest
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Condition, Node, Observed, Pod
+from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec, Requirement, Taint, Term, Toleration
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
 from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, PODS, Unreadable, Wire
@@ -310,10 +311,10 @@ def test_every_part_of_a_spec_tells_it_from_others() -> None:
 
 def test_P4_every_annotation_of_a_setting_is_read() -> None:
     """P4: without prefix, sorted, bounded; an empty one is there."""
-    given = {name: f"value of {name}" for name in names.JOB_SETTINGS}
+    given = {name: f"value of {name}" for name in SETTINGS}
     annotated = row(annotations={names.PREFIX + name: value for name, value in given.items()})
     assert annotated.settings == tuple(sorted(given.items()))
-    fields = {name.replace("-", "_") for name in names.JOB_SETTINGS}
+    fields = {name.replace("-", "_") for name in SETTINGS}
     assert fields <= set(WirePodAnnotations.__struct_fields__)
     assert row(annotations={"partition": "not ours"}).settings == ()
     long = row(annotations=settings(comment="é" * 80_000, partition=""))

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
+from sunk_sync.core.model.actions import SubmitJob, UpdateJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Pod
+from sunk_sync.core.model.job_description import SETTINGS, JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity
-from sunk_sync.core.model.names import JOB_SETTINGS
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.job_spec import can_update, describe, digest
 from sunk_sync.slurm.api.versions import dialect_of
@@ -174,7 +174,7 @@ READ_BACK: list[tuple[str, str, Callable[[Job], object], object]] = [
 
 
 def test_every_annotation_is_read_back_somewhere() -> None:
-    assert {row[0] for row in READ_BACK} | {"exclusive"} == set(JOB_SETTINGS)
+    assert {row[0] for row in READ_BACK} | {"exclusive"} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "given", "look", "value"), READ_BACK)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
+from sunk_sync.core.model.actions import SubmitJob, UpdateJob
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity
 from sunk_sync.slurm.api.answers import SlurmError, read_envelope
 from sunk_sync.slurm.write.job_json import (

@@ -14,7 +14,6 @@ from sunk_sync.core.model.actions import (
     Done,
     Drain,
     GetJob,
-    JobDescription,
     Outcome,
     Refused,
     SubmitJob,
@@ -23,6 +22,7 @@ from sunk_sync.core.model.actions import (
     shown_by,
 )
 from sunk_sync.core.model.facts import Attempt, Deleted, Job, Observed, SubmitRefused
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity, workload_id
 from sunk_sync.core.rules.workload.release import cancel as cancel_of
 from sunk_sync.slurm.api.answers import Answer, SlurmError

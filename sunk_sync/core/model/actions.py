@@ -17,6 +17,7 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
     WriteEcho,
 )
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
@@ -113,36 +114,6 @@ class Relist(Struct, frozen=True, gc=False):
 
     source: Source
     after_s: float
-
-
-class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
-    """What a placeholder job asks of Slurm, per node where it says so; empty or 0: not asked."""
-
-    slurm_nodes: int = 1
-    """How many nodes: one for each Pod."""
-    cpus: int = 1
-    """Per node, whole ones."""
-    memory_mb: int = 0
-    """Per node."""
-    gres: tuple[tuple[str, int], ...] = ()
-    """Per node: `gpu` or `gpu:a100`, and how many."""
-    account: str = ""
-    comment: str = ""
-    constraints: str = ""
-    prefer: str = ""
-    exclusive: str = ""
-    """In Slurm's spelling: none, oversubscribe, user, mcs or topo."""
-    required_nodes: str = ""
-    excluded_nodes: str = ""
-    """Hostlists as the user gave them; ours come beside them."""
-    partition: str = ""
-    qos: str = ""
-    reservation: str = ""
-    priority: int | None = None
-    user_id: int = 0
-    group_id: int = 0
-    working_directory: str = "/"
-    time_limit_min: int = 0
 
 
 class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):

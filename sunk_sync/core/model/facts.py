@@ -125,7 +125,7 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     """Succeeded, Failed, or every container has ended."""
     spec: PodSpec = PodSpec()
     settings: tuple[tuple[str, str], ...] = ()
-    """Annotations of P4 (names.JOB_SETTINGS) without prefix, sorted, equal ones one object."""
+    """Annotations that job_description.SETTINGS names, without prefix, sorted (P4)."""
     gang: Gang | None = None
     job_id: str = ""
     """Annotation job-id as it stands there: a hint."""

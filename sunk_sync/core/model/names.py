@@ -12,24 +12,7 @@ CLOUD_CORDON_REASON = "node.coreweave.cloud/cordonReason"
 PENDING_DELETION: Final[str] = PREFIX + "pending-deletion"
 KEEP_CORDON: Final[str] = PREFIX + "keep-cordon"
 
-# Annotations of workload Pods that others write (P4, P17, G1); without the prefix where so said.
-JOB_SETTINGS = (
-    "account",
-    "comment",
-    "constraints",
-    "current-working-dir",
-    "excluded-nodes",
-    "exclusive",
-    "group-id",
-    "partition",
-    "prefer",
-    "priority",
-    "qos",
-    "required-nodes",
-    "reservation",
-    "timeout",
-    "user-id",
-)
+# Annotations of workload Pods that others write, beside those of `job_description` (P17, G1).
 RESUBMIT: Final[str] = PREFIX + "resubmit"
 GANG: Final[str] = PREFIX + "gang"
 GANG_SIZE: Final[str] = PREFIX + "gang-size"

@@ -1,4 +1,4 @@
-"""What the annotations of a workload Pod say of its job (P4): forms, bounds, spelling. Pure.
+"""What the annotations of a workload Pod say of its job (P4): their forms and bounds. Pure.
 
 An empty annotation is one that is not there. Bounds are those of slurmctld 24.11 and 26.05.
 """
@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk_sync.core.model.job_description import SETTINGS, Form
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.translate.hostlist import HostlistError, expand
 
@@ -60,10 +61,10 @@ def read_settings(settings: Settings) -> Asked:
     values: dict[str, Value] = {}
     problems: list[str] = []
     for name, text in settings:
-        if name not in _FORMS or not text.strip():
+        if name not in SETTINGS or not text.strip():
             continue
         try:
-            values[name] = _FORMS[name](text)
+            values[name] = _FORMS[SETTINGS[name].form](text)
         except ValueError as error:
             problems.append(f"annotation {PREFIX}{name}: {_shown(text)}: {error}")
     return Asked(values, tuple(problems))
@@ -176,20 +177,14 @@ def _shown(text: str) -> str:
     return f"'{bare}{'…' if len(text) > SHOWN_MAX else ''}'"
 
 
-_FORMS: Final[Mapping[str, Callable[[str], Value]]] = {
-    "account": _names,
+_FORMS: Final[Mapping[Form, Callable[[str], Value]]] = {
     "comment": _comment,
-    "constraints": _line,
-    "current-working-dir": _directory,
-    "excluded-nodes": _nodes,
-    "exclusive": _sharing,
-    "group-id": _id,
-    "partition": _names,
-    "prefer": _line,
+    "directory": _directory,
+    "id": _id,
+    "line": _line,
+    "minutes": read_minutes,
+    "names": _names,
+    "nodes": _nodes,
     "priority": _priority,
-    "qos": _names,
-    "required-nodes": _nodes,
-    "reservation": _names,
-    "timeout": read_minutes,
-    "user-id": _id,
+    "sharing": _sharing,
 }

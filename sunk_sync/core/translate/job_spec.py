@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from sunk_sync.core.model.actions import JobDescription
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Pod
+from sunk_sync.core.model.job_description import NOT_ASKED, SETTINGS, JobDescription
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.gres import GPU, gpu_type, gres_of, typed
@@ -25,38 +25,10 @@ MESSAGE_MAX: Final = 1000
 _MEBIBYTE: Final = 1 << 20
 _ALIKE_SHOWN: Final = 3
 
-_FIELDS: Final = {
-    "account": "account",
-    "comment": "comment",
-    "constraints": "constraints",
-    "current-working-dir": "working_directory",
-    "excluded-nodes": "excluded_nodes",
-    "exclusive": "exclusive",
-    "group-id": "group_id",
-    "partition": "partition",
-    "prefer": "prefer",
-    "priority": "priority",
-    "qos": "qos",
-    "required-nodes": "required_nodes",
-    "reservation": "reservation",
-    "timeout": "time_limit_min",
-    "user-id": "user_id",
-}
-"""Annotation to field of JobDescription (P4)."""
-_WHILE_SET: Final = frozenset({"partition", "priority", "time_limit_min"})
-"""Slurm takes another value, but cannot forget one; a job held by priority 0 keeps it."""
-_CHANGEABLE: Final = _WHILE_SET | {
-    "comment",
-    "constraints",
-    "excluded_nodes",
-    "prefer",
-    "required_nodes",
-    "reservation",
-    "working_directory",
-}
-"""What an update does change. It answers yes and does nothing for account and qos without
-accounting, makes anything of `exclusive`, and takes a shape that a submission would be refused."""
-_NOT_ASKED: Final = msgspec.structs.asdict(JobDescription())
+_NOT_ASKED: Final = msgspec.structs.asdict(NOT_ASKED)
+_UPDATE: Final = {setting.field: setting.update for setting in SETTINGS.values()}
+"""Of each field that an annotation sets. An update would take any shape, even one that a submission
+would be refused."""
 
 
 class Invalid(NamedTuple):
@@ -99,9 +71,9 @@ def digest(description: JobDescription) -> str:
     """
     asked = msgspec.structs.asdict(description)
     asked = {name: value for name, value in asked.items() if value != _NOT_ASKED[name]}
-    fixed = {name: value for name, value in asked.items() if name not in _CHANGEABLE}
-    fixed |= {name: bool(asked[name]) for name in asked.keys() & _WHILE_SET}
-    free = {name: value for name, value in asked.items() if name in _CHANGEABLE}
+    free = {name: value for name, value in asked.items() if _UPDATE.get(name, "no") != "no"}
+    fixed = {name: value for name, value in asked.items() if name not in free}
+    fixed |= {name: bool(value) for name, value in free.items() if _UPDATE[name] == "value"}
     return _hashed(fixed) + _hashed(free)
 
 
@@ -310,7 +282,7 @@ def _shape(members: Sequence[Pod], desired_writes: Sequence[_DesiredWrite]) -> d
 
 def _settings(values: Mapping[str, Value]) -> dict[str, Any]:
     """P4, P5: without a group of its own a user gets the group of the same number."""
-    fields: dict[str, Any] = {_FIELDS[name]: value for name, value in values.items()}
+    fields: dict[str, Any] = {SETTINGS[name].field: value for name, value in values.items()}
     if "user_id" in fields:
         fields.setdefault("group_id", fields["user_id"])
     return fields

@@ -3,7 +3,6 @@
 import math
 from typing import Final, final
 
-from sunk_sync.core.model.actions import JobDescription
 from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
@@ -13,6 +12,7 @@ from sunk_sync.core.model.facts import (
     StopCall,
     SubmitRefused,
 )
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.views.parts import Placement, Stuck, Tried
 
 NEVER: Final = -math.inf

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sunk_sync.core.model.actions import JobDescription
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import GetResult, Job, Node, Pod, SlurmNode
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.tables.claims import Claims

@@ -5,12 +5,13 @@ Raw: parts that thousands of objects have in common; their bytes are looked up, 
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from sunk_sync.core.model import names
+from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.kube.decode.objects import INITIAL_EVENTS_END, Condition, NodeAnnotations
 
 ABSENT = Raw()
@@ -20,24 +21,9 @@ def _ours(name: str) -> str:
     return names.PREFIX + name.replace("_", "-")
 
 
-class WirePodAnnotations(Struct, gc=False, frozen=True, rename=_ours):
-    """Those of P4 (names.JOB_SETTINGS) and the others of ours."""
+class WorkloadMarks(Struct, gc=False, frozen=True, rename=_ours):
+    """Annotations of ours that set no field of a job."""
 
-    account: str | None = None
-    comment: str | None = None
-    constraints: str | None = None
-    current_working_dir: str | None = None
-    excluded_nodes: str | None = None
-    exclusive: str | None = None
-    group_id: str | None = None
-    partition: str | None = None
-    prefer: str | None = None
-    priority: str | None = None
-    qos: str | None = None
-    required_nodes: str | None = None
-    reservation: str | None = None
-    timeout: str | None = None
-    user_id: str | None = None
     gang: str = ""
     gang_size: str | None = None
     job_id: str = ""
@@ -46,6 +32,20 @@ class WirePodAnnotations(Struct, gc=False, frozen=True, rename=_ours):
     resubmit: str = ""
     lws_size: str | None = field(name=names.LWS_SIZE, default=None)
     initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
+
+
+SETTING_FIELDS = tuple(name.replace("-", "_") for name in SETTINGS)
+if TYPE_CHECKING:
+    WirePodAnnotations = WorkloadMarks
+else:
+    WirePodAnnotations = msgspec.defstruct(
+        "WirePodAnnotations",
+        [(name, str | None, None) for name in SETTING_FIELDS],
+        bases=(WorkloadMarks,),
+        rename=_ours,
+        frozen=True,
+        gc=False,
+    )
 
 
 class WirePodLabels(Struct, gc=False, frozen=True):

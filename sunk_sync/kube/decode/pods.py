@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Condition, Pod
+from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
 from sunk_sync.kube.decode import pod_objects as shapes
 from sunk_sync.kube.decode.gangs import gang_of
@@ -22,7 +23,7 @@ Settings = tuple[tuple[str, str], ...]
 
 _OURS = frozenset(names.WORKLOAD_CONDITIONS)
 _NO_ANNOTATIONS = shapes.WirePodAnnotations()
-_given: Any = attrgetter(*(name.replace("-", "_") for name in names.JOB_SETTINGS))
+_given: Any = attrgetter(*shapes.SETTING_FIELDS)
 _type: Any = attrgetter("type")
 _NONE_GIVEN = _given(_NO_ANNOTATIONS)
 
@@ -83,7 +84,7 @@ def _settings(annotations: shapes.WirePodAnnotations) -> Settings:
     values = _given(annotations)
     if values == _NONE_GIVEN:
         return ()
-    pairs = zip(names.JOB_SETTINGS, values, strict=True)
+    pairs = zip(SETTINGS, values, strict=True)
     return _once(tuple([(name, _bounded(value)) for name, value in pairs if value is not None]))
 
 

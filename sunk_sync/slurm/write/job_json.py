@@ -6,12 +6,13 @@ for unset, silently, and users and groups are strings: 24.11's slurmrestd dies o
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from sunk_sync.core.model.actions import JobDescription, SubmitJob, UpdateJob
+from sunk_sync.core.model.actions import SubmitJob, UpdateJob
+from sunk_sync.core.model.job_description import NOT_ASKED, SETTINGS, JobDescription, Setting
 from sunk_sync.core.model.job_identity import Identity, spell_identity
 from sunk_sync.core.model.placeholder import PLACEHOLDERS
 from sunk_sync.core.translate.hostlist import compress
@@ -52,9 +53,12 @@ def submit_body(
     `uids` makes an array, a task for each. Ask `refusal` first.
     """
     kind = PLACEHOLDERS[action.kind]
-    job = _described(action.description) | _named(action.name, action.identity)
-    job |= {"requeue": False, "extra": extra} | _array(action.identity)
-    excluded = _excluded(action.description.excluded_nodes, action.excluded)
+    asked = action.description
+    # What nobody asks for is left out, and Slurm's own default holds.
+    job = _shape(asked) | _settings(asked, lambda one: one.always or _asks(asked, one))
+    job |= _named(action.name, action.identity) | _array(action.identity)
+    job |= {"requeue": False, "extra": extra}
+    excluded = _excluded(asked.excluded_nodes, action.excluded)
     if excluded:
         job["excluded_nodes"] = excluded
     job |= {"flags": ["EXTERNAL_JOB"]} if kind.external else {"environment": list(environment)}
@@ -72,13 +76,11 @@ def update_body(action: UpdateJob) -> bytes:
     request of its own, `identity_body`, once this one was answered well.
     """
     new = action.description
-    job: Body = {name: getattr(new, name) for name in _EMPTIED}
-    job["current_working_directory"] = new.working_directory
-    job["required_nodes"] = [new.required_nodes]
+    job = _settings(
+        new, lambda one: one.update == "yes" or (one.update == "value" and _asks(new, one))
+    )
     job["excluded_nodes"] = _excluded(new.excluded_nodes, action.excluded) or [""]
-    if new.partition:
-        job["partition"] = new.partition
-    return msgspec.json.encode(job | _numbers(new))
+    return msgspec.json.encode(job)
 
 
 def exclusions_body(action: UpdateJob, identity: Identity) -> bytes:
@@ -93,10 +95,6 @@ def identity_body(identity: Identity) -> bytes:
     return msgspec.json.encode({"admin_comment": spell_identity(identity)})
 
 
-_EMPTIED: Final = ("comment", "constraints", "prefer", "reservation")
-"""Texts of which `""` rids a job."""
-
-
 def _named(name: str, identity: Identity) -> Body:
     return {"name": name, "admin_comment": spell_identity(identity)}
 
@@ -107,41 +105,24 @@ def _array(identity: Identity) -> Body:
     return {"array": f"0-{len(identity.uids) - 1}"}
 
 
-def _described(description: JobDescription) -> Body:
-    """What was asked; what was not is left out and Slurm's own default holds."""
-    job = _shape(description) | {
-        "user_id": str(description.user_id),
-        "group_id": str(description.group_id),
-        "current_working_directory": description.working_directory,
-    }
-    for field in _TEXTS:
-        if text := getattr(description, field):
-            job[field] = text
-    if description.exclusive:
-        job["shared"] = [description.exclusive]
-    if description.required_nodes:
-        job["required_nodes"] = [description.required_nodes]
-    return job | _numbers(description)
+def _settings(description: JobDescription, wanted: Callable[[Setting], bool]) -> Body:
+    return {one.rest: _spelled(description, one) for one in SETTINGS.values() if wanted(one)}
 
 
-def _numbers(description: JobDescription) -> Body:
-    job: Body = {}
-    if description.priority is not None:
-        job["priority"] = _set(description.priority)
-    if description.time_limit_min:
-        job["time_limit"] = _set(description.time_limit_min)
-    return job
+def _asks(description: JobDescription, one: Setting) -> bool:
+    return bool(getattr(description, one.field) != getattr(NOT_ASKED, one.field))
 
 
-_TEXTS: Final = (
-    "account",
-    "comment",
-    "constraints",
-    "partition",
-    "prefer",
-    "qos",
-    "reservation",
-)
+def _spelled(description: JobDescription, one: Setting) -> object:
+    """As slurmrestd takes it; an empty text rids a job of it."""
+    value = getattr(description, one.field)
+    match one.form:
+        case "nodes" | "sharing":
+            return [value]
+        case "priority" | "minutes":
+            return _set(value)
+        case _:
+            return str(value)
 
 
 def _shape(description: JobDescription) -> Body:

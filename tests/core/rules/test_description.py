@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import JobDescription
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Pod
-from sunk_sync.core.model.names import JOB_SETTINGS
+from sunk_sync.core.model.job_description import SETTINGS, JobDescription
 from sunk_sync.core.model.pod_spec import Gang, PodSpec, Requirement, Term
 from sunk_sync.core.translate.job_spec import (
     MESSAGE_MAX,
@@ -163,7 +162,7 @@ ANNOTATIONS: list[tuple[str, str, str, object]] = [
 
 def test_P4_every_annotation_has_its_row_above() -> None:
     """A new one without a row would be taken for tested."""
-    assert {row[0] for row in ANNOTATIONS} == set(JOB_SETTINGS)
+    assert {row[0] for row in ANNOTATIONS} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "text", "field", "value"), ANNOTATIONS)
@@ -175,7 +174,7 @@ def test_P4_an_annotation_is_its_field(name: str, text: str, field: str, value: 
     assert replace(rest, group_id=0) == described(pod()), "nothing else may change"
 
 
-@pytest.mark.parametrize("name", JOB_SETTINGS)
+@pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("text", ["", "  "])
 def test_P4_an_empty_annotation_is_none(name: str, text: str) -> None:
     """As templates make them."""
@@ -221,7 +220,7 @@ WRONG = [
 
 
 def test_P4_every_annotation_has_its_wrong_form_above() -> None:
-    assert {row[0] for row in WRONG} == set(JOB_SETTINGS)
+    assert {row[0] for row in WRONG} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "text", "told"), WRONG)
@@ -241,7 +240,7 @@ def test_P4_all_that_is_wrong_is_one_message() -> None:
     assert message.count("; ") == 5
 
 
-@given(st.dictionaries(st.sampled_from(JOB_SETTINGS), st.text(), max_size=4), st.booleans())
+@given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), st.text(), max_size=4), st.booleans())
 def test_P4_no_text_of_an_annotation_raises(texts: Mapping[str, str], policy: bool) -> None:
     """A description or a message, whatever people write."""
     configuration = configured(user_policy=(("team", ((0, 9),)),) if policy else None)

@@ -1,0 +1,84 @@
+"""The placeholder job that Pods ask for, and the annotations that set its fields (P4).
+
+A new annotation is a field of `JobDescription` with its `Setting`: the Pod's decoder, the checks,
+the digest, the calls to slurmrestd and docs/reference.md all follow this table.
+"""
+
+from typing import Annotated, Final, Literal, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+Form = Literal[
+    "comment", "directory", "id", "line", "minutes", "names", "nodes", "priority", "sharing"
+]
+"""How a value is written; `core/translate/job_annotations.py` reads each."""
+
+
+class Setting(Struct, frozen=True, gc=False):
+    """An annotation of a workload Pod that sets a field of its job."""
+
+    annotation: str
+    """Without its prefix."""
+    form: Form
+    rest: str = ""
+    """Field of slurmrestd's job description, the same in all versions; by default named alike."""
+    update: Literal["no", "value", "yes"] = "no"
+    """Whether Slurm changes it while the job waits. value: it takes another one, but cannot forget
+    one. It answers yes and does nothing for account and qos without accounting, and makes anything
+    of `exclusive`."""
+    always: bool = False
+    """Sent even where nobody asks: Slurm's own default is another."""
+    field: str = ""
+    """Of JobDescription."""
+
+
+class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
+    """What a placeholder job asks of Slurm, per node where it says so; empty or 0: not asked."""
+
+    slurm_nodes: int = 1
+    """How many nodes: one for each Pod."""
+    cpus: int = 1
+    """Per node, whole ones."""
+    memory_mb: int = 0
+    """Per node."""
+    gres: tuple[tuple[str, int], ...] = ()
+    """Per node: `gpu` or `gpu:a100`, and how many."""
+    account: Annotated[str, Setting("account", "names")] = ""
+    comment: Annotated[str, Setting("comment", "comment", update="yes")] = ""
+    constraints: Annotated[str, Setting("constraints", "line", update="yes")] = ""
+    prefer: Annotated[str, Setting("prefer", "line", update="yes")] = ""
+    exclusive: Annotated[str, Setting("exclusive", "sharing", "shared")] = ""
+    """In Slurm's spelling: none, oversubscribe, user, mcs or topo."""
+    required_nodes: Annotated[str, Setting("required-nodes", "nodes", update="yes")] = ""
+    excluded_nodes: Annotated[str, Setting("excluded-nodes", "nodes", update="yes")] = ""
+    """Hostlists as the user gave them; ours come beside them."""
+    partition: Annotated[str, Setting("partition", "names", update="value")] = ""
+    qos: Annotated[str, Setting("qos", "names")] = ""
+    reservation: Annotated[str, Setting("reservation", "names", update="yes")] = ""
+    priority: Annotated[int | None, Setting("priority", "priority", update="value")] = None
+    """A job held by priority 0 keeps it."""
+    user_id: Annotated[int, Setting("user-id", "id", always=True)] = 0
+    group_id: Annotated[int, Setting("group-id", "id", always=True)] = 0
+    working_directory: Annotated[
+        str,
+        Setting(
+            "current-working-dir", "directory", "current_working_directory", "yes", always=True
+        ),
+    ] = "/"
+    time_limit_min: Annotated[int, Setting("timeout", "minutes", "time_limit", update="value")] = 0
+
+
+def _settings() -> dict[str, Setting]:
+    hints = get_type_hints(JobDescription, include_extras=True)
+    found = {
+        setting.annotation: replace(setting, field=name, rest=setting.rest or name)
+        for name, hint in hints.items()
+        for setting in getattr(hint, "__metadata__", ())
+    }
+    return dict(sorted(found.items()))
+
+
+SETTINGS: Final = _settings()
+"""By annotation, sorted."""
+NOT_ASKED: Final = JobDescription()
