@@ -3,11 +3,14 @@
 Facts come in by `observe`, which alone marks keys dirty; rules read by `host` and `cluster`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from sunk_sync.core.graph.host_snapshot import HostSnapshot
+from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     NEEDED,
     CallEnded,
@@ -26,7 +29,6 @@ from sunk_sync.core.model.facts import (
     Placed,
     Pod,
     Row,
-    RowWritten,
     SlurmdPod,
     SlurmNode,
     Source,
@@ -38,11 +40,33 @@ from sunk_sync.core.tables.claims import pod_key, same_claim, same_own_claim, yi
 from sunk_sync.core.tables.entries import UNCLAIMED
 from sunk_sync.core.tables.last_seen import Place, node_place
 from sunk_sync.core.tables.open_calls import CallWord
+from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_states import same_kind
+
+
+class RowKind(NamedTuple):
+    """Where the rows of one class are kept."""
+
+    table: Table[Any]
+    key: Callable[[Any], str]
+    changed: Callable[..., None]
+    """Marks every key that reads the row. Takes the row before and after, the time, and of a row
+    taken out whether the source itself told that the object is gone."""
 
 
 class Graph(HostSnapshot):
     """Every row, once; who claims what; which keys must be decided again."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self._kinds: dict[type[Row], RowKind] = {
+            Job: RowKind(self.jobs, attrgetter("job_id"), self._job_changed),
+            Pod: RowKind(self.pods, _key_of_pod, self._pod_changed),
+            SlurmdPod: RowKind(self.slurmd_pods, _key_of_pod, self._slurmd_pod_changed),
+            Node: RowKind(self.nodes, attrgetter("name"), self._node_changed),
+            SlurmNode: RowKind(self.slurm_nodes, attrgetter("name"), self._slurm_node_changed),
+        }
+        """By the very class of a row: isinstance takes five times as long to say no of a Struct."""
 
     # Taking in
 
@@ -67,53 +91,22 @@ class Graph(HostSnapshot):
                 case _:
                     self._mark_each(self.workloads.hear(one, now=now))
 
-    def _holds(self, row: RowWritten) -> bool:
-        """Whether the picture has a row of this name."""
-        match row:
-            case SlurmNode():
-                return row.name in self.slurm_nodes.entries
-            case Node():
-                return row.name in self.nodes.entries
-            case SlurmdPod():
-                return pod_key(row.namespace, row.name) in self.slurmd_pods.entries
-            case _:
-                return pod_key(row.namespace, row.name) in self.pods.entries
-
     def _observe_row(self, row: Row, *, order: float, now: float, named: bool = True) -> None:
         """Take a row in; `named`: its source speaks of it, so a listing under way does too."""
-        # By their very class, jobs and Pods first: there are thousands, and isinstance takes five
-        # times as long to say no of a Struct.
-        if type(row) is Job:
-            job_before, changed = self.jobs.put(row.job_id, row, order=order, now=now, named=named)
-            if changed:
-                self._mark_each(self.workloads.job_changed(job_before, row, now=now))
-            else:
-                self._mark_each(self.workloads.job_read(row, order=order))
-        elif type(row) is Pod:
-            key = pod_key(row.namespace, row.name)
-            workload_before, changed = self.pods.put(key, row, order=order, now=now, named=named)
-            if changed and self.configuration.scheduler:
-                self._mark_each(self.workloads.pod_changed(workload_before, row, now=now))
-        elif type(row) is SlurmNode:
-            before, changed = self.slurm_nodes.put(row.name, row, order=order, now=now, named=named)
-            if changed:
-                self._slurm_node_changed(before, row)
-        elif type(row) is Node:
-            node_before, changed = self.nodes.put(row.name, row, order=order, now=now, named=named)
-            if changed:
-                self._node_changed(node_before, row)
-        else:
-            assert isinstance(row, SlurmdPod)
-            key = pod_key(row.namespace, row.name)
-            pod_before, changed = self.slurmd_pods.put(key, row, order=order, now=now, named=named)
-            if changed:
-                self._slurmd_pod_changed(pod_before, row)
+        kind = self._kinds[type(row)]
+        before, changed = kind.table.put(kind.key(row), row, order=order, now=now, named=named)
+        if changed:
+            kind.changed(before, row, now)
+        elif type(row) is Job:
+            self._mark_each(self.workloads.job_read(row, order=order))
 
     def _observe_answer(self, answer: WriteEcho | Placed, *, now: float) -> None:
         """An answer to a write of ours adds no row."""
         if isinstance(answer, Placed):
             self._observe_placed(answer, now=now)
-        elif self._holds(answer.row):
+            return
+        kind = self._kinds[type(answer.row)]
+        if kind.key(answer.row) in kind.table.entries:
             self._observe_row(answer.row, order=answer.order, now=now, named=False)
 
     def _observe_placed(self, placed: Placed, *, now: float) -> None:
@@ -168,17 +161,8 @@ class Graph(HostSnapshot):
         key = pod_key(gone.namespace, gone.name) if gone.namespace else gone.name
         table = self.tables[gone.source]
         row = table.remove(key, uid=gone.uid, order=gone.order, now=now)
-        match row:
-            case SlurmNode():
-                self._slurm_node_changed(row, None)
-            case SlurmdPod():
-                self._slurmd_pod_changed(row, None)
-            case Node():
-                self._node_changed(row, None)
-            case Job():
-                self._mark_each(self.workloads.job_changed(row, None, now=now))
-            case Pod() if self.configuration.scheduler:
-                self._mark_each(self.workloads.pod_changed(row, None, now=now, deleted=deleted))
+        if row is not None:
+            self._kinds[type(row)].changed(row, None, now, deleted)
 
     def _observe_get_result(self, get_result: GetResult, *, now: float) -> None:
         """An answer asked for before the latest news of the object proves nothing."""
@@ -241,7 +225,18 @@ class Graph(HostSnapshot):
 
     # Dirty edges: each kind of fact, before and after -> the keys that read it
 
-    def _slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> None:
+    def _job_changed(self, before: Job | None, after: Job | None, now: float, *_: object) -> None:
+        self._mark_each(self.workloads.job_changed(before, after, now=now))
+
+    def _pod_changed(
+        self, before: Pod | None, after: Pod | None, now: float, deleted: bool = False
+    ) -> None:
+        if self.configuration.scheduler:
+            self._mark_each(self.workloads.pod_changed(before, after, now=now, deleted=deleted))
+
+    def _slurm_node_changed(
+        self, before: SlurmNode | None, after: SlurmNode | None, *_: object
+    ) -> None:
         name = (after or before).name  # type: ignore[union-attr]
         if (before.comment if before else "") != (after.comment if after else ""):
             comment = after.comment if after else ""
@@ -255,7 +250,9 @@ class Graph(HostSnapshot):
         same = before is not None and after is not None and same_kind(before, after)
         self._mark_each(self.workloads.room_changed() if same else self.workloads.hosts_changed())
 
-    def _slurmd_pod_changed(self, before: SlurmdPod | None, after: SlurmdPod | None) -> None:
+    def _slurmd_pod_changed(
+        self, before: SlurmdPod | None, after: SlurmdPod | None, *_: object
+    ) -> None:
         if before is not None and after is not None and same_claim(before, after):
             if before.requests != after.requests:
                 self._mark_each(self.workloads.hosts_changed())
@@ -304,7 +301,7 @@ class Graph(HostSnapshot):
             self._mark_each(self.workloads.node_turned(after.name))
         self._mark_hosts(self.claims.hosts_on_node(after.name))
 
-    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+    def _node_changed(self, before: Node | None, after: Node | None, *_: object) -> None:
         if before is not None and after is not None and same_own_claim(before, after):
             self._node_stands(before, after)
             return
@@ -375,6 +372,10 @@ class Graph(HostSnapshot):
         if self._last_seen.withdraw(place):
             self._mark_hosts(self._last_seen.hosts_last_at(place))
             self._mark(CLUSTER)
+
+
+def _key_of_pod(row: Pod | SlurmdPod) -> str:
+    return pod_key(row.namespace, row.name)
 
 
 def _named(key: str) -> tuple[str, str]:

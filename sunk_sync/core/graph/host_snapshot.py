@@ -1,9 +1,12 @@
 """Every row once, and one host or the cluster put together for a decision."""
 
+from typing import Any
+
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     NEEDED,
     OTHER_PODS,
+    SOURCES,
     WORKS_NEED,
     Holding,
     Job,
@@ -29,27 +32,20 @@ from sunk_sync.core.workloads.edges import WorkloadGraph
 from sunk_sync.core.workloads.residents import residents_of
 from sunk_sync.core.workloads.snapshot import Hosts
 
-Rows = Table[Node] | Table[SlurmdPod] | Table[Pod] | Table[SlurmNode] | Table[Job]
-
 
 class HostSnapshot:
     """The tables and what rules read of hosts."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self.nodes: Table[Node] = Table()
-        self.slurmd_pods: Table[SlurmdPod] = Table()
-        self.pods: Table[Pod] = Table()
-        self.slurm_nodes: Table[SlurmNode] = Table()
-        self.jobs: Table[Job] = Table()
-        self.tables: dict[Source, Rows] = {
-            "nodes": self.nodes,
-            "slurmd_pods": self.slurmd_pods,
-            "pods": self.pods,
-            "slurm_nodes": self.slurm_nodes,
-            "jobs": self.jobs,
-            OTHER_PODS: Table[Pod](),
+        self.tables: dict[Source, Table[Any]] = {
+            source: Table() for source in (*SOURCES, OTHER_PODS)
         }
+        self.nodes: Table[Node] = self.tables["nodes"]
+        self.slurmd_pods: Table[SlurmdPod] = self.tables["slurmd_pods"]
+        self.pods: Table[Pod] = self.tables["pods"]
+        self.slurm_nodes: Table[SlurmNode] = self.tables["slurm_nodes"]
+        self.jobs: Table[Job] = self.tables["jobs"]
         self.claims = Claims(nodes=self.nodes, pods=self.slurmd_pods)
         self.calls = OpenCalls()
         self._last_seen = LastSeen()

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Generic
 
-from sunk_sync.core.model.facts import Node, Pod, Row, SlurmdPod
+from sunk_sync.core.model.facts import Pod, Row
 from sunk_sync.core.tables.entries import Entry, RowT
 
 GONE_KEPT_S = 120.0
@@ -194,10 +194,8 @@ def is_unbound_again(before: Row, row: Row) -> bool:
 
 def turned(before: Row, row: Row) -> bool:
     """Whether readiness changed, or another object stands under the name."""
-    if type(row) is Pod:
-        return type(before) is Pod and row.uid != before.uid
-    if type(row) is Node:
-        return type(before) is Node and (row.ready != before.ready or row.uid != before.uid)
-    if type(row) is SlurmdPod:
-        return type(before) is SlurmdPod and (row.ready != before.ready or row.uid != before.uid)
-    return False
+    return _identity(before) != _identity(row)
+
+
+def _identity(row: Row) -> tuple[object, object]:
+    return getattr(row, "uid", None), getattr(row, "ready", None)
