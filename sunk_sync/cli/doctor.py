@@ -12,14 +12,13 @@ from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_sk
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.facts import News, Tell
+from sunk_sync.core.model.facts import NEEDED, News, Tell
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, Permission
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
 from sunk_sync.kube.read.listing import Listing
-from sunk_sync.kube.read.selection import nodes, slurmd_pods
-from sunk_sync.service.wiring import configuration_of
+from sunk_sync.service.wiring import configuration_of, subjects_of
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
@@ -128,9 +127,10 @@ async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> li
     if isinstance(uid, KubeError):
         return [_kube_trouble(uid, "the namespace kube-system cannot be read")]
     graph.configuration = configuration_of(settings, cluster_uid=uid)
-    pods = slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector)
     bad: list[str] = []
-    for subject in (nodes(), pods):
+    for source, subject in subjects_of(settings).items():
+        if source not in NEEDED:
+            continue
         listing = Listing(
             client,
             subject,

@@ -4,6 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sunk_sync.core.model.facts import OTHER_PODS
+from sunk_sync.kube.read.selection import COLLECTIONS
+
 Where = Literal["cluster", "slurmd", "work", "own", "default"]
 """The whole cluster, the namespaces of slurmd Pods, those of workload Pods, our own, `default`."""
 
@@ -57,14 +60,26 @@ SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
 )
 """In every namespace of workload Pods: resource, group, verbs with their reasons."""
 
+_READING = {
+    source: Permission(
+        where=one.where,
+        resource=one.resource,
+        group=one.group,
+        component=one.component,
+        verbs=one.verbs,
+    )
+    for source, one in COLLECTIONS.items()
+}
+ALL_PODS = _READING.pop(OTHER_PODS)
+"""Granted by deploy/all-pods, to those who want it."""
+
 PERMISSIONS: tuple[Permission, ...] = (
+    *_READING.values(),
     Permission(
         where="cluster",
         resource="nodes",
         verbs=(
             ("get", "a Node counts as gone only when a read by name says so (S8)"),
-            ("list", "the picture begins with a complete listing"),
-            ("watch", "news within milliseconds"),
             ("patch", "labels and the drain annotation (M3, M4); the cordon of M7"),
         ),
     ),
@@ -84,8 +99,6 @@ PERMISSIONS: tuple[Permission, ...] = (
         resource="pods",
         verbs=(
             ("get", "a slurmd Pod counts as gone only when a read by name says so (S7)"),
-            ("list", "the picture begins with a complete listing"),
-            ("watch", "news within milliseconds"),
             ("patch", "annotations drain and drained (M3, S6)"),
         ),
     ),
@@ -95,14 +108,6 @@ PERMISSIONS: tuple[Permission, ...] = (
         verbs=(("patch", "conditions SlurmNodeState… (M1)"),),
     ),
     Permission(where="slurmd", resource="events", verbs=(("create", _EVENT),)),
-    Permission(
-        where="work",
-        resource="pods",
-        verbs=(
-            ("list", "the picture begins with a complete listing"),
-            ("watch", "news within milliseconds"),
-        ),
-    ),
     *(
         Permission(where="work", component="scheduler", resource=resource, group=group, verbs=verbs)
         for resource, group, verbs in SCHEDULING
@@ -118,14 +123,3 @@ PERMISSIONS: tuple[Permission, ...] = (
         verbs=(("create", "says on a Node what was decided and why: its Events stand here"),),
     ),
 )
-
-ALL_PODS = Permission(
-    where="cluster",
-    resource="pods",
-    verbs=(
-        ("list", "what Pods of others take of each Node, for --watch-all-pods (P28)"),
-        ("watch", "the same, as it changes"),
-    ),
-    component="scheduler",
-)
-"""Granted by deploy/all-pods, to those who want it."""

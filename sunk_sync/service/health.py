@@ -10,16 +10,14 @@ from sunk_sync.core.alarms import kept_jobs
 from sunk_sync.core.model.facts import NEEDED, OTHER_PODS, SOURCES, Source
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.rules.cluster.selector import selects_too_little
+from sunk_sync.kube.read.selection import COLLECTIONS
 from sunk_sync.server.metrics_server import Check, heartbeat
 
 BEAT_LIMIT_S = 30.0
 WORLD_OF: dict[Source, str] = {
-    "nodes": "kubernetes: nodes",
-    "slurmd_pods": "kubernetes: slurmd pods",
-    "pods": "kubernetes: workload pods",
     "slurm_nodes": "slurm",
     "jobs": "slurm: jobs",
-    OTHER_PODS: "kubernetes: pods of others",
+    **{source: f"kubernetes: {one.title}" for source, one in COLLECTIONS.items()},
 }
 
 

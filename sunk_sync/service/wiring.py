@@ -1,7 +1,7 @@
 """Readers, loop, outbox and hooks around one picture: everything but connections and doors."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,10 +20,9 @@ from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.translate.quantity import counted, nanos
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES
 from sunk_sync.kube.read.listing import OnBad
 from sunk_sync.kube.read.other_pods import Others
-from sunk_sync.kube.read.selection import Subject, nodes, other_pods, pods, slurmd_pods
+from sunk_sync.kube.read.selection import COLLECTIONS, Scope, Subject
 from sunk_sync.kube.read.watch import Server, Watch
 from sunk_sync.kube.write.write import KubePush, RelistOne
 from sunk_sync.server.hooks import Hooks, Rest
@@ -107,12 +106,12 @@ class Parts:
         self.graph = Graph(self.configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
         self._callers = authorities.callers
+        subjects = subjects_of(settings)
         self._watches = {
-            subject.source: Watch(
-                kube, subject, tell=self._tell_of(subject), on_bad=on_bad, ambient=ambient
-            )
-            for subject in subjects_of(settings)
+            source: Watch(kube, subject, tell=self._tell_of(source), on_bad=on_bad, ambient=ambient)
+            for source, subject in subjects.items()
         }
+        self._nodes = subjects["nodes"].wire
         self._poll = NodePoll(
             slurm,
             self._tell,
@@ -131,9 +130,9 @@ class Parts:
         )
         self._pushing: asyncio.Task[None] | None = None
 
-    def _tell_of(self, subject: Subject) -> Tell:
+    def _tell_of(self, source: Source) -> Tell:
         """Where its news goes: Pods of others come to the picture as sums."""
-        return Others(self._tell).tell if subject.source == OTHER_PODS else self._tell
+        return Others(self._tell).tell if source == OTHER_PODS else self._tell
 
     def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
         pace = Pace(interval_s=settings.slurm_poll_interval_s)
@@ -179,7 +178,7 @@ class Parts:
             relist=relist | {"jobs": self._relist_jobs},
             clock=ambient.clock,
             wall_clock=ambient.wall_clock,
-            nodes=OFFERING_NODES if self.schedules else NODES,
+            nodes=self._nodes,
         )
 
     @property
@@ -314,16 +313,18 @@ def configuration_of(
     )
 
 
-def subjects_of(settings: Settings) -> Sequence[Subject]:
+def subjects_of(settings: Settings) -> Mapping[Source, Subject]:
     """What is watched in Kubernetes."""
-    always = (
-        nodes(offers="scheduler" in settings.components),
-        slurmd_pods(settings.slurmd_namespace, selector=settings.slurmd_selector),
-        pods(settings.watch_namespace, scheduler_name=settings.scheduler_name),
+    scope = Scope(
+        slurmd_namespace=settings.slurmd_namespace,
+        slurmd_selector=settings.slurmd_selector,
+        watch_namespace=settings.watch_namespace,
+        scheduler_name=settings.scheduler_name,
+        schedules="scheduler" in settings.components,
+        watch_all_pods=watches_all_pods(settings),
     )
-    if not watches_all_pods(settings):
-        return always
-    return (*always, other_pods(scheduler_name=settings.scheduler_name))
+    read = {source: one for source, one in COLLECTIONS.items() if one.is_read(scope)}
+    return {source: one.subject(scope) for source, one in read.items()}
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:

@@ -15,8 +15,8 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, Permission, Request
 from sunk_sync.kube.read.other_pods import Others
-from sunk_sync.kube.read.selection import nodes, other_pods
 from sunk_sync.kube.read.watch import Watch
+from tests.kit.subjects import nodes, other_pods
 from tests.kube.recorded.server import Ear
 
 

@@ -13,8 +13,9 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import History
 from sunk_sync.kube.read import watch
-from sunk_sync.kube.read.selection import Subject, nodes, slurmd_pods
+from sunk_sync.kube.read.selection import Subject
 from sunk_sync.kube.read.watch import Watch
+from tests.kit.subjects import nodes, slurmd_pods
 from tests.kube.recorded.server import (
     ApiServer,
     Ear,

@@ -18,8 +18,9 @@ from sunk_sync.kube.api.answers import Decode, KubeError, T, refusal
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import History, Request
 from sunk_sync.kube.api.transport import decoded
-from sunk_sync.kube.read.selection import Subject, nodes, slurmd_pods
+from sunk_sync.kube.read.selection import Subject
 from sunk_sync.kube.read.watch import Watch
+from tests.kit.subjects import nodes, slurmd_pods
 from tests.kube.recorded.server import bookmark, event, node, pod, status
 
 STEPS = 150

@@ -14,7 +14,8 @@ from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, PODS, Unreadable
 from sunk_sync.kube.decode.gangs import SIZE_MAX
 from sunk_sync.kube.decode.pod_objects import WirePodAnnotations
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
-from sunk_sync.kube.read.selection import nodes
+from sunk_sync.kube.read.selection import COLLECTIONS, Scope
+from tests.kit.subjects import nodes
 from tests.kube.recorded.server import node, pod, recorded
 
 Json = dict[str, Any]
@@ -521,8 +522,8 @@ def test_a_label_that_is_too_long_to_keep_is_read_all_the_same() -> None:
 def test_offers_are_read_only_where_somebody_schedules() -> None:
     """Without the scheduler a Node costs what it always did."""
     assert nodes().wire is NODES
-    assert nodes(offers=True).wire is OFFERING_NODES
-    assert nodes(offers=True).source == nodes().source
+    assert COLLECTIONS["nodes"].subject(Scope(schedules=True)).wire is OFFERING_NODES
+    assert OFFERING_NODES.source == NODES.source
     plain = NODES.object(recorded("answer-apply-node.json"))
     offered = OFFERING_NODES.object(recorded("answer-apply-node.json"))
     assert isinstance(plain, Observed)

@@ -29,9 +29,10 @@ from sunk_sync.core.model.facts import Condition, GetResult, Lost, News, Referen
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, Permission
-from sunk_sync.kube.read.selection import Subject, nodes, slurmd_pods
+from sunk_sync.kube.read.selection import Subject
 from sunk_sync.kube.read.watch import Watch
 from sunk_sync.kube.write.write import KubePush
+from tests.kit.subjects import nodes, slurmd_pods
 from tests.real.conftest import require
 from tests.real.testbed import KubeServer, kube_objects
 from tests.real.testbed.cache import KUBE_DEFAULT

@@ -5,7 +5,7 @@ Times named `_s` are seconds of the monotonic clock.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -13,14 +13,13 @@ from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 
 Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods"]
-SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs")
+OTHER_PODS: Source = "other_pods"
+"""Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, without rows."""
+SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one != OTHER_PODS)
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """What must have been listed before anything is written."""
 WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")
 """What must have been listed too before anything is written for a workload."""
-
-OTHER_PODS: Source = "other_pods"
-"""Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, without rows."""
 
 Kind = Literal["Node", "Pod", "Namespace"]
 

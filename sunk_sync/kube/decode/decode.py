@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import Node, Observed, Pod, SlurmdPod, Source
+from sunk_sync.core.model.facts import Node, Observed, Pod, Row, SlurmdPod, Source
 from sunk_sync.kube.api.answers import BAD_BYTES
 from sunk_sync.kube.decode import objects, pod_objects
 from sunk_sync.kube.decode.hosts import node_row, offering_node_row, slurmd_pod_row
@@ -19,7 +19,7 @@ from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
 VERSION_LENGTH_MAX = 16
 NAME_LENGTH_MAX = 253
 
-RowT = TypeVar("RowT", Node, SlurmdPod, Pod)
+RowT = TypeVar("RowT", bound=Row)
 ShapeT = TypeVar("ShapeT")
 
 
@@ -73,7 +73,7 @@ _decode_any_object = msgspec.json.Decoder(objects.AnyObject).decode
 
 
 class Wire(Generic[RowT]):
-    """How the objects of one source stand on the wire: NODES, SLURMD_PODS and PODS."""
+    """How the objects of one source stand on the wire."""
 
     def __init__(
         self, source: Source, kind: str, shape: type[ShapeT], row_of: Callable[[ShapeT], RowT]
@@ -146,16 +146,7 @@ def order_of(version: str) -> float:
     return float(version)
 
 
-Meta = (
-    objects.NodeMeta
-    | objects.PodMeta
-    | pod_objects.OfferingMeta
-    | pod_objects.WirePodMeta
-    | pod_objects.OtherMeta
-)
-
-
-def _mark(meta: Meta) -> Mark:
+def _mark(meta: Any) -> Mark:
     order_of(meta.resource_version)
     annotations = meta.annotations
     ends = annotations is not None and annotations.initial_events_end == "true"

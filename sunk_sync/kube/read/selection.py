@@ -1,14 +1,27 @@
-"""What a reader watches: one source, where its objects live and which of them count."""
+"""What is listed and watched in Kubernetes. Another kind of object is a row of `COLLECTIONS`."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import Source
+from sunk_sync.core.model.facts import OTHER_PODS, Source
 from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, OTHERS, PODS, SLURMD_PODS, Wire
 
 EVERYWHERE = "*"
+Selectors = tuple[tuple[str, str], ...]
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """Which part of Kubernetes the operator chose; a namespace `*` means all."""
+
+    slurmd_namespace: tuple[str, ...] = (EVERYWHERE,)
+    slurmd_selector: str = ""
+    watch_namespace: tuple[str, ...] = (EVERYWHERE,)
+    scheduler_name: str = ""
+    schedules: bool = False
+    """Whether Pods are scheduled here."""
+    watch_all_pods: bool = False
 
 
 class Subject(Struct, frozen=True, kw_only=True):
@@ -16,7 +29,7 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     wire: Wire[Any]
     paths: tuple[str, ...]
-    selectors: tuple[tuple[str, str], ...] = ()
+    selectors: Selectors = ()
 
     @property
     def source(self) -> Source:
@@ -24,36 +37,89 @@ class Subject(Struct, frozen=True, kw_only=True):
         return self.wire.source
 
 
-def nodes(*, offers: bool = False) -> Subject:
-    """All Nodes; with what they offer to Pods where somebody schedules."""
-    return Subject(wire=OFFERING_NODES if offers else NODES, paths=("/api/v1/nodes",))
+class Collection(Struct, frozen=True, kw_only=True):
+    """Objects of one kind that become the rows of one source."""
+
+    title: str
+    """As /readyz names them."""
+    wire: Wire[Any]
+    offering: Wire[Any] | None = None
+    """In its place where Pods are scheduled."""
+    resource: str
+    group: str = ""
+    """API group, `slinky.slurm.net`; empty: the core group."""
+    version: str = "v1"
+    where: Literal["cluster", "slurmd", "work"]
+    """The whole cluster, the namespaces of slurmd Pods, or those of workload Pods."""
+    selectors: Callable[[Scope], Selectors] = lambda _: ()
+    """Which of them count."""
+    is_read: Callable[[Scope], bool] = lambda _: True
+    component: str = "syncer"
+    """Which part of the service reads them."""
+    verbs: tuple[tuple[str, str], ...] = (
+        ("list", "the picture begins with a complete listing"),
+        ("watch", "news within milliseconds"),
+    )
+    """What must be granted, and why."""
+
+    def subject(self, scope: Scope) -> Subject:
+        """Those that are read in this scope."""
+        wire = self.offering if self.offering and scope.schedules else self.wire
+        return Subject(wire=wire, paths=self._paths(scope), selectors=self.selectors(scope))
+
+    def _paths(self, scope: Scope) -> tuple[str, ...]:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        namespaces = {
+            "cluster": (EVERYWHERE,),
+            "slurmd": scope.slurmd_namespace,
+            "work": scope.watch_namespace,
+        }[self.where]
+        if EVERYWHERE in namespaces:
+            return (f"{root}/{self.resource}",)
+        once = dict.fromkeys(namespaces)
+        return tuple(f"{root}/namespaces/{name}/{self.resource}" for name in once)
 
 
-def slurmd_pods(namespaces: Sequence[str], *, selector: str) -> Subject:
-    """Pods by label selector in these namespaces; `*` means all."""
-    selectors = (("labelSelector", selector),)
-    return Subject(wire=SLURMD_PODS, paths=_pod_paths(namespaces), selectors=selectors)
-
-
-def pods(namespaces: Sequence[str], *, scheduler_name: str) -> Subject:
-    """Pods of our scheduler in these namespaces; `*` means all."""
-    selectors = (("fieldSelector", f"spec.schedulerName={scheduler_name}"),)
-    return Subject(wire=PODS, paths=_pod_paths(namespaces), selectors=selectors)
-
-
-def other_pods(*, scheduler_name: str) -> Subject:
-    """Pods everywhere that stand on a Node, have not ended, and are not of our scheduler."""
+def _of_others(scope: Scope) -> Selectors:
+    """Those that stand on a Node, have not ended, and are not of our scheduler."""
     fields = (
         "spec.nodeName!=",
         "status.phase!=Succeeded",
         "status.phase!=Failed",
-        f"spec.schedulerName!={scheduler_name}",
+        f"spec.schedulerName!={scope.scheduler_name}",
     )
-    selectors = (("fieldSelector", ",".join(fields)),)
-    return Subject(wire=OTHERS, paths=_pod_paths((EVERYWHERE,)), selectors=selectors)
+    return (("fieldSelector", ",".join(fields)),)
 
 
-def _pod_paths(namespaces: Sequence[str]) -> tuple[str, ...]:
-    if EVERYWHERE in namespaces:
-        return ("/api/v1/pods",)
-    return tuple(f"/api/v1/namespaces/{name}/pods" for name in dict.fromkeys(namespaces))
+COLLECTIONS: Final[Mapping[Source, Collection]] = {
+    "nodes": Collection(
+        title="nodes", wire=NODES, offering=OFFERING_NODES, resource="nodes", where="cluster"
+    ),
+    "slurmd_pods": Collection(
+        title="slurmd pods",
+        wire=SLURMD_PODS,
+        resource="pods",
+        where="slurmd",
+        selectors=lambda scope: (("labelSelector", scope.slurmd_selector),),
+    ),
+    "pods": Collection(
+        title="workload pods",
+        wire=PODS,
+        resource="pods",
+        where="work",
+        selectors=lambda scope: (("fieldSelector", f"spec.schedulerName={scope.scheduler_name}"),),
+    ),
+    OTHER_PODS: Collection(
+        title="pods of others",
+        wire=OTHERS,
+        resource="pods",
+        where="cluster",
+        selectors=_of_others,
+        is_read=lambda scope: scope.watch_all_pods,
+        component="scheduler",
+        verbs=(
+            ("list", "what Pods of others take of each Node, for --watch-all-pods (P28)"),
+            ("watch", "the same, as it changes"),
+        ),
+    ),
+}
