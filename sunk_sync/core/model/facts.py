@@ -282,7 +282,9 @@ class Taken(Struct, frozen=True, gc=False):
     """As PodSpec.requests, and their number as `pods`; empty: there are none."""
 
 
-Row = Node | SlurmdPod | Pod | SlurmNode | Job
+RowWritten = Node | SlurmdPod | Pod | SlurmNode
+"""A job's row is always told as read: what made it may be the first to tell of it."""
+Row = RowWritten | Job
 
 
 def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
@@ -304,10 +306,6 @@ class Observed(Struct, frozen=True, gc=False):
 
     row: Row
     order: float
-
-
-RowWritten = Node | SlurmdPod | Pod | SlurmNode
-"""A job's row is always told as read: what made it may be the first to tell of it."""
 
 
 class WriteEcho(Struct, frozen=True, gc=False):
