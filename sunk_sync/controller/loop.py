@@ -10,7 +10,14 @@ from typing import Protocol
 
 from sunk_sync.controller.outbox import Outbox, WriteReport
 from sunk_sync.core.model.actions import Action, Outcome, shown_by
-from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News
+from sunk_sync.core.model.facts import (
+    SLURM_SOURCES,
+    Confirmed,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    News,
+)
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Kept
 from sunk_sync.core.reconciler import Reconciler
@@ -188,9 +195,12 @@ class Loop:
 
     def _hurry(self, news: ListingEnded | Confirmed) -> None:
         """A source that was lost answers again: what failed meanwhile need not wait longer."""
-        if not self.reconciler.graph.tables[news.source].live:
-            slurm = news.source == "slurm_nodes"
-            (self._outbox.slurm if slurm else self._outbox.kube).hurry()
+        if self.reconciler.graph.tables[news.source].live:
+            return
+        outbox = self._outbox
+        of_slurm = news.source in SLURM_SOURCES
+        for work_queue in (outbox.slurm, outbox.jobs) if of_slurm else (outbox.kube,):
+            work_queue.hurry()
 
     def _hand_over(self, now: float) -> int:
         decisions = self.reconciler.step(now=now, limit=self._most(KEYS_PER_STEP))

@@ -18,10 +18,11 @@ from sunk_sync.core.model.actions import (
     Relist,
     RewriteReason,
     SetMetadata,
+    SubmitJob,
     Uncordon,
     Undrain,
 )
-from sunk_sync.core.model.facts import Holding
+from sunk_sync.core.model.facts import SLURM_SOURCES, Holding, Source
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.names import EVENT_END_HELD, MANAGER_RETIRE
 from sunk_sync.core.model.verdict import Kept, Screened, Verdict
@@ -152,12 +153,12 @@ class Policy:
         held = "" if why or not weak else self._hold_end(graph, workload, now=now)
         if weak:
             wants = self._tell(workload, wants, held=bool(held), now=now)
-        unread = "" if graph.jobs.live else "cannot be read now: jobs"
+        unread = tuple(name for name in SLURM_SOURCES if not graph.tables[name].live)
         if not (why or held or unread):
             return Screened(wants)
         again_s = self.ends.again_s(now) if held else None
         kept = [
-            Kept(action, why or (held if _is_weak(action) else unread), again_s)
+            Kept(action, why or (held if _is_weak(action) else _unread(unread)), again_s)
             for action in wants
             if _is_kept(action, why=why, held=held, unread=unread)
         ]
@@ -226,11 +227,23 @@ def _since_s(held: dict[str, float]) -> float:
     return min(held.values(), default=0.0)
 
 
-def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:
-    """A binding rests on its job being known to run: not while jobs cannot be read (P11, F4)."""
+def _is_kept(action: Action, *, why: str, held: str, unread: tuple[Source, ...]) -> bool:
     if isinstance(action, READS):
         return False
-    return bool(why or (held and _is_weak(action)) or (unread and isinstance(action, Bind)))
+    return bool(why or (held and _is_weak(action)) or _rests_on(action, unread))
+
+
+def _rests_on(action: Action, unread: tuple[Source, ...]) -> bool:
+    """A binding rests on its job being known to run (P11, F4). A submission that meets an outage
+    leaves a doubt that outlives it (F2).
+    """
+    return ("jobs" in unread and isinstance(action, Bind)) or (
+        bool(unread) and isinstance(action, SubmitJob)
+    )
+
+
+def _unread(sources: tuple[Source, ...]) -> str:
+    return f"cannot be read now: {', '.join(sources)}"
 
 
 def _is_weak(action: Action) -> bool:
@@ -279,5 +292,5 @@ def _why_not(graph: Graph, action: Action) -> str:
     if graph.unlisted:
         return f"not listed yet: {', '.join(graph.unlisted)}"
     if graph.stale and (isinstance(action, LIFTS) or _lets_pod_go(action)):
-        return f"cannot be read now: {', '.join(graph.stale)}"
+        return _unread(graph.stale)
     return "dry run" if graph.configuration.dry_run else ""

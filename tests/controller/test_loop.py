@@ -18,7 +18,7 @@ from sunk_sync.controller.loop import (
     Loop,
 )
 from sunk_sync.controller.outbox import Outbox, Writers
-from sunk_sync.controller.workqueue import Limits
+from sunk_sync.controller.workqueue import Limits, WorkQueue
 from sunk_sync.core import decide as deciding
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
@@ -40,6 +40,7 @@ from sunk_sync.core.model.facts import (
     Lost,
     News,
     Observed,
+    Source,
 )
 from sunk_sync.core.model.keys import host_key
 from sunk_sync.core.model.verdict import Ruling
@@ -439,6 +440,27 @@ def test_a_source_that_returns_hurries_what_failed_there(source: str) -> None:
         await asyncio.sleep(0.1)
         kind = Drain if source == "slurm_nodes" else SetConditions
         assert [at for at, action in house.pushed if isinstance(action, kind)][:1] == [back_s]
+
+    story(tell)
+
+
+@pytest.mark.parametrize("source", ["slurm_nodes", "jobs"])
+def test_F4_slurm_that_returns_hurries_writes_to_jobs_too(
+    monkeypatch: pytest.MonkeyPatch, source: Source
+) -> None:
+    """After a long outage a job that is to end need not wait for half a minute of back-off."""
+
+    async def tell(house: House) -> None:
+        await house.listed(*HOST)
+        await house.loop.tell(listing("jobs"))
+        await asyncio.sleep(0.1)
+        await house.loop.tell([Lost(source, "down")])
+        await asyncio.sleep(0.1)
+        hurried: list[WorkQueue] = []
+        monkeypatch.setattr(WorkQueue, "hurry", lambda work_queue: hurried.append(work_queue))
+        await house.loop.tell([Confirmed(source, now())])
+        await asyncio.sleep(0.1)
+        assert hurried == [house.outbox.slurm, house.outbox.jobs]
 
     story(tell)
 

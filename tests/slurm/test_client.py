@@ -15,7 +15,15 @@ from msgspec.structs import replace
 from sunk_sync.slurm.api import transport
 from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
-from sunk_sync.slurm.api.requests import Call, get_node, list_nodes, post_node
+from sunk_sync.slurm.api.endpoint import ANSWERED_S
+from sunk_sync.slurm.api.requests import (
+    Call,
+    allocate_job,
+    get_node,
+    list_nodes,
+    post_node,
+    submit_job,
+)
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import CONNECTIONS_MAX, Network
 from sunk_sync.slurm.api.versions import DIALECTS, NEWEST
@@ -341,6 +349,107 @@ async def test_a_write_that_may_have_happened_is_not_sent_again(
     assert (len(server.requests), len(second.requests)) == (1, 0)
     async with connected("http://127.0.0.1:1", second) as client:
         assert isinstance(await client.call(post_node("n1", b"{}")), Answer)
+
+
+PROBE = f"GET /slurm/{V45}/jobs/state/?job_id=1"
+SUBMIT = f"POST /slurm/{V45}/job/submit"
+THERE = send(http(b'{"jobs":[],"errors":[]}'))
+MADE = send(http(b'{"job_id":7,"errors":[]}'))
+BAD_GATEWAY = send(http(b"<html>502 Bad Gateway</html>", status=502))
+AWAY = send(http(b'{"errors":[{"error_number":1800,"error":"connect failure"}]}', status=502))
+
+
+async def test_F2_a_submission_is_not_sent_where_slurmctld_does_not_answer(server: Server) -> None:
+    """Behind a proxy without slurmrestd, or without slurmctld: nothing is done or waited for."""
+    server.answers[PROBE] = in_turn(BAD_GATEWAY, drop(), drop(), AWAY)
+    async with connected(server) as client:
+        for kind in ("garbage", "broken", "controller_down"):
+            failure = await client.call(submit_job(b"{}"))
+            assert kind_of(failure) == kind
+            assert isinstance(failure, SlurmError)
+            assert failure.nothing_done
+    assert SUBMIT not in server.lines
+
+
+async def test_F2_a_submission_goes_where_slurmctld_answered_just_before(server: Server) -> None:
+    """One probe for all that are sent within the same moment, another one after a pause."""
+    server.answers = {PROBE: THERE, SUBMIT: MADE}
+    async with connected(server) as client:
+        for _ in range(3):
+            assert isinstance(await client.call(submit_job(b"{}")), Answer)
+        assert server.lines == [PROBE, *[SUBMIT] * 3]
+        await asyncio.sleep(2 * ANSWERED_S)
+        await client.call(allocate_job(b"{}"))
+    assert server.lines[4:] == [PROBE, f"POST /slurm/{V45}/job/allocate"]
+
+
+async def test_F2_after_a_failure_the_next_submission_asks_first(server: Server) -> None:
+    """However short ago the address answered."""
+    server.answers = {PROBE: THERE, SUBMIT: BAD_GATEWAY}
+    async with connected(server) as client:
+        failure = await client.call(submit_job(b"{}"))
+        assert isinstance(failure, SlurmError)
+        assert not failure.nothing_done
+        await client.call(submit_job(b"{}"))
+    assert server.lines == [PROBE, SUBMIT] * 2
+
+
+async def test_F2_a_submission_before_any_version_is_agreed_is_not_sent(server: Server) -> None:
+    """The ping failed: its failure is told as that of the submission, which nobody received."""
+    server.answers[f"GET /slurm/{V45}/ping/"] = BAD_GATEWAY
+    async with connected(server, version="auto") as client:
+        failure = await client.call(submit_job(b"{}"))
+    assert isinstance(failure, SlurmError)
+    assert failure.nothing_done
+    assert failure.kind == "garbage"
+
+
+async def test_F2_a_refused_probe_is_an_answer_of_slurmctld(server: Server) -> None:
+    """No job has that number."""
+    refused = b'{"errors":[{"error_number":2017,"error":"Invalid job id"}]}'
+    server.answers = {PROBE: send(http(refused)), SUBMIT: MADE}
+    async with connected(server) as client:
+        assert isinstance(await client.call(submit_job(b"{}")), Answer)
+
+
+async def test_a_submission_goes_to_the_address_that_answers(
+    server: Server, second: Server
+) -> None:
+    """It was not sent to the first one."""
+    server.answers[PROBE] = BAD_GATEWAY
+    second.answers = {PROBE: THERE, SUBMIT: MADE}
+    async with connected(server, second) as client:
+        assert isinstance(await client.call(submit_job(b"{}")), Answer)
+
+
+@pytest.mark.parametrize(
+    ("failure", "nothing_done"),
+    [
+        (SlurmError("unreachable", "connection refused"), True),
+        (SlurmError("unserved", "404"), True),
+        (SlurmError("auth", "", 1007), True),
+        (SlurmError("unwanted", ""), True),
+        (SlurmError("controller_down", "connect failure", 1800), True),
+        (SlurmError("controller_down", "connect failure", 1001), True),
+        (SlurmError("controller_down", "too many", 1804), True),
+        (SlurmError("controller_down", "too many", 1805), True),
+        (SlurmError("controller_down", "standby", 2027), True),
+        (SlurmError("controller_down", "standby", 2131), True),
+        (SlurmError("controller_down", "receive failure", 1802), False),
+        (SlurmError("controller_down", "Unspecified error", -1), False),
+        (SlurmError("broken", ""), False),
+        (SlurmError("timeout", ""), False),
+        (SlurmError("garbage", "502 of a proxy"), False),
+        (SlurmError("too_large", ""), False),
+        (SlurmError("timeout", "", sent=False), True),
+        (SlurmError("garbage", "", sent=False), True),
+        (SlurmError("auth", "", 1007, job_id=7), False),
+    ],
+    ids=str,
+)
+def test_F2_only_proof_counts_as_nothing_done(failure: SlurmError, nothing_done: bool) -> None:
+    """All else may have reached slurmctld, or may still reach it."""
+    assert failure.nothing_done is nothing_done
 
 
 async def test_F5_a_rotated_token_is_read_again_and_the_call_repeated(

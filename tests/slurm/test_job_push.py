@@ -211,10 +211,20 @@ async def test_F2_without_an_answer_it_may_have_happened(kind: Any) -> None:
     assert outcome.seen == (Attempt(identity_of("u1").workload, world.now_s),)
 
 
-@pytest.mark.parametrize("kind", ["unreachable", "unserved", "auth"])
-async def test_F2_what_never_reached_slurm_is_no_attempt(kind: Any) -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        SlurmError("unreachable", "x"),
+        SlurmError("unserved", "x"),
+        SlurmError("auth", "x"),
+        SlurmError("controller_down", "connect failure", 1800),
+        SlurmError("garbage", "502 of a proxy to the question before", sent=False),
+    ],
+    ids=str,
+)
+async def test_F2_what_never_reached_slurm_is_no_attempt(failure: SlurmError) -> None:
     """It is just tried again."""
-    world = JobWorld(before=lambda _: SlurmError(kind, "x"))
+    world = JobWorld(before=lambda _: failure)
     (outcome,) = await Writer(world).do(desired("u1"))
     assert isinstance(outcome, Unsure)
     assert outcome.seen == ()

@@ -251,9 +251,9 @@ async def test_one_listing_that_was_held_up_makes_nobody_wait_longer() -> None:
     assert next_s - held_s <= 9.0 + 0.05
 
 
-async def test_failures_are_repeated_slower_up_to_five_seconds() -> None:
+async def test_failures_that_take_long_are_repeated_slower_up_to_five_seconds() -> None:
     """With jitter: 0.5 to 1 of the step."""
-    world = Quick(0.0)
+    world = Quick(10.0)
     world.before = lambda _: DOWN
     reader = Reader(world)
     await reader.run_until(7)
@@ -262,6 +262,24 @@ async def test_failures_are_repeated_slower_up_to_five_seconds() -> None:
     world.asked.clear()
     await lower.run_until(3)
     assert lower.waits[:2] == [0.5, 1.0]
+
+
+async def test_F4_failures_that_take_no_time_are_repeated_every_half_second() -> None:
+    """A refused connection costs slurmctld nothing, and its end is to be seen at once."""
+    world = Quick(0.0)
+    world.before = lambda _: DOWN
+    reader = Reader(world)
+    await reader.run_until(100)
+    assert reader.waits == [0.5] * len(reader.waits)
+
+
+async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
+    """An answer that cannot be read cost slurmctld a listing all the same."""
+    world = Quick(0.2)
+    world.before = lambda _: SlurmError("garbage", "x")
+    reader = Reader(world, random=0.0)
+    await reader.run_until(10)
+    assert reader.waits[-1] == pytest.approx(5 * 0.2)
 
 
 async def test_a_wish_for_news_cuts_the_wait_short() -> None:

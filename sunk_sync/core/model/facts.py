@@ -16,6 +16,7 @@ Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_p
 OTHER_PODS: Source = "other_pods"
 """Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, without rows."""
 SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one != OTHER_PODS)
+SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """What must have been listed before anything is written."""
 WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")

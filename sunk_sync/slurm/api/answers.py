@@ -26,6 +26,12 @@ Kind = Literal[
 ]
 
 
+_UNTAKEN: Final = frozenset({"unreachable", "unserved", "auth", "unwanted"})
+_UNTAKEN_NUMBERS: Final = frozenset({1001, 1800, 1804, 1805, 2027, 2131})
+"""slurmrestd found no slurmctld that accepts connections; slurmctld refused the request unread
+because it has too many, or because it is a standby."""
+
+
 class SlurmError(Struct, frozen=True):
     """What came instead of an answer.
 
@@ -40,11 +46,21 @@ class SlurmError(Struct, frozen=True):
     error_number: int | None = None
     job_id: int = 0
     """Of a submission: the job was made all the same, under this id."""
+    sent: bool = True
+    """The request may have left; False: what must come before it failed."""
 
     @property
     def final(self) -> bool:
         """The same request would be answered the same way; all else may pass by itself."""
         return self.kind in ("no_such", "refused")
+
+    @property
+    def nothing_done(self) -> bool:
+        """It is certain that slurmctld did not act on the request and never will (decision 26)."""
+        if self.job_id:
+            return False
+        untaken = self.kind in _UNTAKEN or self.error_number in _UNTAKEN_NUMBERS
+        return untaken or not self.sent
 
     def __str__(self) -> str:
         return f"{self.kind.replace('_', ' ')}: {self.text}"

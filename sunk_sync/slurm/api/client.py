@@ -23,8 +23,6 @@ BULK_MAX: Final = CONNECTIONS_MAX - 2
 
 _LEAVE: Final = frozenset({"unreachable", "unserved", "broken", "garbage", "timeout"})
 """After these another address is asked next time."""
-_NOT_SENT: Final = frozenset({"unreachable", "unserved"})
-"""After these even a write is asked elsewhere at once."""
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -103,7 +101,8 @@ class SlurmClient:
             async with self._connection(call):
                 return await self._ask(errand)
         except TimeoutError:
-            return SlurmError("timeout", f"no free connection within {call.deadline_s:g} s")
+            why = f"no free connection within {call.deadline_s:g} s"
+            return SlurmError("timeout", why, sent=False)
 
     @asynccontextmanager
     async def _connection(self, call: Call) -> AsyncIterator[None]:
@@ -123,7 +122,7 @@ class SlurmClient:
                 self._current = endpoint
                 return answer
             self._leave(endpoint)
-            safe = errand.call.repeatable or answer.kind in _NOT_SENT
+            safe = errand.call.repeatable or answer.nothing_done
             if not safe or errand.begun or answer.kind == "timeout":
                 return answer
         return answer

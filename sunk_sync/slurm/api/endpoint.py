@@ -7,16 +7,20 @@ from typing import Final
 from urllib.parse import urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk_sync.slurm.api.answers import Answer, Envelope, SlurmError, printable, read_envelope
 from sunk_sync.slurm.api.http import Clock, Reply, exchange
 from sunk_sync.slurm.api.json_stream import CutError, TooLargeError
-from sunk_sync.slurm.api.requests import PING, Call, Listing
+from sunk_sync.slurm.api.requests import PING, PROBE, Call, Listing
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Question, Transport
 from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.telemetry.exchange import Exchange, OnExchange
 
+ANSWERED_S: Final = 0.05
+"""An address that answered so lately is not probed: a burst of submissions costs no request more.
+"""
 _LABELS: Final = {
     "unreachable": "connection",
     "broken": "connection",
@@ -62,10 +66,13 @@ class Endpoint:
         self._pinned = pinned
         self._line = line
         self._negotiating = asyncio.Lock()
+        self._answered_s = float("-inf")
+        """When slurmctld last answered through it."""
 
     def forget(self) -> None:
         """It failed or changed: find out anew what it speaks."""
         self.version = self._pinned
+        self._answered_s = float("-inf")
 
     async def ask(self, errand: Errand) -> Answer | SlurmError:
         """Ask here; once more where its version changed, or an idle connection was dead."""
@@ -75,13 +82,26 @@ class Endpoint:
         changed = answer.kind == "unserved" and not self._pinned and self.version != ""
         if changed:
             self.forget()
-        if changed or (answer.kind == "broken" and errand.call.repeatable):
+        repeatable = errand.call.repeatable or not answer.sent
+        if changed or (answer.kind == "broken" and repeatable):
             return await self._ask_once(errand)
         return answer
 
     async def _ask_once(self, errand: Errand) -> Answer | SlurmError:
         failure = None if self.version else await self._negotiate(errand.by_s)
-        return failure or await self._ask_in(self.version, errand)
+        if failure is None and errand.call.doubtful:
+            failure = await self._probe(errand.by_s)
+        if failure is not None:
+            return replace(failure, sent=False)
+        return await self._ask_in(self.version, errand)
+
+    async def _probe(self, by_s: float) -> SlurmError | None:
+        """Make sure that slurmctld answers through this address now."""
+        async with self._negotiating:
+            if self._line.clock() - self._answered_s <= ANSWERED_S:
+                return None
+            answer = await self._ask_in(self.version, Errand(PROBE, by_s))
+        return None if isinstance(answer, Answer) or answer.final else answer
 
     async def _negotiate(self, by_s: float) -> SlurmError | None:
         """Newest first: a version that is not served costs a 404, 0.5 ms."""
@@ -121,6 +141,8 @@ class Endpoint:
             sink=listing.feed if listing else None,
         )
         answer = await self._judge(version, reply, listing)
+        if isinstance(answer, Answer) and errand.call is not PING:
+            self._answered_s = reply.answered_s
         self._report(errand.call, reply, answer)
         return answer
 

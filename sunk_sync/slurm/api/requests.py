@@ -34,6 +34,9 @@ class Call(Struct, frozen=True, kw_only=True):
     deadline_s: float = CALL_S
     wanted: Callable[[], bool] = _always
     """Asked each time before it is sent: what it is for may have come while it waited."""
+    doubtful: bool = False
+    """Without an answer nobody knows for seconds what it did: the address must have answered
+    something just before (decision 26)."""
 
     @property
     def repeatable(self) -> bool:
@@ -42,6 +45,9 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 PING: Final = Call(path="ping/", kind="ping/")
+PROBE: Final = Call(path="jobs/state/", kind="jobs/state/", query={"job_id": "1"})
+"""Needs slurmctld, in 1 ms whether that job exists or not. A ping would also wait for a backup
+controller that is switched off."""
 
 
 def get_node(name: str, *, bulk: bool = False) -> Call:
@@ -96,14 +102,18 @@ def list_jobs(*, changed_since_s: int | None = None) -> Call:
 
 def submit_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
     """Make a job that waits for its turn."""
-    path = "job/submit"
-    return Call(method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted)
+    return _make_job("job/submit", body, wanted)
 
 
 def allocate_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
     """Make a job that runs at once or not at all."""
-    path = "job/allocate"
-    return Call(method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted)
+    return _make_job("job/allocate", body, wanted)
+
+
+def _make_job(path: str, body: bytes, wanted: Callable[[], bool]) -> Call:
+    return Call(
+        method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted, doubtful=True
+    )
 
 
 def update_job(job_id: str, body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:

@@ -15,6 +15,8 @@ _REST_MIN_S: Final = 0.05
 _SPARE_MAX_S: Final = 0.2
 """So much rest that was taken beyond the share is remembered for who stands still."""
 _RETRY_MIN_S: Final = 0.5
+"""A failed look that took no time may be repeated so soon, however many failed before: it cost
+slurmctld nothing."""
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -77,7 +79,7 @@ class Rhythm:
                 await self._rest(began_s, interval)
             else:
                 self._failures += 1
-                await self._rest_after_failure()
+                await self._rest_after_failure(self._time.clock() - began_s)
 
     async def _rest(self, began_s: float, interval: Callable[[], float]) -> None:
         """Until the next look; so long that the share is kept, over all looks where one is awaited.
@@ -103,8 +105,11 @@ class Rhythm:
         rested_s = self._time.clock() - from_s
         self._spare_s = min(self._spare_s + rested_s - due_s, _SPARE_MAX_S)
 
-    async def _rest_after_failure(self) -> None:
-        longest_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._pace.retry_max_s)
+    async def _rest_after_failure(self, took_s: float) -> None:
+        """Longer after each failure, yet so that a look may take its share of the time."""
+        share_s = max(_RETRY_MIN_S, 2 * _SHARE * took_s)
+        growing_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._pace.retry_max_s)
+        longest_s = min(share_s, growing_s)
         await self._time.sleep(longest_s * (1 + self._time.random()) / 2)
 
     async def _sleep_unless(self, event: asyncio.Event, seconds: float) -> None:

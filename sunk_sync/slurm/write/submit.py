@@ -34,7 +34,6 @@ ENVIRONMENT: Final = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 """Slurm takes no script without any."""
 _ALONE: Final = frozenset({2050, 2081})
 """A limit on how many jobs there may be, and arrays that are not allowed: one by one it may go."""
-_NOT_SENT: Final = frozenset({"unreachable", "unserved", "auth", "unwanted"})
 _PENDING: Final = frozenset({"PENDING"})
 _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
 """It did not wait; where it is, only its record tells."""
@@ -208,7 +207,7 @@ class JobSubmit:
     def _unsuccessful(self, desired: SubmitJob, failure: SlurmError) -> Outcome:
         if failure.final:
             return Refused(desired, str(failure), number=failure.error_number)
-        if failure.kind in _NOT_SENT:
+        if failure.nothing_done:
             return Unsure(desired, str(failure))
         attempt = Attempt(desired.identity.workload, self._clock())
         return Unsure(desired, str(failure), seen=(attempt,))

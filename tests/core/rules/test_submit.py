@@ -5,9 +5,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import SubmitJob
-from sunk_sync.core.model.facts import Attempt, Pod, Row, SubmitRefused
+from sunk_sync.core.model.actions import Action, SubmitJob
+from sunk_sync.core.model.facts import (
+    SLURM_SOURCES,
+    Attempt,
+    Confirmed,
+    Lost,
+    Pod,
+    Row,
+    Source,
+    SubmitRefused,
+)
 from sunk_sync.core.model.job_identity import job_name, workload_id
+from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.kit.build import (
     SMALL,
@@ -48,6 +58,25 @@ def test_P1_a_pod_that_waits_gets_one_job_under_its_identity() -> None:
     assert replace(action.identity, digest="", hosts="") == identity(only)
     assert action.kind == "script"
     assert not action.excluded
+
+
+@pytest.mark.parametrize("source", SLURM_SOURCES)
+def test_F2_nothing_is_submitted_while_slurm_cannot_be_read(source: Source) -> None:
+    """Such a submission would leave a doubt that lasts longer than the outage."""
+    only = pod()
+    world = core(only)
+
+    def kept() -> list[Action]:
+        return [
+            one.action
+            for one in world.reconciler.standing[workload_key(workload_key_of(only))].kept
+        ]
+
+    assert not kept()
+    world.see(Lost(source, "away"))
+    assert kept() == [submitted(world, only)]
+    world.see(Confirmed(source, world.now))
+    assert not kept()
 
 
 @pytest.mark.parametrize(
