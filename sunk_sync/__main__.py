@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from sunk_sync.telemetry import version
@@ -71,7 +71,7 @@ def _command(given: list[str], command: str) -> int:
         return CANNOT
     if parsed.command == "demo":
         return _demo(parsed, unknown)
-    return _with_settings(parsed, _misread(unknown, _flags()))
+    return _with_settings(parsed, switches, _misread(unknown, tuple(switches)))
 
 
 def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
@@ -90,10 +90,10 @@ def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
     return run(Choice(once=once == "true", seed=int(seed)))
 
 
-def _with_settings(parsed: argparse.Namespace, mistakes: list[str]) -> int:
+def _with_settings(parsed: argparse.Namespace, known: Container[str], mistakes: list[str]) -> int:
     from sunk_sync.settings import sources
 
-    flags = {key: value for key, value in vars(parsed).items() if key in _keys()}
+    flags = {key: value for key, value in vars(parsed).items() if f"--{key}" in known}
     mistakes += [f"--{key}: needs a value" for key, value in flags.items() if value == _NO_VALUE]
     flags = {key: value for key, value in flags.items() if value != _NO_VALUE}
     try:
@@ -123,16 +123,6 @@ def _doctor(settings: "Settings") -> int:
     return asyncio.run(doctor(settings))
 
 
-def _keys() -> frozenset[str]:
-    from sunk_sync.settings.model import ABOUT, key_of
-
-    return frozenset(key_of(about.field) for about in ABOUT) | {"config"}
-
-
-def _flags() -> Sequence[str]:
-    return [f"--{key}" for key in _keys()]
-
-
 def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
     """The parser, and the flags of this command: whether each is a switch."""
     parser = _Parser(
@@ -147,7 +137,7 @@ def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
     for name, text in COMMANDS.items():
         sub = _add_command(commands, name, text)
         if name == command:
-            flags = _add_demo_flags(sub) if name == "demo" else _add_flags(sub)
+            flags = _add_demo_flags(sub) if name == "demo" else _add_settings(sub)
     return parser, flags
 
 
@@ -190,28 +180,10 @@ def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
     return DEMO_FLAGS
 
 
-def _add_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
-    """Every setting as a flag, in groups; all values are text here, `configure` checks them."""
-    from sunk_sync.settings.model import ABOUT, flag_of, key_of
+def _add_settings(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    from sunk_sync.cli.flags import add_flags
 
-    groups: dict[str, argparse._ArgumentGroup] = {}
-    parser.add_argument(
-        "--config",
-        default=argparse.SUPPRESS,
-        metavar="FILE",
-        help="YAML file of settings; flags and SUNK_SYNC_… variables win over it",
-    )
-    for about in ABOUT:
-        if about.group not in groups:
-            groups[about.group] = parser.add_argument_group(about.group)
-        groups[about.group].add_argument(
-            flag_of(about.field),
-            default=argparse.SUPPRESS,
-            dest=key_of(about.field),
-            metavar=about.form,
-            help=f"{about.text} (default: {about.default})".replace("%", "%%"),
-        )
-    return {flag_of(about.field): about.switch for about in ABOUT} | {"--config": False}
+    return add_flags(parser)
 
 
 def _spelled_out(given: Sequence[str], flags: Mapping[str, bool]) -> list[str]:
@@ -236,7 +208,7 @@ def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
     """One sentence for each word that argparse had no use for; `known` are the command's flags."""
     if not words:
         return []
-    from sunk_sync.settings.sources import clean, unknown_flag
+    from sunk_sync.settings.sources import clean, suggestion
 
     mistakes = []
     before = ""
@@ -246,7 +218,7 @@ def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
         if flag in known:
             mistakes.append(f"{flag}: flags stand after the command")
         elif flag.startswith("-"):
-            mistakes.append(unknown_flag(flag, known))
+            mistakes.append(f"{clean(flag)}: unknown flag{suggestion(flag, known)}")
         elif not value_of.startswith("-"):
             mistakes.append(f"{clean(word)!r}: belongs to no flag; a switch takes =true or =false")
     return mistakes

@@ -214,5 +214,5 @@ def test_the_services_select_the_pods_of_the_deployment() -> None:
     assert hooks["spec"]["publishNotReadyAddresses"] is True
     settings = load({}, {}, OWN)
     where = f"{hooks['metadata']['name']}.{hooks['metadata']['namespace']}.svc"
-    assert settings.hooks_address == f"http://{where}:{hooks['spec']['ports'][0]['port']}"
+    assert settings.hooks_url == f"http://{where}:{hooks['spec']['ports'][0]['port']}"
     assert labels["app.kubernetes.io/component"] != "slurmd"

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from sunk_sync.cli.flags import ABOUT, About
 from sunk_sync.core.model.job_description import SETTINGS, Form
 from sunk_sync.kube.rbac import PERMISSIONS
-from sunk_sync.settings.model import ABOUT, About, flag_of, key_of, variable_of
+from sunk_sync.settings.model import flag_of, key_of, variable_of
 from sunk_sync.telemetry.metrics import SPECS
 
 FILE = Path(__file__).parent.parent / "docs" / "reference.md"

@@ -144,7 +144,7 @@ class Show:
             slurm_address=self._worlds.slurm_address,
             key_file=str(self._key_file),
         )
-        self._worlds.open_gate(settings.hooks_address)
+        self._worlds.open_gate(settings.hooks_url)
         syncer: Syncer = module.Syncer(settings)
         self._syncer = syncer
         self._reach = self._commands(settings)

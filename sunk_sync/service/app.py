@@ -148,7 +148,7 @@ class Service:
         uid = await self._unless_stopped(self._cluster_uid(kube))
         if uid is None:
             return 0
-        callers = Callers(key, self.settings.hooks_address, self.telemetry.hooks.called)
+        callers = Callers(key, self.settings.hooks_url, self.telemetry.hooks.called)
         parts = Parts(
             self.settings,
             Authorities(kube, slurm, uid, callers, await self._slurmctld(slurm)),
@@ -177,7 +177,7 @@ class Service:
         if parts.schedules and address is not None:
             bound = await stack.enter_async_context(parts.hooks.serve(address))
             self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)
-            self.log.info("hooks server open", address=bound, url=self.settings.hooks_address)
+            self.log.info("hooks server open", address=bound, url=self.settings.hooks_url)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from sunk_sync.controller.loop import Journal, Loop
 from sunk_sync.controller.outbox import Outbox, Writers
@@ -17,7 +18,6 @@ from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
-from sunk_sync.core.translate.quantity import counted, nanos
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.read.listing import OnBad
@@ -278,38 +278,20 @@ def _time(ambient: Ambient) -> Time:
 def configuration_of(
     settings: Settings, *, cluster_uid: str, slurmctld: Slurmctld = NO_WORD
 ) -> Configuration:
-    """The part of the settings that rules and policy read, with what Slurm says of itself."""
+    """The part of the settings that rules and policy read, with what Slurm says of itself.
+
+    A field of Configuration takes the setting of the same name.
+    """
     schedules = "scheduler" in settings.components
-    return Configuration(
+    return replace(
+        convert(settings, Configuration, from_attributes=True),
         cluster_uid=cluster_uid,
+        namespace=settings.own_namespace,
         scheduler=settings.scheduler_name if schedules else "",
         watch_namespaces=settings.watch_namespace,
-        gate=settings.gate,
-        placeholder=settings.placeholder,
-        lost_job=settings.lost_job,
-        resubmit_cancelled=settings.resubmit_cancelled,
-        max_pod_ends_per_minute=settings.max_pod_ends_per_minute,
-        settle_s=(slurmctld.message_timeout_s or MESSAGE_TIMEOUT_S) + SETTLE_MARGIN_S,
-        namespace=settings.own_namespace,
-        cluster_name=settings.cluster_name,
-        not_ready_grace_s=settings.not_ready_grace_s,
-        node_not_ready_grace_s=settings.node_not_ready_grace_s,
-        cordon_on_slurm_drain=settings.cordon_on_slurm_drain,
-        max_drains_per_minute=settings.max_drains_per_minute,
-        dry_run=settings.dry_run,
-        kill_wait_s=settings.slurm_kill_wait_s or slurmctld.kill_wait_s or KILL_WAIT_S,
-        termination_offset_s=settings.termination_offset_s,
-        user_policy=settings.user_policy.table if settings.user_policy else None,
-        gpu_types=settings.gpu_types,
-        gres_map=settings.gres_map,
-        unsupported=settings.unsupported,
-        priority_map=settings.priority_map,
-        refuse_static_cpu=settings.refuse_static_cpu,
         watch_all_pods=watches_all_pods(settings),
-        node_overhead=tuple(
-            (pair.key, counted(pair.key, nanos(pair.value)))
-            for pair in sorted(settings.node_overhead)
-        ),
+        kill_wait_s=settings.slurm_kill_wait_s or slurmctld.kill_wait_s or KILL_WAIT_S,
+        settle_s=(slurmctld.message_timeout_s or MESSAGE_TIMEOUT_S) + SETTLE_MARGIN_S,
     )
 
 

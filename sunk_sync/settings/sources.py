@@ -1,46 +1,36 @@
-"""Where settings come from: flags over environment over file; every mistake is told at once."""
+"""Load the settings: flags over environment over file over defaults; tell every mistake at once.
+
+The sources of pydantic-settings read and merge the values. This module adds what they do not
+tell: where each value comes from, and names that belong to no setting.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import yaml
 from pydantic import ValidationError
-
-from sunk_sync.settings.model import (
-    ABOUT,
-    ENVIRONMENT_PREFIX,
-    Settings,
-    flag_of,
-    key_of,
-    variable_of,
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
 )
 
-FILE_BYTES_MAX = 1 << 20
-CONFIG_FLAG = "--config"
+from sunk_sync.settings.model import ENVIRONMENT_PREFIX, FIELDS, Settings, key_of, variable_of
+from sunk_sync.settings.yaml_file import read_mapping
+
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 TESTBED_PREFIX = ENVIRONMENT_PREFIX + "TESTBED_"
 OWN_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
-_FIELD_OF_KEY = {key_of(about.field): about.field for about in ABOUT}
-_FIELD_OF_VARIABLE = {variable_of(about.field): about.field for about in ABOUT}
-_SECRETS = frozenset(about.field for about in ABOUT if about.secret)
-_FILES_READ = ("kubeconfig", "slurm_auth_token_file")
+_VARIABLE_OF = {key_of(field): variable_of(field) for field in FIELDS}
 
-# Kubernetes puts these into every Pod of a namespace that has a Service named sunk-sync….
-_SERVICE_LINK = re.compile(
-    r"SUNK_SYNC_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)"
-    r"(?:_(?:PROTO|PORT|ADDR))?)?)"
-)
-
-
-class Given(NamedTuple):
-    """One value as written, and where."""
-
-    value: object
-    origin: str
+_SERVICE_LINK = re.compile(r"SUNK_SYNC_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
+"""Kubernetes puts these into every Pod of a namespace that has a Service named sunk-sync…."""
 
 
 class SettingsError(Exception):
@@ -51,22 +41,69 @@ class SettingsError(Exception):
         self.mistakes = tuple(mistakes)
 
 
+class _Loaded(BaseSettings, Settings):
+    """Settings for the sources: each field goes by the name of its variable."""
+
+    model_config = SettingsConfigDict(
+        alias_generator=variable_of,
+        case_sensitive=True,
+        enable_decoding=False,
+        loc_by_alias=False,
+        validate_default=False,
+    )
+
+    def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
+        super().__init__(_build_sources=(sources, {}))
+
+
+class _File(YamlConfigSettingsSource):
+    """The file of --config: its values as written, and the place of each.
+
+    The library's own reading turns `on` into true and takes a missing file for an empty one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.places: dict[str, str] = {}
+        self.mistakes: list[str] = []
+        super().__init__(_Loaded, yaml_file=path)
+
+    def _read_files(self, files: Any, deep_merge: bool = False) -> dict[str, Any]:  # noqa: ARG002
+        path, values = clean(files), {}
+        try:
+            entries = read_mapping(Path(files)) if files else []
+        except ValueError as error:
+            self.mistakes.append(f"--config ({CONFIG_VARIABLE}): {path}: {clean(error, 200)}")
+            return {}
+        for key, value, line in entries:
+            variable = _VARIABLE_OF.get(key, "")
+            if mistake := _mistake(key, value, known=variable, again=variable in values):
+                self.mistakes.append(f"{path} line {line}: {mistake}")
+            else:
+                values[variable] = value
+                self.places[variable] = f"{path} line {line}"
+        return values
+
+
 def load(
     flags: Mapping[str, str], environment: Mapping[str, str], own_namespace: str = ""
 ) -> Settings:
-    """Settings of flags (keys as in the file), environment and file, checked as a whole.
+    """Settings of flags (known ones, by their keys), environment and file, checked as a whole.
 
     Raises SettingsError with every mistake of all three.
     """
-    mistakes: list[str] = []
-    config = flags.get("config") or environment.get(CONFIG_VARIABLE, "")
-    given = (
-        _of_file(config, mistakes)
-        | _of_environment(environment, mistakes)
-        | _of_flags(flags, mistakes)
-    )
-    settings = _checked(given, own_namespace or "default", mistakes)
-    if mistakes or settings is None:
+    given = {_VARIABLE_OF[key]: value for key, value in flags.items() if key != "config"}
+    own = {variable_of("own_namespace"): own_namespace or "default"}
+    variables = EnvSettingsSource(_Loaded)
+    variables.env_vars = environment
+    file = _File(flags.get("config") or environment.get(CONFIG_VARIABLE, ""))
+    mistakes = [*file.mistakes, *_unknown_variables(environment)]
+    try:
+        settings = _Loaded(InitSettingsSource(_Loaded, given | own), variables, file)
+    except ValidationError as error:
+        origins = file.places | dict.fromkeys(environment, "the environment")
+        origins |= dict.fromkeys(given, "the command line")
+        mistakes += _sentences(error, file.yaml_data | {**environment, **given}, origins)
+    if mistakes:
         raise SettingsError(mistakes)
     return settings
 
@@ -79,178 +116,51 @@ def own_namespace(file: Path = OWN_NAMESPACE_FILE) -> str:
         return ""
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """`; did you mean X?` where something known is near."""
-    near = get_close_matches(word, known, n=1, cutoff=0.7)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
-def unknown_flag(flag: str, known: Sequence[str]) -> str:
-    """The sentence for a flag that does not exist beside the known ones."""
-    return f"{clean(flag)}: unknown flag{suggestion(flag, known)}"
-
-
 def clean(value: object, length_max: int = 80) -> str:
     """Bounded and free of control characters, fit for one line."""
     text = "".join(c if c.isprintable() else " " for c in str(value)[: length_max + 1])
     return text if len(text) <= length_max else text[:length_max] + "…"
 
 
-def _of_flags(flags: Mapping[str, str], mistakes: list[str]) -> dict[str, Given]:
-    given = {}
-    for key, value in flags.items():
-        if key in _FIELD_OF_KEY:
-            given[_FIELD_OF_KEY[key]] = Given(value, "the command line")
-        elif key != "config":
-            mistakes.append(unknown_flag("--" + key, tuple(map(flag_of, _FIELD_OF_KEY.values()))))
-    return given
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`; did you mean X?` where something known is near."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
-def _of_environment(environment: Mapping[str, str], mistakes: list[str]) -> dict[str, Given]:
-    given = {}
-    for variable, value in sorted(environment.items()):
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
-            continue
-        if variable in _FIELD_OF_VARIABLE:
-            given[_FIELD_OF_VARIABLE[variable]] = Given(value, "the environment")
-        elif not (variable.startswith(TESTBED_PREFIX) or _SERVICE_LINK.fullmatch(variable)):
-            bare = {name.removeprefix(ENVIRONMENT_PREFIX) for name in _FIELD_OF_VARIABLE}
-            near = suggestion(variable.removeprefix(ENVIRONMENT_PREFIX), sorted(bare))
-            mistakes.append(f"{clean(variable)}: unknown environment variable{near}")
-    return given
+def _mistake(key: str, value: object, *, known: object, again: bool) -> str:
+    """What is wrong with a key of the file, apart from its value; empty: nothing."""
+    if not known:
+        near = suggestion(key.replace("_", "-").removeprefix("--"), _VARIABLE_OF)
+        return f"unknown key {clean(key)!r}{near}"
+    if again:
+        return f"key {key!r} is set twice"
+    return f"key {key!r} has no value; leave it out for the default" if value is None else ""
 
 
-def _of_file(path: str, mistakes: list[str]) -> dict[str, Given]:
-    if not path:
-        return {}
-    try:
-        root = _parse(path)
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        told = f"{CONFIG_FLAG} ({CONFIG_VARIABLE}): {clean(path)}: {_file_trouble(error)}"
-        mistakes.append(told)
-        return {}
-    given: dict[str, Given] = {}
-    for key_node, value_node in root:
-        _take(given, path, (key_node, value_node), mistakes)
-    return given
+def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    variables = _VARIABLE_OF.values()
+    known = [variable.removeprefix(ENVIRONMENT_PREFIX) for variable in variables]
+    for variable in sorted(environment.keys() - variables - {CONFIG_VARIABLE}):
+        expected = variable.startswith(TESTBED_PREFIX) or _SERVICE_LINK.fullmatch(variable)
+        if variable.startswith(ENVIRONMENT_PREFIX) and not expected:
+            near = suggestion(variable.removeprefix(ENVIRONMENT_PREFIX), known)
+            yield f"{clean(variable)}: unknown environment variable{near}"
 
 
-def _parse(path: str) -> list[tuple[yaml.Node, yaml.Node]]:
-    with Path(path).open("rb") as file:
-        content = file.read(FILE_BYTES_MAX + 1)
-    if len(content) > FILE_BYTES_MAX:
-        raise ValueError("larger than 1 MiB")
-    root = yaml.compose(content.decode("utf-8"), Loader=yaml.SafeLoader)
-    if root is None:
-        return []
-    if not isinstance(root, yaml.MappingNode):
-        raise ValueError("must be a mapping of settings: `key: value` on each line")
-    return list(root.value)
-
-
-def _file_trouble(error: Exception) -> str:
-    match error:
-        case OSError():
-            return error.strerror or type(error).__name__
-        case UnicodeDecodeError():
-            return "is not UTF-8 text"
-        case yaml.MarkedYAMLError() if error.problem_mark:
-            return f"line {error.problem_mark.line + 1}: not YAML: {clean(error.problem)}"
-        case RecursionError():
-            return "nested too deeply"
-        case _:
-            return clean(error, 200)
-
-
-def _take(
-    given: dict[str, Given], path: str, item: tuple[yaml.Node, yaml.Node], mistakes: list[str]
-) -> None:
-    key_node, value_node = item
-    key = str(key_node.value)
-    place = f"{clean(path)} line {key_node.start_mark.line + 1}"
-    field = _FIELD_OF_KEY.get(key)
-    if field is None:
-        near = suggestion(key.replace("_", "-").removeprefix("--"), tuple(_FIELD_OF_KEY))
-        mistakes.append(f"{place}: unknown key {clean(key)!r}{near}")
-    elif field in given:
-        mistakes.append(f"{_names(field)}: set twice, the second time on {place}")
-    elif _is_null(value_node):
-        mistakes.append(f"{_names(field)}: has no value on {place}; leave the key out for default")
-    else:
-        given[field] = Given(_plain(value_node), place)
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return node.tag == "tag:yaml.org,2002:null"
-
-
-def _plain(node: yaml.Node) -> object:
-    """Scalars as written (so `on` stays `on`); lists and mappings of them, one level deep."""
-    if isinstance(node, yaml.ScalarNode):
-        return str(node.value)
-    if isinstance(node, yaml.SequenceNode):
-        return [_scalar(part) for part in node.value]
-    return {_scalar(key): _scalar(value) for key, value in node.value}
-
-
-def _scalar(node: yaml.Node) -> str:
-    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
-
-
-def _checked(
-    given: Mapping[str, Given], own_namespace: str, mistakes: list[str]
-) -> Settings | None:
-    values = _defaults(given, own_namespace) | {name: one.value for name, one in given.items()}
-    try:
-        settings = Settings.model_validate(values)
-    except ValidationError as error:
-        mistakes.extend(_sentences(error, given))
-        return None
-    mistakes.extend(_unreadable(settings, given))
-    return settings
-
-
-def _defaults(given: Mapping[str, Given], own_namespace: str) -> dict[str, object]:
-    cluster = given["cluster_name"].value if "cluster_name" in given else "slurm"
-    return {
-        "own_namespace": own_namespace,
-        "watch_namespace": own_namespace,
-        "slurmd_namespace": own_namespace,
-        "scheduler_name": f"{own_namespace}-{cluster}",
-    }
-
-
-def _sentences(error: ValidationError, given: Mapping[str, Given]) -> list[str]:
-    sentences = []
-    for problem in error.errors(include_url=False, include_context=False, include_input=False):
-        message = problem["msg"].removeprefix("Value error, ")
-        field = str(problem["loc"][0]) if problem["loc"] else ""
-        told = message.splitlines() or [message]
-        sentences += [_sentence(field, line, given.get(field)) for line in told]
-    return sentences
-
-
-def _sentence(field: str, message: str, given: Given | None) -> str:
-    if given is None:
-        return f"{_names(field)}: {message}" if field else message
-    value = "the value" if field in _SECRETS else repr(clean(given.value))
-    allowed = message.replace("Input should be", "allowed is")
-    return f"{_names(field)}: {value} from {given.origin} is wrong: {allowed}"
-
-
-def _names(field: str) -> str:
-    return f"{flag_of(field)} ({variable_of(field)}, file key {key_of(field)})"
-
-
-def _unreadable(settings: Settings, given: Mapping[str, Given]) -> list[str]:
-    """Files that must be there at start; opened, not read."""
-    sentences = []
-    for field in _FILES_READ:
-        path = getattr(settings, field)
-        try:
-            if path is not None:
-                path.open("rb").close()
-        except OSError as error:
-            why = f"cannot be read: {error.strerror or type(error).__name__}"
-            sentences.append(_sentence(field, why, given.get(field)))
-    return sentences
+def _sentences(
+    error: ValidationError, given: Mapping[str, object], origins: Mapping[str, str]
+) -> Iterator[str]:
+    for problem in error.errors(include_url=False, include_context=False):
+        told = problem["msg"].removeprefix("Value error, ").replace("Input should be", "allowed is")
+        field, *entry = map(str, problem["loc"] or ("",))
+        variable = variable_of(field)
+        if not field:
+            yield told
+        elif variable in given:
+            value = repr(clean(problem["input"] if entry else given[variable]))
+            if "SecretStr" in str(Settings.model_fields[field].annotation):
+                value = "the value"
+            names = f"--{key_of(field)} ({variable}, file key {key_of(field)})"
+            for line in told.splitlines():
+                yield f"{names}: {value} from {origins[variable]} is wrong: {line}"

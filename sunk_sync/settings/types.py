@@ -1,40 +1,36 @@
-"""Forms of values: text of a flag, variable or file → a checked value, or what is allowed.
+"""Types of the settings' values: what a flag, a variable or the file says → a checked value.
 
-Every validator raises ValueError (as pydantic asks) with a sentence that begins `allowed is`.
+Each check raises ValueError, as pydantic asks, with a sentence that says what is allowed.
 """
 
 import re
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BeforeValidator, PlainValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, SecretStr, WrapValidator
 
+from sunk_sync.core.translate.gres import read_gpu_type, read_gres
+from sunk_sync.core.translate.job_annotations import read_priority_class
+from sunk_sync.core.translate.kube_forms import is_label_value, is_namespace, is_selector
+from sunk_sync.core.translate.quantity import read_overhead
+from sunk_sync.core.translate.user_policy import Table, user_policy_of
+from sunk_sync.settings.yaml_file import read_mapping
 from sunk_sync.slurm.api.versions import DIALECTS
 
-COMPONENTS = ("syncer", "scheduler", "nodes", "nodesets", "topology")
-COMPONENTS_BUILT = ("syncer", "scheduler")
+DURATION_MAX_S: Final = 7 * 24 * 3600.0
+_UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-DURATION_FORM = "a duration: 30s, 1m30s, 500ms, 2h, or plain seconds"
-DURATION_MAX_S = 7 * 24 * 3600.0
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
-_PLAIN_SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]?\d{1,4})"
+_HOST = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\])"
+_SLURM_VERSIONS: Final = ("auto", *DIALECTS)
+_URL = rf"https?://{_HOST}(?::(?!0){_PORT})?(?:/[\w./-]{{0,200}})?"
+"""Nothing in it means something to a shell: --hooks-url is written into scripts."""
 
-_SWITCH = {"true": True, "yes": True, "on": True, "1": True}
-_SWITCH |= {"false": False, "no": False, "off": False, "0": False}
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
-_HOST = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?", re.ASCII)
-_KEY = r"(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_VALUE = r"[-A-Za-z0-9_.]*"
-_REQUIREMENT = (
-    rf"\s*(?:!\s*{_KEY}|{_KEY}|{_KEY}\s*(?:==?|!=)\s*{_VALUE}"
-    rf"|{_KEY}\s+(?:not)?in\s+\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\))\s*"
-)
-_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._\[\]:/-]{1,300}", re.ASCII)
-_SELECTOR = re.compile(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*", re.ASCII)
+
+def _form(pattern: str) -> Callable[[str], object]:
+    return re.compile(pattern, re.ASCII).fullmatch
 
 
 class Address(NamedTuple):
@@ -52,12 +48,11 @@ class Address(NamedTuple):
 def parse_duration(given: object) -> float:
     """`1m30s` → 90.0; a plain number is seconds. ValueError says what is allowed."""
     text = str(given).strip()
-    if _PLAIN_SECONDS.fullmatch(text):
-        seconds = float(text)
-    elif _DURATION.fullmatch(text):
-        seconds = sum(float(n) * _UNIT_S[unit] for n, unit in _DURATION_PART.findall(text))
-    else:
-        raise ValueError(f"allowed is {DURATION_FORM}")
+    text = f"{text}s" if re.fullmatch(r"\d+(?:\.\d+)?", text, re.ASCII) else text
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text, re.ASCII)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise ValueError("allowed is a duration: 30s, 1m30s, 500ms, 2h, or plain seconds")
+    seconds = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
     if seconds > DURATION_MAX_S:
         raise ValueError("allowed is at most seven days (168h)")
     return seconds
@@ -68,141 +63,121 @@ def parse_address(given: object) -> Address | None:
     text = str(given).strip()
     if not text:
         return None
-    host, colon, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    sound = not bare or (":" in bare) == (bare != host)
-    sound = sound and (not bare or ":" in bare or _HOST.fullmatch(bare) is not None)
-    if not (colon and sound and port.isascii() and port.isdigit() and int(port) < 65536):
+    if not re.fullmatch(rf"{_HOST}?:{_PORT}", text, re.ASCII):
         raise ValueError("allowed is HOST:PORT, :PORT, [IPv6]:PORT, or empty for off")
-    return Address(bare, int(port))
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def _check(is_sound: Callable[[str], object], allowed: str) -> BeforeValidator:
+    """Refuse a value that is not sound; `allowed` says what is."""
+
+    def checked(given: object) -> object:
+        text = str(given).strip() if isinstance(given, str | int) else ""
+        if not (text and is_sound(text)):
+            raise ValueError(f"allowed is {allowed}")
+        return text
+
+    return BeforeValidator(checked)
+
+
+def _bare(url: str) -> str:
+    return url.rstrip("/")
+
+
+def _readable(path: Path) -> Path:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror or type(error).__name__}") from None
+    return path
+
+
+def _user_policy(path: str) -> Table:
+    return user_policy_of(read_mapping(_readable(Path(path))))
 
 
 def _words(given: object) -> object:
     """Comma list → tuple; lists of the file pass as they are."""
     parts = given.split(",") if isinstance(given, str) else given
-    if not isinstance(parts, list | tuple):
-        raise ValueError("allowed is a comma-separated list")
-    words = tuple(str(part).strip() for part in parts)
+    words = [str(part).strip() for part in parts] if isinstance(parts, list | tuple) else []
     if not words or not all(words):
         raise ValueError("allowed is a comma-separated list without empty entries")
-    return words
+    return tuple(words)
 
 
-def _namespaces(given: object) -> object:
-    words = _words(given)
-    assert isinstance(words, tuple)
-    for word in words:
-        if not _NAMESPACE.fullmatch(word):
-            raise ValueError(f"{word!r} is no name of a namespace (a-z, 0-9 and -, at most 63)")
-    return words
+def _or_all(given: object, check: Callable[[object], object]) -> object:
+    return ("*",) if _words(given) == ("*",) else check(given)
 
 
-def _namespaces_or_all(given: object) -> object:
-    return ("*",) if given in ("*", ["*"], ("*",)) else _namespaces(given)
-
-
-def _components(given: object) -> object:
-    words = _words(given)
-    assert isinstance(words, tuple)
-    if unknown := [word for word in words if word not in COMPONENTS]:
-        raise ValueError(f"{unknown[0]!r} is none of {', '.join(COMPONENTS)}")
-    if "syncer" not in words:
+def _with_syncer(components: tuple[str, ...]) -> tuple[str, ...]:
+    if "syncer" not in components:
         raise ValueError("the others rest on syncer: name it too")
-    return tuple(dict.fromkeys(words))
+    return tuple(dict.fromkeys(components))
 
 
-def _addresses_of_slurmrestd(given: object) -> object:
-    words = _words(given)
-    assert isinstance(words, tuple)
-    return tuple(_url(word) for word in words)
+def _entries(given: object) -> object:
+    """`a=b,c=d`, or a mapping or a list of the file."""
+    if isinstance(given, Mapping):
+        return tuple(f"{key}={value}" for key, value in given.items())
+    return _words(given) if given else ()
 
 
-def _url(word: str) -> str:
-    try:
-        parts = urlsplit(word)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        sound = False
-    if not sound or parts.username or parts.query or parts.fragment or not word.isprintable():
-        raise ValueError("allowed is a comma list of http://HOST:PORT or https://HOST:PORT")
-    return word.rstrip("/")
+def _unique(entries: tuple[tuple[Any, ...], ...]) -> tuple[tuple[Any, ...], ...]:
+    keys = Counter("=".join(entry[:-1]) for entry in entries)
+    if twice := [key for key, count in keys.items() if count > 1]:
+        raise ValueError(f"allowed is each key once, and {twice[0]} stands there twice")
+    return entries
 
 
-def _hooks_url(given: object) -> object:
-    """It is written into shell scripts: nothing in it may mean something there."""
-    try:
-        url = _url(given) if isinstance(given, str) else ""
-    except ValueError:
-        url = ""
-    if not _PLAIN_URL.fullmatch(url):
-        raise ValueError("allowed is http://HOST:PORT or https://HOST:PORT")
-    return url
+def _pair(given: object) -> tuple[str, str]:
+    key, _, value = map(str.strip, str(given).partition("="))
+    if not (key and value):
+        raise ValueError("allowed is a comma list of KEY=VALUE")
+    return key, value
 
 
-def _switch(given: object) -> object:
-    word = str(given).strip().lower()
-    if word not in _SWITCH:
-        raise ValueError("allowed is true or false")
-    return _SWITCH[word]
-
-
-def _whole(given: object) -> object:
-    text = str(given).strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise ValueError("allowed is a whole number, 0 or more")
-    return int(text)
-
-
-def _label_value(given: object) -> object:
-    if not isinstance(given, str) or not _LABEL_VALUE.fullmatch(given):
-        raise ValueError("allowed is a label value: letters, digits, -, _ and ., at most 63")
-    return given
-
-
-def _selector(given: object) -> object:
-    if not isinstance(given, str) or not _SELECTOR.fullmatch(given):
-        raise ValueError("allowed is a label selector such as app=slurmd,tier in (a,b); not empty")
-    return given
-
-
-def _filled(given: object) -> object:
-    if isinstance(given, str) and not (given and given.isprintable()):
-        raise ValueError("allowed is a text that is not empty and has no control characters")
-    return given
-
-
-def _path(given: object) -> object:
-    if not isinstance(given, str) or not given or "\0" in given:
-        raise ValueError("allowed is the path of a file")
-    return Path(given)
-
-
-def _secret(given: object) -> object:
-    text = given.strip() if isinstance(given, str) else ""
-    if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError("allowed is one token: printable ASCII without spaces")
-    return SecretStr(text)
-
-
-def _slurm_version(given: object) -> object:
-    if given not in (known := ("auto", *DIALECTS)):
-        raise ValueError(f"allowed is one of {', '.join(known)}")
-    return given
-
+_path = _check(_form(r"[^\0]+"), "the path of a file")
+_namespace = _check(is_namespace, "a name of a namespace: a-z, 0-9 and -, at most 63")
+_list = BeforeValidator(_words)
+_map = BeforeValidator(_entries)
+_by_key = AfterValidator(_unique)
+_key_value = PlainValidator(_pair)
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
-Switch = Annotated[bool, BeforeValidator(_switch)]
-Count = Annotated[int, BeforeValidator(_whole)]
-Text = Annotated[str, BeforeValidator(_filled)]
-LabelValue = Annotated[str, BeforeValidator(_label_value)]
-Selector = Annotated[str, BeforeValidator(_selector)]
-FilePath = Annotated[Path, BeforeValidator(_path)]
-Secret = Annotated[SecretStr, BeforeValidator(_secret)]
+Switch = Annotated[bool, _check(_form("(?i:true|false|yes|no|on|off|1|0)"), "true or false")]
+Count = Annotated[int, _check(_form(r"\d{1,9}"), "a whole number, 0 or more")]
+Text = Annotated[str, _check(str.isprintable, "a text with no control characters, not empty")]
+LabelValue = Annotated[
+    str, _check(is_label_value, "a label value: letters, digits, -, _ and ., at most 63")
+]
+Selector = Annotated[
+    str, _check(is_selector, "a label selector such as app=slurmd,tier in (a,b); not empty")
+]
+Secret = Annotated[SecretStr, _check(_form("[!-~]+"), "one token: printable ASCII without spaces")]
+FilePath = Annotated[Path, _path]
+ReadableFile = Annotated[Path, AfterValidator(_readable), _path]
+"""Opened once at start, so that a wrong path is told with the other mistakes."""
 BindAddress = Annotated[Address | None, PlainValidator(parse_address)]
-Namespaces = Annotated[tuple[str, ...], BeforeValidator(_namespaces)]
-NamespacesOrAll = Annotated[tuple[str, ...], BeforeValidator(_namespaces_or_all)]
-Components = Annotated[tuple[str, ...], BeforeValidator(_components)]
-HooksUrl = Annotated[str, BeforeValidator(_hooks_url)]
-SlurmAddresses = Annotated[tuple[str, ...], BeforeValidator(_addresses_of_slurmrestd)]
-SlurmVersion = Annotated[str, BeforeValidator(_slurm_version)]
+Url = Annotated[
+    str, AfterValidator(_bare), _check(_form(_URL), "http://HOST:PORT or https://HOST:PORT")
+]
+Urls = Annotated[tuple[Url, ...], _list]
+Namespaces = Annotated[tuple[Annotated[str, _namespace], ...], _list]
+NamespacesOrAll = Annotated[Namespaces, WrapValidator(_or_all)]
+Component = Literal["syncer", "scheduler", "nodes", "nodesets", "topology"]
+Components = Annotated[tuple[Component, ...], _list, AfterValidator(_with_syncer)]
+SlurmVersion = Annotated[
+    str, _check(_SLURM_VERSIONS.__contains__, f"one of {', '.join(_SLURM_VERSIONS)}")
+]
 Level = Literal["debug", "info", "warning", "error"]
+
+_Gres = Annotated[tuple[str, str], _key_value, AfterValidator(read_gres)]
+_GpuType = Annotated[tuple[str, str], _key_value, AfterValidator(read_gpu_type)]
+_Overhead = Annotated[tuple[str, int], _key_value, AfterValidator(read_overhead)]
+_ByClass = Annotated[tuple[str, str, str | int], _key_value, AfterValidator(read_priority_class)]
+GresMap = Annotated[tuple[_Gres, ...], _map, _by_key]
+GpuTypes = Annotated[tuple[_GpuType, ...], _map, _by_key]
+NodeOverhead = Annotated[tuple[_Overhead, ...], _map, _by_key]
+PriorityMap = Annotated[tuple[_ByClass, ...], _map, _by_key]
+UserPolicy = Annotated[Table, PlainValidator(_user_policy), _path]

@@ -10,8 +10,9 @@ import pytest
 
 import sunk_sync.service
 from sunk_sync.__main__ import COMMANDS, main
+from sunk_sync.cli.flags import ABOUT
 from sunk_sync.server.bounded import CannotListenError
-from sunk_sync.settings.model import ABOUT, Settings, flag_of
+from sunk_sync.settings.model import Settings, flag_of
 
 Capture = pytest.CaptureFixture[str]
 

@@ -46,7 +46,7 @@ async def syncer(worlds: Worlds, tmp_path: Path) -> AsyncIterator[Syncer]:
     settings = settings_for(
         kubeconfig=str(kubeconfig), slurm_address=worlds.slurm_address, key_file=str(key_file)
     )
-    worlds.open_gate(settings.hooks_address)
+    worlds.open_gate(settings.hooks_url)
     syncer = Syncer(settings)
     yield syncer
     await syncer.aclose()

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sunk_sync.settings.model import ABOUT, LATER, Settings, flag_of, variable_of
+from sunk_sync.cli.flags import ABOUT
+from sunk_sync.settings.model import FIELDS, Settings, flag_of, key_of, variable_of
 from sunk_sync.settings.sources import SettingsError, load, own_namespace
 from sunk_sync.settings.types import Address, parse_address, parse_duration
 from tools import reference
@@ -44,10 +45,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_every_flag_of_the_contract_exists() -> None:
-    """design.md §6 and the rows of behaviour.md name these flags; scripts depend on them."""
-    assert sorted(flag_of(about.field) for about in ABOUT) == sorted(
-        f"--{k}" for k in CONTRACT.split()
-    )
+    """Scripts depend on these flags: none of them may go. A new one needs no line here."""
+    assert set(CONTRACT.split()) <= {key_of(field) for field in FIELDS}
 
 
 def test_every_setting_says_what_it_means_and_what_its_default_is() -> None:
@@ -207,29 +206,35 @@ def test_all_mistakes_of_all_sources_are_told_at_once(file: Path) -> None:
         ("max-drains-per-minute", "-1", "whole number"),
         ("max-drains-per-minute", "many", "whole number"),
         ("components", "scheduler", "rest on syncer: name it too"),
-        ("components", "synced", "none of syncer, scheduler"),
+        ("components", "synced", "allowed is 'syncer', 'scheduler'"),
         ("components", "syncer,", "without empty entries"),
         ("cluster-name", "a/b", "label value"),
         ("cluster-name", "", "label value"),
         ("slurmd-selector", "", "label selector"),
         ("slurmd-selector", "a=b,,", "label selector"),
-        ("slurmd-namespace", "*", "no name of a namespace"),
-        ("watch-namespace", "a,*", "no name of a namespace"),
+        ("slurmd-namespace", "*", "a name of a namespace"),
+        ("watch-namespace", "a,*", "a name of a namespace"),
         ("slurm-api-base", "slurm:6820", "http://HOST:PORT"),
         ("slurm-api-base", "http://user:pw@slurm:6820", "http://HOST:PORT"),
         ("slurm-api-base", "http://slurm:99999", "http://HOST:PORT"),
+        ("slurm-api-base", "http://slurm:0", "http://HOST:PORT"),
+        ("slurm-api-base", "http://[::1", "http://HOST:PORT"),
         ("slurm-api-version", "v0.0.39", "v0.0.40"),
         ("slurm-poll-interval", "0", "greater than or equal to 0.05"),
         ("slurm-kill-wait", "0", "greater than or equal to 1"),
         ("log-format", "xml", "'json'"),
         ("metrics-bind-address", "8080", "HOST:PORT"),
         ("slurm-user-name", "a\nb", "no control characters"),
+        ("slurm-user-name", " ", "not empty"),
         ("kubeconfig", "/nowhere/kubeconfig", "cannot be read: No such file"),
         ("slurm-auth-token-file", "/nowhere/token", "cannot be read: No such file"),
         ("user-policy", "/nowhere/users.yaml", "cannot be read: No such file"),
         ("user-policy", "", "path of a file"),
         ("gres-map", "nvidia.com/gpu", "KEY=VALUE"),
         ("gres-map", "cpu=gpu", "extended resource"),
+        ("node-overhead", "disk=1", "cpu=AMOUNT and memory=AMOUNT"),
+        ("node-overhead", "cpu=0", "cpu=AMOUNT and memory=AMOUNT"),
+        ("node-overhead", "cpu=much", "'much' is no quantity"),
         ("gres-map", "nvidia.com/gpu=gpu:a:b", "a GRES of Slurm"),
         ("gres-map", "a/b=gpu,a/b=-", "a/b stands there twice"),
         ("gpu-types", "A100=a b", "LABELVALUE=TYPE"),
@@ -326,14 +331,33 @@ def test_P6_P9_what_is_asked_of_slurm_for_gpus_and_classes(file: Path) -> None:
     assert load({"gres-map": ""}, {}).gres_map == ()
 
 
+def test_P28_what_others_take_of_each_node_is_counted_as_requests_are(file: Path) -> None:
+    """Thousandths of a CPU, and bytes."""
+    file.write_text("node-overhead: {cpu: 1500m, memory: 4Gi}\n")
+    expected = (("cpu", 1500), ("memory", 4 << 30))
+    assert load({"config": str(file)}, {}).node_overhead == expected
+    assert load({"node-overhead": "cpu=1.5,memory=4Gi"}, {}).node_overhead == expected
+
+
+def test_each_wrong_entry_of_a_list_is_a_mistake_of_its_own() -> None:
+    """It names the entry, not the whole list."""
+    told = mistakes_of({"slurmd-namespace": "a,B,c_", "slurm-api-base": "http://a:1,ftp://b"})
+    assert [line.partition("): ")[2].partition(" ")[0] for line in told] == [
+        "'B'", "'c_'", "'ftp://b'",
+    ]  # fmt: skip
+
+
+def test_a_setting_that_rests_on_a_wrong_one_is_not_told_too() -> None:
+    """--scheduler-name has its default of --cluster-name."""
+    assert "--cluster-name (" in one_mistake_of({"cluster-name": "a/b"})
+
+
 def test_P5_a_table_of_users_is_read_at_start(tmp_path: Path) -> None:
     """Namespaces and ranges of uids, and `*` for the rest."""
     table = tmp_path / "users.yaml"
     table.write_text("a: 1001\nb: [7, 2000-2999]\nc: 1, 3-4\n'*': '*'\n")
     policy = load({"user-policy": str(table)}, {}).user_policy
-    assert policy is not None
-    assert policy.path == str(policy) == str(table)
-    assert policy.table == (
+    assert policy == (
         ("*", ((0, 2147483646),)),
         ("a", ((1001, 1001),)),
         ("b", ((7, 7), (2000, 2999))),
@@ -363,7 +387,7 @@ def test_P5_every_mistake_of_a_table_of_users_is_a_line(tmp_path: Path) -> None:
         (b"a: [1", "line 1: not YAML"),
         (b"\xff", "not UTF-8"),
         (b"#" * (1 << 20) + b"##", "larger than 1 MiB"),
-        (b"a: " + b"[" * 5000, "not YAML"),
+        (b"a: " + b"[" * 5000, "nested too deeply"),
     ],
 )
 def test_P5_tables_of_users_that_cannot_be_used(tmp_path: Path, content: bytes, why: str) -> None:
@@ -472,21 +496,31 @@ def test_later_settings_are_accepted_and_known_to_be_without_effect() -> None:
     settings = load({"leader-elect": "true", "components": "syncer,nodes", "dry-run": "true"}, {})
     assert settings.without_effect == ("--leader-elect", "--components=nodes")
     assert load({}, {}).without_effect == ()
-    assert "dry_run" not in LATER
-    assert "leader_elect" in LATER
+    assert load({"leader-elect": "false"}, {}).without_effect == ()
 
 
 def test_the_address_of_the_hooks_is_that_of_the_manifests_unless_given() -> None:
     """Compute nodes ask under it."""
-    assert load({}, {}, "slurm").hooks_address == "http://sunk-sync-hooks.slurm.svc:8000"
+    assert load({}, {}, "slurm").hooks_url == "http://sunk-sync-hooks.slurm.svc:8000"
     flags = {"hooks-api-bind-address": ":9000"}
-    assert load(flags, {}, "a").hooks_address == "http://sunk-sync-hooks.a.svc:9000"
+    assert load(flags, {}, "a").hooks_url == "http://sunk-sync-hooks.a.svc:9000"
     given = {"hooks-url": "https://hooks.example:1/"}
-    assert load(given, {}).hooks_address == "https://hooks.example:1"
+    assert load(given, {}).hooks_url == "https://hooks.example:1"
 
 
 @pytest.mark.parametrize(
-    "given", ["hooks:8000", "ftp://x", "http://x/$(id)", "http://x 1", "http://x'", "http://"]
+    "given",
+    [
+        "hooks:8000",
+        "ftp://x",
+        "http://x/$(id)",
+        "http://x 1",
+        "http://x'",
+        "http://",
+        "http://[$(id):]",
+        "http://x/a;b",
+        "http://a@b",
+    ],
 )
 def test_the_address_of_the_hooks_means_nothing_to_a_shell(given: str) -> None:
     """It is written into batch scripts."""
@@ -504,8 +538,22 @@ def test_names_of_one_setting_follow_from_its_field() -> None:
     """Units stand in the field only."""
     assert flag_of("slurm_kill_wait_s") == "--slurm-kill-wait"
     assert variable_of("slurm_kill_wait_s") == "SUNK_SYNC_SLURM_KILL_WAIT"
-    fields = set(Settings.model_fields) - {"own_namespace"}
-    assert len({variable_of(field) for field in fields}) == len(fields)
+    assert len({variable_of(field) for field in FIELDS}) == len(FIELDS)
+
+
+def test_the_own_namespace_is_no_setting(file: Path) -> None:
+    """It is where the process runs: no source may say otherwise."""
+    file.write_text("own-namespace: x\n")
+    assert "unknown key 'own-namespace'" in "".join(mistakes_of({"config": str(file)}))
+    for name in ("SUNK_SYNC_OWN_NAMESPACE", "SUNK_SYNC_own_namespace"):
+        assert "unknown environment variable" in "".join(mistakes_of(environment={name: "x"}))
+
+
+def test_only_the_environment_that_was_handed_over_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo and the tests hand over none; names are written in capitals."""
+    monkeypatch.setenv("SUNK_SYNC_CLUSTER_NAME", "c1")
+    assert load({}, {}).cluster_name == Settings().cluster_name == "slurm"
+    assert load({}, {"sunk_sync_cluster_name": "c2", "cluster_name": "c3"}).cluster_name == "slurm"
 
 
 def test_the_reference_is_current() -> None:

@@ -1,9 +1,11 @@
 """Resources of a Pod as generic resources of Slurm, and which type of GPU (P6). Pure."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sunk_sync.core.model.pod_spec import PodSpec, Term
+from sunk_sync.core.translate.kube_forms import is_label_value
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -14,6 +16,29 @@ TYPE_LABELS: Final = ("gpu.nvidia.com/model", "gpu.nvidia.com/class")
 
 _SLURM_COUNTS: Final = frozenset({"cpu", "memory"})
 _KUBELET_COUNTS: Final = ("ephemeral-storage", "hugepages-")
+
+_resource = re.compile(r"[a-z0-9][-a-z0-9.]*/(?:\*|[A-Za-z0-9][-A-Za-z0-9_.]*)", re.ASCII).fullmatch
+_gres = re.compile(r"-|[A-Za-z][A-Za-z0-9_.-]*(?::[A-Za-z0-9_.+-]+)?", re.ASCII).fullmatch
+_type = re.compile(r"[A-Za-z0-9_.+-]+", re.ASCII).fullmatch
+
+
+def read_gres(entry: tuple[str, str]) -> tuple[str, str]:
+    """One entry of --gres-map. ValueError says what is allowed."""
+    resource, gres = entry
+    if not (_resource(resource) and _gres(gres)):
+        raise ValueError(
+            "allowed is RESOURCE=GRES with an extended resource such as nvidia.com/gpu or "
+            "rdma/*, and a GRES of Slurm such as gpu or gpu:a100, or -"
+        )
+    return entry
+
+
+def read_gpu_type(entry: tuple[str, str]) -> tuple[str, str]:
+    """One entry of --gpu-types. ValueError says what is allowed."""
+    value, kind = entry
+    if not (is_label_value(value) and _type(kind)):
+        raise ValueError("allowed is LABELVALUE=TYPE such as A100_PCIE_80GB=a100")
+    return entry
 
 
 def gres_of(

@@ -13,6 +13,7 @@ from msgspec import Struct
 from sunk_sync.core.model.job_description import SETTINGS, Form
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.translate.hostlist import HostlistError, expand
+from sunk_sync.core.translate.kube_forms import is_subdomain
 
 Value = str | int
 Settings = tuple[tuple[str, str], ...]
@@ -39,6 +40,8 @@ _SHARING: Final = {
     "false": "",
 }
 """SUNK's word (`true` and `false` before its 5.7) to Slurm's; empty: not asked."""
+
+_CLASS_MAY_SAY: Final = ("qos", "partition", "priority")
 
 _days = re.compile(r"(\d{1,6})-(\d{1,2})(?::(\d{1,2})(?::(\d{1,2}))?)?", re.ASCII).fullmatch
 _clock = re.compile(r"(\d{1,6}):(\d{1,2}):(\d{1,2})", re.ASCII).fullmatch
@@ -68,6 +71,22 @@ def read_settings(settings: Settings) -> Asked:
         except ValueError as error:
             problems.append(f"annotation {PREFIX}{name}: {_shown(text)}: {error}")
     return Asked(values, tuple(problems))
+
+
+def read_priority_class(entry: tuple[str, str]) -> tuple[str, str, Value]:
+    """One entry of --priority-map: the class, and what an annotation of its Pods could say (P9).
+
+    ValueError says what is allowed.
+    """
+    priority_class, said = entry
+    name, _, text = map(str.strip, said.partition("="))
+    asked = read_settings(((name, text),)).values if name in _CLASS_MAY_SAY else {}
+    if name not in asked or not is_subdomain(priority_class):
+        raise ValueError(
+            "allowed is PRIORITYCLASS=qos=NAME, PRIORITYCLASS=partition=NAME or "
+            "PRIORITYCLASS=priority=NUMBER"
+        )
+    return priority_class, name, asked[name]
 
 
 def read_minutes(text: str) -> int:

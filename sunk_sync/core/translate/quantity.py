@@ -69,6 +69,16 @@ def counted(resource: str, amount: int) -> int:
     return min(-(-amount // (10**6 if resource == "cpu" else NANO)), AMOUNT_MAX)
 
 
+def read_overhead(entry: tuple[str, str]) -> tuple[str, int]:
+    """One entry of --node-overhead, as facts count it. ValueError says what is allowed."""
+    resource, text = entry
+    if resource not in ("cpu", "memory") or (amount := nanos(text)) <= 0:
+        raise ValueError(
+            "allowed is cpu=AMOUNT and memory=AMOUNT, as in a Pod's requests, such as 500m or 4Gi"
+        )
+    return resource, counted(resource, amount)
+
+
 def amounts_of(given: dict[str, str | int | float] | None) -> Amounts:
     """A resource list. Raises ValueError where an amount is no quantity."""
     return {resource: nanos(str(amount)) for resource, amount in (given or {}).items()}

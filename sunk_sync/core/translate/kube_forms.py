@@ -1,0 +1,35 @@
+"""Forms of names and selectors in Kubernetes. Pure."""
+
+import re
+from typing import Final
+
+_KEY: Final = r"(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_VALUE: Final = r"[-A-Za-z0-9_.]*"
+_REQUIREMENT: Final = (
+    rf"\s*(?:!\s*{_KEY}|{_KEY}|{_KEY}\s*(?:==?|!=)\s*{_VALUE}"
+    rf"|{_KEY}\s+(?:not)?in\s+\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\))\s*"
+)
+
+
+def is_namespace(text: str) -> bool:
+    """An RFC 1123 label: at most 63 of a-z, 0-9 and -."""
+    return _matches(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", text)
+
+
+def is_subdomain(text: str) -> bool:
+    """A name of most other objects: at most 253 of a-z, 0-9, - and dots."""
+    return _matches(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?", text)
+
+
+def is_label_value(text: str) -> bool:
+    """At most 63 letters, digits, -, _ and dots; not empty."""
+    return _matches(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text)
+
+
+def is_selector(text: str) -> bool:
+    """A label selector with at least one requirement."""
+    return _matches(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*", text)
+
+
+def _matches(form: str, text: str) -> bool:
+    return re.fullmatch(form, text, re.ASCII) is not None
