@@ -1,9 +1,13 @@
 """Every setting as a flag: its help, and the words for its default and its form."""
 
 import argparse
+import ast
 from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from sunk_sync.settings import model
 from sunk_sync.settings.model import FIELDS, Settings, flag_of, key_of
 from sunk_sync.settings.types import Address
 
@@ -52,14 +56,24 @@ def add_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
     return {flag_of(about.field): about.switch for about in ABOUT} | {"--config": False}
 
 
-def _about(name: str) -> About:
+def _texts() -> Mapping[str, str]:
+    """The docstring of each row: only its source has it, and only a help needs it."""
+    texts = {}
+    tree = ast.parse(Path(model.__file__).read_text(encoding="utf-8"))
+    for row, below in pairwise(node for top in tree.body for node in getattr(top, "body", ())):
+        if isinstance(row, ast.AnnAssign) and isinstance(below, ast.Expr):
+            texts[ast.unparse(row.target)] = " ".join(ast.literal_eval(below.value).split())
+    return texts
+
+
+def _about(name: str, text: str) -> About:
     field = Settings.model_fields[name]
     notes = field.json_schema_extra
     assert isinstance(notes, dict)
     return About(
         field=name,
         group=str(notes["group"]),
-        text=" ".join((field.description or "").split()),
+        text=text,
         default=str(notes["shown"]) or _shown(field.default),
         form=_form(name, field.annotation),
         switch=field.annotation is bool,
@@ -88,4 +102,5 @@ def _shown(default: object) -> str:
             return str(default)
 
 
-ABOUT = tuple(map(_about, FIELDS))
+_text_of = _texts()
+ABOUT = tuple(_about(name, _text_of.get(name, "")) for name in FIELDS)

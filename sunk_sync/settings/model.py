@@ -48,7 +48,7 @@ def _own_hooks_url(given: dict[str, Any]) -> str:
 class Settings(BaseModel):
     """Everything that can be chosen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     own_namespace: str = "default"
     """Where this process runs; read from its ServiceAccount, not a setting."""
