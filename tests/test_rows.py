@@ -1,4 +1,4 @@
-"""Rows P, G and L of the requirements: each is named by a test, and docs/rows.md tells which.
+"""Rows P, G and L of the requirements: a test names each, docs/development/rows.md says which.
 
 A test names a row where its name contains it: `test_P17_P26_…`; a zero before a digit is none.
 """
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
-PAGE = ROOT.parent / "docs" / "rows.md"
+PAGE = ROOT.parent / "docs" / "development" / "rows.md"
 ROWS = (
-    *(f"P{number}" for number in range(1, 32)),
+    *(f"P{number}" for number in range(1, 33)),
     "P11a",
     "P25b",
     *(f"G{number}" for number in range(1, 8)),
@@ -35,7 +35,7 @@ def files_by_row() -> dict[str, set[str]]:
 
 @cache
 def page() -> dict[str, tuple[set[str], str]]:
-    """Row → files and servers, as docs/rows.md tells them."""
+    """Row → files and servers, as docs/development/rows.md tells them."""
     lines = re.findall(
         r"^\| ([PGL]\d+[ab]?) \|[^|]*\| ([^|]*) \| ([^|]*) \|", PAGE.read_text(), re.M
     )

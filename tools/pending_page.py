@@ -1,6 +1,8 @@
 """Renews docs/pending.md from the tables and the real tests: `python -m tools.pending_page`."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,37 +17,45 @@ from tests.real.waits import seen_reasons
 FILE = Path(__file__).parent.parent / "docs" / "pending.md"
 EXAMPLE = waiting_message("Resources", "4711", ahead=123, age_s=130)
 BEGIN = f"""\
-# Why a Pod waits: Slurm's words in plain ones
+# Why a Pod waits
 
-Made by `python -m tools.pending_page` from `slurm_reasons.py` and `slurm_errors.py` of
+`python -m tools.pending_page` generates this page from `slurm_reasons.py` and `slurm_errors.py` in
 `sunk_sync/core/translate`.
 
-A Pod that Slurm lets wait has condition `PodScheduled=False`, reason `Unschedulable`, with
+While Slurm lets a Pod wait, its condition `PodScheduled` is False with reason `Unschedulable` and
+a message such as:
 
 > {EXAMPLE}
 
-- Slurm's own name or number always stands in brackets.
-- Whose: **user**, who wrote the Pod, can change something; **operator**, who runs Slurm, can;
-  **wait**, nobody needs to.
-- Names and numbers are those of the libraries of Slurm 24.11 and 26.05.
-- Seen on: there `tests/real/test_pending.py` or, with slurmdbd, `tests/real/test_accounting.py`
-  brings it about and reads it back from slurmrestd.
-  Where nothing stands, the meaning is the one of Slurm's documentation.
-- Without slurmdbd no job meets a limit of accounting. With it, an allocation at once over a limit
-  is refused (2050) where a submission waits for the limit's reason: sunk-sync then submits.
-- Slurm has one reason for a limit that others fill and for one that the job alone is over.
-- Annotations may be edited while the Pod waits; what it asks for cannot: delete it, make another.
+- Slurm's own name or number is in brackets. Find it in the tables below.
+- The column *who* says who can act: the **user** who wrote the Pod; the **operator** of Slurm; or
+  nobody needs to (**wait**).
+- You can edit annotations while the Pod waits. You cannot change its requests: delete the Pod and
+  create another.
+- Slurm gives one reason for a limit that other jobs fill, and for one that the job alone exceeds.
+- Names and numbers are those of the libraries of Slurm 24.11 and 26.05. *Seen on* names the
+  versions where `tests/real/test_pending.py` or `tests/real/test_accounting.py` (with slurmdbd)
+  read it back from slurmrestd. All other meanings come from the documentation of Slurm.
 
-What the two versions do differently, and what surprises:
+These cases differ between versions, or are easy to misread:
 
-- More nodes or CPUs than the partition has: 24.11 refuses with 2014. 26.05 takes the job, warns
-  with 2015, and lets it wait with `PartitionConfig` for good.
-- As many jobs as MaxJobCount allows: 2007 on 26.05, 11 (EAGAIN) on 24.11.
-- `POST /job/allocate` with `immediate` and more time than the partition allows is answered with a
-  job id as if it ran; the job waits with `PartitionTimeLimit`.
-- A batch job of a user whom its node does not know is held within 2 s (`JobHeldAdmin`).
-- Drained, down and reserved nodes: `ReqNodeNotAvail` for who names them, else `Resources`.
+- **More nodes or CPUs than the partition has.** 24.11 refuses with 2014. 26.05 accepts the job,
+  warns with 2015, and lets it wait for ever with `PartitionConfig`.
+- **MaxJobCount is reached.** 26.05 answers 2007, and 24.11 answers 11 (EAGAIN).
+- **More time than the partition allows.** Slurm answers an allocation at once with a job id, as if
+  the job ran. The job waits with `PartitionTimeLimit`.
+- **Over a limit of accounting.** Slurm refuses an allocation at once (2050). sunk-sync then submits
+  a job, which waits with the limit's reason. Without slurmdbd there are no such limits.
+- **The node does not know the user.** A batch job is held within 2 s (`JobHeldAdmin`).
+- **Drained, down or reserved nodes.** A job that names them gets `ReqNodeNotAvail`, any other one
+  `Resources`.
 """
+_PARTS = re.compile(
+    r"(QOS|Assoc|)(Grp|Max|Min)(\w+?)(Minutes|RunMinutes|RunMins|)"
+    r"(PerJob|PerNode|PerUser|PerAccount|)(Limit|NotSatisfied|)"
+)
+"""Scope, kind, resource, time, per whom: names that differ in the resource alone share a row."""
+_COLUMNS = "meaning | what to do | who"
 Key = TypeVar("Key", str, int)
 
 
@@ -56,8 +66,8 @@ def renewed() -> str:
 
 def _reasons() -> Iterable[str]:
     seen = {**limits.seen_reasons(), **seen_reasons()}
-    yield "## Reasons of a job that waits, or has ended\n"
-    yield "| reason | what it means | what to do | whose | seen on |"
+    yield "## Reasons of waiting and ended jobs\n"
+    yield f"| reason | {_COLUMNS} | seen on |"
     yield "|---|---|---|---|---|"
     for name, row in sorted(REASONS.items()):
         yield f"| `{name}` | {_cells(row)} | {_versions(seen, name)} |"
@@ -65,23 +75,41 @@ def _reasons() -> Iterable[str]:
 
 
 def _limits() -> Iterable[str]:
-    seen = limits.seen_reasons()
-    names = {name for one in slurm_names.read().values() for name in one.reasons}
     yield "## Limits of accounting\n"
-    yield "| reason | what it means | what to do | whose | seen on |"
+    yield "The meaning is that of the first name. The others in the row limit another resource.\n"
+    yield f"| seen on {' and '.join(sorted(slurm_names.read()))} | not seen | {_COLUMNS} |"
     yield "|---|---|---|---|---|"
-    for name in sorted(names):
-        row = limit(name)
-        if row and name not in REASONS:
-            yield f"| `{name}` | {_cells(row)} | {_versions(seen, name)} |"
+    seen_on = limits.seen_reasons()
+    for group in _alike():
+        names = sorted(group, key=lambda name: "cpu" not in name.lower())
+        seen = [name for name in names if seen_on.get(name)]
+        others = [name for name in names if name not in seen]
+        row = limit((*seen, *others)[0])
+        assert row is not None
+        yield f"| {_names(seen)} | {_names(others)} | {_cells(row)} |"
     yield ""
+
+
+def _alike() -> Iterable[Sequence[str]]:
+    """Limits with the same words but for the resource."""
+    groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name in sorted({name for one in slurm_names.read().values() for name in one.reasons}):
+        parts, row = _PARTS.fullmatch(name), limit(name)
+        if parts and row and name not in REASONS:
+            scope, kind, _, time, per, _ = parts.groups()
+            groups[(scope, kind, time, per, row[0], row[2])].append(name)
+    return groups.values()
+
+
+def _names(names: Iterable[str]) -> str:
+    return " ".join(f"`{name}`" for name in names)
 
 
 def _errors() -> Iterable[str]:
     seen = {**limits.seen_errors(), **seen_errors()}
-    yield "## Errors in place of a job\n"
-    yield "-1, 0 and 11 are no numbers of Slurm: unspecified, none given, and EAGAIN.\n"
-    yield "| number | what it means | what to do | whose | seen on |"
+    yield "## Errors instead of a job\n"
+    yield "Three numbers are not Slurm's own: -1 (unspecified), 0 (none given), 11 (EAGAIN).\n"
+    yield f"| number | {_COLUMNS} | seen on |"
     yield "|---|---|---|---|---|"
     for number, row in sorted(ERRORS.items()):
         yield f"| {number} | {_cells(row)} | {_versions(seen, number)} |"
@@ -90,8 +118,8 @@ def _errors() -> Iterable[str]:
 
 def _ranges() -> Iterable[str]:
     seen = seen_errors()
-    yield "All others, the first line that holds the number:\n"
-    yield "| numbers | what they mean | what to do | whose | seen |"
+    yield "For all other numbers, the first row that contains the number counts:\n"
+    yield f"| numbers | {_COLUMNS} | seen |"
     yield "|---|---|---|---|---|"
     left = {number for number in seen if number not in ERRORS}
     for numbers, row in RANGES.items():

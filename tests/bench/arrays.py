@@ -21,7 +21,7 @@ COUNT, ROUNDS = 300, 1
 
 
 def arrays() -> Iterator[Figure]:
-    """Kind script, 300 Pods on 50 hosts with a slurmd each; the floor submits arrays, too."""
+    """Create 300 equal Pods at once: kind script, job arrays on both sides, 50 hosts."""
     with (
         scheduled(CONF, hooks=(), flags=["--placeholder", "script"]) as here,
         OpenDoor() as door,

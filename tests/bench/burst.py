@@ -20,7 +20,7 @@ DEADLINE_S = 60.0
 
 
 def burst() -> Iterator[Figure]:
-    """The service learns of all cordons in one moment; the bare requests are measured before."""
+    """The service sees all cordons at once; the plain requests are measured first."""
     with site(HOSTS, pods=False) as here:
         here.service.pause()
         bare_s = min(_bare_s(here, here.hosts) for _ in range(ROUNDS))

@@ -22,7 +22,7 @@ PAUSE_S = (0.3, 1.1)
 
 
 def cancelled() -> Iterator[Figure]:
-    """One after another, with 20 Pods bound and with 300."""
+    """Cancel jobs one after another, with 20 Pods bound and with 300."""
     conf = SlurmConf(slurmds=1, external_nodes=HOSTS)
     flags = ["--placeholder", "external"]
     took: dict[tuple[str, int], float] = {}

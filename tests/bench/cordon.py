@@ -21,7 +21,7 @@ P50_MAX, P95_MAX = 1.5, 2.0
 
 
 def cordon() -> Iterator[Figure]:
-    """200 cycles each, in turns of 20."""
+    """Cordon a Node, wait for the answered DRAIN: 200 cycles, in turns of 20 with the floor."""
     with site(HOSTS) as here, floor(here.bed, here.proxy) as bare:
         names = itertools.cycle(here.hosts)
         kubectl = here.bed.kube.rest.connect()
@@ -35,7 +35,7 @@ def cordon() -> Iterator[Figure]:
     for percent, most in ((50, P50_MAX), (95, P95_MAX)):
         own, floors = (percentile(took[who], percent) for who in ("service", "floor"))
         yield Figure(f"cordon → DRAIN answered, p{percent}", own, "ms")
-        yield Figure(f"the bare floor beside it, p{percent}", floors, "ms")
+        yield Figure(f"the floor, p{percent}", floors, "ms")
         yield Figure(f"cordon → DRAIN answered, p{percent}, of the floor", own / floors, "x", most)
     yield Figure("cordons measured", len(took["service"]), "")
 

@@ -28,7 +28,7 @@ Feed = Callable[[Picture, Events, float], None]
 
 
 def event() -> Iterator[Figure]:
-    """Every kind of event that changes a verdict, and the one that changes nothing."""
+    """Each kind of event that changes a verdict, and the one that changes nothing."""
     pictures = {count: Picture(count) for count in (FEW, MANY)}
     with gc_pauses.in_pieces():  # as the service runs
         for what, kind in KINDS.items():
@@ -132,7 +132,7 @@ def _modified(content: bytes) -> bytes:
 
 KINDS = {
     "Node, heartbeat": Kind(_heartbeats, _watched(NODES)),
-    "Node with what it offers, heartbeat": Kind(_heartbeats, _watched(OFFERING_NODES)),
+    "Node with resources, heartbeat": Kind(_heartbeats, _watched(OFFERING_NODES)),
     "Node, cordoned or not": Kind(_cordons, _watched(NODES)),
     "slurmd Pod, ready or not": Kind(_readiness, _watched(SLURMD_PODS)),
     "workload Pod, phase": Kind(_phases, _watched(PODS)),

@@ -28,7 +28,7 @@ READ_AT_ONCE = 100
 
 
 def everything() -> Iterator[Figure]:
-    """Every Slurm node changes its state: facts to verdicts, then the same through the loop."""
+    """Change the state of every Slurm node: facts to verdicts, then the same through the loop."""
     picture = Picture(HOSTS)
     with gc_pauses.in_pieces():  # as the service runs
         spent_ms = min(_change_all(picture, turn) for turn in range(ROUNDS))

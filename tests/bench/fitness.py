@@ -39,7 +39,7 @@ CHOOSY = PodSpec(
 
 
 def fitness() -> Iterator[Figure]:
-    """Which of 10,000 Nodes can take a Pod of a kind not asked for before."""
+    """Find the feasible hosts among 10,000 Nodes for a new kind of Pod."""
     nodes = [_node(number) for number in range(NODES)]
     for what, spec in (("resources alone", PLAIN), ("labels, taints and resources", CHOOSY)):
         yield Figure(what, min(_cost_ms(spec, nodes) for _ in range(ROUNDS)), "ms", LIMIT_MS)

@@ -43,7 +43,7 @@ class Flood:
 
 
 def flood() -> Iterator[Figure]:
-    """Kind external, 50 hosts; first create to last bound, and what it costs slurmrestd."""
+    """Create many Pods at once: kind external, 50 hosts; time to the last binding, and load."""
     with scheduled(CONF, hooks=(), flags=["--placeholder", "external"]) as here:
         for count, rounds in ROUNDS.items():
             yield from beside_floor(here, count, rounds)

@@ -26,7 +26,7 @@ NOWHERE = "http://127.0.0.1:1"
 
 
 def life() -> Iterator[Figure]:
-    """Submit, bind and end of 25,000 Pods on 500 embedded hosts, kind script, in one run."""
+    """Submit, bind and end 25,000 Pods on 500 embedded hosts, kind script, in one run."""
     with _worlds() as worlds, _service(*json.loads(_line(worlds))) as service:
         service.wait_ready()
         service.wait_for_rest()
@@ -38,7 +38,7 @@ def life() -> Iterator[Figure]:
         yield Figure("all together: our CPU", service.cpu_s() - begun_s, "s")
         yield Figure("all together: peak RSS", service.peak_mib(), "MiB", RSS_MAX_MIB)
         longest_s = service.metrics().total("sunk_sync_loop_longest_step_seconds")
-        yield Figure("longest step of the loop of late", longest_s * 1e3, "ms")
+        yield Figure("longest recent step of the loop", longest_s * 1e3, "ms")
 
 
 def _step_s(worlds: "subprocess.Popen[str]", step: str) -> float:

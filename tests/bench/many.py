@@ -39,7 +39,7 @@ class Kind(Struct, frozen=True):
 
 
 def many() -> Iterator[Figure]:
-    """Each kind of event, there or back, observed and decided; CPU time, the best of 60 rounds."""
+    """Observe and decide each kind of event among 25,000 Pods: CPU time, best of 60 rounds."""
     crowds = {counts: Crowd(*counts) for counts in (FEW, MANY)}
     with gc_pauses.in_pieces():  # as the service runs
         for what, kind in KINDS.items():

@@ -24,7 +24,7 @@ CONDITION = "SlurmNodeStateDrain"
 
 
 def mirror() -> Iterator[Figure]:
-    """Every host of 100 drained in Slurm at random moments, twice."""
+    """Drain each of 100 hosts in Slurm at random moments, twice; wait for the Pod condition."""
     with site(HOSTS) as here, PodWatch(here.bed) as watch:
         took_ms: list[float] = []
         for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the figures of the last run of each bench, and on what they were taken."""
+"""Generator of docs/benchmarks.md: the last figures of each benchmark, and the machine."""
 
 import os
 import platform
@@ -14,10 +14,13 @@ from tests.real.testbed.cache import KUBE_DEFAULT
 PAGE = Path(__file__).parents[2] / "docs/benchmarks.md"
 HEAD = """# Benchmarks
 
-Taken by `make bench`; `python -m tests.bench --write [NAME …]` renews the sections of the benches
-it runs. Ratios are measured in one run, against a floor beside it on the same machine; a figure
-without a limit is there to be read beside the others. What each bench does is said at the top of
-its file in `tests/bench/`.
+`python -m tests.bench --write` generates this page. Each section is one bench. A limit exists to
+notice a regression, and `MISSED` marks one that was missed in that run.
+
+- A *floor* is the same work by bare requests, without sunk-sync, in the same run. `x` is the ratio
+  to the floor, or to a smaller cluster. Compare ratios between machines, and not times.
+- *Our CPU* and *RSS* are those of the service. *Idle* means that nothing is left to write.
+- [development/testing.md](development/testing.md#benches) describes the method.
 """
 
 

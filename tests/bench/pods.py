@@ -20,7 +20,7 @@ PAUSE_S = (0.05, 0.15)
 
 
 def pods() -> Iterator[Figure]:
-    """200 Pods each, in turns of 20, the gate installed: kind allocation."""
+    """Create a Pod, wait for its binding: 200 Pods, in turns with the floor, kind allocation."""
     took: dict[str, list[float]] = {OURS: [], FLOOR: []}
     with scheduled(SlurmConf(slurmds=HOSTS), flags=["--gate", "on"]) as here, ExitStack() as stack:
         bare = stack.enter_context(floor(here))
@@ -33,7 +33,7 @@ def pods() -> Iterator[Figure]:
     for percent, most in ((50, P50_MAX), (99, P99_MAX)):
         own, floors = (percentile(took[who], percent) for who in (OURS, FLOOR))
         yield Figure(f"created → bound, p{percent}", own, "ms")
-        yield Figure(f"the bare floor beside it, p{percent}", floors, "ms")
+        yield Figure(f"the floor, p{percent}", floors, "ms")
         yield Figure(f"created → bound, p{percent}, of the floor", own / floors, "x", most)
     yield Figure("Pods measured", len(took[OURS]), "")
 

@@ -16,9 +16,7 @@ POLL_SHARE_MAX = 0.2
 
 
 def quiet() -> Iterator[Figure]:
-    """100 hosts on the real servers, nothing changes for a minute: the syncer alone, then with the
-    scheduler, which looks whether there are jobs of ours.
-    """
+    """100 hosts on real servers, nothing changes for a minute: syncer, then with the scheduler."""
     yield from _watched("--components=syncer")
     for figure in _watched("--components=syncer,scheduler"):
         limit = None if figure.unit == "1/s" else figure.limit

@@ -30,7 +30,7 @@ exec sleep 3600
 
 
 def script() -> Iterator[Figure]:
-    """100 Pods each, in turns of 10: from the gate's call for that job to bound."""
+    """Wait from the gate's call of a job to the binding: 100 Pods, in turns of 10, kind script."""
     took: dict[str, list[float]] = {"gate": [], "polled": [], "floor": []}
     with (
         scheduled(SlurmConf(slurmds=HOSTS), flags=["--placeholder", "script"]) as here,
@@ -51,7 +51,7 @@ def _told(took: dict[str, list[float]]) -> Iterator[Figure]:
     for percent, most in ((50, None), (95, RATIO_MAX)):
         own, bare = (percentile(took[how], percent) for how in ("gate", "floor"))
         yield Figure(f"gate's call → bound, p{percent}", own, "ms")
-        yield Figure(f"the floor beside it, p{percent}", bare, "ms")
+        yield Figure(f"the floor, p{percent}", bare, "ms")
         yield Figure(f"gate's call → bound, p{percent}, of the floor", own / bare, "x", most)
     for percent in (50, 95):
         polled = percentile(took["polled"], percent)

@@ -19,7 +19,7 @@ BYTES_PER_JOB, BYTES = 120, 30_000
 
 
 def waiting() -> Iterator[Figure]:
-    """1,000 Pods bound, 500 waiting: half a minute in which nothing starts and nothing ends."""
+    """Wait half a minute with 1,000 Pods bound and 500 waiting; nothing starts or ends."""
     conf = SlurmConf(slurmds=1, external_nodes=HOSTS - 1, cpus=CPUS)
     with scheduled(conf, hooks=(), flags=["--placeholder", "external"]) as here:
         yield from _watch(here)

@@ -4,9 +4,10 @@ Each fault must heal within the time given here, else nothing is written.
 """
 
 import json
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,15 +35,28 @@ METRICS: tuple[tuple[str, dict[str, str]], ...] = (
 )
 SHOWN = ("set-conditions", "set-metadata", "set-comment")
 """Writes that show Slurm's state in Kubernetes: left out of the log where they arrived."""
+SUMMARY = """
+- **slurmctld is down:** `slurm: degraded`, "Unable to contact slurm controller". The log has
+  `source lost`, and writes are `unsure`.
+- **slurmrestd is down:** `slurm: degraded`, "unreachable". The log has `source lost`.
+- **The API server is down:** three times `kubernetes: …: degraded`. The log has `source lost` for
+  `nodes`, `slurmd_pods` and `pods`.
+- **The token expired:** `slurm: degraded`, "Protocol authentication error (1007)". The log has
+  `slurm token read` with `left_seconds`.
+
+`/readyz` stays 200 during all of them, and no drain is lifted. sunk-sync recovers without a
+restart. The sections below show only the checks and metrics that differ from those at the start."""
 
 
 class Page:
-    """What one service says while its servers break, as Markdown."""
+    """Health, metrics and log of one service while its servers break, as Markdown."""
 
     def __init__(self, bed: Bed, service: Service) -> None:
         self.bed = bed
         self.service = service
         self.text: list[str] = []
+        self._checks: list[str] = []
+        self._figures: list[str] = []
         self._since = service.mark()
 
     def section(self, title: str) -> None:
@@ -54,18 +68,24 @@ class Page:
         self.text += ["", sentence]
 
     def show(self, when: str) -> None:
-        """Health and metrics as they are now."""
+        """Health and metrics now: all of them the first time, later the differences."""
         status, checks = self.service.readyz_verbose()
-        self._block(f"`/readyz?verbose` {when}:", [str(status), *checks.splitlines()])
-        self._block(f"metrics {when}:", [*self._metrics(), self._requests()])
+        lines, figures = [str(status), *checks.splitlines()], [*self._metrics(), self._requests()]
+        differ = [figure for figure in figures if figure not in self._figures]
+        self.text += block(f"`/readyz?verbose` {when}", checks_changed(self._checks, lines))
+        self.text += block(f"metrics {when}", differ)
+        self._checks, self._figures = self._checks or lines, self._figures or figures
 
     def log(self) -> None:
         """What the log says since the section began."""
         lines = self.service.lines(since=self._since)
         told = [line for line in lines if not is_shown(line)]
-        self._block("log:", [cut(json.dumps(line)) for line in told], language="json")
-        left_out = len(lines) - len(told)
-        self.text += ["", f"({left_out} writes of conditions, annotations and marks left out)"]
+        self.text += block("log", [cut(json.dumps(line)) for line in told], language="json")
+        if left_out := len(lines) - len(told):
+            self.text += [
+                "",
+                f"{left_out} writes of conditions, annotations and marks are left out.",
+            ]
 
     def _metrics(self) -> Iterator[str]:
         for name, labels in METRICS:
@@ -82,8 +102,21 @@ class Page:
         counts = ", ".join(f"{key}: {count}" for key, count in sorted(found.items()))
         return f"rest_client_requests_total by host and code: {counts}"
 
-    def _block(self, title: str, lines: list[str], *, language: str = "") -> None:
-        self.text += ["", title, f"```{language}", *lines, "```"]
+
+def block(title: str, lines: Sequence[str], *, language: str = "") -> Iterator[str]:
+    if not lines:
+        yield from ("", f"{title}: as before.")
+        return
+    yield from ("", f"{title}:", f"```{language}", *lines, "```")
+
+
+_counted = re.compile(r"\d+ (?=rows|s ago)")
+
+
+def checks_changed(before: Sequence[str], now: Sequence[str]) -> Sequence[str]:
+    """Return the checks that differ in more than rows and ages."""
+    known = {_counted.sub("", line) for line in before}
+    return [line for line in now if _counted.sub("", line) not in known]
 
 
 def is_shown(line: Line) -> bool:
@@ -92,6 +125,10 @@ def is_shown(line: Line) -> bool:
 
 def cut(text: str) -> str:
     return text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+
+
+def conditions_of(host: Host) -> str:
+    return ", ".join(f"{name}={status}" for name, status in sorted(host.node_conditions.items()))
 
 
 def took_s(claim: Callable[[], Any], what: str) -> float:
@@ -106,7 +143,7 @@ def is_well(page: Page) -> bool:
 
 
 def slurmctld_stopped(page: Page, host: Host) -> None:
-    page.section("1. slurmctld stopped for 75 s (more than M2's minute); a Node cordoned 5 s in")
+    page.section("1. slurmctld stops for 75 s; a Node is cordoned after 5 s")
     page.bed.slurm.stop_slurmctld()
     time.sleep(5)
     host.cordon()
@@ -114,33 +151,35 @@ def slurmctld_stopped(page: Page, host: Host) -> None:
     page.show("after 25 s")
     time.sleep(50)
     page.show("after 75 s")
-    page.say(f"Node conditions after 75 s: {host.node_conditions}")
+    page.say(f"Node conditions after 75 s: {conditions_of(host)}")
     page.bed.slurm.start_slurmctld()
     drained_s = took_s(lambda: host.drained_as(CORDONED), "drained")
-    page.say(f"slurmctld started; the waiting cordon was drained {drained_s:.1f} s later.")
+    page.say(f"slurmctld starts. The waiting cordon is drained {drained_s:.1f} s later.")
     known_s = took_s(lambda: "Unknown" not in host.node_conditions.values(), "conditions known")
     took_s(lambda: host.node_conditions["Drain"] == "True", "the drain is shown")
-    page.say(f"Node conditions right {known_s:.1f} s after that: {host.node_conditions}")
+    page.say(f"Node conditions {known_s:.1f} s after that: {conditions_of(host)}")
     took_s(lambda: is_well(page), "nothing degraded")
     page.show("afterwards")
     page.log()
 
 
 def slurmrestd_stopped(page: Page, host: Host) -> None:
-    page.section("2. slurmrestd stopped for 20 s; the Node uncordoned meanwhile")
+    page.section("2. slurmrestd stops for 20 s; the Node is uncordoned meanwhile")
     page.bed.slurm.stop_slurmrestd()
     host.uncordon()
     time.sleep(20)
     page.show("after 20 s")
     page.bed.slurm.start_slurmrestd()
-    page.say(f"slurmrestd started; undrained {took_s(lambda: host.free, 'free'):.1f} s later.")
+    page.say(
+        f"slurmrestd starts. The node is undrained {took_s(lambda: host.free, 'free'):.1f} s later."
+    )
     took_s(lambda: is_well(page), "nothing degraded")
     page.show("afterwards")
     page.log()
 
 
 def apiserver_stopped(page: Page, host: Host, theirs: Host) -> None:
-    page.section("3. kube-apiserver stopped for 15 s; a human drains in Slurm meanwhile")
+    page.section("3. kube-apiserver stops for 15 s; an administrator drains in Slurm meanwhile")
     page.bed.kube.stop()
     theirs.update(state="drain", reason="fan broken")
     before = theirs.drain
@@ -148,12 +187,12 @@ def apiserver_stopped(page: Page, host: Host, theirs: Host) -> None:
     page.show("after 15 s")
     page.bed.kube.start()
     shown_s = took_s(lambda: theirs.annotation("drain")[1] == "fan broken", "shown on the Node")
-    page.say(f"kube-apiserver ready; the human's drain stood on its Node {shown_s:.1f} s later.")
+    page.say(f"kube-apiserver is ready. The Node shows that drain {shown_s:.1f} s later.")
     host.cordon()
     drained_s = took_s(lambda: host.drained_as(CORDONED), "drained")
-    page.say(f"A cordon was drained {drained_s:.1f} s after it.")
+    page.say(f"A cordon is drained after {drained_s:.1f} s.")
     assert theirs.drain == before, "the human's drain is untouched"
-    page.say(f"The human's drain as slurmctld tells it: {theirs.drain}, as before.")
+    page.say(f"The administrator's drain in Slurm has not changed: {theirs.drain}.")
     host.uncordon()
     took_s(lambda: host.free and is_well(page), "nothing degraded")
     page.show("afterwards")
@@ -161,7 +200,7 @@ def apiserver_stopped(page: Page, host: Host, theirs: Host) -> None:
 
 
 def token_replaced(page: Page, host: Host) -> None:
-    page.section("4. Token replaced by one for 3 s, then by a good one; a Node cordoned meanwhile")
+    page.section("4. The token expires, then a valid one replaces it; a Node is cordoned meanwhile")
     page.service.put_token(page.bed.slurm.token(3))
     time.sleep(15)
     host.cordon()
@@ -169,7 +208,7 @@ def token_replaced(page: Page, host: Host) -> None:
     page.show("12 s after it expired")
     page.service.put_token(page.bed.slurm.token())
     drained_s = took_s(lambda: host.drained_as(CORDONED), "drained")
-    page.say(f"Good token put in place; drained {drained_s:.1f} s later.")
+    page.say(f"A valid token is in the file. The node is drained {drained_s:.1f} s later.")
     took_s(lambda: is_well(page), "nothing degraded")
     page.show("afterwards")
     page.log()
@@ -199,14 +238,14 @@ def record() -> str:
             token_replaced(page, first)
             told_to_end(page)
             versions = f"Slurm {bed.slurm.version}, Kubernetes {bed.kube.version}"
-    title = "# What it looks like when something breaks"
+    title = "# Outputs during outages"
     when = f"{datetime.now(UTC):%Y-%m-%d %H:%MZ}"
     about = (
-        f"Made by `python -m tests.real.faults_page` on the real servers: {versions}, {when}.\n"
-        f"Default settings (poll 1 s, graces 5 s and 40 s), {HOSTS} hosts, under the account of"
-        " the manifests."
+        "`python -m tests.real.faults_page` generated this page on real servers:\n"
+        f"{versions}, {when}, {HOSTS} hosts, default settings, the permissions\n"
+        "of the manifests."
     )
-    return "\n".join([title, "", about, *page.text]) + "\n"
+    return "\n".join([title, "", about, SUMMARY, *page.text]) + "\n"
 
 
 if __name__ == "__main__":
