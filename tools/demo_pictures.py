@@ -1,4 +1,4 @@
-"""Renews the pictures of docs/demo.md from the fixed story: `python -m tools.demo_pictures`."""
+"""Renew the pictures of docs/demo.md from the fixed story: `python -m tools.demo_pictures`."""
 
 import asyncio
 import io
@@ -9,47 +9,47 @@ from tempfile import TemporaryDirectory
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-from sunk_sync.demo.scene import Scene
 from sunk_sync.demo.show import Choice, Show
-from sunk_sync.demo.view import picture
+from sunk_sync.demo.snapshot import Snapshot
+from sunk_sync.demo.view import render
 
 FOLDER = Path(__file__).parent.parent / "docs"
 WIDTH, HEIGHT = 110, 27
 MOMENTS = {
     "demo-cordon.svg": "Slurm drains n1",
-    "demo-human.svg": "n8 is theirs now",
-    "demo-restart.svg": "it ends right",
+    "demo-human.svg": "leaves the drain of n8 alone",
+    "demo-restart.svg": "and the drain of n9 is lifted",
     "demo-preempted.svg": "The kubelet ends the containers",
-    "demo-priority.svg": "high goes first",
+    "demo-priority.svg": "high is bound first",
 }
-"""File → the kept promise, or the act, that it shows."""
+"""File → text of the check or action that it shows."""
 FORMAT = re.sub(r"@font-face \{\{.*?\n    \}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-"""Nothing in it is fetched."""
+"""Without fonts from the network."""
 
 
 class Album:
-    """A screen that keeps the scenes of the moments."""
+    """A screen that keeps one snapshot for each file."""
 
     def __init__(self) -> None:
-        self.scenes: dict[str, Scene] = {}
+        self.snapshots: dict[str, Snapshot] = {}
 
     def open(self) -> None:
         """Nothing to prepare."""
 
-    def show(self, scene: Scene) -> None:
-        """The last scene before the story goes on shows what the service wrote on both sides."""
-        told = [line for line in scene.lines if line.sort in ("act", "kept")]
+    def show(self, snapshot: Snapshot) -> None:
+        """Keep the last snapshot of each moment, after the service has written to both sides."""
+        shown = [line for line in snapshot.lines if line.sort in ("action", "passed")]
         for file, words in MOMENTS.items():
-            if told and words in told[-1].text:
-                self.scenes[file] = scene
+            if shown and words in shown[-1].text:
+                self.snapshots[file] = snapshot
 
     def close(self) -> None:
-        """Nothing to bring back."""
+        """Nothing to restore."""
 
 
-def drawn(scene: Scene) -> str:
+def drawn(snapshot: Snapshot) -> str:
     console = Console(width=WIDTH, height=HEIGHT, file=io.StringIO(), record=True)
-    console.print(picture(scene, width=WIDTH, height=HEIGHT))
+    console.print(render(snapshot, width=WIDTH, height=HEIGHT))
     return console.export_svg(title="sunk-sync demo", code_format=FORMAT)
 
 
@@ -58,7 +58,7 @@ async def main() -> None:
     with TemporaryDirectory(prefix="sunk-sync-demo-") as folder:
         await Show(Choice(once=True), Path(folder), screen=album).run(asyncio.Event())
     for file in MOMENTS:
-        (FOLDER / file).write_text(drawn(album.scenes[file]) + "\n", encoding="utf-8")
+        (FOLDER / file).write_text(drawn(album.snapshots[file]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

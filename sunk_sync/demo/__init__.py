@@ -1,5 +1,6 @@
-"""`sunk-sync demo`: both embedded worlds on sockets with the unchanged service between them.
+"""The `sunk-sync demo` command: the unchanged service between the two embedded worlds.
 
-`stage` has who takes part: the worlds, people, and programs that Slurm runs. `story` has what
-happens and what must follow. `scene`, `view` and `screens` show it; `show` runs it.
+`stage` holds the participants: worlds, service, users, and the programs that Slurm runs. `story`
+holds the steps and their checks. `snapshot`, `view` and `screens` draw the state; `show` runs the
+demo. Only code that the demo alone needs belongs here.
 """

@@ -1,4 +1,4 @@
-"""Where scenes go: a live picture on a terminal, plain lines everywhere else."""
+"""Screens: a live display on a terminal, plain lines everywhere else."""
 
 import os
 from typing import Protocol, TextIO
@@ -6,28 +6,28 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.live import Live
 
-from sunk_sync.demo.scene import Scene
-from sunk_sync.demo.view import MARKS, picture
+from sunk_sync.demo.snapshot import Snapshot
+from sunk_sync.demo.view import MARKS, render
 
 
 class Screen(Protocol):
-    """Takes a scene now and then."""
+    """A place where snapshots are shown."""
 
     def open(self) -> None:
-        """Before the first scene."""
+        """Prepare the screen."""
         ...
 
-    def show(self, scene: Scene) -> None:
-        """The present one."""
+    def show(self, snapshot: Snapshot) -> None:
+        """Show the current snapshot."""
         ...
 
     def close(self) -> None:
-        """What the terminal was before comes back."""
+        """Restore the terminal."""
         ...
 
 
-class Picture:
-    """The whole terminal, drawn anew."""
+class LiveScreen:
+    """A display that redraws the whole terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -36,36 +36,36 @@ class Picture:
     def open(self) -> None:
         self._live.start()
 
-    def show(self, scene: Scene) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         width, height = self._console.size
-        self._live.update(picture(scene, width=width, height=height), refresh=True)
+        self._live.update(render(snapshot, width=width, height=height), refresh=True)
 
     def close(self) -> None:
         self._live.stop()
 
 
-class Lines:
-    """What was told since the last scene, a line each."""
+class LineScreen:
+    """One line of text for each line added since the last snapshot."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self._told = 0
-        self._begun = False
+        self._shown = 0
+        self._started = False
 
     def open(self) -> None:
         """Nothing to prepare."""
 
-    def show(self, scene: Scene) -> None:
-        if scene.reach and not self._begun:
-            self._begun = True
-            self._write(*scene.reach)
-        new = min(scene.told - self._told, len(scene.lines))
-        self._told = scene.told
-        recent = scene.lines[len(scene.lines) - new :]
+    def show(self, snapshot: Snapshot) -> None:
+        if snapshot.commands and not self._started:
+            self._started = True
+            self._write(*snapshot.commands)
+        new = min(snapshot.line_count - self._shown, len(snapshot.lines))
+        self._shown = snapshot.line_count
+        recent = snapshot.lines[len(snapshot.lines) - new :]
         self._write(*(f"{one.at_s:6.2f} s {MARKS[one.sort]} {one.text}" for one in recent))
 
     def close(self) -> None:
-        """Nothing to bring back."""
+        """Nothing to restore."""
 
     def _write(self, *lines: str) -> None:
         if lines:
@@ -74,7 +74,7 @@ class Lines:
 
 
 def screen_for(file: TextIO) -> Screen:
-    """A picture where there is a terminal that can be drawn on."""
+    """Choose the live display if the file is a terminal that supports it."""
     if file.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        return Picture(Console(file=file, highlight=False))
-    return Lines(file)
+        return LiveScreen(Console(file=file, highlight=False))
+    return LineScreen(file)

@@ -1,4 +1,4 @@
-"""Worlds, service, story and screen together, from the first picture to the last file removed."""
+"""The run of the demo: worlds, service, story and screen, and their clean-up."""
 
 import asyncio
 import importlib
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from sunk_sync.demo.scene import scene_of
 from sunk_sync.demo.screens import Screen, screen_for
+from sunk_sync.demo.snapshot import snapshot_of
 from sunk_sync.demo.stage.worlds import HOOKS_KEY, TOKEN, Worlds
-from sunk_sync.demo.story.diary import Diary
-from sunk_sync.demo.story.endless import submit_job, told
+from sunk_sync.demo.story.context import Context
+from sunk_sync.demo.story.endless import endless_steps, submit_job
+from sunk_sync.demo.story.history import History
 from sunk_sync.demo.story.once import STORY
-from sunk_sync.demo.story.stage import Stage
-from sunk_sync.demo.story.teller import Pace, Teller
+from sunk_sync.demo.story.runner import Pace, Runner
 
 if TYPE_CHECKING:
     from sunk_sync.demo.stage.syncer import Syncer
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 FRAME_S = 0.15
 JOB_EVERY_S = (1.0, 5.0)
-LEISURELY = Pace(rest_s=2.5)
-FINE, BROKEN, CANNOT = 0, 1, 2
+ENDLESS_PACE = Pace(pause_s=2.5)
+PASSED, FAILED, STOPPED = 0, 1, 2
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """What the user asked for."""
+    """The options that the user chose."""
 
     once: bool = False
-    """The fixed story, then an end."""
+    """Run the fixed story, then exit."""
     seed: int = 0
-    """Of the endless one."""
+    """Seed of the endless story."""
     pace: Pace = Pace()
-    """Of the fixed one."""
+    """Pace of the fixed story."""
 
 
 def run(choice: Choice) -> int:
-    """Exit code: 0 ended as asked; 1 a promise of the fixed story was broken; 2 it was stopped."""
+    """Run the demo. Exit code: 0 ended, 1 a check of the fixed story failed, 2 stopped early."""
     return asyncio.run(_run(choice))
 
 
@@ -66,12 +66,12 @@ class Show:
         self._key_file = folder / "hooks-key"
         self._screen = screen
         self._worlds = Worlds()
-        self._diary = Diary(time.monotonic)
+        self._history = History(time.monotonic)
         self._syncer: Syncer | None = None
-        self._reach: list[str] = []
+        self._commands: list[str] = []
 
     async def run(self, stopped: asyncio.Event) -> int:
-        """Until the story ends, or is stopped."""
+        """Run until the story ends or `stopped` is set; return the exit code."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._worlds.aclose)
             await self._worlds.start()
@@ -80,26 +80,26 @@ class Show:
             self._screen.open()
             stack.callback(self._screen.close)
             code = await self._until(stopped)
-        self._say_goodbye(code)
+        self._print_result(code)
         return code
 
     async def _until(self, stopped: asyncio.Event) -> int:
-        """The story, beside the screen; whichever ends first ends both."""
+        """Run the story and the screen; the first one that ends stops the other."""
         waiting = asyncio.create_task(stopped.wait())
         tasks = {
-            asyncio.create_task(self._play()),
+            asyncio.create_task(self._run_story()),
             asyncio.create_task(self._draw()),
         }
         try:
             await asyncio.wait({*tasks, waiting}, return_when=asyncio.FIRST_COMPLETED)
             codes = [task.result() for task in tasks if task.done()]
             self._show()
-            return codes[0] if codes else CANNOT if self._choice.once else FINE
+            return codes[0] if codes else STOPPED if self._choice.once else PASSED
         finally:
             for task in (*tasks, waiting):
                 task.cancel()
             await asyncio.wait({*tasks, waiting})
-            await self._worlds.close_gate()
+            await self._worlds.stop_callers()
             if self._syncer is not None:
                 await self._syncer.aclose()
 
@@ -109,49 +109,51 @@ class Show:
             await asyncio.sleep(FRAME_S)
 
     def _show(self) -> None:
-        scene = scene_of(self._worlds, self._syncer, diary=self._diary, reach=self._reach)
-        self._screen.show(scene)
+        snapshot = snapshot_of(
+            self._worlds, self._syncer, history=self._history, commands=self._commands
+        )
+        self._screen.show(snapshot)
 
-    async def _play(self) -> int:
-        stage = await self._set_up()
+    async def _run_story(self) -> int:
+        context = await self._set_up()
         if not self._choice.once:
-            return await self._go_on(stage)
-        kept = await Teller(stage, self._choice.pace).tell(STORY)
-        if kept and not await stage.syncer.stop():
-            self._diary.tell("broken", "the service does not end when told to")
-        return FINE if kept and not self._diary.broken else BROKEN
+            return await self._run_endless(context)
+        passed = await Runner(context, self._choice.pace).run(STORY)
+        if passed and not await context.syncer.stop():
+            self._history.record("failed", "the service does not end on SIGTERM")
+        return PASSED if passed and not self._history.failed else FAILED
 
-    async def _go_on(self, stage: Stage) -> int:
-        users = asyncio.create_task(self._submit(stage))
+    async def _run_endless(self, context: Context) -> int:
+        users = asyncio.create_task(self._submit(context))
         try:
-            story = told(Random(self._choice.seed))
-            await Teller(stage, LEISURELY).tell(story, to_the_end=True)
+            story = endless_steps(Random(self._choice.seed))
+            await Runner(context, ENDLESS_PACE).run(story, to_the_end=True)
         finally:
             users.cancel()
-        return FINE
+        return PASSED
 
-    async def _submit(self, stage: Stage) -> None:
+    async def _submit(self, context: Context) -> None:
         random = Random(self._choice.seed)
         while True:
             await asyncio.sleep(random.uniform(*JOB_EVERY_S))
-            submit_job(stage, random)
+            submit_job(context, random)
 
-    async def _set_up(self) -> Stage:
-        """The first picture stands already: what the service needs is loaded meanwhile."""
+    async def _set_up(self) -> Context:
+        """Start the service; its modules load in a thread, while the screen is shown already."""
         module = await asyncio.to_thread(importlib.import_module, "sunk_sync.demo.stage.syncer")
         settings = module.settings_for(
             kubeconfig=str(self._kubeconfig),
             slurm_address=self._worlds.slurm_address,
             key_file=str(self._key_file),
         )
-        self._worlds.open_gate(settings.hooks_url)
+        self._worlds.start_callers(settings.hooks_url)
         syncer: Syncer = module.Syncer(settings)
         self._syncer = syncer
-        self._reach = self._commands(settings)
+        self._commands = self._commands_for(settings)
         syncer.start()
-        return Stage(self._worlds, syncer, self._diary)
+        return Context(self._worlds, syncer, self._history)
 
-    def _commands(self, settings: "Settings") -> list[str]:
+    def _commands_for(self, settings: "Settings") -> list[str]:
         return [
             "In a second terminal:",
             f"kubectl --kubeconfig {self._kubeconfig} get nodes",
@@ -160,13 +162,13 @@ class Show:
             f"curl {settings.health_probe_bind_address}/readyz?verbose",
         ]
 
-    def _say_goodbye(self, code: int) -> None:
-        """One last line where the picture was."""
-        told = f"{self._diary.writes} writes in {self._diary.age_s:.1f} s"
-        ends = {
-            FINE: "every promise was kept" if self._choice.once else "ended",
-            BROKEN: "broken: " + "; ".join(self._diary.broken),
-            CANNOT: "stopped before the story's end",
+    def _print_result(self, code: int) -> None:
+        """Print the result after the screen is closed."""
+        totals = f"{self._history.writes} writes in {self._history.age_s:.1f} s"
+        results = {
+            PASSED: "every check passed" if self._choice.once else "ended",
+            FAILED: "failed: " + "; ".join(self._history.failed),
+            STOPPED: "stopped before the last step",
         }
-        sys.stdout.write(f"sunk-sync demo: {ends[code]}; {told}\n")
+        sys.stdout.write(f"sunk-sync demo: {results[code]}; {totals}\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The service of the demo: the real one, killed and started on this event loop."""
+"""The service of the demo: the production service, killed and started on this event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ async def until(claim: Callable[[], bool]) -> None:
 
 
 def ours(tasks: set[asyncio.Task[Any]]) -> list[str]:
-    """Those that run code of the product, but for Slurm's own scripts that call at its door."""
+    """Names of tasks that run code of the service, without the simulated programs of Slurm."""
     codes = [getattr(task.get_coro(), "cr_code", None) for task in tasks]
     names = [code.co_qualname for code in codes if code and "/sunk_sync/" in code.co_filename]
     return [name for name in names if not name.startswith("Callers.")]
@@ -46,14 +46,15 @@ async def syncer(worlds: Worlds, tmp_path: Path) -> AsyncIterator[Syncer]:
     settings = settings_for(
         kubeconfig=str(kubeconfig), slurm_address=worlds.slurm_address, key_file=str(key_file)
     )
-    worlds.open_gate(settings.hooks_url)
+    worlds.start_callers(settings.hooks_url)
     syncer = Syncer(settings)
     yield syncer
     await syncer.aclose()
 
 
-async def test_a_killed_service_leaves_nothing_that_acts(worlds: Worlds, syncer: Syncer) -> None:
-    """Its readers and work queues end with it: a cordon after that reaches nobody."""
+async def test_a_killed_service_leaves_no_task_and_writes_nothing(
+    worlds: Worlds, syncer: Syncer
+) -> None:
     before = asyncio.all_tasks()
     syncer.start()
     await until(lambda: syncer.ready)
@@ -68,8 +69,8 @@ async def test_a_killed_service_leaves_nothing_that_acts(worlds: Worlds, syncer:
     assert "DRAIN" not in worlds.slurm_node("n1").flags
 
 
-async def test_a_service_told_to_stop_ends_with_exit_code_0(syncer: Syncer) -> None:
-    """As by SIGTERM; the same service a second time, on the same addresses."""
+async def test_a_stopped_service_ends_with_exit_code_0(syncer: Syncer) -> None:
+    """As with SIGTERM; a second service can use the same addresses."""
     for _ in range(2):
         syncer.start()
         await until(lambda: syncer.ready)
@@ -77,11 +78,9 @@ async def test_a_service_told_to_stop_ends_with_exit_code_0(syncer: Syncer) -> N
         assert not syncer.alive
 
 
-async def test_what_the_service_dies_of_is_raised(
+async def test_the_exception_that_ends_the_service_is_raised(
     syncer: Syncer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bug of the product is no part of the story."""
-
     async def broken(_: object) -> int:
         raise ValueError("a bug")
 
@@ -92,8 +91,9 @@ async def test_what_the_service_dies_of_is_raised(
         syncer.check()
 
 
-async def test_it_explains_itself_only_while_it_lives(worlds: Worlds, syncer: Syncer) -> None:
-    """The sentence of each decision; nothing when it is killed."""
+async def test_a_running_service_explains_its_decisions_and_a_killed_one_does_not(
+    worlds: Worlds, syncer: Syncer
+) -> None:
     syncer.start()
     worlds.cordon("n1", "disk")
     await until(lambda: "Node n1 is cordoned (disk)" in syncer.sentence("n1"))

@@ -1,4 +1,4 @@
-"""The demo's Pods: what its people do, what it sees of them, and how it puts that into words."""
+"""The demo's Pods: what users do, which claims hold, and how the screen describes them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sunk_sync.core.model.names import DISRUPTION_CONDITION, JOB_ID
-from sunk_sync.demo.scene import row_of
-from sunk_sync.demo.stage.callers import spelled
-from sunk_sync.demo.stage.users import BEREFT, CROWDED, TEAM, Users
+from sunk_sync.demo.snapshot import row_of
+from sunk_sync.demo.stage.callers import job_name
+from sunk_sync.demo.stage.users import ENDED_EARLY, OVERLAP, TEAM, Users
 from sunk_sync.demo.stage.worlds import GPU, PLAIN_HOSTS, URGENT, WORK_HOSTS, Worlds
 from sunk_sync.demo.story.residents import on_host, waiting
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest
@@ -29,7 +29,7 @@ def users(worlds: Worlds) -> Users:
 
 
 def allocate(worlds: Worlds, pod: str, *, nodes: int = 1) -> Job:
-    """The placeholder of a Pod, as the service makes it; the gate lets it in."""
+    """Allocate the placeholder of a Pod as the service does, and let it pass the gate."""
     uid = (worlds.kube.pod(pod, namespace=TEAM) or {"metadata": {"uid": "-"}})["metadata"]["uid"]
     request = JobRequest(
         name=f"k8s/{TEAM}/{pod}/0123abcd",
@@ -47,7 +47,7 @@ def allocate(worlds: Worlds, pod: str, *, nodes: int = 1) -> Job:
 
 
 def bind(worlds: Worlds, name: str, job: Job, *, host: str = HOST) -> None:
-    """A Pod that stands where the job runs."""
+    """Create a Pod bound to the host of the job."""
     worlds.kube.add_pod(
         name,
         namespace=TEAM,
@@ -59,19 +59,19 @@ def bind(worlds: Worlds, name: str, job: Job, *, host: str = HOST) -> None:
 
 
 async def test_a_pod_is_bound_only_where_its_one_job_runs(worlds: Worlds, users: Users) -> None:
-    """And nowhere else, and not by the number alone."""
     job = allocate(worlds, "train")
     assert not users.is_bound("train")
     bind(worlds, "train", job)
     assert users.is_bound("train")
     row = row_of(worlds, HOST, because="")
-    assert (row.jobs, row.mood) == (f"{job.job_id} train", "held")
+    assert (row.jobs, row.status) == (f"{job.job_id} train", "pod")
     allocate(worlds, "train")
     assert not users.is_bound("train"), "two jobs"
 
 
-async def test_a_gang_is_bound_when_all_of_it_is(worlds: Worlds, users: Users) -> None:
-    """Each on a machine of the one job."""
+async def test_a_gang_is_bound_when_each_pod_has_its_own_machine_of_the_job(
+    worlds: Worlds, users: Users
+) -> None:
     job = allocate(worlds, "a", nodes=2)
     bind(worlds, "a", job, host=job.nodes[0])
     assert not users.is_bound("a", "b")
@@ -79,41 +79,41 @@ async def test_a_gang_is_bound_when_all_of_it_is(worlds: Worlds, users: Users) -
     assert users.is_bound("a", "b")
 
 
-async def test_two_on_one_machine_are_wrong_at_any_moment(worlds: Worlds, users: Users) -> None:
-    """A job that waits at the gate is not."""
+async def test_a_job_beside_a_running_pod_is_a_violation(worlds: Worlds, users: Users) -> None:
+    """A job that waits at the gate is none."""
     bind(worlds, "train", allocate(worlds, "train"))
-    assert not users.wrong()
+    assert not users.violation()
     users.cancel_placeholder("train")
     users.submit("ada", HOST, partition=URGENT)
     worlds.slurm.advance(worlds.slurm_now_s + 2)
     (job,) = users.jobs_of("ada")
     assert job.configuring
-    assert not users.wrong()
+    assert not users.violation()
     assert on_host(users, HOST) == f"{job.job_id - 1} train, {job.job_id} ada at gate"
     worlds.slurm.release_gate(job.job_id, now_s=worlds.slurm.now_s)
-    assert users.jobs_at_work("ada")
-    assert users.wrong() == CROWDED
+    assert users.running_jobs_of("ada")
+    assert users.violation() == OVERLAP
 
 
-async def test_a_job_that_ends_before_its_deleted_pod_is_wrong(
+async def test_a_job_that_ends_before_its_deleted_pod_is_a_violation(
     worlds: Worlds, users: Users
 ) -> None:
-    """But for a Pod that is told to go because its job has ended."""
+    """Except for a Pod that ends because its job has ended."""
     bind(worlds, "train", allocate(worlds, "train"))
     users.delete("train")
-    assert not users.wrong()
+    assert not users.violation()
     assert on_host(users, HOST).endswith(" train ends")
     users.cancel_placeholder("train")
-    assert users.wrong() == BEREFT
+    assert users.violation() == ENDED_EARLY
     condition = {"type": DISRUPTION_CONDITION, "status": "True", "reason": "SlurmJobCancelled"}
     pod = users.pod("train")
     pod["status"]["conditions"].append(condition)
-    assert not users.wrong()
-    assert users.told("train", "SlurmJobCancelled")
+    assert not users.violation()
+    assert users.is_disrupted("train", "SlurmJobCancelled")
 
 
-async def test_pods_that_wait_are_told_with_their_reason(worlds: Worlds, users: Users) -> None:
-    """Slurm's for a job in the queue, the service's own for one that gets none."""
+async def test_waiting_pods_are_described_with_their_reason(worlds: Worlds, users: Users) -> None:
+    """Slurm's reason for a pending job, the service's own for a Pod without a job."""
     assert waiting(users) == []
     users.apply("eval", timeout="soon")
     users.apply("low")
@@ -124,7 +124,7 @@ async def test_pods_that_wait_are_told_with_their_reason(worlds: Worlds, users: 
     assert waiting(users) == [f"low (job {made}: Resources)", "eval: no job yet"]
 
 
-async def test_whoever_is_left_can_be_sent_away(worlds: Worlds, users: Users) -> None:
+async def test_clear_removes_all_pods_and_jobs(worlds: Worlds, users: Users) -> None:
     """Jobs on other machines stay."""
     users.apply("train")
     users.submit("ada", *WORK_HOSTS)
@@ -132,24 +132,24 @@ async def test_whoever_is_left_can_be_sent_away(worlds: Worlds, users: Users) ->
     worlds.slurm.advance(worlds.slurm_now_s + 2)
     assert not users.free_hosts()
     assert len(users.jobs_of("ada")) == len(WORK_HOSTS)
-    users.leave()
-    assert users.has_room()
+    users.clear()
+    assert users.all_free()
     assert users.is_gone("train")
     assert row_of(worlds, PLAIN_HOSTS[0], because="").jobs.endswith(" ada at gate")
 
 
-async def test_a_task_of_an_array_names_itself_as_slurm_does() -> None:
-    """SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID."""
+async def test_a_task_of_an_array_is_named_by_array_and_task() -> None:
+    """As in SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID."""
     job = Job(job_id=9, request=JobRequest(), partition=GPU)
-    assert spelled(job) == "9"
+    assert job_name(job) == "9"
     task = Job(job_id=12, request=JobRequest(), partition=GPU, array_id=9, task=2)
-    assert spelled(task) == "9_2"
+    assert job_name(task) == "9_2"
 
 
-async def test_callers_of_a_closed_door_ask_again_and_end_when_told(worlds: Worlds) -> None:
-    """The gate of a job stays shut while nobody answers."""
+async def test_callers_without_a_server_retry_and_end_with_the_worlds(worlds: Worlds) -> None:
+    """A job stays at the gate while nobody answers."""
     before = asyncio.all_tasks()
-    worlds.open_gate("http://127.0.0.1:1")
+    worlds.start_callers("http://127.0.0.1:1")
     await asyncio.sleep(0.3)
     jobs = [job for job in worlds.slurm.jobs.values() if job.nodes]
     assert all(job.configuring for job in jobs)

@@ -24,7 +24,7 @@ FIRST_LINES_S = 30.0
 SOON_S = 20.0
 HOST = "n12"
 SEED = "--seed=6"
-"""A story that leaves HOST alone for its first minute, and both sides up."""
+"""A story without steps for HOST and without outages in its first minute."""
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -60,15 +60,15 @@ class Demo:
     def text(self) -> str:
         return self._out.read_text()
 
-    def said(self, pattern: str, *, within_s: float = FIRST_LINES_S) -> str:
-        """The first match of the pattern in what it printed."""
+    def wait_for(self, pattern: str, *, within_s: float = FIRST_LINES_S) -> str:
+        """Wait for the pattern in the output; return the first match."""
         eventually(lambda: re.search(pattern, self.text), pattern, within_s=within_s)
         found = re.search(pattern, self.text)
         assert found is not None
         return found.group(0)
 
     def kubectl(self, *argv: str) -> str:
-        kubeconfig = self.said(r"/\S+/kubeconfig")
+        kubeconfig = self.wait_for(r"/\S+/kubeconfig")
         binary = kube(KUBE_DEFAULT).path / "kubectl"
         command: list[str | Path] = [binary, f"--kubeconfig={kubeconfig}"]
         command.append(f"--cache-dir={self._folder / 'cache'}")
@@ -77,7 +77,7 @@ class Demo:
         ).stdout
 
     def slurm(self, path: str) -> Any:
-        base = self.said(r"http://\S+/slurm/v0\.0\.45")
+        base = self.wait_for(r"http://\S+/slurm/v0\.0\.45")
         request = urllib.request.Request(f"{base}/{path}")
         request.add_header("X-SLURM-USER-TOKEN", "demo")
         with urllib.request.urlopen(request, timeout=10) as answer:
@@ -87,13 +87,13 @@ class Demo:
         return self.slurm(f"node/{name}")["nodes"][0]
 
     def jobs(self, name: str) -> list[tuple[str, str]]:
-        """Node and state of the placeholders of this Pod."""
+        """Return node and state of the placeholders of this Pod."""
         every = self.slurm("jobs/")["jobs"]
         mine = [job for job in every if job["name"].startswith(f"k8s/default/{name}/")]
         return [(job["nodes"], job["job_state"][0]) for job in mine]
 
     def end(self) -> int:
-        """Ctrl-C; the exit code."""
+        """Send Ctrl-C; return the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(10)
 
@@ -108,9 +108,9 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
         running.process.wait()
 
 
-def test_a_cordon_by_kubectl_drains_and_an_uncordon_lifts(demo: Demo) -> None:
-    """The story goes on meanwhile, on other hosts."""
-    demo.said("✓")
+def test_kubectl_cordon_drains_in_slurm_and_uncordon_lifts_the_drain(demo: Demo) -> None:
+    """The story continues on other hosts."""
+    demo.wait_for("✓")
     assert len(demo.kubectl("get", "nodes", "--no-headers").splitlines()) in (11, 12)
     assert "slurmd-n1 " in demo.kubectl("get", "pods", "-A")
     demo.kubectl("cordon", HOST)
@@ -123,14 +123,14 @@ def test_a_cordon_by_kubectl_drains_and_an_uncordon_lifts(demo: Demo) -> None:
     )
     demo.kubectl("uncordon", HOST)
     eventually(lambda: "DRAIN" not in demo.slurm_node(HOST)["state"], "lifted", within_s=SOON_S)
-    address = demo.said(r"127\.0\.0\.1:\d+/readyz")
+    address = demo.wait_for(r"127\.0\.0\.1:\d+/readyz")
     with urllib.request.urlopen(f"http://{address}", timeout=10) as answer:
         assert answer.status == 200
 
 
 def test_a_pod_applied_by_kubectl_runs_where_slurm_put_its_job(demo: Demo, tmp_path: Path) -> None:
-    """Deleted it takes the job along; the story goes on meanwhile, in another partition."""
-    demo.said("✓")
+    """Deleting the Pod ends the job; the story continues in another partition."""
+    demo.wait_for("✓")
     manifest = tmp_path / "pod.json"
     manifest.write_text(json.dumps(POD))
     demo.kubectl("create", "--validate=false", "-f", str(manifest))
@@ -148,9 +148,9 @@ def test_a_pod_applied_by_kubectl_runs_where_slurm_put_its_job(demo: Demo, tmp_p
     )
 
 
-def test_ctrl_c_ends_it_at_once_with_exit_code_0_and_nothing_left(demo: Demo) -> None:
-    """No temporary file stays, no traceback is printed."""
-    demo.said("✓")
+def test_ctrl_c_ends_the_demo_at_once_with_exit_code_0(demo: Demo) -> None:
+    """No temporary file is left, and no traceback is printed."""
+    demo.wait_for("✓")
     assert list(demo.folder.iterdir())
     begun_s = time.monotonic()
     assert demo.end() == 0
@@ -159,9 +159,9 @@ def test_ctrl_c_ends_it_at_once_with_exit_code_0_and_nothing_left(demo: Demo) ->
     assert "Traceback" not in demo.text
 
 
-def test_the_fixed_story_ends_right(tmp_path: Path) -> None:
-    """As a user starts it, with its own pauses."""
-    told = Demo(tmp_path, "--once")
-    assert told.process.wait(90) == 0, told.text
-    assert "every promise was kept" in told.text
-    assert list(told.folder.iterdir()) == []
+def test_the_fixed_story_passes(tmp_path: Path) -> None:
+    """As a user starts it, with the usual pauses."""
+    demo = Demo(tmp_path, "--once")
+    assert demo.process.wait(90) == 0, demo.text
+    assert "every check passed" in demo.text
+    assert list(demo.folder.iterdir()) == []

@@ -1,1 +1,1 @@
-"""Who takes part in the demo: the worlds, the service, users, and callers of the hooks."""
+"""Participants of the demo: the worlds, the service, the users, and the callers of the hooks."""

@@ -1,8 +1,8 @@
-"""Programs of Slurm that call at the hooks server: the gate, and the scripts of placeholders.
+"""Simulated programs of Slurm that call the hooks: the gate, and the scripts of placeholders.
 
-The embedded Slurm runs no programs; it tells when one would run (slurm_calls). They are played
-here over HTTP, and call as those of deploy/slurm and placeholder.sh do. Left out are the ends of
-their patience: a gate here waits for as long as it takes.
+The embedded Slurm runs no programs; it reports when one would run. The callers here send the same
+requests as the scripts of deploy/slurm and placeholder.sh. They have no time limit: a gate waits
+as long as necessary.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from sunk_sync.embedded.slurm.calls import Call
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.server.tokens import GATE, make_token
 
-PATIENCE_S = 30.0
-"""Told to the door, which answers in that time; then the same is asked again."""
+DEADLINE_S = 30.0
+"""Deadline of a request; the server answers before it, then the caller asks again."""
 MARGIN_S = 3.0
-AGAIN_S = 0.2
-"""After a refused connection, or a service that has not listed both sides yet."""
+RETRY_S = 0.2
+"""After a refused connection, or while the service has not listed both sides."""
 
 Run = tuple[int, float | None]
-"""Id of a job and when it was started: a requeued job has the same id."""
+"""Job id and start time: a requeued job keeps its id."""
 
 
 class Callers:
-    """Plays all of them, also those that waited for this. Made on the loop; end with `aclose`."""
+    """All callers, also for jobs that already wait. Create on the event loop; end with `aclose`."""
 
     def __init__(self, server: SlurmServer, *, url: str, key: bytes) -> None:
         self._server = server
@@ -38,15 +38,15 @@ class Callers:
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._scripts: dict[Run, asyncio.Task[None]] = {}
-        """What the script of a run is at."""
+        """Current task of each script."""
         self._spawn(self._listen())
 
     def wake(self) -> None:
-        """Something changed in Slurm."""
+        """Look for new calls of Slurm."""
         self._woken.set()
 
     async def aclose(self) -> None:
-        """No call stays open."""
+        """Cancel every open call."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -57,18 +57,18 @@ class Callers:
         while True:
             self._woken.clear()
             for call in self.slurm.take_calls():
-                self._hear(call)
+                self._start_program(call)
             await self._woken.wait()
 
-    def _hear(self, call: Call) -> None:
+    def _start_program(self, call: Call) -> None:
         job = call.job
         run = (job.job_id, job.started_s)
         if call.kind == "gate":
             self._spawn(self._gate(job))
         elif call.kind == "ended":
-            self._spawn(self._tell_end(job))
+            self._spawn(self._report_end(job))
         elif call.kind == "started":
-            self._scripts[run] = self._spawn(self._record_event(job))
+            self._scripts[run] = self._spawn(self._report_start(job))
         elif run in self._scripts:
             self._scripts.pop(run).cancel()
             if call.kind == "term":
@@ -80,60 +80,58 @@ class Callers:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    # --- programs
-
     async def _gate(self, job: Job) -> None:
-        """PrologSlurmctld: exits when no Pod stands in the job's way."""
-        body = {"job_id": spelled(job), "nodes": ",".join(job.nodes), "deadline_s": PATIENCE_S}
+        """Simulate PrologSlurmctld: exit when no Pod blocks the job."""
+        body = {"job_id": job_name(job), "nodes": ",".join(job.nodes), "deadline_s": DEADLINE_S}
         while self._waits(job):
             if await self._call("gate", body, subject=GATE) == "go" and self._waits(job):
                 self.slurm.release_gate(job.job_id, now_s=self._server.now_s)
             elif self._waits(job):
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
 
     def _waits(self, job: Job) -> bool:
         known = self.slurm.jobs.get(job.job_id)
         return known is not None and known.configuring and known.started_s == job.started_s
 
-    async def _tell_end(self, job: Job) -> None:
-        """EpilogSlurmctld."""
-        await self._call("ended", {"job_id": spelled(job)}, subject=GATE)
+    async def _report_end(self, job: Job) -> None:
+        """Simulate EpilogSlurmctld."""
+        await self._call("ended", {"job_id": job_name(job)}, subject=GATE)
 
-    async def _record_event(self, job: Job) -> None:
-        """A placeholder's script begins (P24), and then sleeps."""
+    async def _report_start(self, job: Job) -> None:
+        """Simulate the start of a placeholder's script (P24)."""
         started = {"extra": job.request.extra + ": started"}
         self.slurm.update_job(job.job_id, started, now_s=self._server.now_s)
-        await self._insist("placeholder/started", job, until="noted", body={})
+        await self._ask_until("placeholder/started", job, until="noted", body={})
 
     async def _stop(self, job: Job) -> None:
-        """It got SIGTERM: it holds its node until its Pods are gone, or Slurm kills it."""
-        body = {"deadline_s": PATIENCE_S}
-        await self._insist("placeholder/stopping", job, until="gone", body=body)
+        """Simulate SIGTERM: the script keeps its node until its Pods are gone or Slurm kills it."""
+        body = {"deadline_s": DEADLINE_S}
+        await self._ask_until("placeholder/stopping", job, until="gone", body=body)
         self.slurm.exit_script(job.job_id, now_s=self._server.now_s)
 
-    async def _insist(self, path: str, job: Job, *, until: str, body: Mapping[str, Any]) -> None:
-        asked = {"job_id": spelled(job), **body}
+    async def _ask_until(self, path: str, job: Job, *, until: str, body: Mapping[str, Any]) -> None:
+        asked = {"job_id": job_name(job), **body}
         while True:
             if await self._call(path, asked, subject=job.request.name) == until:
                 return
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(RETRY_S)
 
     async def _call(self, path: str, body: Mapping[str, Any], *, subject: str) -> str:
-        """The action that was answered; empty: nobody answered, or not yet."""
+        """Return the action of the answer; empty if the service did not answer."""
         token = make_token(self._key, subject)
         try:
             async with self._session.post(
                 f"/v1/{path}",
                 data=msgspec.json.encode(body),
                 headers={"Authorization": f"Bearer {token}"},
-                timeout=aiohttp.ClientTimeout(PATIENCE_S + MARGIN_S),
+                timeout=aiohttp.ClientTimeout(DEADLINE_S + MARGIN_S),
             ) as answer:
-                told = msgspec.json.decode(await answer.read())
+                reply = msgspec.json.decode(await answer.read())
         except (aiohttp.ClientError, TimeoutError):
             return ""
-        return str(told.get("action", ""))
+        return str(reply.get("action", ""))
 
 
-def spelled(job: Job) -> str:
-    """As programs name their job: by array and task where it has one."""
+def job_name(job: Job) -> str:
+    """Return the job id as programs write it: array and task for a task of an array."""
     return f"{job.array_id}_{job.task}" if job.array_id else str(job.job_id)

@@ -1,4 +1,4 @@
-"""What stands on an object of Kubernetes."""
+"""Readers of annotations and conditions of Kubernetes objects."""
 
 from collections.abc import Mapping
 
@@ -6,24 +6,24 @@ from sunk_sync.embedded.kubernetes.store.kinds import Object
 
 
 def annotation(an_object: Object, name: str) -> str:
-    """Its value; empty where it is not there."""
+    """Return the value of an annotation; empty if it is missing."""
     metadata = an_object.get("metadata", {})
     return str(metadata.get("annotations", {}).get(name, ""))
 
 
 def condition(an_object: Object, name: str) -> str:
-    """Its status; empty where it is not there."""
+    """Return the status of a condition; empty if it is missing."""
     return whole_condition(an_object, name).get("status", "")
 
 
 def whole_condition(an_object: Object, name: str) -> Mapping[str, str]:
-    """With its reason and message; empty where it is not there."""
+    """Return a condition with its reason and message; empty if it is missing."""
     listed = an_object.get("status", {}).get("conditions", ())
     return next((one for one in listed if one["type"] == name), {})
 
 
 def conditions_that_hold(an_object: Object, prefix: str) -> set[str]:
-    """Types of those that are True and begin so."""
+    """Return the condition types with this prefix that are True."""
     listed = an_object.get("status", {}).get("conditions", ())
     named = [one for one in listed if one["type"].startswith(prefix)]
     return {one["type"] for one in named if one["status"] == "True"}

@@ -1,4 +1,4 @@
-"""The service as it runs in the demo: unchanged, on this event loop, started and killed at will."""
+"""The unchanged service on the event loop of the demo, which can start and kill it."""
 
 import asyncio
 import gc
@@ -21,67 +21,67 @@ from sunk_sync.telemetry.logs import Logs
 
 LINES_MAX = 2000
 STOP_S = 10.0
-"""Longer than the service itself waits for what is in flight."""
+"""Longer than the service waits for its writes in flight."""
 LOCAL = "127.0.0.1"
 
 
 class Tail(io.StringIO):
-    """The last lines of the log, for whoever takes them; the log's thread writes."""
+    """Buffer of the last log lines; the thread of the log writes it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
 
     def write(self, line: str) -> int:
-        """One line, as LineWriter sends it."""
+        """Add one line."""
         self._lines.append(line)
         return len(line)
 
-    def taken(self) -> list[dict[str, Any]]:
-        """The events since the last call."""
+    def take(self) -> list[dict[str, Any]]:
+        """Return the log events since the last call."""
         lines = [self._lines.popleft() for _ in range(len(self._lines))]
         return [msgspec.json.decode(line) for line in lines]
 
 
 class Syncer:
-    """One service after the other, all with the same settings and addresses."""
+    """The current service; each new one has the same settings and addresses."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.tail = Tail()
         self._logs = Logs("info", "json", self.tail)
         self._service: Service | None = None
-        self._life: asyncio.Task[int] | None = None
+        self._task: asyncio.Task[int] | None = None
 
     @property
     def alive(self) -> bool:
-        """It runs."""
-        return self._life is not None and not self._life.done()
+        """Whether the service runs."""
+        return self._task is not None and not self._task.done()
 
     def check(self) -> None:
-        """Raises what it died of, where that was not our doing."""
-        if self._life is not None and self._life.done() and not self._life.cancelled():
-            self._life.result()
+        """Raise the exception that ended the service, unless the demo killed it."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
 
     @property
     def ready(self) -> bool:
-        """As /readyz says."""
+        """Whether /readyz would answer ok."""
         return self.alive and self._service is not None and self._service.health.ready()[0]
 
     @property
     def reads_slurm(self) -> bool:
-        """The picture of Slurm is whole and fresh."""
+        """Whether the service can read Slurm."""
         reconciler = self._reconciler
         return reconciler is not None and reconciler.graph.slurm_nodes.live
 
     def sentence(self, host: str, *uids: str) -> str:
-        """What was decided for this host, and why; with nothing to do there, for these Pods."""
-        told = self._because(host_key(host))
-        if told != NOTHING.because:
-            return told
+        """Return the decision for this host; if there is nothing to do, the one for these Pods."""
+        of_host = self._because(host_key(host))
+        if of_host != NOTHING.because:
+            return of_host
         known = self._reconciler.graph.workloads.workloads.key_of_uid if self._reconciler else {}
         of_pods = [self._because(workload_key(known[uid])) for uid in uids if uid in known]
-        return next(filter(None, of_pods), told)
+        return next(filter(None, of_pods), of_host)
 
     def _because(self, key: Key) -> str:
         standing = self._reconciler.standing.get(key) if self._reconciler else None
@@ -92,39 +92,39 @@ class Syncer:
         return self._service.health.reconciler if self._service and self.alive else None
 
     def start(self) -> None:
-        """A new process, so to speak: it knows nothing but its settings."""
-        self._life = asyncio.create_task(self._live(self._life))
+        """Start a new service, which knows nothing but its settings."""
+        self._task = asyncio.create_task(self._run_after(self._task))
 
     def kill(self) -> None:
-        """As `kill -9`: nothing is brought to an end."""
-        if self._life is not None:
-            self._life.cancel()
+        """Cancel every task at once, as `kill -9` would."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def stop(self) -> bool:
-        """As SIGTERM; whether it ended by itself, with exit code 0."""
-        if self._service is None or self._life is None:
+        """Stop the service as SIGTERM does; return whether it ended with exit code 0."""
+        if self._service is None or self._task is None:
             return False
         self._service.stop()
-        await asyncio.wait((self._life,), timeout=STOP_S)
-        return self._life.done() and not self._life.cancelled() and self._life.result() == 0
+        await asyncio.wait((self._task,), timeout=STOP_S)
+        return self._task.done() and not self._task.cancelled() and self._task.result() == 0
 
     async def aclose(self) -> None:
-        """End the service, however it stands, and its log."""
+        """Kill the service and close its log."""
         self.kill()
-        if self._life is not None:
-            await asyncio.wait((self._life,))
+        if self._task is not None:
+            await asyncio.wait((self._task,))
         self._logs.close()
 
-    async def _live(self, before: asyncio.Task[int] | None) -> int:
-        if before is not None:
-            await asyncio.wait((before,))
-        gc.unfreeze()  # each life freezes its own picture, which should not outlive it
+    async def _run_after(self, previous: asyncio.Task[int] | None) -> int:
+        if previous is not None:
+            await asyncio.wait((previous,))
+        gc.unfreeze()  # each service freezes its own objects; let them be collected after it ends
         self._service = Service(self.settings, self._logs)
         return await self._service.run()
 
 
 def settings_for(*, kubeconfig: str, slurm_address: str, key_file: str) -> Settings:
-    """As by flags: everything as it is but addresses, and shorter graces for a short story."""
+    """Return the default settings, but for addresses and two grace periods of one second."""
     hooks = f"{LOCAL}:{_free_port()}"
     flags: Mapping[str, str] = {
         "cluster-name": CLUSTER,

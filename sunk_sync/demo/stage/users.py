@@ -1,4 +1,4 @@
-"""People who bring Pods and jobs to the same machines, and what can be seen of both."""
+"""The people who create Pods and submit jobs on the same machines, and claims about both."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,27 +10,25 @@ from sunk_sync.embedded.kubernetes.store.kinds import EVENTS, Object
 from sunk_sync.embedded.slurm.model.job import ALIVE, ON_NODES, Job, JobRequest
 
 TEAM = "team-a"
-"""Namespace of their Pods."""
+"""Namespace of the Pods."""
 GRACE_S = 10
 ENDS_S = 1.0
-"""So long a Pod takes to end."""
+"""How long a Pod takes to end."""
 _OURS = "k8s/"
-"""Names of placeholder jobs begin so."""
+"""Prefix of the names of placeholder jobs."""
 
-CROWDED = "a job of others works on a machine where a Pod still lives"
-BEREFT = "a job ended before its Pod, which a user deleted"
+OVERLAP = "a user's job runs on a machine where a Pod is still running"
+ENDED_EARLY = "a placeholder job ended before its deleted Pod was gone"
 
 
 class Users:
-    """A Pod takes a whole machine, so does a job: there are three of them."""
+    """Users of the three machines for Pods. A Pod takes a whole machine, and so does a job."""
 
     def __init__(self, worlds: Worlds) -> None:
         self._worlds = worlds
 
-    # What they do
-
     def apply(self, *names: str, **settings: str) -> None:
-        """As `kubectl apply` of one Pod or more; `settings` are annotations of ours."""
+        """Do `kubectl apply` with one or more Pods; `settings` are annotations of sunk-sync."""
         annotations = _annotations({"partition": GPU, **settings})
         requests = {"cpu": str(CPUS), "memory": "4Gi"}
         container = {
@@ -53,28 +51,28 @@ class Users:
                 )
 
     def apply_gang(self, names: Sequence[str]) -> None:
-        """All of them or none."""
+        """Apply the Pods as one gang."""
         self.apply(*names, gang=names[0], gang_size=str(len(names)))
 
-    def amend(self, name: str, **settings: str) -> None:
-        """As `kubectl annotate --overwrite`."""
+    def annotate(self, name: str, **settings: str) -> None:
+        """Do `kubectl annotate --overwrite`."""
         with self._worlds.kubernetes() as kube:
             kube.annotate(name, _annotations(settings), namespace=TEAM)
 
     def delete(self, *names: str) -> None:
-        """As `kubectl delete pod --wait=false`; who is gone already is left."""
+        """Do `kubectl delete pod --wait=false`; ignore Pods that are gone."""
         for name in names:
             with self._worlds.kubernetes() as kube:
                 kube.delete_pod(name, namespace=TEAM)
 
-    def leave(self) -> None:
-        """All Pods of the team go, and all jobs of users here."""
+    def clear(self) -> None:
+        """Delete all Pods of the team and cancel all jobs of users."""
         self.delete(*(pod["metadata"]["name"] for pod in list(self.pods())))
-        for job in self._theirs():
+        for job in self._jobs_of_users():
             self._cancel(job)
 
     def submit(self, user: str, *hosts: str, partition: str = GPU) -> None:
-        """As `sbatch --exclusive -w HOST`, one for each; they run until they are cancelled."""
+        """Do `sbatch --exclusive -w HOST` for each host; the jobs run until they are cancelled."""
         for host in hosts:
             request = JobRequest(
                 name="train", user=user, cpus=CPUS, memory_mb=1000, partition=partition,
@@ -83,112 +81,110 @@ class Users:
             self._worlds.slurm.submit(request, now_s=self._worlds.slurm_now_s)
 
     def cancel_jobs(self, user: str, *, count: int | None = None) -> None:
-        """As `scancel --user=USER`; of so many only."""
+        """Do `scancel --user=USER`, for the first `count` jobs if given."""
         for job in self.jobs_of(user)[:count]:
             self._cancel(job)
 
     def cancel_placeholder(self, name: str) -> None:
-        """As `scancel JOB`, of the job that stands for this Pod."""
+        """Do `scancel JOB` with the job of this Pod."""
         for job in self.placeholders(name):
             self._cancel(job)
 
     def _cancel(self, job: Job) -> None:
         self._worlds.slurm.cancel(job.job_id, now_s=self._worlds.slurm_now_s)
 
-    # What is
-
     def pod(self, name: str) -> Object:
-        """The Pod; empty where there is none."""
+        """Return the Pod; empty if there is none."""
         return self._worlds.kube.pod(name, namespace=TEAM) or {}
 
     def pods(self) -> Iterator[Object]:
-        """All that are for our scheduler, whoever brought them."""
+        """Return all Pods for this scheduler, also those of viewers."""
         every = self._worlds.kube.pods()
         return (pod for pod in every if pod["spec"].get("schedulerName") == SCHEDULER)
 
     def jobs_of(self, user: str) -> Sequence[Job]:
-        """Those on machines of Pods, that have not ended."""
-        return [job for job in self._theirs() if job.request.user == user]
+        """Return the user's live jobs on the machines for Pods."""
+        return [job for job in self._jobs_of_users() if job.request.user == user]
 
-    def _theirs(self) -> Sequence[Job]:
+    def _jobs_of_users(self) -> Sequence[Job]:
         return [job for job in self._live() if job.partition != MAIN and not is_ours(job)]
 
     def placeholders(self, name: str) -> Sequence[Job]:
-        """Jobs that stand for this Pod, or for the gang whose first member it is."""
+        """Return the live jobs of this Pod, or of the gang whose first member it is."""
         begin = f"{_OURS}{TEAM}/{name}/"
         return [job for job in self._live() if job.request.name.startswith(begin)]
 
     def jobs_on(self, host: str) -> Sequence[Job]:
-        """Those that hold something there, also while they end."""
+        """Return the jobs that hold resources on this host, also those that are ending."""
         every = self._worlds.slurm.jobs.values()
         there = [job for job in every if host in job.nodes]
         return [job for job in there if job.state in ON_NODES or job.lingers]
 
     def job_of(self, pod: Object) -> Job | None:
-        """The job whose identity names it, as it stands in the job's admin_comment."""
+        """Return the live job whose admin_comment names this Pod."""
         uid = pod["metadata"]["uid"]
         return next((job for job in self._live() if uid in job.request.admin_comment), None)
 
     def place(self, name: str) -> str:
-        """Where it is bound; empty: nowhere."""
+        """Return the Node of the Pod; empty if it is not bound."""
         return str(self.pod(name).get("spec", {}).get("nodeName", ""))
 
     def is_bound(self, *names: str) -> bool:
-        """Each where its job runs, and there is one job of it."""
+        """Whether these Pods have exactly one job and each is bound to its own Node of that job."""
         jobs = self.placeholders(names[0])
         places = {self.place(name) for name in names}
         if len(jobs) != 1 or len(places) != len(names):
             return False
-        told = {annotation(self.pod(name), JOB_ID) for name in names}
-        return told == {str(jobs[0].job_id)} and runs(jobs[0]) and places == set(jobs[0].nodes)
+        job_ids = {annotation(self.pod(name), JOB_ID) for name in names}
+        return job_ids == {str(jobs[0].job_id)} and runs(jobs[0]) and places == set(jobs[0].nodes)
 
     def waits(self, name: str, *words: str) -> bool:
-        """Unbound, and its condition says why in these words."""
-        told = whole_condition(self.pod(name), SCHEDULED_CONDITION)
-        said = told.get("message", "")
-        unbound = told.get("status") == "False" and not self.place(name)
-        return unbound and all(word in said for word in words)
+        """Whether the Pod is not bound and its condition contains these words."""
+        scheduled = whole_condition(self.pod(name), SCHEDULED_CONDITION)
+        message = scheduled.get("message", "")
+        unbound = scheduled.get("status") == "False" and not self.place(name)
+        return unbound and all(word in message for word in words)
 
     def is_gone(self, *names: str) -> bool:
-        """Pods and jobs."""
+        """Whether these Pods and their jobs are gone."""
         return not any(self.pod(name) or self.placeholders(name) for name in names)
 
-    def jobs_at_work(self, user: str) -> Sequence[Job]:
-        """Their scripts have begun."""
+    def running_jobs_of(self, user: str) -> Sequence[Job]:
+        """Return the user's jobs that run, past the gate."""
         return [job for job in self.jobs_of(user) if runs(job)]
 
     def free_hosts(self) -> Sequence[str]:
-        """Those that nobody holds."""
+        """Return the machines for Pods without a live job."""
         held = {host for job in self._live() for host in job.nodes}
         return [host for host in WORK_HOSTS if host not in held]
 
-    def has_room(self) -> bool:
-        """No Pod is left, and no job."""
+    def all_free(self) -> bool:
+        """Whether the machines for Pods hold no Pod and no job."""
         living = any(place_of(pod) in WORK_HOSTS for pod in self.pods())
         return not living and len(self.free_hosts()) == len(WORK_HOSTS)
 
-    def heard(self, name: str, reason: str) -> bool:
-        """Of an Event of ours about this Pod."""
+    def has_event(self, name: str, reason: str) -> bool:
+        """Whether an Event with this reason exists for the Pod."""
         for _, stored in self._worlds.kube.store.scan(EVENTS, namespace=TEAM):
             event = stored.an_object
             if event.get("reason") == reason and event["involvedObject"].get("name") == name:
                 return True
         return False
 
-    def told(self, name: str, reason: str) -> bool:
-        """Its condition DisruptionTarget says why it is to end; also once it is ending."""
+    def is_disrupted(self, name: str, reason: str) -> bool:
+        """Whether the Pod has condition DisruptionTarget with this reason."""
         return whole_condition(self.pod(name), DISRUPTION_CONDITION).get("reason") == reason
 
-    def wrong(self) -> str:
-        """What must not be at any moment; empty: nothing of it is."""
+    def violation(self) -> str:
+        """Return the invariant that is broken now; empty if all hold."""
         living = [pod for pod in self.pods() if _lives(pod)]
         places = {place_of(pod) for pod in living}
-        if any(runs(job) and not places.isdisjoint(job.nodes) for job in self._theirs()):
-            return CROWDED
+        if any(runs(job) and not places.isdisjoint(job.nodes) for job in self._jobs_of_users()):
+            return OVERLAP
         numbers = {str(job.job_id) for job in self._live()}
         deleted = [pod for pod in living if _is_deleted_by_users(pod)]
         if any(annotation(pod, JOB_ID) not in numbers for pod in deleted):
-            return BEREFT
+            return ENDED_EARLY
         return ""
 
     def _live(self) -> Iterator[Job]:
@@ -196,12 +192,12 @@ class Users:
 
 
 def is_ours(job: Job) -> bool:
-    """A placeholder."""
+    """Whether the job is a placeholder."""
     return job.request.name.startswith(_OURS)
 
 
 def runs(job: Job) -> bool:
-    """Not merely allocated: the gate let it in."""
+    """Whether the job runs, past the gate."""
     return job.state == "RUNNING" and not job.configuring
 
 
@@ -210,13 +206,13 @@ def _annotations(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def place_of(pod: Object) -> str:
-    """Name of its Node; empty: none."""
+    """Return the name of the Pod's Node; empty if it is not bound."""
     return str(pod["spec"].get("nodeName", ""))
 
 
 def _is_deleted_by_users(pod: Object) -> bool:
-    told = whole_condition(pod, DISRUPTION_CONDITION)
-    return "deletionTimestamp" in pod["metadata"] and not told
+    disrupted = whole_condition(pod, DISRUPTION_CONDITION)
+    return "deletionTimestamp" in pod["metadata"] and not disrupted
 
 
 def _lives(pod: Object) -> bool:

@@ -1,4 +1,4 @@
-"""Both embedded worlds behind sockets of 127.0.0.1, and what people do to them."""
+"""Both embedded worlds on sockets of 127.0.0.1, and the operations that people do on them."""
 
 import time
 from collections.abc import Iterator
@@ -24,26 +24,26 @@ from sunk_sync.embedded.slurm.slurm import SlurmWorld
 
 HOSTS = tuple(f"n{number}" for number in range(1, 13))
 PLAIN_HOSTS, WORK_HOSTS = HOSTS[:9], HOSTS[9:]
-"""What breaks are the former; Pods are scheduled to the latter."""
+"""The story breaks the first group; Slurm schedules Pods to the second group."""
 MAIN, GPU, URGENT = "main", "gpu", "urgent"
-"""Partitions: jobs of the last push out those of the one before it."""
+"""Partitions; jobs of `urgent` preempt those of `gpu`."""
 NAMESPACE = "slurm"
-"""Of the slurmd Pods."""
+"""Namespace of the slurmd Pods."""
 CLUSTER = "demo"
 SCHEDULER = f"{NAMESPACE}-{CLUSTER}"
-"""As the service is named by default there."""
+"""The default scheduler name of the service there."""
 TOKEN = "demo"
 HOOKS_KEY = b"a demo without secrets"
 SCRIPT_MARK = "Placeholder of sunk-sync"
-"""Stands in the script of every placeholder."""
+"""Text that marks the script of a placeholder."""
 CPUS = 16
 POD_ENDS_S = 0.5
 SCHEDULES_EVERY_S = 0.25
-"""As slurmctld with batch_sched_delay=0, about."""
+"""About the same as slurmctld with batch_sched_delay=0."""
 
 
 class Worlds:
-    """Twelve machines: a Node, a slurmd Pod and a Slurm node each; some jobs."""
+    """Twelve machines, each with a Node, a slurmd Pod and a Slurm node; some run jobs."""
 
     def __init__(self) -> None:
         self._callers: Callers | None = None
@@ -54,7 +54,7 @@ class Worlds:
         self._kube_server = KubeServer(KubeApi(self.kube))
         self._slurm_server = SlurmServer(SlurmRest(self.slurm, tokens))
         self.kubeconfig = ""
-        """Text of a kubeconfig, once started."""
+        """Text of a kubeconfig, set by `start`."""
         self.slurm_address = ""
         for host in HOSTS:
             self.kube.add_node(host, cpus=CPUS)
@@ -67,94 +67,92 @@ class Worlds:
         self.kubeconfig = kubeconfig(await self._kube_server.start())
         self.slurm_address = await self._slurm_server.start()
 
-    def open_gate(self, url: str) -> None:
-        """From now on programs of Slurm run that call at this hooks server."""
+    def start_callers(self, url: str) -> None:
+        """Simulate the programs of Slurm, which call the hooks at this URL."""
         self._callers = Callers(self._slurm_server, url=url, key=HOOKS_KEY)
 
-    async def close_gate(self) -> None:
-        """Nobody calls any more: a door with callers is slow to close."""
+    async def stop_callers(self) -> None:
+        """Cancel all calls of the hooks; the service closes faster without open calls."""
         if self._callers is not None:
             await self._callers.aclose()
             self._callers = None
 
     async def aclose(self) -> None:
-        """No socket stays open."""
-        await self.close_gate()
+        """Close all sockets."""
+        await self.stop_callers()
         await self._kube_server.aclose()
         await self._slurm_server.aclose()
 
-    # What is
-
     def slurm_node(self, host: str) -> Node:
-        """As slurmctld knows it."""
+        """Return the Slurm node."""
         return self.slurm.nodes[host]
 
     def node(self, host: str) -> Object:
-        """The Kubernetes Node; empty where there is none."""
+        """Return the Node; empty if there is none."""
         return self.kube.node(host) or {}
 
     def pod(self, host: str) -> Object:
-        """The slurmd Pod; empty where there is none."""
+        """Return the slurmd Pod; empty if there is none."""
         return self.kube.pod(pod_of(host), namespace=NAMESPACE) or {}
 
-    # What operators of Kubernetes do
+    # Operators of Kubernetes
 
     def cordon(self, host: str, why: str) -> None:
-        """As `kubectl cordon`, and a word why."""
+        """Do `kubectl cordon` and annotate the reason."""
         with self.kubernetes() as kube:
             kube.annotate(host, {CORDON_REASON: why})
             kube.cordon(host)
 
     def uncordon(self, host: str) -> None:
-        """As `kubectl uncordon`."""
+        """Do `kubectl uncordon`."""
         with self.kubernetes() as kube:
             kube.cordon(host, on=False)
             kube.annotate(host, {CORDON_REASON: None})
 
-    def ask_to_retire(self, host: str, why: str) -> None:
-        """Its slurmd Pod is to be deleted once that harms nobody."""
+    def mark_for_deletion(self, host: str, why: str) -> None:
+        """Annotate the slurmd Pod as pending deletion."""
         with self.kubernetes() as kube:
             kube.annotate(pod_of(host), {PENDING_DELETION: why}, namespace=NAMESPACE)
 
     def delete_pod(self, host: str) -> None:
-        """As `kubectl delete pod`."""
+        """Do `kubectl delete pod` with the slurmd Pod."""
         with self.kubernetes() as kube:
             kube.delete_pod(pod_of(host), namespace=NAMESPACE)
 
-    def renew_pod(self, host: str) -> None:
-        """The slurmd Pod comes anew, unless there is one."""
+    def create_pod(self, host: str) -> None:
+        """Create the slurmd Pod, unless there is one."""
         with self.kubernetes():
             self._add_pod(host)
 
     def set_ready(self, host: str, *, ready: bool) -> None:
-        """What the kubelet says of the Node."""
+        """Set the Ready condition that the kubelet reports."""
         with self.kubernetes() as kube:
             kube.set_node_ready(host, ready=ready)
 
     def remove_node(self, host: str) -> None:
-        """As `kubectl delete node`."""
+        """Do `kubectl delete node`."""
         with self.kubernetes() as kube:
             kube.remove_node(host)
 
     def add_node(self, host: str) -> None:
-        """The machine joins again."""
+        """Create the Node."""
         with self.kubernetes() as kube:
             kube.add_node(host, cpus=CPUS)
 
-    # What administrators and users of Slurm do
+    # Administrators and users of Slurm
 
     def drain(self, host: str, why: str) -> None:
-        """As `scontrol update nodename=HOST state=drain reason=WHY`."""
+        """Do `scontrol update nodename=HOST state=drain reason=WHY`."""
         self.slurm.drain(host, reason=why, now_s=self._slurm_server.now_s)
 
     def resume(self, host: str) -> None:
-        """As `scontrol update nodename=HOST state=resume`."""
+        """Do `scontrol update nodename=HOST state=resume`."""
         self.slurm.resume(host, now_s=self._slurm_server.now_s)
 
     def run_job(
         self, host: str, *, user: str, cpus: int = 4, duration_s: float | None = None
     ) -> None:
-        """As `sbatch -w HOST`; without a duration until it is cancelled."""
+        """Do `sbatch -w HOST`; without a duration the job runs until it is cancelled."""
         request = JobRequest(
             name="train", user=user, cpus=cpus, memory_mb=1000, required_nodes=(host,),
             duration_s=duration_s, requeue=False,
@@ -162,35 +160,31 @@ class Worlds:
         self.slurm.submit(request, now_s=self._slurm_server.now_s)
 
     def cancel_jobs(self, host: str) -> None:
-        """As `scancel -w HOST`."""
+        """Do `scancel -w HOST`."""
         for job_id, job in list(self.slurm.jobs.items()):
             if host in (job.nodes or job.request.required_nodes):
                 self.slurm.cancel(job_id, now_s=self._slurm_server.now_s)
 
     def stop_slurmctld(self) -> None:
-        """Slurmctld is away; slurmrestd says so."""
+        """Stop slurmctld; slurmrestd keeps running."""
         self.slurm.stop_controller(now_s=self._slurm_server.now_s)
 
     def start_slurmctld(self) -> None:
-        """It is back, and lost nothing."""
+        """Start slurmctld again with its saved state."""
         self.slurm.start_controller(now_s=self._slurm_server.now_s)
-
-    # Both worlds, for those who do more
 
     @property
     def slurm_now_s(self) -> float:
-        """The second of Slurm's world."""
+        """Current time of the Slurm world."""
         return self._slurm_server.now_s
 
     @contextmanager
     def kubernetes(self) -> Iterator[Kubernetes]:
-        """The world, now. What the API server refuses, as somebody else was faster, is left."""
+        """Yield the Kubernetes world at the current time; ignore writes that it refuses."""
         self.kube.advance(self._kube_server.now_s)
         with suppress(RefusalError):
             yield self.kube
         self._kube_server.notify()
-
-    # Inside
 
     def _wake_callers(self) -> None:
         if self._callers is not None:
@@ -206,7 +200,7 @@ class Worlds:
 
 
 def pod_of(host: str) -> str:
-    """Name of its slurmd Pod."""
+    """Return the name of the slurmd Pod of a host."""
     return f"slurmd-{host}"
 
 

@@ -1,1 +1,1 @@
-"""What happens in the demo, and what must follow from it."""
+"""Stories of the demo: steps, each an action and a check. Claims read the worlds alone."""

@@ -1,131 +1,134 @@
-"""The story that goes on for ever: troubles come and are cured, in an order drawn from a seed."""
+"""The endless story: incidents begin and are resolved in an order drawn from a seed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from sunk_sync.demo.stage.worlds import CPUS, PLAIN_HOSTS
-from sunk_sync.demo.story import beats, outages
-from sunk_sync.demo.story.beats import Beat, Trouble
-from sunk_sync.demo.story.stage import Stage
-from sunk_sync.demo.story.tales import USERS, tales
+from sunk_sync.demo.story import host_steps, outages
+from sunk_sync.demo.story.context import Context
+from sunk_sync.demo.story.pod_incidents import USERS, pod_incidents
+from sunk_sync.demo.story.step import LISTED_S, Incident, Step
 
-TROUBLES_MAX = 4
-"""Hosts in trouble at a time."""
+INCIDENTS_MAX = 4
+"""Hosts with an open incident at a time."""
 OUTAGE_CHANCE = 0.12
-TALE_CHANCE = 0.4
-"""Of Pods: one tale at a time, among the troubles of hosts."""
+POD_CHANCE = 0.4
+"""That the next steps concern Pods; there is one incident of Pods at a time."""
 WAITING_MAX = 6
 JOB_S = (8.0, 40.0)
-WORK = ("disk replacement", "kernel update", "switch upgrade", "firmware", "cable check")
+MAINTENANCE = ("disk replacement", "kernel update", "switch upgrade", "firmware", "cable check")
 FAULTS = ("fan broken", "GPU 3 throws errors", "ECC errors", "link flaps", "too hot")
 
 
-def told(random: Random) -> Iterator[Beat]:
-    """Beats without end: now of Pods, now of hosts."""
+def endless_steps(random: Random) -> Iterator[Step]:
+    """Yield steps of Pods and of hosts without end."""
     yield outages.begin()
     of_pods, of_hosts = _of_pods(random), _of_hosts(random)
     while True:
-        yield from next(of_pods if random.random() < TALE_CHANCE else of_hosts)
+        yield from next(of_pods if random.random() < POD_CHANCE else of_hosts)
 
 
-def _of_pods(random: Random) -> Iterator[Sequence[Beat]]:
-    """Something happens between the beginning of a tale and its end."""
-    for tale in tales(random):
-        yield tale.begin
-        yield tale.cure
+def _of_pods(random: Random) -> Iterator[Sequence[Step]]:
+    for incident in pod_incidents(random):
+        yield incident.begin
+        yield incident.resolve
 
 
-def _of_hosts(random: Random) -> Iterator[Sequence[Beat]]:
-    """A host is in one trouble at a time."""
-    open_troubles: dict[str, Trouble] = {}
+def _of_hosts(random: Random) -> Iterator[Sequence[Step]]:
+    """Yield steps such that a host has one incident at a time."""
+    open_incidents: dict[str, Incident] = {}
     kinds = _kinds(random)
     while True:
-        free = [host for host in PLAIN_HOSTS if host not in open_troubles]
+        free = [host for host in PLAIN_HOSTS if host not in open_incidents]
         if len(free) > 1 and random.random() < OUTAGE_CHANCE:
             yield _outage(*random.sample(free, 2), random=random)
-        elif len(open_troubles) < random.randint(1, TROUBLES_MAX):
+        elif len(open_incidents) < random.randint(1, INCIDENTS_MAX):
             host = random.choice(free)
-            open_troubles[host] = trouble = next(kinds)(host, random)
-            yield trouble.begin
+            open_incidents[host] = incident = next(kinds)(host, random)
+            yield incident.begin
         else:
-            yield open_troubles.pop(random.choice(list(open_troubles))).cure
+            yield open_incidents.pop(random.choice(list(open_incidents))).resolve
 
 
-def _kinds(random: Random) -> Iterator[Callable[[str, Random], Trouble]]:
-    """Each once, in another order every round: nobody waits long for any of them."""
+def _kinds(random: Random) -> Iterator[Callable[[str, Random], Incident]]:
+    """Yield each kind once a round, in a random order."""
     while True:
-        yield from random.sample(TROUBLES, len(TROUBLES))
+        yield from random.sample(HOST_INCIDENTS, len(HOST_INCIDENTS))
 
 
-def _outage(first: str, second: str, *, random: Random) -> Sequence[Beat]:
-    why = random.choice(WORK)
+def _outage(first: str, second: str, *, random: Random) -> Sequence[Step]:
+    why = random.choice(MAINTENANCE)
     if random.random() < 0.5:
-        away = [outages.stop_slurmctld(first, why), outages.start_slurmctld(first, why)]
-        return [*away, beats.uncordon(first)]
-    blind = {"cordoned": first, "why": why, "uncordoned": second}
-    killed = [outages.kill_service(**blind), outages.start_service(**blind)]
-    return [beats.cordon(second, why), *killed, beats.uncordon(first)]
+        outage = [outages.stop_slurmctld(first, why), outages.start_slurmctld(first, why)]
+        return [*outage, host_steps.uncordon(first)]
+    changes = {"cordoned": first, "why": why, "uncordoned": second}
+    killed = [outages.kill_service(**changes), outages.start_service(**changes)]
+    return [host_steps.cordon(second, why), *killed, host_steps.uncordon(first)]
 
 
-def _cordoned(host: str, random: Random) -> Trouble:
-    return Trouble([beats.cordon(host, random.choice(WORK))], [beats.uncordon(host)])
+def _cordoned(host: str, random: Random) -> Incident:
+    return Incident(
+        [host_steps.cordon(host, random.choice(MAINTENANCE))], [host_steps.uncordon(host)]
+    )
 
 
-def _drained(host: str, random: Random) -> Trouble:
-    return Trouble([beats.drain_by_hand(host, random.choice(FAULTS))], [beats.resume(host)])
+def _drained(host: str, random: Random) -> Incident:
+    return Incident(
+        [host_steps.drain_by_hand(host, random.choice(FAULTS))], [host_steps.resume(host)]
+    )
 
 
-def _taken_over(host: str, random: Random) -> Trouble:
+def _taken_over(host: str, random: Random) -> Incident:
     why = random.choice(FAULTS)
-    return Trouble(
-        [beats.cordon(host, random.choice(WORK)), beats.take_over(host, why)],
-        [beats.uncordon_in_vain(host, why), beats.resume(host)],
+    return Incident(
+        [host_steps.cordon(host, random.choice(MAINTENANCE)), host_steps.take_over(host, why)],
+        [host_steps.uncordon_after_take_over(host, why), host_steps.resume(host)],
     )
 
 
-def _retired(host: str, random: Random) -> Trouble:
+def _marked_for_deletion(host: str, random: Random) -> Incident:
     del random
-    return Trouble(
-        [_workload(host), beats.retire(host, "scale down")],
-        [beats.end_jobs(host), beats.delete_pod(host), beats.renew_pod(host)],
+    return Incident(
+        [_submit(host), host_steps.mark_for_deletion(host, "scale down")],
+        [host_steps.end_jobs(host), host_steps.delete_pod(host), host_steps.create_pod(host)],
     )
 
 
-def _workload(host: str) -> Beat:
-    def act(on: Stage) -> None:
+def _submit(host: str) -> Step:
+    def act(on: Context) -> None:
         on.worlds.cancel_jobs(host)
         on.worlds.run_job(host, user=USERS[0])
 
-    return Beat(
-        said=f"A user submits a job that wants {host}",
+    return Step(
+        text=f"A user submits a job for {host}",
         act=act,
-        promise=f"a job runs on {host}",
-        kept=lambda on: on.worlds.slurm_node(host).running > 0,
-        within_s=beats.LISTED_S,
+        expected=f"a job runs on {host}",
+        holds=lambda on: on.worlds.slurm_node(host).running > 0,
+        within_s=LISTED_S,
     )
 
 
-def _lost(host: str, random: Random) -> Trouble:
+def _deleted(host: str, random: Random) -> Incident:
     del random
-    return Trouble([beats.lose_node(host)], [beats.find_node(host)])
+    return Incident([host_steps.delete_node(host)], [host_steps.create_node(host)])
 
 
-def _ill(host: str, random: Random) -> Trouble:
+def _not_ready(host: str, random: Random) -> Incident:
     del random
-    return Trouble([beats.fall_ill(host)], [beats.recover(host)])
+    return Incident([host_steps.become_not_ready(host)], [host_steps.become_ready(host)])
 
 
-TROUBLES: Sequence[Callable[[str, Random], Trouble]] = (
-    _cordoned, _drained, _taken_over, _retired, _lost, _ill,
+HOST_INCIDENTS: Sequence[Callable[[str, Random], Incident]] = (
+    _cordoned, _drained, _taken_over, _marked_for_deletion, _deleted, _not_ready,
 )  # fmt: skip
 
 
-def submit_job(stage: Stage, random: Random) -> None:
-    """Users bring what they always bring: a job here or there, while not many wait."""
-    waiting = sum(job.state == "PENDING" for job in stage.worlds.slurm.jobs.values())
+def submit_job(context: Context, random: Random) -> None:
+    """Submit a job of random size and place, unless many jobs wait already."""
+    waiting = sum(job.state == "PENDING" for job in context.worlds.slurm.jobs.values())
     if waiting >= WAITING_MAX:
         return
     duration_s = random.uniform(*JOB_S)
     cpus = random.choice((2, 4, CPUS))
     host, user = random.choice(PLAIN_HOSTS), random.choice(USERS)
-    stage.worlds.run_job(host, user=user, cpus=cpus, duration_s=duration_s)
+    context.worlds.run_job(host, user=user, cpus=cpus, duration_s=duration_s)

@@ -1,4 +1,4 @@
-"""Who is on a machine, and which Pods wait for one: in words, as both worlds have it."""
+"""Text about the Pods and jobs on a machine, and about the Pods that wait for one."""
 
 from collections.abc import Sequence
 
@@ -10,17 +10,16 @@ from sunk_sync.embedded.slurm.model.job import ALIVE, Job
 
 
 def pods_on(users: Users, host: str) -> Sequence[Object]:
-    """Pods that Slurm placed there."""
+    """Return the Pods bound to this host."""
     return [pod for pod in users.pods() if place_of(pod) == host]
 
 
 def on_host(users: Users, host: str) -> str:
-    """`5 train`: job and Pod, or job and user; who is about to go, and who waits at the gate."""
+    """Describe the jobs of a host: `5 train` is a job and its Pod, or a job and its user."""
     pods = pods_on(users, host)
-    told = [_pod(pod) for pod in pods]
-    shown = {annotation(pod, JOB_ID) for pod in pods}
-    jobs = [job for job in users.jobs_on(host) if str(job.job_id) not in shown]
-    return ", ".join([*told, *(_job(job) for job in jobs)]) or "-"
+    bound = {annotation(pod, JOB_ID) for pod in pods}
+    jobs = [job for job in users.jobs_on(host) if str(job.job_id) not in bound]
+    return ", ".join([*map(_pod, pods), *map(_job, jobs)]) or "-"
 
 
 def _pod(pod: Object) -> str:
@@ -29,14 +28,14 @@ def _pod(pod: Object) -> str:
 
 
 def _job(job: Job) -> str:
-    """A placeholder's name is `k8s/<namespace>/<pod>/<work>`."""
+    """Describe a job; a placeholder is named `k8s/<namespace>/<pod>/<workload>`."""
     who = job.request.name.split("/")[2] if is_ours(job) else job.request.user
     state = " at gate" if job.configuring else "" if job.state in ALIVE else " ends"
     return f"{job.job_id} {who}{state}"
 
 
 def waiting(users: Users) -> Sequence[str]:
-    """`low (job 13: Priority)`; Pods of one job together; first those that have one."""
+    """Describe waiting Pods: `low (job 13: Priority)`. Pods of one job share an entry."""
     of_job: dict[str, list[str]] = {}
     others = []
     for pod in users.pods():
@@ -48,7 +47,7 @@ def waiting(users: Users) -> Sequence[str]:
             of_job.setdefault(f"job {job.job_id}: {_reason(job)}", []).append(name)
         else:
             others.append(_alone(pod))
-    return [*(f"{_named(names)} ({why})" for why, names in of_job.items()), *others]
+    return [*(f"{_join(names)} ({why})" for why, names in of_job.items()), *others]
 
 
 def _reason(job: Job) -> str:
@@ -62,5 +61,5 @@ def _alone(pod: Object) -> str:
     return f"{pod['metadata']['name']}: {message}"
 
 
-def _named(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

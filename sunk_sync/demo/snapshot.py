@@ -1,4 +1,4 @@
-"""What there is to see now, in words: one row a host, the last lines, how to reach the worlds."""
+"""The state that the screen shows: one row a host, the last lines, commands to try."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
@@ -9,7 +9,7 @@ from sunk_sync.core.model.names import DRAINED, PENDING_DELETION, REASON_PREFIX
 from sunk_sync.demo.stage.reading import annotation, condition
 from sunk_sync.demo.stage.users import Users
 from sunk_sync.demo.stage.worlds import HOSTS, Worlds
-from sunk_sync.demo.story.diary import Diary, Line
+from sunk_sync.demo.story.history import History, Line
 from sunk_sync.demo.story.residents import on_host, pods_on, waiting
 from sunk_sync.embedded.kubernetes.store.kinds import Object
 from sunk_sync.embedded.slurm.model.node import Node, state_of
@@ -18,64 +18,64 @@ if TYPE_CHECKING:
     from sunk_sync.demo.stage.syncer import Syncer
 
 LINES_MAX = 100
-Mood = Literal["well", "held", "ours", "theirs", "away"]
-"""Held: a Pod is there that Slurm placed."""
+HostStatus = Literal["ok", "pod", "drained by us", "drained by others", "unavailable"]
+"""The color of a row. `pod`: a Pod scheduled by Slurm is bound there."""
 
 
 class Row(Struct, frozen=True):
-    """One host from both sides."""
+    """One host as both sides show it."""
 
     host: str
     node: str
     pod: str
     slurm: str
-    """As sinfo spells it."""
+    """State in the words of sinfo."""
     jobs: str
-    """Number and Pod, or number and user, of each job."""
+    """Id of each job, with its Pod or user."""
     reason: str
     because: str
-    mood: Mood
+    status: HostStatus
 
 
-class Scene(Struct, frozen=True, kw_only=True):
-    """Everything that a screen shows."""
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """Everything that a screen shows at one moment."""
 
     age_s: float
     now: str
     service: str
-    """How the service is, in a word."""
+    """State of the service."""
     writes: int
-    broken: int
+    failed: int
     rows: Sequence[Row]
     waiting: Sequence[str]
-    """Pods that Slurm has not placed yet, and why."""
+    """Pods that are not bound yet, with the reason."""
     lines: Sequence[Line]
-    told: int
-    """Lines ever told; `lines` holds the last of them."""
-    reach: Sequence[str]
+    line_count: int
+    """Lines recorded so far; `lines` holds the last of them."""
+    commands: Sequence[str]
     """Commands for a second terminal."""
 
 
-def scene_of(
-    worlds: Worlds, syncer: "Syncer | None", *, diary: Diary, reach: Sequence[str]
-) -> Scene:
-    """The scene as it is now."""
-    return Scene(
-        age_s=diary.age_s,
-        now=diary.now,
+def snapshot_of(
+    worlds: Worlds, syncer: "Syncer | None", *, history: History, commands: Sequence[str]
+) -> Snapshot:
+    """Take a snapshot."""
+    return Snapshot(
+        age_s=history.age_s,
+        now=history.now,
         service=_service(syncer),
-        writes=diary.writes,
-        broken=len(diary.broken),
+        writes=history.writes,
+        failed=len(history.failed),
         rows=[row_of(worlds, host, because=_because(worlds, syncer, host)) for host in HOSTS],
         waiting=waiting(Users(worlds)),
-        lines=list(diary.lines)[-LINES_MAX:],
-        told=diary.count,
-        reach=reach,
+        lines=list(history.lines)[-LINES_MAX:],
+        line_count=history.count,
+        commands=commands,
     )
 
 
 def row_of(worlds: Worlds, host: str, *, because: str) -> Row:
-    """One host, as both worlds have it."""
+    """Describe one host."""
     slurm_node, node, users = worlds.slurm_node(host), worlds.node(host), Users(worlds)
     return Row(
         host=host,
@@ -85,21 +85,21 @@ def row_of(worlds: Worlds, host: str, *, because: str) -> Row:
         jobs=on_host(users, host),
         reason=slurm_node.reason,
         because=because,
-        mood=_mood(
+        status=_status(
             slurm_node,
-            there=condition(node, "Ready") == "True",
-            held=bool(pods_on(users, host)),
+            ready=condition(node, "Ready") == "True",
+            has_pod=bool(pods_on(users, host)),
         ),
     )
 
 
 def _service(syncer: "Syncer | None") -> str:
     if syncer is None:
-        return "service about to start"
+        return "service not started"
     if not syncer.alive:
         return "service killed"
     if not syncer.ready:
-        return "service reads both sides"
+        return "service lists both sides"
     return "service ready" if syncer.reads_slurm else "service ready, slurm: degraded"
 
 
@@ -121,22 +121,23 @@ def _pod(pod: Object) -> str:
     if not pod:
         return "gone"
     if "deletionTimestamp" in pod["metadata"]:
-        return "ending"
+        return "ends"
     if annotation(pod, PENDING_DELETION):
-        return "may go" if annotation(pod, DRAINED) == "true" else "to go"
+        return "drained" if annotation(pod, DRAINED) == "true" else "marked"
     return "Ready" if condition(pod, "Ready") == "True" else "starts"
 
 
 def _spelled(slurm_node: Node) -> str:
-    """Drained and draining are one flag in Slurm, told apart by whether jobs run."""
+    """Spell the state as sinfo does: a node with DRAIN is draining while jobs run, then drained."""
     if "DRAIN" in slurm_node.flags and slurm_node.base == "IDLE":
         return "draining" if slurm_node.running or slurm_node.ending else "drained"
     return state_of(slurm_node)[0].lower()
 
 
-def _mood(slurm_node: Node, *, there: bool, held: bool) -> Mood:
+def _status(slurm_node: Node, *, ready: bool, has_pod: bool) -> HostStatus:
     if "DRAIN" in slurm_node.flags:
-        return "ours" if slurm_node.reason.startswith(REASON_PREFIX) else "theirs"
-    if not there or slurm_node.base != "IDLE":
-        return "away"
-    return "held" if held else "well"
+        ours = slurm_node.reason.startswith(REASON_PREFIX)
+        return "drained by us" if ours else "drained by others"
+    if not ready or slurm_node.base != "IDLE":
+        return "unavailable"
+    return "pod" if has_pod else "ok"

@@ -1,4 +1,4 @@
-"""What was told: what people did, what was promised and kept, what the service wrote."""
+"""History of a run: actions, checks, and writes of the service."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,21 +14,21 @@ _MIRRORS = (
 _OBJECTS = ("slurm_node", "pod", "node", "job", "job_id", "target")
 _WORDS = ("message", "reason")
 
-Sort = Literal["act", "kept", "broken", "write", "mirror", "trouble"]
-"""`write` changes what a machine does, `mirror` shows one side on the other."""
+Sort = Literal["action", "passed", "failed", "write", "mirror", "warning"]
+"""`write` changes what a machine does; `mirror` shows the state of one side on the other."""
 
 
 class Line(Struct, frozen=True):
-    """One thing that happened."""
+    """One entry of the history."""
 
     at_s: float
-    """Since the demo began."""
+    """Seconds since the demo began."""
     sort: Sort
     text: str
 
 
-class Diary:
-    """The last lines, and how it went."""
+class History:
+    """The last lines and the totals."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -36,54 +36,49 @@ class Diary:
         self._written_s = clock()
         self.lines: deque[Line] = deque(maxlen=KEPT_MAX)
         self.count = 0
-        """Lines ever told."""
+        """Lines recorded so far, also those no longer held."""
         self.writes = 0
-        self.broken: list[str] = []
-        """The first promises that were not kept."""
-        self.now = "Two embedded worlds start, and the service between them"
+        self.failed: list[str] = []
+        """Checks that failed, the first ones only."""
+        self.now = "Kubernetes, Slurm and the service start"
 
     @property
     def age_s(self) -> float:
-        """Since the demo began."""
+        """Seconds since the demo began."""
         return self._clock() - self._begun_s
 
     @property
     def quiet_s(self) -> float:
-        """Since the last write."""
+        """Seconds since the last write of the service."""
         return self._clock() - self._written_s
 
-    def tell(self, sort: Sort, text: str) -> None:
-        """One line more."""
-        if sort == "act":
+    def record(self, sort: Sort, text: str) -> None:
+        """Add a line."""
+        if sort == "action":
             self.now = text
-        if sort == "broken" and len(self.broken) < KEPT_MAX:
-            self.broken.append(text)
+        if sort == "failed" and len(self.failed) < KEPT_MAX:
+            self.failed.append(text)
         self.count += 1
         self.lines.append(Line(self.age_s, sort, text))
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        """One line of the service's log."""
+    def record_log(self, event: Mapping[str, Any]) -> None:
+        """Add a line of the service's log, if it is a write or a warning."""
         if event["event"] == "write":
             self.writes += 1
             self._written_s = self._clock()
             mirror = event["action"] in _MIRRORS and event["outcome"] == "done"
-            self.tell("mirror" if mirror else "write", _written(event))
+            self.record("mirror" if mirror else "write", _written(event))
         elif event["level"] in ("warning", "error"):
-            self.tell("trouble", f"service: {event['event']} {_rest(event)}".rstrip())
-
-    def last(self, sorts: tuple[Sort, ...], count: int) -> list[Line]:
-        """The last lines of these sorts, oldest first."""
-        found = [line for line in reversed(self.lines) if line.sort in sorts]
-        return found[:count][::-1]
+            self.record("warning", f"service: {event['event']} {_rest(event)}".rstrip())
 
 
 def _written(event: Mapping[str, Any]) -> str:
     target = next((str(event[key]) for key in _OBJECTS if key in event), "")
-    came = "" if event["outcome"] == "done" else f" {event['outcome']}: {event.get('why', '')}"
-    said = next((event[key] for key in _WORDS if event.get(key)), "")
-    reason = f" “{said}”" if said else ""
+    outcome = "" if event["outcome"] == "done" else f" {event['outcome']}: {event.get('why', '')}"
+    text = next((event[key] for key in _WORDS if event.get(key)), "")
+    reason = f" “{text}”" if text else ""
     what = f"{event['action']} {target}".rstrip()
-    return f"{event['seconds'] * 1000:5.0f} ms  {what}{reason}{came}: {event['because']}"
+    return f"{event['seconds'] * 1000:5.0f} ms  {what}{reason}{outcome}: {event['because']}"
 
 
 def _rest(event: Mapping[str, Any]) -> str:
