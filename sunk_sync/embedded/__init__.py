@@ -1,4 +1,6 @@
-"""A small faithful Kubernetes API and a small faithful Slurm, for the demo and the simulator.
+"""Small Kubernetes and Slurm servers in one process, for the demo and the simulator.
 
-Time comes in as `now_s`. Only the `http` modules know a clock or a socket.
+They answer as the real servers do, as far as tests/real compares them. They get the time as
+`now_s`; only the `http` modules use a clock or a socket. Of the service they may import
+`core.translate` alone.
 """

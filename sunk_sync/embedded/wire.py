@@ -1,4 +1,4 @@
-"""What is asked of an embedded world and what it answers, as it goes over the wire."""
+"""HTTP requests and responses of the embedded servers."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """One whole response."""
+    """One complete response."""
 
     status: int = 200
     body: bytes = b""

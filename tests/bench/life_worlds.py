@@ -106,7 +106,7 @@ class Worlds:
             self._kube.advance(self._kube_server.now_s)
             for name in self._names[start : start + AT_ONCE]:
                 act(name)
-            self._kube_server.notify()
+            self._kube_server.wake()
             await asyncio.sleep(0.01)
 
     def _create(self, name: str) -> None:

@@ -75,7 +75,7 @@ async def test_our_reader_follows_it(
     await ear.until(lambda ear: "ListingEnded" in ear.kinds())
     heard = len(ear.news)
     world.cordon("n1")
-    server.notify()
+    server.wake()
     await ear.until(lambda ear: len(ear.news) > heard)
     world.remove_node("n1")
     await ear.until(lambda ear: "Deleted n1" in ear.kinds())
@@ -87,7 +87,7 @@ async def test_the_world_lives_without_being_asked(world: Kubernetes, server: Ku
     version = world.store.version
     await until(lambda: world.store.version > version + 2 or server.now_s > 3)
     world.add_pod("p", node="n1")
-    server.notify()
+    server.wake()
     await until(lambda: (world.pod("p") or {})["status"]["phase"] == "Running")
 
 
@@ -130,7 +130,7 @@ async def test_P28_pods_of_others_are_followed(
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
     for name, more in (("p1", {"nodeName": "n1"}), ("p2", {}), ("p3", {"schedulerName": "ours"})):
         world.add_pod(name, spec=spec | more)
-    server.notify()
+    server.wake()
     await ear.until(lambda ear: any(isinstance(one, Taken) for one in ear.news))
     assert ear.news[-1] == Taken("n1", (("cpu", 2000), ("pods", 1)))
     reading.cancel()

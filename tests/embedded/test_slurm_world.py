@@ -6,8 +6,8 @@ from sunk_sync.embedded.slurm.memory import Knobs, Loss, Partition, Setup
 from sunk_sync.embedded.slurm.model.job import JobRequest
 from sunk_sync.embedded.slurm.model.node import NodeSpec, state_of
 from sunk_sync.embedded.slurm.model.release import SlurmError
+from sunk_sync.embedded.slurm.node_update import Update
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
-from sunk_sync.embedded.slurm.update import Update
 
 BOTH = pytest.mark.parametrize("generation", ["26.05", "24.11"])
 LONG = JobRequest(duration_s=None, cpus=4, memory_mb=1000, required_nodes=("n1",))

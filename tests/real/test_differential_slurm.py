@@ -23,8 +23,8 @@ from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
 from sunk_sync.embedded.slurm.model.node import NodeSpec, state_of
 from sunk_sync.embedded.slurm.model.release import SlurmError
 from sunk_sync.embedded.slurm.model.tokens import Tokens
+from sunk_sync.embedded.slurm.node_update import Update
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
-from sunk_sync.embedded.slurm.update import Update
 from sunk_sync.embedded.wire import Question
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer

@@ -8,7 +8,7 @@ import msgspec
 
 from sunk_sync.embedded.slurm.model.job import JobRequest
 from sunk_sync.embedded.slurm.model.node import NodeSpec
-from sunk_sync.embedded.slurm.update import Update
+from sunk_sync.embedded.slurm.node_update import Update
 from sunk_sync.embedded.wire import Question
 from tests.sim import words
 from tests.sim.cast import PERSON, Cast, other_mark

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 from sunk_sync.embedded.kubernetes.store.store import Snapshot
-from sunk_sync.embedded.slurm.update import Update
+from sunk_sync.embedded.slurm.node_update import Update
 from tests.sim.cast import PERSON
 from tests.sim.wire import Wire
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from sunk_sync.embedded.slurm.model.job import JobRequest
 from sunk_sync.embedded.slurm.model.node import NodeSpec
-from sunk_sync.embedded.slurm.update import Update
+from sunk_sync.embedded.slurm.node_update import Update
 from tests.sim import words
 from tests.sim.breaking import (
     api_server_back,

@@ -184,7 +184,7 @@ class Worlds:
         self.kube.advance(self._kube_server.now_s)
         with suppress(RefusalError):
             yield self.kube
-        self._kube_server.notify()
+        self._kube_server.wake()
 
     def _wake_callers(self) -> None:
         if self._callers is not None:

@@ -1,1 +1,1 @@
-"""A small Kubernetes: the store, the API over it, kubelets and a node controller."""
+"""A small Kubernetes: a store, the API on top of it, kubelets and the node controller."""

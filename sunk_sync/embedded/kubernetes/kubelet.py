@@ -1,27 +1,27 @@
-"""What all kubelets do to Pods: a bound Pod starts, runs and ends, each after its delay.
+"""All kubelets: a bound Pod starts, runs and ends, each step after a delay.
 
-Knobs are annotations, of a Pod or (for all its Pods) of its Node; the Pod's own win:
+Annotations set the delays. Those of the Pod take precedence over those of its Node:
 
     embedded/start-delay-s  seconds from bound to Running and Ready (default 0; inf: never)
     embedded/end-delay-s    seconds from deletionTimestamp to gone (default 0; inf: never)
     embedded/run-s          seconds from Running to the end of the containers (default: never)
-    embedded/exit-code      how the containers end by themselves (default 0: Succeeded)
+    embedded/exit-code      exit code of containers that end by themselves (default 0: Succeeded)
 
-A Pod whose requests do not fit beside those of the Node's other Pods is turned away: phase Failed,
-reason OutOfcpu or its like.
+A Pod that does not fit beside the Node's other Pods is rejected: phase Failed, reason OutOfcpu or
+similar.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from sunk_sync.embedded.kubernetes.room import rejection, requests_of
-from sunk_sync.embedded.kubernetes.store.agenda import Agenda, Clock, Task
+from sunk_sync.embedded.kubernetes.resources import rejection, requests_of
 from sunk_sync.embedded.kubernetes.store.kinds import NODES, PODS, Key, Object
 from sunk_sync.embedded.kubernetes.store.patch import strategic
 from sunk_sync.embedded.kubernetes.store.place import DeleteOptions, Place
 from sunk_sync.embedded.kubernetes.store.schema import SHAPES
 from sunk_sync.embedded.kubernetes.store.store import Change, Store
+from sunk_sync.embedded.kubernetes.store.timers import Clock, Task, Timers
 from sunk_sync.embedded.kubernetes.store.writes import Writes
 
 PREFIX = "embedded/"
@@ -37,33 +37,31 @@ _RUNNING_KINDS = ("PodReadyToStartContainers", "Ready", "ContainersReady")
 
 
 class Kubelet:
-    """Plans what is due on the agenda; `act` does it."""
+    """Plans the next step of each Pod; `act` performs it."""
 
     def __init__(
         self,
         store: Store,
         writes: Writes,
         *,
-        agenda: Agenda,
+        timers: Timers,
         clock: Clock,
     ) -> None:
         self._store = store
         self._writes = writes
-        self._agenda = agenda
+        self._timers = timers
         self._clock = clock
         self._since: dict[tuple[str, str], float] = {}
-        """When a step of a Pod (by uid) was first seen."""
+        """When a step of a Pod (by uid) was planned first."""
         self._pods_on: defaultdict[str, set[Key]] = defaultdict(set)
         self._let_in: set[Key] = set()
-        """Bound Pods for which there was room."""
+        """Bound Pods that fit on their Node."""
         self._silent: set[str] = set()
         self._addresses = 0
-        store.listen(PODS, self._hear_pod)
-        store.listen(NODES, self._hear_node)
+        store.listen(PODS, self._on_pod)
+        store.listen(NODES, self._on_node)
 
-    # Hearing
-
-    def _hear_pod(self, change: Change) -> None:
+    def _on_pod(self, change: Change) -> None:
         pod = change.now.an_object
         node_name = pod["spec"].get("nodeName", "")
         if not node_name:
@@ -79,9 +77,9 @@ class Kubelet:
         self._let_in.discard(key)
         for step in STEPS:
             self._since.pop((step, uid), None)
-            self._agenda.cancel(Task(step, key, uid))
+            self._timers.cancel(Task(step, key, uid))
 
-    def _hear_node(self, change: Change) -> None:
+    def _on_node(self, change: Change) -> None:
         before = change.before.an_object if change.before else None
         if before is None or _knobs(before) != _knobs(change.now.an_object):
             self._plan_on(change.now.an_object["metadata"]["name"])
@@ -93,12 +91,12 @@ class Kubelet:
                 self._plan(key, stored.an_object)
 
     def silence(self, node_name: str, *, on: bool) -> None:
-        """Its kubelet is away: no Pod of it starts or ends until it is back."""
+        """Stop or resume the kubelet of a Node: without it no Pod there starts or ends."""
         (self._silent.add if on else self._silent.discard)(node_name)
         self._plan_on(node_name)
 
     def see_all(self) -> None:
-        """Everything may have changed: plan all anew."""
+        """Plan all Pods again, after a restore."""
         for uid_step in list(self._since):
             del self._since[uid_step]
         self._pods_on.clear()
@@ -109,13 +107,11 @@ class Kubelet:
                 self._pods_on[node_name].add(key)
                 self._plan(key, stored.an_object)
 
-    # Planning
-
     def _plan(self, key: Key, pod: Object) -> None:
         uid, due = pod["metadata"]["uid"], self._next_step(pod)
         for step in STEPS:
             if due is None or step != due[0]:
-                self._agenda.cancel(Task(step, key, uid))
+                self._timers.cancel(Task(step, key, uid))
         if due is None:
             return
         step, delay_s = due
@@ -123,12 +119,12 @@ class Kubelet:
             step, delay_s = "reject", 0.0
         since_s = self._since.setdefault((step, uid), self._clock.now_s)
         if math.isinf(delay_s):
-            self._agenda.cancel(Task(step, key, uid))
+            self._timers.cancel(Task(step, key, uid))
         else:
-            self._agenda.plan(Task(step, key, uid), since_s + delay_s)
+            self._timers.plan(Task(step, key, uid), since_s + delay_s)
 
     def _next_step(self, pod: Object) -> tuple[str, float] | None:
-        """What comes next for this Pod, and how long after it came to be next."""
+        """Return the next step of this Pod and its delay; None if there is none."""
         node_name = pod["spec"]["nodeName"]
         if node_name in self._silent:
             return None
@@ -144,7 +140,7 @@ class Kubelet:
         return None
 
     def _turns_away(self, key: Key, pod: Object) -> Object | None:
-        """The status of a Pod for which there is no room; None: it is let in, if not already."""
+        """Return the status of a Pod that does not fit; None if it fits or was admitted before."""
         if key in self._let_in:
             return None
         node_name = pod["spec"]["nodeName"]
@@ -157,17 +153,15 @@ class Kubelet:
         return away
 
     def _living_on(self, node_name: str) -> Iterator[Object]:
-        """Pods that hold something of the Node, until their containers have ended."""
+        """Yield the other Pods whose containers still use the Node's resources."""
         for key in self._pods_on[node_name]:
             stored = self._store.get(PODS, key)
             phase = stored.an_object["status"].get("phase", "Pending") if stored else ""
             if stored and (phase == "Running" or (phase == "Pending" and key in self._let_in)):
                 yield stored.an_object
 
-    # Acting
-
     def act(self, task: Task) -> None:
-        """One step, now, if the Pod is still the one it was planned for."""
+        """Perform one step, if the Pod is still the one for which it was planned."""
         stored = self._store.get(PODS, task.name)
         if stored is None or stored.an_object["metadata"]["uid"] != task.uid:
             return
@@ -197,7 +191,7 @@ class Kubelet:
         self._patch_status(pod, status)
 
     def _reject(self, key: Key, pod: Object) -> None:
-        """None of its containers ever runs, unless room came free in the same moment."""
+        """Reject the Pod, unless it fits now after all."""
         away = self._turns_away(key, pod)
         if away is None:
             self._plan(key, pod)
@@ -205,7 +199,7 @@ class Kubelet:
             self._patch_status(pod, {**away, "startTime": self._clock.text()})
 
     def _finish(self, pod: Object) -> None:
-        """The containers have ended; the Pod stays until somebody deletes it."""
+        """End the containers; the Pod stays until it is deleted."""
         now = self._clock.text()
         code = int(_knobs(pod).get(EXIT_CODE, "0"))
         reason = "Error" if code else "Completed"
@@ -218,7 +212,7 @@ class Kubelet:
         self._patch_status(pod, status)
 
     def _end(self, pod: Object) -> None:
-        """First the last status, then the object."""
+        """Write the last status, then remove the object."""
         if pod["status"].get("phase") == "Running":
             self._finish(pod)
         uid = pod["metadata"]["uid"]
@@ -230,7 +224,7 @@ class Kubelet:
         self._writes.patch(place, lambda old: strategic(old, patch, shape=shape))
 
     def lose(self, node_name: str) -> None:
-        """As the node controller does where a Node is lost: its Pods are not Ready."""
+        """Set Ready of all Pods of a lost Node to False, as the node controller does."""
         for key in sorted(self._pods_on[node_name]):
             stored = self._store.get(PODS, key)
             if stored is not None:

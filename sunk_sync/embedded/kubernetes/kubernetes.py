@@ -1,12 +1,11 @@
-"""A little Kubernetes: its objects, its time, and what people do to it. No clock, no I/O."""
+"""The Kubernetes world: its objects, its time, and what users do with it. No clock, no I/O."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sunk_sync.embedded.kubernetes.kubelet import MANAGER, STEPS, Kubelet
-from sunk_sync.embedded.kubernetes.nodes import HEARTBEAT_S, NodeLife
-from sunk_sync.embedded.kubernetes.store.agenda import Agenda, Clock, Task
+from sunk_sync.embedded.kubernetes.nodes import HEARTBEAT_S, NodeController
 from sunk_sync.embedded.kubernetes.store.kinds import (
     KINDS,
     NAMESPACES,
@@ -20,6 +19,7 @@ from sunk_sync.embedded.kubernetes.store.patch import merged, strategic
 from sunk_sync.embedded.kubernetes.store.place import DeleteOptions, Place
 from sunk_sync.embedded.kubernetes.store.schema import SHAPES
 from sunk_sync.embedded.kubernetes.store.store import HISTORY_MAX, Change, Snapshot, Store
+from sunk_sync.embedded.kubernetes.store.timers import Clock, Task, Timers
 from sunk_sync.embedded.kubernetes.store.writes import Writes
 
 HOME_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -31,9 +31,9 @@ SYSTEM = "kube-apiserver"
 class Kubernetes:
     """The world. `now_s` is its time: seconds since `epoch`, never going back.
 
-    Let it live with `advance`; `next_s` says when something is due. Objects are read through
-    `node`, `pod`, `store`, and changed through the methods here or through `kube_api`. Without
-    `alive` it is an API server alone: no Pod starts or ends, no controller writes.
+    `advance` moves the time; `next_s` says when something is due. Read objects through `node`,
+    `pod` and `store`; change them through the methods here or through `KubeApi`. Without `alive` it
+    is an API server alone: no kubelet and no controller runs.
     """
 
     def __init__(
@@ -52,43 +52,41 @@ class Kubernetes:
         self._clock = Clock(epoch)
         self.store = Store(KINDS, history_max=history_max)
         self.writes = Writes(self.store, clock=self._clock, new_uid=self._new_uid)
-        self._agenda = Agenda()
+        self._timers = Timers()
         self._alive = alive
-        self._kubelet, self._life = self._enliven(heartbeat_s)
-        self.store.listen(NAMESPACES, self._hear_namespace)
+        self._kubelet, self._controller = self._start_controllers(heartbeat_s)
+        self.store.listen(NAMESPACES, self._on_namespace)
         for name in HOME_NAMESPACES:
             self.add_namespace(name, by=SYSTEM)
 
-    def _enliven(self, heartbeat_s: float) -> tuple[Kubelet, NodeLife]:
-        store, writes, agenda = self.store, self.writes, self._agenda
+    def _start_controllers(self, heartbeat_s: float) -> tuple[Kubelet, NodeController]:
+        store, writes, timers = self.store, self.writes, self._timers
         clock = self._clock
-        kubelet = Kubelet(store, writes, agenda=agenda, clock=clock)
-        life = NodeLife(store, writes, agenda=agenda, clock=clock)
-        life.heartbeat_s = heartbeat_s
-        life.on_lost = kubelet.lose
-        return kubelet, life
-
-    # Time
+        kubelet = Kubelet(store, writes, timers=timers, clock=clock)
+        controller = NodeController(store, writes, timers=timers, clock=clock)
+        controller.heartbeat_s = heartbeat_s
+        controller.on_lost = kubelet.lose
+        return kubelet, controller
 
     def advance(self, now_s: float) -> None:
-        """Let everything happen that is due by then."""
+        """Advance the time; perform all that is due by then."""
         while (due_s := self.next_s()) is not None and due_s <= now_s:
             self._clock.now_s = max(self.now_s, due_s)
             self._act()
         self._clock.now_s = max(self.now_s, now_s)
 
     def next_s(self) -> float | None:
-        """When something is due; None: nothing ever."""
-        return self._agenda.next_s() if self._alive else None
+        """When the next task is due; None if there is none."""
+        return self._timers.next_s() if self._alive else None
 
     def _act(self) -> None:
-        task = self._agenda.pop()
+        task = self._timers.pop()
         if task.what in STEPS:
             self._kubelet.act(task)
         elif task.what == "namespace":
             self._finish_namespace(task.name)
         else:
-            self._life.act(task)
+            self._controller.act(task)
 
     @property
     def now_s(self) -> float:
@@ -96,7 +94,7 @@ class Kubernetes:
         return self._clock.now_s
 
     def wall(self) -> datetime:
-        """The wall clock."""
+        """Current wall clock."""
         return self._clock.wall()
 
     def _new_uid(self) -> str:
@@ -104,12 +102,12 @@ class Kubernetes:
         mixed = self._uids * 2654435761 % 2**32
         return f"{mixed:08x}-{self._cluster:04x}-4000-8000-{self._uids:012x}"
 
-    def _hear_namespace(self, change: Change) -> None:
+    def _on_namespace(self, change: Change) -> None:
         if change.type == "MODIFIED" and change.now.an_object["status"]["phase"] == "Terminating":
-            self._agenda.plan(Task("namespace", change.key), self.now_s)
+            self._timers.plan(Task("namespace", change.key), self.now_s)
 
     def _finish_namespace(self, key: Key) -> None:
-        """As the namespace controller: what is in it goes first."""
+        """Delete the objects in a namespace, then the namespace, as its controller does."""
         name = key.removeprefix("/")
         for kind in KINDS:
             if kind.namespaced:
@@ -118,36 +116,34 @@ class Kubernetes:
         if self.store.get(NAMESPACES, key) is not None:
             self.store.remove(NAMESPACES, key)
 
-    # Reading
-
     def node(self, name: str) -> Object | None:
-        """The Node, whole; not to be changed."""
+        """Return the whole Node; do not change it."""
         stored = self.store.get(NODES, f"/{name}")
         return stored.an_object if stored else None
 
     def pod(self, name: str, *, namespace: str = "default") -> Object | None:
-        """The Pod, whole; not to be changed."""
+        """Return the whole Pod; do not change it."""
         stored = self.store.get(PODS, f"{namespace}/{name}")
         return stored.an_object if stored else None
 
     def nodes(self) -> Iterable[Object]:
-        """All Nodes, in order."""
+        """Return all Nodes in order."""
         return (row.an_object for _, row in self.store.scan(NODES))
 
     def pods(self, namespace: str = "") -> Iterable[Object]:
-        """All Pods, in order."""
+        """Return all Pods in order."""
         return (row.an_object for _, row in self.store.scan(PODS, namespace=namespace))
 
-    # What people do. RefusalError where the API server would refuse it.
+    # Operations of users. Each raises RefusalError where the API server would refuse it.
 
     def create(self, kind: Kind, an_object: Object, *, by: str = PERSON) -> Object:
-        """Make an object of this kind; its namespace stands in its metadata."""
+        """Create an object of this kind; its metadata names its namespace."""
         namespace = an_object["metadata"].get("namespace", "") if kind.namespaced else ""
         place = Place(kind=kind, namespace=namespace, manager=by)
         return self.writes.create(place, an_object).an_object
 
     def add_namespace(self, name: str, *, by: str = PERSON) -> Object:
-        """A namespace, Active at once."""
+        """Create a namespace; it is Active at once."""
         return self.create(NAMESPACES, {"metadata": {"name": name}}, by=by)
 
     def add_node(
@@ -158,20 +154,20 @@ class Kubernetes:
         annotations: Mapping[str, str] | None = None,
         cpus: int = 16,
     ) -> Object:
-        """A Node that its kubelet keeps alive; Ready at the first heartbeat, at once."""
+        """Create a Node with a running kubelet; it is Ready at once."""
         metadata = {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, **(labels or {})},
             "annotations": dict(annotations or {}),
         }
         self.create(NODES, {"metadata": metadata}, by="kubelet")
-        self._life.join(name, cpus=cpus)
+        self._controller.join(name, cpus=cpus)
         node = self.node(name)
         assert node is not None
         return node
 
     def remove_node(self, name: str) -> None:
-        """The Node object goes; Pods on it stay until somebody deletes them."""
+        """Delete the Node object; Pods on it stay until they are deleted."""
         self._delete(Place(kind=NODES, name=name))
 
     def add_pod(
@@ -183,7 +179,10 @@ class Kubernetes:
         metadata: Mapping[str, Any] | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> Object:
-        """A Pod with one container, bound where `node` is given. The others add or replace."""
+        """Create a Pod with one container, bound if `node` is given.
+
+        `metadata` and `spec` add to the defaults or replace them.
+        """
         if self.store.get(NAMESPACES, f"/{namespace}") is None:
             self.add_namespace(namespace)
         whole: Object = {
@@ -198,14 +197,14 @@ class Kubernetes:
     def delete_pod(
         self, name: str, *, namespace: str = "default", grace_s: int | None = None
     ) -> None:
-        """As `kubectl delete pod --wait=false`."""
+        """Do `kubectl delete pod --wait=false`."""
         self._delete(Place(kind=PODS, namespace=namespace, name=name), grace_s=grace_s)
 
     def _delete(self, place: Place, *, grace_s: int | None = None) -> None:
         self.writes.delete(place, DeleteOptions(grace_s=grace_s))
 
     def cordon(self, name: str, *, on: bool = True) -> None:
-        """As `kubectl cordon` and `uncordon`."""
+        """Do `kubectl cordon`, or `uncordon` if not `on`."""
         self._merge(Place(kind=NODES, name=name), {"spec": {"unschedulable": on or None}})
 
     def annotate(
@@ -216,13 +215,13 @@ class Kubernetes:
         namespace: str = "",
         labels: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Set annotations and labels (None takes one away) of a Node, or of a Pod in there."""
+        """Set annotations and labels of a Node, or of a Pod in `namespace`; None removes one."""
         place = Place(kind=PODS if namespace else NODES, namespace=namespace, name=name)
         patch = {"annotations": dict(annotations), "labels": dict(labels or {})}
         self._merge(place, {"metadata": patch})
 
     def set_pod_ready(self, name: str, *, ready: bool, namespace: str = "default") -> None:
-        """Its containers became ready, or no longer are; the kubelet leaves that alone."""
+        """Set Ready of a Pod; the kubelet does not change it afterwards."""
         listed = [
             {"type": kind, "status": str(ready), "lastTransitionTime": self._clock.text()}
             for kind in ("Ready", "ContainersReady")
@@ -234,30 +233,28 @@ class Kubernetes:
         self.writes.patch(place, lambda old: strategic(old, patch, shape=SHAPES["Pod"]))
 
     def set_node_ready(self, name: str, *, ready: bool) -> None:
-        """Its kubelet says so from now on; of a Node made by `add_node`."""
-        self._life.set_ready(name, ready=ready)
+        """Set the Ready condition that the kubelet reports, of a Node made by `add_node`."""
+        self._controller.set_ready(name, ready=ready)
 
     def silence(self, name: str, *, on: bool = True) -> None:
-        """Its kubelet is away: after a while the Node is Unknown, and no Pod starts or ends."""
-        self._life.silence(name, on=on)
+        """Stop or resume a kubelet; a stopped one makes its Node Unknown after a while."""
+        self._controller.silence(name, on=on)
         self._kubelet.silence(name, on=on)
 
     def _merge(self, place: Place, patch: Object) -> None:
         by = Place(kind=place.kind, namespace=place.namespace, name=place.name, manager=PERSON)
         self.writes.patch(by, lambda old: merged(old, patch))
 
-    # What happens to the whole
-
     def compact(self) -> None:
-        """The history is forgotten: watches and continue tokens from before are told 410."""
+        """Forget the history: older watches and continue tokens get 410."""
         self.store.compact()
 
     def backup(self) -> Snapshot:
-        """A snapshot of etcd."""
+        """Return a snapshot, as of etcd."""
         return self.store.snapshot()
 
     def restore(self, backup: Snapshot) -> None:
-        """As etcd restored from it: objects and versions go back, open watches break off."""
+        """Restore a snapshot: objects and versions go back, and open watches end."""
         self.store.restore(backup)
         self._kubelet.see_all()
-        self._life.see_all()
+        self._controller.see_all()

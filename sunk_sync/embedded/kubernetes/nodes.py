@@ -1,18 +1,18 @@
-"""What kubelets and the node lifecycle controller do to Nodes: heartbeats, Ready, taints."""
+"""Heartbeats, Ready conditions and taints of Nodes, from kubelets and the node controller."""
 
 from collections.abc import Callable
 
-from sunk_sync.embedded.kubernetes.store.agenda import Agenda, Clock, Task
 from sunk_sync.embedded.kubernetes.store.kinds import NODE_SYSTEM, NODES, Object
 from sunk_sync.embedded.kubernetes.store.patch import strategic
 from sunk_sync.embedded.kubernetes.store.place import Place
 from sunk_sync.embedded.kubernetes.store.schema import SHAPES
 from sunk_sync.embedded.kubernetes.store.store import Change, Store
+from sunk_sync.embedded.kubernetes.store.timers import Clock, Task, Timers
 from sunk_sync.embedded.kubernetes.store.writes import Writes
 
 HEARTBEAT_S = 10.0
 GRACE_S = 50.0
-"""Silent for so long, a Node is Unknown."""
+"""A Node is Unknown after this time without a heartbeat."""
 CONTROLLER = "kube-controller-manager"
 KUBELET = "kubelet"
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
@@ -20,10 +20,10 @@ _TAINTS = "node.kubernetes.io/"
 _OURS = tuple(_TAINTS + word for word in ("not-ready", "unreachable", "unschedulable"))
 
 
-class NodeLife:
-    """Keeps Nodes that joined alive, and says so where they are not.
+class NodeController:
+    """Sends the heartbeats of Nodes that joined, and marks silent Nodes as Unknown.
 
-    `on_lost` is called with the name of a Node that was silent for too long.
+    Calls `on_lost` with the name of each Node that becomes Unknown.
     """
 
     def __init__(
@@ -31,22 +31,22 @@ class NodeLife:
         store: Store,
         writes: Writes,
         *,
-        agenda: Agenda,
+        timers: Timers,
         clock: Clock,
     ) -> None:
         self._store = store
         self._writes = writes
-        self._agenda = agenda
+        self._timers = timers
         self._clock = clock
         self.heartbeat_s = HEARTBEAT_S
         self.on_lost: Callable[[str], None] = lambda _: None
         self._ready: dict[str, bool] = {}
-        """Nodes with a kubelet, and what it says of itself."""
+        """Nodes with a kubelet, and the Ready condition that it reports."""
         self._silent: set[str] = set()
-        store.listen(NODES, self._hear)
+        store.listen(NODES, self._on_change)
 
     def join(self, name: str, *, cpus: int) -> None:
-        """A kubelet begins to speak for this Node, at once."""
+        """Start the kubelet of this Node."""
         self._ready[name] = True
         room = {"cpu": str(cpus), "memory": "64Gi", "pods": "250"}
         status = {
@@ -59,23 +59,23 @@ class NodeLife:
         self._heartbeat(name)
 
     def set_ready(self, name: str, *, ready: bool) -> None:
-        """Its kubelet says so from now on."""
+        """Set the Ready condition that the kubelet reports."""
         self._ready[name] = ready
         self._heartbeat(name)
 
     def silence(self, name: str, *, on: bool) -> None:
-        """Its kubelet is away, or back; after GRACE_S of silence Ready is Unknown."""
+        """Stop or resume the heartbeats; without them Ready is Unknown after GRACE_S."""
         if not on:
             self._silent.discard(name)
-            self._agenda.cancel(Task("lost", name))
+            self._timers.cancel(Task("lost", name))
             self._heartbeat(name)
         elif name not in self._silent:
             self._silent.add(name)
-            self._agenda.cancel(Task("heartbeat", name))
-            self._agenda.plan(Task("lost", name), self._clock.now_s + GRACE_S)
+            self._timers.cancel(Task("heartbeat", name))
+            self._timers.plan(Task("lost", name), self._clock.now_s + GRACE_S)
 
     def act(self, task: Task) -> None:
-        """One step, now."""
+        """Perform one task."""
         if self._store.get(NODES, f"/{task.name}") is None:
             return
         if task.what == "heartbeat":
@@ -85,25 +85,23 @@ class NodeLife:
         else:
             self._set_taints(task.name)
 
-    def _hear(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         node = change.now.an_object
         name = node["metadata"]["name"]
         if change.type == "DELETED":
             for what in ("heartbeat", "lost", "taint"):
-                self._agenda.cancel(Task(what, name))
+                self._timers.cancel(Task(what, name))
             self._ready.pop(name, None)
             self._silent.discard(name)
         elif _taints(node) is not None:
-            self._agenda.plan(Task("taint", name), self._clock.now_s)
+            self._timers.plan(Task("taint", name), self._clock.now_s)
 
     def see_all(self) -> None:
-        """Everything may have changed: the kubelets of what is there speak again."""
+        """Start again the kubelets of all Nodes, after a restore."""
         for stored in self._store.rows(NODES).values():
             name = stored.an_object["metadata"]["name"]
             if name in self._ready and name not in self._silent:
-                self._agenda.plan(Task("heartbeat", name), self._clock.now_s)
-
-    # Speaking
+                self._timers.plan(Task("heartbeat", name), self._clock.now_s)
 
     def _heartbeat(self, name: str) -> None:
         ready = self._ready[name]
@@ -114,9 +112,9 @@ class NodeLife:
             {"type": kind, "status": status, "reason": reason, "lastHeartbeatTime": now}
             for kind, status, reason in said
         ]
-        self._say(name, conditions, by=KUBELET)
+        self._write_conditions(name, conditions, by=KUBELET)
         if self.heartbeat_s and name not in self._silent:
-            self._agenda.plan(Task("heartbeat", name), self._clock.now_s + self.heartbeat_s)
+            self._timers.plan(Task("heartbeat", name), self._clock.now_s + self.heartbeat_s)
 
     def _lose(self, name: str) -> None:
         message = "Kubelet stopped posting node status."
@@ -124,11 +122,11 @@ class NodeLife:
             {"type": kind, "status": "Unknown", "reason": "NodeStatusUnknown", "message": message}
             for kind in ("Ready", *_PRESSURES)
         ]
-        self._say(name, conditions, by=CONTROLLER)
+        self._write_conditions(name, conditions, by=CONTROLLER)
         self.on_lost(name)
 
-    def _say(self, name: str, conditions: list[Object], *, by: str) -> None:
-        """Conditions; what changes its status changes now."""
+    def _write_conditions(self, name: str, conditions: list[Object], *, by: str) -> None:
+        """Write conditions; lastTransitionTime changes with the status only."""
         before = _conditions_of(self._node(name))
         now = self._clock.text()
         for one in conditions:
@@ -160,7 +158,7 @@ def _conditions_of(node: Object) -> dict[str, Object]:
 
 
 def _taints(node: Object) -> list[Object] | None:
-    """The taints that its conditions ask for; None where it has them."""
+    """Return the taints that the conditions need; None if the Node has them."""
     ready = _conditions_of(node).get("Ready")
     word = {"False": "not-ready", "Unknown": "unreachable"}.get(ready["status"] if ready else "")
     wanted = {_TAINTS + word} if word else set()

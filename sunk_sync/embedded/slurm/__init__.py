@@ -1,1 +1,1 @@
-"""A small Slurm: slurmctld's state and scheduler, slurmd, and slurmrestd over them."""
+"""A small Slurm: state and scheduler of slurmctld, slurmd, and slurmrestd on top of them."""

@@ -1,6 +1,6 @@
-"""What slurmctld and the scripts of jobs tell the outside: gates, starts, signals, ends. Pure.
+"""Calls that slurmctld and job scripts would make: gates, starts, signals, ends. Pure.
 
-Nothing here waits: who plays a PrologSlurmctld or a script takes the calls and answers later.
+Nothing waits here. A simulated PrologSlurmctld or script takes the calls and answers later.
 """
 
 from collections import deque
@@ -12,36 +12,36 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm.model.job import Job
 
 CALLS_MAX: Final = 65_536
-"""Calls that nobody took are forgotten, the oldest first."""
+"""Limit of calls that nobody took; the oldest are dropped."""
 
 
 class Call(Struct, frozen=True):
-    """One of:
+    """One call.
 
-    gate: PrologSlurmctld was called; the job waits for SlurmWorld.release_gate.
-    started: the script of an acted batch job begins; SlurmWorld.exit_script ends it.
-    term: that script got SIGTERM; it has KillWait to exit.
-    killed: that script is dead.
-    ended: EpilogSlurmctld was called: the job runs no more, its script may.
+    - gate: PrologSlurmctld runs; the job waits for SlurmWorld.release_gate.
+    - started: the script of a simulated batch job starts; SlurmWorld.exit_script ends it.
+    - term: that script gets SIGTERM; it has KillWait to exit.
+    - killed: that script is dead.
+    - ended: EpilogSlurmctld runs: the job has ended, its script may still run.
     """
 
     kind: Literal["gate", "started", "term", "killed", "ended"]
     job: Job
-    """As it is at the call."""
+    """The job at the time of the call."""
 
 
 class RequestLog:
-    """Those that nobody has taken yet."""
+    """Calls that nobody has taken yet."""
 
     def __init__(self) -> None:
         self._calls: deque[Call] = deque(maxlen=CALLS_MAX)
 
-    def tell(self, kind: Literal["gate", "started", "term", "killed", "ended"], job: Job) -> None:
-        """One more."""
+    def add(self, kind: Literal["gate", "started", "term", "killed", "ended"], job: Job) -> None:
+        """Add a call."""
         self._calls.append(Call(kind, job))
 
     def take(self) -> Sequence[Call]:
-        """In the order in which they came; they are gone then."""
+        """Remove and return all calls, oldest first."""
         taken = list(self._calls)
         self._calls.clear()
         return taken

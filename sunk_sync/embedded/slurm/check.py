@@ -1,4 +1,4 @@
-"""What slurmctld refuses of a request, before and after it has an id. Pure."""
+"""Checks of slurmctld on a request, before and after it has a job id. Pure."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -24,11 +24,11 @@ from sunk_sync.embedded.slurm.model.release import (
 from sunk_sync.embedded.slurm.model.tokens import OPERATORS
 
 TEXT_MAX: Final = 1024
-"""Bytes of a name, comment or extra; an admin_comment may be longer."""
+"""Maximum bytes of a name, comment or extra; an admin_comment may be longer."""
 
 
 def invalid(request: JobRequest, memory: Memory, *, user: str | None = None) -> SlurmError | None:
-    """Why there is not even a record of it. `user` says so, None: it was said before."""
+    """Return why slurmctld makes no record at all. `user` None: the user was checked before."""
     if user is not None and request.admin_comment and user not in OPERATORS:
         return NOT_ALLOWED
     if (
@@ -72,13 +72,13 @@ def _are_known(features: Collection[str], memory: Memory) -> bool:
 
 
 def impossible(job: Job, memory: Memory) -> SlurmError | None:
-    """Why it can never start; only an allocation of too much has a number of its own."""
+    """Return why the job can never start; only a too large allocation has its own number."""
     members = memory.members([job.partition])[job.partition]
     return why_never(job.request, members, release=memory.release)
 
 
 def refused_now(job: Job, memory: Memory, *, queue: Iterable[Job]) -> SlurmError | None:
-    """Why it is not even tried at once; None: where there is room, it starts."""
+    """Return why an allocation is not tried at once; None: it starts if nodes are free."""
     if job.held:
         return HOLDS
     if any(is_ahead(each, job, memory=memory) for each in queue):
@@ -87,12 +87,12 @@ def refused_now(job: Job, memory: Memory, *, queue: Iterable[Job]) -> SlurmError
 
 
 def no_room(job: Job, memory: Memory) -> SlurmError:
-    """What is said where there was none."""
+    """Return the error if no nodes are free."""
     return why_not_now(job.request, memory.members([job.partition])[job.partition])
 
 
 def is_kept_out(job: Job, memory: Memory) -> tuple[str, ...]:
-    """Nodes that it must have and that are down or drained; none: enough others are up."""
+    """Return the required nodes that are down or drained; none if enough others are up."""
     required = job.request.required_nodes
     nodes = (memory.nodes.get(name) for name in required)
     out = tuple(node.name for node in nodes if node is not None and is_out(node))
@@ -101,7 +101,7 @@ def is_kept_out(job: Job, memory: Memory) -> tuple[str, ...]:
 
 
 def is_ahead(other: Job, job: Job, *, memory: Memory) -> bool:
-    """It waits for the same nodes and is asked first."""
+    """Whether another job waits for the same nodes and comes first."""
     if other.held or other.ending or other.eligible_s > memory.now_s or is_kept_out(other, memory):
         return False
     theirs, ours = memory.partitions[other.partition], memory.partitions[job.partition]
@@ -115,5 +115,5 @@ def is_ahead(other: Job, job: Job, *, memory: Memory) -> bool:
 
 
 def wants_whole_partition(job: Job) -> bool:
-    """It waits for any of the partition's nodes, not for nodes of its own."""
+    """Whether the job takes any nodes of its partition, not only required ones."""
     return len(job.request.required_nodes) < wanted_nodes(job.request)

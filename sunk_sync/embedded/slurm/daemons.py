@@ -1,4 +1,4 @@
-"""The slurmd of all machines, and what slurmctld learns from them: silence, returns, boots."""
+"""The slurmd of all nodes, and how slurmctld follows them: silence, registration, reboot."""
 
 from collections.abc import Iterable
 from math import floor
@@ -7,7 +7,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm.memory import Memory, Slurmd
-from sunk_sync.embedded.slurm.model.agenda import Agenda
 from sunk_sync.embedded.slurm.model.node import (
     DEAF,
     INVALID_REG,
@@ -17,6 +16,7 @@ from sunk_sync.embedded.slurm.model.node import (
     reasoned,
     without_reason,
 )
+from sunk_sync.embedded.slurm.model.timers import Timers
 from sunk_sync.embedded.slurm.scheduler import Scheduler
 
 SILENT: Final = "Not responding"
@@ -24,22 +24,22 @@ _BOOTED: Final = frozenset({"POWERING_UP", "REBOOT_ISSUED"})
 
 
 class Daemons:
-    """Pings, registrations, reboots and power of the machines."""
+    """Pings, registrations, reboots and power actions of the nodes."""
 
-    def __init__(self, memory: Memory, agenda: Agenda, scheduler: Scheduler) -> None:
+    def __init__(self, memory: Memory, timers: Timers, scheduler: Scheduler) -> None:
         self._memory = memory
-        self._agenda = agenda
+        self._timers = timers
         self._scheduler = scheduler
 
     def stop(self, name: str) -> None:
-        """Its slurmd is dead: silent at the next ping, DOWN after SlurmdTimeout."""
+        """Stop a slurmd: it misses the next ping, and its node is DOWN after SlurmdTimeout."""
         self._memory.slurmds[name] = replace(self._memory.slurmds[name], running=False)
         knobs, now_s = self._memory.knobs, self._memory.now_s
-        self._agenda.note(_following(now_s, knobs.ping_every_s), lambda _: self._ping(name))
-        self._agenda.note(now_s + knobs.slurmd_timeout_s, lambda _: self._time_out(name))
+        self._timers.note(_following(now_s, knobs.ping_every_s), lambda _: self._ping(name))
+        self._timers.note(now_s + knobs.slurmd_timeout_s, lambda _: self._time_out(name))
 
     def start(self, name: str, *, rebooted: bool = False) -> None:
-        """It runs and registers at once."""
+        """Start a slurmd; it registers at once."""
         now_s = self._memory.epoch_s
         known = self._memory.slurmds.get(name, Slurmd())
         boot_s = now_s if rebooted or not known.boot_s else known.boot_s
@@ -47,18 +47,18 @@ class Daemons:
         self._register(name)
 
     def ping_soon(self, after_s: float) -> None:
-        """All that are silent, DOWN or UNKNOWN are asked."""
-        self._agenda.note(self._memory.now_s + after_s, lambda _: self.ask(self._memory.unsettled))
+        """Ping all nodes that are silent, DOWN or UNKNOWN."""
+        self._timers.note(self._memory.now_s + after_s, lambda _: self.ask(self._memory.unsettled))
 
     def ask(self, names: Iterable[str]) -> None:
-        """Those whose slurmd runs answer with a registration."""
+        """Ask these nodes to register; those with a running slurmd do."""
         for name in sorted(names):
             self._register(name)
 
     def settle(self, node: Node) -> None:
-        """After an update: its jobs are gone if it is DOWN, reboots and power actions begin."""
+        """Apply an update: end the jobs of a DOWN node, begin reboots and power actions."""
         if node.base == "DOWN" and (node.running or node.ending):
-            self._scheduler.life.fail_node(node.name)
+            self._scheduler.lifecycle.fail_node(node.name)
         if node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
             self._begin_soon(node.name)
         self._scheduler.look()
@@ -83,7 +83,7 @@ class Daemons:
                 **said,
             )
         )
-        self._scheduler.life.fail_node(name)
+        self._scheduler.lifecycle.fail_node(name)
 
     def _silent(self, name: str) -> Node | None:
         slurmd = self._memory.slurmds.get(name)
@@ -108,7 +108,7 @@ class Daemons:
         self._scheduler.look()
 
     def _back(self, node: Node) -> Node:
-        """UNKNOWN and booted ones are IDLE; DOWN ones if ReturnToService says so."""
+        """Return the state after a registration: IDLE, or DOWN if ReturnToService says so."""
         if node.flags & _BOOTED:
             drop = REBOOTING | POWER | ({"DRAIN"} if node.undrains else set())
             return replace(node, base="IDLE", flags=node.flags - drop, undrains=False)
@@ -121,7 +121,7 @@ class Daemons:
         return replace(node, base="IDLE")
 
     def _checked(self, node: Node, slurmd: Slurmd) -> Node:
-        """A machine with fewer GPUs than configured is drained; healed, it stays drained."""
+        """Drain a node with fewer GPUs than configured; the drain stays after a repair."""
         has, wants = (
             _count(slurmd.gres if slurmd.gres is not None else node.gres),
             _count(node.gres),
@@ -136,10 +136,10 @@ class Daemons:
 
     def _begin_soon(self, name: str) -> None:
         due_s = _following(self._memory.now_s, self._memory.knobs.schedule_every_s)
-        self._agenda.note(due_s, lambda _: self._begin(name))
+        self._timers.note(due_s, lambda _: self._begin(name))
 
     def _begin(self, name: str) -> None:
-        """A reboot or a power action, once no job is there."""
+        """Begin a reboot or power action as soon as the node has no job."""
         node = self._memory.nodes.get(name)
         if node is None or not node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
             return
@@ -177,7 +177,7 @@ class Daemons:
                 flags = (known.flags - POWER - {"DRAIN"}) | {"POWERED_DOWN"}
                 self._memory.put(replace(known, flags=flags))
 
-        self._agenda.note(self._memory.now_s + self._memory.knobs.suspend_s, off)
+        self._timers.note(self._memory.now_s + self._memory.knobs.suspend_s, off)
 
     def _power_up(self, node: Node) -> None:
         node = replace(node, flags=(node.flags - POWER) | {"POWERING_UP", DEAF})
@@ -193,7 +193,7 @@ class Daemons:
             if node is not None and node.flags & _BOOTED:
                 self.start(name, rebooted=True)
 
-        self._agenda.note(due_s, boot)
+        self._timers.note(due_s, boot)
 
 
 def _following(now_s: float, every_s: float) -> float:
@@ -201,6 +201,6 @@ def _following(now_s: float, every_s: float) -> float:
 
 
 def _count(gres: str) -> int:
-    """`gpu:a100:4(S:0)` is 4."""
+    """Count the GPUs: `gpu:a100:4(S:0)` is 4."""
     number = gres.partition("(")[0].rpartition(":")[2]
     return int(number) if number.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""Where a job may start, whom it may push out, and what slurmctld says where it may not. Pure."""
+"""Which nodes a job can use, which jobs it preempts, and why it cannot start. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
@@ -21,12 +21,12 @@ _OUT: Final = frozenset({"DRAIN", "FAIL"})
 
 
 def wanted_nodes(request: JobRequest) -> int:
-    """How many nodes it takes."""
+    """Return the number of nodes that the request takes."""
     return request.nodes if request.any_of else max(request.nodes, len(request.required_nodes))
 
 
 def fitting(request: JobRequest, nodes: Iterable[Node]) -> tuple[Node, ...] | None:
-    """First fit in the order of `nodes`; None: it cannot start now."""
+    """Return the first nodes that fit, in the order of `nodes`; None if it cannot start now."""
     wanted = wanted_nodes(request)
     some = (node for node in _allowed(request, nodes) if has_room(request, node))
     found = tuple(islice(some, wanted))
@@ -34,7 +34,7 @@ def fitting(request: JobRequest, nodes: Iterable[Node]) -> tuple[Node, ...] | No
 
 
 def _allowed(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
-    """By name."""
+    """Yield the nodes that the request does not exclude by name."""
     required, excluded = set(request.required_nodes), set(request.excluded_nodes)
     for node in nodes:
         if node.name not in excluded and (not required or node.name in required):
@@ -42,7 +42,7 @@ def _allowed(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
 
 
 def has_room(request: JobRequest, node: Node) -> bool:
-    """Now."""
+    """Whether the request fits on the node now."""
     return (
         is_fit(node)
         and set(request.features).issubset(node.active_features)
@@ -53,7 +53,7 @@ def has_room(request: JobRequest, node: Node) -> bool:
 
 
 def gres_on(request: JobRequest, node: Node, *, used: Gres) -> Gres | None:
-    """What it gets there; an exclusive one gets all. None: there is too little."""
+    """Return the GRES that the request gets there, all if exclusive; None if there are too few."""
     if not node.gres and not request.tres_per_node:
         return ()
     has = configured(node.gres)
@@ -63,14 +63,14 @@ def gres_on(request: JobRequest, node: Node, *, used: Gres) -> Gres | None:
 
 
 def is_out(node: Node) -> bool:
-    """Down, drained or failing: not merely busy."""
+    """Whether the node is down, drained or failing."""
     return node.base != "IDLE" or bool(node.flags & _OUT)
 
 
 def why_never(
     request: JobRequest, members: Sequence[Node], *, release: Release
 ) -> SlurmError | None:
-    """Why it could not even start on an empty cluster; None: it could."""
+    """Return why the request could not start on an empty cluster; None if it could."""
     wanted = wanted_nodes(request)
     if _are_enough(wanted, _able(request, members)):
         return None
@@ -78,7 +78,7 @@ def why_never(
 
 
 def why_not_now(request: JobRequest, members: Sequence[Node]) -> SlurmError:
-    """What is said of a request that is possible and finds no room."""
+    """Return why a possible request does not start now."""
     up = (node for node in _able(request, members) if not is_out(node))
     return BUSY_NODES if _are_enough(wanted_nodes(request), up) else NOT_AVAILABLE
 
@@ -88,7 +88,7 @@ def _are_enough(wanted: int, nodes: Iterable[Node]) -> bool:
 
 
 def _able(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
-    """Were they empty and up."""
+    """Yield the nodes that fit if they are empty and up."""
     for node in _allowed(request, nodes):
         if (
             set(request.features).issubset(node.features)
@@ -102,24 +102,24 @@ def _able(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
 def victims_of(
     job: Job, nodes: Sequence[Node], *, running: Mapping[str, Sequence[Job]]
 ) -> Collection[Job] | None:
-    """Jobs that have to end so that it fits; None: that would not help.
+    """Return the jobs that have to end for this job to start; None if that is not enough.
 
-    `running`: node → jobs there that it may push out, those that are ending first.
+    `running`: node → jobs there that it may preempt, those already ending first.
     """
     offers = []
     for node in _allowed(job.request, nodes):
-        pushed = _pushed(job.request, node, running.get(node.name, ()))
-        if pushed is not None:
-            offers.append(pushed)
+        victims = _victims_on(job.request, node, running.get(node.name, ()))
+        if victims is not None:
+            offers.append(victims)
     wanted = wanted_nodes(job.request)
     if len(offers) < wanted:
         return None
-    offers.sort(key=lambda pushed: sum(each.preempted_s is None for each in pushed))
-    return {each.job_id: each for pushed in offers[:wanted] for each in pushed}.values()
+    offers.sort(key=lambda victims: sum(each.preempted_s is None for each in victims))
+    return {each.job_id: each for victims in offers[:wanted] for each in victims}.values()
 
 
-def _pushed(request: JobRequest, node: Node, running: Sequence[Job]) -> Sequence[Job] | None:
-    """Of this node: as few as are enough, in their order."""
+def _victims_on(request: JobRequest, node: Node, running: Sequence[Job]) -> Sequence[Job] | None:
+    """Return as few jobs of this node as are enough, in their order."""
     node = replace(node, ending=0)
     for count, victim in enumerate(running):
         if has_room(request, node):
@@ -129,12 +129,12 @@ def _pushed(request: JobRequest, node: Node, running: Sequence[Job]) -> Sequence
 
 
 def without(node: Node, job: Job) -> Node:
-    """The node once the job is gone."""
+    """Return the node without the job."""
     return charged(node, job, sign=-1)
 
 
 def charged(node: Node, job: Job, *, sign: int) -> Node:
-    """The node with one job more (1) or less (-1); a SUSPENDED one has no CPUs."""
+    """Add the job to the node (`sign` 1) or remove it (-1); a SUSPENDED one uses no CPUs."""
     gres = job.gres[job.nodes.index(node.name)] if job.gres else ()
     held = replace(
         node,
@@ -145,7 +145,7 @@ def charged(node: Node, job: Job, *, sign: int) -> Node:
 
 
 def run_on(node: Node, job: Job, *, sign: int) -> Node:
-    """The node with the CPUs that a suspension gives back."""
+    """Add or remove the CPUs of a job that is resumed or suspended."""
     return replace(
         node,
         running=node.running + sign,

@@ -1,4 +1,4 @@
-"""What slurmctld has in memory and on disk: nodes, jobs, when they changed. No rules of its own."""
+"""State of slurmctld in memory and on disk: nodes, jobs, and their last changes. No rules."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -11,42 +11,42 @@ from sunk_sync.embedded.slurm.model.node import DEAF, Node, NodeSpec, new_node
 from sunk_sync.embedded.slurm.model.release import RELEASES, Release
 
 Loss = Literal["nothing", "recent", "everything"]
-"""What a restart forgets: nothing (SIGTERM), the last seconds (SIGKILL), its whole state."""
+"""What a restart loses: nothing (SIGTERM), the last seconds (SIGKILL), or everything."""
 
 
 class Partition(Struct, frozen=True, kw_only=True):
-    """A partition of slurm.conf. `nodes` empty: all."""
+    """A partition of slurm.conf. `nodes` empty: all nodes."""
 
     name: str
     nodes: tuple[str, ...] = ()
     default: bool = False
     tier: int = 1
-    """PriorityTier: jobs of a higher one come first, and push out those of a lower one."""
+    """PriorityTier: jobs of a higher tier come first and preempt those of a lower tier."""
     preempt_mode: Literal["OFF", "CANCEL", "REQUEUE"] = "OFF"
-    """What becomes of its jobs then."""
+    """How its jobs are preempted."""
     grace_s: float = 0.0
-    """GraceTime: how long they are let run after that was decided."""
+    """GraceTime: how long preempted jobs continue to run."""
 
 
 class Knobs(Struct, frozen=True, kw_only=True):
-    """How slurm.conf tunes the cluster, and how long things take."""
+    """Settings of slurm.conf, and durations."""
 
     return_to_service: int = 2
-    """2: a DOWN node returns when it registers; 1: only one that was silent; 0: never."""
+    """2: a DOWN node returns when it registers; 1: only if it was silent; 0: never."""
     power_saving: bool = False
-    """SuspendProgram and ResumeProgram are there."""
+    """SuspendProgram and ResumeProgram are configured."""
     reboot_program: bool = True
     reconfigure_forgets_comments: bool = False
-    """The real ones keep comment and extra; True for a rehearsal of losing them."""
+    """The real slurmctld keeps comment and extra; True rehearses their loss."""
     schedule_every_s: float = 1.0
     backfill_every_s: float = 30.0
-    """Jobs behind one that waits are tried only then (bf_interval)."""
+    """bf_interval: jobs behind a waiting one are tried only then."""
     limits_every_s: float = 30.0
-    """Time limits and graces are looked at so often, counted from the start of slurmctld."""
+    """Interval of the checks of time limits and grace times, from the start of slurmctld."""
     ping_every_s: float = 100.0
-    """Pings of silent nodes (SlurmdTimeout / 3)."""
+    """Interval of pings to silent nodes (SlurmdTimeout / 3)."""
     slurmd_timeout_s: float = 300.0
-    """Silent for so long: DOWN."""
+    """A node that is silent for this time is DOWN."""
     ping_after_s: float = 0.5
     """From an UNDRAIN or RESUME to the answered ping."""
     register_after_s: float = 2.5
@@ -54,18 +54,18 @@ class Knobs(Struct, frozen=True, kw_only=True):
     settle_after_s: float = 0.3
     """From a reconfigure to the registrations."""
     save_every_s: float = 5.0
-    """State is saved so long after the first change."""
+    """From the first change to the save of the state."""
     ending_s: float = 0.2
     """How long a job is COMPLETING."""
     kill_wait_s: float = 30.0
     prolog_slurmctld: bool = False
-    """Every allocation calls a gate and waits for its answer (slurm_calls)."""
+    """Each allocation calls a gate and waits for its answer (see `calls`)."""
     epilog_slurmctld: bool = False
-    """Every end is told."""
+    """Each end of a job is a call."""
     acted_script: str = ""
-    """Batch scripts that contain this text are played from outside; empty: none."""
+    """Batch scripts with this text are simulated from outside; empty: none."""
     min_job_age_s: float = 300.0
-    """Jobs that ended are forgotten then."""
+    """MinJobAge: ended jobs are forgotten after this time."""
     boot_s: float = 60.0
     """From REBOOT_ISSUED or POWERING_UP to the registration."""
     suspend_s: float = 30.0
@@ -73,7 +73,7 @@ class Knobs(Struct, frozen=True, kw_only=True):
 
 
 class Setup(Struct, frozen=True, kw_only=True):
-    """A cluster to begin with."""
+    """The initial cluster."""
 
     nodes: Sequence[NodeSpec] = ()
     partitions: Sequence[Partition] = (Partition(name="main", default=True),)
@@ -85,16 +85,16 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     @property
     def release(self) -> Release:
-        """What differs by release."""
+        """Return the properties of the release."""
         return RELEASES[self.generation]
 
 
 class Slurmd(Struct, frozen=True, kw_only=True):
-    """The daemon on one machine."""
+    """The daemon on one node."""
 
     running: bool = True
     gres: str | None = None
-    """What it finds there; None: what is configured."""
+    """GRES that it finds; None: those that are configured."""
     boot_s: int = 0
     start_s: int = 0
 
@@ -106,7 +106,7 @@ class _Saved(Struct, frozen=True):
 
 
 class Memory:
-    """Tables of frozen rows: who holds a row never sees it change."""
+    """Tables of frozen records: a record never changes."""
 
     def __init__(self, setup: Setup, *, now_s: float, wake: Callable[[], None]) -> None:
         self.setup = setup
@@ -122,7 +122,7 @@ class Memory:
         self.next_job_id = 1
         self.now_s = now_s
         self.started_s = self.epoch_s
-        """Wall clock when slurmctld was started last."""
+        """Wall clock of the last start of slurmctld."""
         self.partitions_changed_s = self.jobs_changed_s = self.nodes_changed_s = self.epoch_s
         self._wake = wake
         self._saved: _Saved | None = None
@@ -130,17 +130,17 @@ class Memory:
 
     @property
     def epoch_s(self) -> int:
-        """Wall clock now."""
+        """Current wall clock."""
         return int(self.setup.epoch_s + self.now_s)
 
     def about_to_change(self) -> None:
-        """Before the first change after a save: what stands on the disk meanwhile."""
+        """Keep the state on disk, before the first change after a save."""
         if self._saved is None or self.now_s - self._saved_from_s >= self.knobs.save_every_s:
             self._saved = _Saved(dict(self.nodes), dict(self.jobs), self.next_job_id)
             self._saved_from_s = self.now_s
 
     def put(self, node: Node) -> None:
-        """A node as it is from now on."""
+        """Add or replace a node."""
         if self.nodes.get(node.name) is node:
             return
         self.about_to_change()
@@ -149,33 +149,33 @@ class Memory:
         self._nodes_changed()
 
     def drop(self, name: str) -> None:
-        """A node that is no more."""
+        """Remove a node."""
         self.about_to_change()
         del self.nodes[name]
         self.unsettled.discard(name)
         self._nodes_changed()
 
     def take_id(self) -> int:
-        """The id of the next job."""
+        """Return the id of the next job."""
         self.about_to_change()
         self.next_job_id += 1
         return self.next_job_id - 1
 
     def put_job(self, job: Job) -> None:
-        """A job as it is from now on."""
+        """Add or replace a job."""
         self.about_to_change()
         self.jobs[job.job_id] = job
         self.jobs_changed_s = self.epoch_s
         self._wake()
 
     def drop_job(self, job_id: int) -> None:
-        """A job that is forgotten."""
+        """Remove a job."""
         self.about_to_change()
         self.jobs.pop(job_id, None)
         self.jobs_changed_s = self.epoch_s
 
     def lose(self, loss: Loss) -> None:
-        """Back to what stands on the disk."""
+        """Go back to the state on disk."""
         kept = self._on_disk(loss)
         self.nodes, self.jobs, self.next_job_id = (
             dict(kept.nodes),
@@ -190,7 +190,7 @@ class Memory:
         self._nodes_changed()
 
     def members(self, names: Iterable[str]) -> dict[str, Sequence[Node]]:
-        """The nodes of these partitions."""
+        """Return the nodes of these partitions."""
         return {name: self._members(self.partitions[name]) for name in sorted(set(names))}
 
     def _members(self, partition: Partition) -> Sequence[Node]:
@@ -219,7 +219,7 @@ class Memory:
         return _Saved(self._with_conf(saved.nodes), saved.jobs, saved.next_job_id)
 
     def _with_conf(self, saved: dict[str, Node]) -> dict[str, Node]:
-        """Nodes of slurm.conf are always there; dynamic ones only if they were saved."""
+        """Return the saved nodes and those of slurm.conf; dynamic nodes exist only if saved."""
         nodes = dict[str, Node]()
         for name, node in self.nodes.items():
             if name in saved:
@@ -230,13 +230,13 @@ class Memory:
 
 
 def partition_of(request: JobRequest, memory: Memory) -> str:
-    """The partition that it names, or the default one."""
+    """Return the name of the request's partition, or of the default one."""
     default = next((each.name for each in memory.partitions.values() if each.default), "")
     return request.partition or default
 
 
 def pending(request: JobRequest, memory: Memory) -> Job:
-    """The next job of the table."""
+    """Return a new pending job."""
     job_id = memory.take_id()
     return Job(
         job_id=job_id,

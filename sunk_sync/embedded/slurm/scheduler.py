@@ -1,4 +1,4 @@
-"""Who starts when: the queue, its ticks, and who is pushed out for whom."""
+"""Scheduling of jobs: the queue, main and backfill cycles, preemption."""
 
 from collections.abc import Container, Mapping, Sequence
 from math import floor
@@ -17,9 +17,8 @@ from sunk_sync.embedded.slurm.check import (
     wants_whole_partition,
 )
 from sunk_sync.embedded.slurm.fit import fitting, victims_of
-from sunk_sync.embedded.slurm.life import Life
+from sunk_sync.embedded.slurm.lifecycle import Lifecycle
 from sunk_sync.embedded.slurm.memory import Memory, pending
-from sunk_sync.embedded.slurm.model.agenda import Agenda
 from sunk_sync.embedded.slurm.model.array import Target
 from sunk_sync.embedded.slurm.model.job import ALIVE, Job, JobRequest
 from sunk_sync.embedded.slurm.model.names import ranged
@@ -30,28 +29,29 @@ from sunk_sync.embedded.slurm.model.release import (
     NOT_AVAILABLE,
     SlurmError,
 )
+from sunk_sync.embedded.slurm.model.timers import Timers
 
 _weight = attrgetter("weight")
 STARTS_MAX: Final = 100
-"""Jobs that one tick of the scheduler looks at (default_queue_depth)."""
+"""Jobs that one cycle tries (default_queue_depth)."""
 OUT_TEXT: Final = (
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 )
 
 
 class Scheduler:
-    """Puts jobs into the table and starts them."""
+    """Adds jobs to the table and starts them."""
 
-    def __init__(self, memory: Memory, agenda: Agenda) -> None:
+    def __init__(self, memory: Memory, timers: Timers) -> None:
         self._memory = memory
-        self._agenda = agenda
-        self.life = Life(memory, agenda, look=self.look, look_late=self._look_late)
+        self._timers = timers
+        self.lifecycle = Lifecycle(memory, timers, look=self.look, look_late=self._look_late)
         self._tick_noted = self._backfill_noted = False
         self._blocked, self._reserved = set[str](), set[str]()
-        """Partitions and nodes that somebody waits for, in this tick."""
+        """Partitions and nodes reserved for waiting jobs in this cycle."""
 
     def submit(self, request: JobRequest) -> int | SlurmError:
-        """A new job in the queue; its id."""
+        """Queue a new job; return its id."""
         error = invalid(request, self._memory, user=request.user)
         if error is not None:
             return error
@@ -63,9 +63,9 @@ class Scheduler:
         return job.job_id
 
     def allocate(self, request: JobRequest) -> int | SlurmError:
-        """A job that runs at once; one that cannot leaves a FAILED record.
+        """Start a job at once; a refused one leaves a FAILED record.
 
-        Jobs that it may push out are pushed, though it is refused.
+        A refused one preempts other jobs all the same.
         """
         memory = self._memory
         error = invalid(request, memory, user=request.user)
@@ -75,47 +75,47 @@ class Scheduler:
         error = refused_now(job, memory, queue=self._queue())
         nodes = None if error is not None else fitting(request, self._nodes(job))
         if nodes is not None:
-            self.life.start(job, nodes)
+            self.lifecycle.start(job, nodes)
             return job.job_id
         if error is None:
-            self._push_out(job)
+            self._preempt_for(job)
         failed = replace(job, started_s=memory.now_s)
-        self.life.finish(failed, "FAILED", reason="BadConstraints")
+        self.lifecycle.finish(failed, "FAILED", reason="BadConstraints")
         return error or no_room(job, memory)
 
     def cancel(self, target: Target) -> SlurmError | None:
-        """End it; a job that has ended is an error."""
+        """End a job; error if it has ended already."""
         job = target.job
         if job.state not in ALIVE:
             return JOB_DONE
         left = tuple(task for task in job.waiting_tasks if task != target.task)
         if target.task is None:
             reason = job.state_reason if job.state == "PENDING" else "None"
-            self.life.finish(job, "CANCELLED", reason=reason)
+            self.lifecycle.finish(job, "CANCELLED", reason=reason)
         elif left:
             self._memory.put_job(replace(job, waiting_tasks=left))
         else:
-            self.life.finish(replace(job, waiting_tasks=()), "CANCELLED")
+            self.lifecycle.finish(replace(job, waiting_tasks=()), "CANCELLED")
         return None
 
     def look(self) -> None:
-        """Something changed that may let a job start: look at the next tick."""
+        """Plan the next cycle, because a job may be able to start."""
         if self._tick_noted or not any(job.state == "PENDING" for job in self._queue()):
             return
         self._tick_noted = True
-        self._agenda.note(self._next(self._memory.knobs.schedule_every_s), self._tick)
+        self._timers.note(self._next(self._memory.knobs.schedule_every_s), self._tick)
 
     def _look_late(self) -> None:
         if any(job.state == "PENDING" for job in self._memory.jobs.values()):
             self._note_backfill()
 
     def resume(self) -> None:
-        """After a start of slurmctld."""
-        self.life.resume()
+        """Continue after a start of slurmctld."""
+        self.lifecycle.resume()
         self.look()
 
     def _first_reason(self, job: Job) -> str:
-        """What slurmctld finds when it looks at a new job: it starts later all the same."""
+        """Return the first pending reason of a new job, also if it starts in the next cycle."""
         if job.held:
             return "JobHeldUser"
         if any(is_ahead(each, job, memory=self._memory) for each in self._queue()):
@@ -139,9 +139,10 @@ class Scheduler:
         self._run(backfills=True)
 
     def _run(self, *, backfills: bool) -> None:
-        """In order of tiers, priorities and submission; who waits keeps others off its nodes.
+        """Try jobs by tier, priority and age; a waiting job reserves its nodes.
 
-        A backfill lets pass whatever fits: what is ahead waits for jobs without an end in sight.
+        The backfill starts every job that fits: the jobs before it wait for jobs without a time
+        limit.
         """
         self._blocked, self._reserved = set[str](), set[str]()
         looked = 0
@@ -168,33 +169,33 @@ class Scheduler:
         return fitting(job.request, nodes)
 
     def _started(self, job: Job, nodes: tuple[Node, ...]) -> Job | None:
-        """It runs; what is left of the record of an array. Its last task keeps the record's id."""
+        """Start a job; return the record of the remaining tasks. The last one keeps its id."""
         if not job.waiting_tasks:
-            self.life.start(job, nodes)
+            self.lifecycle.start(job, nodes)
             return None
         task, *more = job.waiting_tasks
         if not more:
-            self.life.start(replace(job, task=task, waiting_tasks=()), nodes)
+            self.lifecycle.start(replace(job, task=task, waiting_tasks=()), nodes)
             return None
         number = self._memory.take_id()
         rest = replace(job, waiting_tasks=tuple(more))
         self._memory.put_job(rest)
-        self.life.start(replace(job, job_id=number, task=task, waiting_tasks=()), nodes)
+        self.lifecycle.start(replace(job, job_id=number, task=task, waiting_tasks=()), nodes)
         return rest
 
     def _wait(self, job: Job, *, keeps: bool) -> None:
-        """Why, and whom it keeps waiting too."""
+        """Set the pending reason, and reserve the nodes that the job waits for."""
         out = is_kept_out(job, self._memory)
         if out:
             down = [name for name in out if self._memory.nodes[name].base == "DOWN"]
             text = f"UnavailableNodes:{ranged(down)}" if down else "May be reserved for other job"
-            return self._say(job, "ReqNodeNotAvail", f"ReqNodeNotAvail, {text}")
+            return self._set_reason(job, "ReqNodeNotAvail", f"ReqNodeNotAvail, {text}")
         if job.partition in self._blocked:
-            return self._say(job, "Priority")
+            return self._set_reason(job, "Priority")
         if no_room(job, self._memory) == NOT_AVAILABLE:
-            return self._say(job, "Resources", OUT_TEXT)
-        self._say(job, "Resources")
-        self._push_out(job)
+            return self._set_reason(job, "Resources", OUT_TEXT)
+        self._set_reason(job, "Resources")
+        self._preempt_for(job)
         if keeps and wants_whole_partition(job):
             self._blocked.add(job.partition)
             self._reserved |= {node.name for node in self._nodes(job)}
@@ -202,13 +203,13 @@ class Scheduler:
             self._reserved |= set(job.request.required_nodes)
         return None
 
-    def _say(self, job: Job, reason: str, text: str = "") -> None:
+    def _set_reason(self, job: Job, reason: str, text: str = "") -> None:
         known = self._memory.jobs.get(job.job_id, job)
         if (known.state_reason, known.state_description) != (reason, text):
-            said = replace(known, state_reason=reason, state_description=text)
-            self._memory.put_job(said)
+            changed = replace(known, state_reason=reason, state_description=text)
+            self._memory.put_job(changed)
 
-    def _push_out(self, job: Job) -> None:
+    def _preempt_for(self, job: Job) -> None:
         partitions = self._memory.partitions
         tier = partitions[job.partition].tier
         weak = {
@@ -223,10 +224,10 @@ class Scheduler:
             partition = partitions[victim.partition]
             if victim.preempted_s is None:
                 mode, grace_s = partition.preempt_mode, partition.grace_s
-                self.life.preempt(victim, mode=mode, grace_s=grace_s)
+                self.lifecycle.preempt(victim, mode=mode, grace_s=grace_s)
 
     def _running(self, partitions: Container[str]) -> Mapping[str, Sequence[Job]]:
-        """By node; those that are pushed out already come first."""
+        """Return the running jobs by node, those being preempted first."""
         every = self._memory.jobs.values()
         jobs = [job for job in every if job.state == "RUNNING" and job.partition in partitions]
         jobs.sort(key=lambda job: (job.preempted_s is None, job.request.priority, job.job_id))
@@ -237,7 +238,7 @@ class Scheduler:
         return found
 
     def _nodes(self, job: Job) -> Sequence[Node]:
-        """Of its partition, light ones first."""
+        """Return the nodes of the partition, lowest weight first."""
         members = self._memory.members([job.partition])[job.partition]
         return sorted(members, key=_weight)
 
@@ -256,4 +257,4 @@ class Scheduler:
     def _note_backfill(self) -> None:
         if not self._backfill_noted:
             self._backfill_noted = True
-            self._agenda.note(self._next(self._memory.knobs.backfill_every_s), self._backfill)
+            self._timers.note(self._next(self._memory.knobs.backfill_every_s), self._backfill)

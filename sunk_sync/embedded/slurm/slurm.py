@@ -1,7 +1,7 @@
-"""A small Slurm: slurmctld, its nodes and their slurmd, jobs as a syncer sees them.
+"""A small Slurm: slurmctld, its nodes and their slurmd, and its jobs.
 
-Time comes in as `now_s`, seconds of the world; `advance` lets happen what is due by then. Every
-method that takes `now_s` advances first. `slurm_rest` is the face of it that slurmrestd shows.
+Time comes in as `now_s`, in seconds of the world. `advance` performs all that is due by then, and
+every method with `now_s` advances first. `api.rest` is its REST API.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm.calls import Call
-from sunk_sync.embedded.slurm.change import JobUpdate, updated_job
 from sunk_sync.embedded.slurm.daemons import Daemons
+from sunk_sync.embedded.slurm.job_update import JobUpdate, updated_job
 from sunk_sync.embedded.slurm.memory import Loss, Memory, Setup, Slurmd
-from sunk_sync.embedded.slurm.model.agenda import Agenda
 from sunk_sync.embedded.slurm.model.array import Target, targets
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest, has_script
 from sunk_sync.embedded.slurm.model.names import NamesError, named
@@ -27,16 +26,17 @@ from sunk_sync.embedded.slurm.model.release import (
     NOT_DYNAMIC,
     SlurmError,
 )
+from sunk_sync.embedded.slurm.model.timers import Timers
+from sunk_sync.embedded.slurm.node_update import Rules, Update, updated
 from sunk_sync.embedded.slurm.scheduler import Scheduler
-from sunk_sync.embedded.slurm.update import Rules, Update, updated
 
 
 def _nothing() -> None:
-    """Nobody waits for news."""
+    """Ignore the notification."""
 
 
 class SlurmWorld:
-    """One cluster. `wake` is called when something changed; it must not call back."""
+    """One cluster. `wake` is called after each change; it must not call back."""
 
     def __init__(
         self, setup: Setup, *, now_s: float = 0.0, wake: Callable[[], None] = _nothing
@@ -44,21 +44,19 @@ class SlurmWorld:
         self.setup = setup
         self.controller_up = True
         self.changes = 0
-        """Rises with every change of a node or a job."""
+        """Number of changes of nodes and jobs."""
         self._tell = wake
         self._memory = Memory(setup, now_s=now_s, wake=self._woken)
-        self._agenda = Agenda()
-        self._scheduler = Scheduler(self._memory, self._agenda)
-        self._daemons = Daemons(self._memory, self._agenda, self._scheduler)
+        self._timers = Timers()
+        self._scheduler = Scheduler(self._memory, self._timers)
+        self._daemons = Daemons(self._memory, self._timers, self._scheduler)
         self._rules = Rules(release=setup.release, power_saving=setup.knobs.power_saving)
         for spec in setup.nodes:
             self._add(spec, dynamic=False)
 
-    # --- what is
-
     @property
     def now_s(self) -> float:
-        """The second that it has reached."""
+        """Second up to which the world has advanced."""
         return self._memory.now_s
 
     @property
@@ -68,47 +66,45 @@ class SlurmWorld:
 
     @property
     def nodes(self) -> dict[str, Node]:
-        """By name, in the order of slurm.conf. To read only; rows never change, the table does."""
+        """Nodes by name, in the order of slurm.conf. Read only; each record is immutable."""
         return self._memory.nodes
 
     @property
     def jobs(self) -> dict[int, Job]:
-        """By id. To read only."""
+        """Jobs by id. Read only."""
         return self._memory.jobs
 
     @property
     def memory(self) -> Memory:
-        """Everything, for the face of it."""
+        """The whole state, for the REST API."""
         return self._memory
 
     def count_all(self) -> None:
-        """A listing of all nodes: slurmctld counts used CPUs only now."""
+        """List all nodes: slurmctld counts used CPUs only then."""
         for node in list(self._memory.nodes.values()):
             if (node.listed_cpus, node.listed_memory_mb) != (node.cpus_used, node.memory_used_mb):
                 self._memory.nodes[node.name] = counted(node)
 
-    # --- time
-
     def advance(self, now_s: float) -> None:
-        """Let everything happen that is due by now; nothing while slurmctld is down."""
+        """Perform all that is due by now; nothing while slurmctld is down."""
         if not self.controller_up:
             self._memory.now_s = max(now_s, self._memory.now_s)
             return
-        while (due_s := self._agenda.next_s()) is not None and due_s <= now_s:
+        while (due_s := self._timers.next_s()) is not None and due_s <= now_s:
             self._memory.now_s = max(due_s, self._memory.now_s)
-            self._agenda.run(due_s)
+            self._timers.run(due_s)
         self._memory.now_s = max(now_s, self._memory.now_s)
 
     def next_s(self) -> float | None:
-        """When something is due next; None: nothing will happen by itself."""
-        return self._agenda.next_s() if self.controller_up else None
+        """Return when something is due; None if nothing is."""
+        return self._timers.next_s() if self.controller_up else None
 
-    # --- people: nodes
+    # Operations on nodes
 
     def update(
         self, names: str | Sequence[str], update: Update, *, now_s: float, user: str = "root"
     ) -> SlurmError | None:
-        """As slurmctld does it: in the order of names, up to the first that is unknown."""
+        """Update nodes in the order of names, up to the first unknown one, as slurmctld does."""
         self.advance(now_s)
         found: SlurmError | None = None
         for name in _named(names, self._memory.nodes):
@@ -126,29 +122,29 @@ class SlurmWorld:
         return found
 
     def drain(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
-        """`scontrol update nodename=NAMES state=drain reason=…`; a reason is a must."""
-        return self._said(names, "DRAIN", reason=reason, now_s=now_s)
+        """Do `scontrol update nodename=NAMES state=drain reason=…`; the reason is required."""
+        return self._set_state(names, "DRAIN", reason=reason, now_s=now_s)
 
     def down(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
-        """`scontrol update nodename=NAMES state=down reason=…`."""
-        return self._said(names, "DOWN", reason=reason, now_s=now_s)
+        """Do `scontrol update nodename=NAMES state=down reason=…`."""
+        return self._set_state(names, "DOWN", reason=reason, now_s=now_s)
 
     def fail(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
-        """`scontrol update nodename=NAMES state=fail reason=…`."""
-        return self._said(names, "FAIL", reason=reason, now_s=now_s)
+        """Do `scontrol update nodename=NAMES state=fail reason=…`."""
+        return self._set_state(names, "FAIL", reason=reason, now_s=now_s)
 
     def undrain(self, names: str, *, now_s: float) -> SlurmError | None:
-        """`scontrol update nodename=NAMES state=undrain`."""
+        """Do `scontrol update nodename=NAMES state=undrain`."""
         return self.update(names, Update(state="UNDRAIN"), now_s=now_s)
 
     def resume(self, names: str, *, now_s: float) -> SlurmError | None:
-        """`scontrol update nodename=NAMES state=resume`."""
+        """Do `scontrol update nodename=NAMES state=resume`."""
         return self.update(names, Update(state="RESUME"), now_s=now_s)
 
     def reboot(
         self, names: str, *, now_s: float, asap: bool = False, reason: str = ""
     ) -> SlurmError | None:
-        """`scontrol reboot [ASAP] NAMES`: issued when no job is there, back after Knobs.boot_s."""
+        """Do `scontrol reboot [ASAP] NAMES`: it begins without jobs and takes Knobs.boot_s."""
         self.advance(now_s)
         if not self._memory.knobs.reboot_program:
             return SlurmError(-1, "RebootProgram isn't defined")
@@ -171,7 +167,7 @@ class SlurmWorld:
         return None
 
     def add_node(self, spec: NodeSpec, *, now_s: float) -> SlurmError | None:
-        """A dynamic node, registered at once (`slurmd -Z`)."""
+        """Add a dynamic node, registered at once (`slurmd -Z`)."""
         self.advance(now_s)
         if spec.name in self._memory.nodes:
             return DUPLICATE_NODE
@@ -179,7 +175,7 @@ class SlurmWorld:
         return None
 
     def remove_node(self, name: str, *, now_s: float) -> SlurmError | None:
-        """`scontrol delete nodename=NAME`: only a dynamic one without jobs."""
+        """Do `scontrol delete nodename=NAME`: only a dynamic node without jobs."""
         self.advance(now_s)
         node = self._memory.nodes.get(name)
         if node is None:
@@ -191,33 +187,33 @@ class SlurmWorld:
         self._memory.drop(name)
         return None
 
-    # --- people: jobs
+    # Operations on jobs
 
     def submit(self, request: JobRequest, *, now_s: float) -> int | SlurmError:
-        """`sbatch`; the job's id."""
+        """Do `sbatch`; return the job id."""
         self.advance(now_s)
         return self._scheduler.submit(request)
 
     def allocate(self, request: JobRequest, *, now_s: float) -> int | SlurmError:
-        """`salloc --immediate`: the id of a job that runs; else a FAILED one may be left."""
+        """Do `salloc --immediate`; return the id of the job. A refusal can leave a FAILED job."""
         self.advance(now_s)
         return self._scheduler.allocate(request)
 
     def cancel(self, job_id: int, *, now_s: float) -> SlurmError | None:
-        """`scancel`: of an array all tasks."""
+        """Do `scancel`; of an array it cancels all tasks."""
         self.advance(now_s)
         found = targets(self._memory.jobs, str(job_id))
         refused = [self._scheduler.cancel(target) for target in found]
         return next(filter(None, refused), None) if found else INVALID_JOB
 
     def cancel_target(self, target: Target) -> SlurmError | None:
-        """One job, or one waiting task, at the second that was reached."""
+        """Cancel one job or one waiting task, at the current second."""
         return self._scheduler.cancel(target)
 
     def update_job(
         self, job_id: int, update: JobUpdate, *, now_s: float, user: str = "root"
     ) -> SlurmError | None:
-        """`scontrol update jobid=…`: one job; of an array only what has its id."""
+        """Do `scontrol update jobid=…`: one job; of an array only the record with that id."""
         self.advance(now_s)
         job = self._memory.jobs.get(job_id)
         if job is None:
@@ -227,72 +223,72 @@ class SlurmWorld:
             return changed
         self._memory.put_job(changed)
         if changed.request.time_limit_min != job.request.time_limit_min:
-            self._scheduler.life.note_limit(changed)
+            self._scheduler.lifecycle.note_limit(changed)
         self._scheduler.look()
         return None
 
     def suspend_job(self, job_id: int, *, now_s: float) -> None:
-        """`scontrol suspend`, of a job that runs."""
+        """Do `scontrol suspend` with a running job."""
         job = self._running(job_id, now_s, state="RUNNING")
         if job is not None:
-            self._scheduler.life.suspend(job)
+            self._scheduler.lifecycle.suspend(job)
 
     def resume_job(self, job_id: int, *, now_s: float) -> None:
-        """`scontrol resume`, of a job that is suspended."""
+        """Do `scontrol resume` with a suspended job."""
         job = self._running(job_id, now_s, state="SUSPENDED")
         if job is not None:
-            self._scheduler.life.resume_job(job)
+            self._scheduler.lifecycle.resume_job(job)
 
     def requeue_job(self, job_id: int, *, now_s: float) -> SlurmError | None:
-        """`scontrol requeue`: only a batch job that allows it."""
+        """Do `scontrol requeue`: only a batch job that allows it."""
         job = self._running(job_id, now_s, state="RUNNING")
         if job is None or job.request.kind != "batch" or not job.request.requeue:
             return NO_REQUEUE
-        self._scheduler.life.requeue(job)
+        self._scheduler.lifecycle.requeue(job)
         return None
 
-    # --- gates and scripts, see slurm_calls
+    # Gates and scripts of jobs; see `calls`
 
     def take_calls(self) -> Sequence[Call]:
-        """What slurmctld and scripts told since the last time, in order."""
+        """Return the calls since the last time, oldest first."""
         return self._memory.calls.take()
 
     def release_gate(self, job_id: int, *, now_s: float, passes: bool = True) -> None:
-        """PrologSlurmctld exits; without `passes` with a failure. Nothing where no gate is."""
+        """End PrologSlurmctld, without `passes` with a failure. No effect without a gate."""
         self.advance(now_s)
         job = self._memory.jobs.get(job_id)
         if job is not None:
-            self._scheduler.life.release_gate(job, passes=passes)
+            self._scheduler.lifecycle.release_gate(job, passes=passes)
 
     def exit_script(self, job_id: int, *, now_s: float, code: int = 0) -> None:
-        """The script of an acted job exits, by itself or because it was told to."""
+        """End the script of a simulated job."""
         self.advance(now_s)
         job = self._memory.jobs.get(job_id)
         if job is not None:
-            self._scheduler.life.exit_script(job, code)
+            self._scheduler.lifecycle.exit_script(job, code)
 
-    # --- people: daemons
+    # Operations on daemons
 
     def kill_slurmd(self, name: str, *, now_s: float) -> None:
-        """It answers no more; slurmctld notices at its next ping."""
+        """Kill a slurmd; slurmctld notices at its next ping."""
         self.advance(now_s)
         self._daemons.stop(name)
 
     def start_slurmd(self, name: str, *, now_s: float, rebooted: bool = False) -> None:
-        """It runs again and registers; `rebooted`: the machine was started anew."""
+        """Start a slurmd, which registers; `rebooted`: the machine has booted."""
         self.advance(now_s)
         self._daemons.start(name, rebooted=rebooted)
 
     def set_gres_found(self, name: str, gres: str | None, *, now_s: float) -> None:
-        """What its slurmd finds from its next start on; None: what is configured."""
+        """Set the GRES that the slurmd finds from its next start; None: those configured."""
         self.advance(now_s)
         self._memory.slurmds[name] = replace(self._memory.slurmds[name], gres=gres)
 
     def reconfigure(self, *, now_s: float) -> None:
-        """`scontrol reconfigure`: fields that REST gave fall back to slurm.conf.
+        """Do `scontrol reconfigure`: fields set by REST fall back to slurm.conf.
 
-        Drains, reasons, comment and extra stay; weight, features and gres do not. Nodes are
-        UNKNOWN for a moment.
+        Drains, reasons, comment and extra stay; weight, features and GRES do not. Nodes are UNKNOWN
+        for a moment.
         """
         self.advance(now_s)
         for node in list(self._memory.nodes.values()):
@@ -300,13 +296,13 @@ class SlurmWorld:
         self._daemons.ping_soon(self._memory.knobs.settle_after_s)
 
     def stop_controller(self, *, now_s: float) -> None:
-        """Slurmctld is away: nothing is noticed and nothing starts."""
+        """Stop slurmctld: it notices nothing and starts nothing."""
         self.advance(now_s)
         self.controller_up = False
         self._tell()
 
     def start_controller(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
-        """Slurmctld is back; nodes are UNKNOWN until their slurmd register."""
+        """Start slurmctld; nodes are UNKNOWN until their slurmd register."""
         self.advance(now_s)
         self.controller_up = True
         self._memory.started_s = self._memory.epoch_s
@@ -314,26 +310,24 @@ class SlurmWorld:
         self._memory.lose(lose_state)
         for node in list(self._memory.nodes.values()):
             self._memory.put(self._configured(node))
-        self._agenda = Agenda()
-        self._scheduler = Scheduler(self._memory, self._agenda)
-        self._daemons = Daemons(self._memory, self._agenda, self._scheduler)
+        self._timers = Timers()
+        self._scheduler = Scheduler(self._memory, self._timers)
+        self._daemons = Daemons(self._memory, self._timers, self._scheduler)
         self._scheduler.resume()
-        self._scheduler.life.kill_orphans(scripts)
+        self._scheduler.lifecycle.kill_orphans(scripts)
         self._daemons.ping_soon(self._memory.knobs.register_after_s)
 
     def restart(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
-        """Stop and start in one moment."""
+        """Stop and start slurmctld at once."""
         self.stop_controller(now_s=now_s)
         self.start_controller(now_s=now_s, lose_state=lose_state)
-
-    # --- inside
 
     def _running(self, job_id: int, now_s: float, *, state: str) -> Job | None:
         self.advance(now_s)
         job = self._memory.jobs.get(job_id)
         return job if job is not None and job.state == state else None
 
-    def _said(self, names: str, state: str, *, reason: str, now_s: float) -> SlurmError | None:
+    def _set_state(self, names: str, state: str, *, reason: str, now_s: float) -> SlurmError | None:
         if not reason:
             return NO_REASON
         return self.update(names, Update(state=state, reason=reason), now_s=now_s)
@@ -364,7 +358,7 @@ class SlurmWorld:
 
 
 def _named(names: str | Sequence[str], known: Sequence[str] | dict[str, Node]) -> Sequence[str]:
-    """In slurmctld's order; a hostlist that cannot be read names nobody."""
+    """Return the names in slurmctld's order; none for a malformed hostlist."""
     try:
         return named([names] if isinstance(names, str) else names, known)
     except NamesError:

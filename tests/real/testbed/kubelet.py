@@ -31,7 +31,7 @@ from typing import Any
 
 import aiohttp
 
-from sunk_sync.embedded.kubernetes.room import rejection, requests_of
+from sunk_sync.embedded.kubernetes.resources import rejection, requests_of
 
 Object = dict[str, Any]
 

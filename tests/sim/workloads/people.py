@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from sunk_sync.embedded.slurm.model.job import ALIVE, Job, JobRequest
-from sunk_sync.embedded.slurm.update import Update
+from sunk_sync.embedded.slurm.node_update import Update
 from tests.sim import words
 from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object

@@ -1,1 +1,1 @@
-"""Requests and answers of the Kubernetes API over the store."""
+"""Requests and responses of the Kubernetes API, on top of the store."""

@@ -1,4 +1,4 @@
-"""The REST face of the embedded Kubernetes: a question in, the answer or an open watch out."""
+"""The REST API of the embedded Kubernetes: from a request to a response or an open watch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -72,7 +72,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """What a path names."""
+    """The resource or object that a path names."""
 
     kind: Kind
     namespace: str = ""
@@ -81,7 +81,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def target_of(path: str) -> Target | None:
-    """None where there is no such resource."""
+    """Parse a path; None if there is no such resource."""
     parts = path.strip("/").split("/")
     depth = 2 if parts[0] == "api" else 3
     root, rest = "/" + "/".join(parts[:depth]), parts[depth:]
@@ -99,13 +99,13 @@ def target_of(path: str) -> Target | None:
 
 
 class KubeApi:
-    """Answers questions about one world. Never raises."""
+    """Answers requests about one world. Never raises."""
 
     def __init__(self, world: Kubernetes) -> None:
         self.world = world
 
     def answer(self, question: Question, now_s: float) -> Answer | Subscription:
-        """What the server says at that time; a Subscription where a watch begins."""
+        """Return the response at that time, or a Subscription for a watch."""
         self.world.advance(now_s)
         try:
             return self._answer(question)
@@ -161,8 +161,6 @@ class KubeApi:
             return self._delete_all(question, target)
         raise no_such_method()
 
-    # Reading
-
     def _get(self, question: Question, target: Target) -> Answer:
         stored = self.world.store.get(target.kind, f"{target.namespace}/{target.name}")
         self._check_not_ahead(question.query.get("resourceVersion", ""))
@@ -183,15 +181,15 @@ class KubeApi:
         return Answer(status=status, body=_HEADS[kind.plural] + stored.body[1:])
 
     def _as_table(self, kind: Kind) -> Render:
-        """One object as a Table; the first of a stream declares the columns."""
-        told = False
+        """Return a function that renders objects as a Table; the first call adds the columns."""
+        declared = False
 
         def render(stored: Stored) -> bytes:
-            nonlocal told
+            nonlocal declared
             rows = rows_of(kind, [stored.an_object], now=self.world.wall())
             metadata = {"resourceVersion": str(stored.version)}
-            made = table(kind, metadata=metadata, rows=rows, declared=not told)
-            told = True
+            made = table(kind, metadata=metadata, rows=rows, declared=not declared)
+            declared = True
             return _encode(made)
 
         return render
@@ -235,8 +233,6 @@ class KubeApi:
         else:
             subscription.begin_at(version)
         return subscription
-
-    # Writing
 
     def _place(self, question: Question, target: Target) -> Place:
         return Place(
@@ -327,7 +323,7 @@ class KubeApi:
 
 
 def _ends_initial(listed: Listed) -> bool:
-    """Whether a bookmark says where the initial events end; also from version 0 (measured)."""
+    """Whether a bookmark marks the end of the initial events; also from version 0 (measured)."""
     return bool(listed.initial) or listed.version == "0"
 
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: decoded, or refused in the real server's words."""
+"""Decoding of request bodies, with the error texts of the real server."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ _decode = msgspec.json.Decoder().decode
 
 
 def manager_of(question: Question) -> str:
-    """The field manager: named, or the program that asks."""
+    """Return the field manager: the one in the query, else the name of the client program."""
     named = question.query.get("fieldManager")
     return named or question.headers.get("user-agent", "").partition("/")[0] or "unknown"
 
 
 def decoded(question: Question, kind: Kind) -> Object:
-    """The object in the body of a POST or PUT."""
+    """Decode the object in the body of a POST or PUT."""
     content_type = question.headers.get("content-type", "application/json")
     if content_type.partition(";")[0].strip() != "application/json":
         what = "the body of the request was in an unknown format - accepted media types include:"
@@ -44,7 +44,7 @@ def decoded(question: Question, kind: Kind) -> Object:
 
 
 def checked_kind(kind: Kind, an_object: Object) -> Object:
-    """The object, if it is of this kind, as far as it says."""
+    """Check that the object is of this kind, if it names one."""
     named = an_object.get("kind", kind.name), an_object.get("apiVersion", kind.api_version)
     if named != (kind.name, kind.api_version):
         what = f'{named[0]} in version "{kind.api_version}" cannot be handled as a {kind.name}'
@@ -58,7 +58,7 @@ def checked_kind(kind: Kind, an_object: Object) -> Object:
 
 
 def decoded_patch(body: bytes, *, wanted: Kind | None = None) -> dict[str, Any]:
-    """A patch; an applied configuration, where its kind is given."""
+    """Decode a patch or, if its kind is given, an applied configuration."""
     try:
         patch = _decode(body)
     except (msgspec.MsgspecError, RecursionError):
@@ -85,7 +85,7 @@ def _check_config(config: dict[str, Any], wanted: Kind) -> None:
 
 
 def delete_options(question: Question) -> DeleteOptions:
-    """From the body, where there is one, or the query."""
+    """Decode the DeleteOptions from the body, else from the query."""
     body = _options(question.body) if question.body else {}
     grace = body.get("gracePeriodSeconds", question.query.get("gracePeriodSeconds"))
     preconditions = body.get("preconditions") or {}

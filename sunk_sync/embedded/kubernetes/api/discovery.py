@@ -1,4 +1,4 @@
-"""What clients ask an API server about itself: version, health, groups, resources."""
+"""Documents that describe the server: version, health, groups, resources."""
 
 from typing import Any
 
@@ -103,4 +103,4 @@ def _documents() -> dict[str, Json]:
 
 
 DOCUMENTS = _documents()
-"""By path."""
+"""Path to document."""

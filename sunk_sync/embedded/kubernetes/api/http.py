@@ -1,4 +1,4 @@
-"""The embedded Kubernetes on a socket of 127.0.0.1: kubectl, curl and the service talk to it."""
+"""The embedded Kubernetes as an HTTP server on 127.0.0.1, for kubectl, curl and the service."""
 
 import asyncio
 import json
@@ -14,59 +14,59 @@ from sunk_sync.embedded.wire import Answer, Question
 
 SHUTDOWN_S = 0.5
 BODY_BYTES_MAX = 3 << 20
-"""As the real server."""
+"""The limit of the real server."""
 HOST = "127.0.0.1"
 
 
 class KubeServer:
-    """Serves one world, whose time is `clock` since the start. `start` it, then `aclose` it."""
+    """Serves one world. `clock` returns seconds since the start. Call `start`, later `aclose`."""
 
     def __init__(self, api: KubeApi, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
         self._begun_s = clock() - api.world.now_s
-        self._changed = asyncio.Event()
+        self._woken = asyncio.Event()
         self._streams: set[Subscription] = set()
         self._server = web.Server(self._serve, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=SHUTDOWN_S)
-        self._living: asyncio.Task[None] | None = None
+        self._ticker: asyncio.Task[None] | None = None
         self.address = ""
 
     @property
     def now_s(self) -> float:
-        """The time of the world."""
+        """Current time of the world."""
         return self._clock() - self._begun_s
 
     async def start(self, port: int = 0) -> str:
-        """Listen; the address as a URL. Port 0: any free one."""
+        """Listen; return the address as a URL. Port 0 means any free port."""
         await self._runner.setup()
         await web.TCPSite(self._runner, HOST, port).start()
         self.address = f"http://{HOST}:{self._runner.addresses[0][1]}"
-        self._living = asyncio.create_task(self._live())
+        self._ticker = asyncio.create_task(self._tick())
         return self.address
 
     async def aclose(self) -> None:
         """End all streams and stop listening."""
         for stream in list(self._streams):
             stream.close()
-        if self._living is not None:
-            self._living.cancel()
+        if self._ticker is not None:
+            self._ticker.cancel()
             with suppress(asyncio.CancelledError):
-                await self._living
+                await self._ticker
         await self._runner.cleanup()
 
-    def notify(self) -> None:
-        """Something was done to the world from outside: see what is due now."""
-        self._changed.set()
+    def wake(self) -> None:
+        """Process what is due after a change of the world from outside."""
+        self._woken.set()
 
-    async def _live(self) -> None:
-        """Let the world live, whether anybody asks or not."""
+    async def _tick(self) -> None:
+        """Advance the world also when no request arrives."""
         while True:
             self._api.world.advance(self.now_s)
             next_s = self._api.world.next_s()
             wait_s = None if next_s is None else max(next_s - self.now_s, 0.0)
-            self._changed.clear()
-            await _wait(self._changed, wait_s)
+            self._woken.clear()
+            await _wait(self._woken, wait_s)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.content.read(BODY_BYTES_MAX)
@@ -78,7 +78,7 @@ class KubeServer:
             body=body,
         )
         answer = self._api.answer(question, self.now_s)
-        self.notify()
+        self.wake()
         if isinstance(answer, Answer):
             headers = {"Content-Type": answer.content_type, **answer.headers}
             return web.Response(status=answer.status, body=answer.body, headers=headers)
@@ -115,7 +115,7 @@ async def _wait(event: asyncio.Event, seconds: float | None) -> None:
 
 
 def kubeconfig(address: str, *, namespace: str = "default") -> str:
-    """The text of a kubeconfig for this server: plain HTTP, no credentials."""
+    """Return a kubeconfig for this server: plain HTTP, no credentials."""
     name = "embedded"
     context = {"cluster": name, "user": name, "namespace": namespace}
     config = {

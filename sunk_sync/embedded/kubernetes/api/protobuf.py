@@ -1,9 +1,9 @@
-"""The one body that kubectl sends as protobuf: the DeleteOptions of `kubectl drain`."""
+"""Decoder for the one protobuf body that kubectl sends: the DeleteOptions of `kubectl drain`."""
 
 from collections.abc import Iterator
 
 MAGIC = b"k8s\x00"
-"""What every protobuf body begins with; an envelope follows, whose field 2 is the object."""
+"""Prefix of every protobuf body. An envelope follows; its field 2 is the object."""
 _RAW = 2
 _GRACE, _PRECONDITIONS = 1, 2
 _UID, _VERSION = 1, 2
@@ -12,7 +12,7 @@ Value = int | bytes
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
-    """Number and value of each field; ValueError where it is no message."""
+    """Yield number and value of each field; ValueError if the bytes are no message."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -28,7 +28,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """Decode a number; return it with the position after it."""
     value = shift = 0
     while at < len(message):
         byte = message[at]
@@ -45,7 +45,7 @@ def _nested(message: bytes, number: int) -> bytes:
 
 
 def delete_options(body: bytes) -> dict[str, object]:
-    """As JSON would say it. ValueError where it cannot be read."""
+    """Return the DeleteOptions as JSON has them; ValueError if the body is malformed."""
     raw = _nested(body.removeprefix(MAGIC), _RAW)
     options: dict[str, object] = {}
     grace = dict(_fields(raw)).get(_GRACE)

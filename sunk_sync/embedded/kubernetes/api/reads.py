@@ -1,4 +1,4 @@
-"""Lists: pages of one moment, selectors, versions; and the beginning of a watch."""
+"""Lists and the start of a watch: pages of one version, selectors, versions."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ class Page(Struct, frozen=True, kw_only=True):
     rows: list[Stored]
     next: str = ""
     remaining: int = 0
-    """How many are behind this page; 0 where a selector hides it."""
+    """Objects after this page; 0 with a selector, as the real server does not count them then."""
 
 
 class _Token(Struct, frozen=True):
@@ -46,7 +46,7 @@ _decode_token = msgspec.json.Decoder(_Token).decode
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """What a list or watch asks for, read from its query."""
+    """The options of a list or watch, parsed from the query."""
 
     kind: Kind
     namespace: str
@@ -56,11 +56,11 @@ class Listed(Struct, frozen=True, kw_only=True):
     version: str
     match: str
     initial: bool | None
-    """sendInitialEvents, where it is given."""
+    """sendInitialEvents; None if it is not given."""
 
 
 def listed_of(kind: Kind, namespace: str, *, query: Mapping[str, str]) -> Listed:
-    """RefusalError where the query cannot be read."""
+    """Parse the query; RefusalError if it is malformed."""
     initial = query.get("sendInitialEvents")
     return Listed(
         kind=kind,
@@ -87,21 +87,18 @@ def _whole_number(text: str) -> int:
 
 
 def number_of(version: str) -> int | None:
-    """A resourceVersion as a number, None where it is none."""
+    """Return a resourceVersion as a number; None if it is no number."""
     return int(version) if version.isascii() and version.isdecimal() else None
 
 
 def not_a_number(version: str) -> str:
-    """Why a resourceVersion is no number, as the server says it."""
+    """Return the server's error text for a resourceVersion that is no number."""
     why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
     return f'resourceVersion: Invalid value: "{version}": {why}'
 
 
-# Checks
-
-
 def check_list(listed: Listed) -> None:
-    """RefusalError where these options do not go together."""
+    """Raise RefusalError if these options of a list contradict each other."""
     causes = [*_check_match(listed)]
     if listed.initial is not None:
         causes.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
@@ -126,7 +123,7 @@ def _check_match(listed: Listed) -> Iterator[Cause]:
 
 
 def check_watch(listed: Listed) -> None:
-    """RefusalError where these options do not go together."""
+    """Raise RefusalError if these options of a watch contradict each other."""
     causes = []
     if listed.initial is None and listed.match:
         why = f"{_MATCH} is forbidden for watch unless sendInitialEvents is provided"
@@ -138,11 +135,8 @@ def check_watch(listed: Listed) -> None:
         raise invalid_options("ListOptions", causes)
 
 
-# Lists
-
-
 def page_of(store: Store, listed: Listed) -> Page:
-    """One page. RefusalError where its moment is forgotten or yet to come."""
+    """Return one page; RefusalError if its version is compacted or in the future."""
     check_list(listed)
     after, at = _start(store, listed)
     rows: list[Stored] = []
@@ -160,7 +154,7 @@ def page_of(store: Store, listed: Listed) -> Page:
 
 
 def _full(store: Store, listed: Listed, rows: list[Stored], *, at: int) -> Page:
-    """A page with more behind it."""
+    """Return a page with more objects after it."""
     metadata = rows[-1].an_object["metadata"]
     last = f"{metadata.get('namespace', '')}/{metadata['name']}"
     version = at or store.version
@@ -171,7 +165,7 @@ def _full(store: Store, listed: Listed, rows: list[Stored], *, at: int) -> Page:
 
 
 def _start(store: Store, listed: Listed) -> tuple[Key, int]:
-    """Behind which key, and at which version (0: now)."""
+    """Return the key after which the page starts, and its version (0: now)."""
     if listed.continue_:
         if listed.version not in ("", "0"):
             what = "specifying resource version is not allowed when using continue"
@@ -205,7 +199,7 @@ def _read_token(text: str) -> _Token:
 
 
 def _forgotten(listed: Listed, after: Key) -> RefusalError:
-    """The list would be one of a moment that nobody remembers."""
+    """Return the error for a continue token whose version is compacted."""
     if not listed.continue_:
         message = "The resourceVersion for the provided list is too old."
         return RefusalError(410, "Expired", message)
@@ -223,13 +217,13 @@ def _forgotten(listed: Listed, after: Key) -> RefusalError:
 
 
 def first_of(store: Store, listed: Listed) -> list[Stored]:
-    """Everything as it is now: what a watch begins with."""
+    """Return all current objects, with which a watch starts."""
     scanned = store.scan(listed.kind, namespace=listed.namespace)
     return [stored for _, stored in islice(scanned, None)]
 
 
 def list_metadata(page: Page) -> dict[str, Any]:
-    """`metadata` of a list."""
+    """Return the `metadata` of a list."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.next:
         metadata["continue"] = page.next

@@ -1,4 +1,4 @@
-"""labelSelector and fieldSelector: what a list or a watch is about."""
+"""Parsing of labelSelector and fieldSelector."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 def selector_of(kind: Kind, *, labels: str, fields: str) -> Selector | None:
-    """Whether an object counts; None where all do. RefusalError where it cannot be read."""
+    """Return a predicate, None if all objects match; RefusalError if a selector is malformed."""
     claims = [_label(text) for text in _split(labels)]
     asked = [_field(kind, text) for text in fields.split(",") if text]
     if not claims and not asked:
@@ -31,7 +31,7 @@ def selector_of(kind: Kind, *, labels: str, fields: str) -> Selector | None:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside of parentheses."""
+    """Split at commas outside parentheses."""
     return [part for part in re.split(r",(?![^()]*\))", text) if part.strip()]
 
 

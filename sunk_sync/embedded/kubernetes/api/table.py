@@ -1,4 +1,4 @@
-"""Objects as the tables that `kubectl get` prints."""
+"""Rendering of objects as the tables that `kubectl get` prints."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -14,20 +14,20 @@ _ROLE = "node-role.kubernetes.io/"
 
 
 def wants_table(accept: str) -> bool:
-    """Whether a client would rather have a Table."""
+    """Whether the Accept header prefers a Table."""
     first = accept.partition(",")[0]
     return "as=Table" in first and "v=v1;" in first.replace(" ", "") + ";"
 
 
 class Column(Struct, frozen=True):
-    """One column; `wide`: shown by `-o wide` only."""
+    """One column; a `wide` column appears with `-o wide` only."""
 
     name: str
     cell: Callable[[Object, datetime], Cell]
     wide: bool = False
 
     def definition(self) -> Object:
-        """As the Table declares it."""
+        """Return the column's definition in a Table."""
         text = "integer" if self.name == "Count" else "string"
         form = "name" if self.name == "Name" else ""
         shown = {"name": self.name, "type": text, "format": form}
@@ -35,7 +35,7 @@ class Column(Struct, frozen=True):
 
 
 def rows_of(kind: Kind, objects: Iterable[Object], *, now: datetime) -> list[Object]:
-    """Rows, each with the metadata of its object."""
+    """Return the rows, each with the metadata of its object."""
     columns = COLUMNS[kind.name]
     head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
     return [
@@ -48,7 +48,7 @@ def rows_of(kind: Kind, objects: Iterable[Object], *, now: datetime) -> list[Obj
 
 
 def table(kind: Kind, *, metadata: Object, rows: list[Object], declared: bool = True) -> Object:
-    """The whole Table; `declared`: with its columns."""
+    """Return the Table, with its columns if `declared`."""
     definitions = [column.definition() for column in COLUMNS[kind.name]] if declared else None
     return {
         "kind": "Table",
@@ -59,11 +59,8 @@ def table(kind: Kind, *, metadata: Object, rows: list[Object], declared: bool = 
     }
 
 
-# Cells
-
-
 def span(seconds: float) -> str:
-    """A time as kubectl tells it: 45s, 3m5s, 12m, 5h3m, 17h, 2d5h, 12d, 2y."""
+    """Format a duration as kubectl does: 45s, 3m5s, 12m, 5h3m, 17h, 2d5h, 12d, 2y."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -2 else "0s"
@@ -112,9 +109,6 @@ def _at(*path: str, default: str = NONE) -> Callable[[Object, datetime], Cell]:
     return cell
 
 
-# Nodes
-
-
 def _node_status(node: Object, _: datetime) -> str:
     ready = [one for one in node["status"].get("conditions", ()) if one["type"] == "Ready"]
     words = [("Ready" if one["status"] == "True" else "NotReady") for one in ready] or ["Unknown"]
@@ -142,11 +136,8 @@ def _system(name: str) -> Callable[[Object, datetime], Cell]:
     return _at("status", "nodeInfo", name, default="<unknown>")
 
 
-# Pods
-
-
 def _ready(pod: Object, _: datetime) -> str:
-    """A Pod that is not Ready shows no ready containers, whatever they say themselves."""
+    """Count the ready containers: 0 in a Pod that is not Ready."""
     statuses = pod["status"].get("containerStatuses", ())
     ready = sum(1 for one in statuses if one.get("ready"))
     return f"{ready}/{len(pod['spec'].get('containers', ()))}"
@@ -168,9 +159,6 @@ def _restarts(pod: Object, _: datetime) -> str:
     return str(
         sum(one.get("restartCount", 0) for one in pod["status"].get("containerStatuses", ()))
     )
-
-
-# Events
 
 
 def _last_seen(event: Object, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""An open watch: lines as they come, bookmarks, its end."""
+"""One open watch: its events, its bookmarks and its end."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,30 +13,30 @@ from sunk_sync.embedded.kubernetes.store.store import Change, Store, Stored
 
 BOOKMARK_S = 60.0
 LAST_BOOKMARK_S = 2.0
-"""The last bookmark comes so long before the end."""
+"""The last bookmark comes this long before the end."""
 TIMEOUT_S = 1800.0
-"""Where the request names none."""
+"""Duration of a watch whose request names none."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 Render = Callable[[Stored], bytes]
-"""How objects stand in the events: whole, or as a Table."""
+"""Renders the object of an event: as it is, or as a Table."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def head_of(kind: Kind) -> bytes:
-    """How every object of this kind begins when it stands alone."""
+    """Return the first bytes of an object of this kind outside of a list."""
     return f'{{"kind":"{kind.name}","apiVersion":"{kind.api_version}",'.encode()
 
 
 def whole(kind: Kind) -> Render:
-    """Objects as they are."""
+    """Return a function that renders objects as they are."""
     head = head_of(kind)
     return lambda stored: head + stored.body[1:]
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """Which objects a watch is about, and how they are shown."""
+    """The objects of a watch, and their rendering."""
 
     kind: Kind
     namespace: str = ""
@@ -44,7 +44,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     render: Render
 
     def sees(self, stored: Stored | None) -> bool:
-        """Whether this object counts."""
+        """Whether the watch includes this object."""
         if stored is None:
             return False
         if self.namespace and stored.an_object["metadata"].get("namespace") != self.namespace:
@@ -53,9 +53,9 @@ class Scope(Struct, frozen=True, kw_only=True):
 
 
 class Subscription:
-    """One watch. Ask `take` when `wake` was called, or at `next_s`; `close` gives it up.
+    """One watch. Call `take` after `wake` or at `next_s`; call `close` to end it.
 
-    `closed`: nothing will ever come any more, beyond what the next `take` brings.
+    `closed`: no event follows after the next `take`.
     """
 
     def __init__(
@@ -72,10 +72,8 @@ class Subscription:
         self.closed = False
         self._unlisten: Callable[[], None] = _nothing
 
-    # Beginning
-
     def begin_with(self, rows: Iterable[Stored], *, marked: bool) -> None:
-        """All objects there are, as ADDED; then all changes. `marked`: a bookmark ends them."""
+        """Send all objects as ADDED, then all changes. `marked`: a bookmark separates the two."""
         self._seen = self._store.version
         for stored in rows:
             if self._scope.sees(stored):
@@ -85,7 +83,7 @@ class Subscription:
         self._listen()
 
     def begin_at(self, version: int) -> None:
-        """All changes behind that version, which may be yet to come."""
+        """Send all changes after that version, which may be in the future."""
         self._seen = version
         try:
             missed = self._store.since(self._scope.kind, version)
@@ -98,7 +96,7 @@ class Subscription:
         self._listen()
 
     def _listen(self) -> None:
-        unlisten = self._store.listen(self._scope.kind, self._hear)
+        unlisten = self._store.listen(self._scope.kind, self._on_change)
         self._store.on_restored.append(self.close)
 
         def forget() -> None:
@@ -107,9 +105,7 @@ class Subscription:
 
         self._unlisten = forget
 
-    # Events
-
-    def _hear(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         waiting = len(self._lines)
         self._note(change)
         if len(self._lines) > waiting:
@@ -137,10 +133,8 @@ class Subscription:
         body = {"metadata": metadata, **kind.blank}
         self._line("BOOKMARK", head_of(kind) + _encode(body)[1:])
 
-    # Time
-
     def next_s(self) -> float | None:
-        """When time alone brings something: a bookmark or the end."""
+        """When the next bookmark or the end is due."""
         if self.closed:
             return None
         return self._next_bookmark_s if self._bookmarks_until_end() else self._ends_s
@@ -149,7 +143,7 @@ class Subscription:
         return self._bookmarks and self._next_bookmark_s < self._ends_s
 
     def take(self, now_s: float) -> list[bytes]:
-        """The lines that came since; each ends with a line break."""
+        """Return the events since the last call; each ends with a line break."""
         if not self.closed:
             if self._bookmarks_until_end() and now_s >= self._next_bookmark_s:
                 self._bookmark()
@@ -160,13 +154,13 @@ class Subscription:
         return lines
 
     def _plan_bookmark(self, now_s: float) -> None:
-        """Every minute, and once shortly before the end."""
+        """Plan a bookmark every minute, and one shortly before the end."""
         last_s = self._ends_s - LAST_BOOKMARK_S
         next_s = now_s + BOOKMARK_S
         self._next_bookmark_s = min(next_s, last_s) if now_s < last_s else self._ends_s
 
     def close(self) -> None:
-        """The stream ends."""
+        """End the stream."""
         if not self.closed:
             self.closed = True
             self._unlisten()
@@ -174,7 +168,7 @@ class Subscription:
 
 
 def _last(change: Change) -> Stored:
-    """The object as it was when it was last seen, with the version of now."""
+    """Return the object of a change as it was before, with the current version."""
     if change.type == "DELETED" or change.before is None:
         return change.now
     before = change.before.an_object
@@ -183,4 +177,4 @@ def _last(change: Change) -> Stored:
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Ignore the notification."""

@@ -1,1 +1,1 @@
-"""Objects as the API server keeps them: defaults, validation, patches, deletion."""
+"""The objects of the API server: storage, defaults, validation, patches, deletion."""

@@ -1,7 +1,8 @@
-"""Who owns which field: `metadata.managedFields`, plain writes and server-side apply.
+"""Ownership of fields: `metadata.managedFields`, plain writes and server-side apply.
 
-As structured-merge-diff does it, the library of the real server: an Apply owns what it asks for, a
-plain write owns what it changes; what an Apply leaves out goes, unless another owner wants it.
+Follows structured-merge-diff, the library of the real server. An Apply owns the fields in its
+configuration, a plain write those that it changes. An Apply removes fields that it owned and no
+longer lists, unless they have another owner.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,7 @@ BEFORE = "before-first-apply"
 
 
 class Owner(NamedTuple):
-    """Who holds a set of fields; `subresource` is `status` or empty."""
+    """An owner of fields; `subresource` is `status` or empty."""
 
     manager: str
     operation: str
@@ -42,7 +43,7 @@ class Owner(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The fields of one owner, and when it last took some (RFC 3339; empty: it never did)."""
+    """The fields of one owner, and when it last took one (RFC 3339; empty: never)."""
 
     fields: Tree
     at: str
@@ -52,7 +53,7 @@ Owners = dict[Owner, Held]
 
 
 class Writing(Struct, frozen=True, kw_only=True):
-    """One write, as far as ownership goes."""
+    """The properties of one write that concern ownership."""
 
     kind: Kind
     manager: str
@@ -60,22 +61,22 @@ class Writing(Struct, frozen=True, kw_only=True):
     at: str
 
     def owner(self, operation: str) -> Owner:
-        """Who writes."""
+        """Return the owner that this write makes."""
         return Owner(self.manager, operation, self.kind.api_version, self.subresource)
 
     @property
     def shape(self) -> Shape:
-        """How its objects merge."""
+        """Return the merge schema of the object."""
         return SHAPES[self.kind.name]
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Parts of the object that this write leaves as they are."""
+        """Return the parts of the object that this write does not change."""
         return self.kind.kept_by_status if self.subresource else self.kind.kept_by_main
 
 
 def decoded(an_object: Object) -> Owners:
-    """The owners of this object."""
+    """Decode the owners of this object."""
     return {
         Owner(
             one["manager"],
@@ -88,7 +89,7 @@ def decoded(an_object: Object) -> Owners:
 
 
 def encoded(owners: Owners) -> list[Object]:
-    """As `metadata.managedFields` lists them: who applied first, then by time."""
+    """Encode `metadata.managedFields`: appliers first, then by time."""
     order = sorted(owners.items(), key=lambda item: (item[0].operation, item[1].at, item[0]))
     return [_entry(owner, held) for owner, held in order]
 
@@ -110,7 +111,7 @@ def _entry(owner: Owner, held: Held) -> Object:
 
 
 def owned_part(an_object: Object, kept: tuple[str, ...]) -> Object:
-    """What owners can own of it, without the parts that the write keeps."""
+    """Return the part of the object that can have owners, without parts that the write keeps."""
     skipped = {"apiVersion", "kind", "metadata", *kept}
     part = {name: value for name, value in an_object.items() if name not in skipped}
     metadata = an_object.get("metadata", {})
@@ -118,16 +119,13 @@ def owned_part(an_object: Object, kept: tuple[str, ...]) -> Object:
     return part
 
 
-# Plain writes
-
-
 def created(new: Object, writing: Writing) -> list[Object]:
-    """Owners of an object that is made by a plain write."""
+    """Return the owners of an object that a plain write creates."""
     return encoded(_taken({}, _since_blank(new, writing), writing.owner("Update"), at=writing.at))
 
 
 def updated(old: Object, new: Object, *, writing: Writing) -> list[Object]:
-    """Owners after a plain write. An object that nobody owned stays so until the first Apply."""
+    """Return the owners after a plain write; an object without owners stays so."""
     listed: list[Object] = old["metadata"].get("managedFields", [])
     if not listed:
         return listed
@@ -147,7 +145,7 @@ def _since_blank(new: Object, writing: Writing) -> Difference:
 
 
 def _taken(owners: Owners, difference: Difference, writer: Owner, *, at: str) -> Owners:
-    """The writer takes what it added and changed; what it removed is nobody's."""
+    """Give the writer what it added and changed; nobody owns what it removed."""
     touched = union(difference.added, difference.changed)
     rest = _without(owners, touched, but=writer)
     if touched is not None:
@@ -167,11 +165,8 @@ def _without(owners: Owners, fields: Tree | None, *, but: Owner | None = None) -
     return left
 
 
-# Server-side apply
-
-
 def applied(live: Object, asked_for: Object, *, writing: Writing, force: bool) -> Object:
-    """The object after this Apply, with its owners. RefusalError where others hold fields."""
+    """Return the object after this Apply, with its owners. RefusalError on a conflict."""
     me, shape = writing.owner("Apply"), writing.shape
     owners = decoded(live) or _before_first(live, writing)
     config = owned_part(asked_for, writing.kept)
@@ -196,13 +191,13 @@ def applied(live: Object, asked_for: Object, *, writing: Writing, force: bool) -
 
 
 def nameless(name: str) -> RefusalError:
-    """An object without a name: none was given, or its owner has let all of its metadata go."""
+    """Return the error for an object without a name, which its owner has removed or never given."""
     what = f"the name of the object ({name} based on URL) was undeterminable"
     return bad_request(f"{what}: name must be provided")
 
 
 def _before_first(live: Object, writing: Writing) -> Owners:
-    """What stood there before anybody applied belongs to nobody in particular."""
+    """Give fields that exist before the first Apply to an owner `before-first-apply`."""
     everybody = Owner(BEFORE, "Update", writing.kind.api_version, writing.subresource)
     return _taken({}, _since_blank(live, writing), everybody, at=writing.at)
 
@@ -246,7 +241,7 @@ def _called(owner: Owner) -> str:
 def _with_part(
     live: Object, part: Object, kept: tuple[str, ...], *, owners: list[Object]
 ) -> Object:
-    """The live object with another owned part."""
+    """Return the live object with its owned part replaced."""
     rest = {name: live[name] for name in ("apiVersion", "kind", *kept) if name in live}
     metadata = {
         name: value for name, value in live["metadata"].items() if name not in OWNED_METADATA
@@ -257,7 +252,7 @@ def _with_part(
 
 
 def merge(live: Any, config: Any, *, shape: Shape) -> Any:
-    """The configuration laid over the live value."""
+    """Merge the configuration into the live value."""
     if live is MISSING or live is None or not divides(config, shape):
         return config
     if isinstance(config, dict):
@@ -269,7 +264,7 @@ def merge(live: Any, config: Any, *, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
-    """Items of both in the order of the configuration, the others where they stood."""
+    """Merge two lists: items in the order of the configuration, others in their old position."""
     wanted = elements(config, shape)
     there = elements(live, shape)
     shared = [name for name in wanted if name in there]
@@ -292,10 +287,10 @@ def _merged_item(name: str, there: dict[str, Any], wanted: dict[str, Any], shape
 
 
 def _pruned(merged: Object, last: Tree, owners: Iterable[Held | None], shape: Shape) -> Object:
-    """Without what this owner asked for last time and nobody wants now.
+    """Remove what this owner applied last time and no owner wants now.
 
-    A named field above counts as asked for too: where nobody owns anything below, all of it goes,
-    also what never had an owner (so does the real server).
+    The field above counts as applied too: where nobody owns anything below it, all of it is
+    removed, also parts that never had an owner (as the real server does).
     """
     if not last:
         return merged

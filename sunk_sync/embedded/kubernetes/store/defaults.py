@@ -1,4 +1,4 @@
-"""What the API server makes of an object that it is given: defaults, admission, what it drops."""
+"""Completion of objects by the API server: defaults, admission, dropped parts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +14,9 @@ NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"
 
 
 def completed(kind: Kind, an_object: Object) -> Object:
-    """The object as the server writes it: empty parts dropped, defaults filled in.
+    """Return the object as the server stores it: without empty parts, with defaults.
 
-    Parts that need nothing stay the very same, so that a comparison is quick.
+    Unchanged parts are the same objects as before, which makes comparison fast.
     """
     completing = _COMPLETING.get(kind.name)
     result = {name: value for name, value in an_object.items() if value is not None}
@@ -32,7 +32,7 @@ def _without_empty(part: Object, names: tuple[str, ...]) -> Object:
 
 
 def _condition(one: Object, *, names: tuple[str, ...]) -> Object:
-    """Its empty texts are dropped, its times are always there."""
+    """Drop empty texts of a condition and fill in its times."""
     full = names[2] in one and names[3] in one and one.get("type") and one.get("status")
     if full and one.get("reason", "-") and one.get("message", "-"):
         return one
@@ -132,7 +132,7 @@ _COMPLETING: dict[str, Callable[[Object], Object]] = {
 
 
 def admitted(kind: Kind, an_object: Object) -> Object:
-    """What admission adds to an object that is made; it belongs to no field manager."""
+    """Add what admission adds to a new object; no field manager owns these fields."""
     if kind.name == "Node":
         spec = an_object["spec"]
         taints = [*spec.get("taints", []), NOT_READY_TAINT]
@@ -155,7 +155,7 @@ def _admitted_pod(pod: Object) -> Object:
 
 
 def _gated(pod: Object) -> Object:
-    """The status, with the reason why nobody may schedule the Pod yet."""
+    """Return the status of a Pod with scheduling gates."""
     status: Object = pod["status"]
     if not pod["spec"].get("schedulingGates"):
         return status
@@ -188,7 +188,7 @@ def _tolerations(given: list[Object]) -> list[Object]:
 
 
 def _quality(spec: Object) -> str:
-    """Of a spec whose requests are filled in; only cpu and memory count, and not zero."""
+    """Return the QoS class of a spec with complete requests; zero values do not count."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
     wants = [(_wanted(one, "requests"), _wanted(one, "limits")) for one in containers]
     if not any(requests or limits for requests, limits in wants):

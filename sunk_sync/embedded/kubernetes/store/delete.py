@@ -1,23 +1,23 @@
-"""The end of objects: grace of Pods, finalizers, preconditions."""
+"""Deletion of objects: grace period, finalizers, preconditions."""
 
-from sunk_sync.embedded.kubernetes.store.agenda import Clock
 from sunk_sync.embedded.kubernetes.store.kinds import NAMESPACES, PODS, Kind, Object
 from sunk_sync.embedded.kubernetes.store.place import DeleteOptions, Place
 from sunk_sync.embedded.kubernetes.store.refusal import not_found, precondition
 from sunk_sync.embedded.kubernetes.store.store import Store, Stored
+from sunk_sync.embedded.kubernetes.store.timers import Clock
 
 _ENDED = ("Succeeded", "Failed")
 
 
 class Deletes:
-    """DELETE of one object."""
+    """Performs the DELETE of one object."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def delete(self, place: Place, options: DeleteOptions) -> tuple[Stored, bool]:
-        """The object as it is then, and whether it is gone."""
+        """Return the object after the DELETE, and whether it is gone."""
         kind, stored = place.kind, self._store.get(place.kind, place.key)
         if stored is None:
             raise not_found(kind, place.name)
@@ -33,7 +33,7 @@ class Deletes:
         return self._store.remove(kind, place.key), True
 
     def _delete_again(self, place: Place, stored: Stored, *, grace_s: int) -> tuple[Stored, bool]:
-        """A second DELETE can only shorten the wait."""
+        """Shorten the grace period; a second DELETE cannot extend it."""
         waits_s = stored.an_object["metadata"].get("deletionGracePeriodSeconds", 0)
         if grace_s < waits_s:
             stored = self._mark(place, stored, grace_s=grace_s)
@@ -56,7 +56,7 @@ class Deletes:
 
 
 def held_back(kind: Kind, an_object: Object) -> bool:
-    """Whether a deleted object waits for something."""
+    """Whether a deleted object has to wait."""
     metadata = an_object["metadata"]
     if kind is NAMESPACES:
         return bool(an_object["spec"].get("finalizers"))
@@ -65,7 +65,7 @@ def held_back(kind: Kind, an_object: Object) -> bool:
 
 
 def _grace_s(kind: Kind, an_object: Object, options: DeleteOptions) -> int:
-    """How long the object stays; only Pods that are on a Node and run do."""
+    """Return the grace period; 0 unless the object is a Pod that runs on a Node."""
     if kind is not PODS:
         return 0
     spec = an_object["spec"]

@@ -1,7 +1,8 @@
-"""Sets of fields, as `managedFields` writes them: trees of `f:name`, `k:{key}` and `v:value`.
+"""Sets of fields as in `managedFields`: trees of `f:name`, `k:{key}` and `v:value`.
 
-A tree is a dict. An empty one is a member without members below; `.` beside others says that
-the field itself is a member too. No tree is `None`. Trees are never changed in place.
+A tree is a dict. An empty dict is a member without members below it. The key `.` beside others
+means that the field itself is a member too. None is the empty set. Trees are never changed in
+place.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ _SELF = {".": Tree()}
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What a write did to an object: three sets."""
+    """The fields that a write added, changed and removed."""
 
     added: Tree | None
     changed: Tree | None
@@ -27,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def element(item: Any, shape: Shape) -> str:
-    """How an item of such a list is called in a tree."""
+    """Return the name of a list item in a tree."""
     if shape.is_set:
         return "v:" + _text(item)
     if len(shape.keys) == 1 and isinstance(name := item.get(shape.keys[0]), str):
@@ -49,14 +50,14 @@ def _text(value: Any) -> str:
 
 
 def elements(value: Any, shape: Shape) -> dict[str, Any]:
-    """The members of a list of items, or of a map, by their element."""
+    """Return the members of a list or map by their element."""
     if isinstance(value, dict):
         return {"f:" + name: one for name, one in value.items()}
     return {element(item, shape): item for item in value or ()}
 
 
 def divides(value: Any, shape: Shape) -> bool:
-    """Whether its parts count by themselves."""
+    """Whether the members of this value have owners of their own."""
     if shape.atomic:
         return False
     if isinstance(value, list):
@@ -65,15 +66,12 @@ def divides(value: Any, shape: Shape) -> bool:
 
 
 def below(name: str, shape: Shape) -> Shape:
-    """The shape of this element."""
+    """Return the merge schema of this element."""
     return shape.of(name[2:]) if name.startswith("f:") else shape.each or PLAIN
 
 
-# Sets of whole values
-
-
 def asked(value: Any, shape: Shape) -> Tree | None:
-    """What an applied configuration owns: its leaves, empty maps, the items of its lists."""
+    """Return what an applied configuration owns: leaves, empty maps, items of lists."""
     if not divides(value, shape) or value == {}:
         return {}
     tree: Tree = {}
@@ -91,7 +89,7 @@ def asked(value: Any, shape: Shape) -> Tree | None:
 
 
 def everything(value: Any, shape: Shape) -> Tree:
-    """A value that was not there before: it and all below."""
+    """Return the set of a new value: the value and all below it."""
     if not value or not divides(value, shape):
         return {}
     parts = elements(value, shape).items()
@@ -99,7 +97,7 @@ def everything(value: Any, shape: Shape) -> Tree:
 
 
 def compare(old: Any, new: Any, *, shape: Shape) -> Difference:
-    """What became of the old value."""
+    """Compare an old with a new value."""
     if old is new or old == new:
         return _NONE
     if old is MISSING:
@@ -114,7 +112,7 @@ def compare(old: Any, new: Any, *, shape: Shape) -> Difference:
 
 
 def _differing(old: list[Any], new: list[Any], shape: Shape) -> tuple[Tree, Tree]:
-    """Two lists without what stands unchanged in its place."""
+    """Return the members of both lists, without items that are equal at the same position."""
     pairs = [pair for pair in zip_longest(old, new, fillvalue=MISSING) if pair[0] is not pair[1]]
     one = [item for item, _ in pairs if item is not MISSING]
     other = [item for _, item in pairs if item is not MISSING]
@@ -129,7 +127,7 @@ def _alike(old: Any, new: Any) -> bool:
 
 
 def _compare_maps(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Difference:
-    """Two maps: only what differs is looked at."""
+    """Compare two maps, looking only at members that differ."""
     names = [name for name in old | new if old.get(name, MISSING) != new.get(name, MISSING)]
     one = {"f:" + name: old[name] for name in names if name in old}
     other = {"f:" + name: new[name] for name in names if name in new}
@@ -152,16 +150,13 @@ def _compare_parts(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Di
     return Difference(added or None, changed or None, removed or None)
 
 
-# Arithmetic
-
-
 def is_member(tree: Tree) -> bool:
-    """Whether the field itself belongs to the set, not only something below."""
+    """Whether the field itself is in the set, not only fields below it."""
     return not tree or "." in tree
 
 
 def union(one: Tree | None, other: Tree | None) -> Tree | None:
-    """What is in either."""
+    """Return the union of two sets."""
     if one is None or other is None or one is other:
         return other if one is None else one
     if not one or not other:
@@ -174,7 +169,7 @@ def union(one: Tree | None, other: Tree | None) -> Tree | None:
 
 
 def subtract(one: Tree | None, other: Tree | None) -> Tree | None:
-    """What is in the first only."""
+    """Return the members of the first set that are not in the second."""
     if one is None or other is None:
         return one
     kept = {}
@@ -188,7 +183,7 @@ def subtract(one: Tree | None, other: Tree | None) -> Tree | None:
 
 
 def intersect(one: Tree | None, other: Tree | None) -> Tree | None:
-    """What is in both."""
+    """Return the members of both sets."""
     if one is None or other is None:
         return None
     kept = {}
@@ -202,7 +197,7 @@ def intersect(one: Tree | None, other: Tree | None) -> Tree | None:
 
 
 def paths(tree: Tree, start: str = "") -> Iterator[str]:
-    """The members as errors write them: `.status.conditions[type="Ready"].status`"""
+    """Return the members as error texts write them: `.status.conditions[type="Ready"].status`"""
     for name, lower in sorted(tree.items()):
         if name == ".":
             continue

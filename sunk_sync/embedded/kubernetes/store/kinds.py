@@ -1,4 +1,4 @@
-"""The kinds of object that the embedded Kubernetes holds, and how each is told apart."""
+"""The kinds of object in the embedded Kubernetes, with their properties."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import Struct
 
 Object = dict[str, Any]
-"""One Kubernetes object as JSON. Never changed in place: every write makes a new one."""
+"""One Kubernetes object as JSON. Never changed in place: each write makes a new one."""
 
 Key = str
-"""`namespace/name`, `/name` where there is no namespace: sorts as etcd does."""
+"""`namespace/name`, or `/name` without a namespace; sorts as in etcd."""
 
 Field = Callable[[Object], str]
 
@@ -25,31 +25,31 @@ class Kind(Struct, frozen=True, kw_only=True):
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     fields: Mapping[str, Field]
-    """What a fieldSelector may name."""
+    """Fields that a fieldSelector may name."""
     kept_by_main: tuple[str, ...] = ()
-    """Parts that a write to the object itself leaves as they are."""
+    """Parts that a write to the object itself does not change."""
     kept_by_status: tuple[str, ...] = ()
-    """Parts that a write to its status leaves as they are."""
+    """Parts that a write to its status does not change."""
     creates_on_update: bool = False
-    """A PUT to a name that is free makes the object."""
+    """A PUT creates the object if it does not exist."""
     needs_version: bool = False
-    """A PUT must say which resourceVersion it replaces."""
+    """A PUT must contain the resourceVersion that it replaces."""
     blank: Mapping[str, Any] = {}
-    """What the real server always writes, also where there is nothing."""
+    """Fields that the real server always writes, also if empty."""
 
     @property
     def api_version(self) -> str:
-        """`v1`, `coordination.k8s.io/v1`"""
+        """`v1` or `coordination.k8s.io/v1`."""
         return f"{self.group}/v1" if self.group else "v1"
 
     @property
     def root(self) -> str:
-        """`/api/v1`, `/apis/coordination.k8s.io/v1`"""
+        """`/api/v1` or `/apis/coordination.k8s.io/v1`."""
         return f"/apis/{self.group}/v1" if self.group else "/api/v1"
 
     @property
     def qualified(self) -> str:
-        """`nodes`, `leases.coordination.k8s.io`: as errors name it."""
+        """`nodes` or `leases.coordination.k8s.io`, as error texts write it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -177,6 +177,6 @@ REVIEWS = Kind(
     kept_by_main=("status",),
     blank={"spec": {}},
 )
-"""What may I do? Asked and answered, never kept."""
+"""Reviews of permissions: answered, never stored."""
 
 KINDS = (NODES, PODS, EVENTS, NAMESPACES, LEASES)

@@ -1,4 +1,4 @@
-"""JSON merge patch and strategic merge patch. Both share with the old object what they leave."""
+"""JSON merge patch and strategic merge patch. Unchanged parts are shared with the old object."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ _ORDER = "$setElementOrder/"
 
 
 def merged(old: Any, patch: Any) -> Any:
-    """RFC 7396: null removes, maps are merged, everything else is replaced."""
+    """Apply a patch of RFC 7396: null removes, maps are merged, other values are replaced."""
     if not isinstance(patch, dict):
         return patch
     result = dict(old) if isinstance(old, dict) else {}
@@ -24,9 +24,9 @@ def merged(old: Any, patch: Any) -> Any:
 
 
 def strategic(old: Any, patch: Any, *, shape: Shape) -> Any:
-    """As `merged`, but lists with keys are merged item by item; `$patch` deletes or replaces.
+    """Apply a strategic merge patch: lists with keys are merged by item.
 
-    RefusalError where an item of such a list does not say its key.
+    `$patch` deletes or replaces. Raises RefusalError if an item of such a list lacks its key.
     """
     if not isinstance(patch, dict):
         return patch
@@ -58,7 +58,7 @@ def _merge_key(name: str, shape: Shape) -> str:
 
 
 def _joined(old: list[Any], patch: list[Any]) -> list[Any]:
-    """Two lists of scalars, each of which stands there once."""
+    """Merge two lists of scalars without duplicates."""
     others = [one for one in old if one not in patch]
     return _interleaved(others, list(dict.fromkeys(patch)), place=old.index)
 
@@ -66,9 +66,9 @@ def _joined(old: list[Any], patch: list[Any]) -> list[Any]:
 def _interleaved(
     others: list[Any], patched: list[Any], *, place: Callable[[Any], int]
 ) -> list[Any]:
-    """Each of the others goes before the next patched item that stood behind it.
+    """Put each of the others before the next patched item that was after it in the old list.
 
-    `place` says where an item stood; it raises ValueError where it did not.
+    `place` returns the old position of an item; it raises ValueError if there is none.
     """
     result: list[Any] = []
     left, right = list(others), list(patched)
@@ -82,14 +82,14 @@ def _interleaved(
 
 
 class _Merging:
-    """Merges one list whose items are told apart by `key`."""
+    """Merges one list whose items are identified by `key`."""
 
     def __init__(self, key: str, each: Shape) -> None:
         self._key = key
         self._each = each
 
     def run(self, old: list[Any], patch: list[Any], *, order: list[Any]) -> list[Any]:
-        """Patched items in `order`; the others keep theirs, before those they stood before."""
+        """Return the patched items in `order`; the others keep their old position."""
         if any(item.get(_DIRECTIVE) == "replace" for item in patch):
             return [item for item in patch if _DIRECTIVE not in item]
         deleted = {self._of(item) for item in patch if item.get(_DIRECTIVE) == "delete"}

@@ -1,4 +1,4 @@
-"""Where a write goes, and what a deletion may say."""
+"""The target of a write, and the options of a deletion."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from sunk_sync.embedded.kubernetes.store.kinds import Key, Kind
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where a write goes, and by whom."""
+    """The target of a write, and who writes."""
 
     kind: Kind
     namespace: str = ""
@@ -16,12 +16,12 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """Where the object stands among its kind."""
+        """Return the key of the object among its kind."""
         return f"{self.namespace}/{self.name}"
 
 
 class DeleteOptions(Struct, frozen=True, kw_only=True):
-    """What a DELETE may say."""
+    """The options of a DELETE."""
 
     grace_s: int | None = None
     uid: str = ""

@@ -1,4 +1,4 @@
-"""What the API server answers instead of doing it: Status objects, in the real server's words."""
+"""Error responses of the API server: Status objects with the texts of the real server."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 class RefusalError(Exception):
-    """A request that is not done. `status` is the HTTP status, `body` the Status object."""
+    """A refused request. `status` is the HTTP status, `body` the Status object."""
 
     def __init__(
         self, status: int, reason: str, message: str, *, details: Json | None = None
@@ -30,7 +30,7 @@ class RefusalError(Exception):
 
 
 def success(kind: Kind, name: str, *, uid: str) -> Json:
-    """The Status after a deletion."""
+    """Return the Status of a successful deletion."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -49,38 +49,38 @@ def _named(kind: Kind, name: str) -> Json:
 
 
 def not_found(kind: Kind, name: str) -> RefusalError:
-    """No object of that name."""
+    """The object does not exist."""
     message = f'{kind.qualified} "{name}" not found'
     return RefusalError(404, "NotFound", message, details=_named(kind, name))
 
 
 def already_exists(kind: Kind, name: str) -> RefusalError:
-    """An object of that name is there."""
+    """The object exists already."""
     message = f'{kind.qualified} "{name}" already exists'
     return RefusalError(409, "AlreadyExists", message, details=_named(kind, name))
 
 
 def conflict(kind: Kind, name: str, *, why: str) -> RefusalError:
-    """Another state of the object than the request takes for granted."""
+    """The object is not in the state that the request needs."""
     message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}'
     return RefusalError(409, "Conflict", message, details=_named(kind, name))
 
 
 def modified(kind: Kind, name: str) -> RefusalError:
-    """A resourceVersion in the request that is not the object's."""
+    """The resourceVersion of the request is not the one of the object."""
     why = "the object has been modified; please apply your changes to the latest version"
     return conflict(kind, name, why=f"{why} and try again")
 
 
 def precondition(kind: Kind, name: str, *, why: str) -> RefusalError:
-    """DeleteOptions speak of another object."""
+    """The preconditions of the DeleteOptions do not hold."""
     message = f'Operation cannot be fulfilled on {kind.name} "{name}": {why}'
     details = {"name": name, **_group(kind), "kind": kind.name}
     return RefusalError(409, "Conflict", message, details=details)
 
 
 class Cause(tuple[str, str, str]):
-    """Why a field is not taken: field, the reason's word, the text."""
+    """Why a field is invalid: the field, the reason, the text."""
 
     __slots__ = ()
 
@@ -91,12 +91,12 @@ class Cause(tuple[str, str, str]):
 
 
 def bad_value(field: str, value: str, *, why: str) -> Cause:
-    """A value that does not fit."""
+    """A field has an invalid value."""
     return Cause((field, "FieldValueInvalid", f'Invalid value: "{value}": {why}'))
 
 
 def required(field: str, why: str = "") -> Cause:
-    """A value that is missing."""
+    """A required field is missing."""
     return Cause((field, "FieldValueRequired", f"Required value: {why}" if why else _REQUIRED))
 
 
@@ -104,26 +104,26 @@ _REQUIRED = "Required value"
 
 
 def forbidden(field: str, why: str) -> Cause:
-    """A value that must not be there."""
+    """A field must not be present."""
     return Cause((field, "FieldValueForbidden", f"Forbidden: {why}"))
 
 
 def invalid(kind: Kind, name: str, *, causes: list[Cause]) -> RefusalError:
-    """The object cannot be so."""
+    """The object is invalid."""
     details = {"name": name, **_group(kind), "kind": kind.name}
     head = f"{kind.name}.{kind.group}" if kind.group else kind.name
     return _invalid(f'{head} "{name}"', causes, details=details)
 
 
 def without_version(kind: Kind, name: str) -> RefusalError:
-    """A PUT that does not say what it replaces, of a kind that wants it said."""
+    """A PUT lacks the resourceVersion that its kind requires."""
     why = "Invalid value: 0: must be specified for an update"
     cause = Cause(("metadata.resourceVersion", "FieldValueInvalid", why))
     return _invalid(f'{kind.qualified} "{name}"', [cause], details=_named(kind, name))
 
 
 def invalid_options(kind: str, causes: list[Cause]) -> RefusalError:
-    """The query (ListOptions, PatchOptions) cannot be so."""
+    """The query (ListOptions, PatchOptions) is invalid."""
     details = {"group": "meta.k8s.io", "kind": kind}
     return _invalid(f'{kind}.meta.k8s.io ""', causes, details=details)
 
@@ -138,7 +138,7 @@ def _invalid(head: str, causes: list[Cause], *, details: Json) -> RefusalError:
 
 
 def bad_request(message: str) -> RefusalError:
-    """Nothing that could be understood."""
+    """The request is malformed."""
     return RefusalError(400, "BadRequest", message)
 
 
@@ -149,18 +149,18 @@ def no_such_path() -> RefusalError:
 
 
 def no_such_method() -> RefusalError:
-    """The resource knows no such verb."""
+    """The resource does not support this verb."""
     message = "the server does not allow this method on the requested resource"
     return RefusalError(405, "MethodNotAllowed", message, details={})
 
 
 def expired(version: int, oldest: int) -> RefusalError:
-    """A watch from a version that is no longer remembered."""
+    """The version of a watch is compacted."""
     return RefusalError(410, "Expired", f"too old resource version: {version} ({oldest})")
 
 
 def too_large(version: int, now: int) -> RefusalError:
-    """A version that is yet to come."""
+    """The version is in the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {version}, current: {now}"
     details = {"causes": [cause], "retryAfterSeconds": 1}

@@ -1,4 +1,4 @@
-"""How lists and maps of the kinds merge: what server-side apply and strategic merge must know."""
+"""Merge schemas of the kinds, for server-side apply and strategic merge patch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,22 +7,22 @@ from msgspec import Struct
 
 
 class Shape(Struct, frozen=True):
-    """How one value merges. Without more: maps by key, lists and scalars as one."""
+    """How one value merges. By default: maps by key, lists and scalars as a whole."""
 
     keys: tuple[str, ...] = ()
-    """A list whose items are told apart by these fields."""
+    """A list whose items these fields identify."""
     is_set: bool = False
-    """A list of scalars, each of which counts by itself."""
+    """A list of scalars with an owner for each item."""
     atomic: bool = False
-    """One value, whatever is in it."""
+    """A value that is always replaced as a whole."""
     fields: Mapping[str, "Shape"] = {}
     each: "Shape | None" = None
-    """The items of the list."""
+    """Schema of the list's items."""
     defaults: Mapping[str, Any] = {}
-    """Keys that may be left out, and what they are then."""
+    """Default values of keys that an item may omit."""
 
     def of(self, name: str) -> "Shape":
-        """The shape of this field."""
+        """Return the schema of this field."""
         return self.fields.get(name, PLAIN)
 
 
@@ -78,4 +78,4 @@ SHAPES: dict[str, Shape] = {
     "SelfSubjectAccessReview": _of(metadata=_METADATA),
 }
 MERGE_KEYS = {"ports": "containerPort"}
-"""Strategic merge knows one key for a list where server-side apply has several."""
+"""Keys that strategic merge uses where server-side apply has several."""

@@ -1,4 +1,4 @@
-"""Objects with one counter of versions, a bounded history, and whoever watches: as etcd does it."""
+"""Storage as in etcd: objects with one version counter, a bounded history, and listeners."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
@@ -12,7 +12,7 @@ from sunk_sync.embedded.kubernetes.store.kinds import Key, Kind, Object
 from sunk_sync.embedded.kubernetes.store.refusal import expired
 
 HISTORY_MAX = 10_000
-"""Changes that are remembered for watches and for lists at an older version."""
+"""Changes kept for watches and for lists at an older version."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -20,7 +20,7 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Stored(Struct):
-    """One version of one object. `an_object` is without apiVersion and kind."""
+    """One version of one object; `an_object` is without apiVersion and kind."""
 
     an_object: Object
     version: int
@@ -28,14 +28,14 @@ class Stored(Struct):
 
     @property
     def body(self) -> bytes:
-        """As JSON, encoded once: `{"metadata":…`"""
+        """Return the object as JSON, encoded once: `{"metadata":…`"""
         if not self.encoded:
             self.encoded = _encode(self.an_object)
         return self.encoded
 
 
 class Change(Struct, frozen=True):
-    """One write. `now` of a deletion is the object as it last was, with the version of its end."""
+    """One write. For a deletion `now` is the last object, with the version of the deletion."""
 
     type: ChangeType
     kind: Kind
@@ -45,31 +45,31 @@ class Change(Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """When it was."""
+        """Version of the change."""
         return self.now.version
 
 
 class Table:
-    """All objects of one kind, in the order of their keys."""
+    """All objects of one kind, ordered by key."""
 
     def __init__(self) -> None:
         self.rows: dict[Key, Stored] = {}
         self.keys: list[Key] = []
 
     def put(self, key: Key, stored: Stored) -> None:
-        """Add or replace."""
+        """Add or replace an object."""
         if key not in self.rows:
             insort(self.keys, key)
         self.rows[key] = stored
 
     def remove(self, key: Key) -> None:
-        """It must be there."""
+        """Remove an object, which must exist."""
         del self.rows[key]
         del self.keys[bisect_left(self.keys, key)]
 
 
 class Snapshot(Struct, frozen=True):
-    """A backup of everything."""
+    """A backup of the whole store."""
 
     version: int
     rows: dict[str, dict[Key, Stored]]
@@ -79,35 +79,33 @@ Listener = Callable[[Change], None]
 
 
 class Store:
-    """Everything there is. Objects that are given to it or taken from it are never changed."""
+    """All objects. Neither the store nor its callers change an object in place."""
 
     def __init__(self, kinds: Iterable[Kind], *, history_max: int = HISTORY_MAX) -> None:
         self.version = 1
         self.oldest = 1
-        """A watch from here on misses nothing."""
+        """A watch from this version on misses no change."""
         self._tables = {kind.plural: Table() for kind in kinds}
         self._history: deque[Change] = deque()
         self._history_max = history_max
         self._listeners: dict[str, list[Listener]] = {plural: [] for plural in self._tables}
         self.on_restored: list[Callable[[], None]] = []
-        """Called when the state went back."""
-
-    # Reading
+        """Called after a restore."""
 
     def get(self, kind: Kind, key: Key) -> Stored | None:
-        """The object as it is now."""
+        """Return the current object."""
         return self._tables[kind.plural].rows.get(key)
 
     def rows(self, kind: Kind) -> dict[Key, Stored]:
-        """All objects of a kind, in no order; not to be changed."""
+        """Return all objects of a kind, unordered; do not change the mapping."""
         return self._tables[kind.plural].rows
 
     def scan(
         self, kind: Kind, *, namespace: str = "", after: Key = "", at: int = 0
     ) -> Iterator[tuple[Key, Stored]]:
-        """Objects in order, behind `after`, as they were at that version (0: now).
+        """Yield objects in order after `after`, as they were at version `at` (0: now).
 
-        RefusalError where that version is no longer remembered.
+        Raises RefusalError if that version is compacted.
         """
         table = self._tables[kind.plural]
         keys, older = table.keys, self._older(kind, at) if at else {}
@@ -124,11 +122,11 @@ class Store:
                 yield key, stored
 
     def count(self, kind: Kind, *, namespace: str, after: Key, at: int) -> int:
-        """How many there are behind this one."""
+        """Count the objects after this key."""
         return sum(1 for _ in self.scan(kind, namespace=namespace, after=after, at=at))
 
     def _older(self, kind: Kind, version: int) -> dict[Key, Stored | None]:
-        """What has changed since, as it was then."""
+        """Return the objects that have changed since that version, as they were then."""
         if version < self.oldest:
             raise expired(version, self.oldest)
         older: dict[Key, Stored | None] = {}
@@ -140,7 +138,7 @@ class Store:
         return older
 
     def since(self, kind: Kind, version: int) -> list[Change]:
-        """Changes behind that version. RefusalError where some are forgotten."""
+        """Return the changes after that version. RefusalError if some are compacted."""
         if version < self.oldest:
             raise expired(version, self.oldest)
         found = []
@@ -151,24 +149,22 @@ class Store:
                 found.append(change)
         return found[::-1]
 
-    # Writing
-
     def put(self, kind: Kind, key: Key, *, an_object: Object) -> Stored:
-        """Add or replace, as the next version."""
+        """Add or replace an object with the next version."""
         table = self._tables[kind.plural]
         before = table.rows.get(key)
         stored = self._stamped(an_object)
         table.put(key, stored)
-        self._tell(Change("MODIFIED" if before else "ADDED", kind, key, before, stored))
+        self._notify(Change("MODIFIED" if before else "ADDED", kind, key, before, stored))
         return stored
 
     def remove(self, kind: Kind, key: Key) -> Stored:
-        """Take it away, as the next version: the object as it last was, with that version."""
+        """Remove an object with the next version; return its last state with that version."""
         table = self._tables[kind.plural]
         before = table.rows[key]
         table.remove(key)
         last = self._stamped(before.an_object)
-        self._tell(Change("DELETED", kind, key, before, last))
+        self._notify(Change("DELETED", kind, key, before, last))
         return last
 
     def _stamped(self, an_object: Object) -> Stored:
@@ -176,35 +172,31 @@ class Store:
         metadata = {**an_object["metadata"], "resourceVersion": str(self.version)}
         return Stored({**an_object, "metadata": metadata}, self.version)
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         self._history.append(change)
         if len(self._history) > self._history_max:
             self.oldest = self._history.popleft().version
         for listener in tuple(self._listeners[change.kind.plural]):
             listener(change)
 
-    # Who watches
-
     def listen(self, kind: Kind, listener: Listener) -> Callable[[], None]:
-        """Hear every change of a kind from now on; the answer ends it."""
+        """Call `listener` for every change of a kind; return a function that ends this."""
         listeners = self._listeners[kind.plural]
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
-    # What happens to the whole
-
     def compact(self) -> None:
-        """Forget the history: a watch from any older version is told 410."""
+        """Forget the history: a watch from an older version gets 410."""
         self._history.clear()
         self.oldest = self.version
 
     def snapshot(self) -> Snapshot:
-        """A backup."""
+        """Return a backup."""
         rows = {plural: dict(table.rows) for plural, table in self._tables.items()}
         return Snapshot(self.version, rows)
 
     def restore(self, backup: Snapshot) -> None:
-        """Everything is as it was then, versions too; nobody is told."""
+        """Restore objects and versions without notifying listeners."""
         for plural, rows in backup.rows.items():
             table = self._tables[plural]
             table.rows, table.keys = dict(rows), sorted(rows)

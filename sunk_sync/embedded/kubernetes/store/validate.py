@@ -1,4 +1,4 @@
-"""What the API server does not take, in its own words."""
+"""Validation of objects, with the error texts of the API server."""
 
 import re
 from typing import Any
@@ -58,7 +58,7 @@ _MUTABLE = (
 
 
 def check_new(kind: Kind, an_object: Object) -> None:
-    """RefusalError 422 where such an object cannot be made."""
+    """Raise RefusalError 422 if the object cannot be created."""
     metadata = an_object["metadata"]
     name = metadata.get("name", "")
     causes = [*_name(kind, name), *_metadata(metadata)]
@@ -71,7 +71,7 @@ def check_new(kind: Kind, an_object: Object) -> None:
 
 
 def check_change(kind: Kind, *, old: Object, new: Object) -> None:
-    """RefusalError 422 where the object cannot become so."""
+    """Raise RefusalError 422 if the object cannot change in this way."""
     was, now = old["metadata"], new["metadata"]
     causes: list[Cause] = []
     if now.get("uid", was["uid"]) != was["uid"]:
@@ -127,7 +127,7 @@ def _qualified(field: str, key: str) -> list[Cause]:
 
 
 def _event(event: Object) -> list[Cause]:
-    """An Event stands beside what it is about; of what has no namespace, in `default`."""
+    """Check that an Event is in the namespace of its object; `default` for objects without one."""
     where = event["metadata"].get("namespace", "")
     involved = event.get("involvedObject", {}).get("namespace", "")
     field = "involvedObject.namespace"
@@ -168,7 +168,7 @@ def _pod_spec(old: Object, new: Object) -> list[Cause]:
 
 
 def _frozen(spec: Object) -> dict[str, Any]:
-    """What of a Pod's spec can never change."""
+    """Return the part of a Pod's spec that is immutable."""
     frozen = {name: value for name, value in spec.items() if name not in _MUTABLE}
     for part in ("containers", "initContainers"):
         listed = frozen.get(part) or []

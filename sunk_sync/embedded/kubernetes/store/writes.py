@@ -1,10 +1,9 @@
-"""Writes to one object: made, replaced, patched, applied, bound, deleted; refusals are raised."""
+"""Writes to one object: create, replace, patch, apply, bind, delete. Refusals are raised."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sunk_sync.embedded.kubernetes.store import apply
-from sunk_sync.embedded.kubernetes.store.agenda import Clock
 from sunk_sync.embedded.kubernetes.store.defaults import admitted, completed
 from sunk_sync.embedded.kubernetes.store.delete import Deletes, held_back
 from sunk_sync.embedded.kubernetes.store.kinds import NAMESPACES, NODES, PODS, Object
@@ -19,6 +18,7 @@ from sunk_sync.embedded.kubernetes.store.refusal import (
     without_version,
 )
 from sunk_sync.embedded.kubernetes.store.store import Store, Stored
+from sunk_sync.embedded.kubernetes.store.timers import Clock
 from sunk_sync.embedded.kubernetes.store.validate import check_change, check_new
 
 _FROM_OLD = (
@@ -30,12 +30,12 @@ _FROM_OLD = (
     "managedFields",
     "resourceVersion",
 )
-"""Of metadata: nobody writes these."""
+"""Metadata fields that no client writes."""
 _TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
 class Writes:
-    """All ways to change a store; `delete` is that of Deletes."""
+    """All writes to a store; `delete` is the one of Deletes."""
 
     def __init__(self, store: Store, *, clock: Clock, new_uid: Callable[[], str]) -> None:
         self._store = store
@@ -58,13 +58,11 @@ class Writes:
         return stored
 
     def owners_of(self, an_object: Object, place: Place) -> list[Object]:
-        """`managedFields` of an object that is asked about and never kept."""
+        """Return the `managedFields` of an object that is reviewed and never stored."""
         return apply.created(an_object, self._writing(place))
 
-    # Making
-
     def create(self, place: Place, an_object: Object) -> Stored:
-        """POST: `place.name` counts for nothing, the object says it."""
+        """Do a POST; the name comes from the object, not from `place`."""
         given = _metadata(an_object)
         _check_namespace(place, given)
         if given.get("resourceVersion"):
@@ -76,7 +74,7 @@ class Writes:
         return self._make(place, {**made, "metadata": _tidy(metadata)})
 
     def _prepared(self, place: Place, an_object: Object, given: Object) -> tuple[Object, Place]:
-        """With name, uid and defaults."""
+        """Add name, uid and defaults."""
         kind = place.kind
         self._check_home(place)
         name = given.get("name", "")
@@ -125,10 +123,8 @@ class Writes:
             made = self._placed(made, made["spec"]["nodeName"])
         return self._store.put(place.kind, place.key, an_object=admitted(place.kind, made))
 
-    # Changing
-
     def replace(self, place: Place, an_object: Object) -> tuple[Stored, bool]:
-        """PUT; whether the object was made by it."""
+        """Do a PUT; return also whether it created the object."""
         given = _metadata(an_object)
         _check_place(place, given)
         stored = self._store.get(place.kind, place.key)
@@ -155,14 +151,14 @@ class Writes:
             )
 
     def patch(self, place: Place, patched: Callable[[Object], Object]) -> Stored:
-        """PATCH: `patched` makes the new object out of the old."""
+        """Do a PATCH: `patched` computes the new object from the old one."""
         stored = self._stored(place)
         new = patched(stored.an_object)
         _check_place(place, _metadata(new))
         return self._change(place, stored, new)
 
     def apply(self, place: Place, config: Object, *, force: bool) -> tuple[Stored, bool]:
-        """Server-side apply; whether the object was made by it."""
+        """Do a server-side apply; return also whether it created the object."""
         given = _metadata(config)
         _check_place(place, given)
         stored = self._store.get(place.kind, place.key)
@@ -191,7 +187,7 @@ class Writes:
         return self._make(place, {**made, "metadata": _tidy(metadata)})
 
     def _change(self, place: Place, stored: Stored, new: Object) -> Stored:
-        """A plain write of the whole object."""
+        """Write the whole object as a plain write."""
         old = stored.an_object
         metadata = {**new["metadata"], "name": place.name}
         metadata.pop("namespace", None)
@@ -213,7 +209,7 @@ class Writes:
         return self._finish(place, stored, whole)
 
     def _finish(self, place: Place, stored: Stored, new: Object) -> Stored:
-        """Check the new object against the old one and write it, unless nothing changes."""
+        """Check the new object against the old one; write it unless nothing changes."""
         kind, old = place.kind, stored.an_object
         metadata = new["metadata"]
         if metadata.get("resourceVersion") not in (None, "", str(stored.version)):
@@ -230,10 +226,8 @@ class Writes:
             return Stored(new, stored.version)
         return self._store.put(kind, place.key, an_object=new)
 
-    # Binding
-
     def bind(self, place: Place, binding: Object) -> None:
-        """POST pods/binding: annotations and labels of the Binding go to the Pod."""
+        """Do a POST of pods/binding: the Pod gets annotations and labels of the Binding."""
         node_name = (binding.get("target") or {}).get("name", "")
         if not node_name:
             raise RefusalError(500, "", "target.name: Required value")
@@ -270,7 +264,7 @@ class Writes:
         return {**pod, "status": {**pod["status"], "conditions": conditions}}
 
     def _placed(self, pod: Object, node_name: str) -> Object:
-        """On its Node, whose topology becomes the Pod's labels."""
+        """Bind the Pod and give it the topology labels of its Node."""
         pod = {**pod, "spec": {**pod["spec"], "nodeName": node_name}}
         node = self._store.get(NODES, f"/{node_name}")
         labels: Mapping[str, Any] = node.an_object["metadata"].get("labels", {}) if node else {}
@@ -295,7 +289,7 @@ def _check_namespace(place: Place, given: Object) -> None:
 
 
 def _check_place(place: Place, given: Object) -> None:
-    """The object must be the one that the path names."""
+    """Check that the path names this object."""
     name = given.get("name", place.name)
     if name != place.name:
         what = f"the name of the object ({name}) does not match the name on the URL ({place.name})"
@@ -304,5 +298,5 @@ def _check_place(place: Place, given: Object) -> None:
 
 
 def _tidy(metadata: Object) -> Object:
-    """Without parts that are empty."""
+    """Drop empty parts."""
     return {name: value for name, value in metadata.items() if value not in ({}, [], None, "")}

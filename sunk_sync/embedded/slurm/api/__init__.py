@@ -1,1 +1,1 @@
-"""Requests and answers of slurmrestd over the model."""
+"""Requests and responses of slurmrestd, on top of the model."""

@@ -1,4 +1,4 @@
-"""What slurmrestd makes of the JSON of a node update: fields, and what it says about them. Pure."""
+"""Parsing of node updates as slurmrestd does it: fields, errors and warnings. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,25 +9,25 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm.model.names import NamesError, expanded, ranged
 from sunk_sync.embedded.slurm.model.node import FLAGS
 from sunk_sync.embedded.slurm.model.release import CONVERSION, SlurmError
-from sunk_sync.embedded.slurm.update import Update
+from sunk_sync.embedded.slurm.node_update import Update
 
 Complaint = Mapping[str, Any]
-"""One entry of `errors` or `warnings`."""
+"""An entry of `errors` or `warnings`."""
 
 
 class Body(Struct):
-    """What was read so far."""
+    """The result of parsing."""
 
     fields: dict[str, Any] = {}
     names: Sequence[str] | None = None
     errors: list[Complaint] = []
     warnings: list[Complaint] = []
     fatal: bool = False
-    """Nothing of it is done."""
+    """slurmrestd does nothing with the body."""
 
     @property
     def update(self) -> Update:
-        """The update to do."""
+        """Return the update to perform."""
         return Update(**self.fields)
 
 
@@ -39,12 +39,12 @@ _TEXTS: Final = frozenset({"comment", "extra", "gres", "reason"})
 _TAKEN: Final = frozenset(
     {"address", "hostname", "cpu_bind", "resume_after", "reason_uid", "topology_str"}
 )
-"""Read by the real one; nothing here depends on them."""
+"""Fields that the real slurmrestd reads and that have no effect here."""
 _ACTIVE: Final = {"features": "features", "features_act": "active_features"}
 
 
 def read_update(content: bytes, version: str) -> Body | None:
-    """The update in a body; None: no JSON."""
+    """Parse the update in a body; None if the body is no JSON."""
     try:
         given = msgspec.json.decode(content) if content.strip() else {}
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -60,12 +60,12 @@ def read_update(content: bytes, version: str) -> Body | None:
 
 
 def warning(description: str, source: str) -> Complaint:
-    """An entry of `warnings`."""
+    """Return an entry of `warnings`."""
     return {"description": description, "source": source}
 
 
 def refusal(error: SlurmError, description: str, *, source: str) -> Complaint:
-    """An entry of `errors`."""
+    """Return an entry of `errors`."""
     return {
         "description": description,
         "error_number": error.number,
@@ -75,32 +75,32 @@ def refusal(error: SlurmError, description: str, *, source: str) -> Complaint:
 
 
 def refuse_shape(given: object, source: str) -> Complaint:
-    """An entry of `errors`: an object was expected there."""
+    """Return the error for a value that is no object."""
     text = f"Rejecting {_slurm_type(given)} when dictionary expected"
     error = SlurmError(9209, "Data parser expected a dictionary or object")
     return refusal(error, text, source=source)
 
 
 def refuse_flag(word: object, source: str) -> Complaint:
-    """An entry of `errors`: no such flag."""
+    """Return the error for an unknown flag."""
     error = SlurmError(9207, "Data parser unable to parse invalid flag")
     return refusal(error, f'Unknown flag "{word}"', source=source)
 
 
 def refuse_integer(value: object, source: str) -> Complaint:
-    """An entry of `errors`: a number was expected there."""
+    """Return the error for a value that is no number."""
     return refusal(CONVERSION, f"Expected integer but got {_json(value)}", source=source)
 
 
 def unknown_field(source: str, value: object, *, message: str) -> Complaint:
-    """An entry of `warnings`: the last name in `source` is no field of this message."""
+    """Return the warning for an unknown field, which is the last name in `source`."""
     name = source.rstrip("/").rpartition("/")[2]
     text = f'Ignoring unknown field "{name}" of type {_slurm_type(value)} in DATA_PARSER_{message}'
     return warning(text, source)
 
 
 def read_words(path: str, value: Any, *, warnings: list[Complaint]) -> str | None:
-    """A text where a text belongs; numbers become one, with a warning. None: it is none."""
+    """Return the text of a field, numbers as text with a warning; None if it is neither."""
     if value is not None and not isinstance(value, str):
         warnings.append(mistyped(path, value, wanted="string"))
     if value is None or isinstance(value, list | dict):
@@ -193,7 +193,7 @@ def _read_weight(body: Body, value: Any) -> None:
 
 
 def no_integer(path: str, value: Any) -> Complaint:
-    """An entry of `warnings`: a whole number was expected there."""
+    """Return the warning for a value that is no whole number."""
     return warning(
         f"Expected OpenAPI type=integer format=int32 (Slurm type=64 bit integer) but got OpenAPI "
         f"type={_type(value)} (Slurm type={_slurm_type(value)}): {_json(value)}",
@@ -202,7 +202,7 @@ def no_integer(path: str, value: Any) -> Complaint:
 
 
 def mistyped(name: str, value: Any, *, wanted: str) -> Complaint:
-    """An entry of `warnings`: another type was expected there."""
+    """Return the warning for a value of another type."""
     return warning(
         f"Expected OpenAPI type={wanted} (Slurm type={_SLURM_TYPES[wanted]}) but got OpenAPI "
         f"type={_type(value)} (Slurm type={_slurm_type(value)}): {_json(value)}",
@@ -233,6 +233,6 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def spoken_names(names: Sequence[str] | None) -> str:
-    """A list of names as an error names it."""
+def printed_names(names: Sequence[str] | None) -> str:
+    """Spell a list of names as error texts do."""
     return "(null)" if names is None else ranged(names)

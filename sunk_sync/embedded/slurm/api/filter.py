@@ -1,6 +1,6 @@
-"""The body of DELETE /jobs/: which jobs to cancel, as slurmrestd reads it and slurmctld filters.
+"""Filters of DELETE /jobs/: parsed as by slurmrestd, matched as by slurmctld.
 
-Of user_id slurmrestd only tries the name: slurmctld then cancels other people's jobs too.
+slurmrestd checks only that the name of `user_id` exists; slurmctld then cancels jobs of all users.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ _STATES: Final = frozenset(
      "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
 )  # fmt: skip
 _ABSENT: Final = ("user_name", "signal", "flags")
-"""Fields of the real one that this world does not have."""
+"""Fields of the real slurmrestd that this server does not support."""
 _MAX: Final = 2**32 - 2
 _NO_USER: Final = SlurmError(2166, "Unable to resolve user ID to user name")
 
 
 class Filter(Struct, kw_only=True):
-    """What was read. `ids` None: every job that matches."""
+    """The result of parsing. `ids` None: every job that matches."""
 
     ids: Sequence[str] | None = None
     texts: dict[str, str] = {}
@@ -43,18 +43,18 @@ class Filter(Struct, kw_only=True):
     errors: list[Complaint] = []
     warnings: list[Complaint] = []
     absent: str = ""
-    """A field that is not in this world."""
+    """A field that this server does not support."""
     fatal: bool = False
-    """Nothing is done, and slurmrestd answers 500."""
+    """slurmrestd answers 500 and does nothing."""
 
     @property
     def is_empty(self) -> bool:
-        """It would cancel everything: refused."""
+        """Whether it matches every job; slurmctld refuses that."""
         return not (self.ids or self.texts or self.state or self.nodes)
 
 
 def read_filter(content: bytes, version: str) -> Filter | None:
-    """The filter in a body; None: no JSON."""
+    """Parse the filter in a body; None if the body is no JSON."""
     try:
         given = msgspec.json.decode(content) if content.strip() else {}
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -71,7 +71,7 @@ def read_filter(content: bytes, version: str) -> Filter | None:
 
 
 def id_error(job_id: str) -> SlurmError | None:
-    """Why slurmctld refuses the whole call for this id."""
+    """Return the error with which slurmctld refuses the request for this id."""
     number = job_id.partition(".")[0].partition("_")[0]
     if not job_id:
         return SlurmError(2136, "JobID must not be an empty string")
@@ -85,7 +85,7 @@ def id_error(job_id: str) -> SlurmError | None:
 
 
 def mismatch(job: Job, found: Filter) -> str:
-    """The first filter that the job does not pass, in slurmctld's words; empty: it passes."""
+    """Return slurmctld's text for the first filter that does not match; empty if all match."""
     for name, words in _checks(job).items():
         if name in found.texts and found.texts[name] != words[0]:
             return f"Job {words[1]} {found.texts[name]}"
@@ -97,7 +97,7 @@ def mismatch(job: Job, found: Filter) -> str:
 
 
 def _checks(job: Job) -> Mapping[str, tuple[str | None, str]]:
-    """Filter → what the job has there, and what slurmctld says of another."""
+    """Map each filter to the job's value and slurmctld's text for a mismatch."""
     name, partition, account = job.request.name, job.partition, job.request.account or None
     return {
         "account": (account, f"account {account or '(null)'} != filter account"),
@@ -156,7 +156,7 @@ def _read_ids(found: Filter, value: Any, version: str) -> None:
 
 
 def _read_user(found: Filter, value: Any) -> None:
-    """Only that there is such a user matters."""
+    """Check that the user exists; the filter does nothing else."""
     name = read_words("user_id", value, warnings=found.warnings) or "root"
     if name.isdecimal() or name == "root":
         return

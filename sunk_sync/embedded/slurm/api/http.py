@@ -1,4 +1,4 @@
-"""The embedded Slurm on a socket: slurmrestd's HTTP, in real time."""
+"""The embedded Slurm as an HTTP server, in real time."""
 
 import asyncio
 import time
@@ -15,61 +15,61 @@ from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
 
 _LOOK_S: Final = 0.2
-"""How often slurmrestd looks for a slurmctld that is down, and the world for what is due."""
+"""How often slurmrestd retries a slurmctld that is down, and how often the world advances."""
 _LEAST_S: Final = 0.001
 _SHUTDOWN_S: Final = 0.5
 _HOST: Final = "127.0.0.1"
 
 
 class SlurmServer:
-    """Serves one world, whose time is `clock` since the start. `start` it, then `aclose` it."""
+    """Serves one world. `clock` returns seconds since the start. Call `start`, later `aclose`."""
 
     def __init__(self, rest: SlurmRest, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.rest = rest
         self._clock = clock
         self._begun_s = clock() - rest.world.now_s
         self._runner: web.ServerRunner | None = None
-        self._living: asyncio.Task[None] | None = None
+        self._ticker: asyncio.Task[None] | None = None
         self.address = ""
 
     @property
     def world(self) -> SlurmWorld:
-        """What is served."""
+        """The world that is served."""
         return self.rest.world
 
     @property
     def now_s(self) -> float:
-        """The time of the world."""
+        """Current time of the world."""
         return self._clock() - self._begun_s
 
     async def start(self, port: int = 0) -> str:
-        """Listen; the address as a URL. Port 0: any free one."""
+        """Listen; return the address as a URL. Port 0 means any free port."""
         server = web.Server(self._serve, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_S)
         await self._runner.setup()
         await web.TCPSite(self._runner, _HOST, port, reuse_address=True).start()
         self.address = f"http://{_HOST}:{self._runner.addresses[0][1]}"
-        if self._living is None:
-            self._living = asyncio.create_task(self._live())
+        if self._ticker is None:
+            self._ticker = asyncio.create_task(self._tick())
         return self.address
 
     async def stop(self) -> None:
-        """Refuse connections, as a dead slurmrestd does; the world goes on."""
+        """Refuse connections like a dead slurmrestd; the world continues."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     async def aclose(self) -> None:
-        """Stop for good."""
+        """Stop the server and the world."""
         await self.stop()
-        if self._living is not None:
-            self._living.cancel()
+        if self._ticker is not None:
+            self._ticker.cancel()
             with suppress(asyncio.CancelledError):
-                await self._living
-            self._living = None
+                await self._ticker
+            self._ticker = None
 
-    async def _live(self) -> None:
-        """What is due happens in time, whether or not anybody asks."""
+    async def _tick(self) -> None:
+        """Advance the world also when no request arrives."""
         while True:
             self.world.advance(self.now_s)
             next_s = self.world.next_s()
@@ -91,7 +91,7 @@ class SlurmServer:
         return response
 
     async def _answer(self, question: Question) -> SlurmAnswer:
-        """At once, or after the time that slurmrestd looks for a slurmctld that is down."""
+        """Answer at once, or after the time that slurmrestd waits for a slurmctld that is down."""
         began_s = self.now_s
         while True:
             now_s = self.now_s
@@ -104,7 +104,7 @@ class SlurmServer:
     async def _refuse(
         self, request: web.BaseRequest, response: web.Response, answer: SlurmAnswer
     ) -> None:
-        """26.05 sends a second whole response behind an error; both close the connection."""
+        """Send an error and close the connection; 26.05 appends a second complete response."""
         response.force_close()
         await response.prepare(request)
         await response.write_eof()
@@ -114,7 +114,7 @@ class SlurmServer:
 
 
 def _response(answer: SlurmAnswer) -> web.Response:
-    """JSON is spread over lines, as people who use curl are used to."""
+    """Return an HTTP response; the JSON has line breaks for readers of curl."""
     body, kind = answer.body, answer.content_type
     if body and kind == "application/json":
         body = msgspec.json.format(body, indent=2)
@@ -124,7 +124,7 @@ def _response(answer: SlurmAnswer) -> web.Response:
 
 
 def _second(answer: SlurmAnswer, phrase: str) -> bytes:
-    """The text of the error once more."""
+    """Return the second response, which repeats the error."""
     text = answer.body
     if answer.content_type == "application/json":
         errors = msgspec.json.decode(answer.body).get("errors")

@@ -14,11 +14,11 @@ from sunk_sync.embedded.slurm.model.names import ranged as spelled_names
 _ZERO: Final = number(0)
 _NAMES_KEPT: Final = 1024
 _YEAR_S: Final = 365 * 86_400
-"""Where the end of a job without a limit is expected."""
+"""Expected duration of a job without a time limit."""
 
 
 def job_shape(job: Job, version: str, *, memory: Memory) -> Shape:
-    """One element of `jobs`; what only schedulers and accounting read is left out."""
+    """Return one element of `jobs`, without fields for schedulers and accounting."""
     return {
         **_asked(job.request, version),
         **_array(job),
@@ -68,7 +68,7 @@ def _asked(request: JobRequest, version: str) -> Shape:
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def ranged(names: tuple[str, ...]) -> str:
-    """A list of names as a hostlist."""
+    """Spell a list of names as a hostlist."""
     return spelled_names(names)
 
 
@@ -120,7 +120,7 @@ def _size(job: Job, memory: Memory) -> Shape:
 
 
 def _details(gres: Iterable[Gres]) -> Iterable[str]:
-    """Of each node one text; which devices they are nobody knows here."""
+    """Return one text for each node; it does not number the devices."""
     for each in gres:
         if each:
             yield ",".join(f"{kind}:{count}" for kind, count in each)
@@ -156,6 +156,6 @@ def _end_s(job: Job) -> float | None:
 
 
 def job_state_shapes(job: Job, version: str) -> Sequence[Shape]:
-    """Its elements of /jobs/state/: one for each waiting task of an array."""
+    """Return the elements of /jobs/state/ for a job: one for each waiting task of an array."""
     names = state_ids(job, by_array=version <= "v0.0.40")
     return [{"job_id": name, "state": states_of(job)} for name in names]

@@ -1,4 +1,4 @@
-"""Envelopes of slurmrestd: payload, meta, errors, warnings; and the status that goes with them."""
+"""Response bodies of slurmrestd: payload, meta, errors, warnings; and their HTTP status."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,44 +14,44 @@ from sunk_sync.embedded.wire import Answer, Question
 
 _STATUS: Final[Mapping[int, int]] = {0: 200, -1: 500, 1: 500, 1007: 511, 1800: 502, 2017: 404}
 _PARSER: Final = range(9000, 9300)
-"""slurmrestd's own numbers: 500."""
+"""Numbers of slurmrestd itself; their status is 500."""
 _FAILURES: Final = frozenset({11, 2187, 2189})
-"""Numbers for which 26.05 has no status of their own: 500."""
+"""Numbers for which 26.05 has no status of its own; it is 500."""
 
 
 class SlurmAnswer(Answer, frozen=True, kw_only=True):
-    """An answer, and how long slurmrestd takes for it.
+    """A response, and how long slurmrestd takes for it.
 
-    Where `after_s` is above 0 slurmctld is down: if it comes back meanwhile, ask again.
+    If `after_s` is above 0, slurmctld is down: ask again if it starts during that time.
     """
 
     after_s: float = 0.0
 
 
 class Asked(Struct, frozen=True):
-    """A question that has found its route."""
+    """A request with its route."""
 
     question: Question
     version: str
     name: str
-    """What stands in the path; empty where the route has no name."""
+    """The name in the path; empty for a route without one."""
     user: str
-    trouble: SlurmError | None
-    """Why slurmctld cannot be asked."""
+    unavailable: SlurmError | None
+    """Why slurmctld does not answer."""
 
 
 class Replies:
-    """Builds answers of one slurmrestd."""
+    """Builds the responses of one slurmrestd."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._release = memory.release
         self._metas: dict[tuple[str, str], msgspec.Raw] = {}
         self.modern = memory.setup.generation == "26.05"
-        """It is 26.05, not 24.11."""
+        """The release is 26.05, not 24.11."""
 
     def text(self, status: int, words: str) -> SlurmAnswer:
-        """A plain one."""
+        """Return a plain text response."""
         return SlurmAnswer(status=status, body=words.encode(), content_type="text/plain")
 
     def listed(
@@ -62,7 +62,7 @@ class Replies:
         records: Sequence[bytes],
         warnings: Sequence[Complaint] = (),
     ) -> SlurmAnswer:
-        """A success with rows that are JSON already."""
+        """Return a success with records that are encoded already."""
         updated = b'"last_update":' + msgspec.json.encode(number(self._memory.epoch_s))
         if key == "jobs":
             updated = b'"last_backfill":' + msgspec.json.encode(number(0)) + b"," + updated
@@ -71,7 +71,7 @@ class Replies:
         tail = [b',"meta":', bytes(self._meta(asked)), b',"errors":[],"warnings":', told, b"}"]
         return SlurmAnswer(body=b"".join([*parts, *tail]))
 
-    def told(
+    def with_payload(
         self,
         asked: Asked,
         payload: Mapping[str, Any],
@@ -80,11 +80,11 @@ class Replies:
         warnings: Sequence[Complaint] = (),
         status: int = 0,
     ) -> SlurmAnswer:
-        """Some payload, with or without errors; `status` 0: what the errors say."""
+        """Return a payload with or without errors; `status` 0: derive it from the errors."""
         shape = {**payload, "meta": self._meta(asked), "errors": errors, "warnings": warnings}
         return self._sent(asked, shape, status or self._status(errors))
 
-    def wrote(
+    def without_payload(
         self,
         asked: Asked,
         *,
@@ -92,16 +92,16 @@ class Replies:
         warnings: Sequence[Complaint] = (),
         status: int = 0,
     ) -> SlurmAnswer:
-        """No payload; `status` 0: what the errors say."""
+        """Return a response without payload; `status` 0: derive it from the errors."""
         shape = {"errors": errors, "warnings": warnings, "meta": self._meta(asked)}
         return self._sent(asked, shape, status or self._status(errors))
 
     def failed(self, asked: Asked, error: SlurmError, *, text: str, source: str) -> SlurmAnswer:
-        """One error and no payload."""
-        return self.wrote(asked, errors=[refusal(error, text, source=source)])
+        """Return one error without payload."""
+        return self.without_payload(asked, errors=[refusal(error, text, source=source)])
 
     def unserved(self) -> SlurmAnswer:
-        """No such path, method or version."""
+        """Return the error for an unknown path, method or version."""
         if self.modern:
             return self.text(
                 404,
@@ -113,17 +113,17 @@ class Replies:
         return self.text(404, missing)
 
     def unreadable_path(self) -> SlurmAnswer:
-        """A name that cannot stand in a path."""
+        """Return the error for a name that is invalid in a path."""
         if self.modern:
             return self.text(404, "Invalid or unknown URL path")
         return self.text(400, "Unable to parse URL path.")
 
     def unreadable_body(self) -> SlurmAnswer:
-        """No JSON."""
+        """Return the error for a body that is no JSON."""
         return self.text(400, "Failure during parsing" if self.modern else "Unable to parse query.")
 
     def unreadable_type(self, kind: str) -> SlurmAnswer:
-        """A body that does not say that it is JSON."""
+        """Return the error for a body without content type JSON."""
         if not self.modern:
             return self.unreadable_body()
         if not kind:
@@ -131,7 +131,7 @@ class Replies:
         return self.text(415, "MIME type is unknown to any loaded plugins")
 
     def _sent(self, asked: Asked, shape: Mapping[str, Any], status: int) -> SlurmAnswer:
-        late = asked.trouble == NO_CONTROLLER and status >= 500
+        late = asked.unavailable == NO_CONTROLLER and status >= 500
         after_s = self._release.gives_up_after_s if late else 0.0
         return SlurmAnswer(status=status, body=msgspec.json.encode(shape), after_s=after_s)
 

@@ -1,4 +1,4 @@
-"""The REST face of the embedded Slurm: what slurmrestd answers, in every API version it serves."""
+"""The REST API of the embedded Slurm: slurmrestd in each API version that it serves."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _path = re.compile(r"/slurm/(v0\.0\.[0-9]+)/(.+?)/*").fullmatch
 
 
 class SlurmRest:
-    """One slurmrestd in front of a world. Without tokens, every token is root's."""
+    """One slurmrestd for a world. Without tokens, every token belongs to root."""
 
     def __init__(self, world: SlurmWorld, tokens: Tokens | None = None) -> None:
         self.world = world
@@ -33,7 +33,7 @@ class SlurmRest:
         self._named = _named_paths(nodes, jobs, changes)
 
     def answer(self, question: Question, now_s: float) -> SlurmAnswer:
-        """What slurmrestd says to it; the world has then reached `now_s`."""
+        """Advance the world to `now_s` and answer the request."""
         self.world.advance(now_s)
         if not token_of(question):
             return self._replies.text(401, "Authentication failure")
@@ -59,10 +59,10 @@ class SlurmRest:
 
     def _asked(self, question: Question, version: str, name: str) -> Asked:
         user = self.tokens.user_of(question, epoch_s=self.world.epoch_s)
-        trouble = UNAUTHENTICATED if user is None else None
+        unavailable = UNAUTHENTICATED if user is None else None
         if not self.world.controller_up:
-            trouble = NO_CONTROLLER
-        return Asked(question, version, name, user or "root", trouble)
+            unavailable = NO_CONTROLLER
+        return Asked(question, version, name, user or "root", unavailable)
 
 
 def _whole_paths(nodes: NodeRoutes, jobs: JobRoutes) -> Mapping[tuple[str, str], _Route]:

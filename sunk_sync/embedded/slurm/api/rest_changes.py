@@ -1,4 +1,4 @@
-"""What slurmrestd answers to those who change jobs: submissions, allocations, updates, cancels."""
+"""Routes of slurmrestd that change jobs: submissions, allocations, updates, cancels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -35,17 +35,15 @@ from sunk_sync.embedded.slurm.model.release import (
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 
 _UNREADABLE: Final = 422
-"""What slurmrestd could not read, where slurmctld was not asked."""
+"""Status of a request that slurmrestd cannot parse; slurmctld does not see it."""
 
 
 class ChangeRoutes:
-    """One method for each path and method."""
+    """One method for each route."""
 
     def __init__(self, world: SlurmWorld, replies: Replies) -> None:
         self._world = world
         self._replies = replies
-
-    # --- new ones
 
     def submit(self, asked: Asked) -> SlurmAnswer:
         """POST /job/submit."""
@@ -58,22 +56,26 @@ class ChangeRoutes:
             text = 'Populated "script" field is required for job submission'
             found.errors.append(refusal(BAD_QUERY, text, source="_job_post"))
             status = 500 if len(found.errors) > 1 else _UNREADABLE
-            return self._replies.wrote(
+            return self._replies.without_payload(
                 asked, errors=found.errors, warnings=found.warnings, status=status
             )
         text, source = "Batch job submission failed", "slurm_submit_batch_job()"
         request = self._request(found, asked)
-        error = asked.trouble or found.refused or self._unfit_batch(found, request)
+        error = asked.unavailable or found.refused or self._unfit_batch(found, request)
         made = error or self._world.submit(request, now_s=self._world.now_s)
         if isinstance(made, SlurmError):
             found.errors.append(refusal(made, text, source=source))
-            return self._replies.wrote(asked, errors=found.errors, warnings=found.warnings)
+            return self._replies.without_payload(
+                asked, errors=found.errors, warnings=found.warnings
+            )
         found.warnings += self._cannot_start(made, source)
         payload = {"job_id": made, "step_id": "batch", "job_submit_user_msg": ""}
-        return self._replies.told(asked, payload, errors=found.errors, warnings=found.warnings)
+        return self._replies.with_payload(
+            asked, payload, errors=found.errors, warnings=found.warnings
+        )
 
     def allocate(self, asked: Asked) -> SlurmAnswer:
-        """POST /job/allocate with `"immediate":true`: RUNNING in the answer, or refused."""
+        """POST /job/allocate with `"immediate":true`: the job runs at once or is refused."""
         _, found = self._described(asked, verb="allocate")
         if isinstance(found, SlurmAnswer):
             return found
@@ -83,20 +85,24 @@ class ChangeRoutes:
         request = self._request(found, asked)
         if request.kind == "batch":
             request = replace(request, kind="allocation", duration_s=None, acted=False)
-        # It is always the token's own user's.
+        # The job always belongs to the user of the token.
         request = replace(request, user_id=None, group_id=0)
-        error = asked.trouble or found.refused or _unfit(found, request)
+        error = asked.unavailable or found.refused or _unfit(found, request)
         made = error or self._world.allocate(request, now_s=self._world.now_s)
         if isinstance(made, SlurmError):
             found.errors.append(refusal(made, text, source=source))
-            return self._replies.wrote(asked, errors=found.errors, warnings=found.warnings)
+            return self._replies.without_payload(
+                asked, errors=found.errors, warnings=found.warnings
+            )
         payload = {"job_id": made, "job_submit_user_msg": ""}
-        return self._replies.told(asked, payload, errors=found.errors, warnings=found.warnings)
+        return self._replies.with_payload(
+            asked, payload, errors=found.errors, warnings=found.warnings
+        )
 
     def _described(
         self, asked: Asked, *, verb: str
     ) -> tuple[Mapping[str, Any], Description | SlurmAnswer]:
-        """The body and the description in it, or what is wrong with it."""
+        """Parse the job description in the body; return it or the error response."""
         if (rejected := self._wrong_type(asked)) is not None:
             return {}, rejected
         try:
@@ -105,14 +111,14 @@ class ChangeRoutes:
             return {}, self._replies.unreadable_body()
         if not isinstance(given, dict):
             found = read_job(given, asked.version, path="#/")
-            return {}, self._replies.wrote(asked, errors=found.errors)
+            return {}, self._replies.without_payload(asked, errors=found.errors)
         if "job" not in given:
             return given, self._without_job(asked, verb)
         found = read_job(given["job"], asked.version)
         if not found.fatal:
             return given, found
         status = 0 if found.errors else _UNREADABLE
-        return given, self._replies.wrote(
+        return given, self._replies.without_payload(
             asked, errors=found.errors, warnings=found.warnings, status=status
         )
 
@@ -129,7 +135,7 @@ class ChangeRoutes:
         return None if "environment" in found.has else self._world.setup.release.no_environment
 
     def _cannot_start(self, job_id: int, source: str) -> Sequence[Complaint]:
-        """Said at once of a held job, and of one whose nodes are down or drained."""
+        """Return the warnings for a held job, and for one whose nodes are down or drained."""
         memory = self._world.memory
         job = memory.jobs[job_id]
         if job.held:
@@ -141,10 +147,8 @@ class ChangeRoutes:
         said = f"Job submission resulted in non-zero return code: {text}"
         return [warning(said, source), warning(text, source)]
 
-    # --- those that are there
-
     def update(self, asked: Asked) -> SlurmAnswer:
-        """POST /job/{id} with a bare description; of an array only the record with that id."""
+        """POST /job/{id} with a job description; of an array only the record with that id."""
         if (rejected := self._wrong_type(asked)) is not None:
             return rejected
         if "_" in asked.name:
@@ -152,8 +156,8 @@ class ChangeRoutes:
                 "Rejecting request. Submit job update against Array Job's JobID instead of array "
                 "task id."
             )
-            told = refusal(BAD_QUERY, text, source="_job_post_update")
-            return self._updated(asked, Description(errors=[told]), status=_UNREADABLE)
+            entry = refusal(BAD_QUERY, text, source="_job_post_update")
+            return self._updated(asked, Description(errors=[entry]), status=_UNREADABLE)
         try:
             found = read_job(decoded(asked.question.body), asked.version, path="#/")
         except ValueError:
@@ -163,7 +167,7 @@ class ChangeRoutes:
             status = 0 if found.errors else _UNREADABLE
             found.errors.append(refusal(BAD_QUERY, text, source="_job_post_update"))
             return self._updated(asked, found, status=status)
-        error = asked.trouble or found.refused or self._changed(asked, found)
+        error = asked.unavailable or found.refused or self._changed(asked, found)
         if error is not None:
             text, source = "Job update requested failed", "slurm_update_job2()"
             found.errors.append(refusal(error, text, source=source))
@@ -180,19 +184,21 @@ class ChangeRoutes:
         return self._world.update_job(job.job_id, update, now_s=now_s, user=asked.user)
 
     def _updated(self, asked: Asked, found: Description, *, status: int = 0) -> SlurmAnswer:
-        return self._replies.told(
+        return self._replies.with_payload(
             asked, {"results": None}, errors=found.errors, warnings=found.warnings, status=status
         )
 
     def cancel_one(self, asked: Asked) -> SlurmAnswer:
-        """DELETE /job/{id}: 200 also for a job that is not there."""
-        if asked.trouble is not None:
-            return self._replies.told(asked, {"status": []}, errors=[_kill_refused(asked.trouble)])
+        """DELETE /job/{id}: 200 also for an unknown job."""
+        if asked.unavailable is not None:
+            return self._replies.with_payload(
+                asked, {"status": []}, errors=[_kill_refused(asked.unavailable)]
+            )
         failed = self._each(asked.name, self._world.cancel_target)
-        return self._replies.told(asked, {"status": failed})
+        return self._replies.with_payload(asked, {"status": failed})
 
     def cancel(self, asked: Asked) -> SlurmAnswer:
-        """DELETE /jobs/: every job that passes every filter; `status` lists only failures."""
+        """DELETE /jobs/: cancel each job that matches all filters; `status` lists failures only."""
         if (rejected := self._wrong_type(asked)) is not None:
             return rejected
         found = read_filter(asked.question.body, asked.version)
@@ -200,17 +206,17 @@ class ChangeRoutes:
             return self._replies.unreadable_body()
         if found.absent:
             return self._absent(f"the filter {found.absent}")
-        error = None if found.fatal else asked.trouble or _refused(found)
+        error = None if found.fatal else asked.unavailable or _refused(found)
         if error is not None:
             found.errors.append(_kill_refused(error))
         failed = [] if found.fatal or error is not None else self._cancelled(found)
         status = 500 if found.fatal and not found.errors else 0
-        return self._replies.told(
+        return self._replies.with_payload(
             asked, {"status": failed}, errors=found.errors, warnings=found.warnings, status=status
         )
 
     def _cancelled(self, found: Filter) -> Sequence[Mapping[str, Any]]:
-        """Of jobs that were not named nothing is told."""
+        """Cancel the jobs; report failures only for ids in the request."""
         if found.ids is not None:
 
             def kill(target: Target) -> SlurmError | str | None:
@@ -226,7 +232,7 @@ class ChangeRoutes:
     def _each(
         self, word: str, kill: Callable[[Target], SlurmError | str | None]
     ) -> Sequence[Mapping[str, Any]]:
-        """What failed of what this word means; `kill` answers with an error, or with a mismatch."""
+        """Return the failures for one id; `kill` returns an error or a mismatch."""
         aims = targets(self._world.jobs, word)
         if not aims:
             return [_failure(word, INVALID_JOB, INVALID_JOB.text, job_id=None)]
@@ -244,8 +250,8 @@ class ChangeRoutes:
     def _without_job(self, asked: Asked, verb: str) -> SlurmAnswer:
         word = "Specifying" if self._replies.modern else "Specifing"
         text = f'{word} either "job" or "hetjob" fields are required to {verb} job'
-        told = refusal(BAD_QUERY, text, source="op_handler_alloc_job")
-        return self._replies.wrote(asked, errors=[told], status=_UNREADABLE)
+        entry = refusal(BAD_QUERY, text, source="op_handler_alloc_job")
+        return self._replies.without_payload(asked, errors=[entry], status=_UNREADABLE)
 
     def _wrong_type(self, asked: Asked) -> SlurmAnswer | None:
         kind = asked.question.headers.get("content-type", "").partition(";")[0].strip()
@@ -254,7 +260,7 @@ class ChangeRoutes:
         return None
 
     def _absent(self, what: str) -> SlurmAnswer:
-        """The real one would do it: say so rather than something else."""
+        """Refuse a feature that only the real slurmrestd has."""
         return self._replies.text(501, f"not in this world: {what}")
 
 
@@ -265,7 +271,7 @@ def _unfit(found: Description, request: JobRequest) -> SlurmError | None:
 
 
 def _refused(found: Filter) -> SlurmError | None:
-    """Why slurmctld does none of it."""
+    """Return the error with which slurmctld refuses the whole request."""
     if found.is_empty:
         return NO_FILTER
     return next(filter(None, map(id_error, found.ids or ())), None)
@@ -277,7 +283,7 @@ def _kill_refused(error: SlurmError) -> Complaint:
 
 
 def _step(aim: Target) -> str:
-    """How a failure names it: a task by its array."""
+    """Name a job as failures do: a task by its array."""
     job = aim.job
     task = job.task if aim.task is None else aim.task
     return str(job.job_id) if task is None else f"{job.array_id}_{task}"

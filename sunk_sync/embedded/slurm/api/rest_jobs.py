@@ -1,4 +1,4 @@
-"""What slurmrestd answers about jobs, and about slurmctld itself."""
+"""Routes of slurmrestd that read jobs, and those about slurmctld itself."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,7 @@ from sunk_sync.embedded.slurm.model.release import (
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 
 JOB_ID_MAX: Final = 67_043_328
-"""slurmrestd itself refuses to ask for more (MaxJobId)."""
+"""The largest id that slurmrestd accepts (MaxJobId)."""
 _WHOLE_ARRAY: Final = warning(
     "Job array Ids are not currently supported for job searches. Showing all jobs in array "
     "instead.",
@@ -33,81 +33,79 @@ _is_id = re.compile(r"[0-9]+(?:_[0-9]+)?").fullmatch
 
 
 class JobRoutes:
-    """One method for each path and method."""
+    """One method for each route."""
 
     def __init__(self, world: SlurmWorld, replies: Replies) -> None:
         self._world = world
         self._memory = world.memory
         self._replies = replies
 
-    # --- jobs
-
     def jobs(self, asked: Asked) -> SlurmAnswer:
-        """GET /jobs/; flags change nothing here."""
-        if asked.trouble is not None:
+        """GET /jobs/; flags have no effect here."""
+        if asked.unavailable is not None:
             text = "Unable to query jobs"
-            return self._no_jobs(asked, asked.trouble, text, source="slurm_load_jobs()")
+            return self._no_jobs(asked, asked.unavailable, text, source="slurm_load_jobs()")
         records = self._records(self._world.jobs.values(), asked)
         none = () if records else (warning("Zero jobs to dump", ""),)
         return self._replies.listed(asked, "jobs", records=records, warnings=none)
 
     def jobs_state(self, asked: Asked) -> SlurmAnswer:
         """GET /jobs/state/."""
-        if asked.trouble is None:
+        if asked.unavailable is None:
             jobs = [
                 shape
                 for job in self._asked_for(asked)
                 for shape in job_state_shapes(job, asked.version)
             ]
-            return self._replies.told(asked, {"jobs": jobs})
-        error, source = _unspecified(asked.trouble), "slurm_load_job_state()"
-        told = refusal(error, "Unable to query job states", source=source)
-        return self._replies.told(asked, {"jobs": None}, errors=[told])
+            return self._replies.with_payload(asked, {"jobs": jobs})
+        error, source = _unspecified(asked.unavailable), "slurm_load_job_state()"
+        entry = refusal(error, "Unable to query job states", source=source)
+        return self._replies.with_payload(asked, {"jobs": None}, errors=[entry])
 
     def job(self, asked: Asked) -> SlurmAnswer:
-        """GET /job/{id}; with the id of an array all its tasks, also where one task is named."""
+        """GET /job/{id}; for the id of an array or of one task: all tasks of the array."""
         known = self._world.jobs.get(int(asked.name.partition("_")[0]))
-        if asked.trouble is None and known is not None:
+        if asked.unavailable is None and known is not None:
             found = family(self._world.jobs, known)
-            told = [_WHOLE_ARRAY] if "_" in asked.name else []
+            entry = [_WHOLE_ARRAY] if "_" in asked.name else []
             records = self._records(found, asked)
-            return self._replies.listed(asked, "jobs", records=records, warnings=told)
-        error = _unspecified(asked.trouble or INVALID_JOB)
+            return self._replies.listed(asked, "jobs", records=records, warnings=entry)
+        error = _unspecified(asked.unavailable or INVALID_JOB)
         text = f"Unable to query JobId={asked.name}"
         return self._no_jobs(asked, error, text, source="_handle_job_get")
 
-    # --- slurmctld itself
-
     def ping(self, asked: Asked) -> SlurmAnswer:
-        """GET /ping/: answered at once, whatever happened to slurmctld."""
-        return self._replies.told(asked, {"pings": [ping_shape(asked.version, asked.trouble)]})
+        """GET /ping/: answered at once, also while slurmctld is down."""
+        return self._replies.with_payload(
+            asked, {"pings": [ping_shape(asked.version, asked.unavailable)]}
+        )
 
     def diag(self, asked: Asked) -> SlurmAnswer:
         """GET /diag/."""
-        if asked.trouble is None:
-            return self._replies.told(asked, {"statistics": diag_shape(self._memory)})
+        if asked.unavailable is None:
+            return self._replies.with_payload(asked, {"statistics": diag_shape(self._memory)})
         text = "slurm_get_statistics() failed to get slurmctld statistics"
-        return self._replies.failed(asked, asked.trouble, text=text, source="op_handler_diag")
+        return self._replies.failed(asked, asked.unavailable, text=text, source="op_handler_diag")
 
     def conf(self, asked: Asked) -> SlurmAnswer:
         """GET /conf, from v0.0.45 on."""
-        if asked.trouble is None:
-            return self._replies.told(asked, conf_shape(self._memory))
+        if asked.unavailable is None:
+            return self._replies.with_payload(asked, conf_shape(self._memory))
         text = "slurm_load_ctl_conf() failed"
-        return self._replies.failed(asked, asked.trouble, text=text, source="_dump_config")
+        return self._replies.failed(asked, asked.unavailable, text=text, source="_dump_config")
 
     def reconfigure(self, asked: Asked) -> SlurmAnswer:
-        """GET /reconfigure/ does what it says."""
-        if asked.trouble is not None:
+        """GET /reconfigure/ reconfigures slurmctld."""
+        if asked.unavailable is not None:
             text = "slurm_reconfigure() failed"
             return self._replies.failed(
-                asked, asked.trouble, text=text, source="op_handler_reconfigure"
+                asked, asked.unavailable, text=text, source="op_handler_reconfigure"
             )
         self._world.reconfigure(now_s=self._world.now_s)
-        return self._replies.wrote(asked)
+        return self._replies.without_payload(asked)
 
     def checked(self, route: Callable[[Asked], SlurmAnswer]) -> Callable[[Asked], SlurmAnswer]:
-        """The route, asked only for what can be a job's id."""
+        """Wrap a route so that slurmrestd refuses names that are no job id."""
 
         def checked(asked: Asked) -> SlurmAnswer:
             return self._rejected(asked) or route(asked)
@@ -115,19 +113,21 @@ class JobRoutes:
         return checked
 
     def _rejected(self, asked: Asked) -> SlurmAnswer | None:
-        """What no job can have as its id is not even asked for."""
+        """Return the error for a name that is no job id."""
         if not _is_id(asked.name):
             text = "Rejecting request. Failure parsing parameters"
-            told = refusal(BAD_QUERY, text, source="op_handler_job")
-            return self._replies.wrote(asked, errors=[told], status=422)
+            entry = refusal(BAD_QUERY, text, source="op_handler_job")
+            return self._replies.without_payload(asked, errors=[entry], status=422)
         if int(asked.name.partition("_")[0]) <= JOB_ID_MAX:
             return None
         text = f"Invalid JobID={asked.name} rejected"
         return self._replies.failed(asked, INVALID_JOB, text=text, source="op_handler_job")
 
     def _asked_for(self, asked: Asked) -> Iterable[Job]:
-        """All, or with `?job_id=` one; of an array all tasks, or where one is named the record in
-        which it stands: of a task that waits that of all those.
+        """Return the jobs of the request: all, or those of `?job_id=`.
+
+        The id of an array means all its tasks; a task that waits means the record of all waiting
+        ones.
         """
         word = asked.question.query.get("job_id", "")
         if not _is_id(word):
@@ -143,10 +143,10 @@ class JobRoutes:
 
     def _no_jobs(self, asked: Asked, error: SlurmError, text: str, *, source: str) -> SlurmAnswer:
         payload = {"jobs": [], "last_backfill": number(0), "last_update": number(0)}
-        told = refusal(error, text, source=source)
-        return self._replies.told(asked, payload, errors=[told])
+        entry = refusal(error, text, source=source)
+        return self._replies.with_payload(asked, payload, errors=[entry])
 
 
 def _unspecified(error: SlurmError) -> SlurmError:
-    """Some reads do not say that slurmctld is down."""
+    """Replace the error of reads that do not report that slurmctld is down."""
     return UNSPECIFIED if error == NO_CONTROLLER else error

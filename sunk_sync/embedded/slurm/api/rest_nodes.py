@@ -1,4 +1,4 @@
-"""What slurmrestd answers about nodes and partitions."""
+"""Routes of slurmrestd for nodes and partitions."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,9 +8,9 @@ import msgspec
 from sunk_sync.embedded.slurm.api.body import (
     Body,
     Complaint,
+    printed_names,
     read_update,
     refusal,
-    spoken_names,
     warning,
 )
 from sunk_sync.embedded.slurm.api.reply import Asked, Replies, SlurmAnswer
@@ -37,21 +37,19 @@ _UNCHANGED: Final = 304
 
 
 class NodeRoutes:
-    """One method for each path and method."""
+    """One method for each route."""
 
     def __init__(self, world: SlurmWorld, replies: Replies) -> None:
         self._world = world
         self._memory = world.memory
         self._replies = replies
         self._records: dict[tuple[str, str], tuple[Node, bytes]] = {}
-        """(name, version) → the row as it was when it was encoded, and its bytes."""
-
-    # --- reads
+        """(name, version) → the node at its encoding, and the JSON."""
 
     def node(self, asked: Asked) -> SlurmAnswer:
-        """GET /node/{name}. 24.11 cannot answer it with an update_time."""
-        if asked.trouble is not None:
-            return self._unread(asked, asked.trouble, f"Failure to query node {asked.name}")
+        """GET /node/{name}. 24.11 does not support update_time there."""
+        if asked.unavailable is not None:
+            return self._unread(asked, asked.unavailable, f"Failure to query node {asked.name}")
         if _SINCE in asked.question.query and not self._replies.modern:
             return self._unread(asked, UNSPECIFIED, "Unable to query partitions")
         node = self._world.nodes.get(asked.name)
@@ -65,8 +63,8 @@ class NodeRoutes:
         since_s = self._since(asked, source="_dump_nodes")
         if isinstance(since_s, SlurmAnswer):
             return since_s
-        if asked.trouble is not None:
-            return self._unread(asked, asked.trouble, "Failure to query nodes")
+        if asked.unavailable is not None:
+            return self._unread(asked, asked.unavailable, "Failure to query nodes")
         if since_s > self._memory.nodes_changed_s:
             return SlurmAnswer(status=_UNCHANGED)
         if since_s > self._memory.partitions_changed_s and not self._replies.modern:
@@ -82,9 +80,9 @@ class NodeRoutes:
         since_s = self._since(asked, source="_dump_partitions")
         if isinstance(since_s, SlurmAnswer):
             return since_s
-        if asked.trouble is not None:
-            failed = self._unread(asked, asked.trouble, "")
-            return self._replies.wrote(asked, status=failed.status)
+        if asked.unavailable is not None:
+            failed = self._unread(asked, asked.unavailable, "")
+            return self._replies.without_payload(asked, status=failed.status)
         if since_s > self._memory.partitions_changed_s:
             return SlurmAnswer(status=_UNCHANGED)
         records = [self._partition_record(name, asked.version) for name in self._memory.partitions]
@@ -94,48 +92,44 @@ class NodeRoutes:
         """GET /partition/{name}."""
         modern = self._replies.modern
         source = "_partition_get" if modern else "op_handler_partition"
-        if asked.trouble is not None:
+        if asked.unavailable is not None:
             text = "Unable to query partitions"
-            return self._replies.failed(asked, asked.trouble, text=text, source=source)
+            return self._replies.failed(asked, asked.unavailable, text=text, source=source)
         if asked.name in self._memory.partitions:
             records = [self._partition_record(asked.name, asked.version)]
             return self._replies.listed(asked, "partitions", records=records, warnings=_NO_TRES)
-        told = f"Unable to find partition {asked.name}"
+        entry = f"Unable to find partition {asked.name}"
         if modern:
-            return self._replies.wrote(asked, warnings=[warning(told, source)])
-        error = refusal(BAD_QUERY, told, source=source)
-        return self._replies.wrote(asked, errors=[error], status=422)
-
-    # --- writes
+            return self._replies.without_payload(asked, warnings=[warning(entry, source)])
+        error = refusal(BAD_QUERY, entry, source=source)
+        return self._replies.without_payload(asked, errors=[error], status=422)
 
     def post_node(self, asked: Asked) -> SlurmAnswer:
-        """POST /node/{name}; a hostlist may stand there, encoded."""
+        """POST /node/{name}; the name may be an encoded hostlist."""
         body = self._body(asked)
         if not isinstance(body, Body):
             return body
         if body.names is not None and not body.fatal:
-            text = f"node_names field {spoken_names(body.names)} ignored for singular node update"
+            text = f"node_names field {printed_names(body.names)} ignored for singular node update"
             body.warnings.append(warning(text, "_update_node"))
         body.names = [asked.name]
-        return self._update(asked, body, spoken=asked.name)
+        return self._update(asked, body, name=asked.name)
 
     def post_nodes(self, asked: Asked) -> SlurmAnswer:
         """POST /nodes/ with `name` in the body."""
         body = self._body(asked)
         if not isinstance(body, Body):
             return body
-        return self._update(asked, body, spoken="" if body.fatal else spoken_names(body.names))
+        return self._update(asked, body, name="" if body.fatal else printed_names(body.names))
 
     def delete_node(self, asked: Asked) -> SlurmAnswer:
         """DELETE /node/{name}."""
-        error = asked.trouble or self._world.remove_node(asked.name, now_s=self._world.now_s)
+        error = asked.unavailable or self._world.remove_node(asked.name, now_s=self._world.now_s)
         if error is None:
-            return self._replies.wrote(asked)
+            return self._replies.without_payload(asked)
         verb = "delete" if self._replies.modern else "update"
         text = f"Failure to {verb} node {asked.name}"
         return self._replies.failed(asked, error, text=text, source="op_handler_node")
-
-    # --- inside
 
     def _unread(self, asked: Asked, error: SlurmError, text: str) -> SlurmAnswer:
         return self._replies.failed(asked, error, text=text, source="_dump_nodes")
@@ -153,7 +147,7 @@ class NodeRoutes:
         return msgspec.json.encode(partition_shape(partition, version, memory=self._memory))
 
     def _since(self, asked: Asked, *, source: str) -> int | SlurmAnswer:
-        """The second of `update_time`; 0 where there is none."""
+        """Return `update_time` in seconds; 0 if it is missing."""
         text = asked.question.query.get(_SINCE)
         if text is None:
             return 0
@@ -169,7 +163,7 @@ class NodeRoutes:
             refusal(CONVERSION, said, source="#/update_time/"),
             refusal(BAD_QUERY, "Rejecting request. Failure parsing query.", source=source),
         ]
-        return self._replies.wrote(asked, errors=errors)
+        return self._replies.without_payload(asked, errors=errors)
 
     def _body(self, asked: Asked) -> Body | SlurmAnswer:
         content = asked.question.body
@@ -178,18 +172,18 @@ class NodeRoutes:
             return self._replies.unreadable_type(kind)
         return read_update(content, asked.version) or self._replies.unreadable_body()
 
-    def _update(self, asked: Asked, body: Body, *, spoken: str) -> SlurmAnswer:
+    def _update(self, asked: Asked, body: Body, *, name: str) -> SlurmAnswer:
         error = None if body.fatal else self._refusal(asked, body)
         if error is not None:
             source = "_update_node" if asked.name else "_update_nodes"
-            text = f"Failure to update node {spoken}"
+            text = f"Failure to update node {name}"
             body.errors.append(refusal(error, text, source=source))
-        return self._replies.wrote(asked, errors=body.errors, warnings=body.warnings)
+        return self._replies.without_payload(asked, errors=body.errors, warnings=body.warnings)
 
     def _refusal(self, asked: Asked, body: Body) -> SlurmError | None:
-        """Why slurmctld did not do it, or not all of it."""
-        if asked.trouble is not None:
-            return asked.trouble
+        """Return the error of slurmctld, which may have performed a part of the update."""
+        if asked.unavailable is not None:
+            return asked.unavailable
         if asked.user not in OPERATORS:
             return INVALID_USER
         if not body.names:

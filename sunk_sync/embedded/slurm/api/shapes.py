@@ -1,4 +1,4 @@
-"""Rows of the world as slurmrestd writes them, field by field, for every API version."""
+"""Nodes and partitions as slurmrestd writes them, in every API version."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -26,7 +26,7 @@ _ENERGY: Final = {
 
 
 def number(value: float) -> Shape:
-    """A number as the newer versions spell it."""
+    """Return a number as the newer versions write it."""
     return {"set": True, "infinite": False, "number": value}
 
 
@@ -36,7 +36,7 @@ _ZERO: Final = number(0)
 
 
 def node_record(node: Node, version: str, *, memory: Memory) -> bytes:
-    """One element of `nodes` as JSON: what never changes is encoded once."""
+    """Return one element of `nodes` as JSON; fixed fields are encoded once."""
     known = node.slurmd_start_s > 0
     partitions = tuple(partitions_of(node.name, memory))
     fixed = _fixed(node.spec, _Place(version, memory.release.name, partitions, known))
@@ -44,7 +44,7 @@ def node_record(node: Node, version: str, *, memory: Memory) -> bytes:
 
 
 class _Place(Struct, frozen=True):
-    """What a node's fixed fields depend on besides its configuration."""
+    """The inputs of a node's fixed fields besides its configuration."""
 
     version: str
     release: str
@@ -55,7 +55,7 @@ class _Place(Struct, frozen=True):
 
 @lru_cache(maxsize=32_768)
 def _fixed(spec: NodeSpec, place: _Place) -> bytes:
-    """An object that goes on."""
+    """Return the fixed fields as JSON, without the closing brace."""
     shape = {**_hardware(spec, place), **_software(spec, place), **_by_version(place.version)}
     return msgspec.json.encode(shape)[:-1] + b","
 
@@ -150,20 +150,20 @@ def _tres(cpus: int, memory_mb: int, nodes: int = 0) -> str:
 
 
 def _size(memory_mb: int) -> str:
-    """Gibibytes only where half ones are exact."""
+    """Spell memory in GiB if that is exact to half a GiB, else in MiB."""
     if memory_mb < 1024 or memory_mb % 512:
         return f"{memory_mb}M"
     return f"{memory_mb / 1024:.2f}G" if memory_mb % 1024 else f"{memory_mb // 1024}G"
 
 
 def partitions_of(name: str, memory: Memory) -> Sequence[str]:
-    """The partitions that a node belongs to."""
+    """Return the partitions of a node."""
     every = memory.partitions.values()
     return [each.name for each in every if not each.nodes or name in each.nodes]
 
 
 def partition_shape(partition: Partition, version: str, *, memory: Memory) -> Shape:
-    """One element of `partitions`."""
+    """Return one element of `partitions`."""
     nodes = memory.members([partition.name])[partition.name]
     cpus = sum(node.spec.cpus for node in nodes)
     memory_mb = sum(node.spec.memory_mb for node in nodes)
@@ -227,7 +227,7 @@ def _shares(jobs: int) -> Shape:
 
 
 def meta_shape(version: str, *, memory: Memory, user: str) -> Shape:
-    """The `meta` of every answer."""
+    """Return the `meta` of every response."""
     major, minor, micro = memory.release.name.split(".")
     local = "127.0.0.1" if memory.setup.generation == "26.05" else "[localhost]"
     return {

@@ -1,4 +1,4 @@
-"""What slurmctld and slurmrestd say about themselves: ping, load, configuration, versions."""
+"""Responses about slurmctld and slurmrestd: ping, load, configuration, versions."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from sunk_sync.embedded.slurm.memory import Memory
 from sunk_sync.embedded.slurm.model.release import Release, SlurmError
 
 
-def ping_shape(version: str, trouble: SlurmError | None) -> Shape:
-    """One controller as slurmrestd reaches it; four spellings."""
-    up = trouble is None
+def ping_shape(version: str, unavailable: SlurmError | None) -> Shape:
+    """Describe the controller, in four spellings."""
+    up = unavailable is None
     spelled: dict[str, Any] = {"hostname": "slurmctld"}
     if version < "v0.0.45":
         spelled["pinged"] = "UP" if up else "DOWN"
@@ -21,12 +21,12 @@ def ping_shape(version: str, trouble: SlurmError | None) -> Shape:
     if version > "v0.0.41":
         spelled["primary"] = True
     if version >= "v0.0.45":
-        spelled["status"] = "No error" if trouble is None else trouble.text
+        spelled["status"] = "No error" if unavailable is None else unavailable.text
     return spelled
 
 
 def diag_shape(memory: Memory) -> Shape:
-    """The load of slurmctld; of the real one's counters those that have a meaning here."""
+    """Return the counters of slurmctld that have a meaning here."""
     states = [job.state for job in memory.jobs.values()]
     epoch_s = memory.epoch_s
     return {
@@ -50,7 +50,7 @@ def diag_shape(memory: Memory) -> Shape:
 
 
 def conf_shape(memory: Memory) -> Shape:
-    """The configuration in force; what nothing here depends on is left out."""
+    """Return the configuration that has an effect here."""
     knobs = memory.knobs
     preempts = any(each.preempt_mode != "OFF" for each in memory.partitions.values())
     return {
@@ -84,7 +84,7 @@ def conf_shape(memory: Memory) -> Shape:
 
 
 def openapi_shape(release: Release) -> Shape:
-    """The head of the OpenAPI document: which versions are spoken; no schemas."""
+    """Return the OpenAPI document without schemas; it lists the supported versions."""
     tail = "" if release.versions[0] > "v0.0.42" else "&openapi/slurmctld"
     parsers = [{"plugin": version, "flags": ["NONE"]} for version in release.versions]
     paths = [f"/slurm/{version}/nodes/" for version in release.versions]

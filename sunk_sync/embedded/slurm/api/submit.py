@@ -1,8 +1,8 @@
-"""What slurmrestd reads of a job description: for submissions, allocations and updates.
+"""Parsing of job descriptions, for submissions, allocations and updates.
 
-How long a job runs is told by the first `sleep N` of its script; without one, until it is
-cancelled. A script with `trap '' TERM` holds its node until KillWait is over; one that is nothing
-but `exit N` ends at once.
+The first `sleep N` of the script gives the duration of the job; without one it runs until it is
+cancelled. A script with `trap '' TERM` keeps its node until KillWait is over. A script that is only
+`exit N` ends at once.
 """
 
 import re
@@ -71,29 +71,29 @@ _TAKEN: Final = frozenset(
      "begin_time", "end_time", "container", "argv", "reboot", "contiguous", "overcommit",
      "memory_per_cpu", "threads_per_core", "distribution", "temporary_disk_per_node"}
 )  # fmt: skip
-"""Read by the real one; nothing here depends on them."""
+"""Fields that the real slurmrestd reads and that have no effect here."""
 _UIDS: Final = {"root": 0, "slurm": 64030, "nobody": 65534, "nogroup": 65534}
 _SIZED: Final = frozenset({"cpus_per_task", "tasks", "tasks_per_node", "nodes"})
 
 
 class Description(Struct, kw_only=True):
-    """What was read."""
+    """The result of parsing."""
 
     fields: dict[str, Any] = {}
     """Fields of JobRequest, and `hold`, `immediate`."""
     has: set[str] = set()
-    """Other fields that were there and not empty: environment, reservation, script."""
+    """Other fields that are present and not empty: environment, reservation, script."""
     script: str = ""
     errors: list[Complaint] = []
     warnings: list[Complaint] = []
     fatal: bool = False
-    """Nothing of it is done."""
+    """slurmrestd does nothing with the body."""
     refused: SlurmError | None = None
-    """What slurmctld will say of a value that slurmrestd passes on."""
+    """The error of slurmctld for a value that slurmrestd accepts."""
 
 
 def decoded(content: bytes) -> Any:
-    """The JSON of a body; empty: an object without fields. Raises ValueError."""
+    """Decode the JSON of a body; an empty body is an empty object. Raises ValueError."""
     try:
         return msgspec.json.decode(content) if content.strip() else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -101,7 +101,7 @@ def decoded(content: bytes) -> Any:
 
 
 def read_job(given: Any, version: str, *, path: str = "#/job/") -> Description:
-    """A job description, at this path of the body."""
+    """Parse the job description at this path of the body."""
     found = Description()
     if not isinstance(given, dict):
         found.errors.append(refuse_shape(given, path))
@@ -114,7 +114,7 @@ def read_job(given: Any, version: str, *, path: str = "#/job/") -> Description:
 
 
 def request_of(found: Description, *, user: str, acted_script: str) -> JobRequest:
-    """A new request; a held one has priority 0, unless it has another."""
+    """Return a new request; a held one has priority 0 unless it names another."""
     fields = dict(found.fields)
     held, _ = fields.pop("hold", False), fields.pop("immediate", False)
     if held:
@@ -123,7 +123,7 @@ def request_of(found: Description, *, user: str, acted_script: str) -> JobReques
 
 
 def change_of(found: Description, request: JobRequest) -> Mapping[str, Any]:
-    """What an update changes of a request."""
+    """Return the fields of a request that an update changes."""
     fields = {name: value for name, value in found.fields.items() if name != "immediate"}
     if fields.keys() & _SIZED:
         plain = {name: value for name, value in fields.items() if name != "hold"}
@@ -132,7 +132,7 @@ def change_of(found: Description, request: JobRequest) -> Mapping[str, Any]:
 
 
 def sized(request: JobRequest) -> JobRequest:
-    """With its CPUs per node."""
+    """Return the request with its CPUs per node."""
     tasks = request.tasks_per_node or ceil(request.tasks / max(request.nodes, 1)) or 1
     return replace(request, cpus=tasks * request.cpus_per_task)
 
@@ -202,7 +202,7 @@ def _megabytes(value: Any) -> int | None:
 
 
 def _read_nodes(found: Description, name: str, value: Any, *, source: str) -> None:
-    """An empty list leaves what was there; a list of an empty text clears it."""
+    """Read a list of nodes; an empty list changes nothing, a list of an empty text clears it."""
     if not isinstance(value, list):
         found.warnings.append(mistyped(source[2:], value, wanted="array"))
         value = str(value).split(",")
@@ -224,7 +224,7 @@ def _read_flags(found: Description, name: str, value: Any, *, place: _Place) -> 
         if word not in known:
             found.errors.append(refuse_flag(word, f"{place.path}{name}[{index}]/"))
         if name == "shared":
-            # A word that it does not know is a 0 to slurmrestd, and that means: none.
+            # slurmrestd takes an unknown word as 0, which means none.
             shared = word if word in known else "none"
             found.fields |= {"shared": shared, "exclusive": shared == "none"}
         elif word in known and word == "EXTERNAL_JOB":
@@ -237,7 +237,7 @@ def _read_constraints(found: Description, value: Any, source: str) -> None:
 
 
 def _read_count(found: Description, value: Any, source: str) -> None:
-    """`2`, `2-4`: the least."""
+    """Read `2` or `2-4`; the lower number counts."""
     text = read_words(source[2:], value, warnings=found.warnings) or ""
     least = text.partition("-")[0]
     if least.isdecimal():
@@ -295,11 +295,11 @@ _OTHERS: Final[Mapping[str, Callable[[Description, Any, str], None]]] = {
 
 
 _KNOWN: Final = frozenset({*_TEXTS, *_INTEGERS, *_NUMBERS, *_BOOLEANS, *_LISTS, *_OTHERS, *_TAKEN})
-"""Read by name, before what is none of a job."""
+"""Known fields, read before unknown ones."""
 
 
 def _unknown(source: str, value: Any) -> list[Complaint]:
-    """Of an object each of its fields."""
+    """Warn of an unknown field; of an object, warn of each of its fields."""
     if not isinstance(value, dict):
         return [unknown_field(source, value, message="JOB_DESC_MSG")]
     fields = {f"{source}{name}/": each for name, each in value.items()}
@@ -307,7 +307,7 @@ def _unknown(source: str, value: Any) -> list[Complaint]:
 
 
 def _lived(found: Description, acted_script: str) -> Mapping[str, Any]:
-    """How long it runs, and ends."""
+    """Return how long the job runs, and how it ends."""
     if found.fields.get("kind") == "external":
         return {"duration_s": None}
     if acted_script and acted_script in found.script:

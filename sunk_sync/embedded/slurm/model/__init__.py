@@ -1,1 +1,1 @@
-"""Nodes and jobs as slurmctld keeps them."""
+"""Nodes and jobs of slurmctld as pure values."""

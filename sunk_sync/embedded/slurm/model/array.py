@@ -1,4 +1,4 @@
-"""Job arrays: how their tasks are spelled, and which jobs a spelling means. Pure."""
+"""Job arrays: spelling of their tasks, and lookup of jobs by such a spelling. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -8,22 +8,22 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm.model.job import Job
 
 TASKS_MAX: Final = 1001
-"""Of one array, and the highest task id is one less (MaxArraySize)."""
+"""MaxArraySize: limit of tasks; the highest task id is one less."""
 
 
 class ArrayError(ValueError):
-    """The text names no tasks."""
+    """The text is no list of tasks."""
 
 
 class Target(Struct, frozen=True):
-    """A job, or one waiting task of the record of an array."""
+    """A job, or one waiting task in the record of an array."""
 
     job: Job
     task: int | None = None
 
 
 def read_tasks(text: str) -> tuple[tuple[int, ...], int]:
-    """`0-7:2,9%3` as task ids in order, and how many may run at a time (0: all).
+    """Parse `0-7:2,9%3` into sorted task ids and the limit of running tasks (0: none).
 
     Raises ArrayError.
     """
@@ -39,7 +39,7 @@ def read_tasks(text: str) -> tuple[tuple[int, ...], int]:
 
 
 def spelled(tasks: Iterable[int], most: int = 0) -> str:
-    """`0-3,7`, with `%2` where only two may run at a time."""
+    """Spell tasks as `0-3,7`, with `%2` if only two may run at a time."""
     runs: list[list[int]] = []
     for task in tasks:
         if runs and task == runs[-1][-1] + 1:
@@ -51,9 +51,9 @@ def spelled(tasks: Iterable[int], most: int = 0) -> str:
 
 
 def state_ids(job: Job, *, by_array: bool = False) -> Sequence[str]:
-    """How /jobs/state/ names it: the id of the job itself, not of the array, then the task.
+    """Return the ids in /jobs/state/: the id of the job, not of the array, then the task.
 
-    `by_array`: as v0.0.40 does, always with the array's.
+    `by_array`: use the id of the array, as v0.0.40 does.
     """
     if not job.array_id:
         return [str(job.job_id)]
@@ -63,9 +63,9 @@ def state_ids(job: Job, *, by_array: bool = False) -> Sequence[str]:
 
 
 def targets(jobs: Mapping[int, Job], word: str) -> Sequence[Target]:
-    """What `7`, `7_3` or `7_[2-3]` means; nothing: there is no such job.
+    """Return the targets of `7`, `7_3` or `7_[2-3]`; none if there is no such job.
 
-    The id of an array means all its tasks, also where one of them has the same id.
+    The id of an array means all its tasks, also if one of them has the same id.
     """
     number, _, task = word.partition("_")
     job = jobs.get(int(number)) if number.isdecimal() else None
@@ -80,7 +80,7 @@ def targets(jobs: Mapping[int, Job], word: str) -> Sequence[Target]:
 
 
 def family(jobs: Mapping[int, Job], job: Job) -> Sequence[Job]:
-    """A job by its id: with the id of an array all of it, its own record first."""
+    """Return the jobs of an id: for the id of an array all its jobs, its own record first."""
     if not job.array_id or job.array_id != job.job_id:
         return [job]
     others = [each for each in jobs.values() if each.array_id == job.job_id and each is not job]

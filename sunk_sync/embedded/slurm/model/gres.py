@@ -1,4 +1,4 @@
-"""Generic resources of nodes and requests: `gpu`, or a type of it such as `gpu:a100`. Pure."""
+"""GRES of nodes and requests: `gpu`, or with a type `gpu:a100`. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ _kind = re.compile(r"([a-z_]\w*(?::[A-Za-z]\w*)?)(?::([0-9]+))?").fullmatch
 
 
 class GresError(ValueError):
-    """The text asks for no such thing."""
+    """The text requests no known GRES."""
 
 
 @lru_cache(maxsize=1024)
 def configured(text: str) -> Gres:
-    """What slurm.conf gives a node: `gpu:a100:4(S:0),gpu:2`; what cannot be read is left out."""
+    """Parse the GRES of a node: `gpu:a100:4(S:0),gpu:2`; malformed parts are ignored."""
     terms = (_kind(term.partition("(")[0]) for term in text.split(",") if term)
     return tuple((term[1], int(term[2] or 1)) for term in terms if term)
 
 
 @lru_cache(maxsize=1024)
 def asked(text: str) -> Gres:
-    """What a request says per node: `gres/gpu:2`, `gres/gpu=2`, `gres:gpu:2`. Raises GresError."""
+    """Parse the GRES of a request per node: `gres/gpu:2` or `gres:gpu:2`. Raises GresError."""
     terms = [_term(term) for term in text.split(",") if term]
     found = [(term[1], int(term[2] or 1)) for term in terms if term]
     if len(found) < len(terms):
@@ -33,15 +33,15 @@ def asked(text: str) -> Gres:
 
 
 def left(has: Gres, used: Gres) -> dict[str, int]:
-    """What nobody uses."""
+    """Return the unused GRES."""
     taken = dict(used)
     return {kind: count - taken.get(kind, 0) for kind, count in has}
 
 
 def picked(free: dict[str, int], wants: Gres) -> Gres | None:
-    """From which kinds a request is served; None: there are too few.
+    """Select the GRES for a request; None if there are too few.
 
-    A request without a type takes from any type, in the order of configuration.
+    A request without a type takes any type, in the order of configuration.
     """
     found: dict[str, int] = {}
     for kind, count in wants:
@@ -56,7 +56,7 @@ def picked(free: dict[str, int], wants: Gres) -> Gres | None:
 
 
 def added(used: Gres, more: Gres, *, sign: int) -> Gres:
-    """Used ones after `more` was taken (1) or given back (-1)."""
+    """Return the used GRES after `more` was taken (`sign` 1) or returned (-1)."""
     counts = dict(used)
     for kind, count in more:
         counts[kind] = counts.get(kind, 0) + sign * count
@@ -64,5 +64,5 @@ def added(used: Gres, more: Gres, *, sign: int) -> Gres:
 
 
 def known_names(texts: Sequence[str]) -> frozenset[str]:
-    """Names without types, such as `gpu`, that some node has."""
+    """Return the names without type, such as `gpu`, that any node has."""
     return frozenset(kind.partition(":")[0] for text in texts for kind, _ in configured(text))

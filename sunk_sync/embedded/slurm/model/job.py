@@ -1,4 +1,4 @@
-"""One job as slurmctld knows it. Pure values."""
+"""One job of slurmctld. Pure values."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -9,39 +9,39 @@ from sunk_sync.embedded.slurm.model.gres import Gres
 from sunk_sync.embedded.slurm.model.node import Node
 
 Kind = Literal["batch", "allocation", "external"]
-"""Only a batch job has a process on its node, and can be requeued."""
+"""Only a batch job has a process on its node and can be requeued."""
 
 ALIVE: Final = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 ON_NODES: Final = frozenset({"RUNNING", "SUSPENDED"})
 
 
 class JobRequest(Struct, frozen=True, kw_only=True):
-    """What a user asks for. CPUs, memory and gres are per node."""
+    """The request of a user. CPUs, memory and GRES are per node."""
 
     name: str = "job"
     user: str = "root"
-    """Who asks; the job is `user_id`'s."""
+    """The user who submits; the job belongs to `user_id`."""
     user_id: int | None = None
     """None: the id of `user`."""
     group_id: int = 0
     partition: str = ""
-    """Empty: the default one."""
+    """Empty: the default partition."""
     nodes: int = 1
     any_of: bool = False
-    """`nodes` was asked for: it may be fewer than `required_nodes`, then any of them will do."""
+    """`nodes` was given: if it is less than `required_nodes`, any of these suffice."""
     cpus: int = 1
     cpus_per_task: int = 1
     tasks: int = 0
-    """In all; 0: one for each node."""
+    """In total; 0: one per node."""
     tasks_per_node: int = 0
     memory_mb: int = 0
-    """0: all of the node's."""
+    """0: all memory of the node."""
     tres_per_node: str = ""
-    """As it was asked for: `gres/gpu:2`."""
+    """As requested: `gres/gpu:2`."""
     exclusive: bool = False
     """Whole nodes."""
     shared: str = ""
-    """In Slurm's spelling; `none` goes with `exclusive`."""
+    """In the spelling of Slurm; `none` together with `exclusive`."""
     required_nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
@@ -49,15 +49,15 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     duration_s: float | None = 600.0
     """How long it runs; None: until it is cancelled."""
     ending_s: float | None = None
-    """How long it stays COMPLETING; None: as the cluster's jobs do."""
+    """How long it stays COMPLETING; None: the default of the cluster."""
     exit_code: int = 0
-    """Of its script."""
+    """Exit code of its script."""
     acted: bool = False
-    """Its script is played from outside: SlurmWorld.exit_script ends it."""
+    """Its script is simulated from outside: SlurmWorld.exit_script ends it."""
     time_limit_min: int | None = None
-    """None: none."""
+    """None: no limit."""
     requeue: bool = True
-    """It waits again where its node fails."""
+    """It waits again if its node fails."""
     priority: int = 1
     """0: held."""
     kind: Kind = "batch"
@@ -70,7 +70,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     array: tuple[int, ...] = ()
     """Task ids; empty: no array."""
     array_most: int = 0
-    """So many tasks at a time; 0: all."""
+    """Limit of running tasks; 0: none."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -80,59 +80,59 @@ class Job(Struct, frozen=True, kw_only=True):
     request: JobRequest
     partition: str
     state: str = "PENDING"
-    """Base state; COMPLETING is told by `ending`."""
+    """Base state; `ending` adds COMPLETING."""
     ending: bool = False
     lingers: bool = False
-    """While it is ending: its script is still on its nodes."""
+    """While ending: its script is still on its nodes."""
     configuring: bool = False
-    """Allocated, but PrologSlurmctld has not answered."""
+    """Allocated, but PrologSlurmctld has not ended."""
     state_reason: str = "None"
     state_description: str = ""
     nodes: tuple[str, ...] = ()
-    """Where it runs or ran last."""
+    """Nodes of the current or last run."""
     gres: tuple[Gres, ...] = ()
-    """What it has on each of them."""
+    """Its GRES on each of these nodes."""
     submitted_s: float = 0.0
     eligible_s: float = 0.0
-    """Not to be started before."""
+    """It does not start before this time."""
     started_s: float | None = None
     ended_s: float | None = None
     preempted_s: float | None = None
-    """Its preemption has begun; while it is RUNNING this is its grace."""
+    """Start of its preemption; while it is RUNNING, it is in its grace time."""
     ends_by_s: float | None = None
-    """When its grace is over."""
+    """End of its grace time."""
     restarts: int = 0
     exit_code: int = 0
     array_id: int = 0
-    """0: of no array."""
+    """0: no task of an array."""
     task: int | None = None
-    """None: of no array, or still one record for all that wait."""
+    """None: no task of an array, or the record of all waiting tasks."""
     waiting_tasks: tuple[int, ...] = ()
-    """Tasks of an array that this one record stands for."""
+    """Waiting tasks of an array that this record represents."""
 
     @property
     def held(self) -> bool:
-        """Not to be started until somebody releases it."""
+        """Whether it does not start before somebody releases it."""
         return self.state == "PENDING" and self.request.priority == 0
 
 
 def has_script(job: Job) -> bool:
-    """A process of it is on its nodes."""
+    """Whether it has a process on its nodes."""
     alive = job.state in ON_NODES and not job.configuring
     return job.request.kind == "batch" and (alive or job.lingers)
 
 
 def states_of(job: Job) -> Sequence[str]:
-    """As slurmrestd spells it."""
+    """Return its states as slurmrestd spells them."""
     flags = ("COMPLETING",) if job.ending else ("CONFIGURING",) if job.configuring else ()
     return (job.state, *flags)
 
 
 def needed_cpus(request: JobRequest, node: Node) -> int:
-    """CPUs that the request takes of this node."""
+    """Return the CPUs that the request takes on this node."""
     return node.spec.cpus if request.exclusive else request.cpus
 
 
 def needed_memory_mb(request: JobRequest, node: Node) -> int:
-    """Memory that the request takes of this node."""
+    """Return the memory that the request takes on this node."""
     return request.memory_mb or node.spec.memory_mb

@@ -1,4 +1,4 @@
-"""Lists of names as slurmctld and slurmrestd take them: hostlists, ALL, and how they print them."""
+"""Hostlists and ALL as slurmctld and slurmrestd read them, and how they print them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ class NamesError(ValueError):
 
 
 def expanded(words: Iterable[str]) -> Sequence[str]:
-    """Every name that these hostlists stand for. Raises NamesError."""
+    """Yield every name of these hostlists. Raises NamesError."""
     names: list[str] = []
     for word in words:
         names += [word] if _is_plain(word) else _expand(word)
@@ -29,7 +29,7 @@ def expanded(words: Iterable[str]) -> Sequence[str]:
 
 
 def named(words: Sequence[str], known: Iterable[str]) -> Sequence[str]:
-    """The names in slurmctld's order: prefix, then number; `ALL` is every known one.
+    """Return the names in slurmctld's order: prefix, then number; `ALL` is every known name.
 
     Raises NamesError.
     """
@@ -40,7 +40,7 @@ def named(words: Sequence[str], known: Iterable[str]) -> Sequence[str]:
 
 
 def ranged(words: Sequence[str]) -> str:
-    """As slurmrestd prints a list of names: neighbours of one family in brackets, unsorted.
+    """Print names as slurmrestd does: neighbours with the same prefix in brackets, unsorted.
 
     Raises NamesError.
     """

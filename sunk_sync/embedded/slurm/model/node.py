@@ -1,4 +1,4 @@
-"""One Slurm node as slurmctld knows it, and how its state is spelled. Pure values."""
+"""One Slurm node of slurmctld, and the spelling of its state. Pure values."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,7 +11,7 @@ from sunk_sync.embedded.slurm.model.gres import Gres
 from sunk_sync.embedded.slurm.model.release import Release
 
 Base = Literal["IDLE", "DOWN", "UNKNOWN", "FUTURE"]
-"""ALLOCATED and MIXED are what jobs make of IDLE."""
+"""Jobs turn IDLE into ALLOCATED or MIXED."""
 
 DEAF: Final = "NOT_RESPONDING"
 INVALID_REG: Final = "INVALID_REG"
@@ -20,9 +20,9 @@ POWER: Final = frozenset(
     {"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWER_UP", "POWERING_UP", "POWER_DRAIN"}
 )
 STANDING: Final = frozenset({"DRAIN", "FAIL", "POWER_DOWN", "POWER_UP"})
-"""Beside DOWN, what a reason may speak of."""
+"""States besides DOWN that may have a reason."""
 UNFIT: Final = frozenset({"DRAIN", "FAIL", "COMPLETING", DEAF, INVALID_REG}) | REBOOTING | POWER
-"""No job starts while one of these stands."""
+"""Flags that keep jobs from starting."""
 
 FLAGS: Final = (
     "RESERVED", "UNDRAIN", "CLOUD", "RESUME", "DRAIN", "COMPLETING", "NOT_RESPONDING",
@@ -30,17 +30,17 @@ FLAGS: Final = (
     "POWERING_DOWN", "DYNAMIC_FUTURE", "REBOOT_ISSUED", "PLANNED", "INVALID_REG", "POWER_DOWN",
     "POWER_UP", "POWER_DRAIN", "DYNAMIC_NORM",
 )  # fmt: skip
-"""Flags as slurmrestd lists them, after the base state."""
+"""Flags in the order of slurmrestd, after the base state."""
 
 
 class NodeSpec(Struct, frozen=True, kw_only=True):
-    """What slurm.conf says of a node."""
+    """The entry of a node in slurm.conf."""
 
     name: str
     cpus: int = 16
     memory_mb: int = 64_000
     gres: str = ""
-    """Such as `gpu:4`."""
+    """For example `gpu:4`."""
     features: tuple[str, ...] = ()
     weight: int = 1
     address: str = "127.0.0.1"
@@ -49,7 +49,7 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """What slurmctld knows of a node. Times are epoch seconds, 0: never."""
+    """A node of slurmctld. Times are epoch seconds, 0: never."""
 
     spec: NodeSpec
     base: Base = "UNKNOWN"
@@ -72,22 +72,22 @@ class Node(Struct, frozen=True, kw_only=True):
     memory_used_mb: int = 0
     gres_used: Gres = ()
     listed_cpus: int = 0
-    """Used CPUs as they were at the last listing of all nodes: slurmctld counts only then."""
+    """Used CPUs at the last listing of all nodes: slurmctld counts only then."""
     listed_memory_mb: int = 0
     undrains: bool = False
-    """DRAIN stands for a reboot alone and goes with it."""
+    """DRAIN belongs to a reboot and ends with it."""
     boot_s: int = 0
     slurmd_start_s: int = 0
     last_busy_s: int = 0
 
     @property
     def name(self) -> str:
-        """Its NodeName."""
+        """NodeName."""
         return self.spec.name
 
 
 def new_node(spec: NodeSpec, *, dynamic: bool = False) -> Node:
-    """A node as slurmctld knows it before its slurmd has registered."""
+    """Return a node whose slurmd has not registered yet."""
     return Node(
         spec=spec,
         flags=frozenset({"DYNAMIC_NORM"} if dynamic else ()),
@@ -99,10 +99,10 @@ def new_node(spec: NodeSpec, *, dynamic: bool = False) -> Node:
 
 
 def state_of(node: Node) -> Sequence[str]:
-    """Its state as slurmrestd spells it: the base state, then flags.
+    """Return the state as slurmrestd spells it: the base state, then the flags.
 
-    MIXED stands over every other base state, and rests on what the last listing counted: a read
-    by name alone may show it too late or too long, as on the real servers.
+    MIXED replaces every other base state and depends on the count of the last listing. A read by
+    name can therefore show it too late or too long, as on the real servers.
     """
     flags = node.flags | {"COMPLETING"} if node.ending else node.flags
     return _spelled(_base_of(node), flags)
@@ -121,14 +121,14 @@ def _spelled(base: str, flags: frozenset[str]) -> Sequence[str]:
 
 
 def counted(node: Node) -> Node:
-    """As a listing leaves it."""
+    """Return the node with the CPU count of a listing."""
     if (node.listed_cpus, node.listed_memory_mb) == (node.cpus_used, node.memory_used_mb):
         return node
     return replace(node, listed_cpus=node.cpus_used, listed_memory_mb=node.memory_used_mb)
 
 
 def reasoned(node: Node, release: Release) -> Node:
-    """Without a reason that stands for nothing, where the release takes it away."""
+    """Drop the reason if no state needs it and the release drops such reasons."""
     speaks = node.base == "DOWN" or node.flags & STANDING
     if speaks or release.keeps_stray_reason or not node.reason:
         return node
@@ -136,10 +136,10 @@ def reasoned(node: Node, release: Release) -> Node:
 
 
 def without_reason(node: Node) -> Node:
-    """Nobody said anything."""
+    """Return the node without a reason."""
     return replace(node, reason="", reason_s=0, reason_user="")
 
 
 def is_fit(node: Node) -> bool:
-    """Jobs may start here."""
+    """Whether jobs can start here."""
     return node.base == "IDLE" and not node.ending and not node.flags & UNFIT

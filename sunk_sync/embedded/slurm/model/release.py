@@ -1,4 +1,4 @@
-"""What differs between the releases of Slurm that this world can be, and the errors they give."""
+"""Differences between the supported releases of Slurm, and their errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -14,10 +14,10 @@ class SlurmError(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True, kw_only=True):
-    """One release of Slurm with its data_parsers."""
+    """One release of Slurm with its data_parser plugins."""
 
     name: str
-    """Such as 26.05.5."""
+    """For example 26.05.5."""
     versions: Sequence[str]
     """API versions that its slurmrestd serves, newest first."""
     keeps_stray_reason: bool
@@ -25,17 +25,17 @@ class Release(Struct, frozen=True, kw_only=True):
     never_set_by: str
     """`reason_set_by_user` of a node that never had a reason."""
     invalid_state: SlurmError
-    """A state that the node cannot have now."""
+    """Error for a state that the node cannot have now."""
     invalid_power: SlurmError
-    """A power action without SuspendProgram."""
+    """Error for a power action without SuspendProgram."""
     too_large: SlurmError
-    """An allocation of more nodes than there are."""
+    """Error for an allocation of more nodes than exist."""
     no_environment: SlurmError
-    """A batch job without environment."""
+    """Error for a batch job without environment."""
     refused_status: int
     """HTTP status of a refusal by slurmctld."""
     gives_up_after_s: float
-    """How long slurmrestd looks for a slurmctld that is down."""
+    """How long slurmrestd waits for a slurmctld that is down."""
 
 
 NO_CONFIGURATION: Final = SlurmError(2014, "Requested node configuration is not available")
@@ -67,12 +67,12 @@ RELEASES: Final[Mapping[str, Release]] = {
         gives_up_after_s=9.0,
     ),
 }
-"""Generation → release. What each says was measured on the real servers."""
+"""Generation → release. All values were measured on the real servers."""
 
 NO_REASON: Final = SlurmError(
     0, "You must specify a reason when DOWNING or DRAINING a node. Request denied"
 )
-"""scontrol's own: slurmctld would take it."""
+"""Actions that scontrol refuses; slurmctld would accept them."""
 INVALID_NAME: Final = SlurmError(2018, "Invalid node name specified")
 INVALID_USER: Final = SlurmError(2010, "Invalid user id")
 NOT_DYNAMIC: Final = _INVALID_STATE

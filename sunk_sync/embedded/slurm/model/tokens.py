@@ -1,4 +1,4 @@
-"""Who asks: the tokens that slurmrestd takes."""
+"""Tokens that slurmrestd accepts, and their users."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,34 +8,34 @@ from msgspec import Struct
 from sunk_sync.embedded.wire import Question
 
 OPERATORS: Final = frozenset({"root", "slurm"})
-"""They may change nodes, and speak for others."""
+"""Users who may change nodes and act for others."""
 
 
 class Pass(Struct, frozen=True):
-    """What a token stands for; `expires_s`: epoch second, None: never."""
+    """The user of a token; `expires_s`: epoch second, None: never."""
 
     user: str
     expires_s: float | None = None
 
 
 class Tokens:
-    """A table of valid tokens. Empty: every token is root's (a demo without secrets)."""
+    """The valid tokens. If it is empty, every token belongs to root."""
 
     def __init__(self, passes: Mapping[str, Pass] | None = None) -> None:
         self._passes = dict(passes or {})
         self._open = not self._passes
 
     def add(self, token: str, *, user: str = "root", expires_s: float | None = None) -> None:
-        """A token is valid from now on; from the first one on, only those of the table."""
+        """Add a token; after the first one, only tokens of the table are valid."""
         self._passes[token] = Pass(user, expires_s)
         self._open = False
 
     def revoke(self, token: str) -> None:
-        """A token is worth nothing any more."""
+        """Remove a token."""
         self._passes.pop(token, None)
 
     def user_of(self, question: Question, *, epoch_s: float) -> str | None:
-        """Whom the question speaks for; None: slurmctld does not believe it."""
+        """Return the user of the request; None if the token is not valid."""
         wanted = question.headers.get("x-slurm-user-name", "")
         given = self._passes.get(token_of(question))
         if self._open:
@@ -48,7 +48,7 @@ class Tokens:
 
 
 def token_of(question: Question) -> str:
-    """The token that came along, or nothing."""
+    """Return the token of the request; empty if there is none."""
     token = question.headers.get("x-slurm-user-token", "")
     if not token:
         scheme, _, token = question.headers.get("authorization", "").partition(" ")

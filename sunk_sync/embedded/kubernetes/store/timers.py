@@ -1,4 +1,4 @@
-"""The time of the world, and what is due when; of two at once, the one planned first."""
+"""The time of the world, and the tasks that are due; tasks of equal time keep their order."""
 
 import heapq
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Clock:
-    """The time of a world: seconds since its epoch, moved by the world alone."""
+    """Time of a world: seconds since its epoch. Only the world advances it."""
 
     def __init__(self, epoch: datetime) -> None:
         self.epoch = epoch
@@ -14,7 +14,7 @@ class Clock:
         self._text: tuple[int, str] = (-1, "")
 
     def text(self, *, later_s: float = 0) -> str:
-        """The wall clock in so many seconds, RFC 3339."""
+        """Return the wall clock in `later_s` seconds, as RFC 3339."""
         second = int(self.now_s + later_s)
         if self._text[0] != second:
             at = self.epoch + timedelta(seconds=second)
@@ -22,21 +22,21 @@ class Clock:
         return self._text[1]
 
     def wall(self) -> datetime:
-        """The wall clock."""
+        """Return the wall clock."""
         return self.epoch + timedelta(seconds=self.now_s)
 
 
 class Task(NamedTuple):
-    """One thing to do: what, and to whom."""
+    """One task: its kind and its object."""
 
     what: str
     name: str
-    """Key of a Pod, name of a Node."""
+    """Key of a Pod or name of a Node."""
     uid: str = ""
 
 
-class Agenda:
-    """Each task is due once at most; planned again, it moves."""
+class Timers:
+    """Tasks by due time. A task has one due time; planning it again moves it."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Task]] = []
@@ -44,7 +44,7 @@ class Agenda:
         self._number = 0
 
     def plan(self, task: Task, at_s: float) -> None:
-        """It is due then."""
+        """Set the due time of a task."""
         planned = self._due.get(task)
         if planned is not None and planned[0] == at_s:
             return
@@ -53,17 +53,17 @@ class Agenda:
         heapq.heappush(self._heap, (at_s, self._number, task))
 
     def cancel(self, task: Task) -> None:
-        """It is not due any more, if it was."""
+        """Remove a task, if it is planned."""
         self._due.pop(task, None)
 
     def next_s(self) -> float | None:
-        """When the first is due."""
+        """Return the first due time; None if there is no task."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def pop(self) -> Task:
-        """The first, which is done now. There must be one."""
+        """Remove and return the first task. There must be one."""
         at_s = self.next_s()
         assert at_s is not None, "nothing is due"
         task = heapq.heappop(self._heap)[2]

@@ -1,4 +1,4 @@
-"""From the start of a job to the moment when it is forgotten."""
+"""Lifecycle of a job, from its start until slurmctld forgets it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil
@@ -8,39 +8,37 @@ from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm.fit import charged, gres_on, run_on, without
 from sunk_sync.embedded.slurm.memory import Memory
-from sunk_sync.embedded.slurm.model.agenda import Agenda
 from sunk_sync.embedded.slurm.model.job import ALIVE, ON_NODES, Job, JobRequest, has_script
 from sunk_sync.embedded.slurm.model.node import Node, without_reason
+from sunk_sync.embedded.slurm.model.timers import Timers
 
 REQUEUE_WAIT_S: Final = 120.0
-"""A requeued job is not eligible before."""
+"""A requeued job is not eligible before this time."""
 
 
-class Life:
-    """Runs and ends jobs.
+class Lifecycle:
+    """Starts and ends jobs.
 
-    `look`: nodes may have become free. `look_late`: they have, but slurmctld does not notice: the
-    end of an EXTERNAL_JOB wakes only the backfill.
+    `look`: nodes may be free. `look_late`: nodes are free, but only the backfill notices it, as at
+    the end of an EXTERNAL_JOB.
     """
 
     def __init__(
         self,
         memory: Memory,
-        agenda: Agenda,
+        timers: Timers,
         *,
         look: Callable[[], None],
         look_late: Callable[[], None],
     ) -> None:
         self._memory = memory
-        self._agenda = agenda
+        self._timers = timers
         self._look = look
         self._look_late = look_late
         self._began_s = memory.now_s
 
-    # --- the start
-
     def start(self, job: Job, nodes: tuple[Node, ...]) -> None:
-        """It is allocated; its body begins when the gate lets it."""
+        """Allocate the nodes; the job begins after the gate has released it."""
         memory = self._memory
         job = replace(
             job,
@@ -61,12 +59,12 @@ class Life:
             memory.put(without_reason(busy))
         self.note_limit(job)
         if job.configuring:
-            memory.calls.tell("gate", job)
+            memory.calls.add("gate", job)
         else:
             self._begin(job)
 
     def release_gate(self, job: Job, *, passes: bool) -> None:
-        """PrologSlurmctld has exited; a failure requeues a batch job and kills others."""
+        """End PrologSlurmctld; a failure requeues a batch job and kills others."""
         if not job.configuring:
             return
         if passes:
@@ -79,14 +77,14 @@ class Life:
             self.finish(job, "CANCELLED")
 
     def note_limit(self, job: Job) -> None:
-        """Time limits are looked at now and then only."""
+        """Plan the check of the time limit; slurmctld checks limits periodically."""
         limit_min = job.request.time_limit_min
         if limit_min is not None and job.started_s is not None:
             self._note(self._check_s(job.started_s + 60.0 * limit_min), job, self._time_out)
 
     def _begin(self, job: Job) -> None:
         if job.request.acted:
-            self._memory.calls.tell("started", job)
+            self._memory.calls.add("started", job)
         if job.request.duration_s is not None:
             self._note(self._memory.now_s + job.request.duration_s, job, self._complete)
 
@@ -101,19 +99,21 @@ class Life:
         if self._memory.now_s >= began_s + 60.0 * limit_min:
             self.finish(job, "TIMEOUT", reason="TimeLimit")
 
-    # --- preemption, suspension
-
     def preempt(self, job: Job, *, mode: str, grace_s: float) -> None:
-        """It ends now, or at the first look after its grace."""
+        """End the job now, or at the first check after its grace time."""
         now_s = self._memory.now_s
         job = replace(job, preempted_s=now_s, ends_by_s=now_s + grace_s)
         self._memory.put_job(job)
         if grace_s:
-            self._note(self._check_s(now_s + grace_s), job, lambda known: self._push(known, mode))
+            self._note(
+                self._check_s(now_s + grace_s),
+                job,
+                lambda known: self._apply_preemption(known, mode),
+            )
         else:
-            self._push(job, mode)
+            self._apply_preemption(job, mode)
 
-    def _push(self, job: Job, mode: str) -> None:
+    def _apply_preemption(self, job: Job, mode: str) -> None:
         if job.state not in ON_NODES:
             return
         job = replace(job, preempted_s=self._memory.now_s)
@@ -123,22 +123,20 @@ class Life:
             self.finish(job, "PREEMPTED")
 
     def suspend(self, job: Job) -> None:
-        """It keeps its memory and GPUs; its CPUs are free for others."""
+        """Suspend the job: it keeps memory and GPUs and frees its CPUs."""
         for node in self._nodes_of(job):
             self._memory.put(run_on(node, job, sign=-1))
         self._memory.put_job(replace(job, state="SUSPENDED", request=_at(job, 0)))
         self._look()
 
     def resume_job(self, job: Job) -> None:
-        """It runs again, whoever has its CPUs now."""
+        """Resume the job, also if other jobs use its CPUs now."""
         for node in self._nodes_of(job):
             self._memory.put(run_on(node, job, sign=1))
         self._memory.put_job(replace(job, state="RUNNING", request=_at(job, 1)))
 
     def _nodes_of(self, job: Job) -> Sequence[Node]:
         return [self._memory.nodes[name] for name in job.nodes if name in self._memory.nodes]
-
-    # --- the end
 
     def finish(
         self,
@@ -149,9 +147,9 @@ class Life:
         at_once: bool = False,
         exit_code: int = 0,
     ) -> None:
-        """It runs no more. `at_once`: nothing of it is left on its nodes.
+        """End the job. `at_once`: it leaves its nodes without COMPLETING.
 
-        One that was requeued, and is still ending, waits no more: its end goes on.
+        A requeued job that is still ending stops waiting and continues to end.
         """
         ran = job.state in ON_NODES
         ended = replace(
@@ -168,7 +166,7 @@ class Life:
         self._note_forgetting(job.job_id)
 
     def requeue(self, job: Job, *, at_once: bool = False) -> None:
-        """It ends here and waits again."""
+        """End this run of the job; the job waits again."""
         ended = replace(
             job,
             state="PENDING",
@@ -189,7 +187,7 @@ class Life:
         self.finish(job, state, reason=reason, exit_code=code)
 
     def exit_script(self, job: Job, code: int) -> None:
-        """The script of an acted job is at its end."""
+        """End the script of a simulated job."""
         if job.state == "RUNNING" and not job.configuring:
             self._exited(job, code)
         known = self._memory.jobs.get(job.job_id)
@@ -197,15 +195,15 @@ class Life:
             self._leave(known)
 
     def kill_orphans(self, scripts: Iterable[Job]) -> None:
-        """Scripts that slurmctld no longer knows are ended by their slurmd, as they register."""
+        """End scripts unknown to slurmctld; their slurmd does this at registration."""
         for job in scripts:
             known = self._memory.jobs.get(job.job_id)
             same = known is not None and known.started_s == job.started_s and has_script(known)
             if job.request.acted and not same:
-                self._memory.calls.tell("killed", job)
+                self._memory.calls.add("killed", job)
 
     def fail_node(self, name: str, *, reason: str = "NodeDown") -> None:
-        """Its node is lost: every job there ends or waits again, on all its nodes at once."""
+        """End or requeue every job of a failed node, on all its nodes at once."""
         for job in list(self._memory.jobs.values()):
             if name not in job.nodes:
                 continue
@@ -215,9 +213,9 @@ class Life:
                 self._leave(job)
 
     def resume(self) -> None:
-        """After a start of slurmctld: what it knew of ends is to be noted anew.
+        """Plan all ends again after a start of slurmctld.
 
-        Whoever stood at the gate has passed it: slurmctld does not ask again.
+        Jobs at the gate pass it: slurmctld does not run the prolog again.
         """
         for job in list(self._memory.jobs.values()):
             if job.configuring:
@@ -230,7 +228,7 @@ class Life:
                 due_s = (job.ended_s or 0.0) + self._ending_s(job)
                 self._note(max(due_s, self._memory.now_s), job, self._kill)
             elif job.state == "PENDING" and job.eligible_s > self._memory.now_s:
-                self._agenda.note(job.eligible_s, lambda _: self._look())
+                self._timers.note(job.eligible_s, lambda _: self._look())
             if job.state not in ALIVE:
                 self._note_forgetting(job.job_id)
 
@@ -241,7 +239,7 @@ class Life:
         if job.ends_by_s is not None:
             mode = self._memory.partitions[job.partition].preempt_mode
             due_s = self._check_s(job.ends_by_s)
-            self._note(due_s, job, lambda known: self._push(known, mode))
+            self._note(due_s, job, lambda known: self._apply_preemption(known, mode))
 
     def _fail(self, job: Job, reason: str) -> None:
         if job.request.kind == "batch" and job.request.requeue:
@@ -255,9 +253,9 @@ class Life:
         for name in before.nodes if ran else ():
             self._free(name, before, ending=after.lingers)
         if before.request.acted and ran and not before.configuring:
-            memory.calls.tell("term" if after.ending else "killed", after)
+            memory.calls.add("term" if after.ending else "killed", after)
         if ran and memory.knobs.epilog_slurmctld:
-            memory.calls.tell("ended", after)
+            memory.calls.add("ended", after)
         if ran and after.ending:
             self._note(memory.now_s + self._ending_s(after), after, self._kill)
         elif ran:
@@ -285,11 +283,11 @@ class Life:
 
     def _kill(self, job: Job) -> None:
         if job.request.acted and job.lingers:
-            self._memory.calls.tell("killed", job)
+            self._memory.calls.add("killed", job)
         self._leave(job)
 
     def _leave(self, job: Job) -> None:
-        """Nothing of it is left on its nodes any more."""
+        """Free the nodes of a job that has ended."""
         if not job.ending:
             return
         for node in self._nodes_of(job) if job.lingers else ():
@@ -302,18 +300,16 @@ class Life:
         job = replace(job, ending=False, lingers=False)
         if job.state == "PENDING":
             job = replace(job, nodes=(), gres=(), state_reason=reason, preempted_s=None)
-            self._agenda.note(job.eligible_s, lambda _: self._look())
+            self._timers.note(job.eligible_s, lambda _: self._look())
         self._memory.put_job(job)
 
-    # --- time
-
     def _check_s(self, due_s: float) -> float:
-        """When slurmctld next looks at time limits and graces."""
+        """Return when slurmctld next checks time limits and grace times."""
         every_s = self._memory.knobs.limits_every_s
         return self._began_s + ceil((due_s - self._began_s) / every_s) * every_s
 
     def _note(self, due_s: float, job: Job, act: Callable[[Job], None]) -> None:
-        """Of this run of the job: ids and jobs come again."""
+        """Plan an action for this run of the job, since a requeue or restart can reuse its id."""
 
         def due(now_s: float) -> None:
             del now_s
@@ -322,7 +318,7 @@ class Life:
             if known is not None and same and known.submitted_s == job.submitted_s:
                 act(known)
 
-        self._agenda.note(due_s, due)
+        self._timers.note(due_s, due)
 
     def _note_forgetting(self, job_id: int) -> None:
         def forget(now_s: float) -> None:
@@ -332,7 +328,7 @@ class Life:
             if now_s >= job.ended_s + self._memory.knobs.min_job_age_s:
                 self._memory.drop_job(job_id)
 
-        self._agenda.note(self._memory.now_s + self._memory.knobs.min_job_age_s, forget)
+        self._timers.note(self._memory.now_s + self._memory.knobs.min_job_age_s, forget)
 
 
 def _at(job: Job, priority: int) -> JobRequest:

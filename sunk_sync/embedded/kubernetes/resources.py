@@ -1,4 +1,4 @@
-"""Whether a Node has room for a Pod, in the words of a kubelet that turns one away."""
+"""Resources of Pods on a Node, and the status with which a kubelet rejects a Pod."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ Object = dict[str, Any]
 
 
 def requests_of(pod: Object) -> Amounts:
-    """What its kubelet keeps for it; nothing for nonsense, which the real API server refuses."""
+    """Return the resources that the kubelet reserves; none for invalid values."""
     try:
         return _requests_of(pod["spec"])
     except ValueError:
@@ -35,9 +35,9 @@ def _asked(one: Object) -> Amounts:
 def rejection(
     asked: Amounts, *, beside: Iterable[Amounts], allocatable: Mapping[str, Any]
 ) -> Object | None:
-    """The status of a Pod that does not fit beside the others; None where it does.
+    """Return the status of a Pod that does not fit beside the others; None if it fits.
 
-    What the Node does not know of counts for nothing, as extended resources in a kubelet.
+    Resources that the Node does not list are ignored, as a kubelet does with extended resources.
     """
     if not asked:
         return None

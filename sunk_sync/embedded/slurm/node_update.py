@@ -1,4 +1,4 @@
-"""What an update makes of a node, as slurmctld does it: fields first, then the state. Pure."""
+"""Updates of nodes, as slurmctld performs them: fields first, then the state. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,12 +11,12 @@ from sunk_sync.embedded.slurm.model.release import FEATURES, Release, SlurmError
 
 
 class Update(Struct, frozen=True, kw_only=True):
-    """Fields of one update; None: left alone."""
+    """Fields of one update; None: unchanged."""
 
     state: str | None = None
-    """A state in upper case; `?` stands for several at once or an unknown one."""
+    """A state in upper case; `?` means several states or an unknown one."""
     reason: str | None = None
-    """An empty one is ignored."""
+    """An empty reason is ignored."""
     comment: str | None = None
     extra: str | None = None
     features: tuple[str, ...] | None = None
@@ -26,7 +26,7 @@ class Update(Struct, frozen=True, kw_only=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """What an update depends on besides the node."""
+    """Inputs of an update besides the node."""
 
     release: Release
     power_saving: bool = False
@@ -36,9 +36,9 @@ class Rules(Struct, frozen=True, kw_only=True):
 def updated(
     node: Node, update: Update, *, rules: Rules, user: str, epoch_s: int
 ) -> tuple[Node, SlurmError | None]:
-    """The node afterwards, and why it is not all that was asked for.
+    """Return the updated node, and the error if a part was refused.
 
-    The fields are written even where the state is refused.
+    The fields are written even if the state is refused.
     """
     node, error = _with_features(_with_texts(node, update, user=user, epoch_s=epoch_s), update)
     if update.state is not None and error is None:
@@ -59,7 +59,7 @@ def _with_texts(node: Node, update: Update, *, user: str, epoch_s: int) -> Node:
 
 
 def _with_features(node: Node, update: Update) -> tuple[Node, SlurmError | None]:
-    """New features become the active ones, unless an active one would be lost."""
+    """New features become active, unless an active one would be lost."""
     features, active = update.features or node.features, update.active_features
     if active is None:
         lost = not set(node.active_features) <= set(features)
@@ -89,7 +89,7 @@ _HELD: Final = frozenset({"DRAIN", "FAIL"})
 
 
 def _undrain(node: Node) -> Node:
-    """It counts as silent until it answers the next ping. A busy node stays FAIL."""
+    """Remove DRAIN: the node counts as silent until its next ping. A busy node stays FAIL."""
     return _flagged(node, add=DEAF, drop=frozenset({"DRAIN"}) if node.running else _HELD)
 
 
@@ -131,4 +131,4 @@ _CHANGES: Final[Mapping[str, Callable[[Node], Node | None]]] = {
     DEAF: lambda node: _flagged(node, add=DEAF),
     "INVALID": lambda node: node,
 }
-"""State → the node with it, or None: refused."""
+"""State → function that returns the node in that state; None: refused."""

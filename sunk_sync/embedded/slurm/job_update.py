@@ -1,4 +1,4 @@
-"""What an update makes of a job, as slurmctld does it. Pure."""
+"""Updates of jobs, as slurmctld performs them. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,18 +19,18 @@ from sunk_sync.embedded.slurm.model.release import (
 from sunk_sync.embedded.slurm.model.tokens import OPERATORS
 
 JobUpdate = Mapping[str, Any]
-"""Fields of JobRequest and their new values; `hold` True or False."""
+"""Fields of JobRequest with their new values; `hold` is True or False."""
 
 _ANY_TIME: Final = frozenset(
     {"name", "comment", "admin_comment", "extra", "priority", "time_limit_min", "hold", "requeue"}
 )  # fmt: skip
 _NEVER: Final = frozenset({"user_id"})
 _TOLERATED: Final = frozenset({"account", "array", "array_most", "group_id", "kind", "qos"})
-"""Taken without an effect."""
+"""Fields that are accepted without effect."""
 
 
 def updated_job(job: Job, update: JobUpdate, *, memory: Memory, user: str) -> Job | SlurmError:
-    """The job afterwards, or why it stays as it is."""
+    """Return the updated job, or why slurmctld refuses the update."""
     given = {name: value for name, value in update.items() if name not in _TOLERATED}
     error = _refusal(job, given, user)
     if error is not None:
@@ -64,7 +64,7 @@ def _refusal(job: Job, given: JobUpdate, user: str) -> SlurmError | None:
 
 
 def _held(job: Job) -> Job:
-    """One that runs goes on running."""
+    """Hold a job; a running one continues to run."""
     return replace(
         job,
         request=replace(job.request, priority=0),
