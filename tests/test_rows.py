@@ -19,7 +19,7 @@ ROWS = (
     *(f"G{number}" for number in range(1, 8)),
     *(f"L{number}" for number in range(5, 10)),
 )
-_rows_in = re.compile(r"(?<![A-Za-z0-9])([PGL])0*(\d+[ab]?)(?=_)").findall
+_rows_in = re.compile(r"(?<![A-Za-z0-9])([PGL])0*(\d+[ab]?)(?=_|$)").findall
 
 
 @cache

@@ -1,1 +1,1 @@
-"""Speed and memory, as ratios measured in one run: `python -m tests.bench [--write] [NAME …]`."""
+"""Benchmarks of speed and memory, mostly ratios: `python -m tests.bench [--write] [NAME …]`."""

@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--write] [NAME …]`: exit 1 if any limit is missed."""
+"""`python -m tests.bench [--write] [NAME …]`: exit code 1 if a figure misses its limit."""
 
 import argparse
 import sys
@@ -49,11 +49,11 @@ BENCHES: Mapping[str, Bench] = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHES))
-    parser.add_argument("--write", action="store_true", help="renew docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="update docs/benchmarks.md")
     chosen = parser.parse_args()
     unknown = [name for name in chosen.names if name not in BENCHES]
     if unknown:
-        parser.error(f"no such bench: {', '.join(unknown)}; there are {', '.join(BENCHES)}")
+        parser.error(f"unknown benchmark: {', '.join(unknown)}; known are {', '.join(BENCHES)}")
     figures = {name: _run(name) for name in chosen.names or BENCHES}
     if chosen.write:
         page.write(figures, {name: _title(name) for name in BENCHES})
@@ -61,17 +61,17 @@ def main() -> int:
 
 
 def _run(name: str) -> list[Figure]:
-    """All figures of one bench, printed as they come; one that breaks off counts as missed."""
+    """Run one benchmark and print its figures; a benchmark that fails counts as missed."""
     begun_s = time.monotonic()
     print(f"\n{name}: {_title(name)}", flush=True)
     figures = []
     try:
         for one in BENCHES[name]():
             figures.append(one)
-            print(f"  {one.what:58}{one.told:>11}{one.limit_told:>12}  {one.verdict}", flush=True)
+            print(f"  {one.what:58}{one.shown:>11}{one.limit_shown:>12}  {one.verdict}", flush=True)
     except (BenchError, BedError, RestError) as error:
-        print(f"  broke off: {error}", flush=True)
-        figures.append(Figure("broke off", 1, "", 0))
+        print(f"  failed: {error}", flush=True)
+        figures.append(Figure("failed", 1, "", 0))
     print(f"  ({time.monotonic() - begun_s:.0f} s)", flush=True)
     return figures
 

@@ -1,8 +1,8 @@
-"""Many identical Pods at once as job arrays on hosts with slurmd, beside a straight script.
+"""Many identical Pods at once as job arrays on hosts with slurmd, compared with a simple script.
 
-The floor's jobs have the very placeholder script, told by a door of its own that it may go. But its
-Pods are bound as soon as their jobs read RUNNING; ours once their scripts said that they started
-(P11): what slurmd needs to start hundreds of scripts on this one machine is in ours alone.
+The jobs of the floor run the same placeholder script, but a server of the benchmark releases them.
+The floor binds a Pod as soon as its job is RUNNING. sunk-sync waits until the script reports its
+start (P11), so its time alone includes the start of hundreds of scripts on one machine.
 """
 
 import tempfile
@@ -12,7 +12,7 @@ from pathlib import Path
 from sunk_sync.server.placeholder import script_of
 from tests.bench.figures import Figure
 from tests.bench.flood import beside_floor
-from tests.bench.open_door import OpenDoor
+from tests.bench.release_all import ReleaseAll
 from tests.bench.scheduled import scheduled
 from tests.real.testbed import SlurmConf
 
@@ -24,9 +24,9 @@ def arrays() -> Iterator[Figure]:
     """Create 300 equal Pods at once: kind script, job arrays on both sides, 50 hosts."""
     with (
         scheduled(CONF, hooks=(), flags=["--placeholder", "script"]) as here,
-        OpenDoor() as door,
+        ReleaseAll() as server,
         tempfile.TemporaryDirectory(prefix="sunk-sync-bench-") as folder,
     ):
         path = Path(folder) / "script"
-        path.write_text(script_of(url=door.url, token="none", kill_wait_s=CONF.kill_wait_s))
+        path.write_text(script_of(url=server.url, token="none", kill_wait_s=CONF.kill_wait_s))
         yield from beside_floor(here, COUNT, ROUNDS, str(path))

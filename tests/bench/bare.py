@@ -1,9 +1,9 @@
-"""A bare HTTP server with two faces, as many hosts as wanted and nothing behind them.
+"""A minimal HTTP server that acts as both APIs for any number of hosts.
 
-`python -m tests.bench.bare HOSTS (streams|pages)` prints its port. It serves recorded shapes as
-a Kubernetes API server does (lists in pages, watches that stay open, WatchLists or their refusal,
-patches that come back on the watch) and as slurmrestd 26.05 does (304 included, and as long as a
-listing of so many nodes takes there). `/bench/writes` counts what was written.
+`python -m tests.bench.bare HOSTS (streams|pages)` prints its port. It serves recorded objects as a
+Kubernetes API server does: lists in pages, open watches, WatchLists or their refusal, and patches
+that appear on the watch. It also acts as slurmrestd 26.05, with 304 and with the latency of a
+listing of that size. `/bench/writes` returns the number of writes.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tests.bench.shapes import PODS_PER_HOST, Shape, host_name, recorded, worklo
 
 
 def collections(hosts: int) -> Mapping[str, Collection]:
-    """Path of the collection → its objects."""
+    """Return the objects by path of their collection."""
     node, slurmd_pod, pod = (
         Shape(recorded(f"{name}-cold")) for name in ("node", "slurmd-pod", "pod")
     )

@@ -1,4 +1,4 @@
-"""The Kubernetes face of the bare server."""
+"""The Kubernetes API of the minimal server."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,13 +10,13 @@ from aiohttp import web
 from tests.bench.shapes import cluster_uid, event
 
 CHUNK = 50
-"""Objects written at once into a stream."""
+"""Objects written to a stream at once."""
 OURS = "sunk.coreweave.com/"
 Object = dict[str, Any]
 
 
 class Collection:
-    """Objects by number; as recorded until they are patched."""
+    """Objects by number, as recorded until they are patched."""
 
     def __init__(self, kind: str, names: Sequence[str], made: Callable[[int], bytes]) -> None:
         self.kind = kind
@@ -30,7 +30,7 @@ class Collection:
         return self._patched.get(number) or self._made(number)
 
     def patch(self, name: str, patch: Object, *, version: int) -> bytes:
-        """Server-side apply as far as our own writer uses it; told to all watchers."""
+        """Do a server-side apply, as far as the service uses it; send it to all watchers."""
         number = self._numbers[name]
         present = msgspec.json.decode(self.content(number))
         _merge(present, patch)
@@ -54,7 +54,7 @@ def _merge(present: Object, patch: Object) -> None:
 
 
 class Kube:
-    """Lists, watches and patches; no selectors: each path holds what ours select."""
+    """Lists, watches and patches; there are no selectors, each path has its own objects."""
 
     def __init__(self, collections: Mapping[str, Collection], *, streams: bool) -> None:
         self.writes = 0
@@ -113,7 +113,7 @@ class Kube:
             collection.watchers.remove(news)
 
     async def _send_all(self, collection: Collection, answer: web.StreamResponse) -> None:
-        """The beginning of a WatchList, up to the bookmark that ends it."""
+        """Send the first part of a WatchList, with the bookmark that ends it."""
         for start in range(0, collection.count, CHUNK):
             numbers = range(start, min(start + CHUNK, collection.count))
             added = (event(b"ADDED", collection.content(number)) + b"\n" for number in numbers)

@@ -1,4 +1,4 @@
-"""The slurmrestd face of the bare server: any number of idle nodes, no jobs."""
+"""The slurmrestd API of the minimal server: any number of idle nodes, no jobs."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ _LAST_UPDATE = re.compile(rb'("last_update": \{[^}]*"number": )\d+')
 
 
 class Slurm:
-    """Every node idle; what is written is kept and counted."""
+    """Idle nodes; writes are stored and counted."""
 
     def __init__(self, hosts: Sequence[bytes]) -> None:
         self.writes = 0

@@ -1,4 +1,7 @@
-"""1,000 hosts cordoned at once on the real Slurm, beside the bare requests at our concurrency."""
+"""1,000 hosts cordoned at once with the real Slurm, compared with plain requests.
+
+The plain requests use the same concurrency.
+"""
 
 import http.client
 import json
@@ -34,9 +37,9 @@ def burst() -> Iterator[Figure]:
 
 
 def _ours_s(here: Site, names: Sequence[str]) -> tuple[float, int]:
-    """(all drained after, requests until then).
+    """Return the time until all are drained, and the requests during it.
 
-    The API server takes seconds for 1,000 cordons: time stands still for the service meanwhile.
+    The API server takes seconds for 1,000 cordons, so the service is stopped during them.
     """
     here.service.pause()
     _cordon_all(here, names)
@@ -51,12 +54,12 @@ def _ours_s(here: Site, names: Sequence[str]) -> tuple[float, int]:
 
 
 def _drained(seen: Sequence[Exchanged]) -> set[str]:
-    """Nodes whose DRAIN was answered."""
+    """Return the nodes whose DRAIN was answered."""
     return set().union(*(one.names for one in seen if one.drains))
 
 
 def _bare_s(here: Site, names: Sequence[str]) -> float:
-    """GET and POST of each node by as many threads as we have pushes, one connection each."""
+    """Send GET and POST for each node, with as many threads and connections as the service uses."""
     token = here.bed.slurm.token()
     headers = {"Content-Type": "application/json", "X-SLURM-USER-TOKEN": token}
     body = json.dumps({"state": ["DRAIN"], "reason": "bench: bare"})

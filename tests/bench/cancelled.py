@@ -1,4 +1,4 @@
-"""A job is cancelled in Slurm → its Pod is being deleted: polled, and told by EpilogSlurmctld."""
+"""From the cancellation of a job to the deletion of its Pod, by poll and by EpilogSlurmctld."""
 
 import itertools
 import random
@@ -13,11 +13,11 @@ from tests.real.testbed import SlurmConf
 HOSTS = 20
 FEW, MANY = 20, 300
 CANCELS = 20
-"""Of each kind."""
+"""Cancellations of each kind."""
 POLLED_MAX_MS, HOOKED_MAX_MS = 1200.0, 100.0
 GROWTH_MAX = 1.5
 NOWHERE = "http://127.0.0.1:1"
-"""Nobody answers there: the hook is silent, and the poll has to see it."""
+"""No server listens there: the hook fails, and the poll has to notice the end."""
 PAUSE_S = (0.3, 1.1)
 
 
@@ -45,7 +45,7 @@ def cancelled() -> Iterator[Figure]:
 
 
 def _fill(here: Site, count: int, numbers: Iterator[int]) -> list[str]:
-    """So many more are bound."""
+    """Create and bind this many more Pods."""
     names = [f"{OURS}-{next(numbers)}" for _ in range(count)]
     here.create_all(names)
     here.watch.wait_bound(names)
@@ -54,7 +54,7 @@ def _fill(here: Site, count: int, numbers: Iterator[int]) -> list[str]:
 
 
 def _cancel_ms(here: Site, name: str) -> float:
-    """From before slurmrestd is asked to the deletionTimestamp seen."""
+    """Measure from the request to slurmrestd until the deletionTimestamp appears."""
     time.sleep(random.uniform(*PAUSE_S))
     pod = here.bed.kube.rest.call("GET", f"{PODS}/{name}")
     job_id = pod["metadata"]["annotations"]["sunk.coreweave.com/job-id"]
@@ -63,5 +63,5 @@ def _cancel_ms(here: Site, name: str) -> float:
     here.watch.wait(lambda: name in here.watch.deleting, f"{name} being deleted", deadline_s=20)
     took_s = here.watch.deleting[name] - begun_s
     if took_s < 0:
-        raise BenchError(f"{name} was being deleted before")
+        raise BenchError(f"{name} is being deleted already")
     return took_s * 1e3

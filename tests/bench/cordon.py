@@ -1,4 +1,4 @@
-"""A Node is cordoned → slurmctld's answer to DRAIN, beside the bare floor on the same servers."""
+"""From a cordon of a Node to slurmctld's answer to DRAIN, compared with a minimal script."""
 
 import itertools
 import random
@@ -14,9 +14,9 @@ HOSTS = 20
 CYCLES = 200
 BLOCK = 20
 SETTLE_S = 1.0
-"""After a stop: what happened meanwhile is seen and written down before anything is measured."""
+"""Time after a stop, in which the service writes what it missed."""
 PAUSE_S = (0.12, 0.25)
-"""Between two cordons, at random: no beat with the poll."""
+"""Random pause between two cordons, so that they do not follow the poll."""
 P50_MAX, P95_MAX = 1.5, 2.0
 
 
@@ -41,7 +41,7 @@ def cordon() -> Iterator[Figure]:
 
 
 def _cycle_ms(here: Site, kubectl: HTTPConnection, name: str) -> float:
-    """From before the PATCH to the answer; then everything back."""
+    """Measure from the PATCH to the answer; then undo both."""
     here.proxy.clear()
     begun_s = time.monotonic()
     _cordon(here, kubectl, name, unschedulable=True)
@@ -54,7 +54,7 @@ def _cycle_ms(here: Site, kubectl: HTTPConnection, name: str) -> float:
 
 
 def _cordon(here: Site, kubectl: HTTPConnection, name: str, *, unschedulable: bool) -> None:
-    """Over one connection that stays open: a new one would add its handshake to both."""
+    """Send the PATCH on an open connection; a new one would add its handshake."""
     patch = {"spec": {"unschedulable": unschedulable or None}}
     path = f"/api/v1/nodes/{name}"
     here.bed.kube.rest.call("PATCH", path, patch, content_type=MERGE_PATCH, over=kubectl)

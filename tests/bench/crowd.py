@@ -1,6 +1,7 @@
-"""The core with any number of Pods that wait and Pods that are bound, each with its job.
+"""The core with any number of waiting and bound Pods, each with its job.
 
-`python -m tests.bench.crowd WAITING BOUND`: seconds of CPU of a start into that, peak RSS in MiB.
+`python -m tests.bench.crowd WAITING BOUND` prints the CPU seconds of a start and the peak RSS in
+MiB.
 """
 
 import itertools
@@ -44,7 +45,7 @@ IDLE, MIXED = frozenset({"IDLE"}), frozenset({"MIXED"})
 
 
 class Crowd:
-    """Reconciler and graph with so many Pods; `submitted=False`: nobody has a job yet."""
+    """Reconciler and graph with these Pods; `submitted=False`: no Pod has a job yet."""
 
     def __init__(self, waiting: int, bound: int, *, submitted: bool = True) -> None:
         self.hosts = max(bound // PODS_PER_HOST, 1)
@@ -65,16 +66,14 @@ class Crowd:
         self.decisions = self._fill()
 
     def _learn_digest(self, chosen: Configuration) -> str:
-        """As the service itself would have submitted them."""
+        """Teach the core the description that the service would have submitted."""
         described = describe([self.pod(0)], chosen)
         if isinstance(described, Invalid):
             raise BenchError(described.message)
         return digest(described)
 
-    # What the world holds
-
     def node(self, number: int) -> Node:
-        """A Node with room."""
+        """Return a Node with free resources."""
         name = f"host-{number:05d}"
         room = (("cpu", 128_000), ("memory", 2 << 40), ("pods", 250))
         labels = (("kubernetes.io/hostname", name),)
@@ -96,7 +95,7 @@ class Crowd:
         return SlurmNode(name=f"host-{number:05d}", state=state)
 
     def pod(self, number: int) -> Pod:
-        """The bound ones come first."""
+        """Return a Pod; the first ones are bound."""
         name = f"work-{number:06d}"
         at = number < self.bound
         return Pod(
@@ -110,7 +109,7 @@ class Crowd:
         )
 
     def job(self, number: int) -> Job:
-        """A task of an array."""
+        """Return a task of an array."""
         pod = self.pod(number)
         at = number < self.bound
         workload = workload_id((pod.uid,))
@@ -137,8 +136,6 @@ class Crowd:
     def _job_id(self, number: int) -> str:
         return f"{1000 + number // TASKS}_{number % TASKS}"
 
-    # Taking it in
-
     def _fill(self) -> list[Decision]:
         count = range(self.waiting + self.bound)
         jobs = count if self.submitted else range(self.bound)
@@ -159,13 +156,13 @@ class Crowd:
         )
 
     def take(self, news: Sequence[News], *, now: float = NOW_S) -> None:
-        """Observe and decide in the loop's slices."""
+        """Observe facts and decide, in the slices of the loop."""
         for start in range(0, len(news), NEWS_PER_STEP):
             self.reconciler.observe(news[start : start + NEWS_PER_STEP], now=now)
             self.reconciler.step(now=now, limit=KEYS_PER_STEP)
 
     def settle(self, *, now: float = NOW_S) -> list[Decision]:
-        """Decide all that is dirty."""
+        """Decide everything that is dirty."""
         decisions: list[Decision] = []
         while self.reconciler.pending:
             decisions += self.reconciler.step(now=now, limit=KEYS_PER_STEP)

@@ -1,4 +1,4 @@
-"""One event, bytes to verdict, in CPU time; and what it costs with ten times as many hosts."""
+"""CPU time of one event from bytes to verdict, and its growth with ten times as many hosts."""
 
 import gc
 import random
@@ -40,7 +40,7 @@ def event() -> Iterator[Figure]:
 
 
 def _costs_us(pictures: dict[int, Picture], kind: "Kind") -> dict[int, float]:
-    """The best round of each, measured in turns."""
+    """Return the best round of each, measured in turns."""
     best = dict.fromkeys(pictures, float("inf"))
     for turn in range(ROUNDS):
         for count, picture in pictures.items():
@@ -57,12 +57,12 @@ def _round_us(picture: Picture, kind: "Kind", turn: int) -> float:
     kind.feed(picture, events, 2.0 + turn)
     spent_s = time.process_time() - begun_s
     if len(picture.reconciler.standing) != len(before) or picture.reconciler.pending:
-        raise BenchError("an event came to no verdict")
+        raise BenchError("an event led to no verdict")
     return spent_s / EVENTS * 1e6
 
 
 class Kind:
-    """One kind of event: how EVENTS of them look on the wire, and how they are read."""
+    """One kind of event: how to make EVENTS of them and how to read them."""
 
     def __init__(
         self, made: Callable[[Picture, Sequence[bytes], bool], Events], feed: Feed
@@ -88,7 +88,7 @@ def _watched(wire: Wire[Any]) -> Feed:
 
 
 def _listed(picture: Picture, events: Events, order: float) -> None:
-    """Slurm has no events: records cut out of a listing as it arrives."""
+    """Decode records from a listing; Slurm has no events."""
     body = b'{"nodes":[' + b",".join(events) + b"]}"
     cutter = Cutter("nodes")
     for start in range(0, len(body), PIECE_BYTES):

@@ -24,7 +24,7 @@ ROUNDS = 6
 LIMIT_MS = 150.0
 STRETCH_LIMIT_MS = 10.0
 READ_AT_ONCE = 100
-"""As the readers do: so many facts, then a breath."""
+"""Facts that the readers deliver before they yield."""
 
 
 def everything() -> Iterator[Figure]:
@@ -54,7 +54,7 @@ def _change_all(picture: Picture, turn: int) -> float:
 
 
 async def _through_the_loop(picture: Picture, turn: int) -> tuple[float, float]:
-    """(CPU until every key is decided, longest stretch), in milliseconds."""
+    """Return the CPU time until every key is decided, and the longest step, in milliseconds."""
     ways = Writers(
         slurm=(_never, SLURM_LIMITS),
         kube=(_never, KUBE_LIMITS),
@@ -87,7 +87,7 @@ async def _through_the_loop(picture: Picture, turn: int) -> tuple[float, float]:
 
 
 class _Counting(Telemetry):
-    """The service's own journal, and how many keys were decided."""
+    """The journal of the service, which also counts decided keys."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(log)
@@ -109,7 +109,7 @@ async def _never(actions: Sequence[Action]) -> Sequence[Outcome]:
 
 @contextmanager
 def _stretches() -> Iterator[list[float]]:
-    """CPU seconds of every single turn of any task or callback, while this is open."""
+    """Collect the CPU seconds of each turn of the event loop."""
     run: Any = asyncio.events.Handle._run
     spent: list[float] = [0.0]
 

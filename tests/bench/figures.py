@@ -1,4 +1,4 @@
-"""What a bench measured, against what it may be at most."""
+"""Measured figures and their limits."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of a bench. Without a limit it is there to be read beside the others."""
+    """One line of a benchmark. Without a limit it is for comparison only."""
 
     what: str
     value: float
     unit: str
     """`x` for a ratio."""
     limit: float | None = None
-    """The most that `value` may be."""
+    """Maximum of `value`."""
 
     @property
     def missed(self) -> bool:
@@ -27,12 +27,12 @@ class Figure:
         return "MISSED" if self.missed else "ok"
 
     @property
-    def told(self) -> str:
-        return _told(self.value, self.unit)
+    def shown(self) -> str:
+        return _with_unit(self.value, self.unit)
 
     @property
-    def limit_told(self) -> str:
-        return "" if self.limit is None else "≤ " + _told(self.limit, self.unit)
+    def limit_shown(self) -> str:
+        return "" if self.limit is None else "≤ " + _with_unit(self.limit, self.unit)
 
 
 Bench = Callable[[], Iterator[Figure]]
@@ -40,7 +40,7 @@ Bench = Callable[[], Iterator[Figure]]
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of all do not exceed."""
+    """Return the smallest value that is at least as large as `percent` of all values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
@@ -49,6 +49,6 @@ def median(values: Sequence[float]) -> float:
     return percentile(values, 50)
 
 
-def _told(value: float, unit: str) -> str:
+def _with_unit(value: float, unit: str) -> str:
     digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2
     return f"{value:.{digits}f} {unit}".strip()

@@ -1,4 +1,4 @@
-"""Which of 10,000 Nodes can take a Pod of a kind not asked for before, in CPU time."""
+"""CPU time to find the Nodes, of 10,000, that can take a Pod with new requirements."""
 
 import random
 import time
@@ -55,7 +55,7 @@ def _cost_ms(spec: PodSpec, nodes: list[Node]) -> float:
 
 
 def _node(number: int) -> Node:
-    """Its labels as node feature discovery leaves them, no two Nodes alike."""
+    """Return a Node with the labels of node feature discovery; no two are alike."""
     drawn = random.Random(number)
     labels = {f"feature.node.kubernetes.io/cpu-{feature}": "true" for feature in range(20)} | {
         "gpu.nvidia.com/count": "8",

@@ -1,6 +1,6 @@
-"""Many identical Pods at once on EXTERNAL hosts, beside a straight script that does the same.
+"""Many identical Pods at once on EXTERNAL hosts, compared with a simple script.
 
-What kube-scheduler needs for the same Pods on the same Nodes is measured last.
+kube-scheduler is measured last, with the same Pods on the same Nodes.
 """
 
 import time
@@ -14,12 +14,13 @@ from tests.bench.scheduled import FLOOR, OURS, Site, floor, scheduled
 from tests.real.testbed import SlurmConf
 
 CONF = SlurmConf(slurmds=1, external_nodes=49, cpus=20, extra_lines=("MinJobAge=2",))
-"""50 hosts, room for 1,000 Pods; Slurm soon forgets what is over, so that no flood sees another."""
+"""50 hosts with room for 1,000 Pods. Slurm forgets ended jobs soon, so floods do not interact."""
 KUBE = "default-scheduler"
 ROUNDS = {300: 3, 1000: 1}
-"""Pods → how often; the median counts, for Slurm's tick of a second is a large part of a few."""
+"""Number of Pods → rounds. The median counts, since Slurm's tick of a second matters for few Pods.
+"""
 LANES = (4, 8)
-"""Submissions at once of the floor: the better one counts."""
+"""Concurrent submissions of the floor; the better result counts."""
 RATIO_MAX = 1.25
 REQUESTS_MAX, BYTES_MAX = 3.0, 30_000.0
 DEADLINE_S = 90.0
@@ -28,14 +29,14 @@ FORGOTTEN_S = 60.0
 
 @dataclass(frozen=True)
 class Flood:
-    """Seconds from the first create, and what it cost slurmrestd."""
+    """Seconds since the first create, and the cost for slurmrestd."""
 
     bound_s: float
-    """To the last Pod bound."""
+    """Until the last Pod is bound."""
     created_s: float
     submitted_s: float
     read_s: float
-    """To the last answer about where a job runs."""
+    """Until the last response about where a job runs."""
     requests: int
     passed: int
     """Bytes in both directions."""
@@ -55,7 +56,7 @@ def flood() -> Iterator[Figure]:
 
 
 def beside_floor(here: Site, count: int, rounds: int, *script: str) -> Iterator[Figure]:
-    """The floor's jobs are of this script, in arrays, or without one EXTERNAL jobs."""
+    """Compare with the floor, whose jobs run this script as arrays, or are EXTERNAL without one."""
     ours: list[Flood] = []
     floors: dict[int, list[Flood]] = {work_queues: [] for work_queues in LANES}
     for _ in range(rounds):
@@ -75,7 +76,7 @@ def beside_floor(here: Site, count: int, rounds: int, *script: str) -> Iterator[
 
 
 def _told(who: str, floods: list[Flood]) -> Iterator[Figure]:
-    """Of the run in the middle."""
+    """Describe the median run."""
     usual = next(one for one in floods if one.bound_s == _median_s(floods))
     yield Figure(f"{who}: all created", usual.created_s, "s")
     yield Figure(f"{who}: all submitted", usual.submitted_s, "s")
@@ -95,7 +96,7 @@ def _of_floor(here: Site, count: int, *argv: str) -> Flood:
 
 
 def _of_ours(here: Site, count: int) -> Flood:
-    """After a single Pod: it has seen by then what is left of others."""
+    """Run after a single Pod, so that the service has seen the end of all others."""
     _flood(here, 1, OURS, by=here.service)
     here.wait_no_jobs()
     seen = _flood(here, count, OURS, by=here.service)
@@ -104,7 +105,7 @@ def _of_ours(here: Site, count: int) -> Flood:
 
 
 def _flood(here: Site, count: int, scheduler: str, *, by: Measured | None = None) -> Flood:
-    """So many Pods created at once; all are bound, and gone again afterwards."""
+    """Create this many Pods at once; wait until all are bound, then remove them."""
     here.watch.clear()
     here.rest.clear()
     cpu_s = here.service.cpu_s()
@@ -127,7 +128,7 @@ def _flood(here: Site, count: int, scheduler: str, *, by: Measured | None = None
 
 
 def _last_s(seen: list[Exchanged], begun_s: float, *words: bytes) -> float:
-    """When the last request with one of these words in its first line was answered."""
+    """Return when the last request with one of these words in its first line was answered."""
     told = [one.answered_s for one in seen if _is_about(one, words)]
     return max(told, default=begun_s) - begun_s
 
@@ -138,10 +139,10 @@ def _is_about(one: Exchanged, words: tuple[bytes, ...]) -> bool:
 
 
 def _wait_forgotten(here: Site) -> None:
-    """Until Slurm knows no job any more."""
+    """Wait until Slurm knows no job any more."""
     by = time.monotonic() + FORGOTTEN_S
     path = here.bed.slurm.path("jobs/state/")
     while here.bed.slurm.rest.call("GET", path)["jobs"]:
         if time.monotonic() > by:
-            raise BenchError("Slurm does not forget the jobs of the flood before")
+            raise BenchError("Slurm does not forget the jobs of the previous flood")
         time.sleep(0.5)

@@ -1,10 +1,11 @@
-"""The floor of a flood: a job for each Pod that comes, a binding for each job that runs.
+"""The floor of a flood: a job for each new Pod, a binding for each running job.
 
 `python -m tests.bench.flood_floor KUBE CA_FILE TOKEN_FILE SLURM VERSION SLURM_TOKEN LANES [SCRIPT]`
-LANES submissions at once. Without SCRIPT they are EXTERNAL jobs (slurmctld takes no arrays of
-them): /jobs/state until all run, one GET for where each does. With it batch jobs of that file, all
-that wait as one array, and one GET of an array for where its tasks run. A binding in one write.
-No state, no safety: nobody waits for a script to say that it started.
+LANES is the number of concurrent submissions. Without SCRIPT the jobs are EXTERNAL, one each, since
+slurmctld has no arrays of them: it polls /jobs/state until all run, then reads each job once. With
+SCRIPT all waiting Pods are submitted as one array, and one GET of the array returns the hosts of
+its tasks. Each binding is one write. The floor has no state and no safety: it does not wait for the
+start of a script.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ MAX_LINE_BYTES = 4 << 20
 
 
 class Floor:
-    """Both servers, and which Pod waits for which job."""
+    """Both servers, and the Pod of each job."""
 
     def __init__(self, kube: aiohttp.ClientSession, slurm: aiohttp.ClientSession, root: str):
         self._kube, self._slurm, self._root = kube, slurm, root
@@ -53,7 +54,7 @@ class Floor:
         self.script = ""
 
     async def run(self, work_queues: int) -> None:
-        """For ever; whatever fails ends it."""
+        """Run until something fails."""
         self._lanes = asyncio.Semaphore(work_queues)
         async with asyncio.TaskGroup() as tasks:
             self._start = tasks.create_task
@@ -65,7 +66,7 @@ class Floor:
         self._start(self._submit(pod))
 
     async def _come(self) -> AsyncIterator[Any]:
-        """The API server ends a watch that is read too slowly: on from where it was."""
+        """Watch Pods; continue after the API server ends a watch that is read too slowly."""
         only = {"fieldSelector": f"spec.schedulerName={NAME},spec.nodeName="}
         async with self._kube.get(PODS, params=only | {"limit": "1"}) as answer:
             version = (await answer.json())["metadata"]["resourceVersion"]
@@ -86,7 +87,7 @@ class Floor:
         self._pods[str(made["job_id"])] = pod
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Asked again where slurmrestd closed an idle connection in the same moment."""
+        """Send a request; retry if slurmrestd has closed the idle connection."""
         try:
             return await self._ask_once(method, path, body)
         except aiohttp.ServerDisconnectedError:
@@ -128,7 +129,7 @@ class Floor:
 
 
 class ArrayFloor(Floor):
-    """`_pods`: array → task → Pod."""
+    """A floor with arrays. `_pods`: array → task → Pod."""
 
     def __init__(self, kube: aiohttp.ClientSession, slurm: aiohttp.ClientSession, root: str):
         super().__init__(kube, slurm, root)
@@ -140,7 +141,7 @@ class ArrayFloor(Floor):
         self._start(self._submit_all())
 
     async def _submit_all(self) -> None:
-        """What has come by the time that it is its turn."""
+        """Submit all Pods that have arrived."""
         async with self._lanes:
             pods, self._waiting = self._waiting[:ARRAY_MAX], self._waiting[ARRAY_MAX:]
             if pods:

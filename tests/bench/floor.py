@@ -1,4 +1,4 @@
-"""The bare floor: drains what is cordoned, with nothing else around it. No state, no safety.
+"""The minimal script that drains cordoned Nodes. It has no state and no safety.
 
 `python -m tests.bench.floor KUBE_HOST:PORT CA_FILE TOKEN_FILE SLURM_HOST:PORT VERSION SLURM_TOKEN`
 """

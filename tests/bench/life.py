@@ -1,4 +1,4 @@
-"""The life of 25,000 Pods with the service as a process: jobs for all, 5,000 bound, all ended."""
+"""25,000 Pods with the service as a process: jobs for all, 5,000 bound, all ended."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ STEPS = {
 STEP_MAX_S = 180
 RSS_MAX_MIB = 300.0
 NOWHERE = "http://127.0.0.1:1"
-"""The scripts do not call, they say in their job's `extra` that they started."""
+"""The scripts do not call the hooks; the `extra` of their job says that they started."""
 
 
 def life() -> Iterator[Figure]:
@@ -56,13 +56,13 @@ def _line(worlds: "subprocess.Popen[str]") -> str:
     assert worlds.stdout is not None
     told = worlds.stdout.readline().strip()
     if not told:
-        raise BenchError("the embedded worlds ended by themselves")
+        raise BenchError("the process of the embedded worlds has ended")
     return told
 
 
 @contextmanager
 def _worlds() -> Iterator["subprocess.Popen[str]"]:
-    """They end with their input."""
+    """Start both worlds; they end with their input."""
     counts = map(str, (HOSTS, WAITING + BOUND, BOUND, STEP_MAX_S))
     argv = [sys.executable, "-m", "tests.bench.life_worlds", *counts]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worlds:

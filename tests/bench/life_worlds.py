@@ -1,9 +1,9 @@
-"""Both embedded worlds in a process of their own, and who creates, watches and deletes the Pods.
+"""Both embedded worlds in one process, which also creates, watches and deletes the Pods.
 
-`python -m tests.bench.life_worlds HOSTS PODS BOUND DEADLINE_S` prints, as JSON, a kubeconfig and
-the address of Slurm. Each line on its input is a step: `submit` creates the Pods and waits until
-all have jobs, `bind` waits until BOUND are bound, `end` deletes them all and waits until neither
-Pods nor jobs live. Each is answered by a line: how many seconds it took, or why it did not end.
+`python -m tests.bench.life_worlds HOSTS PODS BOUND DEADLINE_S` prints a kubeconfig and the address
+of Slurm as JSON. Each line of its input is a step: `submit` creates the Pods and waits until all
+have jobs, `bind` waits until BOUND are bound, `end` deletes all and waits until no Pod and no job
+is alive. It answers each with a line: the seconds, or why it did not end.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ from sunk_sync.embedded.wire import Question
 TOKEN = "bench"
 SCHEDULER = "default-slurm"
 OURS = "Placeholder of sunk-sync"
-"""Stands in the script of every placeholder."""
+"""Text that marks the script of a placeholder."""
 TICK_S = 0.5
-"""Of the scheduler, which starts a hundred jobs in each."""
+"""Interval of the scheduler, which starts 100 jobs in each."""
 AT_ONCE = 50
 LOOK_S = 0.5
 
 
 class Scripts(SlurmRest):
-    """slurmrestd, and the placeholder scripts: started at once, ended when told to."""
+    """slurmrestd with simulated placeholder scripts: they start at once and end on request."""
 
     def answer(self, question: Question, now_s: float) -> SlurmAnswer:
-        """Nobody is told of a job whose script has not said yet that it started."""
+        """Answer without the jobs whose script has not reported its start yet."""
         self.world.advance(now_s)
         for call in self.world.take_calls():
             job = call.job
@@ -54,7 +54,7 @@ class Scripts(SlurmRest):
 
 
 class Worlds:
-    """Hosts of ten CPUs, each with its slurmd Pod; Pods of one CPU."""
+    """Hosts of ten CPUs, each with a slurmd Pod; Pods of one CPU."""
 
     def __init__(self, hosts: int, pods: int, bound: int, *, deadline_s: float) -> None:
         self._names = [f"work-{number:05d}" for number in range(pods)]
@@ -73,7 +73,7 @@ class Worlds:
             self._kube.add_pod(f"slurmd-{host}", namespace="slurm", metadata=metadata, spec=spec)
 
     async def run(self) -> None:
-        """Until its input ends."""
+        """Run until the input ends."""
         config = kubeconfig(await self._kube_server.start())
         print(json.dumps([config, await self._slurm_server.start()]), flush=True)
         steps = {"submit": self._submit, "bind": self._bind, "end": self._end}
@@ -101,7 +101,7 @@ class Worlds:
         await _until(lambda: not self._jobs() and not any(self._workloads()))
 
     async def _each(self, act: Callable[[str], None]) -> None:
-        """In small parts, so that both servers go on answering."""
+        """Act on all Pods in small batches, so that both servers keep answering."""
         for start in range(0, len(self._names), AT_ONCE):
             self._kube.advance(self._kube_server.now_s)
             for name in self._names[start : start + AT_ONCE]:
@@ -125,7 +125,7 @@ class Worlds:
         return sum(1 for pod in self._workloads() if pod["spec"].get("nodeName"))
 
     def _jobs(self) -> int:
-        """That live; each waiting task of an array counts."""
+        """Return the live jobs; each waiting task of an array counts."""
         return sum(
             len(job.waiting_tasks) or 1 for job in self._slurm.jobs.values() if job.state in ALIVE
         )
@@ -144,7 +144,7 @@ def _host(number: int) -> str:
 
 
 async def _until(done: Callable[[], bool]) -> None:
-    """Neither world tells when it has come so far."""
+    """Poll until the condition holds; the worlds do not report it."""
     while not done():  # noqa: ASYNC110
         await asyncio.sleep(LOOK_S)
 

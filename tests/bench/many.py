@@ -1,4 +1,4 @@
-"""20,000 Pods wait and 5,000 are bound: what one event costs the core, and a start into that."""
+"""20,000 Pods wait and 5,000 are bound: CPU time of one event, and of a start."""
 
 import gc
 import random
@@ -21,8 +21,11 @@ EVENTS = 400
 ROUNDS = 60
 LIMIT_US = 30.0
 GROWTH_MAX_US = 7.0
-"""For ten times as many, of which the processor's caches hold less: by valgrind the instructions
-of an event are the same within 1 %. No ratio: it rises when the event itself gets cheaper."""
+"""Limit of the growth from a tenth of the Pods to all.
+
+The caches of the processor hold less of them; valgrind counts the same instructions within 1 %. A
+ratio would rise when the event gets cheaper.
+"""
 START_GROWTH_MAX = 13.0
 STARTS = 5
 RSS_MAX_MIB = 300.0
@@ -32,7 +35,7 @@ Count = Callable[[Crowd], int]
 
 
 class Kind(Struct, frozen=True):
-    """One kind of event: how the one about object `number` looks, and how many there are."""
+    """One kind of event: how to make the event of object `number`, and how many there are."""
 
     made: Made
     count: Count
@@ -56,7 +59,7 @@ def many() -> Iterator[Figure]:
 
 
 def _start(waiting: int, bound: int) -> tuple[float, float]:
-    """(CPU seconds, peak RSS in MiB) of a process of its own: the best of five."""
+    """Return CPU seconds and peak RSS in MiB of a process of its own: the best of five."""
     argv = [sys.executable, "-m", "tests.bench.crowd", str(waiting), str(bound)]
     runs = [subprocess.run(argv, check=True, capture_output=True, text=True) for _ in range(STARTS)]
     spent_s, peak_mib = min(tuple(map(float, run.stdout.split())) for run in runs)
@@ -64,7 +67,7 @@ def _start(waiting: int, bound: int) -> tuple[float, float]:
 
 
 def _costs_us(crowds: Mapping[tuple[int, int], Crowd], kind: Kind) -> dict[tuple[int, int], float]:
-    """Of the dearer way, there or back, the best round of each; measured in turns."""
+    """Return the best round of the more expensive direction; measured in turns."""
     rounds: dict[tuple[int, int], list[float]] = {counts: [] for counts in crowds}
     for turn in range(ROUNDS):
         for counts, crowd in crowds.items():
@@ -73,9 +76,9 @@ def _costs_us(crowds: Mapping[tuple[int, int], Crowd], kind: Kind) -> dict[tuple
 
 
 def _round_us(crowd: Crowd, kind: Kind, turn: int) -> float:
-    """Each event is a change: the even turns flip what the odd ones flip back.
+    """Measure changes only: even turns undo what odd turns did.
 
-    Where there are fewer objects than events, each is flipped there and back several times.
+    With fewer objects than events, each object changes several times.
     """
     count = kind.count(crowd)
     numbers = random.Random(turn // 2).sample(range(count), min(count, EVENTS))
@@ -104,7 +107,7 @@ def _bound_pod(crowd: Crowd, number: int, flip: bool) -> Row:
 
 
 def _ending_pod(crowd: Crowd, number: int, flip: bool) -> Row:
-    """It gets a deletion timestamp; and back."""
+    """Set the deletion timestamp, or remove it."""
     return replace(crowd.pod(number), terminating=flip)
 
 
@@ -114,7 +117,7 @@ def _waiting_job(crowd: Crowd, number: int, flip: bool) -> Row:
 
 
 def _starting_job(crowd: Crowd, number: int, flip: bool) -> Row:
-    """It gets a host: the Pod is to be bound there; and back."""
+    """Give the job a host, so that its Pod has to be bound; or take it back."""
     job = crowd.job(crowd.bound + number)
     assert job.state == PENDING
     host = f"host-{number % crowd.hosts:05d}"

@@ -1,4 +1,4 @@
-"""A drain in Slurm → its condition on the slurmd Pod, seen by a watch; and a quiet cluster."""
+"""From a drain in Slurm to the condition of the slurmd Pod in a watch; and a quiet cluster."""
 
 import json
 import random
@@ -38,7 +38,7 @@ def mirror() -> Iterator[Figure]:
 
 
 def _drain_all(here: Site, watch: "PodWatch") -> list[float]:
-    """From the answer to the drain to the moment when the watch showed the condition."""
+    """Measure from the response to the drain until the watch shows the condition."""
     drained_s = {}
     watch.clear()
     for name in random.sample(here.hosts, len(here.hosts)):
@@ -50,7 +50,7 @@ def _drain_all(here: Site, watch: "PodWatch") -> list[float]:
 
 
 class PodWatch:
-    """When each slurmd Pod first showed the condition, as a watch of our own tells."""
+    """When the condition of each slurmd Pod first appears in a watch of the benchmark."""
 
     def __init__(self, bed: Bed) -> None:
         self._connection = bed.kube.rest.connect()
@@ -94,7 +94,7 @@ class PodWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Only the end of the stream wakes its reader."""
+        """End the stream, which wakes its reader."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._connection.close()

@@ -25,7 +25,7 @@ notice a regression, and `MISSED` marks one that was missed in that run.
 
 
 def write(figures: Mapping[str, Sequence[Figure]], titles: Mapping[str, str]) -> None:
-    """Replace the sections of these benches; those of others stay, in the order of `titles`."""
+    """Replace the sections of these benchmarks; keep the others, in the order of `titles`."""
     sections = _sections()
     for name, some in figures.items():
         sections[name] = _section(name, titles[name], some)
@@ -33,7 +33,7 @@ def write(figures: Mapping[str, Sequence[Figure]], titles: Mapping[str, str]) ->
 
 
 def _sections() -> dict[str, str]:
-    """Name of a bench → its section as it stands."""
+    """Return the current section of each benchmark."""
     if not PAGE.exists():
         return {}
     _, *parts = PAGE.read_text().split("\n## ")
@@ -41,7 +41,7 @@ def _sections() -> dict[str, str]:
 
 
 def _section(name: str, title: str, figures: Sequence[Figure]) -> str:
-    rows = [f"| {one.what} | {one.told} | {one.limit_told} | {one.verdict} |" for one in figures]
+    rows = [f"| {one.what} | {one.shown} | {one.limit_shown} | {one.verdict} |" for one in figures]
     return "\n".join(["", f"## {name}", "", title, "", f"{_taken_on()}", "", *TABLE, *rows, ""])
 
 

@@ -1,4 +1,4 @@
-"""The core with any number of hosts in it, filled from recorded bytes and at rest."""
+"""The core with any number of hosts, filled from recorded bytes and converged."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ NOW_S = 1000.0
 
 
 class Picture:
-    """Reconciler and graph of `count` hosts, everything as we want it."""
+    """Reconciler and graph of `count` hosts in the desired state."""
 
     def __init__(self, count: int) -> None:
         self.hosts = [host_name(number) for number in range(count)]
@@ -51,20 +51,20 @@ class Picture:
         self._check()
 
     def settle(self) -> list[Decision]:
-        """Decide all that is dirty, in the loop's slices."""
+        """Decide everything that is dirty, in the slices of the loop."""
         decisions: list[Decision] = []
         while self.reconciler.pending:
             decisions += self.reconciler.step(now=NOW_S, limit=KEYS_PER_STEP)
         return decisions
 
     def take(self, news: Sequence[News]) -> None:
-        """Observe in the loop's slices, deciding as the loop does."""
+        """Observe facts in the slices of the loop, deciding as the loop does."""
         for start in range(0, len(news), NEWS_PER_STEP):
             self.reconciler.observe(news[start : start + NEWS_PER_STEP], now=NOW_S)
             self.reconciler.step(now=NOW_S, limit=KEYS_PER_STEP)
 
     def slurm_news(self, state: bytes, order: float) -> list[News]:
-        """All Slurm nodes in this state."""
+        """Return all Slurm nodes in this state."""
         return [
             Observed(read_slurm_node(self.slurm_node.made(host, state=state)), order)
             for host in self.hosts
@@ -84,7 +84,7 @@ class Picture:
                 yield self.workload(host, place)
 
     def workload(self, host: bytes, place: int) -> bytes:
-        """One of the host's workload Pods."""
+        """Return one of the host's workload Pods."""
         name = b"work-%b-%d" % (host[-5:], place)
         uid = workload_uid(host, place)
         return self.pod.made(host, version=next(self.versions), uid=uid, name=name)
@@ -93,12 +93,12 @@ class Picture:
         self.take([ListingStarted(source, 1.0, 1.0), *news, ListingEnded(source)])
 
     def _check(self) -> None:
-        """At rest: nothing is wanted of any host."""
+        """Check that no write is wanted for any host."""
         self.settle()
         standing = self.reconciler.standing.values()
         wants = [one.verdict for one in standing if one.verdict.wants]
         if len(standing) != len(self.hosts) + 1 or wants:
-            raise BenchError(f"{len(standing)} keys, and not at rest: {wants[:2]}")
+            raise BenchError(f"{len(standing)} keys, writes are still wanted: {wants[:2]}")
 
 
 def _seen(wire: Wire[Any], content: bytes) -> Observed:

@@ -1,8 +1,8 @@
-"""The bare floor of scheduling: for each Pod a job, for each job a binding. No state, no safety.
+"""The minimal scheduler: a job for each Pod, a binding for each job. It has no state and no safety.
 
 `python -m tests.bench.pod_floor KUBE CA_FILE TOKEN_FILE SLURM VERSION SLURM_TOKEN [SCRIPT PORT]`
-Without SCRIPT: allocate at once, read where, bind. With it: submit that file and bind when it calls
-this port of 127.0.0.1 with its job's id.
+Without SCRIPT: allocate at once and read the host. With SCRIPT: submit the file, and bind when it
+calls this port of 127.0.0.1 with its job id.
 """
 
 import http.client
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "floor"
-"""Of all its jobs, and of the scheduler that its Pods ask for."""
+"""Name of all its jobs, and of the scheduler of its Pods."""
 JOB = {
     "name": NAME,
     "current_working_directory": "/",
@@ -33,7 +33,7 @@ JOB = {
 
 
 class Kube:
-    """Watches the Pods that ask for the floor, binds them; a connection for each of both."""
+    """Watches and binds the Pods of the floor, each on its own connection."""
 
     def __init__(self, address: str, ca: str, token: str) -> None:
         context = ssl.create_default_context(cafile=ca)
@@ -45,7 +45,7 @@ class Kube:
         return http.client.HTTPSConnection(self._address, context=self._context)
 
     def pods(self) -> Any:
-        """Each Pod that is not bound yet, as it comes."""
+        """Yield each new Pod that is not bound."""
         api = self._made()
         only = f"fieldSelector=spec.schedulerName={NAME},spec.nodeName="
         path = f"/api/v1/namespaces/default/pods?{only}"
@@ -88,7 +88,7 @@ class Slurm:
         return json.loads(self._rest.getresponse().read())
 
     def allocate(self) -> str:
-        """Where it runs."""
+        """Allocate; return the host."""
         made = self.ask("POST", "job/allocate", {"job": {**JOB, "immediate": True}})
         if not made.get("job_id"):
             raise SystemExit(f"not allocated: {made['errors']}")
@@ -102,20 +102,20 @@ class Slurm:
         return str(self.ask("POST", "job/submit", {"script": script, "job": JOB})["job_id"])
 
 
-class Door:
-    """A script calls when it has started: its Pod is bound."""
+class StartServer:
+    """A server that scripts call at their start; it binds their Pod."""
 
     def __init__(self, kube: Kube, slurm: Slurm, port: int) -> None:
         self._kube, self._slurm = kube, slurm
         self._pods: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._known = threading.Condition()
-        door = self
+        server = self
 
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                door.bind(body["job_id"])
+                server.bind(body["job_id"])
                 self.send_response(204)
                 self.end_headers()
 
@@ -147,9 +147,9 @@ def main(
             api.bind(pod, rest.allocate())
         return
     script, port = called
-    door = Door(api, Slurm(slurm, version, token), int(port))
+    server = StartServer(api, Slurm(slurm, version, token), int(port))
     for pod in api.pods():
-        door.expect(rest.submit(Path(script).read_text()), pod)
+        server.expect(rest.submit(Path(script).read_text()), pod)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A Pod is created → it is bound, one by one on an idle cluster, beside the bare floor."""
+"""From the creation of a Pod to its binding, one by one on an idle cluster, and for the floor."""
 
 import itertools
 import random
@@ -16,7 +16,7 @@ PODS = 200
 BLOCK = 20
 P50_MAX, P99_MAX = 1.7, 2.5
 PAUSE_S = (0.05, 0.15)
-"""Between two Pods, at random: no beat with any poll."""
+"""Random pause between two Pods, so that they do not follow a poll."""
 
 
 def pods() -> Iterator[Figure]:

@@ -1,4 +1,7 @@
-"""A TCP proxy before slurmrestd that notes when each request was answered; it delays all alike."""
+"""A TCP proxy in front of slurmrestd that records when each request was answered.
+
+Its delay is the same for all clients.
+"""
 
 import asyncio
 import json
@@ -16,7 +19,7 @@ PIECE_BYTES = 256 << 10
 
 @dataclass(frozen=True)
 class Exchanged:
-    """One request and the moment at which the first bytes of its answer were passed on."""
+    """One request, and when the first bytes of its response were forwarded."""
 
     request: bytes
     asked_s: float
@@ -36,7 +39,7 @@ class Exchanged:
 
     @property
     def names(self) -> set[str]:
-        """The Slurm nodes that a write is about: one in the path, or a list in the body."""
+        """Return the Slurm nodes of a write: the one in the path, or the list in the body."""
         head, _, body = self.request.partition(b"\r\n\r\n")
         path = head.split(b" ", 2)[1].decode()
         if "/node/" in path:
@@ -45,14 +48,14 @@ class Exchanged:
 
 
 class Proxy:
-    """Runs in a thread of its own; `url` is where the proxied server is to be found."""
+    """Runs in its own thread; `url` is the address of the proxied server."""
 
     def __init__(self, server_url: str) -> None:
         self._host, _, port = server_url.rpartition("/")[2].partition(":")
         self._port = int(port)
         self._seen: list[Exchanged] = []
         self.passed = 0
-        """Bytes passed on since `clear`, in both directions."""
+        """Bytes forwarded since `clear`, in both directions."""
         self._came = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -82,7 +85,7 @@ class Proxy:
         writer: asyncio.StreamWriter,
         note: Callable[[bytes], None],
     ) -> None:
-        """A request must be noted before it is passed on, an answer as it is passed on."""
+        """Forward bytes; record a request before and a response when it is forwarded."""
         try:
             while piece := await reader.read(PIECE_BYTES):
                 note(piece)
@@ -110,7 +113,7 @@ class Proxy:
     def wait(
         self, enough: Callable[[list[Exchanged]], bool], what: str, *, deadline_s: float = 30
     ) -> list[Exchanged]:
-        """All that was seen since `clear`, once it is enough."""
+        """Wait until enough was recorded since `clear`; return all of it."""
         with self._came:
             if not self._came.wait_for(lambda: enough(self._seen), deadline_s):
                 raise BenchError(f"not within {deadline_s:.0f} s: {what}")
@@ -133,7 +136,7 @@ class Proxy:
 
 
 class _Link:
-    """One connection: HTTP/1.1 without pipelining, so bytes of an answer end the request."""
+    """One connection of HTTP/1.1 without pipelining: bytes of a response end the request."""
 
     def __init__(self, note: Callable[[Exchanged], None]) -> None:
         self._note = note

@@ -1,4 +1,4 @@
-"""A cluster where nothing happens: what the service asks and writes all the same."""
+"""Requests and writes of the service in a cluster where nothing happens."""
 
 import time
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def _watched(components: str) -> Iterator[Figure]:
 
 
 def watch_quiet(service: Running) -> Iterator[Figure]:
-    """What the service itself counted meanwhile."""
+    """Return what the service counted during a minute."""
     before, begun_s, cpu_s = service.metrics(), time.monotonic(), service.cpu_s()
     time.sleep(WATCHED_S)
     after, spent_s = service.metrics(), time.monotonic() - begun_s
@@ -54,7 +54,7 @@ def watch_quiet(service: Running) -> Iterator[Figure]:
 
 
 def _per_s(seen: list[Exchanged]) -> float:
-    """From the first to the last: a window's edges would count one too many."""
+    """Return the rate from first to last; the edges of a window would count one too many."""
     return (len(seen) - 1) / (seen[-1].asked_s - seen[0].asked_s)
 
 
@@ -63,7 +63,7 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> int:
 
 
 def _versions(here: Site) -> dict[str, str]:
-    """resourceVersion of every Node and slurmd Pod."""
+    """Return the resourceVersion of every Node and slurmd Pod."""
     found = {}
     for path in ("/api/v1/nodes", "/api/v1/namespaces/slurm/pods"):
         for item in here.bed.kube.rest.call("GET", path)["items"]:

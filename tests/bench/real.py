@@ -1,4 +1,4 @@
-"""The beds that the real benches run on, and the service on them."""
+"""The test beds of the real benchmarks, with the service."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ TOKEN_S = 86_400
 
 @dataclass(frozen=True)
 class Site:
-    """Real servers, the proxy before slurmrestd, and the service at rest."""
+    """Real servers, the proxy in front of slurmrestd, and the converged service."""
 
     bed: Bed
     proxy: Proxy
@@ -28,9 +28,9 @@ class Site:
 
 @contextmanager
 def site(external_nodes: int, *, pods: bool = True, flags: Sequence[str] = ()) -> Iterator[Site]:
-    """So many hosts without slurmd, and one with; service started, everything written.
+    """Start this many hosts without slurmd, and one with; start the service and wait for it.
 
-    `pods=False`: Nodes alone, which stand for the Slurm nodes of the same names.
+    `pods=False`: Nodes without slurmd Pods, named like the Slurm nodes.
     """
     conf = SlurmConf(slurmds=1, external_nodes=external_nodes)
     with Bed.start(conf=conf, hosts=pods) as bed, Proxy(bed.slurm.url) as proxy:
@@ -48,7 +48,7 @@ def site(external_nodes: int, *, pods: bool = True, flags: Sequence[str] = ()) -
 
 @contextmanager
 def floor(bed: Bed, proxy: Proxy) -> Iterator[Measured]:
-    """The floor as a process, watching."""
+    """Start the floor as a process."""
     argv = [
         *(sys.executable, "-m", "tests.bench.floor"),
         *(f"127.0.0.1:{bed.kube.port}", str(bed.kube.ca_file), str(bed.kube.token_file)),
@@ -63,7 +63,7 @@ def floor(bed: Bed, proxy: Proxy) -> Iterator[Measured]:
 
 @contextmanager
 def only(running: Measured, *, after_s: float = 0.0) -> Iterator[None]:
-    """Let it run in here; outside it stands still."""
+    """Let the process run inside, and stop it outside."""
     running.resume()
     time.sleep(after_s)
     try:

@@ -1,8 +1,8 @@
-"""Records one host as real servers show it: `python -m tests.bench.record` writes shapes/*.json.
+"""Recorder of one host of real servers: `python -m tests.bench.record` writes shapes/*.json.
 
-The objects are made up, in the size that GPU clusters have; every byte recorded is the servers'
-own. Only the host's name is replaced, so that shapes.py can put any other there. `cold` is the
-host before the service ever wrote to it, `warm` afterwards.
+The objects are made up, in the size of those in GPU clusters; all recorded bytes come from the
+servers. Only the name of the host is replaced, so that shapes.py can insert another. `cold` is the
+host before the first write of the service, `warm` the host after it.
 """
 
 import json
@@ -89,7 +89,7 @@ def _containers(count: int) -> list[dict[str, Any]]:
 
 
 def pods() -> list[dict[str, Any]]:
-    """The slurmd Pod, and one workload Pod of ours."""
+    """Return the slurmd Pod and one workload Pod."""
     spec = {"volumes": [{"name": "etc", "emptyDir": {}}]}
     daemon = slurmd_pod(SLURM_NODE, annotations={"example.com/other": "x" * 80})
     daemon["spec"] |= {**spec, "containers": _containers(2)}
@@ -104,7 +104,7 @@ def pods() -> list[dict[str, Any]]:
 
 
 class Recorder:
-    """Reads raw bytes of the bed and keeps them."""
+    """Reads raw bytes from the servers and stores them."""
 
     def __init__(self, bed: Bed) -> None:
         self._bed = bed

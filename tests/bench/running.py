@@ -1,4 +1,4 @@
-"""The real service as a process of its own, and what can be seen of it from outside."""
+"""The real service as a process of its own, and measurements of it."""
 
 import ctypes
 import json
@@ -19,17 +19,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 DEADLINE_S = 180.0
 REST_S = 3.0
-"""So long without a write is rest: conditions of one object are written a second apart."""
+"""Time without a write after which the service counts as converged.
+
+Conditions of one object are written a second apart.
+"""
 T = TypeVar("T")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
-    """It could not be measured."""
+    """The measurement failed."""
 
 
 def peak_mib(status: Path) -> float:
-    """Most memory that a process ever had; getrusage tells that of whoever began it, if more."""
+    """Return the peak RSS of a process; getrusage includes the process that started it."""
     for line in status.read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -37,7 +40,7 @@ def peak_mib(status: Path) -> float:
 
 
 class Measured:
-    """Any process of ours: its CPU, its memory, and the power to stop time for it."""
+    """A child process: its CPU time, its memory, stop and continue."""
 
     def __init__(self, argv: Sequence[str], *, stderr: int | None = None) -> None:
         self.process = subprocess.Popen(
@@ -54,7 +57,7 @@ class Measured:
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     def peak_mib(self) -> float:
-        """Most memory that was ever resident."""
+        """Peak RSS."""
         return peak_mib(Path(f"/proc/{self.pid}/status"))
 
     def pause(self) -> None:
@@ -88,7 +91,7 @@ class Measured:
 
 
 class Running(Measured):
-    """`python -m sunk_sync run` against these two worlds; slurmd Pods in namespace slurm."""
+    """`python -m sunk_sync run` against these two servers; slurmd Pods in namespace slurm."""
 
     def __init__(self, *, kubeconfig: Path, slurm_url: str, token: str, flags: Sequence[str] = ()):
         self._folder = tempfile.TemporaryDirectory(prefix="sunk-sync-bench-")
@@ -111,7 +114,7 @@ class Running(Measured):
                 stderr=log.fileno(),
             )
         try:
-            self._doors = self._until(self._open_doors, "its doors open")
+            self._servers = self._until(self._listening, "its servers listen")
         except BaseException:
             self.stop()
             raise
@@ -120,7 +123,7 @@ class Running(Measured):
         super().stop()
         self._folder.cleanup()
 
-    def _open_doors(self) -> dict[str, str] | None:
+    def _listening(self) -> dict[str, str] | None:
         for line in self.log.read_text().splitlines():
             if '"doors open"' in line:
                 told: dict[str, str] = json.loads(line)
@@ -136,8 +139,8 @@ class Running(Measured):
     def metrics(self) -> "Metrics":
         return Metrics(self._get("metrics", "/metrics"))
 
-    def _get(self, door: str, path: str) -> str:
-        with urllib.request.urlopen(f"http://{self._doors[door]}{path}", timeout=30) as answer:
+    def _get(self, server: str, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self._servers[server]}{path}", timeout=30) as answer:
             body: bytes = answer.read()
             return body.decode()
 
@@ -145,7 +148,7 @@ class Running(Measured):
         self._until(self.ready, "it is ready")
 
     def wait_for_rest(self, *, rest_s: float = REST_S, deadline_s: float = DEADLINE_S) -> float:
-        """Until nothing was written for so long: the CPU seconds used up to the last write."""
+        """Wait until no write comes for a while; return the CPU seconds up to the last one."""
         last = (-1.0, self.cpu_s(), time.monotonic())
         by = time.monotonic() + deadline_s
         while time.monotonic() < by:
@@ -156,7 +159,7 @@ class Running(Measured):
             elif now - last[2] >= rest_s:
                 return last[1]
             time.sleep(0.25)
-        raise BenchError(f"no rest within {deadline_s:.0f} s; see the log:\n{self.tail()}")
+        raise BenchError(f"the service has not converged within {deadline_s:.0f} s:\n{self.tail()}")
 
     def tail(self) -> str:
         return "\n".join(self.log.read_text().splitlines()[-10:])
@@ -165,7 +168,7 @@ class Running(Measured):
         by = time.monotonic() + DEADLINE_S
         while time.monotonic() < by:
             if self.process.poll() is not None:
-                raise BenchError(f"the service ended by itself:\n{self.tail()}")
+                raise BenchError(f"the service has ended:\n{self.tail()}")
             if answer := ask():
                 return answer
             time.sleep(0.05)
@@ -181,7 +184,7 @@ class Metrics:
         ]
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum over all series of this name with these labels."""
+        """Return the sum of all series of this name with these labels."""
         return sum(
             sample.value
             for sample in self._samples
@@ -190,6 +193,6 @@ class Metrics:
 
 
 def _die_with_us() -> None:
-    """Ask the kernel to end this child when we die, however we die."""
+    """Ask the kernel to end the child when this process ends."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

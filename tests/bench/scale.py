@@ -1,4 +1,4 @@
-"""10,000 hosts and 90,000 workload Pods from a bare server: CPU, memory, and then nothing to do."""
+"""10,000 hosts and 90,000 workload Pods from a minimal server: CPU and memory, also when quiet."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def _bare(lists: str) -> Iterator[str]:
         assert server.process.stdout is not None
         port = server.process.stdout.readline().strip()
         if not port:
-            raise BenchError("the bare server did not start")
+            raise BenchError("the minimal server did not start")
         yield f"http://127.0.0.1:{int(port)}"
 
 
@@ -67,7 +67,7 @@ def _service(url: str) -> Iterator[Running]:
     with tempfile.TemporaryDirectory(prefix="sunk-sync-bench-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         kubeconfig.write_text(json.dumps(config))
-        flags = ["--components=syncer"]  # the bare Slurm knows nodes, and no jobs
+        flags = ["--components=syncer"]  # the minimal Slurm has nodes and no jobs
         with Running(kubeconfig=kubeconfig, slurm_url=url, token="none", flags=flags) as service:
             yield service
 

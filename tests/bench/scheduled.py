@@ -1,4 +1,4 @@
-"""The bed of the benches that schedule Pods: gate installed, proxies before both doors."""
+"""The test bed of benchmarks that schedule Pods: with the gate and with proxies on both paths."""
 
 import shutil
 import sys
@@ -33,9 +33,9 @@ OURS, FLOOR = "default-slurm", "floor"
 PODS = "/api/v1/namespaces/default/pods"
 DEADLINE_S = 60.0
 ALIVE_S = 1.0
-"""So often it is looked whether the service, or the floor, still runs."""
+"""Interval of the check that the service, or the floor, still runs."""
 Seen = dict[str, float]
-"""Pod → the moment, in monotonic seconds."""
+"""Pod → time in monotonic seconds."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -62,7 +62,7 @@ _line = msgspec.json.Decoder(_Line).decode
 
 
 class PodWatch:
-    """When each Pod was seen created, bound, being deleted and gone, by a watch of our own."""
+    """When each Pod was created, bound, marked for deletion and gone, from a watch."""
 
     def __init__(self, bed: Bed) -> None:
         self._came = threading.Condition()
@@ -87,14 +87,14 @@ class PodWatch:
             self.gone: Seen = {}
 
     def _read(self) -> None:
-        """The API server ends a watch that reads too slowly: on from where it was."""
+        """Read the watch; continue after the API server ends one that is read too slowly."""
         while True:
             try:
                 while line := self._lines.readline():
                     self._note(_line(line), time.monotonic())
                 self._lines = self._open()
             except (OSError, ValueError, AttributeError, HTTPException):
-                return  # the bench is over
+                return  # the benchmark is over
 
     def _note(self, line: _Line, now: float) -> None:
         name = line.object.metadata.name
@@ -116,19 +116,19 @@ class PodWatch:
         deadline_s: float = DEADLINE_S,
         by: Measured | None = None,
     ) -> None:
-        """Until that is so of what was seen; whoever is to do it must live."""
+        """Wait until the condition holds; fail if the process `by` has ended."""
         end_s = time.monotonic() + deadline_s
         with self._came:
             while not self._came.wait_for(enough, min(deadline_s, ALIVE_S)):
                 if by is not None and by.process.poll() is not None:
-                    raise BenchError(f"who was to do it ended by itself: {what}")
+                    raise BenchError(f"the process ended before this: {what}")
                 if time.monotonic() > end_s:
                     raise BenchError(f"not within {deadline_s:.0f} s: {what}")
 
     def wait_bound(
         self, names: Sequence[str], *, deadline_s: float = DEADLINE_S, by: Measured | None = None
     ) -> float:
-        """When the last of them was."""
+        """Wait until all are bound; return the time of the last binding."""
         names_ = set(names)
 
         def bound() -> bool:
@@ -138,19 +138,19 @@ class PodWatch:
             self.wait(bound, "all bound", deadline_s=deadline_s, by=by)
         except BenchError as error:
             left = sorted(names_ - self.bound.keys())
-            raise BenchError(f"{error}: {len(left)} are not: {left[:3]}") from error
+            raise BenchError(f"{error}: {len(left)} are not bound: {left[:3]}") from error
         return max(self.bound[name] for name in names_)
 
 
 @dataclass
 class Site:
-    """Real servers, their proxies, the service, and our own eyes on the Pods."""
+    """Real servers, their proxies, the service, and a watch of the Pods."""
 
     bed: Bed
     rest: Proxy
-    """Before slurmrestd; service and floors go through it alike."""
+    """In front of slurmrestd, for the service and the floors."""
     hooks: Proxy
-    """Before the door of the service."""
+    """In front of the hooks server of the service."""
     service: Running
     watch: PodWatch
     key: bytes
@@ -160,19 +160,19 @@ class Site:
         self.kubectl = self.bed.kube.rest.connect()
 
     def create(self, name: str, *, scheduler: str = OURS) -> float:
-        """The moment before the POST."""
+        """Create a Pod; return the time before the POST."""
         begun_s = time.monotonic()
         self.bed.kube.rest.call("POST", PODS, workload(name, scheduler), over=self.kubectl)
         return begun_s
 
     def create_all(self, names: Sequence[str], *, scheduler: str = OURS) -> float:
-        """At once, over several connections; the moment before the first POST."""
+        """Create all at once on several connections; return the time before the first POST."""
         begun_s = time.monotonic()
         self.bed.kube.create(*(workload(name, scheduler) for name in names))
         return begun_s
 
     def delete(self, *names: str) -> None:
-        """With no grace, until all are gone."""
+        """Delete all without grace period; wait until they are gone."""
         for name in names:
             if name not in self.watch.gone:
                 with suppress(RestError):
@@ -184,17 +184,17 @@ class Site:
         self.bed.kube.rest.call("DELETE", path, options, over=self.kubectl)
 
     def point_gate(self, url: str) -> None:
-        """From now on the scripts of slurmctld call there."""
+        """Let the scripts of slurmctld call this URL from now on."""
         text = f"url = {url}\ntoken-file = {FOLDER}/token\n"
         (self.bed.slurm.root / FOLDER.lstrip("/") / "sunk-sync.conf").write_text(text)
 
     def end_jobs(self, *, of: str) -> None:
-        """Cancel all jobs of this name; no job is left alive afterwards."""
+        """Cancel all jobs with this name; wait until none is alive."""
         self.bed.slurm.run_in_root("scancel", "--quiet", "--name", of)
         self.wait_no_jobs()
 
     def wait_no_jobs(self, *, deadline_s: float = DEADLINE_S) -> None:
-        """Slurm runs nothing and nothing waits."""
+        """Wait until Slurm has no running and no pending job."""
         by = time.monotonic() + deadline_s
         while self.bed.slurm.squeue("--noheader").strip():
             if time.monotonic() > by:
@@ -203,7 +203,7 @@ class Site:
 
 
 def workload(name: str, scheduler: str) -> Object:
-    """A workload Pod: one CPU for Slurm, which gives all memory where none is asked for."""
+    """Return a workload Pod of one CPU; without a memory request Slurm would give all memory."""
     resources = {"requests": {"cpu": "100m", "memory": "100Mi"}}
     containers = [kube_objects.CONTAINER | {"resources": resources}]
     spec = {"schedulerName": scheduler, "containers": containers}
@@ -214,17 +214,17 @@ def workload(name: str, scheduler: str) -> Object:
 def scheduled(
     conf: SlurmConf, *, hooks: Sequence[str] = GATE_LINES, flags: Sequence[str] = ()
 ) -> Iterator[Site]:
-    """Hosts with slurmd Pods, the service at rest; these hooks of slurmctld installed."""
+    """Start hosts with slurmd Pods, the service, and these hooks of slurmctld."""
     with (
         Bed.start(conf=conf) as bed,
         Proxy(bed.slurm.url) as rest,
         _ports() as port,
-        Proxy(f"http://127.0.0.1:{port}") as door,
+        Proxy(f"http://127.0.0.1:{port}") as hooks_proxy,
     ):
         key = _install(bed, conf, hooks)
         (bed.slurm.root / "../hooks.key").resolve().write_bytes(key)
         given = [
-            *("--hooks-api-bind-address", f"127.0.0.1:{port}", "--hooks-url", door.url),
+            *("--hooks-api-bind-address", f"127.0.0.1:{port}", "--hooks-url", hooks_proxy.url),
             *("--hooks-key-file", str((bed.slurm.root / "../hooks.key").resolve())),
             *("--termination-offset", "0s", *flags),
         ]
@@ -234,8 +234,8 @@ def scheduled(
             token=bed.slurm.token(TOKEN_S),
             flags=given,
         ) as service:
-            here = Site(bed, rest, door, service, PodWatch(bed), key)
-            here.point_gate(door.url)
+            here = Site(bed, rest, hooks_proxy, service, PodWatch(bed), key)
+            here.point_gate(hooks_proxy.url)
             service.wait_ready()
             service.wait_for_rest()
             try:
@@ -252,7 +252,7 @@ def _ports() -> Iterator[int]:
 
 
 def _install(bed: Bed, conf: SlurmConf, hooks: Sequence[str]) -> bytes:
-    """The scripts, their token and the lines of slurm.conf; the key of all tokens."""
+    """Install the scripts with their token in slurm.conf; return the key of all tokens."""
     key = new_key()
     folder = bed.slurm.root / FOLDER.lstrip("/")
     folder.mkdir()
@@ -268,7 +268,7 @@ def _install(bed: Bed, conf: SlurmConf, hooks: Sequence[str]) -> bytes:
 
 @contextmanager
 def floor(here: Site, *argv: str, module: str = "pod_floor") -> Iterator[Measured]:
-    """A floor as a process, watching."""
+    """Start a floor as a process."""
     bed = here.bed
     process = Measured(
         [

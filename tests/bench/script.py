@@ -1,4 +1,7 @@
-"""A placeholder script starts → its Pod is bound, beside a floor whose script calls it alike."""
+"""From the start of a placeholder script to the binding of its Pod, and for a floor.
+
+The script calls the floor in the same way.
+"""
 
 import itertools
 import random
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.figures import Figure, percentile
-from tests.bench.open_door import OpenDoor
+from tests.bench.release_all import ReleaseAll
 from tests.bench.running import BenchError, Measured
 from tests.bench.scheduled import FLOOR, OURS, Site, floor, scheduled
 from tests.real.testbed import SlurmConf
@@ -22,7 +25,7 @@ BLOCK = 10
 RATIO_MAX = 1.5
 POLLED_MAX_MS = 1200.0
 PAUSE_S = (0.05, 0.5)
-"""Between two Pods, at random: no beat with Slurm's tick of a second."""
+"""Random pause between two Pods, so that they do not follow Slurm's tick of a second."""
 SCRIPT = """#!/bin/sh
 curl -s -H 'Expect:' -d "{\\"job_id\\":\\"$SLURM_JOB_ID\\"}" http://127.0.0.1:PORT/ &
 exec sleep 3600
@@ -34,7 +37,7 @@ def script() -> Iterator[Figure]:
     took: dict[str, list[float]] = {"gate": [], "polled": [], "floor": []}
     with (
         scheduled(SlurmConf(slurmds=HOSTS), flags=["--placeholder", "script"]) as here,
-        OpenDoor() as gate,
+        ReleaseAll() as gate,
         ExitStack() as stack,
     ):
         bare = stack.enter_context(_called_floor(here, stack))
@@ -61,7 +64,7 @@ def _told(took: dict[str, list[float]]) -> Iterator[Figure]:
 
 
 def _called_floor(here: Site, stack: ExitStack) -> Any:
-    """Its script calls once, and sleeps."""
+    """Start a floor whose script calls once, then sleeps."""
     ports = Ports()
     stack.callback(ports.close)
     port = ports.take()
@@ -70,7 +73,7 @@ def _called_floor(here: Site, stack: ExitStack) -> Any:
     return floor(here, str(path), str(port))
 
 
-def _of_floor(here: Site, bare: Measured, gate: OpenDoor, numbers: Iterator[int]) -> list[float]:
+def _of_floor(here: Site, bare: Measured, gate: ReleaseAll, numbers: Iterator[int]) -> list[float]:
     here.point_gate(gate.url)
     bare.resume()
     took = _block(here, FLOOR, numbers, lambda: gate.gates_s)

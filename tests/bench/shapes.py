@@ -1,4 +1,4 @@
-"""Recorded objects (record.py) as any number of hosts: bytes as the real servers send them."""
+"""Recorded objects (see record.py) for any number of hosts, as bytes of the real servers."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,9 @@ import msgspec
 
 FOLDER = Path(__file__).parent / "shapes"
 HOST = b"host-00000"
-"""The recorded host's name; every other is as long."""
+"""Name of the recorded host; all others have the same length."""
 PODS_PER_HOST = 9
-"""Workload Pods: 90,000 on 10,000 hosts."""
+"""Workload Pods of a host: 90,000 on 10,000 hosts."""
 
 _VERSION = re.compile(rb'(?<="resourceVersion":")\d+(?=")')
 _UID = re.compile(rb'(?<="uid":")[-0-9a-f]{36}(?=")')
@@ -24,7 +24,7 @@ def host_name(number: int) -> bytes:
 
 
 class Shape:
-    """One recorded object, cut at the places where others of its kind differ."""
+    """One recorded object, split where the objects of its kind differ."""
 
     def __init__(self, content: bytes) -> None:
         version = _VERSION.search(content)
@@ -36,9 +36,7 @@ class Shape:
         self._format = content.replace(uid.group(), b"%(uid)b").replace(HOST, b"%(host)b")
 
     def made(self, host: bytes, *, version: int, uid: int = 0, name: bytes = b"") -> bytes:
-        """The object of this host; `name` replaces the recorded name `workload` of a workload
-        Pod.
-        """
+        """Return the object of this host; `name` replaces the name `workload` of a workload Pod."""
         content = self._format % {
             b"host": host,
             b"version": version,
@@ -48,7 +46,7 @@ class Shape:
 
 
 class SlurmShape:
-    """The recorded Slurm node as one element of a listing, as slurmrestd wrote it."""
+    """The recorded Slurm node as one element of a listing."""
 
     def __init__(self, age: str) -> None:
         record = bytes(msgspec.json.decode(recorded(f"slurm-node-{age}"), type=_Nodes).nodes[0])
@@ -58,7 +56,7 @@ class SlurmShape:
         self.record = record
 
     def made(self, host: bytes, *, state: bytes = b"IDLE") -> bytes:
-        """Of this host; our mark in it names the Pod that `Shape` makes for it."""
+        """Return the node of this host; our mark names the Pod that `Shape` makes for it."""
         record = self.record.replace(HOST, host).replace(self._pod_uid, uid_of(self._pod_uid, host))
         return record.replace(b'"IDLE"', b'"' + state + b'"', 1)
 
@@ -68,22 +66,22 @@ class _Nodes(msgspec.Struct):
 
 
 def uid_of(recorded_uid: bytes, host: bytes) -> bytes:
-    """The same UID but for its last part: the host's number."""
+    """Return the recorded UID with the number of the host as its last part."""
     return recorded_uid[:24] + b"%012x" % int(host[-5:])
 
 
 def workload_uid(host: bytes, place: int) -> int:
-    """Of a workload Pod; far from those of the hosts."""
+    """Return the UID of a workload Pod, which differs from those of the hosts."""
     return 10**6 + int(host[-5:]) * PODS_PER_HOST + place
 
 
 def cluster_uid() -> str:
-    """UID of the cluster in which the warm shapes were recorded, as our mark there says."""
+    """Return the UID of the recorded cluster, from our mark in the warm shapes."""
     match = re.search(rb'\\"cluster\\":\\"([-0-9a-f]{36})', recorded("slurm-node-warm"))
     assert match is not None
     return match.group(1).decode()
 
 
 def event(kind: bytes, content: bytes) -> bytes:
-    """One line of a watch."""
+    """Return one line of a watch."""
     return b'{"type":"' + kind + b'","object":' + content + b"}"

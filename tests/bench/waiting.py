@@ -1,4 +1,4 @@
-"""Pods that wait for resources beside Pods that are bound: what the service asks of slurmrestd."""
+"""Requests to slurmrestd while many Pods wait and many are bound."""
 
 import time
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ HOSTS, CPUS = 50, 20
 BOUND, WAITING = HOSTS * CPUS, 500
 WATCHED_S = 30.0
 SETTLE_S = 30.0
-"""Of the 500 the last is told after 25 s why it waits (20 a second, P26)."""
+"""The last of 500 Pods shows why it waits after 25 s (20 a second, P26)."""
 FILLED_S = 120.0
-"""Until all that can be bound is: seconds on a quiet machine."""
+"""Time until all that fit are bound: seconds on a quiet machine."""
 REQUESTS_MAX = 3.0
 BYTES_PER_JOB, BYTES = 120, 30_000
 

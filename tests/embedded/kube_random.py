@@ -1,4 +1,4 @@
-"""Scenarios drawn from a seed: a few objects, and everything that is done to such."""
+"""Random scenarios from a seed: a few objects and all operations on them."""
 
 from random import Random
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ VALUES = ("", "1", "2")
 
 
 class On(NamedTuple):
-    """What a step is about."""
+    """Target of a step."""
 
     path: str
     name: str
@@ -38,14 +38,14 @@ class On(NamedTuple):
 
 
 class Draw:
-    """Draws steps; every choice comes from the seed."""
+    """Draws steps; each choice comes from the seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._pick = self._random.choice
 
     def steps(self) -> list[Step]:
-        """A beginning, some random steps, and what is there in the end."""
+        """Return setup steps, random steps, and a final read of everything."""
         second = self._pick((node("n1"), ready_node("n1"), node("n1", self._texts(VALUES))))
         begin = [
             post(PODS, pod("first")),
@@ -165,5 +165,5 @@ class Draw:
 
 
 def random_scenario(seed: int) -> list[Step]:
-    """The same for the same seed."""
+    """Return the scenario of a seed."""
     return Draw(seed).steps()

@@ -1,4 +1,4 @@
-"""What is asked of the embedded and of the real API server alike."""
+"""Requests for both the embedded and the real API server."""
 
 from typing import Any
 

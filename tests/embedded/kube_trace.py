@@ -1,6 +1,7 @@
-"""Runs scripted requests against an API server and writes down what came, without its accidents.
+"""Runner of scripted requests against an API server; records the normalised responses.
 
-A step is one request. A text `$3.metadata.uid` in it stands for that value in the answer to step 3.
+A step is one request. A text `$3.metadata.uid` in it stands for that value in the response to step
+3.
 """
 
 import json
@@ -22,17 +23,17 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 RECORDED = Path(__file__).parent / "kube_traces.json"
 HOME = "trace"
-"""The namespace in which scenarios play."""
+"""Namespace of the scenarios."""
 FORGET = "FORGET"
-"""The method of a step that makes the server forget its history."""
+"""Method of a step that compacts the history of the server."""
 OLD = "2001-02-03T04:05:06Z"
-"""A time that a scenario says: it is kept, all others are accidents."""
+"""A time in the scenarios. It is kept; all other times are normalised."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One request. `until`: it is a watch, read up to the ADDED of the object of that name.
+    """One request. `until`: read a watch up to the ADDED event of the object with that name.
 
-    `loose`: the text of a refusal is the library's, only its reason and code count.
+    `loose`: the error text comes from a library; compare only reason and code.
     """
 
     method: str = "GET"
@@ -45,7 +46,7 @@ class Step(Struct, frozen=True, kw_only=True):
     loose: bool = False
 
     def question(self, past: list[Json]) -> Question:
-        """As it is sent, after these answers."""
+        """Return the request, filled in from the earlier responses."""
         body = _filled(self.body, past)
         raw = body if isinstance(body, str) else "" if body is None else json.dumps(body)
         headers = {"user-agent": self.agent, "accept": "application/json"}
@@ -62,23 +63,23 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Server(Protocol):
-    """Whoever answers."""
+    """A server under test."""
 
     def ask(self, question: Question) -> tuple[int, bytes]:
-        """Status and body."""
+        """Return status and body."""
         ...
 
     def watch(self, question: Question, until: str) -> tuple[int, list[bytes]]:
-        """Status and lines, up to the ADDED of that name."""
+        """Return status and lines, up to the ADDED event of that name."""
         ...
 
     def forget(self) -> None:
-        """No version but the present one is remembered."""
+        """Compact all versions before the current one."""
         ...
 
 
 class Embedded:
-    """The embedded API server, alone: nobody runs Pods, no controller writes."""
+    """The embedded API server alone: without kubelets and controllers."""
 
     def __init__(self) -> None:
         self.world = Kubernetes(alive=False)
@@ -107,7 +108,7 @@ class Embedded:
 
 
 def ends(line: bytes, until: str) -> bool:
-    """Whether this is the line that a watch was read for."""
+    """Whether the watch was read for this line."""
     event = json.loads(line)
     metadata = event["object"].get("metadata", {})
     if until in ("BOOKMARK", "ERROR"):
@@ -116,21 +117,21 @@ def ends(line: bytes, until: str) -> bool:
 
 
 def url(question: Question) -> str:
-    """Path and query."""
+    """Return path and query."""
     query = urlencode(question.query)
     return f"{question.path}?{query}" if query else question.path
 
 
 def trace(server: Server, steps: list[Step]) -> list[Json]:
-    """What each step brought, normalised."""
+    """Return the normalised response to each step."""
     answers: list[Json] = []
-    told: list[Json] = []
+    records: list[Json] = []
     for step in steps:
         question = step.question(answers)
         if step.method == FORGET:
             server.forget()
             answers.append(None)
-            told.append(None)
+            records.append(None)
             continue
         if step.until:
             status, lines = server.watch(question, step.until)
@@ -139,8 +140,8 @@ def trace(server: Server, steps: list[Step]) -> list[Json]:
             status, body = server.ask(question)
             answer = _decoded(body)
         answers.append(answer)
-        told.append({"status": status, "answer": _loosened(answer) if step.loose else answer})
-    return _Plain(told).told
+        records.append({"status": status, "answer": _loosened(answer) if step.loose else answer})
+    return _Plain(records).answers
 
 
 def _decoded(body: bytes) -> Json:
@@ -174,21 +175,21 @@ UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 class _Plain:
-    """Numbers uids by appearance and versions by rank; drops times, tokens and orders."""
+    """Numbers UIDs by appearance and versions by rank; drops times, tokens and orders."""
 
-    def __init__(self, told: list[Json]) -> None:
+    def __init__(self, answers: list[Json]) -> None:
         self._uids: dict[str, str] = {}
-        self._versions = sorted(set(_object_versions(told)))
-        self.told = [self._plain(one) for one in told]
+        self._versions = sorted(set(_object_versions(answers)))
+        self.answers = [self._plain(one) for one in answers]
 
     def _plain(self, value: Json, name: str = "") -> Json:
         if isinstance(value, dict):
             return self._plain_object(value)
         if isinstance(value, list):
             listed = [self._plain(one) for one in value]
-            if name == "causes":  # the real server tells some of them twice
+            if name == "causes":  # the real server repeats some of them
                 listed = [one for at, one in enumerate(listed) if one not in listed[:at]]
-            if name in ("managedFields", "causes"):  # in the order of seconds, of a Go map
+            if name in ("managedFields", "causes"):  # ordered by second, or by a Go map
                 listed.sort(key=lambda one: json.dumps(one, sort_keys=True))
             return listed
         return self._plain_text(value, name) if isinstance(value, str) else value

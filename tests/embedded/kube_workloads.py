@@ -1,4 +1,4 @@
-"""What a scheduler asks of an API server: gates, bindings, reasons to wait, graceful ends."""
+"""Requests of a scheduler: gates, bindings, pending reasons, deletions with grace period."""
 
 from typing import Any
 
@@ -178,4 +178,3 @@ WORKLOADS: dict[str, list[Step]] = {
 }
 
 SCENARIOS = OTHERS | WORKLOADS
-"""All of them."""

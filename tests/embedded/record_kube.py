@@ -1,4 +1,4 @@
-"""Records what a real API server says: `python -m tests.embedded.record_kube` writes the traces."""
+"""Recorder of a real API server: `python -m tests.embedded.record_kube` writes the traces."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What clients other than ours ask the embedded API server: tables, discovery, odd requests."""
+"""The embedded API server for clients other than ours: tables, discovery, unusual requests."""
 
 import json
 from datetime import timedelta
@@ -16,7 +16,7 @@ TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/jso
 
 @pytest.fixture
 def world() -> Kubernetes:
-    """A cordoned Node of 90 s, a Pod that runs on it and one that waits."""
+    """A cordoned Node of 90 s, one running Pod and one waiting Pod."""
     world = Kubernetes(heartbeat_s=1e6)
     world.add_node("n1", labels={"node-role.kubernetes.io/gpu": ""})
     world.add_pod("runs", node="n1")
@@ -67,7 +67,7 @@ def test_pods_are_shown_as_kubectl_shows_them(world: Kubernetes) -> None:
     assert cells(world, "/api/v1/pods")[0][:3] == ["ends", "1/1", "Terminating"]
 
 
-def test_other_kinds_are_shown_too(world: Kubernetes) -> None:
+def test_leases_events_and_namespaces_are_shown_as_kubectl_shows_them(world: Kubernetes) -> None:
     event = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Node", "name": "n1"},
@@ -85,7 +85,7 @@ def test_other_kinds_are_shown_too(world: Kubernetes) -> None:
     assert cells(world, leases) == [["l", "h", "0s"]]
 
 
-def test_an_event_was_last_seen_when_it_says(world: Kubernetes) -> None:
+def test_an_event_shows_its_own_last_time(world: Kubernetes) -> None:
     at = (world.wall() - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     event = {"metadata": {"name": "e"}, "involvedObject": {}, "lastTimestamp": at}
     path = "/api/v1/namespaces/default/events"
@@ -123,7 +123,7 @@ def test_a_watch_of_tables_declares_its_columns_once(world: Kubernetes) -> None:
         (63_072_000, "2y"),
     ],
 )
-def test_spans_are_told_as_kubectl_tells_them(seconds: int, text: str) -> None:
+def test_durations_are_formatted_as_by_kubectl(seconds: int, text: str) -> None:
     assert span(seconds) == text
 
 
@@ -138,11 +138,11 @@ def test_spans_are_told_as_kubectl_tells_them(seconds: int, text: str) -> None:
         ("/apis/authorization.k8s.io/v1", "APIResourceList"),
     ],
 )
-def test_clients_discover_what_there_is(world: Kubernetes, path: str, kind: str) -> None:
+def test_discovery_describes_the_server(world: Kubernetes, path: str, kind: str) -> None:
     assert json.loads(ask(world, "GET", path).body)["kind"] == kind
 
 
-def test_every_resource_that_is_discovered_answers(world: Kubernetes) -> None:
+def test_every_discovered_resource_can_be_listed(world: Kubernetes) -> None:
     for root in ("/api/v1", "/apis/coordination.k8s.io/v1"):
         for one in json.loads(ask(world, "GET", root).body)["resources"]:
             if "list" in one["verbs"]:
@@ -151,11 +151,11 @@ def test_every_resource_that_is_discovered_answers(world: Kubernetes) -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
-def test_it_says_that_it_lives(world: Kubernetes, path: str) -> None:
+def test_health_endpoints_answer(world: Kubernetes, path: str) -> None:
     assert ask(world, "GET", path).body == b"ok"
 
 
-def test_it_says_which_version_it_is(world: Kubernetes) -> None:
+def test_version_is_reported(world: Kubernetes) -> None:
     assert json.loads(ask(world, "GET", "/version").body)["gitVersion"] == "v1.35.4"
 
 
@@ -189,7 +189,7 @@ def test_it_says_which_version_it_is(world: Kubernetes) -> None:
         ("GET", "/api/v1/nodes", {"query": {"fieldSelector": "metadata.name==n1"}}, 200),
     ],
 )
-def test_odd_requests_get_their_status(
+def test_unusual_requests_get_the_status_of_the_real_server(
     world: Kubernetes, method: str, path: str, rest: dict[str, Any], status: int
 ) -> None:
     assert ask(world, method, path, **rest).status == status
@@ -204,7 +204,7 @@ def test_a_collection_is_deleted_by_selector(world: Kubernetes) -> None:
     assert [one["metadata"]["name"] for one in world.pods("default")] == ["b", "runs", "waits"]
 
 
-def test_a_name_can_be_made_up(world: Kubernetes) -> None:
+def test_generate_name_makes_a_name(world: Kubernetes) -> None:
     body = b'{"metadata":{"generateName":"e-"},"involvedObject":{}}'
     answer = ask(world, "POST", "/api/v1/namespaces/default/events", body=body)
     assert json.loads(answer.body)["metadata"]["name"].startswith("e-")
@@ -220,7 +220,9 @@ def test_a_name_can_be_made_up(world: Kubernetes) -> None:
         ("a@sha256:0", "IfNotPresent"),
     ],
 )
-def test_images_are_pulled_as_their_tag_says(world: Kubernetes, image: str, policy: str) -> None:
+def test_the_pull_policy_follows_from_the_image_tag(
+    world: Kubernetes, image: str, policy: str
+) -> None:
     world.add_pod("p", spec={"containers": [{"name": "c", "image": image}]})
     pod = world.pod("p")
     assert pod is not None
@@ -235,7 +237,7 @@ def test_images_are_pulled_as_their_tag_says(world: Kubernetes, image: str, poli
         ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
     ],
 )
-def test_a_pods_class_follows_from_its_resources(
+def test_the_qos_class_follows_from_the_resources(
     world: Kubernetes, resources: dict[str, Any], quality: str
 ) -> None:
     containers = [{"name": "c", "image": "a:1", "resources": resources}]
@@ -246,7 +248,7 @@ def test_a_pods_class_follows_from_its_resources(
 
 
 def field(number: int, value: bytes) -> bytes:
-    """A field of a protobuf message."""
+    """Return a field of a protobuf message."""
     return bytes([number << 3 | 2, len(value)]) + value
 
 
@@ -267,7 +269,7 @@ def protobuf(options: bytes) -> bytes:
         (b"\x0d\x01", 400),
     ],
 )
-def test_kubectl_drain_says_its_options_in_protobuf(
+def test_delete_options_of_kubectl_drain_in_protobuf_are_read(
     world: Kubernetes, options: bytes, status: int
 ) -> None:
     path = "/api/v1/namespaces/default/pods/runs"

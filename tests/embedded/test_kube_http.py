@@ -1,4 +1,4 @@
-"""The embedded API server on a socket: our own client and reader talk to it as to a real one."""
+"""The embedded API server on a socket, with the service's own client and reader."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -55,7 +55,7 @@ async def until(claim: Callable[[], bool]) -> None:
     raise AssertionError("it did not come true in time")
 
 
-async def test_our_client_asks_it_as_a_real_one(client: KubeClient) -> None:
+async def test_our_client_reads_and_writes(client: KubeClient) -> None:
     assert client.namespace == "own"
     assert await client.server_version() == "v1.35.4"
     uid = await client.cluster_uid()
@@ -66,7 +66,7 @@ async def test_our_client_asks_it_as_a_real_one(client: KubeClient) -> None:
     assert (refused.status, refused.reason, refused.subject) == (404, "NotFound", "none")
 
 
-async def test_our_reader_follows_it(
+async def test_our_reader_follows_changes(
     world: Kubernetes, server: KubeServer, client: KubeClient
 ) -> None:
     ear = Ear()
@@ -83,7 +83,7 @@ async def test_our_reader_follows_it(
     reading.cancel()
 
 
-async def test_the_world_lives_without_being_asked(world: Kubernetes, server: KubeServer) -> None:
+async def test_the_world_advances_without_requests(world: Kubernetes, server: KubeServer) -> None:
     version = world.store.version
     await until(lambda: world.store.version > version + 2 or server.now_s > 3)
     world.add_pod("p", node="n1")
@@ -91,7 +91,7 @@ async def test_the_world_lives_without_being_asked(world: Kubernetes, server: Ku
     await until(lambda: (world.pod("p") or {})["status"]["phase"] == "Running")
 
 
-async def test_a_watcher_that_leaves_is_forgotten(world: Kubernetes, server: KubeServer) -> None:
+async def test_a_closed_watch_is_removed(world: Kubernetes, server: KubeServer) -> None:
     async with aiohttp.ClientSession() as session:
         query = {"watch": "true", "resourceVersion": "0"}
         async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
@@ -99,7 +99,7 @@ async def test_a_watcher_that_leaves_is_forgotten(world: Kubernetes, server: Kub
     await until(lambda: not world.store.on_restored)
 
 
-async def test_a_watch_ends_when_its_time_is_over(server: KubeServer) -> None:
+async def test_a_watch_ends_after_its_timeout(server: KubeServer) -> None:
     async with aiohttp.ClientSession() as session:
         query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
         async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
@@ -117,10 +117,10 @@ async def test_open_watches_end_with_the_server(world: Kubernetes) -> None:
             await answer.read()
 
 
-async def test_P28_pods_of_others_are_followed(
+async def test_pods_of_others_are_followed_P28(
     world: Kubernetes, server: KubeServer, client: KubeClient
 ) -> None:
-    """Pods of ours, those without a Node and those that ended do not come at all."""
+    """Events for Pods of this scheduler, without a Node, or ended are not sent."""
     ear = Ear()
     subject = other_pods(scheduler_name="ours")
     tell = Others(ear.tell).tell

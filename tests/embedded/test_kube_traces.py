@@ -1,4 +1,4 @@
-"""The embedded API server against the answers of a real one (kube_traces.json, record_kube.py)."""
+"""The embedded API server against recorded responses of a real one (kube_traces.json)."""
 
 import json
 from typing import Any
@@ -19,23 +19,21 @@ def recorded() -> dict[str, Json]:
 
 
 def test_every_scenario_was_recorded(recorded: dict[str, Json]) -> None:
-    """No name is left over or missing."""
     assert list(recorded) == list(SCENARIOS)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_embedded_server_answers_as_the_real_one_did(
+def test_the_embedded_server_answers_as_the_recorded_real_one(
     recorded: dict[str, Json], name: str
 ) -> None:
-    """Statuses, refusals, objects, owners of fields, events."""
     told = trace(Embedded(), SCENARIOS[name])
     for number, (ours, theirs) in enumerate(zip(told, recorded[name], strict=True)):
         assert ours == theirs, f"step {number}: {SCENARIOS[name][number]}"
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_that_was_told_ever_changes(seed: int) -> None:
-    """Answers, events and snapshots share parts: a write must copy what it changes."""
+def test_returned_objects_never_change(seed: int) -> None:
+    """Responses, events and snapshots share parts, so a write must copy what it changes."""
     server = Embedded()
     frozen: list[tuple[Json, str]] = []
     for step in random_scenario(seed):

@@ -1,4 +1,4 @@
-"""What happens by itself in the embedded Kubernetes, and what people do to it."""
+"""The embedded Kubernetes: what happens by itself, and what users do."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ NODES = "/api/v1/nodes"
 
 @pytest.fixture
 def world() -> Kubernetes:
-    """One Node, quiet: its heartbeats are far apart."""
+    """One Node, whose heartbeats are far apart."""
     world = Kubernetes(heartbeat_s=1e6)
     world.add_node("n1")
     world.advance(0)
@@ -34,7 +34,7 @@ def watch(world: Kubernetes, path: str = NODES, **query: str) -> Subscription:
 
 
 def events(watching: Subscription, now_s: float = 0) -> list[str]:
-    """`ADDED n1`"""
+    """Return events as `ADDED n1`."""
     lines = [json.loads(line) for line in watching.take(now_s)]
     return [f"{one['type']} {one['object']['metadata'].get('name', '')}".strip() for one in lines]
 
@@ -46,7 +46,7 @@ def ask(world: Kubernetes, path: str, **query: str) -> Any:
 
 
 def state_of(world: Kubernetes, name: str = "p") -> tuple[str, str]:
-    """Phase and readiness of the Pod."""
+    """Return phase and readiness of the Pod."""
     pod = world.pod(name)
     assert pod is not None
     return pod["status"]["phase"], condition(pod, "Ready").get("status", "")
@@ -61,9 +61,6 @@ def node(world: Kubernetes, name: str = "n1") -> dict[str, Any]:
     found = world.node(name)
     assert found is not None
     return found
-
-
-# Pods
 
 
 def test_a_bound_pod_runs_at_once(world: Kubernetes) -> None:
@@ -84,7 +81,7 @@ def test_a_pod_without_a_node_waits_for_one(world: Kubernetes) -> None:
     assert state_of(world) == ("Running", "True")
 
 
-def test_delays_are_annotations_and_the_pods_own_wins(world: Kubernetes) -> None:
+def test_a_delay_of_the_pod_overrides_the_one_of_its_node(world: Kubernetes) -> None:
     world.annotate("n1", {START_DELAY: "5"})
     world.add_pod("p", node="n1")
     world.add_pod("q", node="n1", metadata={"annotations": {START_DELAY: "9"}})
@@ -96,7 +93,7 @@ def test_delays_are_annotations_and_the_pods_own_wins(world: Kubernetes) -> None
     assert state_of(world, "q")[0] == "Running"
 
 
-def test_a_knob_turned_later_counts_from_when_the_step_began(world: Kubernetes) -> None:
+def test_a_later_change_of_a_delay_counts_from_the_start_of_the_step(world: Kubernetes) -> None:
     world.add_pod("p", node="n1", metadata={"annotations": {START_DELAY: "inf"}})
     world.advance(50)
     assert state_of(world)[0] == "Pending"
@@ -108,7 +105,7 @@ def test_a_knob_turned_later_counts_from_when_the_step_began(world: Kubernetes) 
 
 
 @pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
-def test_containers_end_by_themselves(world: Kubernetes, code: str, phase: str) -> None:
+def test_containers_end_after_their_run_time(world: Kubernetes, code: str, phase: str) -> None:
     knobs = {RUN: "10", EXIT_CODE: code}
     world.add_pod("p", node="n1", metadata={"annotations": knobs})
     world.advance(10)
@@ -116,7 +113,7 @@ def test_containers_end_by_themselves(world: Kubernetes, code: str, phase: str) 
 
 
 def asking(cpu: str, **knobs: str) -> dict[str, Any]:
-    """Of a Pod that asks for so much."""
+    """Return the spec of a Pod with this CPU request."""
     container = {"name": "c", "image": "none.invalid/none:1"}
     resources = {"requests": {"cpu": cpu, "example.com/none": "1"}}
     return {
@@ -125,8 +122,8 @@ def asking(cpu: str, **knobs: str) -> dict[str, Any]:
     }
 
 
-def test_a_kubelet_turns_away_what_does_not_fit(world: Kubernetes) -> None:
-    """In a real kubelet's words; what is being ended still holds its place, what ended does not."""
+def test_a_kubelet_rejects_a_pod_that_does_not_fit(world: Kubernetes) -> None:
+    """A Pod that is being deleted still counts; an ended one does not."""
     world.add_node("n2", cpus=4)
     world.add_pod("first", node="n2", **asking("3", **{END_DELAY: "10", START_DELAY: "5"}))
     world.add_pod("second", node="n2", **asking("1500m"))
@@ -153,8 +150,7 @@ def test_a_kubelet_turns_away_what_does_not_fit(world: Kubernetes) -> None:
     assert state_of(world, "fourth")[0] == "Running"
 
 
-def test_a_kubelet_counts_what_ran_before_a_restore(world: Kubernetes) -> None:
-    """Running Pods hold their place, whoever let them in."""
+def test_a_kubelet_counts_pods_that_ran_before_a_restore(world: Kubernetes) -> None:
     world.add_node("n2", cpus=4)
     world.add_pod("first", node="n2", **asking("3"))
     world.advance(0)
@@ -165,8 +161,8 @@ def test_a_kubelet_counts_what_ran_before_a_restore(world: Kubernetes) -> None:
     assert state_of(world, "first")[0] == "Running"
 
 
-def test_a_gated_pod_is_bound_only_once_its_gates_are_gone(world: Kubernetes) -> None:
-    """P1, and the condition tells why; the binding itself makes it True."""
+def test_a_gated_pod_is_bound_only_after_its_gates_are_removed(world: Kubernetes) -> None:
+    """The condition names the gate (P1); the binding sets it to True."""
     world.add_pod("p", spec={"schedulingGates": [{"name": "example.com/later"}]})
     pod = world.pod("p")
     assert pod is not None
@@ -185,7 +181,7 @@ def test_a_gated_pod_is_bound_only_once_its_gates_are_gone(world: Kubernetes) ->
     assert state_of(world) == ("Running", "True")
 
 
-def test_a_deleted_pod_goes_when_its_kubelet_ended_it(world: Kubernetes) -> None:
+def test_a_deleted_pod_is_gone_after_its_kubelet_ended_it(world: Kubernetes) -> None:
     world.add_pod("p", node="n1", metadata={"annotations": {END_DELAY: "7"}})
     world.advance(1)
     watching = watch(world, "/api/v1/pods", resourceVersion=str(world.store.version))
@@ -198,7 +194,7 @@ def test_a_deleted_pod_goes_when_its_kubelet_ended_it(world: Kubernetes) -> None
     assert events(watching) == told
 
 
-def test_a_pod_of_the_same_name_is_another_one(world: Kubernetes) -> None:
+def test_a_new_pod_of_the_same_name_starts_anew(world: Kubernetes) -> None:
     world.add_pod("p", node="n1", metadata={"annotations": {END_DELAY: "7"}})
     world.advance(1)
     world.delete_pod("p")
@@ -208,15 +204,12 @@ def test_a_pod_of_the_same_name_is_another_one(world: Kubernetes) -> None:
     assert state_of(world) == ("Running", "True")
 
 
-def test_what_people_say_of_readiness_stays(world: Kubernetes) -> None:
+def test_a_readiness_set_by_a_user_stays(world: Kubernetes) -> None:
     world.add_pod("p", node="n1")
     world.advance(0)
     world.set_pod_ready("p", ready=False)
     world.advance(100)
     assert state_of(world) == ("Running", "False")
-
-
-# Nodes
 
 
 def test_heartbeats_come_every_ten_seconds() -> None:
@@ -228,11 +221,11 @@ def test_heartbeats_come_every_ten_seconds() -> None:
     assert world.next_s() == 30
 
 
-def test_a_ready_node_has_lost_its_first_taint(world: Kubernetes) -> None:
+def test_a_ready_node_loses_the_not_ready_taint(world: Kubernetes) -> None:
     assert "taints" not in node(world)["spec"]
 
 
-def test_a_cordon_is_a_taint_too(world: Kubernetes) -> None:
+def test_a_cordon_adds_a_taint(world: Kubernetes) -> None:
     world.cordon("n1")
     world.advance(0)
     assert node(world)["spec"]["unschedulable"]
@@ -244,7 +237,7 @@ def test_a_cordon_is_a_taint_too(world: Kubernetes) -> None:
     assert node(world)["spec"] == {}
 
 
-def test_a_silent_node_is_unknown_after_a_while_and_its_pods_are_not_ready() -> None:
+def test_a_silent_node_becomes_unknown_and_its_pods_not_ready() -> None:
     world = Kubernetes()
     world.add_node("n1")
     world.add_pod("p", node="n1")
@@ -265,7 +258,7 @@ def test_a_silent_node_is_unknown_after_a_while_and_its_pods_are_not_ready() -> 
     assert state_of(world, "late")[0] == "Running"
 
 
-def test_a_node_that_was_silent_for_a_moment_is_not_lost() -> None:
+def test_a_node_that_is_silent_for_a_moment_stays_ready() -> None:
     world = Kubernetes()
     world.add_node("n1")
     world.silence("n1")
@@ -276,14 +269,14 @@ def test_a_node_that_was_silent_for_a_moment_is_not_lost() -> None:
     assert condition(node(world), "Ready")["status"] == "True"
 
 
-def test_a_kubelet_can_say_that_it_is_not_ready(world: Kubernetes) -> None:
+def test_a_kubelet_can_report_not_ready(world: Kubernetes) -> None:
     world.set_node_ready("n1", ready=False)
     world.advance(0)
     assert condition(node(world), "Ready")["status"] == "False"
     assert node(world)["spec"]["taints"][0]["key"] == "node.kubernetes.io/not-ready"
 
 
-def test_a_node_that_is_gone_says_nothing(world: Kubernetes) -> None:
+def test_a_deleted_node_sends_no_heartbeat(world: Kubernetes) -> None:
     world.silence("n1")
     world.remove_node("n1")
     world.advance(1000)
@@ -291,7 +284,7 @@ def test_a_node_that_is_gone_says_nothing(world: Kubernetes) -> None:
     assert world.next_s() is None
 
 
-def test_a_namespace_takes_what_is_in_it_along(world: Kubernetes) -> None:
+def test_deleting_a_namespace_deletes_its_objects(world: Kubernetes) -> None:
     world.add_pod("p", namespace="one", node="n1")
     KubeApi(world).answer(Question(method="DELETE", path="/api/v1/namespaces/one"), 0)
     world.advance(0)
@@ -299,10 +292,7 @@ def test_a_namespace_takes_what_is_in_it_along(world: Kubernetes) -> None:
     assert ask(world, "/api/v1/namespaces/one")["reason"] == "NotFound"
 
 
-# The whole
-
-
-def test_two_worlds_that_live_alike_are_alike() -> None:
+def test_the_same_operations_give_the_same_world_in_kubernetes() -> None:
     def life() -> Any:
         world = Kubernetes()
         for name in ("a", "b"):
@@ -315,7 +305,7 @@ def test_two_worlds_that_live_alike_are_alike() -> None:
     assert life() == life()
 
 
-def test_a_restored_world_is_as_it_was_and_open_watches_break_off(world: Kubernetes) -> None:
+def test_a_restore_brings_back_the_objects_and_ends_open_watches(world: Kubernetes) -> None:
     backup = world.backup()
     watching = watch(world)
     assert events(watching) == ["ADDED n1"]
@@ -333,7 +323,7 @@ def test_a_restored_world_is_as_it_was_and_open_watches_break_off(world: Kuberne
     assert world.node("n2") is None
 
 
-def test_pods_that_come_back_with_a_backup_live_on(world: Kubernetes) -> None:
+def test_restored_pods_continue_to_run(world: Kubernetes) -> None:
     world.add_pod("p", node="n1", metadata={"annotations": {START_DELAY: "5"}})
     backup = world.backup()
     world.delete_pod("p", grace_s=0)
@@ -342,7 +332,7 @@ def test_pods_that_come_back_with_a_backup_live_on(world: Kubernetes) -> None:
     assert state_of(world) == ("Running", "True")
 
 
-def test_a_watch_from_a_version_yet_to_come_is_silent(world: Kubernetes) -> None:
+def test_a_watch_from_a_future_version_sends_nothing(world: Kubernetes) -> None:
     watching = watch(world, resourceVersion=str(world.store.version + 2))
     world.annotate("n1", {"a": "1"})
     world.annotate("n1", {"a": "2"})
@@ -351,7 +341,7 @@ def test_a_watch_from_a_version_yet_to_come_is_silent(world: Kubernetes) -> None
     assert events(watching) == ["MODIFIED n1"]
 
 
-def test_a_history_is_bounded() -> None:
+def test_the_history_is_bounded() -> None:
     world = Kubernetes(history_max=10, heartbeat_s=1e6)
     world.add_node("n1")
     version = str(world.store.version)
@@ -363,10 +353,7 @@ def test_a_history_is_bounded() -> None:
     assert watching.next_s() is None
 
 
-# Watches and time
-
-
-def test_bookmarks_come_every_minute_and_before_the_end(world: Kubernetes) -> None:
+def test_a_watch_sends_bookmarks_every_minute_and_before_its_end(world: Kubernetes) -> None:
     query = {"allowWatchBookmarks": "true", "timeoutSeconds": "100"}
     watching = watch(world, resourceVersion=str(world.store.version), **query)
     assert watching.next_s() == 60
@@ -380,7 +367,7 @@ def test_bookmarks_come_every_minute_and_before_the_end(world: Kubernetes) -> No
     assert watching.closed
 
 
-def test_a_watch_without_bookmarks_only_ends(world: Kubernetes) -> None:
+def test_a_watch_without_bookmarks_sends_none(world: Kubernetes) -> None:
     watching = watch(world, resourceVersion=str(world.store.version), timeoutSeconds="100")
     assert watching.next_s() == 100
     assert events(watching, 99) == []
@@ -389,7 +376,7 @@ def test_a_watch_without_bookmarks_only_ends(world: Kubernetes) -> None:
     assert watching.closed
 
 
-def test_a_watch_wakes_whoever_waits(world: Kubernetes) -> None:
+def test_a_watch_wakes_its_reader(world: Kubernetes) -> None:
     woken: list[str] = []
     watching = watch(world, labelSelector="a=b", resourceVersion=str(world.store.version))
     watching.wake = lambda: woken.append("x")
@@ -403,10 +390,7 @@ def test_a_watch_wakes_whoever_waits(world: Kubernetes) -> None:
     assert woken == ["x", "x"]
 
 
-# Refusals and reviews
-
-
-def test_people_are_refused_as_the_api_would(world: Kubernetes) -> None:
+def test_operations_raise_the_refusals_of_the_api_server(world: Kubernetes) -> None:
     with pytest.raises(RefusalError) as refused:
         world.cordon("none")
     assert refused.value.status == 404
@@ -414,7 +398,7 @@ def test_people_are_refused_as_the_api_would(world: Kubernetes) -> None:
         world.add_node("n1")
 
 
-def test_what_is_denied_is_told_when_asked(world: Kubernetes) -> None:
+def test_an_access_review_reports_denied_permissions(world: Kubernetes) -> None:
     world.denied.add(("patch", "nodes/status"))
 
     def may(**attributes: str) -> bool:

@@ -1,4 +1,4 @@
-"""The embedded Slurm on a socket, spoken to by the product's own client and by bare sockets."""
+"""The embedded Slurm on a socket, with the service's own client and with plain sockets."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def clock() -> "Clock":
 
 
 class Clock:
-    """The real one, which a test may push on."""
+    """The real clock, which a test can advance."""
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
@@ -73,10 +73,7 @@ async def client(server: SlurmServer) -> AsyncIterator[SlurmClient]:
 
 
 @BOTH
-async def test_the_product_drains_and_undrains_through_it(
-    server: SlurmServer, client: SlurmClient
-) -> None:
-    """Negotiated, read, written, read again; a node that is not there is refused."""
+async def test_our_client_drains_and_undrains(server: SlurmServer, client: SlurmClient) -> None:
     push = SlurmPush(client, time.monotonic).push
     outcomes = await push([Drain(name, CORDONED) for name in ("n1", "n2", "nosuch")])
     assert [type(outcome) for outcome in outcomes] == [Done, Done, Refused]
@@ -88,8 +85,7 @@ async def test_the_product_drains_and_undrains_through_it(
 
 
 @BOTH
-async def test_the_product_lists_it_and_reads_its_configuration(client: SlurmClient) -> None:
-    """By the same reader as in production."""
+async def test_our_client_lists_nodes_and_reads_the_configuration(client: SlurmClient) -> None:
     news: list[News] = []
 
     async def tell(told: Sequence[News]) -> None:
@@ -106,10 +102,9 @@ async def test_the_product_lists_it_and_reads_its_configuration(client: SlurmCli
     assert isinstance(conf, SlurmError) == (client.endpoint.version == "v0.0.42")
 
 
-async def test_a_dead_slurmrestd_refuses_connections_and_comes_back(
+async def test_a_stopped_slurmrestd_refuses_connections_until_its_restart(
     server: SlurmServer, client: SlurmClient
 ) -> None:
-    """On the same port."""
     port = int(server.address.rpartition(":")[2])
     await server.stop()
     failure = await client.call(get_node("n1"))
@@ -119,10 +114,10 @@ async def test_a_dead_slurmrestd_refuses_connections_and_comes_back(
     assert isinstance(await client.call(get_node("n1")), Answer)
 
 
-async def test_slurmctld_away_is_told_late(
+async def test_a_request_without_slurmctld_fails_late(
     server: SlurmServer, client: SlurmClient, clock: Clock
 ) -> None:
-    """After the ten seconds that slurmrestd looks for it."""
+    """After the ten seconds that slurmrestd waits for it."""
     assert isinstance(await client.call(get_node("n1")), Answer)
     server.world.stop_controller(now_s=server.now_s)
     asking = asyncio.ensure_future(client.call(get_node("n1")))
@@ -134,8 +129,9 @@ async def test_slurmctld_away_is_told_late(
     assert (failure.kind, failure.error_number) == ("controller_down", 1800)
 
 
-async def test_slurmctld_back_in_time_answers(server: SlurmServer, client: SlurmClient) -> None:
-    """Whoever waited gets the answer."""
+async def test_a_request_is_answered_if_slurmctld_returns_in_time(
+    server: SlurmServer, client: SlurmClient
+) -> None:
     server.world.stop_controller(now_s=server.now_s)
     asking = asyncio.ensure_future(client.call(get_node("n1")))
     await asyncio.sleep(0.1)
@@ -143,8 +139,7 @@ async def test_slurmctld_back_in_time_answers(server: SlurmServer, client: Slurm
     assert isinstance(await asking, Answer)
 
 
-async def test_the_world_lives_though_nobody_asks(server: SlurmServer, clock: Clock) -> None:
-    """Jobs start and end."""
+async def test_jobs_start_and_end_without_requests(server: SlurmServer, clock: Clock) -> None:
     server.world.submit(JobRequest(duration_s=1), now_s=server.now_s)
     clock.ahead_s = 30
     await asyncio.sleep(0.3)
@@ -152,7 +147,7 @@ async def test_the_world_lives_though_nobody_asks(server: SlurmServer, clock: Cl
 
 
 async def asked(server: SlurmServer, request: str, *, token: str = "any") -> bytes:
-    """All bytes that come back until the server closes."""
+    """Return all bytes until the server closes the connection."""
     host, _, port = server.address.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     line, _, body = request.partition("\n")
@@ -178,24 +173,23 @@ async def asked(server: SlurmServer, request: str, *, token: str = "any") -> byt
 async def test_26_05_answers_an_error_twice(
     server: SlurmServer, answers: int, request_: str, text: str
 ) -> None:
-    """The second time as plain text, on a connection that both close."""
+    """The second response is plain text, and both close the connection."""
     everything = (await asked(server, request_)).decode()
     assert everything.count("HTTP/1.1 4") + everything.count("HTTP/1.1 5") == answers
     assert text in everything.rpartition("HTTP/1.1")[2]
 
 
 async def test_an_error_without_a_text_is_sent_twice_too(server: SlurmServer) -> None:
-    """A failure of /partitions/ names none: the second answer is empty."""
+    """The error of /partitions/ has no text, so the second response is empty."""
     server.rest.tokens.add("good")
     everything = await asked(server, "GET /slurm/v0.0.42/partitions/", token="bad")
     assert everything.count(b"HTTP/1.1 511") == 2
     assert b"Content-Length: 0" in everything
 
 
-async def test_people_read_json_over_lines_and_an_unchanged_listing_is_empty(
+async def test_json_has_line_breaks_and_an_unchanged_listing_is_empty(
     server: SlurmServer,
 ) -> None:
-    """As curl shows it."""
     everything = await asked(server, "GET /slurm/v0.0.45/node/n1")
     head, _, body = everything.partition(b"\r\n\r\n")
     assert json.loads(body)["nodes"][0]["name"] == "n1"

@@ -1,4 +1,4 @@
-"""Arrays and updates of jobs, gates and played scripts in the embedded Slurm."""
+"""The embedded Slurm: job arrays, updates of jobs, gates and simulated scripts."""
 
 from typing import Any
 
@@ -9,8 +9,6 @@ from sunk_sync.embedded.slurm.model.array import ArrayError, read_tasks, spelled
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from tests.embedded.test_slurm_jobs import allocated, number, states, submitted, world_of
-
-# --- arrays
 
 
 @pytest.mark.parametrize(
@@ -23,21 +21,19 @@ from tests.embedded.test_slurm_jobs import allocated, number, states, submitted,
         ("0-3%2", (0, 1, 2, 3), "0-3%2"),
     ],
 )
-def test_tasks_as_they_are_asked_and_shown(text: str, tasks: tuple[int, ...], again: str) -> None:
-    """And back."""
+def test_array_tasks_are_parsed_and_printed(text: str, tasks: tuple[int, ...], again: str) -> None:
     ids, most = read_tasks(text)
     assert ids == tasks
     assert spelled(ids, most) == again
 
 
 @pytest.mark.parametrize("text", ["x", "3-1", "0-2000", "-1", "", "1%x", "0-9:0"])
-def test_what_names_no_tasks(text: str) -> None:
-    """Refused."""
+def test_malformed_array_tasks_are_refused(text: str) -> None:
     with pytest.raises(ArrayError):
         read_tasks(text)
 
 
-def test_every_task_gets_an_id_at_its_start_and_the_last_one_keeps_the_arrays() -> None:
+def test_a_task_gets_an_id_at_its_start_and_the_last_one_keeps_the_id_of_the_array() -> None:
     """/jobs/state/ names a task by the id of its own job."""
     world = world_of()
     assert submitted(world, array=(0, 1, 2)) == 1
@@ -52,8 +48,7 @@ def named(world: SlurmWorld, word: str) -> list[tuple[int, int | None]]:
     return [(target.job.job_id, target.task) for target in targets(world.jobs, word)]
 
 
-def test_what_the_words_for_tasks_mean() -> None:
-    """By the array's id and a task, by a job's own id, or all of it."""
+def test_targets_of_job_and_task_ids() -> None:
     world = world_of(nodes=1)
     submitted(world, array=(0, 1, 2, 3), cpus=8)
     world.advance(1)
@@ -67,7 +62,7 @@ def test_what_the_words_for_tasks_mean() -> None:
     )
 
 
-def test_a_task_that_waits_is_cancelled_without_a_trace() -> None:
+def test_a_cancelled_waiting_task_leaves_no_record() -> None:
     """The last one leaves the record."""
     world = world_of(nodes=1)
     submitted(world, array=(0, 1), priority=0)
@@ -77,11 +72,7 @@ def test_a_task_that_waits_is_cancelled_without_a_trace() -> None:
     assert (states(world), list(state_ids(world.jobs[1]))) == (["CANCELLED"], ["1_*"])
 
 
-# --- updates
-
-
-def test_an_update_changes_a_job_that_waits() -> None:
-    """Also where it may start."""
+def test_an_update_changes_a_waiting_job() -> None:
     world = world_of()
     submitted(world, required_nodes=("n1",), priority=0)
     change = {"required_nodes": ("n2",), "admin_comment": "a", "hold": False}
@@ -103,8 +94,10 @@ def test_an_update_changes_a_job_that_waits() -> None:
         ("CANCELLED", {}, 2084),
     ],
 )
-def test_what_may_be_updated_when(state: str, change: Any, error: int | None) -> None:
-    """A job that waits is held here."""
+def test_an_update_depends_on_the_state_of_the_job(
+    state: str, change: Any, error: int | None
+) -> None:
+    """A waiting job can be held by an update."""
     world = world_of()
     submitted(world, priority=0 if state == "PENDING" else 1)
     world.advance(1)
@@ -115,7 +108,7 @@ def test_what_may_be_updated_when(state: str, change: Any, error: int | None) ->
 
 
 def test_only_its_owner_and_operators_update_a_job() -> None:
-    """An admin_comment is for operators alone."""
+    """Only operators change an admin_comment."""
     world = world_of()
     submitted(world, user="alice")
     assert number(world.update_job(1, {"extra": "x"}, now_s=1, user="bob")) == 2010
@@ -124,15 +117,12 @@ def test_only_its_owner_and_operators_update_a_job() -> None:
     assert number(world.update_job(9, {}, now_s=1)) == 2017
 
 
-# --- gates and scripts
-
-
 def told(world: SlurmWorld) -> list[tuple[str, int]]:
     return [(call.kind, call.job.job_id) for call in world.take_calls()]
 
 
-def test_a_job_stands_at_the_gate_until_it_is_released() -> None:
-    """RUNNING+CONFIGURING; its script begins afterwards."""
+def test_a_job_waits_at_the_gate_until_it_is_released() -> None:
+    """It is RUNNING+CONFIGURING; its script starts afterwards."""
     world = world_of(prolog_slurmctld=True)
     submitted(world, acted=True)
     assert states(world, at=2) == ["RUNNING+CONFIGURING"]
@@ -149,7 +139,7 @@ def test_a_job_stands_at_the_gate_until_it_is_released() -> None:
     ("fields", "after"),
     [({}, "PENDING"), ({"requeue": False}, "CANCELLED"), ({"kind": "external"}, "CANCELLED")],
 )
-def test_a_gate_that_fails_requeues_scripts_and_ends_others(fields: Any, after: str) -> None:
+def test_a_failed_gate_requeues_batch_jobs_and_ends_others(fields: Any, after: str) -> None:
     """As a PrologSlurmctld with an exit code."""
     world = world_of(prolog_slurmctld=True)
     submitted(world, **fields)
@@ -158,8 +148,8 @@ def test_a_gate_that_fails_requeues_scripts_and_ends_others(fields: Any, after: 
     assert states(world, at=3) == [after]
 
 
-def test_cancelled_at_the_gate_the_node_is_free_at_once() -> None:
-    """Nothing had begun; a late answer of its gate does nothing."""
+def test_a_job_cancelled_at_the_gate_frees_its_node_at_once() -> None:
+    """A late answer of its gate has no effect."""
     world = world_of(nodes=1, prolog_slurmctld=True, epilog_slurmctld=True)
     submitted(world, exclusive=True, acted=True)
     world.advance(1)
@@ -170,8 +160,8 @@ def test_cancelled_at_the_gate_the_node_is_free_at_once() -> None:
     assert states(world, at=5) == ["CANCELLED", "RUNNING+CONFIGURING"]
 
 
-def test_a_restart_opens_every_gate() -> None:
-    """As the real ones: slurmctld does not ask again."""
+def test_a_restart_releases_every_gate() -> None:
+    """As the real slurmctld, which does not run the prolog again."""
     world = world_of(prolog_slurmctld=True)
     allocated(world)
     told(world)
@@ -179,8 +169,8 @@ def test_a_restart_opens_every_gate() -> None:
     assert (states(world), told(world)) == (["RUNNING"], [])
 
 
-def test_a_script_that_was_told_to_stop_holds_its_node_until_it_exits() -> None:
-    """At most KillWait; then it is killed."""
+def test_a_stopping_script_keeps_its_node_until_it_exits() -> None:
+    """After KillWait it is killed."""
     world = world_of(nodes=1)
     submitted(world, acted=True, exclusive=True)
     submitted(world, acted=True, exclusive=True)
@@ -197,8 +187,7 @@ def test_a_script_that_was_told_to_stop_holds_its_node_until_it_exits() -> None:
 
 
 @pytest.mark.parametrize(("code", "after"), [(0, "COMPLETED"), (3, "FAILED")])
-def test_a_script_may_exit_by_itself(code: int, after: str) -> None:
-    """Nobody told it to."""
+def test_a_script_can_exit_without_a_signal(code: int, after: str) -> None:
     world = world_of(epilog_slurmctld=True)
     submitted(world, acted=True)
     world.advance(2)
@@ -208,8 +197,8 @@ def test_a_script_may_exit_by_itself(code: int, after: str) -> None:
 
 
 @pytest.mark.parametrize(("loss", "left"), [("nothing", 1), ("recent", 0), ("everything", 0)])
-def test_a_script_that_slurmctld_forgot_is_killed(loss: Loss, left: int) -> None:
-    """And its id is handed out again."""
+def test_a_script_unknown_to_slurmctld_is_killed(loss: Loss, left: int) -> None:
+    """Its id is used again."""
     world = world_of()
     world.advance(100)
     submitted(world, acted=True, now_s=100)
@@ -222,7 +211,6 @@ def test_a_script_that_slurmctld_forgot_is_killed(loss: Loss, left: int) -> None
 
 
 def test_a_job_is_a_value() -> None:
-    """Who holds one never sees it change."""
     world = world_of()
     submitted(world)
     before: Job = world.jobs[1]

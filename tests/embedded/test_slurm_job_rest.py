@@ -1,4 +1,4 @@
-"""What the embedded slurmrestd answers to those who make, change and cancel jobs."""
+"""The embedded slurmrestd: submissions, updates and cancels of jobs."""
 
 import json
 from collections.abc import Mapping
@@ -42,8 +42,7 @@ def told(answer: SlurmAnswer) -> tuple[int, list[int]]:
     return answer.status, [error["error_number"] for error in errors]
 
 
-def test_everything_that_was_asked_for_is_shown() -> None:
-    """Under the same names, where they have one."""
+def test_a_job_shows_all_fields_of_its_submission() -> None:
     asker = Asker()
     asked: Json = {
         "name": "x", "comment": "c", "admin_comment": '{"a":1}', "extra": "e", "account": "a",
@@ -84,24 +83,22 @@ def test_everything_that_was_asked_for_is_shown() -> None:
         ({"shared": ["bad"]}, [9207], [9207]),
     ],
 )
-def test_why_a_submission_fails(
+def test_errors_of_submissions(
     generation: str, body: Json, modern: list[int], older: list[int]
 ) -> None:
-    """By generation."""
     _, errors = told(submit(Asker(generation), **body))
     assert errors == (modern if generation == "26.05" else older)
 
 
-def test_an_unknown_flag_is_an_error_and_the_job_is_there() -> None:
-    """Whoever reads only the status would submit it again."""
+def test_an_unknown_flag_is_an_error_although_the_job_is_submitted() -> None:
+    """A client that reads only the status would submit it again."""
     asker = Asker("24.11")
     answer = submit(asker, flags=["EXTERNAL_JOB"])
     assert (answer.status, json.loads(answer.body)["job_id"]) == (500, 1)
     assert states(asker) == {"1": "PENDING"}
 
 
-def test_a_held_job_waits_for_its_release() -> None:
-    """With two warnings."""
+def test_a_held_job_waits_and_its_submission_warns() -> None:
     asker = Asker()
     assert len(json.loads(submit(asker, hold=True).body)["warnings"]) == 2
     asker.wait(3)
@@ -113,8 +110,8 @@ def test_a_held_job_waits_for_its_release() -> None:
 
 
 @BOTH
-def test_an_allocation_is_running_in_the_answer(generation: str) -> None:
-    """One that cannot is a FAILED record; without `immediate` this world does not wait."""
+def test_an_allocated_job_runs_in_the_response(generation: str) -> None:
+    """A refused one is a FAILED record; without `immediate` the embedded Slurm does not wait."""
     asker = Asker(generation)
     assert told(allocate(asker, shared=["none"], required_nodes=["n1"])) == (200, [])
     assert told(allocate(asker, required_nodes=["n1"])) == (REFUSED[generation], [2016])
@@ -124,7 +121,6 @@ def test_an_allocation_is_running_in_the_answer(generation: str) -> None:
 
 
 def test_a_cancel_needs_id_and_name() -> None:
-    """Another name cancels nothing, and says so."""
     asker = Asker()
     allocate(asker)
     (failure,) = kill(asker, jobs=["1"], job_name="x")["status"]
@@ -149,8 +145,8 @@ def test_a_cancel_needs_id_and_name() -> None:
         ({"jobs": ["x"]}, "12"),
     ],
 )
-def test_what_a_filter_cancels(body: Json, left: str) -> None:
-    """An unknown field filters nothing, a user neither."""
+def test_jobs_cancelled_by_a_filter(body: Json, left: str) -> None:
+    """An unknown field filters nothing, and neither does a user."""
     asker = Asker()
     allocate(asker, name="a", required_nodes=["n1"])
     allocate(asker, name="b", required_nodes=["n2"])
@@ -163,13 +159,12 @@ def test_what_a_filter_cancels(body: Json, left: str) -> None:
     [({}, 2173), ({"jobs": [""]}, 2136), ({"jobs": ["x"]}, 2137), ({"jobs": ["-1"]}, 2138),
      ({"jobs": ["4294967295"]}, 2139), ({"jobs": "1"}, 9202), ([], 9209)],
 )  # fmt: skip
-def test_filters_that_are_refused(body: Json, number: int) -> None:
-    """As a whole."""
+def test_refused_filters(body: Json, number: int) -> None:
     assert told(Asker().ask("DELETE", "jobs/", body))[1] == [number]
 
 
 def test_an_array_from_its_submission_to_its_last_task() -> None:
-    """Names in /jobs/state/ are good for reading only."""
+    """The names in /jobs/state/ are for reading only."""
     asker = Asker(names=("n1",))
     submit(asker, array="0-3", cpus_per_task=8)
     assert states(asker) == {f"1_{task}": "PENDING" for task in range(4)}
@@ -192,7 +187,6 @@ def test_an_array_from_its_submission_to_its_last_task() -> None:
 
 
 def test_the_oldest_version_names_a_task_by_its_array() -> None:
-    """Also one that runs."""
     asker = Asker("24.11")
     submit(asker, array="0-1")
     asker.wait(2)
@@ -201,8 +195,8 @@ def test_the_oldest_version_names_a_task_by_its_array() -> None:
     assert set(states(asker)) == {"1_0", "1_1"}
 
 
-def test_a_start_of_slurmctld_is_told_by_diag() -> None:
-    """Ids may come again from then on."""
+def test_diag_reports_the_start_of_slurmctld() -> None:
+    """Job ids can repeat from then on."""
     asker = Asker()
     before = asker.get("diag/")["statistics"]["req_time_start"]["number"]
     asker.wait(50)
@@ -211,8 +205,7 @@ def test_a_start_of_slurmctld_is_told_by_diag() -> None:
     assert asker.get("diag/")["statistics"]["req_time_start"]["number"] == before + 51
 
 
-def test_one_array_alone_is_asked_for_its_states() -> None:
-    """`?job_id=`."""
+def test_the_states_of_one_array_can_be_read() -> None:
     asker = Asker()
     submit(asker, array="0-1", hold=True)
     submit(asker)
@@ -220,8 +213,8 @@ def test_one_array_alone_is_asked_for_its_states() -> None:
     assert [row["job_id"] for row in rows] == ["1_0", "1_1"]
 
 
-def test_one_task_alone_is_asked_for_its_state() -> None:
-    """By the id of its array; of one that waits all those come, of one that is gone none."""
+def test_the_state_of_one_task_can_be_read() -> None:
+    """By the id of its array: a waiting task returns all waiting ones, an ended one nothing."""
     asker = Asker()
     submit(asker, array="0-2")
     asker.wait(2)
@@ -248,16 +241,18 @@ def test_one_task_alone_is_asked_for_its_state() -> None:
         ("job/1_0", {"extra": "e"}, 422, 9000),
     ],
 )
-def test_updates(generation: str, path: str, body: Json, status: int, number: int | None) -> None:
-    """Status 0: that of a refusal by slurmctld."""
+def test_updates_of_jobs(
+    generation: str, path: str, body: Json, status: int, number: int | None
+) -> None:
+    """Status 0: the one of a refusal by slurmctld."""
     asker = Asker(generation)
     submit(asker, hold=True)
     found = told(asker.ask("POST", path, body))
     assert found == (status or REFUSED[generation], [] if number is None else [number])
 
 
-def test_lists_of_names_are_cleared_by_an_empty_text_alone() -> None:
-    """An empty list leaves them."""
+def test_only_an_empty_text_clears_a_list_of_names() -> None:
+    """An empty list changes nothing."""
     asker = Asker()
     submit(asker, hold=True, excluded_nodes=["n1"])
     asker.ask("POST", "job/1", {"excluded_nodes": []})
@@ -266,7 +261,7 @@ def test_lists_of_names_are_cleared_by_an_empty_text_alone() -> None:
     assert job(asker)["excluded_nodes"] == ""
 
 
-def test_a_script_that_is_played_from_outside_is_known_by_its_text() -> None:
+def test_a_simulated_script_is_recognised_by_its_text() -> None:
     """Knobs.acted_script."""
     asker = Asker(acted_script="placeholder")
     submit(asker, script="#!/bin/sh\nplaceholder\n")

@@ -1,4 +1,4 @@
-"""Placeholder jobs in the embedded Slurm: where they start, who pushes them out, how they end."""
+"""The embedded Slurm: where jobs start, preemption, and how jobs end."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -53,11 +53,7 @@ def number(error: object) -> int | None:
     return error.number if isinstance(error, SlurmError) else None
 
 
-# --- places
-
-
-def test_who_is_excluded_goes_elsewhere() -> None:
-    """Names in a list of exclusions never get the job."""
+def test_a_job_does_not_start_on_an_excluded_node() -> None:
     world = world_of()
     submitted(world, excluded_nodes=("n1", "n2"))
     world.advance(1)
@@ -65,8 +61,8 @@ def test_who_is_excluded_goes_elsewhere() -> None:
 
 
 @pytest.mark.parametrize(("any_of", "after"), [(True, ("n2",)), (False, ())])
-def test_of_more_required_nodes_than_asked_for_any_will_do(any_of: bool, after: Any) -> None:
-    """But only where a number of nodes was said."""
+def test_any_of_the_required_nodes_suffice_if_fewer_are_requested(any_of: bool, after: Any) -> None:
+    """Only if a number of nodes is given."""
     world = world_of()
     world.drain("n1", reason="x", now_s=0)
     submitted(world, required_nodes=("n1", "n2"), any_of=any_of)
@@ -75,7 +71,7 @@ def test_of_more_required_nodes_than_asked_for_any_will_do(any_of: bool, after: 
 
 
 def test_gpus_are_counted() -> None:
-    """Two jobs of two GPUs fill a node of four; the third goes to the next; a fifth waits."""
+    """Two jobs of two GPUs fill a node of four; the third uses the next; a fifth waits."""
     world = world_of(nodes=2)
     for _ in range(5):
         submitted(world, tres_per_node="gres/gpu:2")
@@ -88,7 +84,7 @@ def test_gpus_are_counted() -> None:
 
 
 def test_an_exclusive_job_has_all_gpus() -> None:
-    """Though it did not ask for any."""
+    """It did not request any."""
     world = world_of(nodes=1)
     submitted(world, exclusive=True)
     world.advance(1)
@@ -111,21 +107,19 @@ def test_an_exclusive_job_has_all_gpus() -> None:
         ("gpu:4", "", ()),
     ],
 )
-def test_gres_of_a_type_and_of_any(has: str, wants: str, gets: object) -> None:
-    """A request without a type takes from any."""
+def test_gres_with_and_without_a_type(has: str, wants: str, gets: object) -> None:
     assert picked(dict(configured(has)), asked(wants)) == gets
 
 
 @pytest.mark.parametrize("text", ["gpu:1", "gres/gpu:x:y:1", "gres/", "2"])
 def test_other_spellings_of_gres_are_refused(text: str) -> None:
-    """As slurmctld does."""
     with pytest.raises(GresError):
         asked(text)
     assert number(world_of().submit(asking(tres_per_node=text), now_s=0)) == 2115
 
 
-def test_who_waits_keeps_its_partition_until_the_backfill() -> None:
-    """A job behind it reads Priority; the backfill lets it pass."""
+def test_a_waiting_job_blocks_its_partition_until_the_backfill() -> None:
+    """A job behind it has reason Priority; the backfill starts it."""
     world = world_of(backfill_every_s=30)
     submitted(world, required_nodes=("n1",), exclusive=True)
     world.advance(1)
@@ -136,8 +130,7 @@ def test_who_waits_keeps_its_partition_until_the_backfill() -> None:
     assert states(world, at=31) == ["RUNNING", "PENDING", "RUNNING"]
 
 
-def test_who_waits_for_its_own_node_keeps_only_that() -> None:
-    """Others of the partition go on."""
+def test_a_job_waiting_for_one_node_blocks_only_that_node() -> None:
     world = world_of()
     submitted(world, required_nodes=("n1",), exclusive=True)
     world.advance(1)
@@ -146,11 +139,8 @@ def test_who_waits_for_its_own_node_keeps_only_that() -> None:
     assert states(world, at=4) == ["RUNNING", "PENDING", "RUNNING"]
 
 
-# --- allocations
-
-
-def test_an_allocation_runs_in_the_answer_and_leaves_at_once() -> None:
-    """No tick, no process."""
+def test_an_allocation_runs_at_once_and_its_end_frees_the_node_at_once() -> None:
+    """Without a tick and without a process."""
     world = world_of()
     assert allocated(world, exclusive=True, now_s=0.3) == 1
     assert (world.jobs[1].state, world.jobs[1].nodes) == ("RUNNING", ("n1",))
@@ -175,7 +165,9 @@ def test_an_allocation_runs_in_the_answer_and_leaves_at_once() -> None:
         ({"features": ("nosuch",)}, 2029, False),
     ],
 )
-def test_an_allocation_without_room(fields: Any, error: int, *, recorded: bool) -> None:
+def test_errors_of_allocations_that_cannot_start(
+    fields: Any, error: int, *, recorded: bool
+) -> None:
     """Most refusals leave a FAILED record; n1 is busy, n2 drained."""
     world = world_of()
     submitted(world, required_nodes=("n1",), exclusive=True)
@@ -185,8 +177,8 @@ def test_an_allocation_without_room(fields: Any, error: int, *, recorded: bool) 
     assert states(world) == ["RUNNING"] + ["FAILED"] * recorded
 
 
-def test_an_allocation_never_passes_who_waits() -> None:
-    """Unless by its priority, or where the other is held, or waits for a drained node."""
+def test_an_allocation_does_not_overtake_a_waiting_job() -> None:
+    """Except by priority, or if the other job is held or waits for a drained node."""
     world = world_of()
     world.drain("n3", reason="x", now_s=0)
     submitted(world, required_nodes=("n3",))
@@ -199,7 +191,7 @@ def test_an_allocation_never_passes_who_waits() -> None:
 
 @pytest.mark.parametrize(("kind", "at"), [("allocation", 4), ("batch", 4), ("external", 31)])
 def test_only_the_backfill_sees_that_an_external_job_has_ended(kind: Any, at: float) -> None:
-    """Whoever waits for its node waits for that."""
+    """Jobs for its node wait until then."""
     world = world_of(nodes=1, backfill_every_s=30)
     submitted(world, exclusive=True, kind=kind)
     submitted(world, exclusive=True)
@@ -209,11 +201,8 @@ def test_only_the_backfill_sees_that_an_external_job_has_ended(kind: Any, at: fl
     assert states(world, at=at)[1] == "RUNNING"
 
 
-# --- preemption, limits, other ends
-
-
-def test_a_higher_tier_pushes_out_only_what_it_needs() -> None:
-    """PREEMPTED, its preemption time is set, and the node is the other's."""
+def test_a_higher_tier_preempts_only_the_jobs_that_it_needs() -> None:
+    """The job is PREEMPTED, with its preemption time, and the other job gets the node."""
     world = world_of(nodes=1)
     submitted(world, partition="low", cpus=8)
     submitted(world, partition="low", cpus=8)
@@ -223,8 +212,8 @@ def test_a_higher_tier_pushes_out_only_what_it_needs() -> None:
     assert world.jobs[1].preempted_s is not None
 
 
-def test_a_grace_is_seen_while_the_job_runs_and_ends_at_a_look() -> None:
-    """Limits are looked at every 30 s."""
+def test_a_preempted_job_runs_until_the_first_check_after_its_grace_time() -> None:
+    """slurmctld checks limits every 30 s."""
     world = world_of(nodes=1)
     submitted(world, partition="graced", exclusive=True)
     world.advance(1)
@@ -241,8 +230,8 @@ def test_a_grace_is_seen_while_the_job_runs_and_ends_at_a_look() -> None:
     assert states(world, at=62)[:2] == ["PREEMPTED", "RUNNING"]
 
 
-def test_a_script_that_is_cancelled_while_it_leaves_to_wait_again_leaves_its_node() -> None:
-    """The simulator's seed 210166: the node was called COMPLETING for ever."""
+def test_a_requeued_script_that_is_cancelled_while_ending_leaves_its_node() -> None:
+    """Seed 210166 of the simulator: the node stayed COMPLETING."""
     world = world_of(nodes=1)
     submitted(world, partition="again", exclusive=True)
     world.advance(1)
@@ -259,8 +248,8 @@ def test_a_script_that_is_cancelled_while_it_leaves_to_wait_again_leaves_its_nod
 @pytest.mark.parametrize(
     ("kind", "after"), [("batch", ("PENDING", 1)), ("allocation", ("PREEMPTED", 0))]
 )
-def test_only_a_script_is_queued_again(kind: str, after: tuple[str, int]) -> None:
-    """For two minutes it is not eligible."""
+def test_only_a_batch_job_is_requeued(kind: str, after: tuple[str, int]) -> None:
+    """It is not eligible for two minutes."""
     world = world_of(nodes=1)
     request = asking(partition="again", exclusive=True, kind=kind)
     (world.submit if kind == "batch" else world.allocate)(request, now_s=0)
@@ -275,8 +264,8 @@ def test_only_a_script_is_queued_again(kind: str, after: tuple[str, int]) -> Non
     assert world.jobs[1].state == ("RUNNING" if kind == "batch" else "PREEMPTED")
 
 
-def test_the_victim_of_an_allocation_is_pushed_though_the_answer_is_busy() -> None:
-    """The next one has its place."""
+def test_a_refused_allocation_preempts_its_victim_all_the_same() -> None:
+    """The next allocation gets its place."""
     world = world_of(nodes=1)
     allocated(world, partition="low", exclusive=True)
     assert number(allocated(world, partition="high", exclusive=True, now_s=1)) == 2016
@@ -284,8 +273,8 @@ def test_the_victim_of_an_allocation_is_pushed_though_the_answer_is_busy() -> No
     assert allocated(world, partition="high", exclusive=True, now_s=2) == 3
 
 
-def test_a_time_limit_is_enforced_at_a_look() -> None:
-    """TIMEOUT; a limit that was changed meanwhile counts."""
+def test_a_time_limit_is_enforced_at_the_next_check() -> None:
+    """TIMEOUT; a limit that has changed applies."""
     world = world_of()
     submitted(world, time_limit_min=1)
     allocated(world, time_limit_min=1, now_s=1)
@@ -299,7 +288,7 @@ def test_a_time_limit_is_enforced_at_a_look() -> None:
 
 
 def test_a_suspended_job_gives_its_cpus_to_others() -> None:
-    """Not its GPUs: two jobs are then on one node."""
+    """It keeps its GPUs: two jobs are then on one node."""
     world = world_of(nodes=1)
     submitted(world, cpus=16, tres_per_node="gres/gpu:4")
     world.advance(1)
@@ -314,8 +303,8 @@ def test_a_suspended_job_gives_its_cpus_to_others() -> None:
     assert (node.cpus_used, node.memory_used_mb, node.gres_used) == (16, 1000, ())
 
 
-def test_what_ends_is_forgotten_and_nothing_of_it_stays_on_a_node() -> None:
-    """Whatever the way it ended."""
+def test_an_ended_job_is_forgotten_and_leaves_nothing_on_its_node() -> None:
+    """However it ended."""
     world = world_of(nodes=2)
     for fields in ({"duration_s": 1}, {"ending_s": 20}, {"nodes": 2}, {"kind": "external"}):
         submitted(world, tres_per_node="gres/gpu:1", **fields)

@@ -1,4 +1,4 @@
-"""Lists of names as slurmctld reads and slurmrestd prints them."""
+"""Hostlists as slurmctld reads them and slurmrestd prints them."""
 
 import pytest
 
@@ -16,14 +16,13 @@ from sunk_sync.embedded.slurm.model.names import NamesError, expanded, named, ra
         ([], []),
     ],
 )
-def test_hostlists_stand_for_names(words: list[str], names: list[str]) -> None:
-    """In their order."""
+def test_hostlists_are_expanded(words: list[str], names: list[str]) -> None:
     assert expanded(words) == names
 
 
 @pytest.mark.parametrize("word", ["n[1-", "n[a]", "n[1-70000]", "n[1-300]r[1-300]", "n[-2]"])
-def test_what_is_no_hostlist_is_refused(word: str) -> None:
-    """Or stands for too many."""
+def test_malformed_hostlists_are_refused(word: str) -> None:
+    """Also if it stands for too many names."""
     with pytest.raises(NamesError):
         expanded([word])
 
@@ -36,8 +35,8 @@ def test_what_is_no_hostlist_is_refused(word: str) -> None:
         (["a"], ["a"]),
     ],
 )
-def test_slurmctld_sorts_by_prefix_and_number(words: list[str], names: list[str]) -> None:
-    """ALL is every node there is."""
+def test_slurmctld_sorts_names_by_prefix_and_number(words: list[str], names: list[str]) -> None:
+    """ALL is every known node."""
     assert named(words, ["b", "a"]) == names
 
 
@@ -54,5 +53,5 @@ def test_slurmctld_sorts_by_prefix_and_number(words: list[str], names: list[str]
     ],
 )
 def test_names_are_printed_in_brackets_but_unsorted(words: list[str], text: str) -> None:
-    """As in the texts of errors."""
+    """As in error texts."""
     assert ranged(words) == text

@@ -1,4 +1,4 @@
-"""What the embedded slurmrestd answers: beside recorded answers, and through our own client."""
+"""The embedded slurmrestd, compared with recorded responses and used by our own client."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ TOKENS = {"root": Pass("root"), "old": Pass("root", 1.0), "nobody": Pass("nobody
 
 
 class Asker:
-    """Asks one world, at its own second."""
+    """Sends requests to one world at a time that the test sets."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ def recorded(generation: str, name: str) -> Json:
 
 
 def kinds(value: Json) -> Json:
-    """Names and types, recursively."""
+    """Return names and types, recursively."""
     if isinstance(value, dict):
         return {name: kinds(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -97,20 +97,17 @@ def kinds(value: Json) -> Json:
     return type(value).__name__
 
 
-# --- shapes
-
-
 @BOTH
 @pytest.mark.parametrize("name", ["nodes-3-idle", "partitions"])
 def test_listings_have_the_shape_of_recorded_ones(generation: str, name: str) -> None:
-    """Every field, in every row, of the same type."""
+    """Every field in every row has the same type."""
     asker = Asker(generation)
     path = "nodes/" if name.startswith("nodes") else "partitions/"
     assert kinds(asker.get(path)) == kinds(recorded(generation, name))
 
 
 @BOTH
-def test_what_does_not_move_is_equal(generation: str) -> None:
+def test_fixed_fields_equal_the_recorded_ones(generation: str) -> None:
     """An idle node beside a recorded one."""
     moving = {
         "boot_time", "cpu_load", "free_mem", "last_busy", "operating_system", "port",
@@ -123,8 +120,7 @@ def test_what_does_not_move_is_equal(generation: str) -> None:
     }
 
 
-def test_a_used_node_is_counted_as_a_recorded_one() -> None:
-    """MIXED, with its tres."""
+def test_a_used_node_counts_resources_like_a_recorded_one() -> None:
     asker = Asker()
     asker.world.submit(JobRequest(exclusive=True, required_nodes=("n2",)), now_s=1)
     asker.wait(2)
@@ -150,10 +146,10 @@ def test_a_used_node_is_counted_as_a_recorded_one() -> None:
         ("error-expired-token-jobs-state", "GET", "jobs/state/", "old", True),
     ],
 )
-def test_answers_are_those_recorded(
+def test_responses_equal_the_recorded_ones(
     generation: str, name: str, method: str, path: str, token: str, up: bool
 ) -> None:
-    """Word by word, but for addresses, latencies and host names."""
+    """Word by word, except addresses, latencies and host names."""
     asker = Asker(generation)
     if not up:
         asker.world.stop_controller(now_s=1)
@@ -172,8 +168,8 @@ def unplaced(answer: Json) -> Json:
 
 
 @BOTH
-def test_every_version_of_our_dialects_is_served_or_404(generation: str) -> None:
-    """26.05 speaks 42 to 45, 24.11 speaks 40 to 42."""
+def test_each_api_version_is_served_or_404(generation: str) -> None:
+    """26.05 serves 42 to 45, 24.11 serves 40 to 42."""
     asker = Asker(generation)
     served = [
         version for version in DIALECTS if asker.ask("GET", f"/slurm/{version}/ping/").status == 200
@@ -191,9 +187,6 @@ def test_every_version_of_our_dialects_is_served_or_404(generation: str) -> None
         assert bool(asker.get("ping/")["pings"])
 
 
-# --- who asks
-
-
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -209,13 +202,11 @@ def test_every_version_of_our_dialects_is_served_or_404(generation: str) -> None
     ],
 )
 @pytest.mark.parametrize("path", ["node/n1", "nodes/", "partitions/", "jobs/", "diag/", "conf"])
-def test_tokens_open_the_door(headers: Mapping[str, str], status: int, path: str) -> None:
-    """Missing, bad, expired, for others."""
+def test_only_valid_tokens_are_accepted(headers: Mapping[str, str], status: int, path: str) -> None:
     assert Asker().ask("GET", path, headers=headers).status == status
 
 
-def test_a_token_may_come_and_go() -> None:
-    """A table of them."""
+def test_a_token_can_be_added_and_revoked() -> None:
     asker = Asker()
     asker.rest.tokens.add("new", expires_s=asker.world.epoch_s + 100)
     assert asker.ask("GET", "node/n1", token="new").status == 200
@@ -225,8 +216,7 @@ def test_a_token_may_come_and_go() -> None:
     assert asker.ask("GET", "node/n1").status == 511
 
 
-def test_without_a_table_every_token_is_roots() -> None:
-    """For a demo."""
+def test_without_a_table_every_token_belongs_to_root() -> None:
     asker = Asker()
     asker.rest.tokens = Tokens()
     assert asker.ask("POST", "node/n1", {"comment": "x"}, token="any").status == 200
@@ -235,7 +225,7 @@ def test_without_a_table_every_token_is_roots() -> None:
 
 @pytest.mark.parametrize(("generation", "status"), [("26.05", 422), ("24.11", 500)])
 def test_only_operators_may_change_nodes(generation: str, status: int) -> None:
-    """Others are refused by number 2010."""
+    """Others get error 2010."""
     asker = Asker(generation)
     answer = asker.ask("POST", "node/n1", {"comment": "x"}, token="nobody")
     assert (answer.status, error_number(answer)) == (status, 2010)
@@ -245,9 +235,6 @@ def test_only_operators_may_change_nodes(generation: str, status: int) -> None:
 def error_number(answer: SlurmAnswer) -> int | None:
     failure = read_envelope(answer.body)
     return failure.error_number if isinstance(failure, SlurmError) else None
-
-
-# --- writes
 
 
 @pytest.mark.parametrize(
@@ -288,8 +275,10 @@ def error_number(answer: SlurmAnswer) -> int | None:
         (b"\xff", 400, None, 0),
     ],
 )
-def test_bodies_of_updates(body: Json, status: int, numbers: list[int] | None, warned: int) -> None:
-    """What 26.05 says to each."""
+def test_errors_and_warnings_of_node_updates(
+    body: Json, status: int, numbers: list[int] | None, warned: int
+) -> None:
+    """The responses of 26.05."""
     answer = Asker().ask("POST", "node/n1", body)
     assert answer.status == status
     if numbers is not None:
@@ -308,8 +297,7 @@ def test_bodies_of_updates(body: Json, status: int, numbers: list[int] | None, w
         ("26.05", "application/json; charset=utf-8", 200),
     ],
 )
-def test_a_body_says_what_it_is(generation: str, kind: str, status: int) -> None:
-    """JSON or nothing."""
+def test_a_body_needs_the_content_type_json(generation: str, kind: str, status: int) -> None:
     headers = {"x-slurm-user-token": "root", "content-type": kind}
     asker = Asker(generation)
     assert asker.ask("POST", "nodes/", {"name": ["n1"]}, headers=headers).status == status
@@ -317,7 +305,7 @@ def test_a_body_says_what_it_is(generation: str, kind: str, status: int) -> None
 
 @BOTH
 def test_a_list_with_an_unknown_name_changes_those_before_it(generation: str) -> None:
-    """And says so by 2018."""
+    """The error is 2018."""
     asker = Asker(generation)
     answer = asker.ask("POST", "nodes/", {"name": ["n[1-2]", "nosuch"], "comment": "x"})
     assert error_number(answer) == 2018
@@ -328,8 +316,7 @@ def test_a_list_with_an_unknown_name_changes_those_before_it(generation: str) ->
 @pytest.mark.parametrize(
     ("names", "spoken"), [(None, "(null)"), ([], ""), (["n9", "n1"], "n[9,1]")]
 )
-def test_lists_that_name_nobody(names: list[str] | None, spoken: str) -> None:
-    """As the error spells them."""
+def test_empty_lists_in_the_error_of_an_update(names: list[str] | None, spoken: str) -> None:
     body = {"comment": "x"} if names is None else {"comment": "x", "name": names}
     answer = json.loads(Asker().ask("POST", "nodes/", body).body)
     assert answer["errors"][0]["description"] == f"Failure to update node {spoken}"
@@ -337,7 +324,7 @@ def test_lists_that_name_nobody(names: list[str] | None, spoken: str) -> None:
 
 @BOTH
 def test_nodes_are_deleted_only_if_dynamic(generation: str) -> None:
-    """By anybody who is asked politely."""
+    """slurmctld does not check the user."""
     asker = Asker(generation)
     asker.world.add_node(NodeSpec(name="dyn1"), now_s=1)
     assert asker.ask("DELETE", "node/dyn1").status == 200
@@ -345,11 +332,8 @@ def test_nodes_are_deleted_only_if_dynamic(generation: str) -> None:
     assert error_number(asker.ask("DELETE", "node/n1")) == 2028
 
 
-# --- reads
-
-
-def test_an_unchanged_listing_is_304_and_no_change_hides() -> None:
-    """update_time counts whole seconds: a change in that second is told."""
+def test_an_unchanged_listing_is_304_and_no_change_is_missed() -> None:
+    """update_time has a resolution of one second: a change in that second is reported."""
     asker = Asker()
     asker.wait(10)
     since_s = asker.get("nodes/")["last_update"]["number"]
@@ -360,8 +344,8 @@ def test_an_unchanged_listing_is_304_and_no_change_hides() -> None:
     assert asker.ask("GET", f"nodes/?update_time={since_s + 1}").status == 304
 
 
-def test_24_11_cannot_say_what_changed() -> None:
-    """500, -1, as soon as a node changed and no partition did."""
+def test_24_11_fails_on_update_time_after_a_change() -> None:
+    """500 and -1, as soon as a node has changed and no partition."""
     asker = Asker("24.11")
     asker.wait(10)
     since_s = asker.world.epoch_s + 9
@@ -376,19 +360,18 @@ def test_24_11_cannot_say_what_changed() -> None:
 
 @pytest.mark.parametrize("path", ["nodes/", "partitions/"])
 @pytest.mark.parametrize("text", ["abc", ""])
-def test_a_time_that_is_none_is_refused(path: str, text: str) -> None:
-    """By the parser."""
+def test_a_malformed_update_time_is_refused(path: str, text: str) -> None:
     answer = Asker().ask("GET", f"{path}?update_time={text}")
     assert (answer.status, error_number(answer)) == (500, 9202)
 
 
-def test_old_versions_cannot_read_a_time_in_seconds() -> None:
+def test_old_versions_refuse_update_time_in_seconds() -> None:
     """v0.0.40 and v0.0.41."""
     asker = Asker("24.11")
     assert asker.ask("GET", "/slurm/v0.0.41/nodes/?update_time=5").status == 500
 
 
-def test_partitions_are_304_too() -> None:
+def test_unchanged_partitions_are_304() -> None:
     """Until slurmctld reads its configuration again."""
     asker = Asker()
     since_s = asker.world.epoch_s + 5
@@ -398,8 +381,7 @@ def test_partitions_are_304_too() -> None:
     assert asker.ask("GET", f"partitions/?update_time={since_s}").status == 200
 
 
-def test_an_unknown_query_is_warned_of() -> None:
-    """And ignored."""
+def test_an_unknown_query_parameter_gives_a_warning() -> None:
     told = Asker().get("nodes/?foo=1")
     assert "foo" in told["warnings"][0]["description"]
     assert len(told["nodes"]) == 3
@@ -424,8 +406,8 @@ def test_an_unknown_query_is_warned_of() -> None:
         ("GET", "reconfigure/", 200),
     ],
 )
-def test_paths(method: str, path: str, status: int) -> None:
-    """A slash at the end is none."""
+def test_status_of_paths(method: str, path: str, status: int) -> None:
+    """A trailing slash has no effect."""
     assert Asker().ask(method, path).status == status
 
 
@@ -442,13 +424,12 @@ def test_paths(method: str, path: str, status: int) -> None:
         ("26.05", "job/99999999", 404),
     ],
 )
-def test_paths_that_differ(generation: str, path: str, status: int) -> None:
-    """By release."""
+def test_status_of_paths_that_differs_by_release(generation: str, path: str, status: int) -> None:
     assert Asker(generation).ask("GET", path).status == status
 
 
-def test_a_future_node_is_out_of_sight() -> None:
-    """But there."""
+def test_a_future_node_is_not_listed() -> None:
+    """It can still be changed."""
     asker = Asker()
     asker.ask("POST", "node/n1", {"state": ["FUTURE"]})
     assert [node["name"] for node in asker.get("nodes/")["nodes"]] == ["n2", "n3"]
@@ -457,11 +438,8 @@ def test_a_future_node_is_out_of_sight() -> None:
     assert "IDLE" in asker.node()["state"]
 
 
-# --- jobs, slurmctld
-
-
-def test_a_job_by_rest_from_its_submission_to_its_end() -> None:
-    """`sleep N` says how long."""
+def test_a_job_from_its_submission_to_its_end() -> None:
+    """`sleep N` gives the duration."""
     asker = Asker()
     job = {"name": "j", "cpus_per_task": 4, "tasks": 1, "constraints": "a100", "nodes": "1-2"}
     size = {"memory_per_node": {"set": True, "number": 1000}, "time_limit": {"number": 5}}
@@ -488,16 +466,15 @@ def test_a_job_by_rest_from_its_submission_to_its_end() -> None:
         (b"{", 400, None),
     ],
 )
-def test_submissions_that_are_refused(body: Json, status: int, number: int | None) -> None:
-    """By slurmctld, or before."""
+def test_refused_submissions(body: Json, status: int, number: int | None) -> None:
+    """By slurmctld, or by slurmrestd before."""
     answer = Asker().ask("POST", "job/submit", body)
     assert answer.status == status
     if number is not None:
         assert error_number(answer) == number
 
 
-def test_a_job_for_a_drained_node_is_taken_with_a_warning() -> None:
-    """It waits."""
+def test_a_job_for_a_drained_node_is_accepted_with_a_warning() -> None:
     asker = Asker()
     asker.ask("POST", "node/n1", {"state": ["DRAIN"], "reason": "x"})
     told = asker.ask(
@@ -506,8 +483,8 @@ def test_a_job_for_a_drained_node_is_taken_with_a_warning() -> None:
     assert (told.status, len(json.loads(told.body)["warnings"])) == (200, 2)
 
 
-def test_a_stubborn_job_holds_its_node_until_kill_wait() -> None:
-    """COMPLETING for 30 s."""
+def test_a_job_that_ignores_sigterm_keeps_its_node_until_kill_wait() -> None:
+    """It is COMPLETING for 30 s."""
     asker = Asker()
     script = "trap '' TERM\nwhile true; do sleep 1; done"
     asker.ask("POST", "job/submit", {"script": script, "job": {"required_nodes": ["n1"], **PLACE}})
@@ -521,7 +498,7 @@ def test_a_stubborn_job_holds_its_node_until_kill_wait() -> None:
 
 @pytest.mark.parametrize(("name", "code"), [("1", 2021), ("7", 2017), ("1_0", 2017)])
 def test_a_cancel_that_changes_nothing_is_200(name: str, code: int) -> None:
-    """The code stands in `status`."""
+    """The code is in `status`."""
     asker = Asker()
     asker.world.submit(JobRequest(), now_s=1)
     asker.world.cancel(1, now_s=1)
@@ -546,8 +523,10 @@ def test_a_cancel_that_changes_nothing_is_200(name: str, code: int) -> None:
         ("GET", "reconfigure/", 502, 1800),
     ],
 )
-def test_slurmctld_away(generation: str, method: str, path: str, status: int, number: int) -> None:
-    """Every answer is late; a ping is not."""
+def test_errors_while_slurmctld_is_down(
+    generation: str, method: str, path: str, status: int, number: int
+) -> None:
+    """Every response is late, except a ping."""
     asker = Asker(generation)
     asker.world.stop_controller(now_s=1)
     body = {"name": ["n1"], "script": "x", "job": PLACE} if method == "POST" else None
@@ -558,7 +537,7 @@ def test_slurmctld_away(generation: str, method: str, path: str, status: int, nu
     assert asker.ask("DELETE", "job/99999999").status == 404
 
 
-def test_a_write_while_slurmctld_is_away_is_not_done() -> None:
+def test_a_write_while_slurmctld_is_down_has_no_effect() -> None:
     """Also not later."""
     asker = Asker()
     asker.world.stop_controller(now_s=1)
@@ -567,8 +546,8 @@ def test_a_write_while_slurmctld_is_away_is_not_done() -> None:
     assert asker.node()["comment"] == ""
 
 
-def test_reconfigure_by_rest() -> None:
-    """It is a GET, and does it."""
+def test_a_get_of_reconfigure_reconfigures() -> None:
+    """It is a GET with an effect."""
     asker = Asker()
     asker.ask("POST", "node/n1", {"weight": 7})
     asker.get("reconfigure/")
@@ -576,8 +555,7 @@ def test_reconfigure_by_rest() -> None:
     assert (node["weight"], node["state"]) == (1, ["UNKNOWN"])
 
 
-def test_slurmctld_tells_of_itself() -> None:
-    """Its load and its configuration, as far as there is one."""
+def test_slurmctld_reports_its_load_and_configuration() -> None:
     asker = Asker()
     asker.world.submit(JobRequest(), now_s=1)
     theirs = recorded("26.05", "diag")["statistics"]

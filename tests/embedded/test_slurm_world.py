@@ -1,4 +1,4 @@
-"""The embedded Slurm as administrators, users and machines move it."""
+"""The embedded Slurm: operations of administrators and users, and events of nodes."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def world_of(generation: str = "26.05", *, nodes: int = 3, **knobs: object) -> S
 
 
 def state(world: SlurmWorld, name: str = "n1", *, at: float | None = None) -> str:
-    """As a listing shows it."""
+    """Return the state as a listing shows it."""
     world.advance(world.now_s if at is None else at)
     world.count_all()
     return "+".join(state_of(world.nodes[name]))
@@ -34,11 +34,7 @@ def number(error: SlurmError | None) -> int | None:
     return None if error is None else error.number
 
 
-# --- nodes
-
-
 def test_nodes_are_idle_from_the_start() -> None:
-    """Their slurmd have registered."""
     world = world_of()
     assert [state(world, name) for name in world.nodes] == ["IDLE"] * 3
     assert world.nodes["n1"].boot_s == world.epoch_s
@@ -48,7 +44,9 @@ def test_nodes_are_idle_from_the_start() -> None:
 @pytest.mark.parametrize(
     ("generation", "after"), [("26.05", ("IDLE", "")), ("24.11", ("IDLE", "fan"))]
 )
-def test_an_undrain_takes_the_reason_only_on_26_05(generation: str, after: tuple[str, str]) -> None:
+def test_an_undrain_removes_the_reason_only_on_26_05(
+    generation: str, after: tuple[str, str]
+) -> None:
     """24.11 keeps the text."""
     world = world_of(generation)
     assert world.drain("n1", reason="fan", now_s=1) is None
@@ -59,7 +57,7 @@ def test_an_undrain_takes_the_reason_only_on_26_05(generation: str, after: tuple
     assert (state(world, at=3), world.nodes["n1"].reason) == after
 
 
-def test_scontrol_wants_a_reason() -> None:
+def test_scontrol_requires_a_reason() -> None:
     """slurmctld itself does not."""
     world = world_of()
     for change in (world.drain, world.down, world.fail):
@@ -70,12 +68,10 @@ def test_scontrol_wants_a_reason() -> None:
 
 @pytest.mark.parametrize(("generation", "error"), [("26.05", 2180), ("24.11", 2028)])
 def test_an_idle_node_cannot_be_resumed(generation: str, error: int) -> None:
-    """The numbers differ by release."""
     assert number(world_of(generation).resume("n1", now_s=1)) == error
 
 
 def test_names_are_changed_in_order_up_to_the_first_unknown_one() -> None:
-    """As slurmctld sorts them."""
     world = world_of()
     assert number(world.update(["n3", "n2", "n[1,9]"], Update(comment="x"), now_s=1)) == 2018
     assert [node.comment for node in world.nodes.values()] == ["x", "x", "x"]
@@ -84,8 +80,7 @@ def test_names_are_changed_in_order_up_to_the_first_unknown_one() -> None:
     assert [node.comment for node in world.nodes.values()] == ["x", "x", "x"]
 
 
-def test_who_reads_a_row_never_sees_it_change() -> None:
-    """Rows are values."""
+def test_a_record_never_changes() -> None:
     world = world_of()
     before = world.nodes["n1"]
     world.drain("n1", reason="x", now_s=1)
@@ -93,8 +88,7 @@ def test_who_reads_a_row_never_sees_it_change() -> None:
     assert before.reason == ""
 
 
-def test_whoever_waits_is_woken_by_changes() -> None:
-    """And can count them."""
+def test_changes_wake_the_listener_and_are_counted() -> None:
     woken: list[int] = []
     setup = Setup(nodes=[NodeSpec(name="n1")])
     world = SlurmWorld(setup, wake=lambda: woken.append(1))
@@ -104,10 +98,7 @@ def test_whoever_waits_is_woken_by_changes() -> None:
     assert len(woken) == world.changes - count == 1
 
 
-# --- slurmd
-
-
-def test_a_dead_slurmd_is_silent_then_down_and_comes_back() -> None:
+def test_a_node_with_a_dead_slurmd_is_silent_then_down_until_it_registers() -> None:
     """At the next ping, after SlurmdTimeout, with its registration."""
     world = world_of()
     world.kill_slurmd("n1", now_s=10)
@@ -120,8 +111,7 @@ def test_a_dead_slurmd_is_silent_then_down_and_comes_back() -> None:
     assert (state(world), world.nodes["n1"].reason) == ("IDLE", "")
 
 
-def test_a_drained_node_that_dies_keeps_its_reason() -> None:
-    """The drain was said before."""
+def test_a_drained_node_whose_slurmd_dies_keeps_its_reason() -> None:
     world = world_of()
     world.drain("n1", reason="k8s: x", now_s=1)
     world.kill_slurmd("n1", now_s=2)
@@ -131,8 +121,7 @@ def test_a_drained_node_that_dies_keeps_its_reason() -> None:
     assert (state(world), world.nodes["n1"].reason) == ("IDLE+DRAIN", "k8s: x")
 
 
-def test_a_slurmd_that_comes_back_in_time_was_never_down() -> None:
-    """What was noted for its death finds it alive."""
+def test_a_slurmd_that_returns_in_time_does_not_go_down() -> None:
     world = world_of()
     world.kill_slurmd("n1", now_s=10)
     world.start_slurmd("n1", now_s=20)
@@ -150,10 +139,10 @@ def test_a_slurmd_that_comes_back_in_time_was_never_down() -> None:
         (0, False, "DOWN"),
     ],
 )
-def test_return_to_service_says_which_down_nodes_return(
+def test_return_to_service_decides_which_down_nodes_return(
     returns: int, silent: bool, after: str
 ) -> None:
-    """2: every one that registers; 1: only those that were silent; 0: none."""
+    """2: every node that registers; 1: only silent ones; 0: none."""
     world = world_of(return_to_service=returns)
     world.kill_slurmd("n1", now_s=1)
     if not silent:
@@ -162,8 +151,8 @@ def test_return_to_service_says_which_down_nodes_return(
     assert state(world) == after
 
 
-def test_a_machine_with_too_few_gpus_is_drained_until_somebody_undrains_it() -> None:
-    """INVALID_REG goes with the repair, DRAIN does not."""
+def test_a_node_with_too_few_gpus_is_drained_until_an_undrain() -> None:
+    """A repair ends INVALID_REG, but not DRAIN."""
     world = world_of()
     world.set_gres_found("n1", "gpu:2", now_s=1)
     world.start_slurmd("n1", now_s=2)
@@ -177,8 +166,8 @@ def test_a_machine_with_too_few_gpus_is_drained_until_somebody_undrains_it() -> 
     assert state(world, at=8) == "IDLE"
 
 
-def test_their_text_replaces_ours_at_an_invalid_registration() -> None:
-    """Once; a text written later stays."""
+def test_an_invalid_registration_replaces_the_reason_once() -> None:
+    """Once; a later text stays."""
     world = world_of()
     world.drain("n1", reason="k8s: x", now_s=1)
     world.set_gres_found("n1", "gpu:a100:1(S:0)", now_s=2)
@@ -189,7 +178,7 @@ def test_their_text_replaces_ours_at_an_invalid_registration() -> None:
     assert world.nodes["n1"].reason == "k8s: again"
 
 
-def test_a_reboot_waits_for_jobs_and_takes_its_time() -> None:
+def test_a_reboot_waits_for_jobs_and_takes_boot_time() -> None:
     """REBOOT_REQUESTED, REBOOT_ISSUED, IDLE."""
     world = world_of()
     world.submit(WHOLE, now_s=0)
@@ -205,8 +194,7 @@ def test_a_reboot_waits_for_jobs_and_takes_its_time() -> None:
     assert state(world, "n2") == "IDLE"
 
 
-def test_a_reboot_asap_drains_meanwhile() -> None:
-    """And undrains afterwards."""
+def test_a_reboot_asap_drains_until_it_is_done() -> None:
     world = world_of()
     world.reboot("n1", now_s=1, asap=True)
     assert state(world) == "IDLE+DRAIN+REBOOT_REQUESTED"
@@ -216,7 +204,7 @@ def test_a_reboot_asap_drains_meanwhile() -> None:
     assert number(world_of(reboot_program=False).reboot("n1", now_s=1)) == -1
 
 
-def test_a_reboot_that_was_called_off_does_not_happen() -> None:
+def test_a_cancelled_reboot_does_not_happen() -> None:
     """DOWN, RESUME."""
     world = world_of()
     world.reboot("n1", now_s=1)
@@ -239,8 +227,7 @@ def test_power_down_and_up() -> None:
     assert state(world, at=110) == "IDLE"
 
 
-def test_power_down_asap_drains_and_resume_stops_the_way_down() -> None:
-    """As far as it got."""
+def test_power_down_asap_drains_and_resume_stops_it() -> None:
     world = world_of(power_saving=True)
     world.update("n1", Update(state="POWER_DOWN_ASAP"), now_s=1)
     assert (state(world), world.nodes["n1"].reason) == (
@@ -251,8 +238,8 @@ def test_power_down_asap_drains_and_resume_stops_the_way_down() -> None:
     assert state(world, at=60) == "IDLE+POWERED_DOWN"
 
 
-def test_dynamic_nodes_come_and_go() -> None:
-    """Static ones stay, busy ones too."""
+def test_dynamic_nodes_can_be_added_and_deleted() -> None:
+    """Static and busy nodes stay."""
     world = world_of()
     spec = NodeSpec(name="dyn1", features=("dyn",))
     assert world.add_node(spec, now_s=1) is None
@@ -269,10 +256,7 @@ def test_dynamic_nodes_come_and_go() -> None:
     assert number(world.remove_node("n1", now_s=8)) == 2028
 
 
-# --- jobs
-
-
-def test_a_job_waits_for_a_tick_runs_ends_and_is_forgotten() -> None:
+def test_a_job_waits_for_the_scheduler_runs_ends_and_is_forgotten() -> None:
     """PENDING, RUNNING, COMPLETED+COMPLETING, COMPLETED, nothing."""
     world = world_of()
     job_id = world.submit(WHOLE, now_s=0.5)
@@ -288,8 +272,8 @@ def test_a_job_waits_for_a_tick_runs_ends_and_is_forgotten() -> None:
     assert world.jobs == {}
 
 
-def test_mixed_is_what_the_last_listing_counted() -> None:
-    """A read by name before it shows ALLOCATED, and after the job's end still MIXED."""
+def test_mixed_depends_on_the_count_of_the_last_listing() -> None:
+    """Before it a read by name shows ALLOCATED, and after the job's end still MIXED."""
     world = world_of()
     job_id = world.submit(LONG, now_s=0)
     world.advance(2)
@@ -302,7 +286,7 @@ def test_mixed_is_what_the_last_listing_counted() -> None:
     assert state(world) == "IDLE"
 
 
-def test_a_drained_node_runs_its_jobs_to_the_end_and_takes_no_more() -> None:
+def test_a_drained_node_finishes_its_jobs_and_takes_no_new_ones() -> None:
     """DRAIN+ALLOCATED, then DRAIN."""
     world = world_of()
     world.submit(WHOLE, now_s=0)
@@ -321,7 +305,7 @@ def test_a_drained_node_runs_its_jobs_to_the_end_and_takes_no_more() -> None:
 
 
 @pytest.mark.parametrize(("requeue", "after"), [(True, ("PENDING", 1)), (False, ("NODE_FAIL", 0))])
-def test_down_ends_jobs_or_lets_them_wait_again(requeue: bool, after: tuple[str, int]) -> None:
+def test_down_ends_or_requeues_jobs(requeue: bool, after: tuple[str, int]) -> None:
     """On all nodes of the job at once."""
     world = world_of()
     request = JobRequest(nodes=2, exclusive=True, requeue=requeue, required_nodes=("n1", "n2"))
@@ -335,8 +319,7 @@ def test_down_ends_jobs_or_lets_them_wait_again(requeue: bool, after: tuple[str,
     assert state(world) == "DOWN"
 
 
-def test_down_ends_also_what_is_completing() -> None:
-    """Nothing of it is left there."""
+def test_down_frees_the_node_of_completing_jobs() -> None:
     world = world_of()
     job_id = world.submit(JobRequest(ending_s=20, required_nodes=("n1",)), now_s=0)
     assert isinstance(job_id, int)
@@ -347,8 +330,8 @@ def test_down_ends_also_what_is_completing() -> None:
     assert state(world) == "DOWN"
 
 
-def test_two_jobs_share_a_node_as_far_as_it_goes() -> None:
-    """The third waits; when one ends it starts, after the COMPLETING."""
+def test_jobs_share_a_node_until_it_is_full() -> None:
+    """The third waits; it starts when one has ended, after COMPLETING."""
     world = world_of(nodes=1)
     ids = [
         world.submit(JobRequest(cpus=8, memory_mb=1000, duration_s=None), now_s=0) for _ in range(3)
@@ -364,7 +347,6 @@ def test_two_jobs_share_a_node_as_far_as_it_goes() -> None:
 
 
 def test_a_higher_priority_starts_first() -> None:
-    """Though it came later."""
     world = world_of(nodes=1)
     for priority in (1, 5):
         world.submit(JobRequest(exclusive=True, priority=priority), now_s=0)
@@ -376,15 +358,13 @@ def test_a_higher_priority_starts_first() -> None:
     ("request_", "error"),
     [(JobRequest(partition="nosuch"), 2000), (JobRequest(required_nodes=("n9",)), 2018)],
 )
-def test_a_job_that_can_never_run_is_refused(request_: JobRequest, error: int) -> None:
-    """By what it names."""
+def test_an_impossible_job_is_refused(request_: JobRequest, error: int) -> None:
     refused = world_of().submit(request_, now_s=1)
     assert isinstance(refused, SlurmError)
     assert refused.number == error
 
 
-def test_a_cancel_says_what_it_cannot_do() -> None:
-    """Unknown and ended jobs."""
+def test_a_cancel_of_an_unknown_or_ended_job_is_an_error() -> None:
     world = world_of()
     assert number(world.cancel(7, now_s=1)) == 2017
     world.submit(JobRequest(), now_s=1)
@@ -392,8 +372,7 @@ def test_a_cancel_says_what_it_cannot_do() -> None:
     assert number(world.cancel(1, now_s=1)) == 2021
 
 
-def test_a_partition_bounds_where_jobs_run() -> None:
-    """And is shown by its nodes."""
+def test_a_job_runs_in_its_partition() -> None:
     nodes = [NodeSpec(name=name) for name in ("a1", "b1")]
     partitions = (
         Partition(name="a", nodes=("a1", "gone"), default=True),
@@ -405,12 +384,9 @@ def test_a_partition_bounds_where_jobs_run() -> None:
     assert (state(world, "a1", at=2), state(world, "b1")) == ("IDLE", "MIXED")
 
 
-# --- slurmctld
-
-
 @pytest.mark.parametrize("forgets", [False, True])
-def test_a_reconfigure_takes_back_what_rest_gave_but_no_drain(forgets: bool) -> None:
-    """Comments stay on the real ones; the knob rehearses that they do not."""
+def test_a_reconfigure_resets_fields_set_by_rest_but_no_drain(forgets: bool) -> None:
+    """The real ones keep comments; the knob rehearses their loss."""
     world = world_of(reconfigure_forgets_comments=forgets)
     given = Update(comment="mark", extra="e", weight=9, features=("f",), gres="")
     world.update("n1", given, now_s=1)
@@ -431,7 +407,7 @@ def test_a_reconfigure_takes_back_what_rest_gave_but_no_drain(forgets: bool) -> 
         ("everything", "", "", 0),
     ],
 )
-def test_a_restart_forgets_what_was_not_saved(loss: Loss, early: str, late: str, jobs: int) -> None:
+def test_a_restart_loses_unsaved_state(loss: Loss, early: str, late: str, jobs: int) -> None:
     """SIGTERM nothing, SIGKILL the last seconds, a lost disk everything."""
     world = world_of()
     world.update("n1", Update(comment="early"), now_s=1)
@@ -446,16 +422,15 @@ def test_a_restart_forgets_what_was_not_saved(loss: Loss, early: str, late: str,
     assert state(world, at=25) == "IDLE"
 
 
-def test_what_is_older_than_a_save_survives_a_kill() -> None:
-    """Also where nothing was written since."""
+def test_saved_state_survives_a_kill() -> None:
     world = world_of()
     world.update("n1", Update(comment="x"), now_s=10)
     world.restart(now_s=20, lose_state="recent")
     assert world.nodes["n1"].comment == "x"
 
 
-def test_job_ids_are_handed_out_again_after_a_loss() -> None:
-    """So an id alone is no identity."""
+def test_job_ids_are_reused_after_a_loss_of_state() -> None:
+    """An id alone is therefore no identity."""
     world = world_of()
     world.advance(10)
     assert world.submit(JobRequest(), now_s=10) == 1
@@ -463,8 +438,8 @@ def test_job_ids_are_handed_out_again_after_a_loss() -> None:
     assert world.submit(JobRequest(), now_s=12) == 1
 
 
-def test_nothing_happens_while_slurmctld_is_away() -> None:
-    """Jobs end when it is back; a slurmd that died meanwhile stays UNKNOWN."""
+def test_nothing_happens_while_slurmctld_is_down() -> None:
+    """Jobs end when it is back; a slurmd that died in between stays UNKNOWN."""
     world = world_of()
     world.submit(WHOLE, now_s=0)
     world.submit(JobRequest(ending_s=50, duration_s=1, required_nodes=("n3",)), now_s=0)
@@ -481,7 +456,6 @@ def test_nothing_happens_while_slurmctld_is_away() -> None:
 
 
 def test_time_never_runs_backwards() -> None:
-    """An older second changes nothing."""
     world = world_of()
     world.advance(10)
     world.advance(5)
@@ -489,8 +463,7 @@ def test_time_never_runs_backwards() -> None:
     assert world.epoch_s == int(world.setup.epoch_s) + 10
 
 
-def test_the_same_acts_give_the_same_world() -> None:
-    """No chance, no clock."""
+def test_the_same_operations_give_the_same_world_in_slurm() -> None:
 
     def lived() -> object:
         world = world_of()
@@ -504,8 +477,7 @@ def test_the_same_acts_give_the_same_world() -> None:
     assert lived() == lived()
 
 
-def test_down_leaves_jobs_elsewhere_and_of_the_past_alone() -> None:
-    """Only what runs there ends."""
+def test_down_does_not_change_ended_jobs_and_jobs_on_other_nodes() -> None:
     world = world_of()
     world.submit(JobRequest(duration_s=1, required_nodes=("n1",)), now_s=0)
     world.submit(JobRequest(duration_s=None, required_nodes=("n2",)), now_s=0)
@@ -516,8 +488,8 @@ def test_down_leaves_jobs_elsewhere_and_of_the_past_alone() -> None:
     assert [job.state for job in world.jobs.values()] == ["COMPLETED", "RUNNING", "PENDING"]
 
 
-def test_what_was_noted_for_a_job_that_ended_otherwise_does_nothing() -> None:
-    """Its end, its COMPLETING, its being forgotten."""
+def test_timers_of_a_job_that_ended_earlier_have_no_effect() -> None:
+    """Its end, its COMPLETING, its MinJobAge."""
     world = world_of(min_job_age_s=30)
     world.submit(JobRequest(duration_s=10, ending_s=20, required_nodes=("n1",)), now_s=0)
     world.advance(1)
@@ -538,16 +510,14 @@ def test_what_was_noted_for_a_job_that_ended_otherwise_does_nothing() -> None:
     ("before", "after"),
     [("DRAIN", "IDLE"), ("DOWN", "IDLE"), ("FAIL", "IDLE"), ("FUTURE", "FUTURE")],
 )
-def test_idle_takes_back_all_but_future(before: str, after: str) -> None:
-    """And asks for no ping."""
+def test_state_idle_resets_all_states_but_future(before: str, after: str) -> None:
     world = world_of()
     world.update("n1", Update(state=before, reason="x"), now_s=1)
     world.update("n1", Update(state="IDLE"), now_s=2)
     assert state(world) == after
 
 
-def test_a_dead_slurmd_takes_its_jobs_with_it() -> None:
-    """When slurmctld gives it up."""
+def test_jobs_of_a_dead_slurmd_end_when_its_node_is_down() -> None:
     world = world_of()
     world.submit(JobRequest(duration_s=None, requeue=False, required_nodes=("n1",)), now_s=0)
     world.kill_slurmd("n1", now_s=2)

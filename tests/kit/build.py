@@ -1,4 +1,4 @@
-"""One-line makers of facts, and a small world that plays reader and outbox for the core."""
+"""Makers of facts, and a small core that tests feed with facts and outcomes."""
 
 import itertools
 from collections.abc import Sequence
@@ -39,22 +39,22 @@ GIB = 1 << 30
 SMALL = PodSpec(requests=(("cpu", 1000), ("memory", GIB)), grace_s=5)
 OFFER = Offer(allocatable=(("cpu", 16_000), ("memory", 64 * GIB), ("pods", 110)))
 _orders = itertools.count(1, 2**-20)
-"""Small steps: what Slurm shows is as old as its question, and tests' clocks begin at 1,000."""
+"""Small steps: an order is also the time of a question, and the clocks of tests start at 1,000."""
 
 
 def node(name: str = "kn1", **fields: object) -> Node:
-    """A ready, schedulable Node."""
+    """Make a ready, schedulable Node."""
     return Node(**{"name": name, "uid": f"uid-{name}", "ready": "True", **fields})  # type: ignore[arg-type]
 
 
 def labels_of(pairs: Sequence[tuple[str, str]]) -> Labels:
-    """Our labels as a Node's row holds them."""
+    """Return our labels as the row of a Node has them."""
     given = dict(pairs)
     return tuple(given.get(key) for key in NODE_LABELS)
 
 
 def slurmd_pod(slurm_node: str = "n1", **fields: object) -> SlurmdPod:
-    """A ready slurmd Pod `slurm/slurmd-n1` on Node kn1 that claims Slurm node n1."""
+    """Make a ready slurmd Pod `slurm/slurmd-n1` on Node kn1 that claims Slurm node n1."""
     name = f"slurmd-{slurm_node}"
     standard = {
         "namespace": "slurm",
@@ -68,23 +68,23 @@ def slurmd_pod(slurm_node: str = "n1", **fields: object) -> SlurmdPod:
 
 
 def slurm_node(name: str = "n1", state: str = "IDLE", **fields: object) -> SlurmNode:
-    """A Slurm node; `state` is written IDLE+DRAIN."""
+    """Make a Slurm node; write `state` as IDLE+DRAIN."""
     return SlurmNode(**{"name": name, "state": frozenset(state.split("+")), **fields})  # type: ignore[arg-type]
 
 
 def pod(name: str = "p1", **fields: object) -> Pod:
-    """A workload Pod `ns/p1` of one CPU and 1 GiB that waits to be placed."""
+    """Make a waiting workload Pod `ns/p1` of one CPU and 1 GiB."""
     standard = {"namespace": "ns", "name": name, "uid": f"uid-{name}", "spec": SMALL}
     return Pod(**{**standard, **fields})  # type: ignore[arg-type]
 
 
 def gang_pod(name: str, *, size: int = 2, **fields: object) -> Pod:
-    """A member of gang `g` in namespace `ns`."""
+    """Make a member of gang `g` in namespace `ns`."""
     return pod(name, gang=Gang("annotation", "g", size), **fields)
 
 
 def identity(*pods: Pod, **fields: object) -> Identity:
-    """What we submit for these Pods."""
+    """Return the identity of the job of these Pods."""
     standard = {
         "cluster": CLUSTER_UID,
         "scheduler": SCHEDULER,
@@ -95,7 +95,7 @@ def identity(*pods: Pod, **fields: object) -> Identity:
 
 
 def job(*pods: Pod, state: str = "PENDING", **fields: object) -> Job:
-    """A placeholder of these Pods; `state` is written CANCELLED+COMPLETING."""
+    """Make a placeholder of these Pods; write `state` as CANCELLED+COMPLETING."""
     known = identity(*pods)
     first = min(pods, key=lambda pod: pod.name)
     standard = {
@@ -112,7 +112,7 @@ def job(*pods: Pod, state: str = "PENDING", **fields: object) -> Job:
 
 
 def marked(name: str = "n1", **fields: str) -> str:
-    """The comment that our mark makes on Slurm node `name` with its usual Pod."""
+    """Return our mark in the comment of Slurm node `name` with its usual Pod."""
     standard = {
         "cluster": CLUSTER_UID,
         "node": f"k{name}",
@@ -124,14 +124,14 @@ def marked(name: str = "n1", **fields: str) -> str:
 
 
 def condition(kind: str, status: str = "True", **fields: str) -> Condition:
-    """A condition of ours."""
+    """Make a condition of sunk-sync."""
     return Condition(type=kind, status=status, **{"reason": "R", "message": "", **fields})
 
 
 def get_result(
     row: Node | SlurmdPod, found: str, *, asked_s: float = 0.0, uid: str = ""
 ) -> GetResult:
-    """The answer to a read by name of this row's place."""
+    """Return the answer to a read by name of this row's place."""
     kind = "Node" if isinstance(row, Node) else "Pod"
     namespace = getattr(row, "namespace", "")
     uid = uid or (row.uid if found == "yes" else "")
@@ -139,12 +139,12 @@ def get_result(
 
 
 def observed(row: Row, order: float | None = None) -> Observed:
-    """The row, newer than everything observed before."""
+    """Return the row as a fact newer than all earlier ones."""
     return Observed(row, next(_orders) if order is None else order)
 
 
 def deleted(source: Source, row: Row) -> Deleted:
-    """The source's word that the row is gone."""
+    """Return the fact that the row is gone."""
     name = row.job_id if isinstance(row, Job) else row.name
     return Deleted(
         source, getattr(row, "namespace", ""), name, getattr(row, "uid", ""), next(_orders)
@@ -152,7 +152,7 @@ def deleted(source: Source, row: Row) -> Deleted:
 
 
 def listing(source: Source, *rows: Row, begun_s: float = 0.0) -> list[News]:
-    """A complete listing of these rows."""
+    """Return a complete listing of these rows."""
     order = next(_orders)
     return [
         ListingStarted(source, begun_s, order),
@@ -162,7 +162,7 @@ def listing(source: Source, *rows: Row, begun_s: float = 0.0) -> list[News]:
 
 
 def source_of(row: Row) -> Source:
-    """The source that shows rows of this kind."""
+    """Return the source of rows of this kind."""
     return SOURCE_OF[type(row)]
 
 
@@ -176,12 +176,12 @@ SOURCE_OF: dict[type, Source] = {
 
 
 def room(name: str = "n1", **fields: object) -> list[Row]:
-    """A host with room: Node kn1, its slurmd Pod, Slurm node n1."""
+    """Return a free host: Node kn1, its slurmd Pod, Slurm node n1."""
     return [node(f"k{name}", offer=OFFER, **fields), slurmd_pod(name), slurm_node(name)]
 
 
 class Core:
-    """Graph, rules and policy with a clock that only the test moves."""
+    """Graph, rules and policy with a clock that the test sets."""
 
     def __init__(self, *rows: Row, now: float = 1000.0, listed: bool = True, **chosen: object):
         configuration = Configuration(
@@ -197,7 +197,7 @@ class Core:
             self.see(*map(observed, rows))
 
     def see(self, *news: News | Row) -> list[Decision]:
-        """Observe and decide all that became dirty."""
+        """Observe facts, then decide all that became dirty."""
         told = [one if not isinstance(one, Row) else observed(one) for one in news]
         self.reconciler.observe(told, now=self.now)
         return self.settle()
@@ -216,31 +216,31 @@ class Core:
         return self.settle()
 
     def confirm(self, source: Source) -> list[Decision]:
-        """The source answers that nothing changed."""
+        """Report that nothing has changed in the source."""
         return self.see(Confirmed(source, self.now))
 
     def workload_verdict(self, of: Pod) -> Verdict:
-        """The standing verdict of the workload that the Pod belongs to."""
+        """Return the current verdict of the Pod's workload."""
         standing = self.reconciler.standing.get(workload_key(workload_key_of(of)))
         return standing.verdict if standing else Verdict()
 
     def workload_wants(self, of: Pod, *kinds: type) -> list[Any]:
-        """What is wanted for that workload, of these kinds of action (all where none is named)."""
+        """Return the actions wanted for that workload, of these kinds if any are given."""
         wants = self.workload_verdict(of).wants
         return [want for want in wants if not kinds or isinstance(want, kinds)]
 
     def verdict(self, name: str = "n1") -> Verdict:
-        """The standing verdict of a host."""
+        """Return the current verdict of a host."""
         standing = self.reconciler.standing.get(host_key(name))
         return standing.verdict if standing else Verdict()
 
     def wants(self, name: str = "n1", *kinds: type) -> Sequence[object]:
-        """What is wanted for a host, of these kinds of action (all where none is named)."""
+        """Return the actions wanted for a host, of these kinds if any are given."""
         wants = self.verdict(name).wants
         return [want for want in wants if not kinds or isinstance(want, kinds)]
 
     def allowed(self, name: str = "n1", *kinds: type) -> Sequence[object]:
-        """The same, less what policy keeps back."""
+        """Return the wanted actions that policy allows."""
         standing = self.reconciler.standing.get(host_key(name))
         kept = {kept.action for kept in standing.kept} if standing else set()
         return [want for want in self.wants(name, *kinds) if want not in kept]

@@ -1,7 +1,6 @@
-"""An asyncio event loop whose clock jumps whenever everybody sleeps: no test waits.
+"""An asyncio event loop in virtual time: the clock jumps to the next timer, so no test waits.
 
-Thousands of virtual hours pass through it: it calls what is due and does nothing else. No files,
-no threads, no signals, no debug mode.
+It runs thousands of virtual hours. It has no files, threads, signals or debug mode.
 """
 
 import asyncio
@@ -16,15 +15,15 @@ from msgspec import Struct
 T = TypeVar("T")
 
 SAME_S = 1e-9
-"""What is due so little later is due now."""
+"""A timer that is due this little later is due now."""
 CANCELLED_MIN = 100
-"""At least so many timers lie there before those that were cancelled are cleared away."""
+"""Cancelled timers are removed once there are this many."""
 
 
 class Timer(float):
-    """One call, as asyncio.TimerHandle; as a number it is the second in which it is due.
+    """A timer like asyncio.TimerHandle; as a float it is its due time.
 
-    Numbers are compared without a line of Python, and a heap does little else.
+    A heap compares floats without running Python code.
     """
 
     __slots__ = ("args", "callback", "context", "heap")
@@ -34,7 +33,7 @@ class Timer(float):
     args: tuple[Any, ...]
     context: contextvars.Context
     heap: "Heap | None"
-    """Where it lies until it is due."""
+    """The heap that holds it, until it is due."""
 
     def cancel(self) -> None:
         if self.callback is not None:
@@ -50,7 +49,7 @@ class Timer(float):
 
 
 class Call(Struct):
-    """One call that is due at once, as asyncio.Handle; built and read without a line of Python."""
+    """A callback like asyncio.Handle, built and read without running Python code."""
 
     callback: Callable[..., object] | None
     """None: cancelled."""
@@ -65,15 +64,15 @@ class Call(Struct):
 
 
 class Heap:
-    """Timers by second."""
+    """Timers by due time."""
 
     def __init__(self) -> None:
         self.timers: list[Timer] = []
         self.cancelled = 0
-        """How many of them."""
+        """Cancelled timers in the heap."""
 
     def next_s(self) -> float | None:
-        """Second of the first that was not cancelled."""
+        """Return the due time of the first timer that is not cancelled."""
         if len(self.timers) > CANCELLED_MIN and self.cancelled * 2 > len(self.timers):
             self.timers = [timer for timer in self.timers if timer.callback is not None]
             heapq.heapify(self.timers)
@@ -85,7 +84,7 @@ class Heap:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Time is a number that only sleeping moves."""
+    """An event loop whose time only advances while all tasks sleep."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +134,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_at(self.now_s + delay, callback, *args, context=context)
 
     def _run_once(self) -> None:
-        """Call all that is due now; where nothing is, it is the next timer's second now."""
+        """Call all that is due; if nothing is, advance the time to the next timer."""
         due, next_s = self._due, self._heap.next_s()
         if not due and not self._stopping:
             if next_s is None:
@@ -158,7 +157,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def run(story: Coroutine[Any, Any, T]) -> T:
-    """Run to the end in virtual time; tasks that are left over are cancelled."""
+    """Run a coroutine to its end in virtual time; cancel all remaining tasks."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(story)
@@ -172,5 +171,5 @@ def run(story: Coroutine[Any, Any, T]) -> T:
 
 
 def now() -> float:
-    """Second of the running loop."""
+    """Time of the running loop."""
     return asyncio.get_running_loop().time()

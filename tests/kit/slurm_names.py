@@ -1,6 +1,6 @@
-"""The names of pending reasons and the numbers of errors that each Slurm has: slurm_names.ini.
+"""Pending reasons and error numbers of each Slurm version, from slurm_names.ini.
 
-`python -m tests.real.slurm_names` reads them anew from the libraries of the test bed.
+`python -m tests.real.slurm_names` reads them again from the libraries of the test bed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,14 +15,14 @@ FILE = Path(__file__).parent / "slurm_names.ini"
 
 @dataclass(frozen=True)
 class SlurmNames:
-    """Of one version, sorted."""
+    """Names of one version, sorted."""
 
     reasons: tuple[str, ...]
     errors: tuple[int, ...]
 
 
 def read() -> dict[str, SlurmNames]:
-    """Slurm's version to its names."""
+    """Return the names by version of Slurm."""
     parser = ConfigParser()
     parser.read(FILE, encoding="utf-8")
     return {version: _read(**parser[version]) for version in parser.sections()}
@@ -45,7 +45,7 @@ def _lines(version: str, names: SlurmNames) -> Iterator[str]:
 
 
 def _runs(numbers: Iterable[int]) -> list[str]:
-    """1, 2, 3, 7 → 1-3, 7."""
+    """Spell 1, 2, 3, 7 as 1-3, 7."""
     ordered = sorted(numbers)
     gaps = [after for before, after in pairwise(ordered) if after > before + 1]
     ends = [before for before, after in pairwise(ordered) if after > before + 1]

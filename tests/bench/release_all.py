@@ -1,4 +1,4 @@
-"""A hooks server that has nothing against anything: for the jobs of floors."""
+"""A hooks server that releases every job, for the jobs of the floors."""
 
 import threading
 import time
@@ -9,20 +9,20 @@ from typing import Any, Self
 GO, GONE = b'{"action":"go"}\n', b'{"action":"gone"}\n'
 
 
-class OpenDoor:
-    """Lets every job through, and its script end, at once; notes when the gate was asked."""
+class ReleaseAll:
+    """Releases every job and script at once; records when the gate asked."""
 
     def __init__(self) -> None:
         self.gates_s: list[float] = []
-        door = self
+        server = self
 
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 if self.path == "/v1/gate":
-                    door.gates_s.append(time.monotonic())
+                    server.gates_s.append(time.monotonic())
                 self.rfile.read(int(self.headers["Content-Length"]))
                 told = GONE if self.path.endswith("/stopping") else GO
-                with suppress(BrokenPipeError):  # the script was killed meanwhile
+                with suppress(BrokenPipeError):  # the script was killed
                     self.send_response(200)
                     self.send_header("Content-Length", str(len(told)))
                     self.end_headers()
@@ -45,4 +45,4 @@ class OpenDoor:
 
 class _Server(ThreadingHTTPServer):
     request_queue_size = 1024
-    """Hundreds of scripts may call in one moment."""
+    """Hundreds of scripts may call at once."""
