@@ -1,4 +1,4 @@
-# Each target sets up what it needs: .venv comes from the lock files, by hash.
+# Each target installs what it needs: .venv is built from the lock files, with hashes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 .PHONY: help demo test test-fast test-real test-real-old test-real-new test-real-again check bench testbed sim mutants mutation lock image clean
 
-help: ## this list
+help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 # A lock names every package that is needed: pip resolves nothing, so no later release matters.
@@ -27,19 +27,19 @@ $(READY): $(RUNTIME) requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(RUNTIME) ## the main job on your laptop, no cluster needed
+demo: $(RUNTIME) ## run the demo; it needs no cluster
 	$(BIN)/python -m sunk_sync demo
 
-test: $(READY) check ## everything CI runs
-	@# The servers are built beside the tests that need none, and give way to them.
+test: $(READY) check ## run everything that CI runs
+	@# Build the servers at low priority, beside the tests that need none.
 	$(MAKE) --no-print-directory --jobs=2 test-fast testbed
 	$(MAKE) --no-print-directory test-real
 
-test-fast: $(READY) ## the tests that need no servers
+test-fast: $(READY) ## run the tests that need no servers
 	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
 
-test-real: $(READY) testbed ## the tests against real Kubernetes and Slurm servers
-	@# The servers are waited for most of the time: both versions of Slurm go side by side.
+test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers
+	@# The tests mostly wait for servers, so both versions of Slurm run in parallel.
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
 	$(MAKE) --no-print-directory test-real-again
 
@@ -50,12 +50,12 @@ test-real-old test-real-new: $(READY)
 	mkdir -p build && rm -f build/$@.failed && { $(REAL)/$@ $(WHICH) || touch build/$@.failed; }
 
 test-real-again: $(READY)
-	@# Real daemons on a busy machine: what failed is run once more, alone; both runs are shown.
+	@# Real daemons can be late on a busy machine: run failed tests once more, alone. Both runs are shown.
 	result=0 && for half in test-real-old test-real-new; do \
 	  [ ! -e build/$$half.failed ] || $(REAL)/$$half --last-failed --last-failed-no-failures none || result=1; \
 	done && exit $$result
 
-check: $(READY) ## style, types, layers
+check: $(READY) ## check style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -64,26 +64,26 @@ check: $(READY) ## style, types, layers
 testbed: $(READY) ## build the real servers once (about ten minutes) into the cache
 	nice $(BIN)/python -m tests.real build
 
-bench: $(READY) testbed ## speed and memory, as ratios measured in one run
+bench: $(READY) testbed ## measure speed and memory
 	$(BIN)/python -m tests.bench
 
-sim: $(READY) ## ten thousand broken hours of hosts, as many of Pods, every crash point and pairs of them (a night on two cores)
+sim: $(READY) ## simulate 10,000 seeds of hosts, 10,000 of Pods, and every crash point (a night on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000
 	$(BIN)/python -m tests.sim --workloads --seeds 10000
 	$(BIN)/python -m tests.sim crash
 
-mutants: $(READY) ## seeded defects: each must be noticed by some suite
+mutants: $(READY) ## run the tests against seeded defects; each must fail a test
 	$(BIN)/python -m tests.sim mutants
 
-mutation: $(READY) ## every small change of rules, policy and outbox: noticed, or explained
+mutation: $(READY) ## run mutation tests of rules, policy and outbox
 	$(BIN)/python -m tests.mutation
 
-lock: ## renew the lock files from pyproject.toml (needs uv)
+lock: ## update the lock files from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements.lock
 	uv pip compile pyproject.toml --extra dev -c requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-dev.lock
 
-image: ## the container image
+image: ## build the container image
 	docker build -f Containerfile -t sunk-sync .
 
-clean: ## remove what make made here
+clean: ## remove everything that make created here
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .import_linter_cache

@@ -1,4 +1,4 @@
-"""Renew the pictures of docs/demo.md from the fixed story: `python -m tools.demo_pictures`."""
+"""Update the pictures of docs/demo.md from the fixed story: `python -m tools.demo_pictures`."""
 
 import asyncio
 import io

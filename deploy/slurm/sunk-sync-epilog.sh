@@ -1,12 +1,12 @@
 #!/bin/sh
-# Tells sunk-sync that a job has ended, so that it need not wait for its next poll.
+# Tell sunk-sync that a job has ended, so that it does not wait for its next poll.
 #
 #   EpilogSlurmctld=/etc/slurm/sunk-sync/sunk-sync-epilog.sh
 #
-# It asks for nothing, waits at most 3 s and always exits 0. Also usable as Epilog of a node.
-# It needs a POSIX shell and one of curl, bash (http only) or python3. Address and token come from
-# the file sunk-sync.conf beside this script (or $SUNK_SYNC_HOOKS_CONF), as for the prolog;
-# arguments --url and --token-file win over it.
+# The script waits at most 3 s and always exits 0. It also works as Epilog of a node.
+# It needs a POSIX shell and one of curl, bash (http only) or python3. URL and token come from the
+# file sunk-sync.conf beside this script (or $SUNK_SYNC_HOOKS_CONF), as for the prolog. The
+# arguments --url and --token-file take precedence.
 set -u
 PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
 export PATH
@@ -33,7 +33,7 @@ call() {
     answer=${answer# }
 }
 
-# The token goes by standard input: arguments can be read by everybody on the machine.
+# Pass the token on standard input: every user of the machine can read arguments.
 send() {
     if command -v curl >/dev/null; then
         printf 'header = "Authorization: Bearer %s"\n' "$token" | with_curl "$@"
@@ -42,22 +42,22 @@ send() {
     elif command -v python3 >/dev/null; then
         printf '%s\n' "$token" | with_python "$@"
     else
-        say "there is none of curl, bash (for http) and python3"
+        say "curl, bash (for http) or python3 is needed, and none is installed"
         return 1
     fi
 }
 
 with_curl() {
-    told=$(curl -s -K - -X "$1" --data-binary "$3" --connect-timeout 3 -m "$4" \
+    reply=$(curl -s -K - -X "$1" --data-binary "$3" --connect-timeout 3 -m "$4" \
         -H 'Content-Type: application/json' -H 'Expect:' --noproxy '*' --max-filesize 65536 \
         -w '%{http_code}' "$url$2") || return 1
-    printf '%s %s' "${told##*[!0-9]}" "${told%%
+    printf '%s %s' "${reply##*[!0-9]}" "${reply%%
 *}"
 }
 
 request() {
     printf '%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\n' \
-        "$1" "$2" "$place" "$token"
+        "$1" "$2" "$authority" "$token"
     printf 'Content-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' "${#3}" "$3"
 }
 
@@ -74,24 +74,24 @@ with_python() {
     python3 -c '
 import sys, urllib.error, urllib.request as r
 method, address, body, seconds = sys.argv[1:]
-asked = r.Request(address, body.encode() or None, method=method)
-asked.add_header("Authorization", "Bearer " + sys.stdin.readline().strip())
-asked.add_header("Content-Type", "application/json")
+request = r.Request(address, body.encode() or None, method=method)
+request.add_header("Authorization", "Bearer " + sys.stdin.readline().strip())
+request.add_header("Content-Type", "application/json")
 opener = r.build_opener(r.ProxyHandler({}))
 try:
-    told = opener.open(asked, timeout=float(seconds))
+    response = opener.open(request, timeout=float(seconds))
 except urllib.error.HTTPError as error:
-    told = error
-line = told.read(65536).decode(errors="replace").split("\n")[0]
-print(told.status, line, end="")' "$1" "$url$2" "$3" "$4"
+    response = error
+line = response.read(65536).decode(errors="replace").split("\n")[0]
+print(response.status, line, end="")' "$1" "$url$2" "$3" "$4"
 }
 
-# `http://host:8000` in parts, for those who cannot read a URL.
+# Split `http://host:8000`, for clients that need host and port.
 parse_url() {
     url=${url%/}
-    place=${url#*://}
-    host=${place%:*} port=${place##*:}
-    if [ "$host" = "$place" ]; then port=80; fi
+    authority=${url#*://}
+    host=${authority%:*} port=${authority##*:}
+    if [ "$host" = "$authority" ]; then port=80; fi
     host=${host#\[} host=${host%\]}
 }
 # --- common to the scripts: end
@@ -121,5 +121,7 @@ parse_url
 job=${SLURM_JOB_ID:-0}
 if [ "${SLURM_ARRAY_JOB_ID:-}" ]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}; fi
 call POST /v1/ended "{\"job_id\":\"$job\"}" 3
-if [ "$status" != 200 ]; then say "job $job: its end was not told: ${status:-no answer} $answer"; fi
+if [ "$status" != 200 ]; then
+    say "job $job: sunk-sync does not know of its end: ${status:-no answer} $answer"
+fi
 exit 0

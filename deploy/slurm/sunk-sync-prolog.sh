@@ -1,20 +1,20 @@
 #!/bin/sh
-# The gate: no job starts on a host where a Pod of an ended placeholder still lives.
+# The gate: no job starts on a host while a Pod of an ended placeholder still runs there.
 #
 #   PrologSlurmctld=/etc/slurm/sunk-sync/sunk-sync-prolog.sh
 #
-# Asks sunk-sync and waits for its word; exit 0: the job starts. It ends always: see --busy,
-# --busy-max and --silent. Used as Prolog (on the node) it never exits non-zero, for that would
-# drain the node. It needs a POSIX shell and one of curl, bash (http only) or python3.
+# The script asks sunk-sync and waits for the answer. Exit code 0 starts the job. The script always
+# ends: see --busy, --busy-max and --silent. As Prolog of a node it always exits 0, because another
+# code would drain the node. It needs a POSIX shell and one of curl, bash (http only) or python3.
 #
-# Arguments win over the file sunk-sync.conf beside this script (or $SUNK_SYNC_HOOKS_CONF), which
-# has lines `name = value` with the names of the arguments without dashes:
-#   --url URL            of the hooks door: http://sunk-sync.slurm.svc:8000
-#   --token-file FILE    token of the gate; readable for SlurmUser (as Prolog: root) alone
-#   --busy 90s           told to wait for so long: requeue the job if sunk-sync says it can be
-#   --busy-max 10m       told to wait for so long: start it all the same (sunk-sync counts that)
-#   --silent 60s=pass    no answer for so long: `pass` starts the job, `requeue` sends it back
-#   --check              ask whether address and token are right, and end
+# Settings come from the file sunk-sync.conf beside this script (or $SUNK_SYNC_HOOKS_CONF). It has
+# lines `name = value`, named like the arguments without dashes. Arguments take precedence:
+#   --url URL            URL of the hooks API: http://sunk-sync.slurm.svc:8000
+#   --token-file FILE    token of the gate; only SlurmUser (as Prolog: root) may read it
+#   --busy 90s           after this time of `wait`: requeue the job if sunk-sync says that it can be
+#   --busy-max 10m       after this time of `wait`: start the job (sunk-sync counts this)
+#   --silent 60s=pass    after this time without an answer: start the job (`pass`) or `requeue` it
+#   --check              test URL and token, and exit
 set -u
 PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
 export PATH
@@ -41,7 +41,7 @@ call() {
     answer=${answer# }
 }
 
-# The token goes by standard input: arguments can be read by everybody on the machine.
+# Pass the token on standard input: every user of the machine can read arguments.
 send() {
     if command -v curl >/dev/null; then
         printf 'header = "Authorization: Bearer %s"\n' "$token" | with_curl "$@"
@@ -50,22 +50,22 @@ send() {
     elif command -v python3 >/dev/null; then
         printf '%s\n' "$token" | with_python "$@"
     else
-        say "there is none of curl, bash (for http) and python3"
+        say "curl, bash (for http) or python3 is needed, and none is installed"
         return 1
     fi
 }
 
 with_curl() {
-    told=$(curl -s -K - -X "$1" --data-binary "$3" --connect-timeout 3 -m "$4" \
+    reply=$(curl -s -K - -X "$1" --data-binary "$3" --connect-timeout 3 -m "$4" \
         -H 'Content-Type: application/json' -H 'Expect:' --noproxy '*' --max-filesize 65536 \
         -w '%{http_code}' "$url$2") || return 1
-    printf '%s %s' "${told##*[!0-9]}" "${told%%
+    printf '%s %s' "${reply##*[!0-9]}" "${reply%%
 *}"
 }
 
 request() {
     printf '%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAuthorization: Bearer %s\r\n' \
-        "$1" "$2" "$place" "$token"
+        "$1" "$2" "$authority" "$token"
     printf 'Content-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' "${#3}" "$3"
 }
 
@@ -82,29 +82,29 @@ with_python() {
     python3 -c '
 import sys, urllib.error, urllib.request as r
 method, address, body, seconds = sys.argv[1:]
-asked = r.Request(address, body.encode() or None, method=method)
-asked.add_header("Authorization", "Bearer " + sys.stdin.readline().strip())
-asked.add_header("Content-Type", "application/json")
+request = r.Request(address, body.encode() or None, method=method)
+request.add_header("Authorization", "Bearer " + sys.stdin.readline().strip())
+request.add_header("Content-Type", "application/json")
 opener = r.build_opener(r.ProxyHandler({}))
 try:
-    told = opener.open(asked, timeout=float(seconds))
+    response = opener.open(request, timeout=float(seconds))
 except urllib.error.HTTPError as error:
-    told = error
-line = told.read(65536).decode(errors="replace").split("\n")[0]
-print(told.status, line, end="")' "$1" "$url$2" "$3" "$4"
+    response = error
+line = response.read(65536).decode(errors="replace").split("\n")[0]
+print(response.status, line, end="")' "$1" "$url$2" "$3" "$4"
 }
 
-# `http://host:8000` in parts, for those who cannot read a URL.
+# Split `http://host:8000`, for clients that need host and port.
 parse_url() {
     url=${url%/}
-    place=${url#*://}
-    host=${place%:*} port=${place##*:}
-    if [ "$host" = "$place" ]; then port=80; fi
+    authority=${url#*://}
+    host=${authority%:*} port=${authority##*:}
+    if [ "$host" = "$authority" ]; then port=80; fi
     host=${host#\[} host=${host%\]}
 }
 # --- common to the scripts: end
 
-# read_conf FILE: lines `name = value`; nothing in it is run.
+# read_conf FILE: lines `name = value`; none of it is executed.
 read_conf() {
     while IFS= read -r line || [ "$line" ]; do
         line=$(printf '%s' "$line" | tr -d ' \t\r"')
@@ -115,16 +115,16 @@ read_conf() {
             busy=*) busy=${line#*=} ;;
             busy-max=*) busy_max=${line#*=} ;;
             silent=*) silent=${line#*=} ;;
-            *) say "$1: not understood: $line" ;;
+            *) say "$1: unknown setting: $line" ;;
         esac
     done <"$1"
 }
 
-# seconds TEXT DEFAULT: 90, 90s or 10m as seconds; what cannot be read is the default, and said.
+# seconds TEXT DEFAULT: 90, 90s or 10m in seconds; for an invalid text the default, with a message.
 seconds() {
     number=${1%[sm]}
     case $number in
-        '' | *[!0-9]* | ???????*) say "not understood: $1; taken as $2 s"; echo "$2"; return ;;
+        '' | *[!0-9]* | ???????*) say "invalid duration: $1; using $2 s"; echo "$2"; return ;;
     esac
     case $1 in *m) echo $((number * 60)) ;; *) echo $((number)) ;; esac
 }
@@ -140,7 +140,7 @@ configure() {
             --busy-max) busy_max=${2-} ;;
             --silent) silent=${2-} ;;
             --check) check=1; shift; continue ;;
-            *) say "not understood: $1" ;;
+            *) say "unknown argument: $1" ;;
         esac
         shift
         if [ $# -gt 0 ]; then shift; fi
@@ -150,29 +150,31 @@ configure() {
     if [ "$busy_s" -gt "$busy_max_s" ]; then busy_s=$busy_max_s; fi
     token=
     if [ -r "$token_file" ]; then read -r token <"$token_file" || :; fi
-    if [ -z "$url" ] || [ -z "$token" ]; then say "no --url, or no token in --token-file"; fi
+    if [ -z "$url" ] || [ -z "$token" ]; then
+        say "--url is not set, or --token-file has no token"
+    fi
     parse_url
 }
 
-# Requeue, where a non-zero exit does that and nothing worse.
-send_back() {
+# Requeue the job, if a non-zero exit code has no other effect.
+requeue() {
     case ${SLURM_SCRIPT_CONTEXT:-} in
         prolog_slurmctld) say "job $job: $1: requeued"; exit 1 ;;
     esac
-    say "job $job: $1: as Prolog of a node it passes"
+    say "job $job: $1: started, because a Prolog of a node cannot requeue"
     exit 0
 }
 
-give_up_silent() {
+handle_silence() {
     case ${silent#*=} in
-        requeue) send_back "no answer for $silent_s s" ;;
+        requeue) requeue "no answer for $silent_s s" ;;
     esac
-    say "job $job: no answer for $silent_s s: it starts unchecked"
+    say "job $job: no answer for $silent_s s: started unchecked"
     exit 0
 }
 
-# Sets `ends` (second until which the next call may wait) and `after` (what comes then).
-# A call is given up in time to keep --silent, so it may not wait for longer than that.
+# Set `ends` (when the next call ends) and `after` (what follows). A call is shorter than --silent,
+# so that a missing answer is noticed in time.
 next_call() {
     if [ "$1" -lt "$busy_end" ]; then
         ends=$busy_end after=requeue
@@ -187,7 +189,7 @@ next_call() {
     fi
 }
 
-# One call; ends the script where the answer says so.
+# Make one call; exit if the answer says so.
 ask() {
     next_call "$1"
     left=$((ends - $1 > 0 ? ends - $1 : 1))
@@ -196,7 +198,7 @@ ask() {
     case $status$answer in
         200*'"action":"go"'*) exit 0 ;;
         200*'"action":"requeue"'*)
-            if [ "$after" = requeue ]; then send_back "busy for $busy_s s: $answer"; fi ;;
+            if [ "$after" = requeue ]; then requeue "busy for $busy_s s: $answer"; fi ;;
         200*'"action":"wait"'*) ;;
         *) return 1 ;;
     esac
@@ -204,22 +206,24 @@ ask() {
     if [ "$heard" -lt "$ends" ]; then sleep 1; fi
 }
 
-wait_for_leave() {
+wait_for_go() {
     case ${SLURM_SCRIPT_CONTEXT:-} in
         prolog_slurmctld) ;;
-        *) busy_s=0 ;; # it could not requeue: it waits for --busy-max
+        *) busy_s=0 ;; # a Prolog of a node cannot requeue: wait for --busy-max
     esac
-    begun=$(now) heard=$begun said=
+    begun=$(now) heard=$begun reported=
     busy_end=$((begun + busy_s)) busy_max_end=$((begun + busy_max_s))
     while at=$(now); do
         if [ "$at" -ge $busy_max_end ]; then
-            say "job $job: busy for $busy_max_s s: it starts all the same: $answer"
+            say "job $job: busy for $busy_max_s s: started although: $answer"
             exit 0
         fi
-        if [ $((at - heard)) -ge "$silent_s" ]; then give_up_silent; fi
+        if [ $((at - heard)) -ge "$silent_s" ]; then handle_silence; fi
         if ask "$at"; then continue; fi
-        if [ -z "$said" ]; then say "job $job: no word from $url: ${status:-no answer} $answer"; fi
-        said=1
+        if [ -z "$reported" ]; then
+            say "job $job: no answer from $url: ${status:-no response} $answer"
+        fi
+        reported=1
         sleep 1
     done
 }
@@ -236,4 +240,4 @@ if [ "${SLURM_ARRAY_JOB_ID:-}" ]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_T
 nodes=${SLURM_JOB_NODELIST:-${SLURMD_NODENAME:-}}
 case ${SLURM_SCRIPT_CONTEXT:-} in prolog_slurmd) nodes=${SLURMD_NODENAME:-$nodes} ;; esac
 status= answer=
-wait_for_leave
+wait_for_go

@@ -110,12 +110,12 @@ class StartServer:
         self._pods: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._known = threading.Condition()
-        server = self
+        this = self
 
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.bind(body["job_id"])
+                this.bind(body["job_id"])
                 self.send_response(204)
                 self.end_headers()
 
