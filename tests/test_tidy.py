@@ -40,6 +40,7 @@ MORE_POSITIONAL = {
         f"core/rules/workload/{name}.py::{name}": RULE_SHAPE
         for name in ("bind", "evict", "release", "size", "stop", "submit", "wait", "warn")
     },
+    "core/rules/cluster/relist.py::relist": RULE_SHAPE,
     "core/policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
     "controller/loop.py::stepped": JOURNAL,
     "controller/loop.py::wrote": JOURNAL,

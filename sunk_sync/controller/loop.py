@@ -174,7 +174,7 @@ class Loop:
         for one in batch:
             if isinstance(one, WriteReport):
                 self._tell_wrote(one)
-                news.extend(shown_by(one.outcome))
+                news.extend(shown_by(one.outcome, asked_s=one.sent_s))
             else:
                 news.append(one)
         self._tell_sources(news)

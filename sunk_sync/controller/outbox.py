@@ -72,6 +72,8 @@ class WriteReport(Struct, frozen=True):
     desired_at_s: float
     """When the desired write was first made."""
     answered_s: float
+    sent_s: float
+    """When it was taken up, the last time."""
 
 
 class Writers(Struct, frozen=True, kw_only=True):
@@ -286,6 +288,7 @@ class Outbox:
         actions = [slot.in_flight for slot in slots if slot.in_flight is not None]
         causes = [(slot.key, slot.because, slot.desired_at_s) for slot in slots]
         self.flying += len(slots)
+        sent_s = self.clock()
         try:
             outcomes = await self._push(push, actions)
         finally:
@@ -296,7 +299,7 @@ class Outbox:
             self._settle(slot, outcome, now=now)
         await self.report(
             [
-                WriteReport(outcome, key, because, desired_at_s, now)
+                WriteReport(outcome, key, because, desired_at_s, now, sent_s)
                 for outcome, (key, because, desired_at_s) in zip(outcomes, causes, strict=True)
             ]
         )

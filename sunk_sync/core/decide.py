@@ -8,6 +8,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.model.verdict import QUIET, Ruling, Verdict
 from sunk_sync.core.rules.cluster.hold import hold
+from sunk_sync.core.rules.cluster.relist import relist
 from sunk_sync.core.rules.cluster.selector import selector
 from sunk_sync.core.rules.host.conflict import conflict
 from sunk_sync.core.rules.host.cordon import cordon
@@ -30,7 +31,7 @@ from sunk_sync.core.views.workload import Workload
 
 HostRule = Callable[[Host, Configuration, float], Ruling]
 WorkloadRule = Callable[[Workload, Configuration, float], Ruling]
-ClusterRule = Callable[[Cluster, Configuration], Ruling]
+ClusterRule = Callable[[Cluster, Configuration, float], Ruling]
 
 HOST_RULES: dict[str, HostRule] = {
     "drain": drain,
@@ -51,7 +52,7 @@ WORK_RULES: dict[str, WorkloadRule] = {
     "warn": warn,
 }
 RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate}
-CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold}
+CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold, "relist": relist}
 
 NOTHING = Verdict(because="in step")
 
@@ -79,7 +80,7 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
         case "workload":
             rulings = _rule_workload(graph, key, now)
         case "cluster":
-            rulings = _rule_cluster(graph)
+            rulings = _rule_cluster(graph, now)
         case _:
             rulings = _rule_host(graph, key, now)
     return _merge(key, rulings) if rulings else NOTHING
@@ -112,12 +113,12 @@ def _rule_host(graph: Graph, key: Key, now: float) -> list[Ruling]:
     return rulings
 
 
-def _rule_cluster(graph: Graph) -> list[Ruling]:
+def _rule_cluster(graph: Graph, now: float) -> list[Ruling]:
     cluster = graph.cluster()
     rulings = []
     for name, rule in CLUSTER_RULES.items():
         try:
-            rulings.append(rule(cluster, graph.configuration))
+            rulings.append(rule(cluster, graph.configuration, now))
         except Exception as error:
             raise RuleError(CLUSTER, name, error) from error
     return [ruling for ruling in rulings if ruling is not QUIET]

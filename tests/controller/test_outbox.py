@@ -163,7 +163,7 @@ def test_a_wish_is_pushed_at_once_and_reported_with_its_cause() -> None:
         await asyncio.sleep(1)
 
     bench = story(tell)
-    assert bench.reports == [WriteReport(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25)]
+    assert bench.reports == [WriteReport(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25, 1000.0)]
 
 
 def test_what_is_done_is_not_repeated() -> None:

@@ -61,7 +61,8 @@ class History:
         """The selector and the Slurm nodes come and go."""
         self.uid = 0
         self.steps: deque[str] = deque(maxlen=25)
-        self.answers: deque[tuple[Key, Outcome]] = deque()
+        self.answers: deque[tuple[Key, Outcome, float]] = deque()
+        """Who wished it, what came of it, and when it was sent."""
         self.configuration = self._configuration()
         self.weights = {kind: self.rng.choice((1, 2, 4)) for kind in self._kinds()}
         self.weights[self._hear] = self.weights[self._push] = self.rng.choice((2, 4, 6))
@@ -343,7 +344,7 @@ class History:
 
     def _ready(self) -> list[tuple[Key, Action]]:
         """Desired writes that are neither under way nor answered."""
-        under_way = {target_of(outcome.action) for _, outcome in self.answers}
+        under_way = {target_of(outcome.action) for _, outcome, _ in self.answers}
         return [
             (key, action)
             for key, wants in self.desired_writes.items()
@@ -352,19 +353,18 @@ class History:
         ]
 
     def _send(self, key: Key, action: Action) -> None:
+        sent_s = self.world.now
         outcome = self.world.perform(action)
         self._note("wrote", outcome)
-        self.answers.append((key, outcome))
+        self.answers.append((key, outcome, sent_s))
 
     def _answer(self, *, lost: bool = False) -> None:
-        key, outcome = self.answers.popleft()
+        key, outcome, sent_s = self.answers.popleft()
         if lost:
             return
-        if isinstance(outcome, Unsure):
-            self._observe(shown_by(outcome))
-            return
-        self.settled.add((key, outcome.action))
-        self._observe(shown_by(outcome))
+        if not isinstance(outcome, Unsure):
+            self.settled.add((key, outcome.action))
+        self._observe(shown_by(outcome, asked_s=sent_s))
 
     # Rest
 

@@ -209,9 +209,9 @@ class WorkloadHistory(History):
     def _answer(self, *, lost: bool = False) -> None:
         """A lost answer is Unsure; a submission's tells of the attempt (F2)."""
         if lost:
-            key, outcome = self.answers[0]
-            self.answers[0] = (key, _unsure(outcome, self.world.now))
-        key, outcome = self.answers[0]
+            key, outcome, sent_s = self.answers[0]
+            self.answers[0] = (key, _unsure(outcome, self.world.now), sent_s)
+        key, outcome, _ = self.answers[0]
         super()._answer()
         if not isinstance(outcome, Unsure):
             self._answered(key, outcome)

@@ -178,7 +178,7 @@ class WorkloadWorld(World):
     def _write_workload(self, action: Bind | EndPod | SetScheduled | SetMetadata) -> Outcome:
         row = self.workload.get(action.reference.name)
         if row is None or row.uid != action.reference.uid:
-            return Refused(action, "not found, or another UID")
+            return Refused(action, "not found, or another UID", missing=True)
         if isinstance(action, Bind) and self._refuses(action, row):
             return Refused(action, "Pod is bound, or the Node is not there")
         after = _written(action, row)

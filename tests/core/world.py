@@ -259,7 +259,7 @@ class World:
         table = self.nodes if reference.kind == "Node" else self.pods
         row = table.get(reference.name)
         if row is None or row.uid != reference.uid:
-            return Refused(action, "not found, or another UID")
+            return Refused(action, "not found, or another UID", missing=True)
         after = change(row)
         if after != row:
             self.put_node(after) if isinstance(after, Node) else self.put_pod(after)

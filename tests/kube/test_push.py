@@ -26,8 +26,17 @@ from sunk_sync.core.model.actions import (
     SetMetadata,
     Uncordon,
     Unsure,
+    shown_by,
 )
-from sunk_sync.core.model.facts import Condition, GetResult, Node, Observed, Reference, SlurmdPod
+from sunk_sync.core.model.facts import (
+    Condition,
+    Contradicted,
+    GetResult,
+    Node,
+    Observed,
+    Reference,
+    SlurmdPod,
+)
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.write.events import event_of
 from sunk_sync.kube.write.write import KubePush
@@ -167,6 +176,27 @@ async def test_what_the_world_does_not_allow_is_refused(
     outcome, _, _ = await outcome_of(answers(body, code), tmp_path, SET)
     assert isinstance(outcome, Refused)
     assert outcome.why.startswith("PATCH /api/v1/nodes/g0/status: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "missing"),
+    [
+        (404, "error-status-gone.json", True),
+        (409, "error-uid-gone.json", True),
+        (422, "error-uid.json", True),
+        (422, "error-invalid.json", False),
+        (404, "error-no-such-path.json", False),
+    ],
+)
+async def test_F3_a_write_that_meets_no_object_of_its_uid_says_so(
+    tmp_path: Path, code: int, name: str, missing: bool
+) -> None:
+    """What we hold of it is old; a path that the server does not know says nothing of it."""
+    outcome, _, _ = await outcome_of(answers(recorded(name), code), tmp_path, SET)
+    assert isinstance(outcome, Refused)
+    assert outcome.missing is missing
+    told = Contradicted(NODE, 42.0)
+    assert (told in shown_by(outcome, asked_s=42.0)) is missing
 
 
 async def test_a_refusal_names_verb_and_resource(tmp_path: Path) -> None:

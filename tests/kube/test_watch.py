@@ -380,6 +380,28 @@ async def test_a_silent_connection_is_noticed(
         await run.ear.hears(*listed, "Lost", *listed, "Observed a")
 
 
+@pytest.mark.parametrize("as_watch_list", [False, True])
+async def test_F3_a_connection_that_was_silent_before_it_broke_leads_to_a_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_watch_list: bool
+) -> None:
+    """It may have been dead while etcd was restored, and the server be past our version by now."""
+    monkeypatch.setattr(watch, "DEAD_S", 0.1)
+    silence = asyncio.Event()
+    end = bookmark("Node", 7, ends_listing=True) if as_watch_list else b""
+    breaks = streams(*([end] if end else []), silence, then="break")
+    relisted = streams(bookmark("Node", 8, ends_listing=True))
+    script = Script(
+        lists=[lists(version=7)],
+        watches=[breaks, relisted] if as_watch_list else [NO_WATCH_LIST, breaks, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        listed = ("ListingStarted", "ListingEnded")
+        await run.ear.hears(*listed)
+        await asyncio.sleep(0.2)
+        silence.set()
+        await run.ear.hears(*listed, "Lost", *listed)
+
+
 async def test_a_cluster_restored_from_a_backup_is_listed_again(tmp_path: Path) -> None:
     """Its versions are lower than ours, and a watch from a future version stays silent."""
     script = Script(

@@ -244,10 +244,10 @@ async def test_P16_a_pod_that_is_ending_already_is_left_its_time(tmp_path: Path)
 async def test_P16_a_pod_that_is_gone_has_ended(tmp_path: Path, answer: Json) -> None:
     """P16: whatever has its name now is not touched."""
     first = Script(PATCH_status=answer)
-    assert await outcome_of(first, tmp_path, END) == Done(END)
+    assert await outcome_of(first, tmp_path, END) == Done(END, missing=True)
     assert first.asked == ["PATCH_status"]
     second = Script(PATCH_status=a_pod(), DELETE=answer)
-    assert await outcome_of(second, tmp_path, END) == Done(END)
+    assert await outcome_of(second, tmp_path, END) == Done(END, missing=True)
 
 
 async def test_P16_without_its_condition_for_now_nothing_is_deleted(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.sim import rivals, words
 from tests.sim.checks import Checks
+from tests.sim.doings import add_pod, controller, delete_pod, select
 from tests.sim.history import BrokenPromiseError
-from tests.sim.scenarios import add_pod, controller, delete_pod, select
 from tests.sim.stage import Scenario, Step, play
 from tests.sim.words import Object
 

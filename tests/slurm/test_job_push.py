@@ -860,7 +860,7 @@ async def test_P7_a_refused_renewal_is_told_apart_from_a_refused_edit() -> None:
     (outcome,) = await Writer(world).do(wanted)
     assert isinstance(outcome, Refused)
     assert job_in(outcome).identity == identity_of("u1")
-    (_, told) = shown_by(outcome)
+    (_, told) = shown_by(outcome, asked_s=0.0)
     assert isinstance(told, SubmitRefused)
     assert told.kind == "renewal"
 

@@ -15,6 +15,7 @@ from sunk_sync.core.model.facts import (
     NEEDED,
     CallEnded,
     Confirmed,
+    Contradicted,
     Deleted,
     GateCall,
     GetResult,
@@ -37,7 +38,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
 from sunk_sync.core.tables.claims import pod_key, same_claim, same_own_claim, yields
-from sunk_sync.core.tables.entries import UNCLAIMED
+from sunk_sync.core.tables.entries import UNCLAIMED, Entry
 from sunk_sync.core.tables.last_seen import Place, node_place
 from sunk_sync.core.tables.open_calls import CallWord
 from sunk_sync.core.tables.table import Table
@@ -47,6 +48,7 @@ from sunk_sync.core.translate.node_states import same_kind
 class RowKind(NamedTuple):
     """Where the rows of one class are kept."""
 
+    source: Source
     table: Table[Any]
     key: Callable[[Any], str]
     changed: Callable[..., None]
@@ -60,11 +62,15 @@ class Graph(HostSnapshot):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
         self._kinds: dict[type[Row], RowKind] = {
-            Job: RowKind(self.jobs, attrgetter("job_id"), self._job_changed),
-            Pod: RowKind(self.pods, _key_of_pod, self._pod_changed),
-            SlurmdPod: RowKind(self.slurmd_pods, _key_of_pod, self._slurmd_pod_changed),
-            Node: RowKind(self.nodes, attrgetter("name"), self._node_changed),
-            SlurmNode: RowKind(self.slurm_nodes, attrgetter("name"), self._slurm_node_changed),
+            Job: RowKind("jobs", self.jobs, attrgetter("job_id"), self._job_changed),
+            Pod: RowKind("pods", self.pods, _key_of_pod, self._pod_changed),
+            SlurmdPod: RowKind(
+                "slurmd_pods", self.slurmd_pods, _key_of_pod, self._slurmd_pod_changed
+            ),
+            Node: RowKind("nodes", self.nodes, attrgetter("name"), self._node_changed),
+            SlurmNode: RowKind(
+                "slurm_nodes", self.slurm_nodes, attrgetter("name"), self._slurm_node_changed
+            ),
         }
         """By the very class of a row: isinstance takes five times as long to say no of a Struct."""
 
@@ -82,6 +88,9 @@ class Graph(HostSnapshot):
                     self._remove(one, now=now, deleted=True)
                 case GetResult():
                     self._observe_get_result(one, now=now)
+                case Contradicted(of, asked_s):
+                    place = (of.kind, of.namespace, of.name)
+                    self._contradict(place, asked_s=asked_s, wrong=lambda uid: uid == of.uid)
                 case Holding():
                     self._observe_holding(one)
                 case ListingStarted() | ListingEnded() | Confirmed() | Lost():
@@ -106,14 +115,50 @@ class Graph(HostSnapshot):
             self._observe_placed(answer, now=now)
             return
         kind = self._kinds[type(answer.row)]
-        if kind.key(answer.row) in kind.table.entries:
-            self._observe_row(answer.row, order=answer.order, now=now, named=False)
+        entry = kind.table.entries.get(kind.key(answer.row))
+        if entry is None:
+            return
+        if type(answer.row) is not SlurmNode and self._is_of_another_history(answer, entry, kind):
+            return
+        self._observe_row(answer.row, order=answer.order, now=now, named=False)
+
+    def _is_of_another_history(self, answer: WriteEcho, entry: Entry[Any], kind: RowKind) -> bool:
+        """Whether an answer of Kubernetes proves nothing: etcd may have lost what it shows.
+
+        One asked for before the latest listing began says nothing. What it shows is in the listing,
+        or the watch will tell. An older version than ours that was asked for later shows that ours
+        is of such a history.
+        """
+        if answer.asked_s < kind.table.begun_s:
+            return True
+        if answer.order < entry.order and answer.asked_s > entry.learnt_s:
+            self._doubt(kind.source, kind.key(answer.row), asked_s=answer.asked_s)
+            return True
+        return False
+
+    def _contradict(self, place: Place, *, asked_s: float, wrong: Callable[[str], bool]) -> None:
+        """An answer showed that there is no object of this `wrong` UID."""
+        kind, namespace, name = place
+        key = name if kind == "Node" else pod_key(namespace, name)
+        sources: tuple[Source, ...] = ("nodes",) if kind == "Node" else ("slurmd_pods", "pods")
+        for source in sources:
+            table = self.tables[source]
+            row = table.get(key)
+            if row is not None and wrong(getattr(row, "uid", "")) and asked_s >= table.begun_s:
+                self._doubt(source, key, asked_s=asked_s)
+
+    def _doubt(self, source: Source, key: str, *, asked_s: float) -> None:
+        """What the picture has of this row is old."""
+        self.doubts.note(source, key, asked_s=asked_s)
+        self._mark(CLUSTER)
 
     def _observe_placed(self, placed: Placed, *, now: float) -> None:
         """Newer than the row that was bound, older than whatever is told of the Pod since."""
         entry = self.pods.entries.get(pod_key(placed.namespace, placed.name))
         if entry is None or entry.row.uid != placed.uid or entry.row.node_name:
             return
+        if placed.asked_s < self.pods.begun_s:
+            return  # as in _observe_object
         row = replace(entry.row, node_name=placed.node_name, job_id=placed.job_id)
         self._observe_row(row, order=entry.order + 0.5, now=now, named=False)
 
@@ -148,6 +193,8 @@ class Graph(HostSnapshot):
             self._mark_each(self.workloads.nodes_turned())
         if isinstance(one, ListingEnded | Confirmed):
             self._listed(one.source)
+        if self.doubts.listed(one.source, begun_s=table.listed_s):
+            self._mark(CLUSTER)
 
     def _listed(self, source: Source) -> None:
         """A question that covers a whole source was answered: absences from it are known."""
@@ -161,8 +208,11 @@ class Graph(HostSnapshot):
         key = pod_key(gone.namespace, gone.name) if gone.namespace else gone.name
         table = self.tables[gone.source]
         row = table.remove(key, uid=gone.uid, order=gone.order, now=now)
-        if row is not None:
-            self._kinds[type(row)].changed(row, None, now, deleted)
+        if row is None:
+            return
+        if self.doubts.settle(gone.source, key):
+            self._mark(CLUSTER)
+        self._kinds[type(row)].changed(row, None, now, deleted)
 
     def _observe_get_result(self, get_result: GetResult, *, now: float) -> None:
         """An answer asked for before the latest news of the object proves nothing."""
@@ -178,6 +228,9 @@ class Graph(HostSnapshot):
         )
         if get_result.asked_s < heard_s:
             get_result = GetResult(kind, namespace, name, "unknown", "", get_result.asked_s)
+        if get_result.found != "unknown":
+            place_, uid = (kind, namespace, name), get_result.uid
+            self._contradict(place_, asked_s=get_result.asked_s, wrong=lambda one: one != uid)
         was_read = self.workloads.node_was_read if node else self.workloads.pod_was_read
         self._mark_each(was_read(get_result))
         hosts = self._last_seen.note(get_result)

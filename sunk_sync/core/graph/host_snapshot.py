@@ -21,6 +21,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.tables.claims import Claims, pod_key
+from sunk_sync.core.tables.doubts import Doubts
 from sunk_sync.core.tables.entries import Claim
 from sunk_sync.core.tables.last_seen import LastSeen, node_place, pod_place
 from sunk_sync.core.tables.open_calls import OpenCalls
@@ -49,6 +50,7 @@ class HostSnapshot:
         self.claims = Claims(nodes=self.nodes, pods=self.slurmd_pods)
         self.calls = OpenCalls()
         self._last_seen = LastSeen()
+        self.doubts = Doubts()
         self.workloads = WorkloadGraph(
             configuration=configuration,
             pods=self.pods,
@@ -155,7 +157,12 @@ class HostSnapshot:
         )
         marks = self._last_seen.marks.values() if unselected else ()
         marked = sum(bool(mark.pod) for mark in marks)
-        return Cluster(holding=self.holding, marked=marked, unselected=unselected)
+        return Cluster(
+            holding=self.holding,
+            marked=marked,
+            unselected=unselected,
+            doubts=self.doubts.standing(),
+        )
 
     def keys(self) -> list[Key]:
         """Every key that any row concerns: what a full pass decides."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import (
     BindRefused,
     Condition,
+    Contradicted,
     Job,
     News,
     Observed,
@@ -221,6 +222,8 @@ class AnswerStop(Struct, frozen=True, gc=False):
 JobAction = SubmitJob | CancelJob | UpdateJob | GetJob
 HookAction = AnswerGate | AnswerStop
 WorkloadAction = Bind | EndPod | SetScheduled | GetGang
+OnObject = SetConditions | SetMetadata | Cordon | Uncordon | Bind | EndPod | SetScheduled
+"""Writes to one Kubernetes object of one UID."""
 SlurmAction = Drain | Undrain | RewriteReason | SetComment
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction
@@ -231,6 +234,8 @@ class Done(Struct, frozen=True, gc=False):
 
     action: Action
     seen: tuple[News, ...] = ()
+    missing: bool = False
+    """There is no object of the UID that the action names: that was all to do."""
 
 
 class Refused(Struct, frozen=True, gc=False):
@@ -241,6 +246,8 @@ class Refused(Struct, frozen=True, gc=False):
     seen: tuple[News, ...] = ()
     number: int | None = None
     """Slurm's error number, where it gave one."""
+    missing: bool = False
+    """There is no object of the UID that the action names."""
 
 
 class Unsure(Struct, frozen=True, gc=False):
@@ -256,26 +263,37 @@ class Unsure(Struct, frozen=True, gc=False):
 Outcome = Done | Refused | Unsure
 
 
-def shown_by(outcome: Outcome) -> tuple[News, ...]:
-    """What an outcome shows of the world, as news.
+def shown_by(outcome: Outcome, *, asked_s: float) -> tuple[News, ...]:
+    """What an outcome shows of the world, as news; the action was taken up at `asked_s`.
 
     A job that we have just made, or looked at by its id, is new knowledge: nothing but a later
     answer of Slurm can deny it.
     """
-    seen = tuple(_as_answer(one) if isinstance(one, Observed) else one for one in outcome.seen)
+    seen = tuple(
+        _as_answer(one, asked_s) if isinstance(one, Observed) else one for one in outcome.seen
+    )
     match outcome:
         case Refused():
-            return (*seen, *_refusal(outcome))
+            return (*seen, *_contradiction(outcome, asked_s), *_refusal(outcome))
         case Done(Bind() as bind) if not seen:
-            return (_placed(bind),)
+            return (_placed(bind, asked_s),)
+        case Done():
+            return (*seen, *_contradiction(outcome, asked_s))
         case _:
             return seen
 
 
-def _placed(bind: Bind) -> Placed:
+def _contradiction(outcome: Done | Refused, asked_s: float) -> tuple[News, ...]:
+    action = outcome.action
+    if outcome.missing and isinstance(action, OnObject):
+        return (Contradicted(action.reference, asked_s),)
+    return ()
+
+
+def _placed(bind: Bind, asked_s: float) -> Placed:
     """The answer to a binding shows nothing but that it was taken."""
     of = bind.reference
-    return Placed(of.namespace, of.name, of.uid, bind.node_name, bind.job_id)
+    return Placed(of.namespace, of.name, of.uid, bind.node_name, bind.job_id, asked_s)
 
 
 def _refusal(outcome: Refused) -> tuple[News, ...]:
@@ -306,8 +324,8 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
             return ()
 
 
-def _as_answer(seen: Observed) -> Observed | WriteEcho:
-    return seen if isinstance(seen.row, Job) else WriteEcho(seen.row, seen.order)
+def _as_answer(seen: Observed, asked_s: float) -> Observed | WriteEcho:
+    return seen if isinstance(seen.row, Job) else WriteEcho(seen.row, seen.order, asked_s)
 
 
 def target_of(action: Action) -> Target:
@@ -317,9 +335,6 @@ def target_of(action: Action) -> Target:
 
 def _state(action: Drain | Undrain | RewriteReason) -> Target:
     return ("slurm_node", action.slurm_node, "state")
-
-
-OnObject = SetConditions | Cordon | Uncordon | Bind | EndPod | SetScheduled
 
 
 def _on_object(field: str) -> Callable[[OnObject], Target]:

@@ -258,6 +258,14 @@ class Placed(Struct, frozen=True, gc=False):
     uid: str
     node_name: str
     job_id: str
+    asked_s: float
+
+
+class Contradicted(Struct, frozen=True, gc=False):
+    """A write met no object of this UID: what the picture shows of it is old (F3)."""
+
+    reference: Reference
+    asked_s: float
 
 
 class GangSize(Struct, frozen=True, gc=False):
@@ -273,10 +281,7 @@ class GangSize(Struct, frozen=True, gc=False):
 
 
 class Taken(Struct, frozen=True, gc=False):
-    """What the Pods on a Node take that are not ours, the slurmd Pod among them (P28).
-
-    Source: watch of all Pods.
-    """
+    """What Pods of others, the slurmd Pod too, take of a Node (P28). Source: watch of all Pods."""
 
     node_name: str
     amounts: tuple[tuple[str, int], ...]
@@ -300,9 +305,8 @@ def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
 class Observed(Struct, frozen=True, gc=False):
     """A row as some answer showed it.
 
-    `order` grows with the age of knowledge; an older answer never overrules a newer one. For a
-    Kubernetes object it is the resourceVersion, for a Slurm node the monotonic second in which
-    the question was asked.
+    An answer of a lower `order` is older and never overrules a newer one. For a Kubernetes object
+    it is the resourceVersion, for a Slurm node the second in which the question was asked.
     """
 
     row: Row
@@ -312,11 +316,13 @@ class Observed(Struct, frozen=True, gc=False):
 class WriteEcho(Struct, frozen=True, gc=False):
     """A row as the answer to a write of ours showed it: it freshens what is known, never adds.
 
-    Such an answer may be older than a listing under way or a deletion already told.
+    Such an answer may be older than a listing under way or a deletion already told. The write was
+    taken up at `asked_s`.
     """
 
     row: RowWritten
     order: float
+    asked_s: float
 
 
 class Deleted(Struct, frozen=True, gc=False):
@@ -389,7 +395,7 @@ class Holding(Struct, frozen=True, gc=False):
 News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
-    | BindTried | Placed | GangSize | Taken
+    | BindTried | Placed | Contradicted | GangSize | Taken
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

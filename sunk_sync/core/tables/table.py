@@ -35,7 +35,8 @@ class Table(Generic[RowT]):
         self._named = 0
         """Rows that news has spoken of since the latest listing began."""
         self._listing_order: float | None = None
-        self._listing_begun_s = 0.0
+        self.begun_s = float("-inf")
+        """Begin of the latest listing, complete or not."""
 
     def get(self, key: str) -> RowT | None:
         """The row, or None."""
@@ -82,7 +83,7 @@ class Table(Generic[RowT]):
     def _add(self, key: str, row: RowT, *, order: float, now: float) -> bool:
         """Take in a row that was not known, unless the answer is older than its deletion."""
         gone_order, gone_s = self._gone.get(key, NEVER)
-        listing = self._listing_order is not None and gone_s < self._listing_begun_s
+        listing = self._listing_order is not None and gone_s < self.begun_s
         if order < gone_order and not listing:
             return False
         self.entries[key] = Entry(row, order, self._round, now, now, order)
@@ -124,7 +125,7 @@ class Table(Generic[RowT]):
         }
         self._round += 1
         self._named = 0
-        self._listing_begun_s = begun_s
+        self.begun_s = begun_s
         self._listing_order = order
 
     def _older_than_listing(self, entry: Entry[RowT]) -> bool:
@@ -133,7 +134,7 @@ class Table(Generic[RowT]):
         Orders begin anew when the authority was restored from a backup; a complete listing asked
         for later is newer all the same.
         """
-        return self._listing_order is not None and entry.learnt_s < self._listing_begun_s
+        return self._listing_order is not None and entry.learnt_s < self.begun_s
 
     def end_listing(self) -> list[tuple[str, float]]:
         """The listing was complete: (key, order) of rows it did not name, still in the table."""
@@ -146,8 +147,8 @@ class Table(Generic[RowT]):
         self.listed = self.live = True
         self.blind = False
         self.why = ""
-        self.listed_s = max(self.listed_s, self._listing_begun_s)  # they may end out of order
-        self.agreed_s = max(self.agreed_s, self._listing_begun_s)
+        self.listed_s = max(self.listed_s, self.begun_s)  # they may end out of order
+        self.agreed_s = max(self.agreed_s, self.begun_s)
         return gone
 
     def _unnamed(self, order: float) -> list[tuple[str, float]]:

@@ -4,7 +4,7 @@ import math
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import Holding, Node, Pod
+from sunk_sync.core.model.facts import Holding, Node, Pod, Source
 from sunk_sync.core.translate.node_fit import Amounts
 
 
@@ -53,6 +53,18 @@ class Residents(Struct, frozen=True, gc=False):
 NOBODY = Residents()
 
 
+class Doubt(Struct, frozen=True, gc=False):
+    """A source of which answers contradict rows (F3)."""
+
+    source: Source
+    row: str
+    """Key of the row that has been in doubt for the longest."""
+    since_s: float
+    """When the question was asked whose answer contradicted it."""
+    due_s: float
+    """When the source is to be listed."""
+
+
 class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     """The cluster as a whole, as its rules read it."""
 
@@ -61,6 +73,8 @@ class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     """Slurm nodes that carry our mark."""
     unselected: int
     """Pods that exist by name but that no listing of slurmd Pods shows."""
+    doubts: tuple[Doubt, ...] = ()
+    """Sources of which an answer contradicts a row."""
 
 
 class Placement(Struct, frozen=True, gc=False):

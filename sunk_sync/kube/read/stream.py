@@ -34,7 +34,9 @@ class Thread(Struct):
     restores: int = 0
     """How many restores of the server were known when its listing was asked for."""
     was_away: bool = False
-    """The server could not be reached since the last stream."""
+    """The server could not be reached since the last stream, or may not have been."""
+    heard_s: float = 0.0
+    """When the last stream was opened, or last brought something."""
     begun_s: float = 0.0
     """When the WatchList was asked for."""
     waiting: list[News] | None = None

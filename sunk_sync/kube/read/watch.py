@@ -22,6 +22,9 @@ SILENCE_S = 100.0
 """Bookmarks come about every minute: a connection silent for longer is dead."""
 WATCH_S = 300.0
 """The server ends a watch after this long, up to twice as long: they shall not all end at once."""
+DEAD_S = 10.0
+"""A connection that was silent for so long before it broke may have been dead all the while: no
+cluster is restored from a backup in less time. It is listed again, so no more often than this."""
 LIST_DEADLINE_S = 60.0
 """For all initial events of a WatchList."""
 LIVED_S = 10.0
@@ -119,7 +122,7 @@ class Watch:
             version, begun_s = thread.version, self._ambient.clock()
             trouble = await self._attempt(thread, again=again)
             again = True
-            thread.was_away |= trouble.away if not thread.opened else _is_silence(trouble)
+            thread.was_away |= self._was_dead(trouble, thread) if thread.opened else trouble.away
             if trouble.status == GONE:
                 return trouble
             lived = thread.opened and self._ambient.clock() - begun_s > LIVED_S
@@ -144,7 +147,7 @@ class Watch:
         stream = await self._open(thread.path, (("resourceVersion", thread.version),))
         if isinstance(stream, KubeError):
             return stream
-        thread.opened = True
+        thread.opened, thread.heard_s = True, self._ambient.clock()
         try:
             await self._standing.stands(thread.path)
             return await self._read(stream, thread)
@@ -157,6 +160,7 @@ class Watch:
             lines = await stream.lines()
             if isinstance(lines, KubeError):
                 return lines
+            thread.heard_s = self._ambient.clock()
             self._standing.heard(thread.path)
             trouble = await self._reading.take(lines, thread) or self._restored(thread)
             if trouble is not None:
@@ -188,6 +192,12 @@ class Watch:
             return None
         return KubeError(kind="answer", status=GONE, why="the cluster was restored from a backup")
 
+    def _was_dead(self, trouble: KubeError, thread: Thread) -> bool:
+        """Nobody knows what the server did since an open stream last brought something."""
+        if trouble.kind in ("connection", "garbage"):
+            return self._ambient.clock() - thread.heard_s > DEAD_S
+        return trouble.kind == "timeout"
+
     async def _open(self, path: str, start: tuple[tuple[str, str], ...]) -> Lines | KubeError:
         seconds = int(WATCH_S * (1 + self._ambient.random()))
         query = (
@@ -216,10 +226,11 @@ class Watch:
                 self._streams_lists = False
                 return trouble
             self._standing.listed(begun_s)
+            thread.heard_s = self._ambient.clock()
             trouble = await self._read(stream, thread)
         finally:
             stream.close()
-        thread.was_away = _is_silence(trouble)
+        thread.was_away = self._was_dead(trouble, thread)
         return trouble if trouble.status == GONE else await self._follow(thread, again=True)
 
     async def _read_list(self, stream: Lines, thread: Thread) -> KubeError | None:
@@ -235,8 +246,3 @@ class Watch:
                     return trouble
             return None
         return KubeError(kind="timeout", why=f"a WatchList of more than {LIST_DEADLINE_S:.0f} s")
-
-
-def _is_silence(trouble: KubeError) -> bool:
-    """An open stream brought nothing for SILENCE_S: nobody knows what the server did meanwhile."""
-    return trouble.kind == "timeout"

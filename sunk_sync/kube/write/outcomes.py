@@ -25,11 +25,18 @@ def failed(action: Action, trouble: KubeError, *, request: Request) -> Refused |
     why = f"{request.method} {request.path}: {trouble.why}"
     if trouble.passing or (trouble.status == 409 and not is_other(trouble)):
         return Unsure(action, why, trouble.retry_after_s)
-    return Refused(action, why)
+    return Refused(action, why, missing=is_missing(trouble))
+
+
+def is_missing(trouble: KubeError) -> bool:
+    """Whether the API server itself says that it has no object of this name and UID."""
+    return is_other(trouble) or (is_gone(trouble) and bool(trouble.subject))
 
 
 def is_other(trouble: KubeError) -> bool:
-    """Whether the precondition did not hold: another object has the name now."""
+    """Whether the precondition did not hold: another object has the name now, or none has it."""
+    if trouble.status == 422:
+        return "metadata.uid" in trouble.why
     return trouble.status == 409 and "uid" in trouble.why.lower()
 
 

@@ -21,7 +21,7 @@ from sunk_sync.kube.decode.decode import PODS, Unreadable
 from sunk_sync.kube.decode.strings import cut
 from sunk_sync.kube.write import gang_size
 from sunk_sync.kube.write import pod_requests as requests
-from sunk_sync.kube.write.outcomes import Caller, WallClock, failed, is_gone, is_other, spelled
+from sunk_sync.kube.write.outcomes import Caller, WallClock, failed, is_gone, is_missing, spelled
 
 _decode_any = msgspec.json.decode
 
@@ -89,8 +89,8 @@ class WorkloadPush:
         request = requests.disruption(action, at=spelled(self._wall_clock()))
         answer = await self._client.call(request, PODS.object)
         if isinstance(answer, KubeError):
-            if is_gone(answer) or is_other(answer):
-                return Done(action)
+            if is_missing(answer):
+                return Done(action, missing=True)
             outcome = failed(action, answer, request=request)
             if isinstance(outcome, Unsure):
                 return outcome
@@ -104,8 +104,8 @@ class WorkloadPush:
         answer = await self._client.call(request, PODS.object)
         if not isinstance(answer, KubeError):
             return Done(action, (answer,) if isinstance(answer, Observed) else ())
-        if is_gone(answer) or is_other(answer):
-            return Done(action)
+        if is_missing(answer):
+            return Done(action, missing=True)
         return failed(action, answer, request=request)
 
     # SetScheduled
@@ -142,7 +142,7 @@ class WorkloadPush:
 def _not_read(action: Pushed, seen: Unreadable | KubeError | None) -> Outcome:
     path = action.reference.path
     if seen is None:
-        return Refused(action, f"{path} is gone")
+        return Refused(action, f"{path} is gone", missing=True)
     retry_after_s = seen.retry_after_s if isinstance(seen, KubeError) else None
     return Unsure(action, f"{path} cannot be read: {seen.why}", retry_after_s)
 

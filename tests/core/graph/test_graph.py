@@ -224,10 +224,10 @@ def test_what_a_write_showed_of_a_pod_freshens_it_and_never_adds_it() -> None:
     one = pod(phase="Pending")
     core = Core(*room(), one)
     key = f"{one.namespace}/{one.name}"
-    core.see(WriteEcho(replace(one, phase="Running"), core.now))
+    core.see(WriteEcho(replace(one, phase="Running"), core.now, core.now))
     assert core.graph.pods.entries[key].row.phase == "Running"
     core.see(deleted("pods", one))
-    core.see(WriteEcho(one, core.now))
+    core.see(WriteEcho(one, core.now, core.now))
     assert key not in core.graph.pods.entries
 
 

@@ -1,5 +1,6 @@
 """Pods go where their job runs: rows P11, P12, P29, G1, G4."""
 
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -96,7 +97,7 @@ def test_P11_a_binding_that_was_answered_is_known_before_any_watch_tells() -> No
     one = pod()
     world = core(one, running(one))
     (wanted,) = world.workload_wants(one, Bind)
-    world.see(*shown_by(Done(wanted)))
+    world.see(*shown_by(Done(wanted), asked_s=world.now))
     assert not binds(world, one)
     assert world.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
 
@@ -108,13 +109,13 @@ def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> No
     (wanted,) = world.workload_wants(one, Bind)
     entries = world.reconciler.graph.pods.entries
     order = entries["ns/p1"].order
-    world.see(*shown_by(Done(wanted)), Observed(one, order))
+    world.see(*shown_by(Done(wanted), asked_s=world.now), Observed(one, order))
     assert entries["ns/p1"].row.node_name == "kn1"
-    world.see(Observed(other, order + 1), *shown_by(Done(wanted)))
+    world.see(Observed(other, order + 1), *shown_by(Done(wanted), asked_s=world.now))
     assert entries["ns/p1"].row == other
 
 
-@pytest.mark.parametrize("news", [Observed, WriteEcho])
+@pytest.mark.parametrize("news", [Observed, partial(WriteEcho, asked_s=1000.0)])
 def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> None:
     """A write from before the binding, answered or watched only now, has a number of its own.
 
@@ -123,7 +124,7 @@ def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> N
     one = pod()
     world = core(one, running(one))
     (wanted,) = world.workload_wants(one, Bind)
-    world.see(*shown_by(Done(wanted)))
+    world.see(*shown_by(Done(wanted), asked_s=world.now))
     order = world.reconciler.graph.pods.entries["ns/p1"].order
     world.see(news(replace(one, job_id="7"), order + 10))
     assert not binds(world, one)
@@ -139,7 +140,7 @@ def test_P11_only_a_listing_asked_for_later_shows_a_pod_unbound_again() -> None:
     one = pod()
     world = core(one, running(one))
     (wanted,) = world.workload_wants(one, Bind)
-    world.see(*shown_by(Done(wanted)))
+    world.see(*shown_by(Done(wanted), asked_s=world.now))
     world.see(*listing("pods", one, begun_s=world.now + 1))
     assert binds(world, one) == [("p1", "kn1")]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import RecordEvent, Relist
+from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import GetResult, Holding, Reference
 from sunk_sync.core.model.keys import CLUSTER
@@ -17,45 +17,37 @@ from tests.kit.build import Core, marked, slurm_node
 
 HERE = Configuration(namespace="slurm")
 NAMESPACE = Reference("Namespace", "", "slurm", "")
+NOW = 100.0
 
 
 def cluster(**fields: Any) -> Cluster:
     return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})
 
 
-def test_S19_a_held_drain_is_told_once_and_asks_for_a_second_listing() -> None:
-    """One Warning and one listing of each source, the same however many are held."""
-    some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE) for count in (1, 500))
+def test_S19_a_held_drain_is_told_once() -> None:
+    """One Warning, the same however many are held."""
+    some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
     assert some == more
-    assert [want for want in some.wants if isinstance(want, RecordEvent)] == [
-        RecordEvent(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because)
-    ]
+    assert some.wants == (RecordEvent(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because),)
     assert some.because.startswith("More drains than --max-drains-per-minute are wanted")
-    assert {want for want in some.wants if isinstance(want, Relist)} == {
-        Relist("nodes", 50.0),
-        Relist("slurmd_pods", 50.0),
-    }
 
 
 def test_S19_nothing_held_says_nothing() -> None:
     """The quiet case."""
-    assert hold(cluster(), HERE) is QUIET
+    assert hold(cluster(), HERE, NOW) is QUIET
 
 
-def test_P31_held_ends_ask_for_the_nodes_again() -> None:
-    """Nothing else would: a watch that stands for days never lists."""
-    ruling = hold(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE)
-    assert ruling.wants == (Relist("nodes", 70.0),)
+def test_P31_held_ends_say_why() -> None:
+    """Their own Events tell of each; nothing of drains is said."""
+    ruling = hold(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
+    assert not ruling.wants
     assert "--max-pod-ends-per-minute" in ruling.because
 
 
-def test_S19_P31_the_listing_for_both_begins_after_both_were_held() -> None:
-    """One want for each source."""
-    ruling = hold(cluster(holding=Holding(3, 50.0, ends=8, ends_since_s=70.0)), HERE)
-    assert [want for want in ruling.wants if isinstance(want, Relist)] == [
-        Relist("nodes", 70.0),
-        Relist("slurmd_pods", 50.0),
-    ]
+def test_S19_P31_both_are_told() -> None:
+    """In one sentence each."""
+    ruling = hold(cluster(holding=Holding(3, 50.0, ends=8, ends_since_s=70.0)), HERE, NOW)
+    assert "--max-drains-per-minute" in ruling.because
     assert "--max-pod-ends-per-minute" in ruling.because
 
 
@@ -67,7 +59,7 @@ def test_S20_most_marked_pods_missing_from_the_listing_is_a_wrong_selector(
     marked_pods: int, unselected: int, told: bool
 ) -> None:
     """Half of them or more exist by name, and no listing shows them."""
-    ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE)
+    ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE, NOW)
     event = RecordEvent(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
     assert ruling.wants == ((event,) if told else ())
     assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is told

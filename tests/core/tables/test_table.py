@@ -176,7 +176,7 @@ def test_F3_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector() 
     pod = slurmd_pod()
     core = Core(node(), pod, slurm_node())
     left = core.graph.slurmd_pods.entries["slurm/" + pod.name].order + 1
-    core.see(WriteEcho(replace(pod, drain="x"), left + 5))
+    core.see(WriteEcho(replace(pod, drain="x"), left + 5, core.now))
     core.see(Deleted("slurmd_pods", pod.namespace, pod.name, pod.uid, left))
     assert core.graph.host("n1").pod is None
 
@@ -195,7 +195,7 @@ def test_F3_an_answer_to_a_write_outlives_only_a_listing_without_selector(kube: 
 def test_F3_an_answer_to_a_write_never_adds_a_row() -> None:
     """A Pod left our selector; the answer to a PATCH of it does not bring it back."""
     core = Core(slurm_node())
-    core.see(WriteEcho(slurmd_pod(), 99.0))
+    core.see(WriteEcho(slurmd_pod(), 99.0, core.now))
     assert core.graph.slurmd_pods.get("slurm/slurmd-n1") is None
 
 
@@ -205,8 +205,10 @@ def test_an_answer_freshens_the_row_that_it_is_of() -> None:
     workload = Pod(namespace="a", name="b", uid="c")
     core.see(workload)
     for row in (node(drain="x"), slurmd_pod(drain="x"), slurm_node(reason="x")):
-        core.see(WriteEcho(row, float("inf")))
-    core.see(WriteEcho(Pod(namespace="a", name="b", uid="c", phase="Running"), float("inf")))
+        core.see(WriteEcho(row, float("inf"), core.now))
+    core.see(
+        WriteEcho(Pod(namespace="a", name="b", uid="c", phase="Running"), float("inf"), core.now)
+    )
     assert core.graph.nodes.get("kn1") == node(drain="x")
     assert core.graph.slurmd_pods.get("slurm/slurmd-n1") == slurmd_pod(drain="x")
     assert core.graph.slurm_nodes.get("n1") == slurm_node(reason="x")

@@ -188,4 +188,18 @@ MUTANTS = (
         old=" or not self.graph.knows(key):\n            return False",
         new=":\n            return False",
     ),
+    Mutant(
+        name="no listing for what is in doubt",
+        story="The API server refused each write to Pods that it had no longer, for ever.",
+        path="core/rules/cluster/relist.py",
+        old="    due = [doubt for doubt in cluster.doubts if doubt.due_s <= now]",
+        new="    due: list[Doubt] = []",
+    ),
+    Mutant(
+        name="listings without a pause",
+        story="A write was refused for another reason: all Pods were listed every two seconds.",
+        path="core/tables/doubts.py",
+        old="        return Doubt(source, row, since_s, max(since_s + WATCH_S, again_s))",
+        new="        return Doubt(source, row, since_s, since_s + WATCH_S)",
+    ),
 )

@@ -210,4 +210,27 @@ MUTANTS = (
         old="        return None if due or self._touched_s > self._full_s else self._since_s",
         new="        return None if due else self._since_s",
     ),
+    Mutant(
+        name="a refused UID says nothing",
+        story="etcd was restored unseen: every write was refused with an immutable metadata.uid,"
+        " and nothing listed again (simulator, 7700275).",
+        path="kube/write/outcomes.py",
+        old="    return Refused(action, why, missing=is_missing(trouble))",
+        new="    return Refused(action, why)",
+    ),
+    Mutant(
+        name="a dead connection that breaks at last",
+        story="etcd was restored behind it, and the watch went on in a history that was another.",
+        path=WATCH,
+        old="            return self._ambient.clock() - thread.heard_s > DEAD_S",
+        new="            return False",
+    ),
+    Mutant(
+        name="an answer from before the listing",
+        story="It was of a history that etcd had lost, and its version overruled all that came"
+        " after (simulator, 7712041).",
+        path="core/graph/graph.py",
+        old="        if answer.asked_s < kind.table.begun_s:",
+        new="        if False:",
+    ),
 )

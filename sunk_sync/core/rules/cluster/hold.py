@@ -1,6 +1,6 @@
-"""The breakers hold drains (S19) or ends of Pods (P31): say so, ask for an independent listing."""
+"""The breakers hold drains (S19) or ends of Pods (P31): say so."""
 
-from sunk_sync.core.model.actions import Action, RecordEvent, Relist
+from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_DRAINS_HELD
@@ -17,18 +17,13 @@ ENDS_HELD = (
 )
 
 
-def hold(cluster: Cluster, configuration: Configuration) -> Ruling:
-    """One Warning and one listing of each source per time that the breaker closes."""
+def hold(cluster: Cluster, configuration: Configuration, *_: object) -> Ruling:
+    """One Warning per time that the breaker closes; the rule `relist` asks for the listing."""
     holding = cluster.holding
     if holding is None:
         return QUIET
-    nodes = Relist("nodes", max(holding.since_s, holding.ends_since_s))
     if not holding.count:
-        return Ruling((nodes,), ENDS_HELD)
+        return Ruling((), ENDS_HELD)
     namespace = Reference("Namespace", "", configuration.namespace, "")
-    wants: tuple[Action, ...] = (
-        RecordEvent(namespace, "Warning", EVENT_DRAINS_HELD, DRAINS_HELD),
-        nodes,
-        Relist("slurmd_pods", holding.since_s),
-    )
-    return Ruling(wants, f"{DRAINS_HELD} {ENDS_HELD}" if holding.ends else DRAINS_HELD)
+    told = RecordEvent(namespace, "Warning", EVENT_DRAINS_HELD, DRAINS_HELD)
+    return Ruling((told,), f"{DRAINS_HELD} {ENDS_HELD}" if holding.ends else DRAINS_HELD)

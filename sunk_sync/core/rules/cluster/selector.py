@@ -13,7 +13,7 @@ def selects_too_little(cluster: Cluster) -> bool:
     return cluster.unselected > 0 and cluster.unselected * 2 >= cluster.marked
 
 
-def selector(cluster: Cluster, configuration: Configuration) -> Ruling:
+def selector(cluster: Cluster, configuration: Configuration, *_: object) -> Ruling:
     """Tell it once; the rule `drain` by itself believes no absence that a read contradicts."""
     if not selects_too_little(cluster):
         return QUIET

@@ -1,0 +1,35 @@
+"""List a source again: the only rule that asks for listings of Nodes and Pods."""
+
+from sunk_sync.core.model.actions import Relist
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Source
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.parts import Cluster, Doubt
+
+
+def relist(cluster: Cluster, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """Where the breakers hold something back (S19, P31), or an answer contradicts a row (F3)."""
+    due = [doubt for doubt in cluster.doubts if doubt.due_s <= now]
+    after_s = {doubt.source: doubt.since_s for doubt in due}
+    for source, held_s in _held(cluster).items():
+        after_s[source] = max(held_s, after_s.get(source, held_s))
+    later = [doubt.due_s for doubt in cluster.doubts if doubt.due_s > now]
+    if not (after_s or later):
+        return QUIET
+    wants = tuple([Relist(source, after_s[source]) for source in sorted(after_s)])
+    return Ruling(wants, "; ".join(map(_spelled, due)), min(later, default=None))
+
+
+def _held(cluster: Cluster) -> dict[Source, float]:
+    """Sources whose second, independent listing the breakers wait for, and since when."""
+    holding = cluster.holding
+    if holding is None:
+        return {}
+    nodes: dict[Source, float] = {"nodes": max(holding.since_s, holding.ends_since_s)}
+    return nodes | {"slurmd_pods": holding.since_s} if holding.count else nodes
+
+
+def _spelled(doubt: Doubt) -> str:
+    return (
+        f"{doubt.source} are listed again: the API server contradicts what we know of {doubt.row}"
+    )

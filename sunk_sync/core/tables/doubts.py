@@ -1,0 +1,80 @@
+"""Rows that an answer contradicts: the picture of them is old, and nobody has said so (F3).
+
+A watch can lose a change: etcd was restored from a backup behind a connection that was dead, or
+a cache on the way stood still. What we write next shows it: the object of that UID is not there,
+or it has a lower resourceVersion than the one that we know. Then the source is listed again.
+
+Most contradictions are races: the watch tells of the change a moment later. So a listing waits
+for it, and listings that follow one another wait longer each time.
+"""
+
+from msgspec import Struct
+
+from sunk_sync.core.model.facts import Source
+from sunk_sync.core.views.parts import Doubt
+
+WATCH_S = 2.0
+"""So long a watch may take to tell of a change."""
+PAUSE_S = 10.0
+"""Between two listings of one source for doubts; twice as long after each."""
+PAUSE_MAX_S = 300.0
+CALM_S = 600.0
+"""After so long without such a listing, the next one follows as the first."""
+
+
+class _Listed(Struct, frozen=True, gc=False):
+    """The last listing of a source that settled a doubt."""
+
+    begun_s: float
+    in_a_row: int
+
+    @property
+    def pause_s(self) -> float:
+        """From this one to the next."""
+        return min(PAUSE_MAX_S, PAUSE_S * 2.0 ** min(self.in_a_row - 1, 10))
+
+
+NEVER = _Listed(float("-inf"), 0)
+
+
+class Doubts:
+    """Rows in doubt, oldest first, and how often sources were listed for them lately."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Source, dict[str, float]] = {}
+        """Source → key of the row → second of the question whose answer contradicted it."""
+        self._listed: dict[Source, _Listed] = {}
+
+    def note(self, source: Source, row: str, *, asked_s: float) -> None:
+        """An answer contradicts this row."""
+        self.rows.setdefault(source, {}).setdefault(row, asked_s)
+
+    def settle(self, source: Source, row: str) -> bool:
+        """The source told what became of the row: whether it was in doubt."""
+        rows = self.rows.get(source, {})
+        known = rows.pop(row, None) is not None
+        if known and not rows:
+            del self.rows[source]
+        return known
+
+    def listed(self, source: Source, *, begun_s: float) -> bool:
+        """A complete listing that was asked for then ended: whether it settled any doubt."""
+        rows = self.rows.get(source, {})
+        settled = [row for row, asked_s in rows.items() if asked_s < begun_s]
+        for row in settled:
+            self.settle(source, row)
+        if settled:
+            last = self._listed.get(source, NEVER)
+            in_a_row = last.in_a_row + 1 if begun_s - last.begun_s < CALM_S else 1
+            self._listed[source] = _Listed(begun_s, in_a_row)
+        return bool(settled)
+
+    def standing(self) -> tuple[Doubt, ...]:
+        """What is in doubt now, in the order of the sources' names."""
+        return tuple([self._doubt(source) for source in sorted(self.rows)])
+
+    def _doubt(self, source: Source) -> Doubt:
+        row, since_s = next(iter(self.rows[source].items()))
+        last = self._listed.get(source)
+        again_s = since_s if last is None else last.begun_s + last.pause_s
+        return Doubt(source, row, since_s, max(since_s + WATCH_S, again_s))

@@ -1,0 +1,255 @@
+"""When a source is listed again: rows S19, P31 and F3."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Relist
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import (
+    Contradicted,
+    GetResult,
+    Holding,
+    ListingEnded,
+    ListingStarted,
+    Node,
+    Observed,
+    Placed,
+    Pod,
+    SlurmdPod,
+    WriteEcho,
+    reference_of,
+)
+from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.verdict import QUIET
+from sunk_sync.core.rules.cluster.relist import relist
+from sunk_sync.core.tables.doubts import CALM_S, PAUSE_MAX_S, PAUSE_S, WATCH_S
+from sunk_sync.core.views.parts import Cluster, Doubt
+from tests.core.checks import check_oracle
+from tests.kit.build import Core, deleted, listing, node, pod, room, slurmd_pod, source_of
+
+HERE = Configuration(namespace="slurm")
+NOW = 100.0
+OBJECTS = (node(), slurmd_pod(), pod())
+
+
+def cluster(**fields: Any) -> Cluster:
+    return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})
+
+
+def relists(core: Core) -> list[Relist]:
+    """Listings that are wanted now; a full pass wants the same."""
+    check_oracle(core.reconciler, core.now)
+    standing = core.reconciler.standing.get(CLUSTER)
+    wants = standing.verdict.wants if standing else ()
+    return [want for want in wants if isinstance(want, Relist)]
+
+
+def contradict(core: Core, row: Node | SlurmdPod | Pod) -> None:
+    """A write of ours meets no object of this UID."""
+    core.see(Contradicted(reference_of(row), core.now))
+
+
+# Breakers
+
+
+def test_S19_held_drains_ask_for_a_second_listing() -> None:
+    """One of each source, the same however many are held."""
+    some, more = (relist(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
+    assert some == more
+    assert some.wants == (Relist("nodes", 50.0), Relist("slurmd_pods", 50.0))
+
+
+def test_P31_held_ends_ask_for_the_nodes_again() -> None:
+    """Nothing else would: a watch that stands for days never lists."""
+    ruling = relist(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
+    assert ruling.wants == (Relist("nodes", 70.0),)
+
+
+def test_S19_P31_F3_the_listing_for_all_begins_after_the_last_of_them() -> None:
+    """One want for each source."""
+    holding = Holding(3, 50.0, ends=8, ends_since_s=70.0)
+    doubts = (Doubt("nodes", "kn1", 80.0, 82.0), Doubt("pods", "ns/p1", 60.0, 62.0))
+    ruling = relist(cluster(holding=holding, doubts=doubts), HERE, NOW)
+    assert ruling.wants == (
+        Relist("nodes", 80.0),
+        Relist("pods", 60.0),
+        Relist("slurmd_pods", 50.0),
+    )
+
+
+def test_nothing_held_and_nothing_in_doubt_lists_nothing() -> None:
+    """The quiet case."""
+    assert relist(cluster(), HERE, NOW) is QUIET
+
+
+# Contradictions
+
+
+@pytest.mark.parametrize("row", OBJECTS)
+def test_F3_a_refused_uid_leads_to_a_listing(row: Node | SlurmdPod | Pod) -> None:
+    """Found by the simulator: after etcd was restored Pods stayed stale for good (7700275)."""
+    core = Core(*OBJECTS)
+    asked_s = core.now
+    contradict(core, row)
+    assert not relists(core), "the watch has time to tell"
+    core.wait(WATCH_S)
+    assert relists(core) == [Relist(source_of(row), asked_s)]
+    assert row.name in core.reconciler.standing[CLUSTER].verdict.because
+    core.see(*listing(source_of(row), row, begun_s=core.now))
+    assert not relists(core)
+
+
+@pytest.mark.parametrize("row", OBJECTS)
+def test_F3_no_listing_where_the_watch_tells_in_time(row: Node | SlurmdPod | Pod) -> None:
+    """We wrote to an object that was being deleted: the usual race."""
+    core = Core(*OBJECTS)
+    contradict(core, row)
+    core.see(deleted(source_of(row), row))
+    core.wait(WATCH_S)
+    assert not relists(core)
+
+
+def test_F3_what_a_listing_under_way_may_show_is_in_no_doubt() -> None:
+    """It was asked for later than the write was sent."""
+    core = Core(*OBJECTS)
+    sent_s = core.now
+    core.now += 1
+    core.see(ListingStarted("nodes", core.now, 1e9))
+    core.see(Contradicted(reference_of(node()), sent_s))
+    core.wait(WATCH_S)
+    assert not relists(core)
+
+
+def test_F3_another_uid_in_the_picture_is_in_no_doubt() -> None:
+    """The watch was faster than the answer."""
+    core = Core(*OBJECTS)
+    core.see(Contradicted(reference_of(node(uid="old")), core.now))
+    assert not core.graph.doubts.rows
+
+
+@pytest.mark.parametrize(("found", "uid"), [("no", ""), ("yes", "another")])
+def test_F3_a_read_by_name_that_contradicts_a_row_leads_to_a_listing(found: Any, uid: str) -> None:
+    """404, or another UID."""
+    core = Core(*OBJECTS)
+    asked_s = core.now
+    core.see(GetResult("Node", "", "kn1", found, uid, asked_s))
+    core.wait(WATCH_S)
+    assert relists(core) == [Relist("nodes", asked_s)]
+
+
+@pytest.mark.parametrize("found", ["yes", "unknown"])
+def test_F3_a_read_by_name_that_agrees_or_fails_leads_to_none(found: Any) -> None:
+    """403 or a time-out says nothing."""
+    core = Core(*OBJECTS)
+    core.see(GetResult("Node", "", "kn1", found, node().uid if found == "yes" else "", core.now))
+    assert not core.graph.doubts.rows
+
+
+def test_F3_an_answer_of_another_history_leads_to_a_listing() -> None:
+    """It was asked for after we learnt of the row, and yet has a lower resourceVersion."""
+    core = Core(*OBJECTS)
+    core.see(Observed(node(cordon_reason="x"), 1000.0))
+    core.now += 1
+    asked_s = core.now
+    core.see(WriteEcho(node(drain="y"), 900.0, asked_s))
+    core.wait(WATCH_S)
+    assert relists(core) == [Relist("nodes", asked_s)]
+
+
+def test_F3_a_late_answer_to_an_older_write_is_no_contradiction() -> None:
+    """The watch told of a newer one meanwhile."""
+    core = Core(*OBJECTS)
+    asked_s = core.now
+    core.now += 1
+    core.see(Observed(node(cordon_reason="x"), 1000.0))
+    core.see(WriteEcho(node(drain="y"), 900.0, asked_s))
+    assert not core.graph.doubts.rows
+
+
+# Bounds
+
+
+def test_F3_listings_for_doubts_that_come_again_wait_longer_each_time() -> None:
+    """Never a storm: whatever is wrong, a listing may not cure it."""
+    core = Core(*OBJECTS)
+    pauses, last_s = [], core.now
+    for _ in range(8):
+        core.now += 0.5
+        contradict(core, node())
+        while not relists(core):
+            core.wait(0.5)
+        pauses.append(core.now - last_s)
+        last_s = core.now
+        core.see(*listing("nodes", node(), begun_s=core.now))
+    doubled = [PAUSE_S * 2**power for power in range(5)]
+    assert pauses == [WATCH_S + 0.5, *doubled, PAUSE_MAX_S, PAUSE_MAX_S]
+
+
+def test_F3_after_some_calm_a_listing_follows_at_once() -> None:
+    """What was wrong is long over."""
+    core = Core(*OBJECTS)
+    for _ in range(2):
+        contradict(core, node())
+        core.wait(PAUSE_S)
+        core.see(*listing("nodes", node(), begun_s=core.now))
+    core.wait(CALM_S)
+    contradict(core, node())
+    core.wait(WATCH_S)
+    assert relists(core)
+    core.see(*listing("nodes", node(), begun_s=core.now))
+    contradict(core, node())
+    core.wait(PAUSE_S)
+    assert relists(core), "its pause is the first again"
+
+
+def test_F3_many_rows_in_doubt_are_one_listing() -> None:
+    """The same want from the first to the last of them."""
+    rows = [node(f"kn{number}") for number in range(50)]
+    core = Core(*rows)
+    asked_s = core.now
+    for row in rows:
+        contradict(core, row)
+        core.wait(0.1)
+    assert relists(core) == [Relist("nodes", asked_s)]
+
+
+def test_F3_a_listing_that_broke_off_settles_nothing() -> None:
+    """It is asked for again."""
+    core = Core(*OBJECTS)
+    contradict(core, node())
+    core.wait(WATCH_S)
+    wanted = relists(core)
+    core.see(ListingStarted("nodes", core.now, 1e9))
+    assert relists(core) == wanted
+
+
+# Answers of a history that is lost
+
+
+@pytest.mark.parametrize("begun", ["under way", "complete"])
+def test_F3_an_answer_asked_for_before_a_listing_says_nothing(begun: str) -> None:
+    """Found by the simulator: its resourceVersion was of before etcd was restored, and overruled
+    all that came after (7712041).
+    """
+    core = Core(*OBJECTS)
+    asked_s = core.now
+    core.now += 1
+    core.see(ListingStarted("nodes", core.now, 10.0), Observed(node(), 10.0))
+    if begun == "complete":
+        core.see(ListingEnded("nodes"))
+    core.see(WriteEcho(node(drain="x"), 1e6, asked_s))
+    assert core.graph.nodes.get("kn1") == node()
+
+
+def test_F3_a_binding_asked_for_before_a_listing_is_told_by_the_watch() -> None:
+    """It may be one that etcd has lost: no row would show the Pod unbound again."""
+    core = Core(*room("n1"), pod())
+    asked_s = core.now
+    core.now += 1
+    core.see(*listing("pods", pod(), begun_s=core.now))
+    core.see(Placed("ns", "p1", pod().uid, "kn1", "7", asked_s))
+    assert core.graph.pods.get("ns/p1") == pod()
+    core.see(replace(pod(), node_name="kn1", job_id="7"))
+    assert core.graph.pods.get("ns/p1") == replace(pod(), node_name="kn1", job_id="7")

@@ -1,0 +1,89 @@
+"""What people do in named stories, as functions of the stage; `told` makes the usual story."""
+
+from collections.abc import Callable
+
+from sunk_sync.embedded.slurm.model.job import JobRequest
+from sunk_sync.embedded.slurm.node_update import Update
+from tests.sim import words
+from tests.sim.stage import NAMESPACE, Scenario, Stage, Step
+
+Doing = Callable[[Stage], object]
+CORDONED = "k8s: node cordoned"
+
+
+def cordon(name: str, *, on: bool = True) -> Doing:
+    return lambda stage: stage.kube.cordon(name, on=on)
+
+
+def annotate_node(name: str, **annotations: str | None) -> Doing:
+    keys = {words.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return lambda stage: stage.kube.annotate(name, keys)
+
+
+def annotate_pod(name: str, **annotations: str | None) -> Doing:
+    keys = {words.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return lambda stage: stage.kube.annotate(name, keys, namespace=NAMESPACE)
+
+
+def pod_ready(name: str, *, ready: bool) -> Doing:
+    return lambda stage: stage.kube.set_pod_ready(name, namespace=NAMESPACE, ready=ready)
+
+
+def node_ready(name: str, *, ready: bool) -> Doing:
+    return lambda stage: stage.kube.set_node_ready(name, ready=ready)
+
+
+def delete_pod(name: str, *, grace_s: int = 30) -> Doing:
+    return lambda stage: stage.kube.delete_pod(name, namespace=NAMESPACE, grace_s=grace_s)
+
+
+def add_pod(name: str, node: str, *, claims: str = "") -> Doing:
+    return lambda stage: stage.cast.add_pod(name, node=node, claims=claims)
+
+
+def update(name: str, **fields: str) -> Doing:
+    return lambda stage: stage.slurm.update(name, Update(**fields), now_s=stage.now_s)  # type: ignore[arg-type]
+
+
+def drain(name: str, reason: str) -> Doing:
+    return update(name, state="DRAIN", reason=reason)
+
+
+def select(*names: str, on: bool) -> Doing:
+    key, value = words.SELECTOR
+
+    def doing(stage: Stage) -> None:
+        for name in names:
+            label = {key: value if on else None}
+            stage.kube.annotate(name, {}, namespace=NAMESPACE, labels=label)
+
+    return doing
+
+
+def drained(name: str, reason: str) -> Doing:
+    """By now, not only in the end."""
+    return lambda stage: stage.expect(name, reason)
+
+
+def run_job(*, seconds: float) -> Doing:
+    request = JobRequest(exclusive=True, duration_s=seconds, required_nodes=("n1",))
+    return lambda stage: stage.slurm.submit(request, now_s=stage.now_s)
+
+
+def controller(*, up: bool) -> Doing:
+    return lambda stage: (
+        stage.slurm.start_controller(now_s=stage.now_s)
+        if up
+        else stage.slurm.stop_controller(now_s=stage.now_s)
+    )
+
+
+def expire_token(stage: Stage) -> None:
+    """A new one stands in the file from now on."""
+    stage.worlds.tokens.add("another")
+    stage.token.file = "another"
+
+
+def told(rows: str, *steps: Step, **n1: str | None) -> Scenario:
+    """The usual kind: what becomes of the drains of these hosts."""
+    return Scenario(rows=rows, steps=steps, end=n1)
