@@ -195,7 +195,7 @@ class Loop:
 
     def _hurry(self, news: ListingEnded | Confirmed) -> None:
         """A source that was lost answers again: what failed meanwhile need not wait longer."""
-        if self.reconciler.graph.tables[news.source].live:
+        if self.reconciler.graph.sources.tables[news.source].live:
             return
         outbox = self._outbox
         of_slurm = news.source in SLURM_SOURCES

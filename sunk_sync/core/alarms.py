@@ -59,12 +59,12 @@ class Overlap:
 
 def _suspects(graph: Graph) -> list[tuple[str, str]]:
     """Slurm nodes, with their Nodes, of bound Pods whose job may hold them no more."""
-    workloads = graph.workloads.workloads
+    index = graph.workloads.index
     nodes = {
         pod.node_name
         for key in graph.workloads.unconfirmed()
-        for pod in workloads.pods.get(key, {}).values()
-        if pod.node_name and workloads.jobs_of_uid.get(pod.uid)
+        for pod in index.pods.get(key, {}).values()
+        if pod.node_name and index.jobs_of_uid.get(pod.uid)
     }
     return [(graph.claims.host_of_node(name), name) for name in sorted(nodes)]
 
@@ -76,11 +76,11 @@ def _is_busy(graph: Graph, name: str) -> bool:
 
 def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | None:
     """Since when a Pod there is known to outlive its job; None: none does."""
-    workloads = graph.workloads.workloads
+    jobs_of_uid, ended_s = graph.workloads.index.jobs_of_uid, graph.workloads.memory.ended_s
     ends = [
-        max(workloads.ended_s.get(one, now) for one in workloads.jobs_of_uid[resident.uid])
+        max(ended_s.get(one, now) for one in jobs_of_uid[resident.uid])
         for resident in graph.workloads.residents.on(node_name, slurm_node=name).all
-        if not (resident.confirmed or resident.held) and workloads.jobs_of_uid.get(resident.uid)
+        if not (resident.confirmed or resident.held) and jobs_of_uid.get(resident.uid)
     ]
     return min(ends, default=None)
 
@@ -100,7 +100,7 @@ def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
 
 def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
     """A job of ours runs there: its Pods are bound only when those that end are gone (P11)."""
-    jobs = (graph.jobs.get(one) for one in graph.workloads.workloads.arrivals.get(name, ()))
+    jobs = (graph.jobs.get(one) for one in graph.workloads.index.arrivals.get(name, ()))
     residents = graph.workloads.residents.on(node_name, slurm_node=name).all
     return any(job is not None and is_running(job) for job in jobs) or any(
         resident.confirmed for resident in residents
@@ -109,9 +109,7 @@ def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
 
 def kept_jobs(graph: Graph) -> list[Job]:
     """Which; one whose Pods were only just asked for is not among them."""
-    ids = {
-        one for key in graph.workloads.orphaned() for one in graph.workloads.workloads.job_ids(key)
-    }
+    ids = {one for key in graph.workloads.orphaned() for one in graph.workloads.index.job_ids(key)}
     rows = [graph.jobs.entries[one].row for one in sorted(ids)]
     return [row for row in rows if _is_kept(graph, row)]
 
@@ -119,15 +117,12 @@ def kept_jobs(graph: Graph) -> list[Job]:
 def _is_kept(graph: Graph, job: Job) -> bool:
     if not is_live(job):
         return False
-    workloads = graph.workloads.workloads
-    absent = [
-        uid
-        for uid in uids_of(job.identity)
-        if uid not in workloads.key_of_uid and uid not in workloads.gone
-    ]
+    known, memory = graph.workloads.index.key_of_uid, graph.workloads.memory
+    named = uids_of(job.identity)
+    absent = [uid for uid in named if uid not in known and uid not in memory.gone]
     if not job.identity.pods:
         return bool(absent) and not graph.workloads.watches(job)
-    answers = [workloads.get_results[uid] for uid in absent if uid in workloads.get_results]
+    answers = [memory.get_results[uid] for uid in absent if uid in memory.get_results]
     return any(answer.found == "unknown" for answer in answers)
 
 
@@ -158,7 +153,6 @@ class Unheard:
 
 
 def _silent(graph: Graph) -> list[Job]:
-    workloads = graph.workloads.workloads
-    entries = graph.jobs.entries
-    rows = [entries[one].row for one in workloads.ran_s if one not in workloads.started]
+    memory, entries = graph.workloads.memory, graph.jobs.entries
+    rows = [entries[one].row for one in memory.ran_s if one not in memory.started]
     return [row for row in rows if row.script and row.started and has_passed_prolog(row)]

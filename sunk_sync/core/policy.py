@@ -153,7 +153,7 @@ class Policy:
         held = "" if why or not weak else self._hold_end(graph, workload, now=now)
         if weak:
             wants = self._tell(workload, wants, held=bool(held), now=now)
-        unread = tuple(name for name in SLURM_SOURCES if not graph.tables[name].live)
+        unread = tuple(name for name in SLURM_SOURCES if not graph.sources.tables[name].live)
         if not (why or held or unread):
             return Screened(wants)
         again_s = self.ends.again_s(now) if held else None
@@ -212,7 +212,7 @@ def drain_limit(graph: Graph) -> int:
     chosen = graph.configuration.max_drains_per_minute
     if chosen is not None:
         return chosen
-    return max(DRAINS_PER_MINUTE_MIN, int(graph.host_count() * DRAINS_SHARE))
+    return max(DRAINS_PER_MINUTE_MIN, int(graph.keys.host_count() * DRAINS_SHARE))
 
 
 def end_limit(graph: Graph) -> int:
@@ -256,7 +256,7 @@ def _tells_of_hold(action: Action) -> bool:
 
 def _why_not_yet(graph: Graph) -> str:
     """Nothing is written for a workload before Pods and jobs were listed, nor in a dry run."""
-    unlisted = (*graph.unlisted, *graph.workloads_unlisted)
+    unlisted = (*graph.sources.unlisted, *graph.sources.workloads_unlisted)
     if unlisted:
         return f"not listed yet: {', '.join(unlisted)}"
     return "dry run" if graph.configuration.dry_run else ""
@@ -280,7 +280,7 @@ def _lets_pod_go(action: Action) -> bool:
 
 def _all_may(graph: Graph) -> bool:
     """Nothing is kept back but by the breaker; what was never listed is stale too."""
-    return not (graph.stale or graph.configuration.dry_run)
+    return not (graph.sources.stale or graph.configuration.dry_run)
 
 
 def _why_not(graph: Graph, action: Action) -> str:
@@ -289,8 +289,8 @@ def _why_not(graph: Graph, action: Action) -> str:
     Lifting rests on causes being gone, and letting a Pod go on a drain that stands: only while
     every source can be read.
     """
-    if graph.unlisted:
-        return f"not listed yet: {', '.join(graph.unlisted)}"
-    if graph.stale and (isinstance(action, LIFTS) or _lets_pod_go(action)):
-        return _unread(graph.stale)
+    if graph.sources.unlisted:
+        return f"not listed yet: {', '.join(graph.sources.unlisted)}"
+    if graph.sources.stale and (isinstance(action, LIFTS) or _lets_pod_go(action)):
+        return _unread(graph.sources.stale)
     return "dry run" if graph.configuration.dry_run else ""

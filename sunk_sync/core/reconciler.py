@@ -42,12 +42,12 @@ class Reconciler:
     def observe(self, news: Sequence[News], *, now: float) -> list[Key]:
         """Take news in; the keys whose facts changed by it."""
         graph = self.graph
-        before = graph.readiness
+        before = graph.sources.readiness
         graph.observe(news, now=now)
-        changed_keys = list(graph.dirty)
-        self.pending.update(graph.dirty)
-        graph.dirty.clear()
-        if before != graph.readiness:
+        changed_keys = list(graph.keys.dirty)
+        self.pending.update(graph.keys.dirty)
+        graph.keys.dirty.clear()
+        if before != graph.sources.readiness:
             self.pending.update(self._wanting)
         return changed_keys
 
@@ -91,7 +91,7 @@ class Reconciler:
         for _ in range(limit):
             key = next(self._audit, None)
             if key is None:
-                self._audit = iter(self.graph.keys())
+                self._audit = iter(self.graph.keys.all())
                 return surprises, True
             if self._settled(key, now=now) and (right := self._right(key, now=now)):
                 surprises.append((key, self._told(key), right))
@@ -117,7 +117,7 @@ class Reconciler:
 
     def _settled(self, key: Key, *, now: float) -> bool:
         """Neither waiting, nor out of service, nor due by time, nor forgotten meanwhile."""
-        if key in self.pending or key in self.failures or not self.graph.knows(key):
+        if key in self.pending or key in self.failures or not self.graph.keys.knows(key):
             return False
         standing = self.standing.get(key)
         again_s = standing.look_again_s if standing is not None else None
@@ -131,7 +131,7 @@ class Reconciler:
             self.failures[key] = error
             verdict = OUT_OF_SERVICE
         screened = self.policy.screen(self.graph, key, verdict, now=now)
-        if self.graph.knows(key):
+        if self.graph.keys.knows(key):
             self._remember(key, verdict, screened.kept)
         else:
             self.standing.pop(key, None)

@@ -59,7 +59,7 @@ class Health:
     def _source(self, source: Source) -> Check:
         assert self.reconciler is not None
         graph = self.reconciler.graph
-        table = graph.tables[source]
+        table = graph.sources.tables[source]
         name = WORLD_OF[source]
         if not table.listed:
             needed = source in NEEDED or bool(graph.configuration.scheduler)

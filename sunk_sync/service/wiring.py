@@ -218,7 +218,7 @@ class Parts:
         )
 
     def _why_not_ready(self) -> str:
-        missing = (*self.graph.unlisted, *self.graph.workloads_unlisted)
+        missing = (*self.graph.sources.unlisted, *self.graph.sources.workloads_unlisted)
         return f"not listed yet: {', '.join(missing)}" if missing else ""
 
     def _subject(self, job_id: str) -> str | None:

@@ -78,8 +78,8 @@ class ReadSet:
         self._graph = graph
         self._log = Log()
         self._reads: dict[Key, set[Read]] = {}
-        places = graph._last_seen
-        for name, table in graph.tables.items():
+        places = graph.last_seen
+        for name, table in graph.sources.tables.items():
             table.entries = Recorded(self._log, name, table.entries)
         places.seen = Recorded(self._log, "seen", places.seen)
         places.marks = Recorded(self._log, "marks", places.marks)
@@ -88,9 +88,9 @@ class ReadSet:
     def rows(self) -> dict[Read, object]:
         """Every row as it stands."""
         rows: dict[Read, object] = {}
-        for source, table in self._graph.tables.items():
+        for source, table in self._graph.sources.tables.items():
             rows |= {(source, key): entry.row for key, entry in table.entries.items()}
-        places = self._graph._last_seen
+        places = self._graph.last_seen
         for name, marks in (("seen", places.seen), ("marks", places.marks)):
             rows |= {(name, key): mark for key, mark in marks.items()}
         return rows | {("sightings", str(key)): one for key, one in places._get_results.items()}
@@ -118,7 +118,7 @@ class ReadSet:
                 for read in missed
                 if not self._concerns_not(key, before.get(read), after.get(read))
             }
-            if missed and key not in pending and self._graph.knows(key):
+            if missed and key not in pending and self._graph.keys.knows(key):
                 raise HistoryError(f"read-set: {key} read {missed}, which changed unmarked")
 
     def _concerns_not(self, key: Key, before: object, after: object) -> bool:
@@ -135,14 +135,12 @@ class ReadSet:
             return beside and same_own_claim(before, after)
         if not isinstance(before, Job) or not isinstance(after, Job):
             return False
-        if key[0] == "workload" and key[1] in self._graph.workloads.workloads.keys_named_by(after):
+        if key[0] == "workload" and key[1] in self._graph.workloads.index.keys_named_by(after):
             return False
         return _seen(before) == _seen(after)
 
     def _moves_in(self, key: Key, slurm_node: str) -> bool:
-        return key[0] == "workload" and key[1] in self._graph.workloads.workloads.moving_in(
-            slurm_node
-        )
+        return key[0] == "workload" and key[1] in self._graph.workloads.index.moving_in(slurm_node)
 
 
 def _seen(job: Job) -> object:
@@ -152,11 +150,11 @@ def _seen(job: Job) -> object:
 def check_oracle(reconciler: Reconciler, now: float) -> None:
     """Standing verdicts are those of a full pass."""
     graph = reconciler.graph
-    keys = set(graph.keys())
+    keys = set(graph.keys.all())
     ghosts = set(reconciler.standing) - keys
     if ghosts:
         raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
-    forgotten = graph.workloads.workloads.ran_s.keys() - graph.jobs.entries.keys()
+    forgotten = graph.workloads.memory.ran_s.keys() - graph.jobs.entries.keys()
     if forgotten:
         raise HistoryError(f"memory: jobs that nobody knows have run: {forgotten}")
     graph.workloads.feasible_hosts.forget()
@@ -199,7 +197,7 @@ def check_safety(
     graph = reconciler.graph
     for action in decision.allowed:
         if not isinstance(action, READS):
-            unlisted = [source for source in NEEDED if not graph.tables[source].listed]
+            unlisted = [source for source in NEEDED if not graph.sources.tables[source].listed]
             if unlisted:
                 raise HistoryError(f"unlisted: {action} before {unlisted}")
         if isinstance(action, Drain | Undrain | RewriteReason):
@@ -268,7 +266,7 @@ def check_rest(reconciler: Reconciler, world: World) -> None:
 
 def _check_strays(graph: Graph, world: World) -> None:
     """M6: what we show of Slurm stands only on Nodes that stand for a Slurm node."""
-    hosts = [graph.host(key[1]) for key in list(graph.keys()) if key[1]]
+    hosts = [graph.host(key[1]) for key in list(graph.keys.all()) if key[1]]
     if any(host.rivals for host in hosts):
         return
     used = {host.node.name for host in hosts if host.node and host.owns_node and host.slurm_node}

@@ -225,22 +225,22 @@ STORIES = (
     a_jobs_number_is_anothers,
 )
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
-    "_slurmd_pod_changed:self._mark_each(self.workloads.hosts_changed())": slurmd_asks_for_more,
-    "_pod_touched:self._mark_each(self.workloads.keys_of_pods_on(pod.node_name))": (
+    "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": slurmd_asks_for_more,
+    "_pod_touched:self.keys.mark_each(self._workload_edges.keys_of_pods_on(pod.node_name))": (
         a_pods_node_loses_its_slurmd
     ),
-    "_node_changed:self._mark_each(self.workloads.keys_of_pods_on(row.name))": (
+    "node_changed:self.keys.mark_each(self._workload_edges.keys_of_pods_on(row.name))": (
         a_pods_node_names_another_host
     ),
-    "_mark_pods_at:self._mark_each(self.workloads.keys_of_pods_on(name))": (
+    "_mark_pods_at:self.keys.mark_each(self._workload_edges.keys_of_pods_on(name))": (
         a_pods_node_becomes_a_slurm_node
     ),
-    "_node_stands:self._mark_each(self.workloads.node_turned(after.name))": (
+    "_node_stands:self.keys.mark_each(self._workload_edges.node_turned(after.name))": (
         a_pods_node_falls_silent
     ),
-    "_listed:self._mark_each(self.workloads.pods_listed())": a_listing_of_pods_settles_an_array,
-    "_see_gate:self._mark_all()": the_first_gate_call_of_ours,
-    "_observe_source:self._mark_each(self.workloads.nodes_turned())": nodes_can_be_read_again,
+    "_listed:self.keys.mark_each(self._workload_edges.pods_listed())": a_listing_of_pods_settles_an_array,
+    "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
+    "_observe_source:self.keys.mark_each(self._workload_edges.nodes_turned())": nodes_can_be_read_again,
 }
 WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "_keys_waiting_for:workload_key:1": a_pod_waits_until_a_node_is_ready,

@@ -11,6 +11,8 @@ import pytest
 
 from sunk_sync.core import policy
 from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.graph.host_edges import HostEdges
+from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.actions import Undrain
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.keys import Key
@@ -20,8 +22,8 @@ from sunk_sync.core.rules.host.drain import Cause
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_states import is_drained
-from sunk_sync.core.workloads import edges as workload_graph
-from sunk_sync.core.workloads.edges import WorkloadGraph
+from sunk_sync.core.workloads import edges as workload_module
+from sunk_sync.core.workloads.edges import WorkloadEdges
 from tests.core import rare_edges
 from tests.core.checks import HistoryError
 from tests.core.graph.test_graph import (
@@ -35,9 +37,10 @@ from tests.core.workload_history import WorkloadHistory
 pytestmark = pytest.mark.no_cover
 """Thousands of histories: counting their lines would take longer than they do."""
 SEEDS = range(400)
-MARKS = ("_mark", "_mark_hosts", "_mark_all", "_mark_each")
+MARKS = ("mark", "mark_hosts", "mark_all", "mark_each")
+MARKING = (Graph.__module__, HostEdges.__module__, Keys.__module__)
 KEYS = ("host_key", "workload_key")
-"""What makes keys in workload_graph.py: whoever calls it marks them."""
+"""What makes keys in workloads/edges.py: whoever calls it marks them."""
 Edge = tuple[str, int, str]
 
 
@@ -48,10 +51,11 @@ def functions(module: str) -> Iterator[ast.FunctionDef]:
 
 
 def edges() -> list[Edge]:
-    """Every place in graph.py that marks keys dirty: function, line, source."""
+    """Every place of the graph that marks keys dirty: function, line, source."""
     return [
-        (function.name, call.lineno, ast.unparse(call))
-        for function in functions(Graph.__module__)
+        (function.name, call.lineno, ast.unparse(call).replace("self._keys.", "self.keys."))
+        for module in MARKING
+        for function in functions(module)
         for call in ast.walk(function)
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
@@ -60,10 +64,10 @@ def edges() -> list[Edge]:
 
 
 def workload_edges() -> list[Edge]:
-    """Every line of workload_graph.py that makes keys to be marked: function, line, source."""
+    """Every line of workloads/edges.py that makes keys to be marked: function, line, source."""
     found = {
         (name.lineno, name.id): function.name
-        for function in functions(WorkloadGraph.__module__)
+        for function in functions(WorkloadEdges.__module__)
         for name in ast.walk(function)
         if isinstance(name, ast.Name) and name.id in KEYS and function.name not in KEYS
     }
@@ -82,31 +86,32 @@ def first_failure(kinds: Sequence[type[History]] = (History, WorkloadHistory)) -
 
 
 def drop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is marked from this line of graph.py any more."""
-    _, line, _ = edge
+    """Nothing is marked from this line any more."""
+    function, line, _ = edge
 
     def forgetful(mark: Callable[..., None]) -> Callable[..., None]:
-        def marks(self: Graph, *arguments: Any) -> None:
-            if sys._getframe(1).f_lineno != line:
+        def marks(self: Keys, *arguments: Any) -> None:
+            here = sys._getframe(1)
+            if (here.f_code.co_name, here.f_lineno) != (function, line):
                 mark(self, *arguments)
 
         return marks
 
     for name in MARKS:
-        monkeypatch.setattr(Graph, name, forgetful(getattr(Graph, name)))
+        monkeypatch.setattr(Keys, name, forgetful(getattr(Keys, name)))
 
 
 def drop_workload_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key is made in this line of workload_graph.py any more."""
+    """No key is made in this line of workloads/edges.py any more."""
     _, line, name = edge
-    make = getattr(workload_graph, name)
+    make = getattr(workload_module, name)
 
     def forgets(key: str) -> Key:
         here = sys._getframe(1)
-        dropped = here.f_lineno == line and here.f_code.co_filename == workload_graph.__file__
+        dropped = here.f_lineno == line and here.f_code.co_filename == workload_module.__file__
         return NOBODY if dropped else make(key)
 
-    monkeypatch.setattr(workload_graph, name, forgets)
+    monkeypatch.setattr(workload_module, name, forgets)
 
 
 NOBODY: Key = ("host", "nobody")

@@ -102,7 +102,7 @@ class Judge:
 
     def _check_listed(self, actions: Iterable[Action]) -> None:
         needed = (*NEEDED, *WORKS_NEED)
-        unlisted = [source for source in needed if not self._graph.tables[source].listed]
+        unlisted = [source for source in needed if not self._graph.sources.tables[source].listed]
         for action in actions:
             if unlisted and not isinstance(action, READS):
                 raise HistoryError(f"unlisted: {action} before {unlisted}")
@@ -125,7 +125,7 @@ class Judge:
             raise HistoryError(f"bind: {bind} to {host} though its job is {job}")
         if pod is None or pod.uid not in uids(job):
             raise HistoryError(f"bind: {bind} by a job of others: {job}")
-        if job.script and not job.started and bind.job_id not in graph.workloads.workloads.started:
+        if job.script and not job.started and bind.job_id not in graph.workloads.memory.started:
             raise HistoryError(f"bind: {bind} before its script started")
         others = [one for one in self._live(pod.uid) if "RUNNING" in one.state]
         if len(others) > 1:
@@ -215,7 +215,7 @@ class Judge:
         """No member of its gang left, is about to, or was refused its Node."""
         pods = self._pods()
         members = [pods.get(uid) for uid in uids(job)]
-        refused = self._graph.workloads.workloads.bind_refusals
+        refused = self._graph.workloads.memory.bind_refusals
         return all(
             pod is not None and not pod.terminating and pod.uid not in refused for pod in members
         )

@@ -22,18 +22,18 @@ class WorkloadReads(ReadSet):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        workloads = graph.workloads.workloads
+        memory = graph.workloads.memory
         for name in MEMORIES:
-            setattr(workloads, name, Recorded(self._log, f"work {name}", getattr(workloads, name)))
+            setattr(memory, name, Recorded(self._log, f"memory {name}", getattr(memory, name)))
 
         exclusion_updates = graph.workloads.exclusion_updates
         exclusion_updates.wanted = Recorded(self._log, "wanted", exclusion_updates.wanted)
         feasible_hosts = graph.workloads.feasible_hosts
         for name in ("reach", "is_free"):
             setattr(feasible_hosts, name, self._unseen(getattr(feasible_hosts, name)))
-        workloads_graph = graph.workloads
-        workloads_graph._is_host = self._unseen(workloads_graph._is_host)  # type: ignore[method-assign]
-        workloads_graph._stuck = self._unseen(workloads_graph._stuck)  # type: ignore[method-assign]
+        workloads, snapshots = graph.workloads, graph.workload_snapshots
+        workloads.is_host = self._unseen(workloads.is_host)  # type: ignore[method-assign]
+        snapshots._stuck = self._unseen(snapshots._stuck)  # type: ignore[method-assign]
         claims = graph.claims
         claims.host_of_node = self._unseen(claims.host_of_node)  # type: ignore[method-assign]
 
@@ -51,10 +51,10 @@ class WorkloadReads(ReadSet):
 
     def rows(self) -> dict[Read, object]:
         rows = super().rows()
-        workloads = self._graph.workloads.workloads
+        memory = self._graph.workloads.memory
         for name in MEMORIES:
             rows |= {
-                (f"work {name}", str(key)): one for key, one in getattr(workloads, name).items()
+                (f"memory {name}", str(key)): one for key, one in getattr(memory, name).items()
             }
         wanted = self._graph.workloads.exclusion_updates.wanted
         return rows | {("wanted", job_id): one for job_id, one in wanted.items()}
@@ -70,38 +70,40 @@ def check_indexes(graph: Graph) -> None:
     """Every index and every set of workloads is what the rows make of it."""
     fresh = WorkloadIndex()
     for entry in graph.pods.entries.values():
-        fresh.add_pod(entry.row, now=0.0)
+        fresh.add_pod(entry.row)
     for job in graph.jobs.entries.values():
-        fresh.add_job(job.row, now=0.0)
-    kept = graph.workloads.workloads
+        fresh.add_job(job.row)
+    kept, memory = graph.workloads.index, graph.workloads.memory
     for name in INDEXES:
         if getattr(kept, name) != getattr(fresh, name):
             told = f"{getattr(kept, name)}, right is {getattr(fresh, name)}"
             raise HistoryError(f"index: {name} is {told}")
-    for name in ("waits_s", "bound_s"):
-        if getattr(kept, name).keys() != getattr(fresh, name).keys():
-            raise HistoryError(f"index: {name} is {getattr(kept, name)}")
+    pods = [entry.row for entry in graph.pods.entries.values()]
+    if memory.bound_s.keys() != {pod.uid for pod in pods if pod.node_name}:
+        raise HistoryError(f"index: bound_s is {memory.bound_s}")
+    if not memory.waits_s.keys() >= {pod.uid for pod in pods if not pod.node_name}:
+        raise HistoryError(f"index: waits_s is {memory.waits_s}")
     _check_sets(graph)
 
 
 def _check_sets(graph: Graph) -> None:
-    workloads = graph.workloads
-    right: dict[str, set[str]] = {"_unplaced": set(), "_unsettled": set()}
-    for key, pods in workloads.workloads.pods.items():
-        live = any(is_live(graph.jobs.entries[one].row) for one in workloads.workloads.job_ids(key))
+    index, lists = graph.workloads.index, graph.workloads.lists
+    unplaced, unsettled = set(), set()
+    for key, pods in index.pods.items():
+        live = any(is_live(graph.jobs.entries[one].row) for one in index.job_ids(key))
         if live:
             continue
         if any(map(could_have_job, pods.values())):
-            right["_unplaced"].add(key)
+            unplaced.add(key)
         if any(pod.node_name and not pod.ended for pod in pods.values()):
-            right["_unsettled"].add(key)
-    if set(workloads._unplaced) != right["_unplaced"]:
-        raise HistoryError(f"index: _unplaced {workloads._unplaced}, right {right['_unplaced']}")
-    if not right["_unsettled"] <= set(workloads._unsettled):
-        raise HistoryError(f"index: _unsettled {workloads._unsettled}, right {right['_unsettled']}")
+            unsettled.add(key)
+    if set(lists.unplaced) != unplaced:
+        raise HistoryError(f"index: unplaced {lists.unplaced}, right {unplaced}")
+    if not unsettled <= set(lists.unsettled):
+        raise HistoryError(f"index: unsettled {lists.unsettled}, right {unsettled}")
     waiting = {job.job_id for job in graph.jobs.rows() if is_waiting(job)}
     again = {job.job_id for job in graph.jobs.rows() if is_waiting(job) and job.requeued}
-    if again != workloads._again:
-        raise HistoryError(f"index: _again {workloads._again}, right {again}")
-    if waiting != set(workloads._waiting):
-        raise HistoryError(f"index: _waiting {workloads._waiting}, right {waiting}")
+    if again != lists.requeued:
+        raise HistoryError(f"index: requeued {lists.requeued}, right {again}")
+    if waiting != set(lists.waiting):
+        raise HistoryError(f"index: waiting {lists.waiting}, right {waiting}")

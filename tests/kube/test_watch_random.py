@@ -299,7 +299,7 @@ async def live_through(seed: int, subject: Subject, *, watch_list: bool, restore
         now_s += 0.01
         await asyncio.sleep(0)
         assert not task.done(), task
-        table = picture.graph.tables[subject.source]
+        table = picture.graph.sources.tables[subject.source]
         quiet = table.live and all(map(asyncio.Task.done, relists))
         if quiet and picture.picture() == world.picture():
             break

@@ -155,7 +155,7 @@ class Life:
     def pending(self) -> list[str]:
         """In words: what this life still wants or waits for."""
         reconciler, words = self.parts.reconciler, []
-        for source, table in reconciler.graph.tables.items():
+        for source, table in reconciler.graph.sources.tables.items():
             if source != "pods" and not table.live:
                 words.append(f"{source} cannot be read: {table.why}")
         for key, one in reconciler.standing.items():

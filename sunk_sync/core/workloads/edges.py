@@ -29,7 +29,7 @@ from sunk_sync.core.model.keys import (
 )
 from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.core.tables.last_seen import node_place
-from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting, number_of
+from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
 from sunk_sync.core.workloads.changes import (
     is_another,
     lives_on,
@@ -40,15 +40,29 @@ from sunk_sync.core.workloads.changes import (
 )
 from sunk_sync.core.workloads.members import could_have_job
 from sunk_sync.core.workloads.residents import LOST_AFTER_S, READOPT_S
-from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshot, keep, uid_in
+from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshots, uid_in
+from sunk_sync.core.workloads.watchlists import keep
+from sunk_sync.core.workloads.workloads import Workloads
 
 Word = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken
 
 
-class WorkloadGraph(WorkloadSnapshot):
-    """The dirty edges of workloads."""
+class WorkloadEdges:
+    """Takes in what changed of Pods, jobs and hosts; answers with the keys that read it."""
 
-    # What a change touches
+    def __init__(self, workloads: Workloads, snapshots: WorkloadSnapshots) -> None:
+        self._all = workloads
+        self._index = workloads.index
+        self._memory = workloads.memory
+        self._lists = workloads.lists
+        self._residents = workloads.residents
+        self._feasible_hosts = workloads.feasible_hosts
+        self._exclusion_updates = workloads.exclusion_updates
+        self._jobs = workloads.jobs
+        self._pods = workloads.pods
+        self._hosts = workloads.hosts
+        self._calls = workloads.calls
+        self._snapshots = snapshots
 
     def pod_changed(
         self, before: Pod | None, after: Pod | None, *, now: float, deleted: bool = False
@@ -62,30 +76,32 @@ class WorkloadGraph(WorkloadSnapshot):
         }
         if before is not None:
             moves = after is None or moved(before, after)
-            self.workloads.drop_pod(before, deleted=deleted, moves=moves)
+            self._index.drop_pod(before)
+            self._memory.note_pod_gone(before, deleted=deleted, moves=moves)
         if after is not None:
-            self.workloads.add_pod(after, now=now)
+            self._index.add_pod(after)
+            self._memory.note_pod(after, now=now)
             if before is not None and before.uid == after.uid and moved(before, after):
-                self.workloads.placed_s[after.uid] = now
+                self._memory.placed_s[after.uid] = now
         for row in rows:
-            self.workloads.forget(workload_key_of(row))
-            for one in self.workloads.jobs_of_uid.get(row.uid, ()):
-                self.workloads.note_arrivals(self._jobs.entries[one].row)
+            self._memory.forget(workload_key_of(row))
+            for one in self._index.jobs_of_uid.get(row.uid, ()):
+                self._index.note_arrivals(self._jobs.entries[one].row)
         nodes = {row.node_name for row in rows if row.node_name}
-        self.residents.forget_asked(nodes)
+        self._residents.forget_asked(nodes)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
         return keys.union(*map(self._touch_node, nodes))
 
     def _pod_stays(self, before: Pod, after: Pod) -> set[Key]:
         """It is where it was, in its workload and on its Node: no index is another."""
-        self.workloads.put_pod(after)
-        own = self.workloads.key_of_uid[after.uid]
+        self._index.put_pod(after)
+        own = self._index.key_of_uid[after.uid]
         alike = seen_alike(before, after)
         if alike and before.terminating == after.terminating and before.gated == after.gated:
             return {workload_key(own)}
         workloads = self._workloads_of_pod(after.uid, own)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
-        if alike and after.node_name not in self.residents.nodes_asked:
+        if alike and after.node_name not in self._residents.nodes_asked:
             return keys
         return keys | self._touch_node(after.node_name)
 
@@ -93,15 +109,15 @@ class WorkloadGraph(WorkloadSnapshot):
         """Keys that read this job: its workload, and those at the hosts where Pods of it live."""
         if before is not None and after is not None:
             if runs_alike(before, after):
-                workloads = self.workloads.keys_of_job(after.job_id)
+                workloads = self._index.keys_of_job(after.job_id)
                 return self._awaited(after) | set(map(workload_key, workloads))
             if lives_on(before, after):
                 return self._job_moved(before, after, now=now)
-        crowded = self._crowded()
+        crowded = self._lists.is_crowded()
         named = self._reindex(before, after, now=now)
         if before is not None:
             self._forget_unread(before, after)
-        workloads = {key for row in named for key in self.workloads.keys_named_by(row)}
+        workloads = {key for row in named for key in self._index.keys_named_by(row)}
         keys = {workload_key(key) for key in workloads} | self._review(workloads)
         for row in named:
             keys |= self._touch_beside(uids_of(row.identity))
@@ -109,11 +125,11 @@ class WorkloadGraph(WorkloadSnapshot):
 
     def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
         """The sets that `_review` keeps do not change: the job lived before and lives now."""
-        crowded = self._crowded()
+        crowded = self._lists.is_crowded()
         self._note_turn(before, after)
-        self.workloads.move_job(before, after, now=now)
-        keys = {workload_key(key) for key in self.workloads.keys_of_job(after.job_id)}
-        keys |= self._touch_beside(self.workloads.uids_of_job[after.job_id])
+        self._move_job(before, after, now=now)
+        keys = {workload_key(key) for key in self._index.keys_of_job(after.job_id)}
+        keys |= self._touch_beside(self._index.uids_of_job[after.job_id])
         return keys | self._since_crowded(crowded)
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
@@ -122,119 +138,88 @@ class WorkloadGraph(WorkloadSnapshot):
             self._forget_words(before.job_id)
         self._note_turn(before, after)
         if before is not None and after is not None and before.identity == after.identity:
-            self.workloads.move_job(before, after, now=now)
+            self._move_job(before, after, now=now)
             return [after]
         if before is not None and after is not None:
-            self.exclusion_updates.wanted.pop(after.job_id, None)
+            self._exclusion_updates.wanted.pop(after.job_id, None)
         if before is not None:
-            self.workloads.drop_job(before)
+            self._index.drop_job(before)
             if after is None or is_another(before, after):
-                self._keep_end(before)
+                self._memory.keep_end(before, pods_listed=self._pods.listed)
         if after is not None:
-            self.workloads.add_job(after, now=now)
+            self._index.add_job(after)
+            self._memory.note_state(after, now=now)
         if after is not None and before is None:
-            self._note_sent(self.workloads.keys_of_job(after.job_id), now=now)
+            self._memory.note_sent(self._index.keys_of_job(after.job_id), now=now)
         return [row for row in (before, after) if row is not None]
-
-    def _note_sent(self, keys: Iterable[str], *, now: float) -> None:
-        for key in filter(self.workloads.pods.__contains__, keys):
-            self.workloads.submissions.note_sent(key, now=now)
 
     def _note_turn(self, before: Job | None, after: Job | None) -> None:
         """Whether it waits."""
-        if before is not None:
-            self._waiting.pop(before.job_id, None)
-            self._again.discard(before.job_id)
-        if after is not None:
-            self._note_waiting(after)
+        self._lists.note_job(before, after)
+        if after is not None and not is_waiting(after):
+            self._exclusion_updates.wanted.pop(after.job_id, None)
+
+    def _move_job(self, before: Job, after: Job, *, now: float) -> None:
+        """The job is in another state or place; it stands for the same Pods."""
+        self._memory.note_move(before, after)
+        self._index.note_arrivals(after)
+        self._memory.note_state(after, now=now)
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
         """What nobody asks for any more, now that this job is another or has ended."""
-        self.workloads.forget_unnamed(before)
+        self._memory.forget_unnamed(before)
         if after is None or not is_live(after):
-            self._forget_refusals(before)
-
-    def _keep_end(self, job: Job) -> None:
-        """Slurm forgets a job whose end was read, while a Pod that it bound lives, or may live.
-
-        It may give the id to another job at once, between two listings (P23).
-        """
-        if not job.slurm_nodes or is_live(job):
-            return
-        for uid in uids_of(job.identity):
-            pod = self.workloads.pod_of(uid)
-            unknown = pod is None and not self._pods.listed
-            bound = pod is not None and pod.node_name and pod.job_id == job.job_id
-            if unknown or bound:
-                self.workloads.ends[uid] = job
+            self._memory.forget_bind_refusals(before)
 
     def _forget_words(self, job_id: str) -> None:
         """What was said of a job goes with it: Slurm may give its id to another (P23)."""
-        workloads = self.workloads
-        for memory in (workloads.ran_s, workloads.ended_s, self.calls.until_s):
-            memory.pop(job_id, None)
-        workloads.notices.pop(job_id, None)
-        workloads.started.pop(job_id, None)
-        workloads.first_notices.pop(job_id, None)
-        workloads.left.pop(job_id, None)
-        self.exclusion_updates.wanted.pop(job_id, None)
-
-    def _note_waiting(self, job: Job) -> None:
-        if is_waiting(job):
-            self._waiting[job.job_id] = (*number_of(job), job.job_id)
-            if job.requeued:
-                self._again.add(job.job_id)
-        else:
-            self.exclusion_updates.wanted.pop(job.job_id, None)
-
-    def _forget_refusals(self, job: Job) -> None:
-        """Bindings were refused for the hosts of this job: the next one may hold others (G4)."""
-        for uid in uids_of(job.identity):
-            self.workloads.bind_refusals.pop(uid, None)
+        self._memory.forget_job(job_id)
+        self._calls.until_s.pop(job_id, None)
+        self._exclusion_updates.wanted.pop(job_id, None)
 
     def job_read(self, job: Job, *, order: float) -> set[Key]:
         """It stands as it did, by a newer read: what somebody waits for at its hosts (L7, L8)."""
         keys = self._awaited(job)
-        word = self.workloads.notices.get(job.job_id)
+        word = self._memory.notices.get(job.job_id)
         answers = word is not None and order >= word.notified_at_s
         if answers:
-            del self.workloads.notices[job.job_id]
-            self.workloads.first_notices.pop(job.job_id, None)
-        if answers or (has_passed_prolog(job) and not self.workloads.has_started(job)):
-            keys |= set(map(workload_key, self.workloads.keys_of_job(job.job_id)))
+            del self._memory.notices[job.job_id]
+            self._memory.first_notices.pop(job.job_id, None)
+        if answers or (has_passed_prolog(job) and not self._memory.has_started(job)):
+            keys |= set(map(workload_key, self._index.keys_of_job(job.job_id)))
         return keys
 
     def _awaited(self, job: Job) -> set[Key]:
         """Hosts of the job where a prolog waits for a newer read of it (L7)."""
-        return {host_key(name) for name in job.slurm_nodes if self.calls.waits_at(name)}
+        return {host_key(name) for name in job.slurm_nodes if self._calls.waits_at(name)}
 
     def hear(self, word: Word, *, now: float) -> set[Key]:
         """What no row shows; the workloads that it concerns."""
-        workloads = self.workloads
+        memory, index = self._memory, self._index
         match word:
             case Attempt():
-                forgotten = workloads.note_attempt(word, now=now)
+                forgotten = memory.note_attempt(word, now=now)
                 return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
             case SubmitRefused():
-                forgotten = workloads.note_refusal(word, now=now)
+                forgotten = memory.note_refusal(word, now=now)
                 if word.kind == "update":
                     return self._keys_of_id(word.workload) | self._forgotten(forgotten)
                 return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
-            case BindRefused() if word.uid in workloads.key_of_uid:
-                workloads.bind_refusals[word.uid] = word
-                return {workload_key(workloads.key_of_uid[word.uid])}
-            case BindTried() if word.uid in workloads.key_of_uid:
-                workloads.note_try(word)
-                return {workload_key(workloads.key_of_uid[word.uid])}
+            case BindRefused() if word.uid in index.key_of_uid:
+                memory.bind_refusals[word.uid] = word
+                return {workload_key(index.key_of_uid[word.uid])}
+            case BindTried() if word.uid in index.key_of_uid:
+                memory.note_try(word)
+                return {workload_key(index.key_of_uid[word.uid])}
             case GangSize():
                 key = gang_key(word.namespace, Gang(word.kind, word.name))
-                workloads.sizes[key] = word
-                workloads.forget(key)
+                memory.sizes[key] = word
+                memory.forget(key)
                 return {workload_key(key)}
             case JobNotice() if word.job_id in self._jobs.entries:
                 known = self._jobs.entries[word.job_id]
-                workloads.note_notice(word, known.row, read_s=known.order)
-                return set(map(workload_key, workloads.keys_of_job(word.job_id)))
+                memory.note_notice(word, known.row, read_s=known.order)
+                return set(map(workload_key, index.keys_of_job(word.job_id)))
             case Taken():
                 return self._taken_changed(word)
             case _:
@@ -242,160 +227,172 @@ class WorkloadGraph(WorkloadSnapshot):
 
     def _taken_changed(self, word: Taken) -> set[Key]:
         """Pods of others came, went or ended on a Node: only where it is a host that matters."""
-        self.feasible_hosts.take(word)
-        hosts = set(filter(self._is_host, self._hosts.claims.hosts_on_node(word.node_name)))
+        self._feasible_hosts.take(word)
+        hosts = set(filter(self._all.is_host, self._hosts.claims.hosts_on_node(word.node_name)))
         if not hosts:
             return set()
         return self.hosts_changed() | {key for name in hosts for key in self.keys_at(name)}
 
     def _keys_of_id(self, workload: str) -> set[Key]:
         """The workload of this id: its key, or the gang that is submitted under it."""
-        keys = [] if workload in self.workloads.pods else self._gangs_called(workload)
-        keys += [workload] if self.workloads.knows(workload) else []
+        keys = [] if workload in self._index.pods else self._gangs_called(workload)
+        keys += [workload] if self._index.knows(workload) else []
         for key in keys:
             if key != workload:
-                self.workloads.gang_ids[key] = (workload,)
+                self._memory.gang_ids[key] = (workload,)
         return set(map(workload_key, keys)) | self._review(keys)
 
     def _sent_without_job(self, workload: str, *, now: float) -> set[Key]:
         keys = self._keys_of_id(workload)
-        self._note_sent([name for kind, name in keys if kind == "workload"], now=now)
+        self._memory.note_sent([name for kind, name in keys if kind == "workload"], now=now)
         return keys
 
     def _forgotten(self, ids: Sequence[str]) -> set[Key]:
         """Workloads submitted under these ids, of which older word is forgotten."""
-        gangs = [key for key, known in self.workloads.gang_ids.items() if {*known} & {*ids}]
-        keys = [*filter(self.workloads.knows, ids), *gangs]
+        gangs = [key for key, known in self._memory.gang_ids.items() if {*known} & {*ids}]
+        keys = [*filter(self._index.knows, ids), *gangs]
         return set(map(workload_key, keys)) | self._review(keys)
 
     def _gangs_called(self, workload: str) -> list[str]:
-        gangs = [key for key in self.workloads.pods if key.startswith(GANG_PREFIX)]
-        return [key for key in gangs if self.workload(key).id == workload]
+        gangs = [key for key in self._index.pods if key.startswith(GANG_PREFIX)]
+        return [key for key in gangs if self._snapshots.workload(key).id == workload]
 
     def pod_was_read(self, get_result: GetResult) -> set[Key]:
         """A Pod was read by name: jobs that name it may learn that it is gone."""
         prefix = f"{get_result.namespace}/{get_result.name}/"
-        entries, ids_of = self._jobs.entries, self.workloads.job_ids
-        rows = [entries[one].row for key in self._orphaned for one in ids_of(key)]
+        entries, ids_of = self._jobs.entries, self._index.job_ids
+        rows = [entries[one].row for key in self._lists.orphaned for one in ids_of(key)]
         named = [pod for row in rows for pod in row.identity.pods if pod.startswith(prefix)]
         uids = set(map(uid_in, named))
-        self.workloads.get_results.update(dict.fromkeys(uids, get_result))
-        ids = self.workloads.jobs_of_uid
+        self._memory.get_results.update(dict.fromkeys(uids, get_result))
+        ids = self._index.jobs_of_uid
         return {key for uid in uids for one in ids.get(uid, ()) for key in self._keys_named(one)}
 
     def node_was_read(self, get_result: GetResult) -> set[Key]:
         """A Node was read by name: Pods that are to end there may count as gone (P25b)."""
-        if get_result.name not in self.workloads.pods_on_node:
+        if get_result.name not in self._index.pods_on_node:
             return set()
-        self.residents.nodes_asked[get_result.name] = get_result
+        self._residents.nodes_asked[get_result.name] = get_result
         return self._touch_node(get_result.name) | self._keys_stuck_on(get_result.name)
 
     def node_turned(self, node_name: str) -> set[Key]:
         """It turned ready or not, came or went: workloads with a Pod that is to end there."""
-        self.residents.nodes_asked.pop(node_name, None)
-        self.residents.forget(node_name)
+        self._residents.nodes_asked.pop(node_name, None)
+        self._residents.forget(node_name)
         return self._keys_stuck_on(node_name) | self._keys_waiting_for(node_name)
 
     def _keys_waiting_for(self, node_name: str) -> set[Key]:
         """Workloads that wait until a host is ready, or whose job was given up on this one."""
         hosts = self._hosts.claims.hosts_on_node(node_name)
-        given_up_at = self.workloads.submissions.given_up_at
+        given_up_at = self._memory.submissions.given_up_at
         keys = {key for name in hosts for key in given_up_at.get(name, ())}
-        waiting = self._unplaced.keys() if self.feasible_hosts.turned() else ()
+        waiting = self._lists.unplaced.keys() if self._feasible_hosts.turned() else ()
         return set(map(workload_key, keys.union(waiting)))
 
     def _keys_stuck_on(self, node_name: str) -> set[Key]:
-        there = self.workloads.pods_on_node.get(node_name, {}).items()
-        return {
-            workload_key(self.workloads.key_of_uid[uid]) for uid, pod in there if pod.terminating
-        }
+        there = self._index.pods_on_node.get(node_name, {}).items()
+        return {workload_key(self._index.key_of_uid[uid]) for uid, pod in there if pod.terminating}
 
     def hosts_changed(self) -> set[Key]:
         """What the hosts offer changed: workloads without a job choose anew."""
-        self.feasible_hosts.forget()
-        self.exclusion_updates.hosts_changed()
-        edited, self._edited = self._edited, {}
-        return set(map(workload_key, self._unplaced | edited))
+        self._feasible_hosts.forget()
+        self._exclusion_updates.hosts_changed()
+        edited, self._lists.edited = self._lists.edited, {}
+        return set(map(workload_key, self._lists.unplaced | edited))
 
     def room_changed(self) -> set[Key]:
         """The state of a Slurm node changed: only few workloads ever read it."""
-        return set() if self._crowded() else set(map(workload_key, self._unplaced))
+        return set() if self._lists.is_crowded() else set(map(workload_key, self._lists.unplaced))
 
     def jobs_listed(self) -> set[Key]:
         """A listing of jobs was complete: what it did not hold is missing (F2, P30)."""
         listed_s = self._jobs.agreed_s
-        moved = self._queue.move(self._waiting, listed_s=listed_s)
+        moved = self._all.queue.move(self._lists.waiting, listed_s=listed_s)
         keys = {key for one in moved for key in self._keys_named(one)}
-        keys.update(map(workload_key, self.renew(listed_s)))
-        due = [key for key, due_s in self._unsettled.items() if listed_s >= due_s]
+        keys.update(map(workload_key, self._renew(listed_s)))
+        due = [key for key, due_s in self._lists.unsettled.items() if listed_s >= due_s]
         nodes = {name for key in due for name in self._settle(key, listed_s)}
         keys.update(map(workload_key, due))
         return keys.union(*map(self._touch_node, nodes))
 
+    def _renew(self, listed_s: float) -> list[str]:
+        """Workloads of which the waiting job is to exclude other hosts than it does (P7)."""
+        updates, rows = self._exclusion_updates, self._jobs
+        if updates.begins(listed_s):
+            known = [one for one in self._lists.waiting if rows.entries[one].row.identity.hosts]
+            updates.begin(known, now_s=listed_s)
+        keys = []
+        for row in filter(None, map(rows.get, updates.turns(listed_s))):
+            for key in self._index.keys_of_job(row.job_id) if is_waiting(row) else ():
+                specs = [pod.spec for pod in self._index.pods.get(key, NO_PODS).values()]
+                if specs and updates.judge(row, specs):
+                    keys.append(key)
+        return keys
+
     def _settle(self, key: str, listed_s: float) -> list[str]:
         """Nodes of a workload without a job, of which a listing has said so."""
-        bound_s = self.workloads.bound_since_s(key)
+        bound_s = self._memory.bound_since_s(key)
         if bound_s is not None and listed_s > bound_s:
-            self.workloads.missing_s.setdefault(key, listed_s)
-        self._unsettled[key] = self._due_s(key, listed_s)
-        pods = self.workloads.pods[key].values() if key in self.workloads.missing_s else ()
+            self._memory.missing_s.setdefault(key, listed_s)
+        self._lists.unsettled[key] = self._due_s(key, listed_s)
+        pods = self._index.pods[key].values() if key in self._memory.missing_s else ()
         return [pod.node_name for pod in pods]
 
     def _due_s(self, key: str, listed_s: float) -> float:
         """Begin of the first listing that will say more than this one."""
-        missing_s = self.workloads.missing_s.get(key)
-        if missing_s is None and self.workloads.bound_since_s(key) is not None:
+        missing_s = self._memory.missing_s.get(key)
+        if missing_s is None and self._memory.bound_since_s(key) is not None:
             return listed_s
         times = [
-            one.sent_s + self.configuration.settle_s for one in self.workloads.attempts_of(key)
+            one.sent_s + self._all.configuration.settle_s for one in self._memory.attempts_of(key)
         ]
         if missing_s is not None:
             times += [missing_s + LOST_AFTER_S, missing_s + LOST_AFTER_S + READOPT_S]
         return min([time for time in times if time > listed_s], default=float("inf"))
 
     def _keys_named(self, job_id: str) -> set[Key]:
-        return set(map(workload_key, self.workloads.keys_of_job(job_id)))
+        return set(map(workload_key, self._index.keys_of_job(job_id)))
 
     def stops(self, call: StopCall) -> set[Key]:
         """A script waits for its Pods, or no more: the workload of its job, and its Pods' hosts."""
         if call.job_id not in self._jobs.entries:
             return set()
-        self.calls.until_s[call.job_id] = call.until_s
-        beside = self._touch_beside(self.workloads.uids_of_job[call.job_id])
-        return set(map(workload_key, self.workloads.keys_of_job(call.job_id))) | beside
+        self._calls.until_s[call.job_id] = call.until_s
+        beside = self._touch_beside(self._index.uids_of_job[call.job_id])
+        return set(map(workload_key, self._index.keys_of_job(call.job_id))) | beside
 
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
         """Workloads whose Pods live on this Node: which Slurm node it stands for has changed."""
-        there = self.workloads.pods_on_node.get(node_name, {})
-        return {workload_key(self.workloads.key_of_uid[uid]) for uid in there}
+        there = self._index.pods_on_node.get(node_name, {})
+        return {workload_key(self._index.key_of_uid[uid]) for uid in there}
 
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
         """Hosts where these Pods of a job live, its own or not (P18), and workloads there."""
-        nodes = {self.workloads.node_of(uid) for uid in uids if uid in self.workloads.bound_s}
+        nodes = {self._index.node_of(uid) for uid in uids if uid in self._memory.bound_s}
         if not nodes:
             return set()
         return {key for name in nodes for key in self._touch_node(name)}
 
     def nodes_turned(self) -> set[Key]:
         """Kubernetes can be read again, or not: whether a host has no Node is known or is not."""
-        return {key for name in self.workloads.arrivals for key in self.keys_at(name)}
+        return {key for name in self._index.arrivals for key in self.keys_at(name)}
 
     def pods_listed(self) -> set[Key]:
         """A listing of Pods was complete: what it did not hold is gone."""
-        self.workloads.forget_ends()
-        tried = self.workloads.settle_binds(listed_s=self._pods.agreed_s)
-        return set(map(workload_key, [*self._orphaned, *tried]))
+        self._memory.forget_ends()
+        tried = self._memory.settle_binds(listed_s=self._pods.agreed_s)
+        return set(map(workload_key, [*self._lists.orphaned, *tried]))
 
     def keys_at(self, slurm_node: str) -> set[Key]:
         """Workloads that are about to start on this Slurm node: only they read its residents."""
-        return set(map(workload_key, self.workloads.moving_in(slurm_node)))
+        return set(map(workload_key, self._index.moving_in(slurm_node)))
 
     def _touch_node(self, node_name: str) -> set[Key]:
         """Who lives there changed: what was worked out of it is forgotten, and who reads it."""
         if not node_name:
             return set()
-        self.residents.forget(node_name)
-        last_here = self._hosts.places.hosts_last_at(node_place(node_name))
+        self._residents.forget(node_name)
+        last_here = self._hosts.last_seen.hosts_last_at(node_place(node_name))
         hosts = {*self._hosts.claims.hosts_on_node(node_name), *last_here}
         return {host_key(name) for name in hosts} | {
             key for name in hosts for key in self.keys_at(name)
@@ -403,36 +400,35 @@ class WorkloadGraph(WorkloadSnapshot):
 
     def _workloads_of_pod(self, uid: str, own: str) -> set[str]:
         """Its own, and those of other Pods of its jobs: a gang's label may have been taken off."""
-        workloads, found = self.workloads, {own}
-        for one in workloads.jobs_of_uid.get(uid, ()):
-            found.update((workloads.workload_of_job[one],), workloads.keys_of_job(one))
+        index, found = self._index, {own}
+        for one in index.jobs_of_uid.get(uid, ()):
+            found.update((index.workload_of_job[one],), index.keys_of_job(one))
         return found
 
     def _review(self, workloads: Iterable[str]) -> set[Key]:
         """Keep the sets of workloads that read more than their own rows; keys that this touches."""
-        crowded = self._crowded()
+        crowded = self._lists.is_crowded()
         for key in workloads:
-            pods = self.workloads.pods.get(key, NO_PODS).values()
-            live = [row for row in self.rows_of(key) if is_live(row)]
-            keep(self._unplaced, key, wanted=not live and any(map(could_have_job, pods)))
+            pods = self._index.pods.get(key, NO_PODS).values()
+            live = [row for row in self._all.rows_of(key) if is_live(row)]
+            keep(self._lists.unplaced, key, wanted=not live and any(map(could_have_job, pods)))
             bound = bool([pod for pod in pods if pod.node_name and not pod.ended])
-            self._unsettled.pop(key, None)
-            if not live and (bound or (pods and self.workloads.attempts_of(key))):
-                self._unsettled[key] = float("-inf")
+            self._lists.unsettled.pop(key, None)
+            if not live and (bound or (pods and self._memory.attempts_of(key))):
+                self._lists.unsettled[key] = float("-inf")
             if live or not bound:
-                self.workloads.missing_s.pop(key, None)
-            keep(self._orphaned, key, wanted=bool(live) and self._lacks_pods(live))
+                self._memory.missing_s.pop(key, None)
+            keep(self._lists.orphaned, key, wanted=bool(live) and self._lacks_pods(live))
         return self._since_crowded(crowded)
-
-    def rows_of(self, key: str) -> list[Job]:
-        """All jobs of a workload, in the order of their ids' names."""
-        return [self._jobs.entries[one].row for one in self.workloads.job_ids(key)]
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
         """Workloads without a job, if Pods began or ceased to wait: they may try P11a."""
-        return set(map(workload_key, self._unplaced)) if crowded != self._crowded() else set()
+        return (
+            set(map(workload_key, self._lists.unplaced))
+            if crowded != self._lists.is_crowded()
+            else set()
+        )
 
     def _lacks_pods(self, live: Sequence[Job]) -> bool:
-        workloads = self.workloads
-        uids = [uid for row in live for uid in workloads.uids_of_job[row.job_id]]
-        return bool([uid for uid in uids if uid not in workloads.key_of_uid])
+        uids = [uid for row in live for uid in self._index.uids_of_job[row.job_id]]
+        return bool([uid for uid in uids if uid not in self._index.key_of_uid])

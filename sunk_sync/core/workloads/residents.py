@@ -1,6 +1,6 @@
 """Who lives on a Node: workload Pods of ours, and what is known of their jobs.
 
-Worked out once and kept until a Pod there, or a job of one, changes: `WorkloadGraph` says so.
+Worked out once and kept until a Pod there, or a job of one, changes: `WorkloadEdges` says so.
 """
 
 from collections.abc import Iterable
@@ -13,6 +13,7 @@ from sunk_sync.core.translate.job_states import is_busy_refusal, is_live, is_run
 from sunk_sync.core.translate.node_fit import ONE_POD, summed
 from sunk_sync.core.views.parts import NOBODY, Resident, Residents
 from sunk_sync.core.workloads.index import WorkloadIndex
+from sunk_sync.core.workloads.memory import WorkloadMemory
 from sunk_sync.core.workloads.pod_locations import is_stranded
 
 LOST_AFTER_S = 60.0
@@ -33,12 +34,19 @@ def residents_of(residents: Iterable[Resident]) -> Residents:
 
 
 class ResidentIndex:
-    """Tenancies by Node."""
+    """Residents by Node."""
 
     def __init__(
-        self, *, workloads: WorkloadIndex, jobs: Table[Job], calls: OpenCalls, readopts: bool
+        self,
+        *,
+        index: WorkloadIndex,
+        memory: WorkloadMemory,
+        jobs: Table[Job],
+        calls: OpenCalls,
+        readopts: bool,
     ) -> None:
-        self._workloads = workloads
+        self._index = index
+        self._memory = memory
         self._jobs = jobs
         self._calls = calls
         self.nodes_asked: dict[str, GetResult] = {}
@@ -54,7 +62,7 @@ class ResidentIndex:
     def forget_asked(self, nodes: Iterable[str]) -> None:
         """A Node that no Pod is bound to any more need not be known."""
         for name in nodes:
-            if name in self.nodes_asked and name not in self._workloads.pods_on_node:
+            if name in self.nodes_asked and name not in self._index.pods_on_node:
                 del self.nodes_asked[name]
 
     def forget_all(self) -> None:
@@ -63,7 +71,7 @@ class ResidentIndex:
 
     def on(self, node_name: str, *, slurm_node: str, but: str = "") -> Residents:
         """Who lives on this Node, which stands for this Slurm node; `but`: not of this workload."""
-        there = self._workloads.pods_on_node.get(node_name)
+        there = self._index.pods_on_node.get(node_name)
         if not there:
             return NOBODY
         if self._calls.waits_at(slurm_node):  # how old a read is counts for a call (L7)
@@ -79,13 +87,13 @@ class ResidentIndex:
         kept = self._kept.setdefault(node_name, {})
         residents = kept.get(slurm_node)
         if residents is None:
-            there = self._workloads.pods_on_node[node_name]
+            there = self._index.pods_on_node[node_name]
             residents = kept[slurm_node] = self._work_out(there, slurm_node)
         return residents
 
     def is_lost(self, workload: str, *, patience_s: float = 0.0) -> bool:
         """Complete listings, a minute apart, held no job of this workload (P30)."""
-        missing_s = self._workloads.missing_s.get(workload)
+        missing_s = self._memory.missing_s.get(workload)
         after_s = LOST_AFTER_S + patience_s
         return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
 
@@ -95,11 +103,11 @@ class ResidentIndex:
         return residents_of([self._resident(pod, slurm_node) for pod in living])
 
     def _resident(self, pod: Pod, slurm_node: str) -> Resident:
-        key = self._workloads.key_of_uid[pod.uid]
-        entries = [self._jobs.entries[one] for one in self._workloads.jobs_of_uid.get(pod.uid, ())]
+        key = self._index.key_of_uid[pod.uid]
+        entries = [self._jobs.entries[one] for one in self._index.jobs_of_uid.get(pod.uid, ())]
         live = [entry for entry in entries if is_live(entry.row)]
         counted = [entry for entry in entries if not is_busy_refusal(entry.row)]
-        was_read = bool(counted) or self._workloads.end_of(pod) is not None
+        was_read = bool(counted) or self._memory.end_of(pod) is not None
         patience_s = READOPT_S if self._readopts and counted == entries else 0.0
         here = [entry for entry in live if slurm_node in entry.row.slurm_nodes]
         held = next((entry for entry in here if is_running(entry.row)), None)

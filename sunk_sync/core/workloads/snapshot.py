@@ -4,19 +4,12 @@ want.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import GetResult, Job, Node, Pod, SlurmNode
+from sunk_sync.core.model.facts import GetResult, Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import PodSpec
-from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.entries import Entry
-from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
-from sunk_sync.core.tables.last_seen import LastSeen
-from sunk_sync.core.tables.open_calls import OpenCalls
-from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.job_spec import digested
 from sunk_sync.core.translate.job_states import (
     AGAIN,
@@ -30,97 +23,50 @@ from sunk_sync.core.translate.job_states import (
 )
 from sunk_sync.core.views.parts import NO_SUBMISSIONS, Members, Placement, Reach, Stuck
 from sunk_sync.core.views.workload import Workload
-from sunk_sync.core.workloads.exclusions import ExclusionUpdates
-from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.members import kinds_of, members_of
 from sunk_sync.core.workloads.pod_locations import PodLocations, locate_pods, stuck_pods
-from sunk_sync.core.workloads.queue_position import Queue
-from sunk_sync.core.workloads.residents import ResidentIndex
-
-FEW = 4
-"""So many workloads without a job may try an immediate allocation; more are a burst (P11a)."""
-
+from sunk_sync.core.workloads.workloads import Workloads
 
 NO_PODS: dict[str, Pod] = {}
 
 
-class Hosts(NamedTuple):
-    """The tables that tell of hosts."""
+class WorkloadSnapshots:
+    """Puts together what rules read of one workload."""
 
-    nodes: Table[Node]
-    slurm_nodes: Table[SlurmNode]
-    claims: Claims
-    places: LastSeen
-
-
-class WorkloadSnapshot:
-    """Workloads over the tables of `Graph`, as rules read them."""
-
-    def __init__(
-        self,
-        *,
-        configuration: Configuration,
-        pods: Table[Pod],
-        jobs: Table[Job],
-        hosts: Hosts,
-        calls: OpenCalls,
-    ) -> None:
-        self.calls = calls
-        self.configuration = configuration
-        self.workloads = WorkloadIndex()
-        self.gate_seen = False
-        """A gate call for a job of ours came to this process."""
-        self.feasible_hosts = FeasibleHosts(
-            slurm_nodes=hosts.slurm_nodes, claims=hosts.claims, overhead=configuration.node_overhead
-        )
-        self.exclusion_updates = ExclusionUpdates(self.feasible_hosts)
-        self.residents = ResidentIndex(
-            workloads=self.workloads,
-            jobs=jobs,
-            calls=calls,
-            readopts=configuration.lost_job == "readopt",
-        )
-        self._pods = pods
-        self._jobs = jobs
-        self._hosts = hosts
-        self._unplaced: dict[str, None] = {}
-        """Workloads without a live job whose Pods could have one: they read the feasible hosts."""
-        self._unsettled: dict[str, float] = {}
-        """Workloads that a listing of jobs may decide (F2, P30) → begin of the first that may."""
-        self._orphaned: dict[str, None] = {}
-        """Workloads with a live job of which some Pod is not in the picture (P21)."""
-        self._edited: dict[str, None] = {}
-        """Workloads whose waiting job is to be updated (P20) since the feasible hosts changed."""
-        self._queue = Queue(self.workloads.ahead)
-        self._waiting: dict[str, tuple[int, int, str]] = {}
-        """Jobs that hold no nodes yet → their numbers, for their order."""
-        self._again: set[str] = set()
-        """Those among them that ran before."""
-
-    # What rules read
+    def __init__(self, workloads: Workloads) -> None:
+        self._all = workloads
+        self._index = workloads.index
+        self._memory = workloads.memory
+        self._lists = workloads.lists
+        self._residents = workloads.residents
+        self._feasible_hosts = workloads.feasible_hosts
+        self._jobs = workloads.jobs
+        self._pods = workloads.pods
+        self._hosts = workloads.hosts
+        self._calls = workloads.calls
 
     def workload(self, key: str) -> Workload:
         """All that rules may read of one workload."""
-        known = self.workloads.pods.get(key, NO_PODS)
-        ids = self.workloads.job_ids(key)
+        known = self._index.pods.get(key, NO_PODS)
+        ids = self._index.job_ids(key)
         entries = [self._jobs.entries[one] for one in ids]
         live = [entry for entry in entries if is_live(entry.row)]
         ended = [] if len(live) == len(entries) else _ended(entries)
-        ended += self.workloads.ends_of(known.values())
+        ended += self._memory.ends_of(known.values())
         chosen = self._choose(live, known)
         job = chosen.row if chosen is not None else None
-        named = self.workloads.uids_of_job[job.job_id] if job is not None else None
-        members = members_of(known, named, size_fact=self.workloads.sizes.get(key))
+        named = self._index.uids_of_job[job.job_id] if job is not None else None
+        members = members_of(known, named, size_fact=self._memory.sizes.get(key))
         last = _last(ended, members.bound) if ended else None
         whole = named is not None and len(members.pods) == len(named)
         workload = Workload()
         workload.key = key
         workload.id = _id_of(members, job)
         _add_members(workload, members)
-        workload.gate = self.gate()
-        workload.lost = self.residents.is_lost(key)
-        workload.stops = self.calls.stops_of(ids)
-        if key in self._unsettled:
+        workload.gate = self._all.gate()
+        workload.lost = self._residents.is_lost(key)
+        workload.stops = self._calls.stops_of(ids)
+        if key in self._lists.unsettled:
             workload.jobs_listed_s = self._jobs.agreed_s
         if len(live) > 1:
             workload.others = tuple([entry.row for entry in live if entry is not chosen])
@@ -139,18 +85,18 @@ class WorkloadSnapshot:
         return workload
 
     def _add_job(self, workload: Workload, chosen: Entry[Job]) -> None:
-        job, workloads = chosen.row, self.workloads
+        job, memory = chosen.row, self._memory
         job_id = job.job_id
         workload.job = job
         workload.job_read_s = chosen.order
         workload.job_since_s = chosen.since_s
-        workload.ahead = workloads.ahead.get(job_id, 0)
-        workload.notified_at_s = workloads.notified_at_s(job)
-        workload.end_notified = workloads.is_end_notified(job)
-        workload.placed_after_s = workloads.first_notices.get(job_id, math.inf)
-        workload.started = workloads.has_started(job)
-        workload.ran_s = workloads.ran_s.get(job_id)
-        workload.killed_s = self.calls.until_s.get(job_id)
+        workload.ahead = memory.ahead.get(job_id, 0)
+        workload.notified_at_s = memory.notified_at_s(job)
+        workload.end_notified = memory.is_end_notified(job)
+        workload.placed_after_s = memory.first_notices.get(job_id, math.inf)
+        workload.started = memory.has_started(job)
+        workload.ran_s = memory.ran_s.get(job_id)
+        workload.killed_s = self._calls.until_s.get(job_id)
         if workload.unbound:
             workload.placements = self._placements(workload.key, job, workload.unbound)
         if workload.bound:
@@ -165,8 +111,8 @@ class WorkloadSnapshot:
         workload.tried = len(by_itself) < len(ended)
         workload.ends = sum([1 for job in by_itself if AGAIN.isdisjoint(job.state)])
         if last is not None:
-            workload.left = self.workloads.left.get(last.job_id, ())
-            workload.last_s = self.workloads.ended_s.get(last.job_id, 0.0)
+            workload.left = self._memory.left.get(last.job_id, ())
+            workload.last_s = self._memory.ended_s.get(last.job_id, 0.0)
 
     def _add_absent(
         self, workload: Workload, chosen: Entry[Job] | None, absent: tuple[str, ...]
@@ -174,16 +120,14 @@ class WorkloadSnapshot:
         if not absent:
             return
         workload.absent = absent
-        workload.gone = frozenset(
-            [uid for uid in map(uid_in, absent) if uid in self.workloads.gone]
-        )
+        workload.gone = frozenset([uid for uid in map(uid_in, absent) if uid in self._memory.gone])
         workload.get_results = self._get_results(absent, after_s=chosen.since_s if chosen else 0.0)
         workload.pods_listed_s = self._pods_listed_s(chosen.row if chosen else None, absent)
 
     def _add_unbound(self, workload: Workload) -> None:
-        refusals, tried = self.workloads.bind_refusals, self.workloads.binds_tried
+        refusals, tried = self._memory.bind_refusals, self._memory.binds_tried
         uids = [pod.uid for pod in workload.unbound]
-        workload.waits_since_s = max([self.workloads.waits_s[uid] for uid in uids])
+        workload.waits_since_s = max([self._memory.waits_s[uid] for uid in uids])
         if tried:
             workload.binds_tried = tuple([tried[uid] for uid in uids if uid in tried])
         if refusals:
@@ -191,7 +135,7 @@ class WorkloadSnapshot:
 
     def _add_bound(self, workload: Workload) -> None:
         bound = workload.bound
-        placed, host_of = self.workloads.placed_s, self._hosts.claims.host_of_node
+        placed, host_of = self._memory.placed_s, self._hosts.claims.host_of_node
         ending = [pod for pod in bound if pod.terminating and not pod.ended]
         seconds = [placed[pod.uid] for pod in bound if pod.uid in placed]
         workload.placed_s = max(seconds, default=None)
@@ -201,11 +145,11 @@ class WorkloadSnapshot:
             workload.stuck = self._stuck(ending)
 
     def _stuck(self, ending: Sequence[Pod]) -> tuple[Stuck, ...]:
-        return stuck_pods(ending, nodes=self._hosts.nodes, asked=self.residents.nodes_asked)
+        return stuck_pods(ending, nodes=self._hosts.nodes, asked=self._residents.nodes_asked)
 
     def _add_submission(self, workload: Workload) -> None:
-        attempt = self.workloads.attempts.get(workload.id)
-        refused = self.workloads.refusals.get(workload.id)
+        attempt = self._memory.attempts.get(workload.id)
+        refused = self._memory.refusals.get(workload.id)
         if attempt is not None:
             workload.attempt = attempt[0]
         if refused is not None:
@@ -216,26 +160,26 @@ class WorkloadSnapshot:
         job = workload.job
         self._add_asked(workload)
         if job is not None and is_edited(job, workload.digest):
-            self._edited[workload.key] = None
+            self._lists.edited[workload.key] = None
             if not workload.bound:
                 _add_exclusions(workload, self._reach(workload.pods))
         elif job is not None:
-            wanted = self.exclusion_updates.wanted.get(job.job_id)
+            wanted = self._all.exclusion_updates.wanted.get(job.job_id)
             if wanted is not None and is_waiting(job) and not workload.bound:
                 _add_exclusions(workload, wanted)
         elif workload.pods and not workload.bound:
             reach = self._reach(workload.pods)
             _add_exclusions(workload, reach)
             workload.unfit = reach.unfit
-            workload.not_ready = self.feasible_hosts.waits_for(reach)
-            workload.sent_s = self.workloads.submissions.of.get(workload.key, NO_SUBMISSIONS).sent_s
+            workload.not_ready = self._feasible_hosts.waits_for(reach)
+            workload.sent_s = self._memory.submissions.of.get(workload.key, NO_SUBMISSIONS).sent_s
             self._add_given_up(workload)
-            workload.room = not self._crowded() and self.feasible_hosts.is_free(reach)
+            workload.room = not self._lists.is_crowded() and self._feasible_hosts.is_free(reach)
             workload.external = reach.external
 
     def _add_given_up(self, workload: Workload) -> None:
         """Hosts where its jobs were given up, until they are ready again (P32)."""
-        known = self.workloads.submissions.of.get(workload.key, NO_SUBMISSIONS)
+        known = self._memory.submissions.of.get(workload.key, NO_SUBMISSIONS)
         stands = tuple([one for one in known.hosts if not self._is_ready_again(*one)])
         if len(stands) == len(known.hosts):
             workload.given_up, workload.given_up_s = known.given_up, known.given_up_s
@@ -252,60 +196,17 @@ class WorkloadSnapshot:
         """
         if job is None or not job.identity.uids or not absent:
             return float("-inf")
-        return self._pods.listed_s if self.watches(job) else float("-inf")
-
-    def watches(self, job: Job) -> bool:
-        """Whether Pods are watched where those of the job are, as its name tells."""
-        watched = self.configuration.watch_namespaces
-        return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
+        return self._pods.listed_s if self._all.watches(job) else float("-inf")
 
     def _add_asked(self, workload: Workload) -> None:
         """What the Pods ask of their job."""
         if workload.missing or not workload.pods:
             return
-        described, its_digest = digested(workload.pods, self.configuration)
+        described, its_digest = digested(workload.pods, self._all.configuration)
         if isinstance(described, JobDescription):
             workload.description, workload.digest = described, its_digest
         else:
             workload.invalid = described.message
-
-    def gate(self) -> bool:
-        """Whether the gate stands."""
-        chosen = self.configuration.gate
-        return chosen == "on" or (chosen == "auto" and self.gate_seen)
-
-    def awaits_jobs(self) -> bool:
-        """Something of ours lives in Slurm, or is about to."""
-        return bool(self._jobs.entries or self.workloads.pods)
-
-    def bound_count(self) -> int:
-        """How many Pods of ours are bound."""
-        return len(self.workloads.bound_s)
-
-    def renew(self, listed_s: float) -> list[str]:
-        """Workloads of which the waiting job is to exclude other hosts than it does (P7)."""
-        exclusion_updates, rows = self.exclusion_updates, self._jobs
-        if exclusion_updates.begins(listed_s):
-            known = [one for one in self._waiting if rows.entries[one].row.identity.hosts]
-            exclusion_updates.begin(known, now_s=listed_s)
-        keys = []
-        for row in filter(None, map(rows.get, exclusion_updates.turns(listed_s))):
-            for key in self.workloads.keys_of_job(row.job_id) if is_waiting(row) else ():
-                specs = [pod.spec for pod in self.workloads.pods.get(key, NO_PODS).values()]
-                if specs and exclusion_updates.judge(row, specs):
-                    keys.append(key)
-        return keys
-
-    def unconfirmed(self) -> set[str]:
-        """Workloads whose bound Pods may stand on a host that no running job of theirs holds
-        (P25).
-        """
-        again = {key for one in self._again for key in self.workloads.keys_of_job(one)}
-        return again | self._unsettled.keys()
-
-    def orphaned(self) -> Sequence[str]:
-        """Workloads with a live job of which some Pod is not in the picture (P21)."""
-        return tuple(self._orphaned)
 
     def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
         """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
@@ -324,7 +225,7 @@ class WorkloadSnapshot:
         return min(live, key=rank)
 
     def _get_results(self, absent: Sequence[str], *, after_s: float) -> tuple[GetResult, ...]:
-        found = (self.workloads.get_results.get(uid_in(pod)) for pod in absent)
+        found = (self._memory.get_results.get(uid_in(pod)) for pod in absent)
         return tuple(one for one in found if one is not None and one.asked_s > after_s)
 
     def _placements(self, key: str, job: Job, unbound: Sequence[Pod]) -> tuple[Placement, ...]:
@@ -332,7 +233,7 @@ class WorkloadSnapshot:
         if is_waiting(job):
             return ()
         specs = kinds_of(unbound)
-        lives = [pod for pod in self.workloads.pods[key].values() if pod.node_name]
+        lives = [pod for pod in self._index.pods[key].values() if pod.node_name]
         but = key if lives else ""
         return tuple([self._placement(name, specs, but=but) for name in sorted(job.slurm_nodes)])
 
@@ -343,26 +244,19 @@ class WorkloadSnapshot:
         if node is None or claim.rivals or not self._hosts.claims.owns_node(slurm_node, claim):
             why = "Kubernetes knows no one Node for it"
             return Placement(slurm_node, None, why, not self._hosts.nodes.live)
-        residents = self.residents.on(node.name, slurm_node=slurm_node, but=but)
-        unfit = [self.feasible_hosts.unfit(spec, claim, others=residents.taken) for spec in specs]
+        residents = self._residents.on(node.name, slurm_node=slurm_node, but=but)
+        unfit = [self._feasible_hosts.unfit(spec, claim, others=residents.taken) for spec in specs]
         why = next(filter(None, unfit), "")
         return Placement(slurm_node, node, why, False, residents.unconfirmed)  # noqa: FBT003
 
     def _pod_locations(self, job: Job, bound: Sequence[Pod]) -> PodLocations:
         """Where nobody knows the Node's host, nothing is said."""
         placed = [(pod, self._hosts.claims.host_of_node(pod.node_name)) for pod in bound]
-        known = [(pod, host) for pod, host in placed if self._is_host(host)]
-        return locate_pods(job, known, left=self.workloads.left.get(job.job_id, ()))
-
-    def _is_host(self, name: str) -> bool:
-        """Slurm knows it: a Node without its slurmd Pod goes by its own name for a while."""
-        return name in self._hosts.slurm_nodes.entries
+        known = [(pod, host) for pod, host in placed if self._all.is_host(host)]
+        return locate_pods(job, known, left=self._memory.left.get(job.job_id, ()))
 
     def _reach(self, pods: Sequence[Pod]) -> Reach:
-        return self.feasible_hosts.reach_of_all([pod.spec for pod in pods])
-
-    def _crowded(self) -> bool:
-        return len(self._unplaced) > FEW or bool(self._waiting)
+        return self._feasible_hosts.reach_of_all([pod.spec for pod in pods])
 
 
 def _add_members(workload: Workload, members: Members) -> None:
@@ -405,11 +299,3 @@ def _id_of(members: Members, job: Job | None) -> str:
     if members.missing or not members.pods:
         return ""
     return workload_id([pod.uid for pod in members.pods])
-
-
-def keep(keys: dict[str, None], key: str, *, wanted: bool) -> None:
-    """Put the key into the ordered set, or take it out."""
-    if wanted:
-        keys[key] = None
-    else:
-        keys.pop(key, None)

@@ -79,7 +79,7 @@ class Syncer:
         of_host = self._because(host_key(host))
         if of_host != NOTHING.because:
             return of_host
-        known = self._reconciler.graph.workloads.workloads.key_of_uid if self._reconciler else {}
+        known = self._reconciler.graph.workloads.index.key_of_uid if self._reconciler else {}
         of_pods = [self._because(workload_key(known[uid])) for uid in uids if uid in known]
         return next(filter(None, of_pods), of_host)
 

@@ -22,7 +22,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key, workload_key_of
 from sunk_sync.core.model.names import MANAGER_MIRROR
-from sunk_sync.core.workloads.index import KEPT_S
+from sunk_sync.core.workloads.memory import KEPT_S
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     Core,
@@ -37,7 +37,7 @@ from tests.kit.build import (
     slurmd_pod,
 )
 
-CLUSTER_EDGE = "_pod_touched:self._mark(CLUSTER)"
+CLUSTER_EDGE = "_pod_touched:self.keys.mark(CLUSTER)"
 
 
 def a_removed_pod_is_no_longer_unselected_news() -> None:
@@ -144,7 +144,7 @@ def test_equal_facts_mark_nothing() -> None:
     """M5: what was known already wakes nobody."""
     core = Core(node(), slurmd_pod(), slurm_node())
     core.graph.observe([observed(node()), observed(slurmd_pod()), observed(slurm_node())], now=1)
-    assert not core.graph.dirty
+    assert not core.graph.keys.dirty
 
 
 def test_workload_pods_are_kept_and_concern_no_host() -> None:
@@ -155,7 +155,7 @@ def test_workload_pods_are_kept_and_concern_no_host() -> None:
     assert core.graph.pods.get("ns/w") == pod
     core.graph.observe([Deleted("pods", "ns", "w", "u", 2)], now=1)
     assert not core.graph.pods.entries
-    assert not core.graph.dirty
+    assert not core.graph.keys.dirty
 
 
 def test_news_of_a_source_that_became_listed_or_blind_concern_every_key() -> None:
@@ -163,10 +163,10 @@ def test_news_of_a_source_that_became_listed_or_blind_concern_every_key() -> Non
     core = Core(slurm_node(), slurm_node("n2"))
     for news in ([Lost("slurm_nodes", "x", blind=True)], listing("slurm_nodes", slurm_node())):
         core.graph.observe(news, now=core.now)
-        assert {CLUSTER, host_key("n1")} <= set(core.graph.dirty)
-        core.graph.dirty.clear()
+        assert {CLUSTER, host_key("n1")} <= set(core.graph.keys.dirty)
+        core.graph.keys.dirty.clear()
     core.graph.observe([Lost("nodes", "x"), Confirmed("nodes", 1)], now=core.now)
-    assert not core.graph.dirty
+    assert not core.graph.keys.dirty
 
 
 def test_a_host_that_neither_side_speaks_of_is_forgotten() -> None:
@@ -174,9 +174,9 @@ def test_a_host_that_neither_side_speaks_of_is_forgotten() -> None:
     pod, slurm = slurmd_pod(), slurm_node()
     core = Core(pod, slurm)
     core.see(deleted("slurmd_pods", pod))
-    assert core.graph.knows(host_key("n1"))
+    assert core.graph.keys.knows(host_key("n1"))
     core.see(Deleted("slurm_nodes", "", "n1", "", core.now + 1e9))
-    assert not core.graph.knows(host_key("n1"))
+    assert not core.graph.keys.knows(host_key("n1"))
     assert host_key("n1") not in core.reconciler.standing
 
 
@@ -240,7 +240,7 @@ def test_L6_a_call_about_a_job_that_nobody_knows_concerns_no_workload() -> None:
 def test_F2_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any_more() -> None:
     """They would be kept for each workload that ever was; the next one takes the old ones along."""
     core = Core(*room(), pod())
-    attempts = core.graph.workloads.workloads.attempts
+    attempts = core.graph.workloads.memory.attempts
     core.see(Attempt("old", core.now))
     core.wait(KEPT_S)
     core.see(Attempt("next", core.now))
@@ -277,12 +277,12 @@ def test_the_same_holding_told_twice_is_one_fact() -> None:
     """S19: the cluster is decided anew only when what is held changed."""
     core = Core(slurm_node())
     for _ in range(2):
-        core.graph.dirty.clear()
+        core.graph.keys.dirty.clear()
         core.graph.observe([Holding(3, 5.0)], now=core.now)
-    assert not core.graph.dirty
+    assert not core.graph.keys.dirty
     core.graph.observe([Holding(0, 0.0)], now=core.now)
     assert core.graph.holding is None
-    assert set(core.graph.dirty) == {CLUSTER}
+    assert set(core.graph.keys.dirty) == {CLUSTER}
 
 
 def test_S16_pods_that_have_no_slurm_node_yet_are_no_rivals() -> None:

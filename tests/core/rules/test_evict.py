@@ -64,7 +64,7 @@ def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job(
     world.see(*listing("jobs", begun_s=world.now))
     assert world.workload_wants(BOUND, EndPod) == wanted
     world.see(deleted("pods", BOUND))
-    assert not world.reconciler.graph.workloads.workloads.ends
+    assert not world.reconciler.graph.workloads.memory.ends
 
 
 def test_P16_P23_what_an_end_asks_for_is_owed_also_when_its_id_went_to_another_job() -> None:
@@ -82,13 +82,13 @@ def test_P16_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later(there: Pod | 
     """Found by the simulator: we began while the API server was away (71391)."""
     world = Core(ended("CANCELLED"), *room("n1"), listed=False)
     world.see(*listing("jobs", begun_s=world.now))
-    assert world.graph.workloads.workloads.ends
+    assert world.graph.workloads.memory.ends
     world.see(*listing("pods", *([there] if there else [])))
     for row in room("n1"):
         world.see(*listing(source_of(row), row))
     wanted = world.workload_wants(there, EndPod) if there else []
     assert len(wanted) == (there == BOUND)
-    assert len(world.graph.workloads.workloads.ends) == bool(there)
+    assert len(world.graph.workloads.memory.ends) == bool(there)
 
 
 def test_P16_slurms_own_reason_is_told() -> None:

@@ -93,7 +93,7 @@ def test_G1_the_size_of_a_gang_that_is_gone_is_forgotten() -> None:
     one = grouped("a")
     world = core(one)
     world.see(deleted("pods", one), GangSize("group", "ns", "g", 2, "", world.now))
-    assert not world.graph.workloads.workloads.sizes
+    assert not world.graph.workloads.memory.sizes
 
 
 def test_G1_a_recreated_member_is_another_workload() -> None:

@@ -178,7 +178,7 @@ def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
     assert not cancels(world, one)
     world.see(*listing("pods", one, begun_s=world.now + 1))
     assert cancels(world, one) == [("7", True)]
-    assert not world.graph.workloads.workloads.binds_tried
+    assert not world.graph.workloads.memory.binds_tried
 
 
 @pytest.mark.parametrize(("found", "uid"), [("yes", "uid-p1"), ("yes", "another"), ("no", "")])
@@ -206,7 +206,7 @@ def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None
     one = pod()
     world = core(one, running(one))
     world.see(BindTried(one.uid, "7", world.now), deleted("pods", one))
-    assert not world.graph.workloads.workloads.binds_tried
+    assert not world.graph.workloads.memory.binds_tried
     assert [type(want) for want in orphan(world, running(one)).verdict.wants] == [CancelJob]
 
 
@@ -635,7 +635,7 @@ def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
     its = running(one)
     world = core(one, its)
     world.see(slurm_node("n5"))
-    known = [key for key in world.graph.keys() if key[0] == "workload"]  # noqa: SIM118 - no mapping
+    known = [key for key in world.graph.keys.all() if key[0] == "workload"]
     assert known == [workload_key(identity(one).workload)]
 
 

@@ -203,6 +203,6 @@ def test_P28_nothing_is_written_for_a_pod_before_all_pods_were_listed() -> None:
     """A full Node looks empty until then."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, watch_all_pods=True)
-    key = ("workload", next(iter(core.graph.workloads.workloads.pods)))
+    key = ("workload", next(iter(core.graph.workloads.index.pods)))
     (kept,) = core.reconciler.standing[key].kept
     assert kept.why == "not listed yet: other_pods"

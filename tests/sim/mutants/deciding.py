@@ -2,6 +2,7 @@
 
 from tests.sim.mutants.mutant import Mutant
 
+HOST_EDGES = "core/graph/host_edges.py"
 DRAIN, GRAPH, TABLE, POLICY = (
     "core/rules/host/drain.py",
     "core/graph/graph.py",
@@ -66,7 +67,7 @@ MUTANTS = (
         story="A process that had just started judged before everything was listed: what it had"
         " not seen yet looked gone.",
         path=POLICY,
-        old="    return not (graph.stale or graph.configuration.dry_run)",
+        old="    return not (graph.sources.stale or graph.configuration.dry_run)",
         new="    return not graph.configuration.dry_run",
     ),
     Mutant(
@@ -96,8 +97,8 @@ MUTANTS = (
         name="forgotten dirty edge of a Node",
         story="A Node that was deleted marked nobody: its host kept its verdict until the next"
         " audit.",
-        path=GRAPH,
-        old="        self._mark_hosts(self._last_seen.hosts_last_at(node_place(row.name)))\n\n"
+        path=HOST_EDGES,
+        old="        self._keys.mark_hosts(self._last_seen.hosts_last_at(node_place(row.name)))\n\n"
         "    def _mark_pods_at(",
         new="\n    def _mark_pods_at(",
     ),
@@ -105,9 +106,8 @@ MUTANTS = (
         name="the wrong rival remembered",
         story="Found by the simulator (seed 134): the place of a Pod that had gone was kept after"
         " a neighbour's conflict ended, so the loss of the Node was never noticed.",
-        path=GRAPH,
-        old="            self._remember_standing(before.slurm_node,"
-        " *self.claims.hosts_on_node(before.node_name))",
+        path=HOST_EDGES,
+        old="            self._remember_standing(before.slurm_node, *beside)",
         new="            self._remember_standing(before.slurm_node)",
     ),
     Mutant(
@@ -185,7 +185,7 @@ MUTANTS = (
         story="Found by the simulator (seed 2): hosts that ended during a round of the audit were"
         " counted as missing edges and logged as errors.",
         path="core/reconciler.py",
-        old=" or not self.graph.knows(key):\n            return False",
+        old=" or not self.graph.keys.knows(key):\n            return False",
         new=":\n            return False",
     ),
     Mutant(

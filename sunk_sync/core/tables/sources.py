@@ -1,0 +1,31 @@
+"""What is listed and watched: one table for each source, and which of them can be read."""
+
+from typing import Any
+
+from sunk_sync.core.model.facts import NEEDED, OTHER_PODS, SOURCES, WORKS_NEED, Source
+from sunk_sync.core.tables.table import Table
+
+
+class Sources:
+    """The tables by source, and what policy asks of them."""
+
+    def __init__(self, *, watch_all_pods: bool) -> None:
+        self.tables: dict[Source, Table[Any]] = {
+            source: Table() for source in (*SOURCES, OTHER_PODS)
+        }
+        self._workloads_need = (*WORKS_NEED, OTHER_PODS) if watch_all_pods else WORKS_NEED
+        self.refresh()
+
+    def refresh(self) -> None:
+        """A listing began or ended, or a source was lost."""
+        tables = self.tables
+        self.unlisted = tuple([name for name in NEEDED if not tables[name].listed])
+        """Sources that were never listed completely."""
+        needed = self._workloads_need
+        self.workloads_unlisted = tuple([name for name in needed if not tables[name].listed])
+        """Of those that only workloads need, the ones that were never listed completely."""
+        self.stale = tuple([name for name in NEEDED if not tables[name].live])
+        """Sources that cannot be read now without a gap."""
+        jobs_live = tables["jobs"].live
+        self.readiness = (self.unlisted, self.workloads_unlisted, self.stale, jobs_live)
+        """What policy reads of the sources."""

@@ -1,0 +1,270 @@
+"""What no listing shows of workloads: attempts, refusals, notices, times. A restart loses it.
+
+Each entry is bounded by the Pods and jobs there are, or by KEPT_S.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from sunk_sync.core.model.facts import (
+    Attempt,
+    BindRefused,
+    BindTried,
+    GangSize,
+    GetResult,
+    Job,
+    JobNotice,
+    Pod,
+    SubmitRefused,
+)
+from sunk_sync.core.model.keys import uids_of
+from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
+from sunk_sync.core.views.parts import Tried
+from sunk_sync.core.workloads.index import WorkloadIndex
+from sunk_sync.core.workloads.submissions import SubmissionLog
+
+KEPT_S = 600.0
+"""For what Slurm said of a submission: a refusal is asked again after five minutes (P10)."""
+
+
+class WorkloadMemory:
+    """What this process has learnt of Pods and jobs beside their rows."""
+
+    def __init__(self, index: WorkloadIndex) -> None:
+        self._index = index
+        self.attempts: dict[str, tuple[Attempt, float]] = {}
+        """Workload id → the last attempt without an answer, and when we learnt of it."""
+        self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
+        """Workload id → Slurm's last refusal, and when."""
+        self.bind_refusals: dict[str, BindRefused] = {}  # by UID
+        self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod was read; see settle_binds
+        self.sizes: dict[str, GangSize] = {}  # by key of the gang
+        self.gang_ids: dict[str, tuple[str, ...]] = {}
+        """Key of a gang → ids that were submitted without an answer."""
+        self.gone: dict[str, None] = {}
+        """UIDs that a watch reported as deleted, while a job names them."""
+        self.get_results: dict[str, GetResult] = {}  # by UID that some job names
+        self.notices: dict[str, JobNotice] = {}  # job id → the last notice, until it is read
+        self.first_notices: dict[str, float] = {}  # first words of scripts → last read before them
+        self.waits_s: dict[str, float] = {}  # UID → since when the Pod is seen, not bound
+        self.bound_s: dict[str, float] = {}  # UID → since when the Pod is seen bound
+        self.placed_s: dict[str, float] = {}  # UID → when this process saw the Pod become bound
+        self.ahead: dict[str, int] = {}  # job id → about how many wait longer
+        self.started: dict[str, None] = {}  # jobs whose script called
+        self.ran_s: dict[str, float] = {}  # job id → since when no prolog holds its script
+        self.ended_s: dict[str, float] = {}  # job id → since when it is known to have ended
+        self.ends: dict[str, Job] = {}  # by UID; see ends_of
+        self.left: dict[str, tuple[str, ...]] = {}  # job id → hosts it held; it lives, elsewhere
+        self.submissions = SubmissionLog()
+        self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
+
+    # Pods
+
+    def note_pod(self, pod: Pod, *, now: float) -> None:
+        """A Pod came, or was bound."""
+        self.gone.pop(pod.uid, None)
+        (self.bound_s if pod.node_name else self.waits_s).setdefault(pod.uid, now)
+
+    def note_pod_gone(self, pod: Pod, *, deleted: bool, moves: bool) -> None:
+        """A Pod left the picture; `deleted`: a watch reported its deletion.
+
+        `moves`: it is not about to come back on the same Node.
+        """
+        if moves:
+            for memory in (self.placed_s, self.waits_s, self.bound_s, self.ends):
+                memory.pop(pod.uid, None)
+            self.bind_refusals.pop(pod.uid, None)
+            self.binds_tried.pop(pod.uid, None)
+        if deleted and pod.uid in self._index.jobs_of_uid:
+            self.gone[pod.uid] = None
+
+    def forget(self, key: str) -> None:
+        """What is remembered of a key without Pods goes with the last of them."""
+        if key not in self._index.pods:
+            self.submissions.forget(key)
+            self.missing_s.pop(key, None)
+            self.sizes.pop(key, None)
+            self.gang_ids.pop(key, None)
+
+    def bound_since_s(self, key: str) -> float | None:
+        """Since when every Pod of a workload that is bound is seen so; None: none is."""
+        seconds = [
+            self.bound_s[uid] for uid in self._index.pods.get(key, ()) if uid in self.bound_s
+        ]
+        return max(seconds, default=None)
+
+    def forget_unnamed(self, job: Job) -> None:
+        """What is known of Pods that are gone goes with the last job that names them."""
+        for uid in uids_of(job.identity):
+            if uid not in self._index.jobs_of_uid:
+                self.gone.pop(uid, None)
+                self.get_results.pop(uid, None)
+
+    def forget_ends(self) -> None:
+        """All Pods are listed: who is not there needs none."""
+        for uid in [one for one in self.ends if one not in self._index.key_of_uid]:
+            del self.ends[uid]
+
+    # Submissions and bindings
+
+    def note_attempt(self, attempt: Attempt, *, now: float) -> list[str]:
+        """A submission got no answer. Workloads of which older word is forgotten for it."""
+        return _note(self.attempts, attempt.workload, (attempt, now), now=now)
+
+    def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
+        """Slurm said no to a submission; no attempt is open any more. Workloads as with an
+        attempt.
+        """
+        forgotten = _note(self.refusals, refusal.workload, (refusal, now), now=now)
+        if refusal.kind != "update":
+            self.attempts.pop(refusal.workload, None)
+        return forgotten
+
+    def attempts_of(self, key: str) -> list[Attempt]:
+        """Submissions of a workload that got no answer (F2)."""
+        ids = (key, *self.gang_ids.get(key, ()))
+        return [self.attempts[one][0] for one in ids if one in self.attempts]
+
+    def note_try(self, tried: BindTried) -> None:
+        """A binding got no answer: it may have happened, as may those before it."""
+        before = self.binds_tried.get(tried.uid)
+        others = before.job_ids if before is not None else ()
+        job_ids = tuple(dict.fromkeys((*others, tried.job_id)))
+        self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
+
+    def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
+        """The Pod was read by name: not bound, or not there, after all; else it is asked again."""
+        if get_result.found != "unknown" and get_result.asked_s > tried.given_up_s:
+            del self.binds_tried[tried.uid]
+        else:
+            self.binds_tried[tried.uid] = replace(tried, asked_s=get_result.asked_s)
+
+    def settle_binds(self, *, listed_s: float) -> list[str]:
+        """Keys of workloads of which it is known by now whether a binding without an answer was
+        taken.
+
+        Only what was asked of all Pods after it was given up tells: a watch may stand still.
+        """
+        uids = [uid for uid, one in self.binds_tried.items() if one.given_up_s < listed_s]
+        for uid in uids:
+            del self.binds_tried[uid]
+        return [self._index.key_of_uid[uid] for uid in uids if uid in self._index.key_of_uid]
+
+    # Jobs
+
+    def note_move(self, before: Job, after: Job) -> None:
+        """A live job went from all of its hosts to others."""
+        went = before.slurm_nodes and {*before.slurm_nodes}.isdisjoint(after.slurm_nodes)
+        if went and is_live(after):
+            self.left[after.job_id] = before.slurm_nodes
+
+    def note_state(self, job: Job, *, now: float) -> None:
+        """When a job is first seen past its prolog, and when as ended."""
+        if not is_live(job):
+            if job.job_id not in self.ended_s and job.identity.replaced:
+                self._note_given_up(job, now=now)
+            self.ended_s.setdefault(job.job_id, now)
+        elif has_passed_prolog(job):
+            self.ran_s.setdefault(job.job_id, now)
+
+    def _note_given_up(self, job: Job, *, now: float) -> None:
+        for key in filter(self._index.pods.__contains__, self._index.keys_of_job(job.job_id)):
+            self.submissions.note_given_up(key, job.slurm_nodes, now=now)
+
+    def note_sent(self, keys: Iterable[str], *, now: float) -> None:
+        """A submission for these workloads was answered, or may have happened (P32)."""
+        for key in filter(self._index.pods.__contains__, keys):
+            self.submissions.note_sent(key, now=now)
+
+    def note_notice(self, word: JobNotice, job: Job, *, read_s: float) -> None:
+        """Slurm or a placeholder spoke of this job: it is to be read.
+
+        A script's first word says all that was missing where it was read where its job runs, be
+        it before or after.
+        """
+        started = word.what == "started"
+        first = started and not (job.started or word.job_id in self.started)
+        if not (first and is_placed(job)):
+            alone = first and self.notified_at_s(job) == 0.0
+            self.notices[word.job_id] = word
+            self.first_notices.pop(word.job_id, None)
+            if alone:
+                self.first_notices[word.job_id] = read_s
+        if started:
+            self.started[word.job_id] = None
+
+    def has_started(self, job: Job) -> bool:
+        """The script said that it started, or there is none (P11)."""
+        return job.started or not job.script or job.job_id in self.started
+
+    def notified_at_s(self, job: Job) -> float:
+        """When it was spoken of; 0: nothing that a newer read would tell."""
+        if job.job_id in self.first_notices and is_placed(job):
+            return 0.0
+        word = self.notices.get(job.job_id)
+        return 0.0 if word is None else word.notified_at_s
+
+    def is_end_notified(self, job: Job) -> bool:
+        """Slurm said so; nobody has read it yet."""
+        word = self.notices.get(job.job_id)
+        return word is not None and word.what == "ended"
+
+    def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
+        """Jobs that bound these Pods, were read as ended, and forgotten by Slurm since; each once.
+
+        What is owed for such an end stays owed (P16).
+        """
+        if not self.ends:
+            return []
+        ends = filter(None, map(self.end_of, pods))
+        return list({end.job_id: end for end in ends}.values())
+
+    def end_of(self, pod: Pod) -> Job | None:
+        """The one of them that bound this Pod."""
+        end = self.ends.get(pod.uid)
+        named = end is not None and pod.node_name and pod.job_id == end.job_id
+        return end if named else None
+
+    def keep_end(self, job: Job, *, pods_listed: bool) -> None:
+        """Slurm forgets a job whose end was read, while a Pod that it bound lives, or may live.
+
+        It may give the id to another job at once, between two listings (P23).
+        """
+        if not job.slurm_nodes or is_live(job):
+            return
+        for uid in uids_of(job.identity):
+            pod = self._index.pod_of(uid)
+            unknown = pod is None and not pods_listed
+            bound = pod is not None and pod.node_name and pod.job_id == job.job_id
+            if unknown or bound:
+                self.ends[uid] = job
+
+    def forget_job(self, job_id: str) -> None:
+        """Slurm may give the id to another job (P23)."""
+        self.ran_s.pop(job_id, None)
+        self.ended_s.pop(job_id, None)
+        self.notices.pop(job_id, None)
+        self.started.pop(job_id, None)
+        self.first_notices.pop(job_id, None)
+        self.left.pop(job_id, None)
+
+    def forget_bind_refusals(self, job: Job) -> None:
+        """They were for the hosts of this job: the next one may hold others (G4)."""
+        for uid in uids_of(job.identity):
+            self.bind_refusals.pop(uid, None)
+
+
+Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])
+
+
+def _note(memory: dict[str, Noted], workload: str, one: Noted, *, now: float) -> list[str]:
+    """Keep the newest last; what is older than anybody asks for goes."""
+    memory.pop(workload, None)
+    memory[workload] = one
+    forgotten = []
+    while (oldest := next(iter(memory.values())))[1] < now - KEPT_S:
+        forgotten.append(oldest[0].workload)
+        del memory[oldest[0].workload]
+    return forgotten

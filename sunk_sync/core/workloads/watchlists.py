@@ -1,0 +1,47 @@
+"""Workloads and jobs that read more than their own rows: who is woken by what happens elsewhere."""
+
+from sunk_sync.core.model.facts import Job
+from sunk_sync.core.translate.job_states import is_waiting, number_of
+
+FEW = 4
+"""So many workloads without a job may try an immediate allocation; more are a burst (P11a)."""
+
+
+class Watchlists:
+    """Sets that follow from the rows and from the memory. The edges keep them."""
+
+    def __init__(self) -> None:
+        self.unplaced: dict[str, None] = {}
+        """Workloads without a live job whose Pods could have one: they read the feasible hosts."""
+        self.unsettled: dict[str, float] = {}
+        """Workloads that a listing of jobs may decide (F2, P30) → begin of the first that may."""
+        self.orphaned: dict[str, None] = {}
+        """Workloads with a live job of which some Pod is not in the picture (P21)."""
+        self.edited: dict[str, None] = {}
+        """Workloads whose waiting job is to be updated (P20) since the feasible hosts changed."""
+        self.waiting: dict[str, tuple[int, int, str]] = {}
+        """Jobs that hold no nodes yet → their numbers, for their order."""
+        self.requeued: set[str] = set()
+        """Those among them that ran before."""
+
+    def is_crowded(self) -> bool:
+        """Whether so many wait that no immediate allocation is tried (P11a)."""
+        return len(self.unplaced) > FEW or bool(self.waiting)
+
+    def note_job(self, before: Job | None, after: Job | None) -> None:
+        """A job began or ceased to wait."""
+        if before is not None:
+            self.waiting.pop(before.job_id, None)
+            self.requeued.discard(before.job_id)
+        if after is not None and is_waiting(after):
+            self.waiting[after.job_id] = (*number_of(after), after.job_id)
+            if after.requeued:
+                self.requeued.add(after.job_id)
+
+
+def keep(keys: dict[str, None], key: str, *, wanted: bool) -> None:
+    """Put the key into the ordered set, or take it out."""
+    if wanted:
+        keys[key] = None
+    else:
+        keys.pop(key, None)

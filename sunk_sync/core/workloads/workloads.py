@@ -1,0 +1,100 @@
+"""All that is known of workloads, put together: their index, memory, watchlists and hosts."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import Job, Node, Pod, SlurmNode
+from sunk_sync.core.tables.claims import Claims
+from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
+from sunk_sync.core.tables.last_seen import LastSeen
+from sunk_sync.core.tables.open_calls import OpenCalls
+from sunk_sync.core.tables.table import Table
+from sunk_sync.core.workloads.exclusions import ExclusionUpdates
+from sunk_sync.core.workloads.index import WorkloadIndex
+from sunk_sync.core.workloads.memory import WorkloadMemory
+from sunk_sync.core.workloads.queue_position import Queue
+from sunk_sync.core.workloads.residents import ResidentIndex
+from sunk_sync.core.workloads.watchlists import Watchlists
+
+
+class Hosts(NamedTuple):
+    """The tables that tell of hosts."""
+
+    nodes: Table[Node]
+    slurm_nodes: Table[SlurmNode]
+    claims: Claims
+    last_seen: LastSeen
+
+
+class Workloads:
+    """State only: the edges change it, the snapshots read it."""
+
+    def __init__(
+        self,
+        *,
+        configuration: Configuration,
+        pods: Table[Pod],
+        jobs: Table[Job],
+        hosts: Hosts,
+        calls: OpenCalls,
+    ) -> None:
+        self.configuration = configuration
+        self.pods = pods
+        self.jobs = jobs
+        self.hosts = hosts
+        self.calls = calls
+        self.index = WorkloadIndex()
+        self.memory = WorkloadMemory(self.index)
+        self.lists = Watchlists()
+        self.feasible_hosts = FeasibleHosts(
+            slurm_nodes=hosts.slurm_nodes, claims=hosts.claims, overhead=configuration.node_overhead
+        )
+        self.exclusion_updates = ExclusionUpdates(self.feasible_hosts)
+        self.residents = ResidentIndex(
+            index=self.index,
+            memory=self.memory,
+            jobs=jobs,
+            calls=calls,
+            readopts=configuration.lost_job == "readopt",
+        )
+        self.queue = Queue(self.memory.ahead)
+        self.gate_seen = False
+        """A gate call for a job of ours came to this process."""
+
+    def watches(self, job: Job) -> bool:
+        """Whether Pods are watched where those of the job are, as its name tells."""
+        watched = self.configuration.watch_namespaces
+        return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
+
+    def gate(self) -> bool:
+        """Whether the gate stands."""
+        chosen = self.configuration.gate
+        return chosen == "on" or (chosen == "auto" and self.gate_seen)
+
+    def awaits_jobs(self) -> bool:
+        """Something of ours lives in Slurm, or is about to."""
+        return bool(self.jobs.entries or self.index.pods)
+
+    def bound_count(self) -> int:
+        """How many Pods of ours are bound."""
+        return len(self.memory.bound_s)
+
+    def unconfirmed(self) -> set[str]:
+        """Workloads whose bound Pods may stand on a host that no running job of theirs holds
+        (P25).
+        """
+        again = {key for one in self.lists.requeued for key in self.index.keys_of_job(one)}
+        return again | self.lists.unsettled.keys()
+
+    def orphaned(self) -> Sequence[str]:
+        """Workloads with a live job of which some Pod is not in the picture (P21)."""
+        return tuple(self.lists.orphaned)
+
+    def rows_of(self, key: str) -> list[Job]:
+        """All jobs of a workload, in the order of their ids' names."""
+        return [self.jobs.entries[one].row for one in self.index.job_ids(key)]
+
+    def is_host(self, name: str) -> bool:
+        """Slurm knows it: a Node without its slurmd Pod goes by its own name for a while."""
+        return name in self.hosts.slurm_nodes.entries
