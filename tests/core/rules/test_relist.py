@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Relist
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Relist
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Contradicted,
@@ -216,13 +216,15 @@ def test_F3_many_rows_in_doubt_are_one_listing() -> None:
 
 
 def test_F3_a_listing_that_broke_off_settles_nothing() -> None:
-    """It is asked for again."""
+    """It is asked for again, whoever else asked for one and gave it up."""
     core = Core(*OBJECTS)
     contradict(core, node())
     core.wait(WATCH_S)
     wanted = relists(core)
     core.see(ListingStarted("nodes", core.now, 1e9))
     assert relists(core) == wanted
+    (again,) = core.wait(LOOK_AGAIN_S)
+    assert (again.key, list(again.allowed)) == (CLUSTER, wanted)
 
 
 # Answers of a history that is lost

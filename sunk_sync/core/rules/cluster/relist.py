@@ -1,6 +1,6 @@
-"""List a source again: the only rule that asks for listings of Nodes and Pods."""
+"""List Nodes or Pods again where the cluster as a whole needs it."""
 
-from sunk_sync.core.model.actions import Relist
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Relist
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Source
 from sunk_sync.core.model.verdict import QUIET, Ruling
@@ -13,11 +13,11 @@ def relist(cluster: Cluster, configuration: Configuration, now: float) -> Ruling
     after_s = {doubt.source: doubt.since_s for doubt in due}
     for source, held_s in _held(cluster).items():
         after_s[source] = max(held_s, after_s.get(source, held_s))
-    later = [doubt.due_s for doubt in cluster.doubts if doubt.due_s > now]
-    if not (after_s or later):
+    times = [_next_s(doubt, now) for doubt in cluster.doubts]
+    if not (after_s or times):
         return QUIET
     wants = tuple([Relist(source, after_s[source]) for source in sorted(after_s)])
-    return Ruling(wants, "; ".join(map(_spelled, due)), min(later, default=None))
+    return Ruling(wants, "; ".join(map(_spelled, due)), min(times, default=None))
 
 
 def _held(cluster: Cluster) -> dict[Source, float]:
@@ -27,6 +27,16 @@ def _held(cluster: Cluster) -> dict[Source, float]:
         return {}
     nodes: dict[Source, float] = {"nodes": max(holding.since_s, holding.ends_since_s)}
     return nodes | {"slurmd_pods": holding.since_s} if holding.count else nodes
+
+
+def _next_s(doubt: Doubt, now: float) -> float:
+    """When it is due, and every half minute from then on: another key may have asked for a listing
+    of the source in our place, and need it no more.
+    """
+    times = 0
+    while (next_s := doubt.due_s + times * LOOK_AGAIN_S) <= now:
+        times = max(times + 1, int((now - doubt.due_s) / LOOK_AGAIN_S))
+    return next_s
 
 
 def _spelled(doubt: Doubt) -> str:
