@@ -3,7 +3,6 @@
 With a source of chance of its own, and on in some seeds only: the others are what they were.
 """
 
-import asyncio
 import random
 from collections.abc import Callable
 
@@ -14,6 +13,9 @@ from tests.sim.wire import Wire
 
 ON = 0.3
 """Share of seeds in which any of it happens."""
+RESTORE_S = (10.0, 20.0)
+"""From the end of the last API server to the begin of the first: a snapshot is unpacked, etcd and
+the API servers are started."""
 POWER_STATES = ("POWER_DOWN", "POWER_DOWN", "POWER_DOWN_ASAP", "POWER_DOWN_FORCE", "POWER_UP")
 
 
@@ -53,19 +55,17 @@ class Rare:
         self._backup = self._worlds.kube.backup()
 
     def etcd_restored(self) -> None:
-        """Objects appear again or vanish, versions go back; the API server is down meanwhile.
+        """Objects appear again or vanish, versions go back; no API server runs meanwhile.
 
         Dead connections that nobody has noticed stay as they are.
         """
         if self._backup is None:
             return
-        self._wire.outages["kube"] = "refused"
         for stream in list(self._wire.streams):
             if not stream.frozen:
                 stream.cut()
         self._worlds.restore(self._backup)
-        later_s = self._rng.uniform(0.5, 10.0)
-        asyncio.get_running_loop().call_later(later_s, self._wire.outages.pop, "kube", None)
+        self._wire.restored_until_s = self._worlds.now_s + self._rng.uniform(*RESTORE_S)
 
     # --- Slurm
 

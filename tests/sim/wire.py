@@ -21,6 +21,7 @@ AFTER_TURNS = 3
 AGAIN_S = 0.5
 """slurmrestd looks for its slurmctld this often."""
 READS = ("GET",)
+Outage = Literal["refused", "silent", "html"]
 
 
 class WireError(Exception):
@@ -115,7 +116,9 @@ class Wire:
         self.worlds = worlds
         self.faults = faults
         self.history = history
-        self.outages: dict[Side, Literal["refused", "silent", "html"]] = {}
+        self.outages: dict[Side, Outage] = {}
+        self.restored_until_s = 0.0
+        """Until then no API server runs, whatever else mends: etcd is being restored."""
         self.witnesses: list[Witness] = []
         self.at: Callable[[Moment, Exchange], None] | None = None
         """Called at every moment of every call: where crashes can be put."""
@@ -192,7 +195,7 @@ class Wire:
         journey: Journey,
         answered: asyncio.Future[Answer | Subscription],
     ) -> None:
-        outage = self.outages.get(exchange.side)
+        outage = self._outage(exchange.side)
         if outage == "refused":
             self._fail(answered, WireError("refused"))
         elif outage == "html":
@@ -204,6 +207,11 @@ class Wire:
             self._answer(exchange, answered, journey.instead)
         else:
             self._serve(exchange, journey, answered)
+
+    def _outage(self, side: Side) -> Outage | None:
+        if side == "kube" and self.worlds.now_s < self.restored_until_s:
+            return "refused"
+        return self.outages.get(side)
 
     def _serve(
         self,

@@ -16,7 +16,9 @@ from tests.sim.worlds import Worlds
 
 What = Literal["listing", "job", "sibling"]
 KEPT = 32
-LISTINGS = ("jobs", "state")
+STATES = "state"
+RECORDS = "jobs"
+"""Tails of the paths of all jobs' states and of all their records."""
 SUBMITS = ("submit", "allocate")
 
 
@@ -29,7 +31,7 @@ class Sight(Struct, frozen=True):
     job: Job | None
     what: What
     """A listing of all, a read of this job, or one that need not be used: of another task of its
-    array, or half an answer.
+    array, half an answer, or all records, which are read for why jobs wait.
     """
 
 
@@ -87,12 +89,8 @@ class Evidence:
         if b'"errors":[{' in answer.body:
             return
         tail = _tail(exchange)
-        if _is_listing(exchange):
-            for number in {**rows, **self.jobs}:
-                self._note(number, exchange, rows.get(number), what="listing")
-        elif tail in LISTINGS and not exchange.writes:
-            named = exchange.question.query["job_id"].partition("_")[0]
-            self._note_family(int(named), exchange, rows, own="sibling")
+        if tail in (STATES, RECORDS) and not exchange.writes:
+            self._take_many(exchange, rows)
         elif tail in SUBMITS:
             made = msgspec.json.decode(answer.body).get("job_id", 0)
             self._note(made, exchange, rows.get(made))
@@ -101,6 +99,17 @@ class Evidence:
             self._note_family(number, exchange, rows, own="job")
             if number not in rows:
                 self._note(number, exchange, None)
+
+    def _take_many(self, exchange: Exchange, rows: Mapping[int, Job]) -> None:
+        if _is_listing(exchange):
+            for number in {**rows, **self.jobs}:
+                self._note(number, exchange, rows.get(number), what="listing")
+        elif _tail(exchange) == RECORDS:
+            for number, job in rows.items():
+                self._note(number, exchange, job, what="sibling")
+        else:
+            named = exchange.question.query["job_id"].partition("_")[0]
+            self._note_family(int(named), exchange, rows, own="sibling")
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
         """The first part of the records of one array is here: those that it holds whole are true,
@@ -160,9 +169,9 @@ def _named(job: Job) -> set[tuple[str, str]]:
 
 
 def _is_listing(exchange: Exchange) -> bool:
-    """Of all jobs; with `job_id` it tells of one array, and is asked for one task of it."""
+    """Of all jobs' states; with `job_id` it tells of one array, and is asked for one task of it."""
     whole = "job_id" not in exchange.question.query
-    return whole and not exchange.writes and _tail(exchange) in LISTINGS
+    return whole and not exchange.writes and _tail(exchange) == STATES
 
 
 def _tail(exchange: Exchange) -> str:
