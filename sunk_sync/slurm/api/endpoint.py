@@ -18,9 +18,6 @@ from sunk_sync.slurm.api.transport import Question, Transport
 from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.telemetry.exchange import Exchange, OnExchange
 
-ANSWERED_S: Final = 0.05
-"""An address that answered so lately is not probed: a burst of submissions costs no request more.
-"""
 _LABELS: Final = {
     "unreachable": "connection",
     "broken": "connection",
@@ -89,16 +86,18 @@ class Endpoint:
 
     async def _ask_once(self, errand: Errand) -> Answer | SlurmError:
         failure = None if self.version else await self._negotiate(errand.by_s)
-        if failure is None and errand.call.doubtful:
-            failure = await self._probe(errand.by_s)
+        if failure is None and errand.call.answered_since_s is not None:
+            failure = await self._probe(errand.call.answered_since_s, errand.by_s)
         if failure is not None:
             return replace(failure, sent=False)
         return await self._ask_in(self.version, errand)
 
-    async def _probe(self, by_s: float) -> SlurmError | None:
-        """Make sure that slurmctld answers through this address now."""
+    async def _probe(self, since_s: float, by_s: float) -> SlurmError | None:
+        """Make sure that slurmctld has answered through this address since then; of many calls that
+        begin together one asks.
+        """
         async with self._negotiating:
-            if self._line.clock() - self._answered_s <= ANSWERED_S:
+            if self._answered_s > since_s:
                 return None
             answer = await self._ask_in(self.version, Errand(PROBE, by_s))
         return None if isinstance(answer, Answer) or answer.final else answer

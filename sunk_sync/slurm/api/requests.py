@@ -34,9 +34,9 @@ class Call(Struct, frozen=True, kw_only=True):
     deadline_s: float = CALL_S
     wanted: Callable[[], bool] = _always
     """Asked each time before it is sent: what it is for may have come while it waited."""
-    doubtful: bool = False
-    """Without an answer nobody knows for seconds what it did: the address must have answered
-    something just before (decision 26)."""
+    answered_since_s: float | None = None
+    """Sent only where slurmctld answered later than in this second: without an answer nobody would
+    know for seconds what the request did (decision 26). None: sent in any case."""
 
     @property
     def repeatable(self) -> bool:
@@ -100,19 +100,25 @@ def list_jobs(*, changed_since_s: int | None = None) -> Call:
     return Call(path="jobs/", kind="jobs/", query=query, bulk=True, deadline_s=2 * LISTING_S)
 
 
-def submit_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
-    """Make a job that waits for its turn."""
-    return _make_job("job/submit", body, wanted)
+def submit_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> Call:
+    """Make a job that waits for its turn; wanted since that second."""
+    return _make_job("job/submit", body, since_s=since_s, wanted=wanted)
 
 
-def allocate_job(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
-    """Make a job that runs at once or not at all."""
-    return _make_job("job/allocate", body, wanted)
+def allocate_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> Call:
+    """Make a job that runs at once or not at all; wanted since that second."""
+    return _make_job("job/allocate", body, since_s=since_s, wanted=wanted)
 
 
-def _make_job(path: str, body: bytes, wanted: Callable[[], bool]) -> Call:
+def _make_job(path: str, body: bytes, *, since_s: float, wanted: Callable[[], bool]) -> Call:
     return Call(
-        method="POST", path=path, kind=path, body=body, bulk=True, wanted=wanted, doubtful=True
+        method="POST",
+        path=path,
+        kind=path,
+        body=body,
+        bulk=True,
+        wanted=wanted,
+        answered_since_s=since_s,
     )
 
 

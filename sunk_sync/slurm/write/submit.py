@@ -71,15 +71,18 @@ class JobSubmit:
 
     async def submit(self, group: DesiredWrites) -> Mapping[int, Outcome]:
         """One job for one wish, an array for several of `grouped`."""
+        since_s = self._clock()
         with self._job_owners.awaiting(
             [desired.identity.workload for _, desired in group]
         ) as learnt:
-            return await self._in_turn(group, learnt)
+            return await self._in_turn(group, learnt, since_s=since_s)
 
-    async def _in_turn(self, group: DesiredWrites, learnt: Set[str]) -> Mapping[int, Outcome]:
+    async def _in_turn(
+        self, group: DesiredWrites, learnt: Set[str], *, since_s: float
+    ) -> Mapping[int, Outcome]:
         """What is still wanted of them when their turn comes.
 
-        learnt: workloads of which a job is read while they wait.
+        learnt: workloads of which a job is read while they wait; since_s: since when they do.
         """
 
         def is_wanted(desired: SubmitJob) -> bool:
@@ -100,17 +103,23 @@ class JobSubmit:
             why = refusal(action, version)
             if why:
                 return outcomes | {place: Refused(desired, why) for place, desired in left}
-            call = self._call(action, wanted=lambda: all(is_wanted(desired) for _, desired in left))
+            call = self._call(
+                action,
+                since_s=since_s,
+                wanted=lambda: all(is_wanted(desired) for _, desired in left),
+            )
             sent_s = self._clock()
             answer = await self._send(call, sent_s=sent_s)
         if len(left) > 1 and _is_alone(answer):
-            return outcomes | await self._one_by_one(left, learnt)
+            return outcomes | await self._one_by_one(left, learnt, since_s=since_s)
         return outcomes | await self._conclude(left, action, answer, sent_s=sent_s)
 
-    async def _one_by_one(self, group: DesiredWrites, learnt: Set[str]) -> dict[int, Outcome]:
+    async def _one_by_one(
+        self, group: DesiredWrites, learnt: Set[str], *, since_s: float
+    ) -> dict[int, Outcome]:
         outcomes: dict[int, Outcome] = {}
         for desired in group:
-            outcomes.update(await self._in_turn([desired], learnt))
+            outcomes.update(await self._in_turn([desired], learnt, since_s=since_s))
         return outcomes
 
     async def _conclude(
@@ -151,12 +160,12 @@ class JobSubmit:
         elif not answer.final:
             self._version = ""  # another address may answer next time
 
-    def _call(self, action: SubmitJob, *, wanted: Callable[[], bool]) -> Call:
+    def _call(self, action: SubmitJob, *, since_s: float, wanted: Callable[[], bool]) -> Call:
         kind = PLACEHOLDERS[action.kind]
         script = self._origin.script(action) if kind.scripted else ""
         body = submit_body(action, script=script, environment=ENVIRONMENT)
         make = allocate_job if kind.at_once else submit_job
-        return make(body, wanted=wanted)
+        return make(body, since_s=since_s, wanted=wanted)
 
     async def _send(self, call: Call, *, sent_s: float) -> Answer | SlurmError:
         answer = await self._client.call(call)

@@ -1,7 +1,7 @@
 """Named stories of Pods and their jobs; each is also killed at each of its points."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -88,6 +88,17 @@ def ready(*names: str, on: bool) -> Doing:
     def doing(stage: Stage) -> None:
         for name in names:
             stage.kube.set_node_ready(name, ready=on)
+
+    return doing
+
+
+def slurmrestd(how: Literal["", "refused", "html"]) -> Doing:
+    """It answers, its address refuses connections, or a proxy there knows no server."""
+
+    def doing(stage: Stage) -> None:
+        stage.wire.outages.clear()
+        if how:
+            stage.wire.outages["slurm"] = how
 
     return doing
 
@@ -195,5 +206,11 @@ SCENARIOS: Mapping[str, Scenario] = {
         (1, ready("k1", "k2", on=False)),
         (2, pods("a", "b", cpus=15)),
         (32, ready("k1", "k2", on=True)),
+    ),
+    "slurmrestd is away as a pod comes": story(
+        "F2 F4", (1, slurmrestd("refused")), (0, pods("a")), (9, slurmrestd(""))
+    ),
+    "a proxy has no slurmrestd as a pod comes": story(
+        "F2 F4", (1, slurmrestd("html")), (0, pods("a")), (9, slurmrestd(""))
     ),
 }

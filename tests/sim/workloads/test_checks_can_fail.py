@@ -147,6 +147,7 @@ def test_a_broken_promise_of_pods_is_noticed(monkeypatch: pytest.MonkeyPatch, wh
 def test_a_second_job_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """F1: a process that submits before it has listed what it made before it was killed."""
     monkeypatch.setattr(policy, "_why_not_yet", lambda *_: "")
+    monkeypatch.setattr(policy, "_rests_on", lambda *_: False)
     found = (crashes.run(one).why for one in crashes.singles("a pod is bound", every=3))
     assert any("twins" in why or "second job" in why for why in found)
 
