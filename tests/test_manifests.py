@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS
+from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.settings.model import variable_of
 from sunk_sync.settings.sources import load
 
@@ -20,6 +21,7 @@ WHERE = {
     ("Role", "sunk-sync-work"): "work",
     ("Role", "sunk-sync-scheduler"): "work",
     ("Role", "sunk-sync"): "own",
+    ("Role", "sunk-sync-hooks-key"): "own",
     ("Role", "sunk-sync-events"): "default",
 }
 READING_AND_MARKING = {"get", "list", "watch", "patch", "create"}
@@ -102,24 +104,24 @@ def test_every_verb_has_its_reason_beside_it() -> None:
 
 
 def test_no_wildcards_and_nothing_that_destroys() -> None:
-    """No `*`, no update, no Secrets; delete: nothing but a Pod of the scheduler (P16)."""
+    """No `*`, no update; delete: nothing but a Pod of the scheduler (P16)."""
     deletes = []
     for role in roles():
         for rule in role["rules"]:
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
             assert set(rule["verbs"]) <= READING_AND_MARKING | {"delete"}
-            assert "secrets" not in rule["resources"]
             if "delete" in rule["verbs"]:
                 deletes.append((role["metadata"]["name"], *rule["resources"]))
     assert deletes == [("sunk-sync-scheduler", "pods")]
 
 
-def test_what_only_the_scheduler_needs_is_a_role_of_its_own() -> None:
+def test_what_only_the_scheduler_needs_are_roles_of_its_own() -> None:
     """Who runs --components=syncer need not grant any of it."""
-    (role,) = (one for one in roles() if one["metadata"]["name"] == "sunk-sync-scheduler")
+    names = ("sunk-sync-scheduler", "sunk-sync-hooks-key")
+    rules = [rule for one in roles() if one["metadata"]["name"] in names for rule in one["rules"]]
     given = {
         (rule["apiGroups"][0], rule["resources"][0], verb)
-        for rule in role["rules"]
+        for rule in rules
         for verb in rule["verbs"]
     }
     assert given == {
@@ -179,10 +181,27 @@ def test_the_token_is_a_mounted_folder() -> None:
     assert Path(file).parent == Path(mount["mountPath"])
 
 
+def test_the_key_of_the_hooks_has_a_secret_that_the_process_fills() -> None:
+    """Empty, so that applying it again takes no key away; the one that the process looks for."""
+    (secret,) = of_kind("Secret")
+    variables = {one["name"]: one["value"] for one in container()["env"]}
+    assert variable_of("hooks_key_file") not in variables
+    assert secret["metadata"]["name"] == secret_name(variables[variable_of("cluster_name")])
+    assert secret["metadata"]["namespace"] == OWN
+    assert not {"data", "stringData", "immutable"} & secret.keys()
+
+
+def test_no_secret_can_be_made() -> None:
+    """Who makes a Secret and may read it can have the token of any account of its namespace."""
+    rules = [rule for role in roles() for rule in role["rules"] if "secrets" in rule["resources"]]
+    (rule,) = rules
+    assert rule["verbs"] == ["get", "patch"]
+    assert rule["resourceNames"] == [secret_name("slurm")]
+
+
 def test_the_settings_of_the_deployment_are_right(tmp_path: Path) -> None:
     """Loaded as the process would; ports and probes fit them."""
     (tmp_path / "token").write_text("x")
-    assert container()["env"][-1]["name"] == variable_of("hooks_key_file")
     environment = {one["name"]: one["value"] for one in container()["env"]}
     environment[variable_of("slurm_auth_token_file")] = str(tmp_path / "token")
     settings = load({}, environment, OWN)

@@ -4,8 +4,9 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TextIO
 
 from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_skew_s, span
@@ -18,6 +19,10 @@ from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, Permission
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
 from sunk_sync.kube.read.listing import Listing
+from sunk_sync.kube.write.hooks_key import Place, find_key, secret_name
+from sunk_sync.kube.write.outcomes import Caller
+from sunk_sync.server.tokens import KeyFileError, checked_key, read_key
+from sunk_sync.service.hooks_key import cure_of, needs_secret
 from sunk_sync.service.wiring import configuration_of, subjects_of
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
@@ -109,6 +114,7 @@ async def examine_kubernetes(
     findings = [ok("kubernetes", f"{version} at {client.address}")]
     findings += check_skew("Kubernetes", await kubernetes_skew_s(_path(settings), settings.context))
     findings += await _permissions(client, settings)
+    findings += await check_hooks_key(client, settings, namespace=client.namespace)
     findings += await _list_kube(client, settings, graph)
     return findings + check_scheduler(settings)
 
@@ -156,7 +162,7 @@ def check_scheduler(settings: Settings) -> list[Finding]:
 
 
 async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
-    wanted = list(_wanted(settings))
+    wanted = list(_wanted(settings, secrets=client.namespace))
     everything = Permission(verb="*", group="*", resource="*")
     answers = await asyncio.gather(*(client.may(one) for one in [*wanted, everything]))
     asked = zip(wanted, answers[:-1], strict=True)
@@ -165,14 +171,20 @@ async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
     )
 
 
-def _wanted(settings: Settings) -> Iterator[Permission]:
+def _wanted(settings: Settings, *, secrets: str) -> Iterator[Permission]:
+    """Each verb by itself; secrets: the namespace of the hooks key."""
     for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
         if permission.component not in settings.components:
             continue
+        names, namespaces = permission.names or ("",), _namespaces(permission.where, settings)
+        if permission.resource == "secrets":
+            if not needs_secret(settings):
+                continue
+            names, namespaces = (secret_name(settings.cluster_name),), (secrets,)
         resource, _, subresource = permission.resource.partition("/")
-        for namespace in _namespaces(permission.where, settings):
+        for namespace in namespaces:
             for verb, _ in permission.verbs:
-                for name in permission.names or ("",):
+                for name in names:
                     yield Permission(
                         verb=verb,
                         group=permission.group,
@@ -230,6 +242,34 @@ def _by_resource(asked: Iterable[Asked]) -> Iterable[tuple[str, list[str]]]:
     for verb, what in asked:
         verbs.setdefault(what, []).append(verb)
     return verbs.items()
+
+
+async def check_hooks_key(client: Caller, settings: Settings, *, namespace: str) -> list[Finding]:
+    """The key of the hook tokens outlives a restart: it is in a file or in a Secret (L5)."""
+    if settings.hooks_key_file is not None:
+        return [_key_in_file(Path(settings.hooks_key_file))]
+    if not needs_secret(settings):
+        return []
+    place = Place(namespace, secret_name(settings.cluster_name))
+    found = await find_key(client, place)
+    if isinstance(found, KubeError):
+        return [fail("hooks key", f"Secret {place} cannot be read: {found.why}", cure_of(place))]
+    if not found:
+        text = f"Secret {place} is empty: sunk-sync puts a key there when it starts"
+        return [warn("hooks key", text, f"start it; if it stays empty: {cure_of(place)}")]
+    return [_key_checked(lambda: checked_key(found, f"Secret {place}"), f"in Secret {place}")]
+
+
+def _key_in_file(path: Path) -> Finding:
+    return _key_checked(lambda: read_key(path), f"in {path}")
+
+
+def _key_checked(key: Callable[[], bytes], where: str) -> Finding:
+    try:
+        key()
+    except KeyFileError as error:
+        return fail("hooks key", str(error), "openssl rand -hex 32 makes one")
+    return ok("hooks key", where)
 
 
 # Slurm

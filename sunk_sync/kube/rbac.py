@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model.facts import OTHER_PODS
 from sunk_sync.kube.read.selection import COLLECTIONS
+from sunk_sync.kube.write.hooks_key import secret_name
 
 Where = Literal["cluster", "slurmd", "work", "own", "default"]
 """The whole cluster, the namespaces of slurmd Pods, those of workload Pods, our own, `default`."""
@@ -18,7 +19,7 @@ class Permission(Struct, frozen=True, kw_only=True):
     resource: str
     """`pods`, or with a subresource `pods/status`."""
     names: tuple[str, ...] = ()
-    """Only objects of these names; empty: any."""
+    """Only objects of these names; empty: any. That of the Secret is for --cluster-name=slurm."""
     verbs: tuple[tuple[str, str], ...]
     """Verb and why."""
     group: str = ""
@@ -116,6 +117,16 @@ PERMISSIONS: tuple[Permission, ...] = (
         where="own",
         resource="events",
         verbs=(("create", "says what concerns the service as a whole (S19, S20)"),),
+    ),
+    Permission(
+        where="own",
+        component="scheduler",
+        resource="secrets",
+        names=(secret_name("slurm"),),
+        verbs=(
+            ("get", "the key of the hook tokens outlives a restart (L5)"),
+            ("patch", "puts the key there once, while the Secret is empty"),
+        ),
     ),
     Permission(
         where="default",

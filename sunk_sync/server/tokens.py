@@ -16,7 +16,7 @@ TOKEN_LENGTH_MAX: Final = 2048
 
 
 class KeyFileError(Exception):
-    """The key cannot be had; the text names the file and what is wrong."""
+    """The key cannot be had; the text names the file or the Secret and what is wrong."""
 
 
 def new_key() -> bytes:
@@ -31,9 +31,14 @@ def read_key(path: Path) -> bytes:
             key = file.read(KEY_BYTES_MAX + 1).strip()
     except OSError as error:
         raise KeyFileError(f"{path}: {error.strerror or error}") from error
+    return checked_key(key, str(path))
+
+
+def checked_key(key: bytes, origin: str) -> bytes:
+    """The key, where it is long enough. Raises KeyFileError, which names the origin."""
     if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
         raise KeyFileError(
-            f"{path}: a key has {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, this one {len(key)}"
+            f"{origin}: a key has {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, this one {len(key)}"
         )
     return key
 

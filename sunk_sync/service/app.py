@@ -16,9 +16,10 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.server.metrics_server import Sources, serve
-from sunk_sync.server.tokens import KeyFileError, new_key, read_key
+from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.health import Health
+from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.wiring import NO_WORD, Authorities, Callers, Parts, Slurmctld, sources_of
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
@@ -76,9 +77,13 @@ class Service:
             doors = await stack.enter_async_context(self._doors())
             self.log.info("doors open", **doors.addresses)
             self._tell_settings()
-            key = self._hook_key()
+            try:
+                key = self._key_in_file()
+            except KeyFileError as error:
+                self.log.error("--hooks-key-file cannot be used", why=str(error))
+                return 2
             kube = await self._connect()
-            if kube is None or key is None:
+            if kube is None:
                 return 2
             stack.push_async_callback(kube.aclose)
             slurm = self._slurm_client()
@@ -143,11 +148,17 @@ class Service:
             on_exchange=self.telemetry.exchange,
         )
 
-    async def _workload(self, kube: KubeClient, slurm: SlurmClient, key: bytes) -> int:
-        """Learn which cluster this is, then read, decide and push until stopped."""
+    async def _workload(self, kube: KubeClient, slurm: SlurmClient, key: bytes | None) -> int:
+        """Learn which cluster this is, then read, decide and push until stopped.
+
+        key: that of --hooks-key-file; None: the Secret's.
+        """
         uid = await self._unless_stopped(self._cluster_uid(kube))
         if uid is None:
             return 0
+        key = key or await kept_key(
+            kube, self.settings, log=self.log, namespace=kube.namespace, ambient=Ambient()
+        )
         callers = Callers(key, self.settings.hooks_url, self.telemetry.hooks.called)
         parts = Parts(
             self.settings,
@@ -233,17 +244,10 @@ class Service:
                 count_slurm_nodes([row.state for row in graph.slurm_nodes.rows()])
             )
 
-    def _hook_key(self) -> bytes | None:
+    def _key_in_file(self) -> bytes | None:
+        """None: no file is given. Raises KeyFileError."""
         path = self.settings.hooks_key_file
-        if path is not None:
-            try:
-                return read_key(Path(path))
-            except KeyFileError as error:
-                self.log.error("--hooks-key-file cannot be used", why=str(error))
-                return None
-        if "scheduler" in self.settings.components:
-            self.log.warning("no --hooks-key-file: tokens of placeholders end with this process")
-        return new_key()
+        return None if path is None else read_key(Path(path))
 
     async def _slurmctld(self, slurm: SlurmClient) -> Slurmctld:
         """What its configuration says; the defaults where it does not answer or does not tell."""

@@ -150,7 +150,7 @@ class Settings(BaseModel):
     )
     """address under which slurmctld and compute nodes reach the hooks"""
     hooks_key_file: types.FilePath | None = _setting(
-        _HOOKS, None, "made at start: tokens given out before a restart are void after it"
+        _HOOKS, None, "the key in Secret sunk-sync-<cluster-name>-hooks-key"
     )
     """file with the key of the hook tokens, 16 to 4096 bytes"""
     gate: Literal["auto", "on", "off"] = _setting(_HOOKS, "auto")

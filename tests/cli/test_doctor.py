@@ -394,12 +394,23 @@ class Servers:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.denied: tuple[str, str] | None = None
+        self.hooks_key: bytes | None = b"0123456789abcdef"
+        """In its Secret; None: there is no such Secret."""
         self.url = ""
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append((request.method, request.path))
         body = await request.json() if request.can_read_body else None
+        if request.path.endswith("/secrets/sunk-sync-slurm-hooks-key"):
+            return self._secret()
         return web.json_response(self._kube(request.path, body) or _slurm(request.path))
+
+    def _secret(self) -> web.Response:
+        if self.hooks_key is None:
+            status = {"kind": "Status", "reason": "NotFound", "message": "secrets not found"}
+            return web.json_response(status, status=404)
+        data = {"key": base64.b64encode(self.hooks_key).decode()} if self.hooks_key else {}
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "data": data})
 
     def _kube(self, path: str, body: Any) -> dict[str, Any] | None:
         match path:
@@ -491,8 +502,8 @@ async def test_a_sound_installation_is_all_fine(servers: Servers, tmp_path: Path
     assert code == 0, text
     topics = {line.split()[1] for line in text.splitlines()[:-1]}
     assert topics == {
-        "token", "kubernetes", "clock", "permissions", "scheduler", "slurm", "kill", "selector",
-        "names",
+        "token", "kubernetes", "clock", "permissions", "hooks", "scheduler", "slurm", "kill",
+        "selector", "names",
     }  # fmt: skip
     assert text.splitlines()[-1].startswith("0 wrong, 0 doubtful, ")
 
@@ -527,6 +538,43 @@ async def test_a_missing_permission_is_found(servers: Servers, tmp_path: Path) -
     code, text = await examined(settings_for(servers.url, tmp_path))
     assert code == 1
     assert "may not patch nodes" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        (None, "fail hooks key    Secret default/sunk-sync-slurm-hooks-key cannot be read"),
+        (b"", "warn hooks key    Secret default/sunk-sync-slurm-hooks-key is empty"),
+        (b"short", "fail hooks key    Secret default/sunk-sync-slurm-hooks-key: a key has"),
+        (b"0123456789abcdef", "ok   hooks key    in Secret default/sunk-sync-slurm-hooks-key"),
+    ],
+    ids=["missing", "empty", "too short", "kept"],
+)
+async def test_L5_a_hooks_key_that_dies_with_the_process_is_found(
+    servers: Servers, tmp_path: Path, key: bytes | None, found: str
+) -> None:
+    """With what to do; the key itself is never shown."""
+    servers.hooks_key = key
+    _, text = await examined(settings_for(servers.url, tmp_path))
+    assert found in text
+    assert not key or key.decode() not in text
+
+
+async def test_L5_the_key_file_is_looked_at_instead_of_the_secret(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """The flag wins; then no right on the Secret is needed."""
+    servers.denied = ("get", "secrets")
+    file = tmp_path / "key"
+    file.write_text("0123456789abcdef")
+    settings = settings_for(servers.url, tmp_path, **{"hooks-key-file": str(file)})
+    code, text = await examined(settings)
+    assert code == 0, text
+    assert f"ok   hooks key    in {file}" in text
+    file.write_text("short")
+    code, text = await examined(settings)
+    assert code == 1
+    assert f"fail hooks key    {file}: a key has" in text
 
 
 async def test_nothing_to_reach_is_exit_code_2(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Where the key of the hook tokens comes from: a file, a Secret, or nowhere (L5)."""
+
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from sunk_sync.kube.api.answers import KubeError
+from sunk_sync.kube.api.backoff import Ambient, Backoff
+from sunk_sync.kube.write.hooks_key import Place, find_key, keep_key, secret_name
+from sunk_sync.kube.write.outcomes import Caller
+from sunk_sync.server.tokens import KeyFileError, checked_key, new_key
+from sunk_sync.settings.model import Settings
+
+TRIES: Final = 8
+"""Some ten seconds: an API server that answered a moment ago may be busy, not away."""
+EVENT: Final = "hooks key is not kept"
+
+
+def cure_of(place: Place) -> str:
+    """What an operator can do."""
+    return (
+        f"kubectl -n {place.namespace} create secret generic {place.name}; grant get and patch on"
+        " it, as deploy/manifests/roles.yaml does; restart sunk-sync. Or give --hooks-key-file"
+    )
+
+
+def needs_secret(settings: Settings) -> bool:
+    """Whether somebody calls, and no file has the key."""
+    called = "scheduler" in settings.components and settings.hooks_api_bind_address is not None
+    return called and settings.hooks_key_file is None
+
+
+async def kept_key(
+    client: Caller,
+    settings: Settings,
+    *,
+    log: FilteringBoundLogger,
+    namespace: str,
+    ambient: Ambient,
+) -> bytes:
+    """The key in the Secret, which is made where it is missing; else one for this process alone."""
+    if not needs_secret(settings):
+        return new_key()
+    place = Place(namespace, secret_name(settings.cluster_name))
+    found = await _found(client, place, writes=not settings.dry_run, ambient=ambient)
+    try:
+        if isinstance(found, KubeError):
+            raise KeyFileError(found.why)
+        key = checked_key(found, f"Secret {place}")
+    except KeyFileError as error:
+        log.warning(
+            EVENT,
+            secret=str(place),
+            why=str(error),
+            then="running placeholders and the gate cannot call after the next restart",
+            cure=cure_of(place),
+        )
+        return new_key()
+    log.info("hooks key", secret=str(place))
+    return key
+
+
+async def _found(
+    client: Caller, place: Place, *, writes: bool, ambient: Ambient
+) -> bytes | KubeError:
+    """Tried again while the failure may pass."""
+    backoff = Backoff(ambient)
+    for _ in range(TRIES - 1):
+        found = await _once(client, place, writes=writes)
+        if not (isinstance(found, KubeError) and found.passing):
+            return found
+        await backoff.wait(found.retry_after_s)
+    return await _once(client, place, writes=writes)
+
+
+async def _once(client: Caller, place: Place, *, writes: bool) -> bytes | KubeError:
+    return await (keep_key(client, place, make=new_key) if writes else find_key(client, place))
