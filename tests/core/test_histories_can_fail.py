@@ -18,7 +18,7 @@ from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Ruling
 from sunk_sync.core.rules.host import drain, mirror
-from sunk_sync.core.rules.host.drain import Cause
+from sunk_sync.core.rules.host.drain import Stands
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_states import is_drained
@@ -198,8 +198,8 @@ def _lift_empty(slurm_node: SlurmNode) -> Ruling:
 _numbers = itertools.count()
 
 
-def _gone_unasked(*_: object) -> Cause:
-    return Cause("k8s: pod terminated", "missing", absence=True)
+def _gone_unasked(*_: object) -> Stands:
+    return Stands("missing")
 
 
 BROKEN: dict[str, tuple[object, str, object, set[str]]] = {
@@ -222,7 +222,7 @@ BROKEN: dict[str, tuple[object, str, object, set[str]]] = {
     "a cause is overlooked (S3)": (
         drain,
         "CAUSES",
-        tuple(cause for cause in drain.CAUSES if cause.__name__ != "_pod_cordoned"),
+        tuple(cause for cause in drain.CAUSES if cause.ask is not drain._pod_cordoned),
         {"wrong"},
     ),
 }  # fmt: skip

@@ -250,10 +250,10 @@ def test_the_fixed_story_lasts_less_than_a_minute() -> None:
 
 
 FAULTS = {
-    "_node_cordoned": [host_steps.cordon("n1", "disk")],
-    "_pod_pending_deletion": [host_steps.mark_for_deletion("n4", "scale down")],
-    "_pod_gone": [host_steps.delete_pod("n3")],
-    "_node_lost": [host_steps.delete_node("n6")],
+    "k8s: node cordoned": [host_steps.cordon("n1", "disk")],
+    "k8s: pod pending deletion": [host_steps.mark_for_deletion("n4", "scale down")],
+    "k8s: pod terminated": [host_steps.delete_pod("n3")],
+    "k8s: node gone": [host_steps.delete_node("n6")],
 }
 """Cause of the drain rule → the step whose check fails without it."""
 
@@ -263,7 +263,7 @@ async def test_a_missing_cause_of_the_drain_rule_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
 ) -> None:
     """Exit code 1, at the step of that cause."""
-    left = tuple(ask for ask in drain.CAUSES if ask.__name__ != cause)
+    left = tuple(one for one in drain.CAUSES if one.reason != cause)
     assert len(left) == len(drain.CAUSES) - 1
     monkeypatch.setattr(drain, "CAUSES", left)
     monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *FAULTS[cause]])

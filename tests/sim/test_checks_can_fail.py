@@ -11,7 +11,7 @@ from sunk_sync.core.model.actions import Undrain
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.verdict import Ruling
 from sunk_sync.core.rules.host import drain, mirror, retire
-from sunk_sync.core.rules.host.drain import Cause
+from sunk_sync.core.rules.host.drain import Stands
 from sunk_sync.core.tables.table import Table
 from sunk_sync.kube.read.stream import Reading
 from sunk_sync.slurm.read.one_node import Seen
@@ -46,8 +46,8 @@ async def _remembered(*arguments: Any, **_: Any) -> Any:
     }
 
 
-def _gone_unasked(*_: object) -> Cause:
-    return Cause("k8s: pod terminated", "missing", absence=True)
+def _gone_unasked(*_: object) -> Stands:
+    return Stands("missing")
 
 
 def _lift_empty(slurm_node: SlurmNode) -> Ruling:
@@ -95,8 +95,7 @@ BROKEN: dict[str, Broken] = {
         ("a pod is to be deleted while a job runs",), {"drained"},
     ),
     "a cause is overlooked (S3)": (
-        [(drain, "_pod_cordoned", lambda *_: None),
-         (drain, "CAUSES", tuple(one for one in drain.CAUSES if one.__name__ != "_pod_cordoned"))],
+        [(drain, "CAUSES", tuple(one for one in drain.CAUSES if "pod cord" not in one.reason))],
         ("a pod is cordoned",), {"rest", "story"},
     ),
     "shown again without a change (M5)": (

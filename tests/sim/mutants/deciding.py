@@ -35,16 +35,17 @@ MUTANTS = (
         path=DRAIN,
         old='    if get_result is None:\n        return Open(f"{words},'
         ' asking for it by name", look)',
-        new='    if get_result is None:\n        return Cause("k8s: pod'
-        ' terminated", words, absence=True)',
+        new="    if get_result is None:\n        return Stands(words)",
     ),
     Mutant(
         name="wrong precedence",
         story="Two causes at once and the weaker one gave the reason: operators looked for a"
         " cordoned Pod while the Node was being replaced.",
         path=DRAIN,
-        old="    _node_cordoned,\n    _pod_cordoned,\n    _pod_not_ready,",
-        new="    _pod_cordoned,\n    _node_cordoned,\n    _pod_not_ready,",
+        old='    Cause("k8s: node cordoned", _node_cordoned),\n'
+        '    Cause("k8s: pod cordoned", _pod_cordoned),\n',
+        new='    Cause("k8s: pod cordoned", _pod_cordoned),\n'
+        '    Cause("k8s: node cordoned", _node_cordoned),\n',
     ),
     Mutant(
         name="reason echo loop",

@@ -27,14 +27,13 @@ EXISTS_AGAIN_S = 60.0
 thousands at once."""
 
 
-class Cause(NamedTuple):
-    """A reason to drain that stands."""
+class Stands(NamedTuple):
+    """The cause stands."""
 
-    reason: str
-    """Text for Slurm."""
     words: str
-    """The same for an operator, with the object's name."""
-    absence: bool = False
+    """For an operator, with the object's name."""
+    why: str = ""
+    """What somebody wrote of it, for the reason in Slurm."""
 
 
 class Open(NamedTuple):
@@ -45,7 +44,17 @@ class Open(NamedTuple):
     again_s: float | None = None
 
 
-Answer = Cause | Open | None
+Answer = Stands | Open | None
+
+
+class Cause(NamedTuple):
+    """A cause to drain a host."""
+
+    reason: str
+    """Text for Slurm."""
+    ask: Callable[[Host, Configuration, float], Answer]
+    absence: bool = False
+    """It rests on an absence or on NotReady: the breaker counts it (S19)."""
 
 
 def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
@@ -53,22 +62,22 @@ def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
     slurm_node = host.slurm_node
     if slurm_node is None or not _known(host):
         return QUIET
-    cause: Cause | None = None
+    first: tuple[Cause, Stands] | None = None
     undecided: list[Open] = []
     opens: list[Open] = []
-    for ask in CAUSES:
-        answer = ask(host, configuration, now)
+    for cause in CAUSES:
+        answer = cause.ask(host, configuration, now)
         if answer is None:
             continue
         if isinstance(answer, Open):
             opens.append(answer)
-        elif cause is None:
-            cause, undecided = answer, opens.copy()
-    if cause is None:
+        elif first is None:
+            first, undecided = (cause, answer), opens.copy()
+    if first is None:
         if not opens and not is_our_reason(slurm_node.reason):
             return _no_cause(slurm_node)
         undecided = opens
-    ruling = _rule_state(slurm_node, cause, undecided)
+    ruling = _rule_state(slurm_node, first, undecided)
     if not opens:
         return ruling
     return Ruling(
@@ -89,14 +98,16 @@ def _no_cause(slurm_node: SlurmNode) -> Ruling:
     return Ruling(because=f"left alone: drained in Slurm ({slurm_node.reason or 'no reason'})")
 
 
-def _rule_state(slurm_node: SlurmNode, cause: Cause | None, undecided: list[Open]) -> Ruling:
+def _rule_state(
+    slurm_node: SlurmNode, first: tuple[Cause, Stands] | None, undecided: list[Open]
+) -> Ruling:
     """`undecided` rank before the first cause that stands."""
     name, reason = slurm_node.name, slurm_node.reason
     if is_frozen(slurm_node.state):
         flags = "+".join(sorted(slurm_node.state))
         return Ruling(because=f"left alone: Slurm node is {flags}")
-    if cause is not None:
-        return _with_cause(slurm_node, cause, undecided)
+    if first is not None:
+        return _with_cause(slurm_node, *first, undecided)
     waiting = "; ".join(one.words for one in undecided)
     if not is_our_reason(reason):
         return Ruling(because=f"waiting: {waiting}")
@@ -108,13 +119,15 @@ def _rule_state(slurm_node: SlurmNode, cause: Cause | None, undecided: list[Open
     return Ruling((Undrain(name, lifted),), f"undrained: no cause is left (was {reason})")
 
 
-def _with_cause(slurm_node: SlurmNode, cause: Cause, undecided: list[Open]) -> Ruling:
+def _with_cause(
+    slurm_node: SlurmNode, cause: Cause, stands: Stands, undecided: list[Open]
+) -> Ruling:
     """A drain of ours keeps its text while a cause that ranks before is not decided (S9)."""
     if is_foreign_drain(slurm_node):
         whose = slurm_node.reason or "no reason"
-        return Ruling(because=f"left alone: drained in Slurm ({whose}), though {cause.words}")
-    because = f"drained: {cause.words}"
-    reason = sanitise_reason(cause.reason)
+        return Ruling(because=f"left alone: drained in Slurm ({whose}), though {stands.words}")
+    because = f"drained: {stands.words}"
+    reason = sanitise_reason(f"{cause.reason}: {stands.why}" if stands.why else cause.reason)
     drained = is_drained(slurm_node.state)
     if drained and slurm_node.reason == reason:
         return Ruling(because=because)
@@ -125,30 +138,29 @@ def _with_cause(slurm_node: SlurmNode, cause: Cause, undecided: list[Open]) -> R
     return Ruling((Drain(slurm_node.name, reason, absence=new_absence),), because)
 
 
-def _node_lost(host: Host, configuration: Configuration, now: float) -> Answer:
+def _node_gone(host: Host, _: Configuration, now: float) -> Answer:
     """S8."""
-    if host.node_absent:
-        return _node_absent(host, now)
+    if not host.node_absent:
+        return None
+    name, get_result = host.last.node if host.last else "", host.node_get_result
+    if not host.kube_listed:
+        return Open(f"Node {name} is not listed yet")
+    if get_result is not None and get_result.found == "no":
+        return Stands(f"Node {name} is gone")
+    return _open(f"Node {name} is missing", GetObject("Node", "", name, 0.0), get_result, now)
+
+
+def _node_not_ready(host: Host, configuration: Configuration, now: float) -> Answer:
+    """S8."""
     node = host.node
     if node is None or node.ready == "True":
         return None
     ripe_s = host.node_since_s + configuration.node_not_ready_grace_s
     words = f"Node {node.name} is not ready ({node.ready})"
-    if now < ripe_s:
-        return Open(words, again_s=ripe_s)
-    return Cause("k8s: node not ready", words, absence=True)
+    return Open(words, again_s=ripe_s) if now < ripe_s else Stands(words)
 
 
-def _node_absent(host: Host, now: float) -> Answer:
-    name, get_result = host.last.node if host.last else "", host.node_get_result
-    if not host.kube_listed:
-        return Open(f"Node {name} is not listed yet")
-    if get_result is not None and get_result.found == "no":
-        return Cause("k8s: node gone", f"Node {name} is gone", absence=True)
-    return _open(f"Node {name} is missing", GetObject("Node", "", name, 0.0), get_result, now)
-
-
-def _pod_gone(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _pod_gone(host: Host, _: Configuration, now: float) -> Answer:
     """S7."""
     last, get_result = host.last, host.pod_get_result
     if host.pod or host.finished or last is None or not last.pod or host.last_moved:
@@ -159,7 +171,7 @@ def _pod_gone(host: Host, configuration: Configuration, now: float) -> Answer:  
     if get_result is not None and (
         get_result.found == "no" or (get_result.found == "yes" and get_result.uid != last.uid)
     ):
-        return Cause("k8s: pod terminated", f"{path} is gone", absence=True)
+        return Stands(f"{path} is gone")
     return _open(
         f"{path} is missing", GetObject("Pod", last.namespace, last.pod, 0.0), get_result, now
     )
@@ -177,44 +189,40 @@ def _open(words: str, look: GetObject, get_result: GetResult | None, now: float)
     return Open(words, GetObject(look.kind, look.namespace, look.name, get_result.asked_s))
 
 
-def _pod_terminating(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _pod_terminating(host: Host, *_: object) -> Answer:
     """S5; its containers may have ended already."""
     pod = host.pod or host.finished
     if pod is None or not pod.terminating:
         return None
-    return Cause("k8s: pod terminating", f"{_path(pod)} is terminating")
+    return Stands(f"{_path(pod)} is terminating")
 
 
-def _pod_pending_deletion(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _pod_pending_deletion(host: Host, *_: object) -> Answer:
     """S6."""
     pod = host.pod
     if pod is None or pod.pending_deletion is None:
         return None
     why = pod.pending_deletion
-    return Cause(
-        f"k8s: pod pending deletion: {why}" if why else "k8s: pod pending deletion",
-        f"{_path(pod)} is to be deleted ({why})" if why else f"{_path(pod)} is to be deleted",
-    )
+    words = f"{_path(pod)} is to be deleted"
+    return Stands(f"{words} ({why})" if why else words, why)
 
 
-def _node_cordoned(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _node_cordoned(host: Host, *_: object) -> Answer:
     """S1; a cordon of our own making (M7) is none."""
     node = host.node
     if node is None or not node.unschedulable or node.cordoned_for_drain:
         return None
     why = node.cordon_reason
-    return Cause(
-        f"k8s: node cordoned: {why}" if why else "k8s: node cordoned",
-        f"Node {node.name} is cordoned ({why})" if why else f"Node {node.name} is cordoned",
-    )
+    words = f"Node {node.name} is cordoned"
+    return Stands(f"{words} ({why})" if why else words, why)
 
 
-def _pod_cordoned(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _pod_cordoned(host: Host, *_: object) -> Answer:
     """S3."""
     pod = host.pod
     if pod is None or not pod.cordon:
         return None
-    return Cause("k8s: pod cordoned", f"{_path(pod)} is cordoned")
+    return Stands(f"{_path(pod)} is cordoned")
 
 
 def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answer:
@@ -223,20 +231,19 @@ def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answ
     if pod is None or (pod.ready and not pod.finished):
         return None
     ripe_s = host.pod_since_s + configuration.not_ready_grace_s
-    if now < ripe_s:
-        return Open(f"{_path(pod)} is not ready", again_s=ripe_s)
-    return Cause("k8s: pod not ready", f"{_path(pod)} is not ready", absence=True)
+    words = f"{_path(pod)} is not ready"
+    return Open(words, again_s=ripe_s) if now < ripe_s else Stands(words)
 
 
-def _pod_without_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _pod_without_job(host: Host, configuration: Configuration, *_: object) -> Answer:
     """P30."""
     lost = [resident.pod for resident in host.lingering if resident.lost]
     if not lost or configuration.lost_job == "end":
         return None
-    return Cause("k8s: pod without job", f"Pod {lost[0]} lives without a job")
+    return Stands(f"Pod {lost[0]} lives without a job")
 
 
-def _pod_outlives_script(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _pod_outlives_script(host: Host, _: Configuration, now: float) -> Answer:
     """L6."""
     times = [
         (one.stop_until_s, one.pod)
@@ -247,12 +254,10 @@ def _pod_outlives_script(host: Host, configuration: Configuration, now: float) -
         return None
     until_s, pod = min(times)
     words, ripe_s = f"Pod {pod} outlives its job", until_s - BEFORE_KILL_S
-    return (
-        Open(words, again_s=ripe_s) if now < ripe_s else Cause("k8s: pod deletion timeout", words)
-    )
+    return Open(words, again_s=ripe_s) if now < ripe_s else Stands(words)
 
 
-def _pod_outlives_job(host: Host, configuration: Configuration, now: float) -> Answer:  # noqa: ARG001
+def _pod_outlives_job(host: Host, *_: object) -> Answer:
     """P25: no gate keeps the next job off, and no script of its own."""
     if host.gate:
         return None
@@ -261,8 +266,7 @@ def _pod_outlives_job(host: Host, configuration: Configuration, now: float) -> A
             continue
         if resident.ended or resident.away:
             why = "has ended" if resident.ended else "is not here"
-            words = f"Pod {resident.pod} lives though its job {why}"
-            return Cause("k8s: pod still terminating", words)
+            return Stands(f"Pod {resident.pod} lives though its job {why}")
     return None
 
 
@@ -270,16 +274,17 @@ def _path(pod: SlurmdPod) -> str:
     return f"Pod {pod.namespace}/{pod.name}"
 
 
-CAUSES: tuple[Callable[[Host, Configuration, float], Answer], ...] = (
-    _node_lost,
-    _pod_gone,
-    _pod_without_job,
-    _pod_outlives_script,
-    _pod_outlives_job,
-    _pod_terminating,
-    _pod_pending_deletion,
-    _node_cordoned,
-    _pod_cordoned,
-    _pod_not_ready,
+CAUSES = (
+    Cause("k8s: node gone", _node_gone, absence=True),
+    Cause("k8s: node not ready", _node_not_ready, absence=True),
+    Cause("k8s: pod terminated", _pod_gone, absence=True),
+    Cause("k8s: pod without job", _pod_without_job),
+    Cause("k8s: pod deletion timeout", _pod_outlives_script),
+    Cause("k8s: pod still terminating", _pod_outlives_job),
+    Cause("k8s: pod terminating", _pod_terminating),
+    Cause("k8s: pod pending deletion", _pod_pending_deletion),
+    Cause("k8s: node cordoned", _node_cordoned),
+    Cause("k8s: pod cordoned", _pod_cordoned),
+    Cause("k8s: pod not ready", _pod_not_ready, absence=True),
 )
 """In the order of S9: the first that stands gives the reason."""
