@@ -212,7 +212,8 @@ class Service:
                 self.telemetry.added(authority, work_queue.added - told[authority])
                 told[authority] = work_queue.added
             self._tell_picture(parts.reconciler)
-            self.telemetry.alarm_gauges.reasons_age(parts.reasons.age_s())
+            age_s = parts.reasons.age_s()
+            self.telemetry.figures["sunk_sync_pending_reasons_age_seconds"] = age_s
             self.telemetry.token_expires(slurm.token.expires_at_s)
             await asyncio.sleep(GAUGES_EVERY_S)
 
@@ -234,15 +235,14 @@ class Service:
     def _tell_picture(self, reconciler: Reconciler) -> None:
         graph, telemetry = reconciler.graph, self.telemetry
         alarm_gauges = telemetry.alarm_gauges
-        alarm_gauges.out_of_service(len(reconciler.failures))
+        telemetry.figures["sunk_sync_keys_out_of_service"] = len(reconciler.failures)
         alarm_gauges.drains_held(graph.holding.count if graph.holding else 0)
         alarm_gauges.ends_held(len(reconciler.policy.ends.held))
         alarm_gauges.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
         alarm_gauges.conflicts(reconciler.contested())
         if graph.slurm_nodes.listed:
-            telemetry.slurm_nodes(
-                count_slurm_nodes([row.state for row in graph.slurm_nodes.rows()])
-            )
+            states = [row.state for row in graph.slurm_nodes.rows()]
+            telemetry.figures.update(count_slurm_nodes(states))
 
     def _key_in_file(self) -> bytes | None:
         """None: no file is given. Raises KeyFileError."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from sunk_sync.telemetry.exchange import Called
-from sunk_sync.telemetry.metrics import Metrics
+from sunk_sync.telemetry.metrics import Figures, Metrics
 
 Log = structlog.typing.FilteringBoundLogger
 Ask = Callable[[tuple[str, str]], tuple[bool, int]]
@@ -24,12 +24,16 @@ class HookJournal:
         self._log = log
         self._ask = ask
         self._calls = metrics.counter("sunk_sync_hook_calls_total")
-        self._waiting = metrics.gauge("sunk_sync_hook_calls_waiting")
+        self._at_scrape = metrics.at_scrape
         self._seconds = metrics.histogram("sunk_sync_hook_call_duration_seconds")
 
     def waiting(self, read: Callable[[], int]) -> None:
         """Where to read, at each scrape, how many calls wait."""
-        self._waiting.set_function(read)
+
+        def tell(figures: Figures) -> None:
+            figures["sunk_sync_hook_calls_waiting"] = read()
+
+        self._at_scrape.append(tell)
 
     def called(self, call: Called) -> None:
         """Count it; say aloud what an operator must know, the same once a minute."""

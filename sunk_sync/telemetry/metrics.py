@@ -1,6 +1,8 @@
 """Every metric: one table, from which the registry and docs/reference.md are made.
 
-Names begin with `sunk_sync_`, except where the ecosystem has a name that dashboards expect.
+A new metric is a row here and a line where it is set: `Metrics.figures[name]` without labels, else
+`Metrics.counter(name)` and its like. Names begin with `sunk_sync_`, except where the ecosystem has
+a name that dashboards expect.
 """
 
 import platform
@@ -39,6 +41,9 @@ SLURM_NODE_KINDS = (
 )
 
 
+Figures = dict[str, float]
+
+
 class Spec(NamedTuple):
     """One metric as the outside sees it."""
 
@@ -46,6 +51,13 @@ class Spec(NamedTuple):
     kind: Literal["counter", "gauge", "histogram"]
     text: str
     labels: tuple[str, ...] = ()
+    later: bool = False
+    """Absent until it is known."""
+
+    @property
+    def is_figure(self) -> bool:
+        """One number, kept in `Metrics.figures`."""
+        return not self.labels and self.kind != "histogram"
 
 
 _PUSHES = (
@@ -144,6 +156,7 @@ _STATE = (
         "slurm_token_expiry_timestamp_seconds",
         "gauge",
         "When the token for slurmrestd expires, Unix time; absent where it does not say",
+        later=True,
     ),
     Spec("sunk_sync_log_lines_dropped_total", "counter", "Log lines nobody took in time"),
     Spec(
@@ -172,6 +185,7 @@ SLURM = tuple(
             "total": "Slurm nodes",
             "not_responding": "Slurm nodes that do not respond, whatever their state",
         }.get(kind, f"Slurm nodes counted as {kind}; each node counts once"),
+        later=True,
     )
     for kind in SLURM_NODE_KINDS
 )
@@ -208,20 +222,20 @@ _KIND_OF_STATE = (
 )
 
 
-def count_slurm_nodes(states: Iterable[frozenset[str]]) -> dict[str, int]:
-    """States of all Slurm nodes → figures of `slurm_nodes_…`."""
-    counts = dict.fromkeys(SLURM_NODE_KINDS, 0)
+def count_slurm_nodes(states: Iterable[frozenset[str]]) -> Figures:
+    """States of all Slurm nodes → `slurm_nodes_…`."""
+    counts = dict.fromkeys(SLURM_NODE_KINDS, 0.0)
     for state in states:
         counts["total"] += 1
         counts["not_responding"] += "NOT_RESPONDING" in state
         kind = next((kind for flag, kind in _KIND_OF_STATE if flag in state), None)
         if kind is not None:
             counts[kind] += 1
-    return counts
+    return {f"slurm_nodes_{kind}": count for kind, count in counts.items()}
 
 
 class Metrics:
-    """A registry of our own, filled from SPECS on first use of each name."""
+    """A registry of our own, filled from SPECS."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -229,27 +243,30 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
+        self.figures: Figures = {
+            spec.name: 0.0 for spec in SPECS if spec.is_figure and not spec.later
+        }
+        """Of every metric without labels what it reads now."""
+        self.at_scrape: list[Callable[[Figures], None]] = []
+        """Called first: they set what is only worked out when somebody asks."""
+        self.registry.register(_Figures(self))
 
     def counter(self, name: str) -> Counter:
-        """The counter of this name in SPECS."""
-        spec = spec_of(name)
+        """The counter of this name, with labels."""
+        spec = _BY_NAME[name]
         return Counter(name.removesuffix("_total"), spec.text, spec.labels, registry=self.registry)
 
     def gauge(self, name: str) -> Gauge:
-        """The gauge of this name in SPECS."""
-        spec = spec_of(name)
+        """The gauge of this name, with labels."""
+        spec = _BY_NAME[name]
         return Gauge(name, spec.text, spec.labels, registry=self.registry)
 
     def histogram(self, name: str) -> Histogram:
-        """The histogram of this name in SPECS."""
-        spec = spec_of(name)
+        """The histogram of this name."""
+        spec = _BY_NAME[name]
         return Histogram(
             name, spec.text, spec.labels, registry=self.registry, buckets=SECONDS_BUCKETS
         )
-
-    def at_scrape(self, read: Callable[[], Iterable[Metric]]) -> None:
-        """Figures that are only worked out when somebody asks."""
-        self.registry.register(_AtScrape(read))
 
     def set_build(self, cluster_name: str) -> None:
         """Who we are, as labels."""
@@ -258,9 +275,9 @@ class Metrics:
         ).set(1)
 
 
-class _AtScrape:
-    def __init__(self, read: Callable[[], Iterable[Metric]]) -> None:
-        self._read = read
+class _Figures:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
 
     def describe(self) -> Iterable[Metric]:
         """Nothing to check for at registration."""
@@ -268,22 +285,16 @@ class _AtScrape:
 
     def collect(self) -> Iterable[Metric]:
         """The figures as they stand now."""
-        return self._read()
+        figures = self._metrics.figures
+        for tell in self._metrics.at_scrape:
+            tell(figures)
+        return [_metric(_BY_NAME[name], value) for name, value in figures.items()]
 
 
-def spec_of(name: str) -> Spec:
-    """The entry of this name in SPECS."""
-    return _BY_NAME[name]
-
-
-def counted(name: str, value: float) -> Metric:
-    """One counter without labels, for `at_scrape`."""
-    return CounterMetricFamily(name.removesuffix("_total"), spec_of(name).text, value)
-
-
-def gauged(name: str, value: float) -> Metric:
-    """One gauge without labels, for `at_scrape`."""
-    return GaugeMetricFamily(name, spec_of(name).text, value)
+def _metric(spec: Spec, value: float) -> Metric:
+    if spec.kind == "counter":
+        return CounterMetricFamily(spec.name.removesuffix("_total"), spec.text, value)
+    return GaugeMetricFamily(spec.name, spec.text, value)
 
 
 _BY_NAME = {spec.name: spec for spec in SPECS}

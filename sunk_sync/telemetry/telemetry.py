@@ -6,12 +6,11 @@ Every method is synchronous, cheap and never raises for what the outside world s
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import structlog
-from prometheus_client.metrics_core import Metric
 
 from sunk_sync.core.model import actions as act
 from sunk_sync.core.model.actions import Action, Done, Outcome, Refused, Unsure, target_of
@@ -27,7 +26,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.telemetry.alarms import AlarmGauges
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.hooks import HookJournal
-from sunk_sync.telemetry.metrics import SLURM_NODE_KINDS, Metrics, counted, gauged
+from sunk_sync.telemetry.metrics import Figures, Metrics
 
 LONGEST_STEP_WINDOW_S = 60.0
 QUIET_S = 60.0
@@ -35,6 +34,7 @@ QUIET_S = 60.0
 REMEMBERED_MAX = 10_000
 SLOW_STEP_S = 0.1
 SOON_S = 600.0
+_EXPIRY = "slurm_token_expiry_timestamp_seconds"
 
 _Extra = dict[str, object]
 Log = structlog.typing.FilteringBoundLogger
@@ -55,14 +55,14 @@ class Telemetry:
         self.log = log
         metrics = Metrics()
         self.registry = metrics.registry
+        self.figures = metrics.figures
+        """By name, of every metric without labels."""
         self._clock = clock
         self._loop = _Loop(clock)
         self._sources = {source: _SourceState() for source in sources}
         self._troubles = _Quietly(clock)
         self._kept: dict[act.Target, tuple[Action, str]] = {}
-        self._slurm_nodes: Mapping[str, int] | None = None
         self._token_expires: float | None = None
-        self._dropped_lines = dropped_lines
         self._writes = metrics.counter("sunk_sync_writes_total")
         self._write_s = metrics.histogram("sunk_sync_write_duration_seconds")
         self._depth = metrics.gauge("workqueue_depth")
@@ -73,14 +73,11 @@ class Telemetry:
         self._received = metrics.counter("sunk_sync_received_bytes_total")
         self._listed = metrics.gauge("sunk_sync_source_listed")
         self._age = metrics.gauge("sunk_sync_source_age_seconds")
-        self._surprises = metrics.counter("sunk_sync_audit_surprises_total")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
-        self.alarm_gauges = AlarmGauges(log)
+        self.alarm_gauges = AlarmGauges(log, metrics.figures)
         metrics.set_build(cluster_name)
-        metrics.at_scrape(self._loop.figures)
-        metrics.at_scrape(self._figures)
-        metrics.at_scrape(self.alarm_gauges.figures)
+        metrics.at_scrape += [self._loop.tell, _counting(dropped_lines)]
         for authority in ("kubernetes", "slurm"):
             self._depth.labels(authority).set(0)
             self._adds.labels(authority)
@@ -110,7 +107,7 @@ class Telemetry:
 
     def surprise(self, key: object, standing: object, fresh: object) -> None:
         """The audit found a standing verdict that a full pass would have made otherwise."""
-        self._surprises.inc()
+        self.figures["sunk_sync_audit_surprises_total"] += 1
         self.log.error("audit surprise", key=spelled(key), standing=str(standing), fresh=str(fresh))
 
     def kept(self, action: Action, why: str, because: str) -> None:
@@ -223,18 +220,10 @@ class Telemetry:
             level = self.log.info if left_s > SOON_S else self.log.warning
             level("slurm token read", expires_at=_utc(at), left_seconds=round(left_s))
         self._token_expires = at
-
-    def slurm_nodes(self, counts: Mapping[str, int]) -> None:
-        """Figures for `slurm_nodes_…`; `metrics.count_slurm_nodes` makes them."""
-        self._slurm_nodes = counts
-
-    def _figures(self) -> Iterable[Metric]:
-        yield counted("sunk_sync_log_lines_dropped_total", self._dropped_lines())
-        if self._token_expires is not None:
-            yield gauged("slurm_token_expiry_timestamp_seconds", self._token_expires)
-        if self._slurm_nodes is not None:
-            for kind in SLURM_NODE_KINDS:
-                yield gauged(f"slurm_nodes_{kind}", self._slurm_nodes.get(kind, 0))
+        if at is None:
+            self.figures.pop(_EXPIRY, None)
+        else:
+            self.figures[_EXPIRY] = at
 
 
 class _Loop:
@@ -248,16 +237,23 @@ class _Loop:
         self._clock = clock
         self._window_s = clock()
 
-    def figures(self) -> Iterable[Metric]:
+    def tell(self, figures: Figures) -> None:
         now = self._clock()
         longest_s = max(self.longest_s, self._longest_before_s)
         if now - self._window_s >= LONGEST_STEP_WINDOW_S:
             self._longest_before_s, self.longest_s, self._window_s = self.longest_s, 0.0, now
-        yield counted("sunk_sync_loop_busy_seconds_total", self.busy_s)
-        yield gauged("sunk_sync_loop_longest_step_seconds", longest_s)
-        yield counted("sunk_sync_loop_steps_total", self.steps)
-        yield counted("sunk_sync_decisions_total", self.decisions)
-        yield counted("sunk_sync_news_total", self.news)
+        figures["sunk_sync_loop_busy_seconds_total"] = self.busy_s
+        figures["sunk_sync_loop_longest_step_seconds"] = longest_s
+        figures["sunk_sync_loop_steps_total"] = self.steps
+        figures["sunk_sync_decisions_total"] = self.decisions
+        figures["sunk_sync_news_total"] = self.news
+
+
+def _counting(dropped_lines: Callable[[], int]) -> Callable[[Figures], None]:
+    def tell(figures: Figures) -> None:
+        figures["sunk_sync_log_lines_dropped_total"] = dropped_lines()
+
+    return tell
 
 
 class _SourceState:

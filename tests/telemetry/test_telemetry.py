@@ -4,13 +4,16 @@ import io
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
 
+import sunk_sync
 from sunk_sync.core.model import actions as act
 from sunk_sync.core.model.facts import (
     Condition,
@@ -224,7 +227,7 @@ def test_gauges_of_the_core(bench: Bench) -> None:
     telemetry.alarm_gauges.drains_held(7)
     telemetry.alarm_gauges.drains_held(8)
     telemetry.alarm_gauges.conflicts(2)
-    telemetry.alarm_gauges.out_of_service(1)
+    telemetry.figures["sunk_sync_keys_out_of_service"] = 1
     telemetry.surprise(("host", "n1"), "drain", "nothing")
     telemetry.depth("slurm", 5)
     telemetry.added("slurm", 6)
@@ -331,8 +334,8 @@ def test_slurm_nodes_are_counted_once_each_worst_news_first() -> None:
         {"ALLOCATED", "COMPLETING"}, {"IDLE", "MAINTENANCE"}, {"FUTURE"},
     ]  # fmt: skip
     counts = count_slurm_nodes([frozenset(state) for state in states])
-    assert counts["total"] == 7
-    assert {kind for kind, count in counts.items() if count == 1} == {
+    assert counts["slurm_nodes_total"] == 7
+    assert {name.removeprefix("slurm_nodes_") for name, count in counts.items() if count == 1} == {
         "idle", "drain", "down", "mix", "not_responding", "comp", "maint",
     }  # fmt: skip
 
@@ -341,13 +344,21 @@ def test_every_metric_of_the_reference_is_served(bench: Bench) -> None:
     """A name in the table that nobody exports is a lie."""
     telemetry = bench.telemetry
     telemetry.token_expires(time.time())
-    telemetry.slurm_nodes({"total": 3})
+    telemetry.figures.update(count_slurm_nodes([frozenset({"IDLE"})] * 3))
     telemetry.wrote(DRAIN, act.Done(DRAIN), "b", 0.1)
     text = bench.text()
     for spec in SPECS:
         assert f"# TYPE {spec.name} {spec.kind}\n" in text, spec.name
         assert f"# HELP {spec.name} " in text, spec.name
     assert "slurm_nodes_total 3.0" in text
+
+
+def test_every_name_that_is_set_stands_in_the_table() -> None:
+    """Another one would end the next scrape."""
+    sources = Path(sunk_sync.__file__).parent.rglob("*.py")
+    named = r'"((?:sunk_sync|slurm_token|workqueue|rest_client)_[a-z_]+)"'
+    found = {name for path in sources for name in re.findall(named, path.read_text())}
+    assert found <= {spec.name for spec in SPECS}
 
 
 def test_the_longest_step_is_forgotten_after_two_minutes(bench: Bench) -> None:
