@@ -1,1 +1,1 @@
-"""A simulator of both worlds in virtual time that drives the unchanged service through faults."""
+"""A simulator in virtual time: the unchanged service between both worlds, with faults."""

@@ -1,6 +1,6 @@
 """`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`.
 
-`--workloads`: those of Pods.
+`--workloads`: seeds of Pods and jobs.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from tests.sim.run import run_seed
 from tests.sim.workloads.run import run_seed as run_workload_seed
 
 SHOWN = 12
-TOLD_EVERY = 500
-"""Seeds: a run that is ended early has said how far it came."""
+REPORT_EVERY = 500
+"""Seeds between two progress reports."""
 
 
 def one(seed: int, *, aloud: bool, workloads: bool) -> int:
@@ -29,14 +29,16 @@ def one(seed: int, *, aloud: bool, workloads: bool) -> int:
         print("" if aloud else outcome.tail)
         print(f"seed {seed}: BROKEN {outcome.broken}")
         return 1
-    print(f"seed {seed}: {outcome.steps} steps in {outcome.virtual_s:.0f} virtual seconds, at rest")
+    print(
+        f"seed {seed}: {outcome.steps} steps in {outcome.virtual_s:.0f} virtual seconds, converged"
+    )
     for name, count in sorted(outcome.counts.items()):
         print(f"  {count:6} {name}")
     return 0
 
 
 def many(seeds: range, *, processes: int, workloads: bool) -> int:
-    """Run all of them; 1 where any promise was broken."""
+    """Run all seeds; return 1 if any invariant was broken."""
     begun_s = time.perf_counter()
     with multiprocessing.Pool(processes, gc.freeze) as pool:
         outcomes = pool.imap_unordered(
@@ -44,7 +46,7 @@ def many(seeds: range, *, processes: int, workloads: bool) -> int:
         )
         broken, counts, steps, least = _gather(outcomes)
     took_s = time.perf_counter() - begun_s
-    _tell_counts(counts)
+    _print_counts(counts)
     print(
         f"{len(seeds)} seeds from {seeds.start} in {took_s:.1f} s on {processes} cores:"
         f" {len(seeds) / took_s:.1f} seeds/s, {steps / took_s:.0f} steps/s,"
@@ -67,26 +69,26 @@ def _gather(outcomes: Iterable[Outcome]) -> tuple[list[int], Counter[str], int, 
                 print(f"seed {outcome.seed}: {outcome.broken[:600]}", flush=True)
         else:
             least = min(least, outcome.steps)
-        if done % TOLD_EVERY == 0:
+        if done % REPORT_EVERY == 0:
             print(f"{done} seeds, {len(broken)} violations so far", flush=True)
     return broken, counts, steps, least
 
 
-def _tell_counts(counts: Counter[str]) -> None:
+def _print_counts(counts: Counter[str]) -> None:
     for head in ("fault: ", "exempt: ", "hosts", "gates: ", "overlap", "late"):
         found = sorted(item for item in counts.items() if item[0].startswith(head))
         print("; ".join(f"{name.removeprefix('fault: ')} {count}" for name, count in found))
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
     parser.add_argument("--workloads", action="store_true", help="seeds of Pods and jobs")
-    parser.add_argument("-v", action="store_true", dest="aloud", help="tell the whole history")
+    parser.add_argument("-v", action="store_true", dest="aloud", help="print the whole history")
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--from", type=int, default=0, dest="first")
-    parser.add_argument("--only", default="", help="mutants whose name holds this")
+    parser.add_argument("--only", default="", help="mutants whose name contains this")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     if chosen.what == "":

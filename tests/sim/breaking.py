@@ -1,4 +1,4 @@
-"""What breaks on the Kubernetes side of a named story."""
+"""Faults of Kubernetes that scenarios cause at a given time."""
 
 from collections.abc import Callable
 
@@ -8,42 +8,42 @@ from tests.sim.wire import Exchange
 
 
 def cut_streams(stage: Stage) -> None:
-    """Every watch breaks."""
+    """Break every watch."""
     for stream in list(stage.wire.streams):
         stream.cut()
 
 
 def restore(stage: Stage) -> None:
-    """Kubernetes as it was before anybody did anything; the API server is down for a moment."""
+    """Restore Kubernetes to its first state; the API server is down for a moment."""
     cut_streams(stage)
     restore_unseen(stage)
 
 
 def restore_unseen(stage: Stage) -> None:
-    """The same behind dead connections."""
+    """Restore Kubernetes while connections are dead, so that no watch ends."""
     assert stage.backup is not None
     stage.wire.outages["kube"] = "refused"
     stage.worlds.restore(stage.backup)
 
 
 def back_up(stage: Stage) -> None:
-    """Of etcd."""
+    """Take a snapshot of etcd."""
     stage.backup = stage.kube.backup()
 
 
 def api_server_back(stage: Stage) -> None:
-    """It answers."""
+    """Let the API server answer again."""
     stage.wire.outages.clear()
 
 
 def freeze_streams(stage: Stage) -> None:
-    """No watch brings anything any more, and nobody says so."""
+    """Let every watch stay open and send nothing."""
     for stream in list(stage.wire.streams):
         stream.freeze()
 
 
 def write_much(stage: Stage) -> None:
-    """Versions run ahead."""
+    """Raise the resourceVersion by many writes."""
     for number in range(300):
         stage.kube.annotate("k2", {"x": str(number)})
 

@@ -1,4 +1,4 @@
-"""Names in use in one run, and how hosts are made."""
+"""Names in use in one run, and creation of hosts."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ START_DELAY = "embedded/start-delay-s"
 
 
 def other_mark(worlds: Worlds) -> str:
-    """A mark of a sunk-sync in another Kubernetes cluster."""
+    """Return a mark of a sunk-sync in another Kubernetes cluster."""
     mark = {"cluster": f"not-{worlds.cluster_uid}", "node": "n1", "namespace": "x", "pod": "p"}
     return msgspec.json.encode({"sunk-sync": {**mark, "uid": "u"}}).decode()
 
 
 class Cast:
-    """Names in use, and how hosts are made."""
+    """The names in use, and methods that create hosts."""
 
     def __init__(self, worlds: Worlds, hosts: int, *, namespaces: tuple[str, ...]) -> None:
         self.worlds = worlds
@@ -31,7 +31,7 @@ class Cast:
     def add_pod(
         self, name: str, *, node: str, claims: str = "", hostname: str = "", end_s: float = 2.0
     ) -> None:
-        """A slurmd Pod; once deleted it takes `end_s` to end."""
+        """Create a slurmd Pod; after its deletion it takes `end_s` to end."""
         number = int("".join(one for one in name if one.isdigit()) or "0")
         annotations = {END_DELAY: str(end_s), START_DELAY: str(number % 3)}
         annotations |= {words.SLURM_NODE: claims} if claims else {}
@@ -44,7 +44,7 @@ class Cast:
         )
 
     def pods(self) -> list[dict[str, Any]]:
-        """All Pods in our namespaces."""
+        """Return all Pods in our namespaces."""
         return [
             pod
             for pod in self.worlds.kube.pods()

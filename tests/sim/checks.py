@@ -1,6 +1,6 @@
-"""What our hand may do to a world, checked at every change and every call, from outside.
+"""Invariants of our writes, checked at each change and each call, from outside.
 
-Nothing here comes from the product but what it sends.
+The checks use nothing of the product except the requests that it sends.
 """
 
 from collections import defaultdict
@@ -35,55 +35,57 @@ from tests.sim.words import Object
 from tests.sim.worlds import US, Worlds
 
 WINDOW_S: Final = 50.0
-"""From the begin of a read to the write that rests on it: each of the read, the wait for a
-connection and a refused request for several nodes may take 15 s."""
+"""From the start of a read to the write that depends on it.
+
+The read, the wait for a connection and a refused request for several nodes take up to 15 s each.
+"""
 PACE_S: Final = 1.0
 """M1."""
 ROUNDING_S: Final = 1e-6
 MINUTE_S: Final = 60.0
 FRESH_S: Final = 22.0
-"""The longest that a listing may take, and the rest before it: what was served earlier is old."""
+"""Maximum time of a listing and the pause before it: older data counts as stale."""
 
 
 class Checks:
-    """An onlooker of both worlds and a witness of every call."""
+    """Observes both worlds and each call."""
 
     def __init__(self, worlds: Worlds, history: History, *, drains_a_minute: int) -> None:
         self._worlds = worlds
         self._history = history
         self._limit = drains_a_minute
         self._present: Exchange | None = None
-        """The call of ours that a server is doing now."""
+        """The call of ours that a server performs now."""
         self._reads: dict[int, Reads] = {}
         self._flying: dict[Place, Exchange] = {}
         self._paced: dict[Place, float] = {}
-        """Object whose conditions we wrote → when we had the answer."""
+        """Object whose conditions we wrote → time of the answer."""
         self._begun_s: dict[int, float] = {}
         self._absences: defaultdict[int, int] = defaultdict(int)
-        """Life → new drains that rest on an absence or NotReady."""
+        """Life → new drains for an absence or NotReady."""
         self._asked_s: dict[tuple[int, str], float] = {}
-        """Life and Slurm node → when the last request of such a drain was sent that was done."""
+        """Life and Slurm node → send time of the last successful request of such a drain."""
         self._undone_s: dict[str, float] = {}
         """Slurm node → when others last changed it while it was drained."""
         self._caused: defaultdict[str, set[str]] = defaultdict(set)
-        """Slurm node → reasons that ever stood for it, without what follows."""
+        """Slurm node → reasons that ever applied, without their variable part."""
         self._node_causes: defaultdict[str, set[str]] = defaultdict(set)
-        """Node → the same; a picture of a Node may be older than that of its Pod."""
+        """Node → the same; the view of a Node can be older than the one of its Pod."""
         self._pods: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
-        """Slurm node → namespace, name and uid of slurmd Pods that ever claimed it."""
+        """Slurm node → namespace, name and UID of slurmd Pods that ever claimed it."""
         self._slurmd_uids: set[str] = set()
-        """Pods that the selector ever found: an answer of one that just left it still counts."""
+        """Pods that the selector ever matched; a late response about one still counts."""
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
-        """Slurm node → Nodes that ever stood for it."""
+        """Slurm node → Nodes that ever belonged to it."""
         self._cordoned_by_others: set[str] = set()
         self.sent_writes = 0
         self.others_changed = 0
-        """Changes that are not ours."""
+        """Changes by others."""
         worlds.onlookers.append(self)
         self._learn_all()
 
     def begin(self, process: Process) -> Reads:
-        """A new life: it knows nothing."""
+        """Start a new life, which knows nothing."""
         reads = Reads(self._worlds, process)
         self._reads[process.number] = reads
         self._begun_s[process.number] = self._worlds.now_s
@@ -93,10 +95,8 @@ class Checks:
     def _break(self, check: str, why: object) -> None:
         self._history.break_promise(check, f"{why} [{self._present}]")
 
-    # --- every call
-
     def sent(self, exchange: Exchange) -> None:
-        """One in flight per target; nothing before all was listed; the pace of M1."""
+        """Check: one write in flight per target, none before all is listed, the pace of M1."""
         if not exchange.writes:
             return
         self.sent_writes += 1
@@ -113,20 +113,20 @@ class Checks:
     def _check_pace(self, place: Place, exchange: Exchange) -> None:
         last_s = self._paced.get(place)
         if last_s is not None and exchange.sent_s < last_s + PACE_S - ROUNDING_S:
-            self._break("pace", f"{exchange} {exchange.sent_s - last_s:.3f} s after the last")
+            self._break("pace", f"{exchange} {exchange.sent_s - last_s:.3f} s after the last one")
 
     def serving(self, exchange: Exchange) -> None:
-        """From here on our hand is at work."""
+        """Mark changes from now on as ours."""
         self._present = exchange
 
     def served(self, exchange: Exchange) -> None:
-        """It has been."""
+        """Stop marking changes as ours."""
         self._present = None
         if exchange.served_s is not None:
             self._reads[exchange.process.number].served(exchange)
 
     def taken(self, exchange: Exchange) -> None:
-        """Our process has the answer."""
+        """The service receives the answer."""
         self._reads[exchange.process.number].taken(exchange)
         if exchange.writes and exchange.served_s is not None:
             for place in places(exchange):
@@ -134,20 +134,18 @@ class Checks:
                     self._paced[place] = self._worlds.now_s
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """Our process has the first part of the answer."""
+        """The service receives the first part of an answer."""
         self._reads[exchange.process.number].half_taken(exchange, body)
 
     def over(self, exchange: Exchange) -> None:
-        """Our process waits for it no longer."""
+        """The service stops waiting for the answer."""
         self._reads[exchange.process.number].over(exchange)
         for place in places(exchange) if exchange.writes else ():
             if self._flying.get(place) is exchange:
                 del self._flying[place]
 
-    # --- Kubernetes
-
     def kube_changed(self, change: Change, author: str) -> None:
-        """One object was written."""
+        """Check the write of one object."""
         kind, now = change.kind.name, change.now.an_object
         if kind == "Event" or (kind == "Pod" and words.is_workload(now)):
             return
@@ -174,7 +172,7 @@ class Checks:
                     self._break("foreign", f"{name}: {key} {was.get(key)} -> {now.get(key)}")
         self._check_conditions(kind, before, after)
         if rest_of(before) != rest_of(after):
-            self._break("foreign", f"{name}: more than what is ours changed")
+            self._break("foreign", f"{name}: fields of others changed")
         if kind == "Node":
             self._check_cordon(before, after)
         told = words.DRAINED in words.annotations_of(after)
@@ -188,13 +186,13 @@ class Checks:
                 self._break("foreign", f"condition {type_} of {before['metadata']['name']} changed")
 
     def _check_cordon(self, before: Object, after: Object) -> None:
-        """M7: cordoned with our mark in one write; never a human's cordon lifted."""
+        """M7: the cordon and our mark come in one write, and no cordon of a human is lifted."""
         was, now = (bool(one["spec"].get("unschedulable")) for one in (before, after))
         name = before["metadata"]["name"]
         if now and not was and words.CORDONED_FOR_DRAIN not in words.annotations_of(after):
             self._break("cordon", f"Node {name} cordoned without our mark")
         if was and not now and name in self._cordoned_by_others:
-            self._break("cordon", f"Node {name} uncordoned, which others had cordoned")
+            self._break("cordon", f"Node {name} uncordoned, although others cordoned it")
 
     def _note_cordon(self, before: Object | None, after: Object, *, author: str) -> None:
         name = after["metadata"]["name"]
@@ -206,7 +204,7 @@ class Checks:
             self._cordoned_by_others.discard(name)
 
     def _check_drained(self, pod: Object) -> None:
-        """S6: drained=true rests on a read that showed DRAIN without a job."""
+        """S6: drained=true follows a read that showed DRAIN without a job."""
         if self._present is None:
             return
         reads = self._reads[self._present.process.number].slurm[words.claimed_by(pod)]
@@ -214,12 +212,13 @@ class Checks:
         known = [one for one in reads if one.taken_s <= sent_s]
         fresh = [one for one in known if one.served_s >= sent_s - FRESH_S] or known[-1:]
         if not any(is_drained_and_idle(one) for one in fresh):
-            self._break("drained", f"{pod['metadata']['name']} is told so, but nobody read it so")
-
-    # --- what could be a cause
+            self._break(
+                "drained",
+                f"{pod['metadata']['name']} has drained=true, but no read showed DRAIN and no job",
+            )
 
     def kube_restored(self) -> None:
-        """Kubernetes went back to an older state; only Nodes without our mark are others' then."""
+        """Note a restore; changes of Nodes with our mark do not count as changes by others."""
         self._learn_all()
         self._cordoned_by_others = {
             node["metadata"]["name"]
@@ -235,7 +234,7 @@ class Checks:
             self._learn(pod, "Pod")
 
     def _learn(self, an_object: Object, kind: str) -> None:
-        """What this object says could be the cause of a drain, now or later."""
+        """Note each cause of a drain that this object can be, now or later."""
         if kind == "Pod":
             uid = an_object["metadata"]["uid"]
             if words.is_slurmd(an_object) or uid in self._slurmd_uids:
@@ -259,15 +258,13 @@ class Checks:
         self._nodes[name].add(name)
         self._node_causes[name] |= causes_of_node(node)
 
-    # --- Slurm
-
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
-        """Jobs have checks of their own."""
+        """Ignore jobs, which have their own checks."""
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
-        """One Slurm node changed, came or went."""
+        """Check the change of one Slurm node."""
         if self._present is not None and is_about_jobs(self._present):
-            return  # what a job takes and gives back
+            return  # changes by a job
         if author != US:
             self.others_changed += 1
             if before is not None and "DRAIN" in before.flags:
@@ -286,14 +283,14 @@ class Checks:
 
     def _check_comment(self, was: Row, now: Row) -> None:
         if not self._is_free(now.comment) or now.comment == "":
-            self._break("mark", f"{was} gets a comment that is no mark")
+            self._break("mark", f"{was} gets a comment that is not our mark")
         reads = self._basis(was.name)
         if reads and not self._is_free(was.comment):
             fine = any(row is None or self._is_free(row.comment) for row in reads)
             self._excuse("comment", (was, now), fine=fine)
 
     def _is_free(self, comment: str) -> bool:
-        """Empty, or a mark of this Kubernetes cluster."""
+        """Whether the comment is empty or a mark of this Kubernetes cluster."""
         if not comment:
             return True
         try:
@@ -307,7 +304,7 @@ class Checks:
         reads = self._basis(was.name)
         wrong = why_not(was, now)
         if wrong and not now.reason and self._present is not None and is_mark(self._present):
-            # 26.05 takes a reason that stands for nothing away with whatever is written.
+            # 26.05 drops a reason that no state needs at any write.
             fine = any(row is not None and not row.state & words.FROZEN for row in reads)
             self._excuse("stray reason", (was, now), fine=fine)
         elif wrong:
@@ -320,10 +317,10 @@ class Checks:
             self._check_cause(now)
 
     def _basis(self, name: str) -> list[Row | None]:
-        """What the read by name showed that this write of ours rests on.
+        """Return what the read by name before this write showed.
 
-        The latest one; or an earlier one, where a read that was asked together with it ended only
-        now: one push reads several nodes, and waits for the slowest.
+        This is the latest read, or an earlier one that was asked at the same time and ended only
+        now: one push reads several nodes and waits for the slowest.
         """
         assert self._present is not None
         sent_s = self._present.sent_s
@@ -336,7 +333,7 @@ class Checks:
         return [one.row for one in found]
 
     def _excuse(self, check: str, change: tuple[Row, Row], *, fine: bool) -> None:
-        """S0: what others write between our read and our write is lost, and counted."""
+        """S0: a write of others between our read and our write is lost; count it."""
         if fine:
             self._history.count(f"exempt: {check} inside one read-to-write window")
             self._history.note("exempt", check, *change)
@@ -344,7 +341,7 @@ class Checks:
             self._break(check, f"{change[0]} -> {change[1]}")
 
     def _check_cause(self, now: Row) -> None:
-        """There was such a cause; an absence was asked for by name; not too many at once."""
+        """Check that the cause exists, that an absence was read by name, and the limit of S19."""
         assert self._present is not None
         reads = self._reads[self._present.process.number]
         sent_s = self._present.sent_s
@@ -356,7 +353,7 @@ class Checks:
                 if absence.uid != uid and absence.taken_s <= sent_s
             ]
             if not asked:
-                self._break("evidence", f"{now} though nobody asked for its Pod by name")
+                self._break("evidence", f"{now} although its Pod was not read by name")
         elif now.reason == "k8s: node gone":
             asked = [
                 absence
@@ -365,11 +362,11 @@ class Checks:
                 if not absence.uid and absence.taken_s <= sent_s
             ]
             if not asked:
-                self._break("evidence", f"{now} though nobody asked for its Node by name")
+                self._break("evidence", f"{now} although its Node was not read by name")
         elif now.reason not in words.LINGERING and not any(
             now.reason.startswith(cause) for cause in self._causes_of(now.name)
         ):
-            self._break("cause", f"{now} though that was never so")
+            self._break("cause", f"{now} although its cause never existed")
 
     def _causes_of(self, name: str) -> set[str]:
         return self._caused[name].union(*(self._node_causes[one] for one in self._nodes[name]))
@@ -380,7 +377,7 @@ class Checks:
         return self._pods[now.name] | marked
 
     def last_told(self, slurm_node: str) -> tuple[str, str, str] | None:
-        """The slurmd Pod of this Slurm node that the present life was shown last."""
+        """Return the slurmd Pod of this Slurm node that the current life saw last."""
         told = self._reads[max(self._reads)].told
         shown = [pod for pod in self._pods[slurm_node] if pod[2] in told]
         return max(shown, key=lambda pod: told[pod[2]], default=None)
@@ -390,9 +387,9 @@ class Checks:
         return self._nodes[now.name] | ({mark["node"]} if mark.get("node") else set())
 
     def _count_absence(self, now: Row) -> None:
-        """S19: so many a minute in one life; a drain that others undid just now is no new one.
+        """S19: count new drains a minute of one life.
 
-        Nor is one whose request was given up, was sent again and done: it only arrives late.
+        A drain that others just undid is not new. Nor is a late request that was already repeated.
         """
         assert self._present is not None
         undone_s = self._undone_s.get(now.name, -MINUTE_S)

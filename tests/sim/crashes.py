@@ -1,4 +1,4 @@
-"""Every crash point of every story: killed there, started again, the same end."""
+"""Crash points: each scenario is killed at each point and restarted, and must end the same."""
 
 import asyncio
 import multiprocessing
@@ -21,32 +21,32 @@ from tests.sim.workloads.scenarios import SCENARIOS as OF_WORKS
 SCENARIOS = {**OF_HOSTS, **OF_WORKS}
 ALIVE = "played: "
 TOLD_MAX = 4000
-"""A pipe holds more."""
+"""Characters of a reason; a pipe holds more."""
 
 
 class Crash(Struct, frozen=True):
-    """One play with crashes: the how-manieth moment of the first life, of the second, …"""
+    """One play with crashes: the index of the crash point in the first life, the second, …"""
 
     scenario: str
     at: tuple[int, ...]
 
 
 class Found(Struct, frozen=True):
-    """What became of it; `why` empty: the same end."""
+    """Result of a crash; `why` empty: the same end."""
 
     crash: Crash
     why: str
     points: int
-    """Moments of the life after the last crash: where the next one could be put."""
+    """Points of the life after the last crash, where the next crash can happen."""
 
 
 def singles(name: str, *, every: int = 1) -> Sequence[Crash]:
-    """Each point of a story, or every so-manieth."""
+    """Return each point of a scenario, or each `every`th."""
     return [Crash(name, (point.number,)) for point in play(SCENARIOS[name])[1][::every]]
 
 
 def firsts(name: str) -> Sequence[Crash]:
-    """Before and after each write of a story: where the first crash of a pair is put."""
+    """Return the points before and after each write: the first crash of a pair."""
     return [Crash(name, (point.number,)) for point in play(SCENARIOS[name])[1] if point.writes]
 
 
@@ -68,31 +68,31 @@ def run(crash: Crash, *, branch: Branch | None = None) -> Found:
 
 @cache
 def _end_of(name: str) -> dict[str, Any]:
-    """Without any crash."""
+    """Return the end without a crash."""
     return play(SCENARIOS[name])[0]
 
 
 class Fork:
-    """At every point the process splits in two: the child is killed there, the parent plays on.
+    """Forks the process at each point: the child is killed there, and the parent continues.
 
-    So what came before is played once, not once for each second crash.
+    Thus the part before the second crash is played only once.
     """
 
     def __init__(self, first: Crash) -> None:
         self._first = first
         self.found: list[Found] = []
-        """Of the parent: what became of each child."""
+        """In the parent: the result of each child."""
         self._told = -1
-        """In a child: where its parent reads what became of it."""
+        """In a child: the pipe to the parent."""
 
     def branch(self, point: Point) -> bool:
-        """Whether this is the child."""
+        """Fork; return whether this is the child."""
         loop = asyncio.get_running_loop()
         reader, writer = os.pipe()
         if os.fork() == 0:
             os.close(reader)
             self._told = writer
-            _set_running_loop(loop)  # asyncio notes it by process
+            _set_running_loop(loop)  # asyncio stores it per process
             return True
         os.close(writer)
         with os.fdopen(reader) as pipe:
@@ -105,17 +105,17 @@ class Fork:
 
     @property
     def is_child(self) -> bool:
-        """This process is one that was killed at a point of its own."""
+        """Whether this process is a child."""
         return self._told >= 0
 
     def end(self, why: str) -> NoReturn:
-        """The child tells what it found, and is no more."""
+        """Send the result to the parent and exit."""
         os.write(self._told, (ALIVE + why)[:TOLD_MAX].encode())
         os._exit(0)
 
 
 def run_pairs(crash: Crash) -> list[Found]:
-    """A first crash, and then one at every point of the life after it."""
+    """Play a first crash, then one at each point of the life after it."""
     _end_of(crash.scenario)
     fork = Fork(crash)
     try:
@@ -130,9 +130,9 @@ def run_pairs(crash: Crash) -> list[Found]:
 
 
 def main(*, processes: int, workloads: bool = False) -> int:
-    """All points of all stories, and pairs of some; 1 where any end differs.
+    """Play all points of all scenarios and pairs of some; return 1 if any end differs.
 
-    `workloads`: only the stories of Pods.
+    `workloads`: only the scenarios of Pods.
     """
     begun_s = time.perf_counter()
     stories = OF_WORKS if workloads else SCENARIOS

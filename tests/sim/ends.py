@@ -1,4 +1,4 @@
-"""Our ends of the wire: what the service takes for the API server and for slurmrestd."""
+"""The simulated clients of the service: the API server and slurmrestd, over the wire."""
 
 import asyncio
 from urllib.parse import parse_qsl, unquote
@@ -18,9 +18,9 @@ from sunk_sync.slurm.api.transport import Begin, Take, UnreachableError
 from tests.sim.wire import Process, Wire, WireError
 
 PAGE = 2
-"""Objects a page, where the API server is stingy."""
+"""Objects per page, if the API server uses small pages."""
 PIECE = 3
-"""Lines that arrive at once, where many wait."""
+"""Lines that arrive at once, if many wait."""
 NO_WATCH_LISTS = Answer(
     status=422,
     body=b'{"kind":"Status","reason":"Invalid","message":"sendInitialEvents is forbidden for'
@@ -29,7 +29,7 @@ NO_WATCH_LISTS = Answer(
 
 
 class KubeEnd:
-    """What `kube.watch.Server` promises, over the wire."""
+    """Implements `kube.watch.Server` over the wire."""
 
     def __init__(self, wire: Wire, process: Process) -> None:
         self.history = History()
@@ -91,7 +91,7 @@ def _refusal(answer: Answer) -> KubeError:
 
 
 class Flow(Struct):
-    """What an open watch is made of."""
+    """The parts of an open watch."""
 
     wire: Wire
     process: Process
@@ -100,7 +100,7 @@ class Flow(Struct):
 
 
 class Stream:
-    """An open watch, piece by piece."""
+    """An open watch, delivered in pieces."""
 
     def __init__(self, flow: Flow, *, silence_s: float) -> None:
         wire, subscription = flow.wire, flow.subscription
@@ -113,9 +113,9 @@ class Stream:
         self._pieces: list[list[bytes]] = []
         self._trouble: KubeError | None = None
         self._dead = False
-        """Nothing comes any more, and nobody says so."""
+        """The connection is dead, and nobody notices."""
         self.frozen = False
-        """The peer is gone, and we have not noticed."""
+        """The peer is gone, and the service has not noticed."""
         self._arrived = asyncio.Event()
         self._delivery: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -144,7 +144,7 @@ class Stream:
         return self._trouble
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the watch."""
         self._dead = True
         for handle in (self._delivery, self._timer):
             if handle is not None:
@@ -155,11 +155,11 @@ class Stream:
             self._wire.streams.remove(self)
 
     def cut(self) -> None:
-        """The connection breaks; what had not arrived is lost."""
+        """Break the connection; lines that have not arrived are lost."""
         self._end(KubeError(kind="connection", why="reset by peer"))
 
     def freeze(self) -> None:
-        """The peer vanishes without a word."""
+        """Let the peer vanish without notice."""
         self._dead = self.frozen = True
 
     def _woken(self) -> None:
@@ -201,7 +201,7 @@ class Stream:
             self._arrived.set()
 
     def _arm(self) -> None:
-        """Time alone brings bookmarks and the end."""
+        """Plan the next bookmark or the end."""
         if self._timer is not None:
             self._timer.cancel()
         due_s = self._subscription.next_s()
@@ -217,7 +217,7 @@ class SlurmEnd:
         self._process = process
 
     async def ask(self, question: transport.Question, *, begin: Begin, take: Take) -> None:
-        """One request."""
+        """Send one request."""
         path, _, query = question.target.partition("?")
         asked = Question(
             method=question.method,
@@ -241,7 +241,7 @@ class SlurmEnd:
         await _give(answer.body, take)
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
 
 async def _give(body: bytes, take: Take) -> None:
@@ -252,7 +252,7 @@ async def _give(body: bytes, take: Take) -> None:
 
 
 class TokenFile(Token):
-    """A token that others replace; what we hold is as old as our last look."""
+    """A token that others replace; the service holds the one of its last read."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text=text)
@@ -260,10 +260,10 @@ class TokenFile(Token):
         self._held = text
 
     def current(self) -> str:
-        """What we hold."""
+        """Return the token that the service holds."""
         return self._held
 
     def reread(self) -> str:
-        """Look again."""
+        """Read the token again."""
         self._held = self.file
         return self._held

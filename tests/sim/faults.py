@@ -1,4 +1,4 @@
-"""What can go wrong with one call or one stream: drawn from the seed, each fault on or off."""
+"""Faults of one call or one stream, drawn from the seed; each fault is on or off in a run."""
 
 import random
 from typing import Literal
@@ -33,32 +33,32 @@ HTML = b"<html><body>502 Bad Gateway</body></html>"
 
 
 class Journey(Struct, frozen=True, kw_only=True):
-    """How one call fares. Times are seconds on the way out and on the way back."""
+    """The course of one call. Times are seconds for the request and for the answer."""
 
     out_s: float
     back_s: float
     loss: Loss = ""
     silent: bool = False
-    """What is lost leaves the connection open: the caller hears nothing until its deadline."""
+    """A loss keeps the connection open: the caller hears nothing until its deadline."""
     half: bool = False
     """The answer breaks off in the middle."""
     instead: Answer | None = None
-    """Somebody before the server answers; the server never hears of it."""
+    """A proxy answers; the server does not get the request."""
     words: str = ""
-    """The same for the history."""
+    """Description for the history."""
 
 
 class Faults:
-    """Draws faults. Without `rng` the network is perfect and always takes the same time."""
+    """Draws faults. Without `rng` the network is perfect with constant latency."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng
         self.shares: dict[str, float] = {}
-        """Fault → how often; those that are off are missing."""
+        """Fault → probability; faults that are off are missing."""
         self.small_pages = False
-        """The API server gives out less than it was asked for."""
+        """The API server returns smaller pages than requested."""
         self.streams_lists = True
-        """The API server knows WatchLists."""
+        """The API server supports WatchLists."""
         if rng is not None:
             on = 0.0 if rng.random() < 0.1 else rng.choice((0.15, 0.35, 0.6))
             self.shares = {name: rng.choice(SHARES) for name in NAMES if rng.random() < on}
@@ -66,16 +66,16 @@ class Faults:
             self.streams_lists = rng.random() < 0.7
 
     def stop(self) -> None:
-        """From now on nothing goes wrong any more."""
+        """Stop all faults."""
         self.shares = {}
 
     def happens(self, name: str) -> bool:
-        """Whether this fault strikes now."""
+        """Whether this fault happens now."""
         share = self.shares.get(name)
         return share is not None and self._rng is not None and self._rng.random() < share
 
     def journey(self, side: Side) -> Journey:
-        """Draw the fate of one call."""
+        """Draw the course of one call."""
         rng = self._rng
         if rng is None:
             return Journey(out_s=0.001, back_s=0.001)
@@ -127,17 +127,15 @@ class Faults:
         later = Answer(status=429, body=b"Too many requests", headers={"Retry-After": seconds})
         return self._rng.choice((html, later, Answer(status=500, body=b"")))
 
-    # Streams
-
     def event_delay_s(self) -> float:
-        """From an event to its line."""
+        """Return the delay from an event to its line."""
         if self._rng is None:
             return 0.001
         late = self.happens("late events")
         return self._rng.uniform(0.0, 8.0) if late else self._rng.uniform(0.0003, 0.003)
 
     def disturb(self, lines: list[bytes]) -> list[bytes]:
-        """One piece of a stream as it arrives: events twice, or out of order within the piece."""
+        """Disturb one piece of a stream: duplicate events, or reorder them within the piece."""
         if not self.shares or self._rng is None or any(b'"type":"ERROR"' in one for one in lines):
             return lines
         lines = list(lines)
@@ -150,7 +148,7 @@ class Faults:
         return lines
 
     def _shuffle(self, lines: list[bytes]) -> None:
-        """Bookmarks keep their place: they say that all before them was sent."""
+        """Reorder lines but keep the bookmarks in place: they follow the events before them."""
         assert self._rng is not None
         places = [place for place, line in enumerate(lines) if b'"BOOKMARK"' not in line[:20]]
         if len(places) == len(lines):

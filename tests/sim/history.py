@@ -1,4 +1,4 @@
-"""What happened in one run: lines for a human, counts, and the promises that were broken."""
+"""The history of one run: lines for a reader, counts, and broken invariants."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 _SET = re.compile(r"frozenset\(\{([^}]*)\}\)")
 KEPT = 400
-"""Lines that are remembered where nobody reads along."""
+"""Lines that are kept if nobody reads along."""
 
 
 class BrokenPromiseError(AssertionError):
@@ -15,41 +15,41 @@ class BrokenPromiseError(AssertionError):
 
 
 class History:
-    """Lines of one run. `aloud`: they are printed as they come."""
+    """The lines of one run. `aloud`: they are printed at once."""
 
     def __init__(self, *, aloud: bool = False) -> None:
         self.broken: list[str] = []
-        """Promises that were broken, first first."""
+        """Broken invariants, oldest first."""
         self.counts: Counter[str] = Counter()
-        """Faults used, acts of people, exemptions."""
+        """Faults, operations of users, exemptions."""
         self.steps = 0
-        """Things that happened to a world, and calls that were answered."""
+        """Changes of the worlds, and answered calls."""
         self._aloud = aloud
         self._lines: deque[tuple[float, str, tuple[Any, ...]]] = deque(maxlen=KEPT)
 
     def note(self, who: str, *what: Any) -> None:
-        """One line: who did what."""
+        """Add a line: who did what."""
         line = (asyncio.get_running_loop().time(), who, what)
         if self._aloud:
             print(_spelled(line))
         self._lines.append(line)
 
     def count(self, what: str) -> None:
-        """One more of these."""
+        """Count one more."""
         self.counts[what] += 1
 
     def break_promise(self, check: str, why: str) -> None:
-        """A check failed. The run ends at its next step."""
+        """Record a failed check. The run ends at its next step."""
         self.note("BROKEN", check, why)
         self.broken.append(f"{check}: {why}")
 
     def raise_broken(self) -> None:
-        """BrokenPromiseError where a check failed."""
+        """Raise BrokenPromiseError if a check has failed."""
         if self.broken:
             raise BrokenPromiseError(self.broken[0])
 
     def tail(self, lines: int = 60) -> str:
-        """The last lines."""
+        """Return the last lines."""
         return "\n".join(_spelled(line) for line in list(self._lines)[-lines:])
 
 
@@ -59,5 +59,5 @@ def _spelled(line: tuple[float, str, tuple[Any, ...]]) -> str:
 
 
 def _sorted(found: re.Match[str]) -> str:
-    """`frozenset({'IDLE', 'DRAIN'})` → `DRAIN+IDLE`, whatever the order of the set."""
+    """Spell a frozenset in a fixed order: `frozenset({'IDLE', 'DRAIN'})` as `DRAIN+IDLE`."""
     return "+".join(sorted(part.strip(" '") for part in found.group(1).split(",")))

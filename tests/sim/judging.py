@@ -1,4 +1,4 @@
-"""What a change of ours means, by its before and after. Pure."""
+"""Judgement of our changes by the objects before and after. Pure."""
 
 import msgspec
 
@@ -9,21 +9,21 @@ from tests.sim.wire import Exchange
 from tests.sim.words import Object
 
 Place = tuple[str, ...]
-"""What a write of ours is about."""
+"""The target of a write."""
 
 
 def label_names(kind: str) -> frozenset[str]:
-    """Labels of ours on this kind of object."""
+    """Return our labels on this kind of object."""
     return frozenset(words.NODE_LABELS if kind == "Node" else ())
 
 
 def is_about_jobs(exchange: Exchange) -> bool:
-    """A call about placeholder jobs."""
+    """Whether the call concerns placeholder jobs."""
     return exchange.side == "slurm" and "/job" in exchange.question.path
 
 
 def places(exchange: Exchange) -> list[Place]:
-    """What a write of ours is about: one in flight each."""
+    """Return the targets of our write; each has at most one write in flight."""
     question = exchange.question
     if exchange.side == "kube":
         if question.method == "POST":
@@ -45,19 +45,19 @@ def places(exchange: Exchange) -> list[Place]:
 
 
 def succeeded(exchange: Exchange) -> bool:
-    """The server did it."""
+    """Whether the server has performed the call."""
     return getattr(exchange.answer, "status", 500) < 300
 
 
 def is_mark(exchange: Exchange) -> bool:
-    """It writes a comment and says nothing of state or reason."""
+    """Whether the call writes a comment, without state and reason."""
     return exchange.side == "slurm" and msgspec.json.decode(exchange.question.body).keys() <= {
         "comment", "name",
     }  # fmt: skip
 
 
 def rest_of(an_object: Object) -> Object:
-    """Without what has a check of its own, and without what every write moves."""
+    """Return the object without parts that have their own check or change at each write."""
     metadata = {
         key: value
         for key, value in an_object["metadata"].items()
@@ -71,7 +71,7 @@ def rest_of(an_object: Object) -> Object:
 
 
 def other_fields(node: Node) -> Node:
-    """Without what an update of state, reason and comment moves, or a listing counts anew."""
+    """Return the node without the fields of our updates and those counted by a listing."""
     flags = node.flags - {"DRAIN", "NOT_RESPONDING", "FAIL"}
     return msgspec.structs.replace(
         node,
@@ -86,12 +86,12 @@ def other_fields(node: Node) -> Node:
 
 
 def is_drained_and_idle(read: SlurmRead) -> bool:
-    """The read showed DRAIN without a job."""
+    """Whether the read showed DRAIN without a job."""
     return read.row is not None and read.row.drained and not read.row.state & words.BUSY
 
 
 def why_not(was: Row, now: Row) -> str:
-    """The promise that this change of state or reason breaks; empty where it is ours to make."""
+    """Return the invariant that this change of state or reason breaks; empty if it is allowed."""
     ours = words.is_our_text(was.reason)
     if was.state & words.FROZEN:
         return "frozen"
@@ -105,13 +105,13 @@ def why_not(was: Row, now: Row) -> str:
 
 
 def may(row: Row, now: Row) -> bool:
-    """Whether the same write, with or without a state, was ours to make on the node as read."""
+    """Whether the same write, with or without state, was allowed on the node as read."""
     states = (row.state, row.state | {"DRAIN"} if now.drained else row.state - {"DRAIN"})
     return any(not why_not(row, Row(row.name, one, now.reason, row.comment)) for one in states)
 
 
 def mark_of(comment: str) -> dict[str, str]:
-    """What the comment of a Slurm node says of a Kubernetes cluster; empty where nothing."""
+    """Return the Kubernetes cluster in the comment of a Slurm node; empty if there is none."""
     try:
         mark = msgspec.json.decode(comment)["sunk-sync"]
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -120,7 +120,7 @@ def mark_of(comment: str) -> dict[str, str]:
 
 
 def causes_of_pod(pod: Object) -> set[str]:
-    """Reasons, without what follows, that this Pod stands for now."""
+    """Return the reasons, without their variable part, that this Pod causes now."""
     annotations, causes = words.annotations_of(pod), set()
     if words.is_terminating(pod):
         causes.add("k8s: pod terminating")
@@ -134,7 +134,7 @@ def causes_of_pod(pod: Object) -> set[str]:
 
 
 def causes_of_node(node: Object) -> set[str]:
-    """Reasons, without what follows, that this Node stands for now."""
+    """Return the reasons, without their variable part, that this Node causes now."""
     causes = set()
     if node["spec"].get("unschedulable"):
         causes.add("k8s: node cordoned")

@@ -1,4 +1,4 @@
-"""One life of the service: the production parts, started, crashed or stopped."""
+"""One life of the service: the production parts from their start to a crash or stop."""
 
 import asyncio
 import random
@@ -27,44 +27,46 @@ from tests.sim.wire import Process, Wire
 HOOK_KEY = b"the key of every life"
 HOOK_URL = "http://hooks:8000"
 STANDING = (RecordEvent, GetObject, GetJob, Relist, AnswerGate, AnswerStop)
-"""What may stand as a desired write for ever: it writes nothing, or waits for somebody."""
+"""Actions that can stay wanted: they write nothing, or wait for an answer."""
 OUTSIDE = "outside "
-"""Names of tasks that are none of the service's begin so."""
+"""Prefix of the names of tasks that do not belong to the service."""
 
 
 class Diary:
-    """The loop's journal: lines of the history, and two promises of its own."""
+    """The journal of the loop: lines of the history, and two checks."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
     def stepped(self, seconds: float, keys: int, news: int) -> None:
-        """Nothing to tell."""
+        """Ignore steps."""
 
     def source(self, news: News) -> None:
-        """What a reader says of its source."""
+        """Record a fact about a source."""
         self._history.note("reader", news)
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
-        """One outcome."""
+        """Record one outcome."""
         kind = "look" if isinstance(action, GetObject | Relist) else "wrote"
         self._history.note(kind, outcome, f"AFTER {seconds:.3f} s BECAUSE", because)
 
     def kept(self, action: Action, why: str, because: str) -> None:
-        """Policy keeps something back."""
+        """Record what policy keeps back."""
         self._history.note("kept", action, "WHY", why, "BECAUSE", because)
 
     def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
-        """No rule may break in any world."""
+        """Report a broken rule; none may fail in any world."""
         self._history.break_promise("rule", f"{rule} failed for {spelled(key)}: {error!r}")
 
     def surprise(self, key: object, standing: object, fresh: object) -> None:
-        """The audit found what a dirty edge should have."""
-        self._history.break_promise("surprise", f"{spelled(key)} stands {standing}, is {fresh}")
+        """Report a difference that the audit found; the dirty edges should have covered it."""
+        self._history.break_promise(
+            "surprise", f"{spelled(key)} has verdict {standing}, should have {fresh}"
+        )
 
 
 class Life:
-    """Starts at once. Exactly one of `crash` and `stop` ends it."""
+    """Starts at once. Call exactly one of `crash` and `stop`."""
 
     def __init__(
         self, wire: Wire, settings: Settings, *, number: int, token: TokenFile, seed: str
@@ -104,19 +106,19 @@ class Life:
         self.history.break_promise("unreadable", f"{kind} {name}: {why}")
 
     def check(self) -> None:
-        """The service ends by itself only where it has a bug."""
+        """Raise the exception that ended the service, which is a bug."""
         if self._running.done() and not self._running.cancelled():
             self.history.break_promise("died", repr(self._running.exception()))
 
     async def crash(self) -> None:
-        """As kill -9: from now on nothing of it runs; what is on its way may still happen."""
+        """Crash as with kill -9: all tasks end; requests on their way may still arrive."""
         self.history.note("service", f"life {self.process.number} is killed")
         self._wire.crash(self.process, lambda: self._rng.random() < 0.5)
         await self._bury()
 
     async def stop(self) -> None:
-        """As SIGTERM."""
-        self.history.note("service", f"life {self.process.number} is told to stop")
+        """Stop as with SIGTERM."""
+        self.history.note("service", f"life {self.process.number} gets SIGTERM")
         self._running.cancel()
         await asyncio.wait((self._running,))
         await self.parts.finish()
@@ -144,7 +146,7 @@ class Life:
             stream.close()
 
     def unfinished(self) -> list[str]:
-        """In words: writes that still stand as wishes; Events and reads are none."""
+        """Describe the writes that are still wanted, without Events and reads."""
         return [
             f"{spelled(key)} wants {want}: {one.verdict.because}"
             for key, one in self.parts.reconciler.standing.items()
@@ -153,7 +155,7 @@ class Life:
         ]
 
     def pending(self) -> list[str]:
-        """In words: what this life still wants or waits for."""
+        """Describe everything that this life still wants or waits for."""
         reconciler, words = self.parts.reconciler, []
         for source, table in reconciler.graph.sources.tables.items():
             if source != "pods" and not table.live:
@@ -162,11 +164,11 @@ class Life:
             for want in one.verdict.wants:
                 words.append(f"{spelled(key)} wants {want}: {one.verdict.because}")
             for kept in one.kept:
-                words.append(f"{spelled(key)}: {kept.action} is kept back: {kept.why}")
+                words.append(f"{spelled(key)}: {kept.action} is held back: {kept.why}")
         for key, error in reconciler.failures.items():
             words.append(f"{spelled(key)} is out of service: {error}")
         return words
 
 
 def _unmeasured(exchange: Any) -> None:
-    """Nobody counts."""
+    """Ignore the measurement."""

@@ -1,4 +1,4 @@
-"""Applies each seeded defect to a copy and demands that some suite notices it."""
+"""Runner of the seeded defects: each is applied to a copy, and a test suite must fail."""
 
 import multiprocessing
 import os
@@ -31,11 +31,11 @@ SUITES = (
     ("seeds of Pods", ("tests/sim/workloads/test_stories.py", "-k", "hour")),
     ("crash points", ("tests/sim/test_crash_points.py",)),
 )
-"""In the order in which they are tried: the quickest first."""
+"""Suites in the order of their use, the fastest first."""
 
 
 class Killed(Struct, frozen=True):
-    """By which suite, empty for none, and after how long in all."""
+    """The suite that failed, empty for none, and the total time."""
 
     mutant: Mutant
     by: str
@@ -43,7 +43,7 @@ class Killed(Struct, frozen=True):
 
 
 def kill(mutant: Mutant) -> Killed:
-    """Try the suites one after the other."""
+    """Run the suites one after the other."""
     begun_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place)
@@ -56,7 +56,7 @@ def kill(mutant: Mutant) -> Killed:
 
 
 def unsound() -> str:
-    """The suite that fails without any defect; empty for none."""
+    """Return the suite that fails without any defect; empty for none."""
     with tempfile.TemporaryDirectory() as place:
         _copy(Path(place))
         failing = (name for name, arguments in SUITES if not _passes(Path(place), arguments))
@@ -83,7 +83,7 @@ def _passes(place: Path, arguments: tuple[str, ...]) -> bool:
 
 
 def main(*, processes: int, only: str = "") -> int:
-    """The table; 1 where a mutant survives, 2 where a suite fails by itself."""
+    """Print the table; return 1 if a mutant survives, 2 if a suite fails without a defect."""
     chosen = [mutant for mutant in CATALOGUE if only in mutant.name]
     begun_s = time.perf_counter()
     survivors = 0
@@ -95,7 +95,7 @@ def main(*, processes: int, only: str = "") -> int:
             print(f"{killed.mutant.name:<46} {by:<14} {killed.seconds:6.1f} s", flush=True)
         failing = whole.get()
     if failing:
-        print(f"{failing} fails without any defect: the table says nothing")
+        print(f"{failing} fails without any defect: the table is not valid")
         return 2
     took_s = time.perf_counter() - begun_s
     print(f"{len(chosen)} mutants, {survivors} survived, {took_s:.0f} s")

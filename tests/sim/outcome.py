@@ -1,4 +1,4 @@
-"""What became of one run, and how any run is played to that end."""
+"""The outcome of one run, and the function that plays any run."""
 
 import asyncio
 import traceback
@@ -12,7 +12,7 @@ from tests.sim.history import BrokenPromiseError, History
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of one run."""
+    """The outcome of one run."""
 
     seed: int
     steps: int
@@ -23,7 +23,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def play_seed(play: Callable[[History], Awaitable[None]], *, seed: int, aloud: bool) -> Outcome:
-    """Play one seed in a VirtualLoop; `play` makes the run there and plays it once."""
+    """Play one seed in a VirtualLoop; `play` creates the run there and plays it once."""
     history = History(aloud=aloud)
     broken = tail = ""
     virtual_s = 0.0
@@ -49,7 +49,7 @@ def play_seed(play: Callable[[History], Awaitable[None]], *, seed: int, aloud: b
 
 
 def _breaks(history: History) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """What nobody catches is a bug, of ours or of the simulator."""
+    """Record uncaught exceptions as bugs, of the service or of the simulator."""
 
     def tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -1,4 +1,4 @@
-"""Administrators, users and controllers on both sides: all that is neither us nor a fault."""
+"""Administrators, users and controllers on both sides: all changes except ours and faults."""
 
 import random
 from collections.abc import Callable
@@ -29,7 +29,7 @@ FOREIGN_COMMENT = "bought in 2019"
 
 
 class People:
-    """Draws what somebody does next. `tidy`: few claims collide, few nodes break."""
+    """Draws the next operation. `tidy`: few claims collide, few nodes break."""
 
     def __init__(self, rng: random.Random, cast: Cast, *, tidy: bool) -> None:
         self._rng = rng
@@ -42,12 +42,12 @@ class People:
         self._acts = [one for one in acts for _ in range(liked[one])] or list(_CALM)
 
     def act(self) -> None:
-        """Somebody does something."""
+        """Perform a random operation."""
         name = self._rng.choice(self._acts)
         self.do(name)
 
     def do(self, name: str) -> None:
-        """This."""
+        """Perform the named operation."""
         doing: Callable[[], object] = getattr(self, name)
         history = self._worlds.history
         history.count(f"people: {name}")
@@ -56,8 +56,6 @@ class People:
         except LookupError:
             answer = "nobody is there"
         history.note("people", name, "" if answer is None else answer)
-
-    # --- drawing: LookupError where there is none
 
     def _any_node(self) -> str:
         names: list[str] = [node["metadata"]["name"] for node in self._kube.nodes()]
@@ -79,7 +77,7 @@ class People:
         return f"{name} {fields}"
 
     def meddle(self, name: str) -> None:
-        """Somebody writes to this very Slurm node, now."""
+        """Write to this Slurm node now."""
         update = self._rng.choice(
             (
                 Update(state="DRAIN", reason="fan broken"),
@@ -94,57 +92,55 @@ class People:
         self._worlds.history.count("people: meddle")
         self._worlds.try_to(PERSON, lambda: slurm.update(name, update, now_s=now_s))
 
-    # --- Slurm
-
     def drain(self) -> object:
-        """With or without a text."""
+        """Drain a Slurm node, with or without a reason."""
         return self._update(state="DRAIN", reason=self._rng.choice(REASONS))
 
     def undrain(self) -> object:
-        """Whoever drained it."""
+        """Undrain a Slurm node, whoever drained it."""
         return self._update(state=self._rng.choice(("UNDRAIN", "RESUME")))
 
     def resume(self) -> object:
-        """Also a DOWN one."""
+        """Resume a Slurm node, which may be DOWN."""
         return self._update(state="RESUME")
 
     def down(self) -> object:
-        """By hand."""
+        """Set a node DOWN by hand."""
         return self._update(state="DOWN", reason=self._rng.choice(REASONS[:3]))
 
     def fail(self) -> object:
-        """By hand."""
+        """Set a node FAIL by hand."""
         return self._update(state="FAIL", reason="broken")
 
     def give_reason(self) -> object:
-        """A text of one's own, on whatever stands (S12)."""
+        """Write another reason on a drained node (S12)."""
         return self._update(reason=self._rng.choice(REASONS[:3]))
 
     def comment(self) -> object:
-        """Theirs, another cluster's mark, or nothing."""
+        """Write a comment: a foreign one, the mark of another cluster, or none."""
         texts = (FOREIGN_COMMENT, "", other_mark(self._worlds))
         return self._update(comment=self._rng.choice(texts))
 
     def reboot(self) -> object:
-        """Soon, or at once."""
+        """Reboot a node, with or without ASAP."""
         name, asap = self._any_slurm_node(), self._rng.random() < 0.5
         self._slurm.reboot(name, now_s=self._worlds.now_s, asap=asap)
         return f"{name} asap={asap}"
 
     def kill_slurmd(self) -> object:
-        """It answers no more."""
+        """Kill a slurmd."""
         name = self._any_slurm_node()
         self._slurm.kill_slurmd(name, now_s=self._worlds.now_s)
         return name
 
     def start_slurmd(self) -> object:
-        """It registers again."""
+        """Start a slurmd."""
         name = self._any_slurm_node()
         self._slurm.start_slurmd(name, now_s=self._worlds.now_s, rebooted=self._rng.random() < 0.3)
         return name
 
     def submit(self) -> object:
-        """Some jobs."""
+        """Submit some jobs."""
         for _ in range(self._rng.choice((1, 1, 3))):
             request = JobRequest(
                 cpus=self._rng.choice((1, 8, 16)),
@@ -156,91 +152,87 @@ class People:
         return None
 
     def cancel(self) -> object:
-        """A job that runs."""
+        """Cancel a running job."""
         running = [job.job_id for job in self._slurm.jobs.values() if job.state == "RUNNING"]
         if running:
             self._slurm.cancel(self._rng.choice(running), now_s=self._worlds.now_s)
         return None
 
     def add_slurm_node(self) -> object:
-        """A dynamic one."""
+        """Add a dynamic node."""
         self._slurm.add_node(NodeSpec(name=self._cast.spare), now_s=self._worlds.now_s)
         return self._cast.spare
 
     def remove_slurm_node(self) -> object:
-        """A dynamic one."""
+        """Remove a dynamic node."""
         self._slurm.remove_node(self._cast.spare, now_s=self._worlds.now_s)
         return self._cast.spare
 
-    # --- Nodes
-
     def cordon(self) -> object:
-        """Without a reason."""
+        """Cordon a Node without a reason."""
         name = self._any_node()
         self._kube.cordon(name)
         return name
 
     def cordon_with_reason(self) -> object:
-        """With one, before or after."""
+        """Cordon a Node and annotate a reason, in either order."""
         name = self._any_node()
         self._kube.annotate(name, {words.CORDON_REASON: self._rng.choice(CORDON_REASONS)})
         self._kube.cordon(name)
         return name
 
     def uncordon(self) -> object:
-        """Whoever cordoned it."""
+        """Uncordon a Node, whoever cordoned it."""
         name = self._any_node()
         self._kube.cordon(name, on=False)
         return name
 
     def keep_cordon(self) -> object:
-        """On or off."""
+        """Set or remove keep-cordon."""
         name, on = self._any_node(), self._rng.random() < 0.5
         self._kube.annotate(name, {words.KEEP_CORDON: "true" if on else None})
         return f"{name} {on}"
 
     def node_not_ready(self) -> object:
-        """Its kubelet says so."""
+        """Let a kubelet report NotReady."""
         name = self._any_node()
         self._kube.set_node_ready(name, ready=False)
         return name
 
     def node_ready(self) -> object:
-        """Its kubelet says so."""
+        """Let a kubelet report Ready."""
         name = self._any_node()
         self._kube.set_node_ready(name, ready=True)
         return name
 
     def silence_node(self) -> object:
-        """Its kubelet is away, or back."""
+        """Stop or resume a kubelet."""
         name, on = self._any_node(), self._rng.random() < 0.5
         self._kube.silence(name, on=on)
         return f"{name} {on}"
 
     def remove_node(self) -> object:
-        """The object alone."""
+        """Delete a Node object."""
         name = self._any_node()
         self._kube.remove_node(name)
         return name
 
     def add_node(self) -> object:
-        """One that was taken away, as a new object."""
+        """Create a deleted Node again."""
         missing = [name for name in self._cast.nodes if self._kube.node(name) is None]
         if missing:
             self._kube.add_node(self._rng.choice(missing))
         return missing
 
     def name_slurm_node(self) -> object:
-        """A Node says which Slurm node it is."""
+        """Annotate a Node with the name of its Slurm node."""
         name = self._any_node()
         claim = self._rng.choice((None, None, *self._cast.slurm_nodes))
         self._kube.annotate(name, {words.SLURM_NODE: claim})
         return f"{name} {claim}"
 
-    # --- Pods
-
     def add_pod(self) -> object:
-        """A slurmd Pod for a host that has none; sometimes one that collides."""
+        """Create a slurmd Pod on a host without one; sometimes one that collides."""
         have = {pod["metadata"]["name"] for pod in self._cast.pods()}
         free = [name for name in self._cast.slurm_nodes if name not in have]
         if not free:
@@ -252,7 +244,7 @@ class People:
         return f"{name} on {node}"
 
     def delete_pod(self) -> object:
-        """With some grace."""
+        """Delete a slurmd Pod with a random grace period."""
         found = self._any_pod()
         if found is not None:
             grace_s = self._rng.choice((0, 1, 5, 30))
@@ -260,7 +252,7 @@ class People:
         return found
 
     def replace_pod(self) -> object:
-        """Deleted and made anew under the same name, here or on another Node."""
+        """Delete a slurmd Pod and create it again, here or on another Node."""
         found = self._any_pod()
         if found is not None:
             self._kube.delete_pod(found[1], namespace=found[0], grace_s=0)
@@ -269,20 +261,20 @@ class People:
         return found
 
     def rival_pod(self) -> object:
-        """A second Pod claims a Slurm node."""
+        """Create a second Pod that claims a Slurm node."""
         claim = self._rng.choice(self._cast.slurm_nodes)
         self._cast.add_pod(f"rival{claim[1:]}", node=self._any_node(), claims=claim)
         return claim
 
     def pod_not_ready(self) -> object:
-        """Its probe fails."""
+        """Let a readiness probe fail."""
         found = self._any_pod()
         if found is not None:
             self._kube.set_pod_ready(found[1], namespace=found[0], ready=False)
         return found
 
     def pod_ready(self) -> object:
-        """Its probe succeeds."""
+        """Let a readiness probe succeed."""
         found = self._any_pod()
         if found is not None:
             self._kube.set_pod_ready(found[1], namespace=found[0], ready=True)
@@ -311,12 +303,12 @@ class People:
         return self._annotate_pod({words.PENDING_DELETION: None})
 
     def claim_otherwise(self) -> object:
-        """A Pod says that it is another Slurm node."""
+        """Let a Pod claim another Slurm node."""
         claim = self._rng.choice((None, *self._cast.slurm_nodes))
         return self._annotate_pod({words.SLURM_NODE: claim})
 
     def relabel(self) -> object:
-        """Out of the selector, or back."""
+        """Remove a Pod from the selector, or add it again."""
         found = self._any_pod()
         if found is not None:
             key, value = words.SELECTOR
@@ -325,7 +317,7 @@ class People:
         return found
 
     def reselect(self) -> object:
-        """All are back in the selector."""
+        """Add all Pods to the selector again."""
         key, value = words.SELECTOR
         for pod in self._cast.pods():
             metadata = pod["metadata"]
@@ -335,10 +327,8 @@ class People:
                 )
         return None
 
-    # --- what is not ours on our objects
-
     def foreign_marks(self) -> object:
-        """Conditions, labels, annotations and taints of others."""
+        """Write conditions, labels, annotations and taints of others on a Node."""
         name, value = self._any_node(), self._rng.choice(("a", "b"))
         condition = {"type": f"Example{value}", "status": "True", "reason": "R"}
         self._patch(f"nodes/{name}/status", {"status": {"conditions": [condition]}})
@@ -348,7 +338,7 @@ class People:
         return name
 
     def foreign_pod_marks(self) -> object:
-        """The same on a Pod."""
+        """Write conditions, labels and annotations of others on a Pod."""
         found = self._any_pod()
         if found is not None:
             condition = {"type": "example.com/gate", "status": "True"}
@@ -358,7 +348,7 @@ class People:
         return found
 
     def _patch(self, path: str, patch: dict[str, Any]) -> None:
-        """As `kubectl patch`."""
+        """Do `kubectl patch`."""
         question = Question(
             method="PATCH",
             path=f"/api/v1/{path}",
@@ -369,7 +359,7 @@ class People:
         self._worlds.kube_api.answer(question, self._worlds.now_s)
 
     def take_away_ours(self) -> object:
-        """Somebody deletes what we wrote."""
+        """Delete what we wrote."""
         found = self._any_pod()
         if found is not None:
             gone = {words.DRAIN: None, words.DRAINED: None}

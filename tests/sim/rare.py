@@ -1,6 +1,6 @@
-"""What few clusters live through: an older etcd, nodes that sleep, nodes that are yet to come.
+"""Rare operations: restore of etcd, power saving, future nodes.
 
-With a source of chance of its own, and on in some seeds only: the others are what they were.
+They have their own random source and happen in some seeds only, so that other seeds do not change.
 """
 
 import random
@@ -12,15 +12,14 @@ from tests.sim.cast import PERSON
 from tests.sim.wire import Wire
 
 ON = 0.3
-"""Share of seeds in which any of it happens."""
+"""Share of seeds with rare operations."""
 RESTORE_S = (10.0, 20.0)
-"""From the end of the last API server to the begin of the first: a snapshot is unpacked, etcd and
-the API servers are started."""
+"""Time without an API server during a restore of etcd."""
 POWER_STATES = ("POWER_DOWN", "POWER_DOWN", "POWER_DOWN_ASAP", "POWER_DOWN_FORCE", "POWER_UP")
 
 
 class Rare:
-    """Acts now and then; `on` is False in most seeds."""
+    """Performs rare operations; `on` is False in most seeds."""
 
     def __init__(self, rng: random.Random, wire: Wire) -> None:
         self._rng = rng
@@ -39,7 +38,7 @@ class Rare:
         self._kinds = [one for one in kinds if rng.random() < 0.6]
 
     def act(self) -> None:
-        """Something of it happens, or not."""
+        """Perform a rare operation with some probability."""
         if not self.on or not self._kinds or self._rng.random() >= self._share:
             return
         doing = self._rng.choice(self._kinds)
@@ -48,16 +47,14 @@ class Rare:
         answer = doing()
         history.note("rare", doing.__name__, "" if answer is None else answer)
 
-    # --- Kubernetes
-
     def etcd_backup(self) -> None:
-        """Somebody takes one."""
+        """Take a snapshot of etcd."""
         self._backup = self._worlds.kube.backup()
 
     def etcd_restored(self) -> None:
-        """Objects appear again or vanish, versions go back; no API server runs meanwhile.
+        """Restore a snapshot of etcd: objects and versions go back, and no API server runs meanwhile.
 
-        Dead connections that nobody has noticed stay as they are.
+        Dead connections that nobody has noticed stay open.
         """
         if self._backup is None:
             return
@@ -67,18 +64,16 @@ class Rare:
         self._worlds.restore(self._backup)
         self._wire.restored_until_s = self._worlds.now_s + self._rng.uniform(*RESTORE_S)
 
-    # --- Slurm
-
     def power(self) -> object:
-        """Power saving, by hand."""
+        """Power a node down or up by hand."""
         return self._update(Update(state=self._rng.choice(POWER_STATES)))
 
     def future(self) -> object:
-        """A node is configured for later: no listing shows it."""
+        """Set a node to FUTURE: no listing shows it."""
         return self._update(Update(state="FUTURE"))
 
     def future_no_more(self) -> object:
-        """Now it is there."""
+        """End FUTURE of a node."""
         return self._update(Update(state="RESUME"))
 
     def _update(self, update: Update) -> object:

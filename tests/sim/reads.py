@@ -1,4 +1,4 @@
-"""What our process was told, as seen from outside: the evidence that its writes rest on."""
+"""The answers that the service got, seen from outside: the evidence for its writes."""
 
 import re
 from collections import defaultdict, deque
@@ -15,13 +15,13 @@ from tests.sim.worlds import Worlds
 
 KEPT = 64
 AT_ONCE_S = 0.1
-"""A read that broke is asked once more before its push goes on."""
+"""A read that broke is repeated once before its push continues."""
 NODES = "/api/v1/nodes"
 _uids = re.compile(rb'"uid":"([^"]+)"').findall
 
 
 class Row(Struct, frozen=True):
-    """One Slurm node as it was."""
+    """One Slurm node at the time of a read."""
 
     name: str
     state: frozenset[str]
@@ -30,12 +30,12 @@ class Row(Struct, frozen=True):
 
     @property
     def drained(self) -> bool:
-        """DRAIN stands."""
+        """Whether the node has DRAIN."""
         return "DRAIN" in self.state
 
 
 def row_of(node: Node) -> Row:
-    """The present of a row."""
+    """Return the current state of a node."""
     return Row(node.name, frozenset(state_of(node)), node.reason, node.comment)
 
 
@@ -50,7 +50,7 @@ class SlurmRead(Struct, frozen=True, kw_only=True):
 
 
 class Absence(Struct, frozen=True, kw_only=True):
-    """A read by name: what was found, uid empty for 404."""
+    """A read by name: the UID found, empty for 404."""
 
     uid: str
     asked_s: float
@@ -59,35 +59,35 @@ class Absence(Struct, frozen=True, kw_only=True):
 
 
 class Reads:
-    """Evidence of one process; a new one begins with nothing."""
+    """Evidence of one process; a new process starts without any."""
 
     def __init__(self, worlds: Worlds, process: Process) -> None:
         self._worlds = worlds
         self._process = process
         self.slurm: defaultdict[str, list[SlurmRead]] = defaultdict(list)
-        """Slurm node → what was read of it, oldest first."""
+        """Slurm node → its reads, oldest first."""
         self.named: defaultdict[tuple[str, str, str], list[Absence]] = defaultdict(list)
         """Kind, namespace, name → answers to reads by name."""
         self.listed: set[str] = set()
-        """nodes, slurmd_pods, slurm_nodes: listed completely."""
+        """Sources that were listed completely: nodes, slurmd_pods, slurm_nodes."""
         self.told: dict[str, int] = {}
-        """Uid of a slurmd Pod → number of the latest line or page that showed it."""
+        """UID of a slurmd Pod → number of the last line or page that showed it."""
         self._showings = 0
         self._ended: deque[tuple[float, float]] = deque(maxlen=KEPT)
-        """When reads and writes by name were asked, and when they ended, well or not."""
+        """When each read or write by name was asked and when it ended, with or without success."""
         self._rows: dict[int, dict[str, Row]] = {}
 
     @property
     def ready(self) -> bool:
-        """Everything was listed once."""
+        """Whether everything was listed once."""
         return len(self.listed) == 3
 
     def asked_with_what_ended_at(self, now_s: float) -> set[float]:
-        """Seconds at which reads by name were asked of which one ended just then."""
+        """Return when the reads by name were asked of which one ended at this time."""
         return {asked_s for asked_s, ended_s in self._ended if ended_s >= now_s - AT_ONCE_S}
 
     def served(self, exchange: Exchange) -> None:
-        """Note what the world was like when a read was answered."""
+        """Note the state of the world when a read is answered."""
         if exchange.process is not self._process or exchange.writes:
             return
         if exchange.side == "slurm" and "/node" in exchange.question.path:
@@ -95,13 +95,13 @@ class Reads:
             self._rows[exchange.number] = {node.name: row_of(node) for node in nodes}
 
     def over(self, exchange: Exchange) -> None:
-        """Its answer will not come any more."""
+        """Note that the answer of a call will not arrive."""
         self._rows.pop(exchange.number, None)
         if exchange.process is self._process and "/node/" in exchange.question.path:
             self._ended.append((exchange.sent_s, self._worlds.now_s))
 
     def taken(self, exchange: Exchange) -> None:
-        """The answer is here."""
+        """Note an answer."""
         answer = exchange.answer
         if exchange.process is not self._process or exchange.writes:
             return
@@ -113,7 +113,7 @@ class Reads:
             self._take_kube(exchange, answer)
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """The first part of a listing is here: what it shows is true, though not all."""
+        """Note the first part of a listing: it is true, but not complete."""
         rows = self._rows.get(exchange.number)
         if exchange.process is not self._process or rows is None:
             return
@@ -197,7 +197,7 @@ class Reads:
             self.listed.add("slurmd_pods")
 
     def streamed(self, process: Process, question: Question, piece: list[bytes]) -> None:
-        """Lines of a watch: the end of its initial events ends a listing."""
+        """Note lines of a watch; the end of its initial events ends a listing."""
         if process is not self._process:
             return
         self._tell_pods(question.path, piece)

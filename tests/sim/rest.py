@@ -1,7 +1,7 @@
-"""What rows S1-S18 and M1-M8 ask of a world at rest, stated independently of the product.
+"""The state that rows S1-S18 and M1-M8 require after convergence, independent of the product.
 
-Only hosts whose identity is beyond doubt are spoken of: one Slurm node, at most one slurmd Pod,
-its Node, and nobody else who claims any of the three. Where all is quiet that is nearly all.
+It covers hosts with a clear identity only: one Slurm node, at most one slurmd Pod, its Node, and no
+other object that claims one of these. In a quiet world these are almost all hosts.
 """
 
 from collections import Counter
@@ -13,9 +13,9 @@ from msgspec import Struct
 from sunk_sync.embedded.kubernetes.store.kinds import EVENTS
 from sunk_sync.settings.model import Settings
 from tests.sim import words
+from tests.sim.conflicts import conflicts, unreported
 from tests.sim.judging import mark_of
 from tests.sim.reads import Row, row_of
-from tests.sim.rivals import quarrels, untold
 from tests.sim.words import Object
 from tests.sim.worlds import Worlds
 
@@ -23,11 +23,11 @@ SEEN_ONCE = ("k8s: pod terminated", "k8s: node gone")
 NOT_SAID = "(no reason given)"
 
 Memory = Callable[[str], tuple[str, str, str] | None]
-"""Slurm node → namespace, name and uid of the slurmd Pod of it that our process was shown last."""
+"""Slurm node → namespace, name and UID of its slurmd Pod that the service saw last."""
 
 
 class Host(Struct, kw_only=True):
-    """One machine whose identity is clear."""
+    """One machine with a clear identity."""
 
     row: Row
     pod: Object | None = None
@@ -35,7 +35,7 @@ class Host(Struct, kw_only=True):
 
 
 class Picture:
-    """Both worlds as somebody from outside sees them now."""
+    """Both worlds as an outside observer sees them now."""
 
     def __init__(self, worlds: Worlds, settings: Settings, memory: Memory) -> None:
         self.settings = settings
@@ -44,7 +44,7 @@ class Picture:
         self.rows = {
             name: row_of(node) for name, node in worlds.slurm.nodes.items() if node.base != "FUTURE"
         }
-        """Without those that are yet to come: slurmrestd shows none."""
+        """Without FUTURE nodes, which slurmrestd does not show."""
         self.nodes = {node["metadata"]["name"]: node for node in worlds.kube.nodes()}
         self.all_pods = {
             (pod["metadata"]["namespace"], pod["metadata"]["name"]): pod
@@ -57,7 +57,7 @@ class Picture:
         ]
 
     def hosts(self) -> Iterator[Host]:
-        """Hosts whose identity is clear."""
+        """Return the hosts with a clear identity."""
         for name, row in self.rows.items():
             host = self._host(name, row)
             if host is not None:
@@ -99,7 +99,7 @@ class Picture:
         return Host(row=row, pod=pod, node=node)
 
     def lives_another(self, slurm_node: str, uid: str) -> bool:
-        """The Pod that our process was shown last is not this one, and still exists."""
+        """Whether the Pod that the service saw last is another one and still exists."""
         shown = self.memory(slurm_node)
         if shown is None or shown[2] == uid:
             return False
@@ -107,26 +107,26 @@ class Picture:
         return pod is not None and pod["metadata"]["uid"] == shown[2]
 
     def pods_on(self, name: str) -> list[Object]:
-        """Slurmd Pods bound to a Node of this name."""
+        """Return the slurmd Pods bound to a Node of this name."""
         return [pod for pod in self.pods if pod["spec"].get("nodeName") == name]
 
 
 def unrest(worlds: Worlds, settings: Settings, memory: Memory) -> list[str]:
-    """Sentences on everything that is not as the rows ask; empty at rest."""
+    """Return a sentence for each deviation from the rows; empty after convergence."""
     picture = Picture(worlds, settings, memory)
     found = [why for host in picture.hosts() for why in _unrest_of(host, picture)]
     return [*found, *_strays(picture), *_rivals(worlds, picture)]
 
 
 def _rivals(worlds: Worlds, picture: Picture) -> Iterator[str]:
-    """S16; Events that an older etcd has forgotten are not told again."""
-    for quarrel in quarrels(picture.pods):
+    """S16; Events lost by a restore of etcd are not sent again."""
+    for conflict in conflicts(picture.pods):
         events = [stored.an_object for stored in worlds.kube.store.rows(EVENTS).values()]
-        yield from untold(quarrel, None if worlds.restored else events)
+        yield from unreported(conflict, None if worlds.restored else events)
 
 
 def clear_hosts(worlds: Worlds, settings: Settings) -> tuple[int, int]:
-    """Hosts spoken of, and all."""
+    """Return the number of hosts with a clear identity, and of all."""
     picture = Picture(worlds, settings, lambda _: None)
     return sum(1 for _ in picture.hosts()), len(picture.rows)
 
@@ -142,9 +142,6 @@ def _unrest_of(host: Host, picture: Picture) -> Iterator[str]:
         yield from _cordon(host.node, host.row, picture.settings)
 
 
-# --- Slurm
-
-
 def _drain(host: Host, picture: Picture) -> Iterator[str]:
     """S1-S12."""
     row = host.row
@@ -153,17 +150,17 @@ def _drain(host: Host, picture: Picture) -> Iterator[str]:
         return
     causes = _causes(host, picture)
     if causes is None or (host.pod is None and row.drained and row.reason in SEEN_ONCE):
-        return  # a process that lives remembers what no mark names
+        return  # the service remembers more than its marks show
     if not causes:
         known = host.pod or host.node or mark_of(row.comment).get("cluster") == picture.cluster_uid
         if known and words.is_our_text(row.reason):
             yield f"S2: {row} without a cause"
     elif not row.drained or row.reason != causes[0]:
-        yield f"S9: {row} though {causes}"
+        yield f"S9: {row} although the causes are {causes}"
 
 
 def _causes(host: Host, picture: Picture) -> list[str] | None:
-    """Reasons in the order of S9; None where only the past could tell."""
+    """Return the reasons in the order of S9; None if they depend on the past."""
     causes: list[str] = []
     node = host.node
     if host.pod is not None:
@@ -187,7 +184,7 @@ def _causes(host: Host, picture: Picture) -> list[str] | None:
 
 
 def _causes_of_gone(host: Host, picture: Picture) -> list[str] | None:
-    """S7 and S8, of a host without a Pod: only a mark of ours still names what was there."""
+    """S7 and S8 for a host without a Pod: only our mark names the former objects."""
     mark = mark_of(host.row.comment)
     if mark.get("cluster") != picture.cluster_uid:
         return None
@@ -198,17 +195,17 @@ def _causes_of_gone(host: Host, picture: Picture) -> list[str] | None:
     if mark.get("pod"):
         pod = picture.all_pods.get((mark.get("namespace", ""), mark["pod"]))
         if pod is not None and words.claimed_by(pod) != host.row.name:
-            return None  # it, or the next one of its name, claims another Slurm node now
+            return None  # the Pod, or a new one of its name, claims another Slurm node
         if pod is not None and pod["metadata"]["uid"] == mark.get("uid"):
-            return None  # out of the selector
+            return None  # not in the selector
         if picture.lives_another(host.row.name, mark.get("uid", "")):
-            return None  # S7: "seen with a Pod by this process", which is the later knowledge
+            return None  # S7: "seen with a Pod by this process" is the later evidence
         causes.append("k8s: pod terminated")
     return causes
 
 
 def _causes_of_pod(pod: Object) -> list[str]:
-    """S5, S6, S3, S4: S1 stands before the last two."""
+    """S5, S6, S3, S4: S1 comes before the last two."""
     annotations, causes = words.annotations_of(pod), []
     if words.is_terminating(pod):
         causes.append("k8s: pod terminating")
@@ -249,9 +246,6 @@ def _mark(host: Host, picture: Picture) -> Iterator[str]:
         yield f"M8: {row} is not marked {msgspec.json.encode(wanted).decode()}"
 
 
-# --- Kubernetes
-
-
 def _base_of(row: Row) -> str:
     return next((base.capitalize() for base in words.BASES if base in row.state), "")
 
@@ -272,7 +266,7 @@ def _on_pod(pod: Object, row: Row) -> Iterator[str]:
         if one["status"] != "True" or not one.get("reason"):
             yield f"M1: Pod {name} shows {one}"
         if (one.get("message") or "") != words.tidy(row.reason):
-            yield f"M1: Pod {name}: {type_} does not say {row.reason!r}: {one}"
+            yield f"M1: Pod {name}: {type_} does not show {row.reason!r}: {one}"
     yield from _drain_annotation(pod, row)
 
 
@@ -280,7 +274,7 @@ def _drain_annotation(an_object: Object, row: Row) -> Iterator[str]:
     standing = words.annotations_of(an_object).get(words.DRAIN)
     wanted = (words.tidy(row.reason) or NOT_SAID) if row.drained else None
     if standing != wanted:
-        yield f"M3: {an_object['metadata']['name']} is annotated {standing!r}, not {wanted!r}"
+        yield f"M3: {an_object['metadata']['name']} has annotation {standing!r}, not {wanted!r}"
 
 
 def _retired(pod: Object, row: Row) -> Iterator[str]:
@@ -289,7 +283,7 @@ def _retired(pod: Object, row: Row) -> Iterator[str]:
     wanted = pending and row.drained and not row.state & words.BUSY
     standing = words.annotations_of(pod).get(words.DRAINED) == "true"
     if wanted != standing:
-        yield f"S6: Pod {pod['metadata']['name']}: drained={standing} though {row}"
+        yield f"S6: Pod {pod['metadata']['name']}: drained={standing} although {row}"
 
 
 def _on_node(node: Object, host: Host, settings: Settings) -> Iterator[str]:
@@ -325,19 +319,19 @@ def _cordon(node: Object, row: Row, settings: Settings) -> Iterator[str]:
     foreign = row.drained and not words.is_our_text(row.reason)
     cordoned = marked or node["spec"].get("unschedulable")
     if foreign and settings.cordon_on_slurm_drain and not cordoned:
-        yield f"M7: Node {name} is not cordoned though {row}"
+        yield f"M7: Node {name} is not cordoned although {row}"
     kept = annotations.get(words.KEEP_CORDON, "false") not in ("", "false")
     if marked and not foreign and not kept:
-        yield f"M7: Node {name} is still cordoned for a drain though {row}"
+        yield f"M7: Node {name} is still cordoned for a drain although {row}"
 
 
 def _own_claim(node: Object) -> str:
-    """The Slurm node that a Node without a slurmd Pod says it is."""
+    """Return the Slurm node that a Node without a slurmd Pod claims."""
     return words.annotations_of(node).get(words.SLURM_NODE) or str(node["metadata"]["name"])
 
 
 def _annotated(picture: Picture, name: str) -> bool:
-    """A Node without a slurmd Pod says by annotation that it is this Slurm node (S16)."""
+    """Whether a Node without a slurmd Pod claims this Slurm node by annotation (S16)."""
     return any(
         words.annotations_of(node).get(words.SLURM_NODE) == name and not picture.pods_on(each)
         for each, node in picture.nodes.items()
@@ -345,7 +339,7 @@ def _annotated(picture: Picture, name: str) -> bool:
 
 
 def _strays(picture: Picture) -> Iterator[str]:
-    """M6: nothing of ours on what stands for no Slurm node."""
+    """M6: objects without a Slurm node carry nothing of ours."""
     known = {words.claimed_by(pod): pod for pod in picture.pods}
     claims = Counter(_own_claim(node) for node in picture.nodes.values())
     for name, node in picture.nodes.items():
@@ -355,7 +349,7 @@ def _strays(picture: Picture) -> Iterator[str]:
         shown = [type_ for type_ in words.conditions_of(node) if type_ in words.OUR_NODE_CONDITIONS]
         labels = [key for key in words.NODE_LABELS if key in words.labels_of(node)]
         if shown or labels or words.DRAIN in words.annotations_of(node):
-            yield f"M6: Node {name} stands for no Slurm node, but shows {shown} {labels}"
+            yield f"M6: Node {name} has no Slurm node, but shows {shown} {labels}"
     for name, pod in known.items():
         if name in picture.rows or words.is_finished(pod):
             continue

@@ -1,4 +1,4 @@
-"""One run from one seed: a broken hour, then faults and people stop, then everything must rest."""
+"""One run of a seed: an hour with faults, then the faults stop and both worlds must converge."""
 
 import asyncio
 import random
@@ -14,34 +14,34 @@ from tests.sim.ends import TokenFile
 from tests.sim.faults import Faults
 from tests.sim.history import History
 from tests.sim.life import Life
+from tests.sim.outages import Outages
 from tests.sim.outcome import Outcome, play_seed
 from tests.sim.people import People
 from tests.sim.rare import Rare
 from tests.sim.rest import clear_hosts, unrest
-from tests.sim.weather import Weather
 from tests.sim.wire import Exchange, Moment, Wire
 from tests.sim.worlds import Worlds
 
 ACTS = 110
 STEPS_MIN = 300
-"""A run with few hosts and rare polls takes more acts."""
+"""Minimum steps of a run; a run with few hosts and rare polls needs more operations."""
 GAPS_S = (0.0, 0.001, 0.005, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
 REST_WITHIN_S = 900.0
-"""From the end of all faults; a breaker of one drain a minute takes its time."""
+"""Time to converge after the end of all faults; one drain a minute may be allowed."""
 LOOK_EVERY_S = 20.0
 QUIET_S = 600.0
-"""One seed in LONG_EVERY is watched for so long; a run spends most of its time there."""
+"""Long quiet phase, for one seed in LONG_EVERY; it takes most of the time of a run."""
 SHORT_QUIET_S = 150.0
-"""The others: two audits, two whole listings and two looks at what is missing fit in."""
+"""Short quiet phase, which holds two audits, two whole listings and two reads of absent objects."""
 LONG_EVERY = 4
 QUIET_ROUNDS_MAX = 4
 """A slurmd that died before may be noticed only now."""
 SETTLE_S = 100.0
-"""Streams that froze are given up within this time; jobs have ended."""
+"""Frozen streams are closed and jobs have ended within this time."""
 
 
 class Run:
-    """One seed. `play` once, in a VirtualLoop."""
+    """One seed. Call `play` once, in a VirtualLoop."""
 
     def __init__(self, seed: int, history: History) -> None:
         self.seed = seed
@@ -56,10 +56,10 @@ class Run:
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
         self.people = People(random.Random(f"people {seed}"), self.cast, tidy=self.tidy)
         self.token = TokenFile("token-0")
-        self.weather = Weather(random.Random(f"weather {seed}"), self.wire, self.token)
+        self.outages = Outages(random.Random(f"weather {seed}"), self.wire, self.token)
         self.crashes = rng.random() < 0.4
         self.race = rng.choice((0.0, 0.0, 0.3))
-        """How often somebody writes between our read of a Slurm node and our write."""
+        """Probability that somebody writes between our read of a Slurm node and our write."""
         self.wire.at = self._at
         self.stops = rng.random() < 0.2
         self._lives = 0
@@ -84,7 +84,7 @@ class Run:
         return life
 
     async def play(self) -> None:
-        """To the end. Raises BrokenPromiseError."""
+        """Play the run to its end. Raises BrokenPromiseError."""
         try:
             await self._broken_hour()
             await self._heal()
@@ -115,12 +115,12 @@ class Run:
                 await self.life.stop()
                 self.life = self._live()
             elif rng.random() < storm:
-                self.weather.act()
+                self.outages.act()
             else:
                 self.people.act()
 
     def _at(self, moment: Moment, exchange: Exchange) -> None:
-        """S0: a human is faster than our write."""
+        """S0: write before our write arrives."""
         read = exchange.side == "slurm" and "/node/" in exchange.question.path
         if moment != "served" or exchange.writes or not read or not self._storming:
             return
@@ -129,7 +129,7 @@ class Run:
             self.people.meddle(name)
 
     async def _crash(self) -> None:
-        """At any await: a few turns of the loop from now."""
+        """Crash at any await: after a few turns of the loop."""
         for _ in range(self._rng.randrange(12)):
             await asyncio.sleep(0)
         self.history.count("fault: our own crash")
@@ -137,14 +137,12 @@ class Run:
         await asyncio.sleep(self._rng.choice((0.0, 0.0, 1.0, 30.0)))
         self.life = self._live()
 
-    # The second phase
-
     async def _heal(self) -> None:
-        """No fault any more, nobody does anything; what is broken in the worlds stays so."""
-        self.history.note("healed", "faults and people stop")
+        """Stop all faults and operations; damage in the worlds stays."""
+        self.history.note("healed", "faults and operations stop")
         self._storming = False
         self.faults.stop()
-        self.weather.calm()
+        self.outages.calm()
         now_s = self.worlds.now_s
         slurm = self.worlds.slurm
         for job in list(slurm.jobs.values()):
@@ -156,7 +154,7 @@ class Run:
         by_s = self.worlds.now_s + REST_WITHIN_S
         while found := self._unrest():
             if self.worlds.now_s >= by_s:
-                pending = "\n  ".join(self.life.pending() or ["nothing is pending"])
+                pending = "\n  ".join(self.life.pending() or ["no write is pending"])
                 self.history.break_promise("rest", "\n  ".join([*found, "pending:", pending]))
             await self._sleep(LOOK_EVERY_S)
 
@@ -164,12 +162,12 @@ class Run:
         slurm = self.worlds.slurm
         if any(job.state == "RUNNING" or job.ending for job in slurm.jobs.values()):
             return ["jobs are still ending"]
-        if held := [words for words in self.life.pending() if "is kept back" in words]:
+        if held := [words for words in self.life.pending() if "is held back" in words]:
             return held
         return unrest(self.worlds, self.settings, self.checks.last_told) or self.life.unfinished()
 
     async def _stay_at_rest(self) -> None:
-        """Nothing is wanted, and more minutes in which nothing happens write nothing."""
+        """Check that nothing is wanted and that quiet minutes cause no write."""
         quiet_s = SHORT_QUIET_S if self.seed % LONG_EVERY else QUIET_S
         await self._sleep(2 * LOOK_EVERY_S)
         for _ in range(QUIET_ROUNDS_MAX):
@@ -179,7 +177,7 @@ class Run:
                 break
             await self._come_to_rest()
         if self.checks.sent_writes != sent:
-            self.history.break_promise("quiet", "written though nothing changed")
+            self.history.break_promise("quiet", "written although nothing changed")
         if found := self._unrest():
             self.history.break_promise("rest", "\n  ".join(found))
         spoken, hosts = clear_hosts(self.worlds, self.settings)
@@ -216,7 +214,7 @@ def _setup(rng: random.Random, hosts: int) -> Setup:
 
 
 def _furnish(cast: Cast, rng: random.Random) -> None:
-    """Hosts as they are before we come."""
+    """Create hosts in the state before the first start of the service."""
     for name, node in zip(cast.slurm_nodes, cast.nodes, strict=True):
         kind = rng.choice(("pod", "pod", "pod", "hostname", "annotated pod", "node"))
         annotations = {words.SLURM_NODE: name} if kind == "node" else {}

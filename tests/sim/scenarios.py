@@ -1,4 +1,4 @@
-"""Named stories, one for each way in which a drain begins, changes hands and ends."""
+"""Scenarios by name: each way in which a drain starts, changes its owner and ends."""
 
 from collections.abc import Mapping
 
@@ -297,4 +297,4 @@ IN_PAIRS = (
     "a pod ends and comes back",
     "a human takes our drain over",
 )
-"""Stories that are also played with two crashes."""
+"""Scenarios that are also played with two crashes."""

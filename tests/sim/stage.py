@@ -1,4 +1,4 @@
-"""A small fixed world in which a scripted story plays, with crashes where they are wanted."""
+"""A small fixed world for scripted scenarios, with crashes at chosen points."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -34,38 +34,38 @@ TRIES = 12
 NAMESPACE = "slurm"
 
 Step = tuple[float, Callable[["Stage"], object]]
-"""So many seconds after the step before, this happens."""
+"""Seconds after the previous step, and the operation."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """A story and its end."""
+    """A scenario and its expected end."""
 
     rows: str
-    """Which rows of the behaviour it is about."""
+    """The rows of the behaviour that it covers."""
     steps: tuple[Step, ...]
     end: Mapping[str, str | None] = {}
-    """Slurm node → reason of its drain in the end; None: not drained."""
+    """Slurm node → reason of its drain at the end; None: not drained."""
     settings: Mapping[str, Any] = {}
     knobs: Mapping[str, Any] = {}
     pages: bool = False
-    """The API server knows no WatchLists and gives out two objects a page."""
+    """The API server has no WatchLists and returns two objects per page."""
     partitions: tuple[Partition, ...] = ()
-    """Empty: one."""
+    """Empty: one partition."""
     staged_by: "type[Stage] | None" = None
     """None: a Stage."""
 
 
 class Point(Struct, frozen=True):
-    """Where a crash can be put: the how-manieth moment of one life, in words."""
+    """A possible crash point: its number in one life, in words."""
 
     number: int
     words: str
     writes: bool
-    """It is about a write, before it leaves or when it was done."""
+    """It concerns a write, before the request or after it was performed."""
 
 
 Branch = Callable[[Point], bool]
-"""Asked at each point of the life after the last crash: whether it is killed here."""
+"""Called at each point of the life after the last crash; returns whether to crash here."""
 
 
 class Stage:
@@ -83,7 +83,7 @@ class Stage:
         self.history = history
         self._branch = branch
         self.points: list[Point] = []
-        """Moments of the last life that was not to crash."""
+        """Points of the last life, which does not crash."""
         self._crashes = list(crashes)
         self._seed = f"{scenario.rows} {crashes[:1]}"
         self.settings = Settings(
@@ -93,7 +93,7 @@ class Stage:
             **{"components": ("syncer",), **scenario.settings},
         )
         self.backup: Snapshot | None = None
-        """Of etcd, where a story has one made."""
+        """A snapshot of etcd, if the scenario takes one."""
         self.worlds = Worlds(_setup(scenario), history, cluster=3)
         self.kube, self.slurm = self.worlds.kube, self.worlds.slurm
         faults = Faults()
@@ -113,26 +113,22 @@ class Stage:
         self._restarting: asyncio.Task[None] | None = None
         self._live()
 
-    # --- what stories do
-
     @property
     def now_s(self) -> float:
-        """Second of the worlds."""
+        """Current time of the worlds."""
         return self.worlds.now_s
 
     def act(self, doing: Callable[[], object]) -> None:
-        """A person does it, now."""
+        """Perform an operation of a user now."""
         answer = self.worlds.try_to(PERSON, doing)
         self.history.note("people", "" if answer is None else str(answer)[:80])
 
     def expect(self, name: str, reason: str | None) -> None:
-        """BrokenPromiseError where the Slurm node is not drained so, or is."""
+        """Raise BrokenPromiseError unless the node's drain has this reason (None: no drain)."""
         row = row_of(self.slurm.nodes[name])
         standing = row.reason if row.drained else None
         if standing != reason:
-            raise BrokenPromiseError(f"story: {name} is drained {standing!r}, not {reason!r}")
-
-    # --- lives
+            raise BrokenPromiseError(f"scenario: {name} is drained {standing!r}, not {reason!r}")
 
     def _live(self) -> None:
         self._lives += 1
@@ -157,7 +153,7 @@ class Stage:
             self._restarting = asyncio.get_running_loop().create_task(self._restart(self.life))
 
     def _counts(self, moment: Moment, exchange: Exchange) -> bool:
-        """Polls that bring nothing new are no points of their own: all but the first few."""
+        """Whether a moment is a crash point; of polls without news only the first few are."""
         poll = exchange.side == "slurm" and exchange.question.path.endswith("/nodes/")
         if poll and not exchange.writes and exchange.process.polls > 2:
             return False
@@ -176,10 +172,8 @@ class Stage:
         await asyncio.sleep(RESTART_S)
         self._live()
 
-    # --- the play
-
     async def play(self) -> dict[str, Any]:
-        """Every step, then rest: what the worlds look like in the end."""
+        """Play each step, converge, and return the final state of the worlds."""
         try:
             await self._sleep(BEGIN_S)
             for after_s, doing in self.scenario.steps:
@@ -224,7 +218,7 @@ def _setup(scenario: Scenario) -> Setup:
 
 
 def picture(worlds: Worlds) -> dict[str, Any]:
-    """Both worlds as far as we may have changed them, without numbers that count our writes."""
+    """Return what we can change in both worlds, without numbers that count our writes."""
     uids = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in worlds.kube.pods()}
     shown: dict[str, Any] = {}
     for name, node in worlds.slurm.nodes.items():
@@ -254,7 +248,7 @@ def play(
     branch: Branch | None = None,
     aloud: bool = False,
 ) -> tuple[dict[str, Any], list[Point], History]:
-    """One play: its end, the points of its last life, and its history.
+    """Play a scenario; return its end, the points of its last life, and its history.
 
     Raises BrokenPromiseError.
     """

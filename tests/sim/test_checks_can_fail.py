@@ -1,4 +1,4 @@
-"""Every checker of the simulator fails where the production code is broken on purpose."""
+"""Each check of the simulator fails if the production code is broken on purpose."""
 
 import itertools
 from typing import Any
@@ -25,7 +25,7 @@ SEEDS = range(60)
 
 
 def first_failure(*stories: str) -> str:
-    """The check that fails first: in these stories, then in as many seeds as it takes."""
+    """Return the first failed check of these scenarios, then of the seeds."""
     for name in stories:
         try:
             play(SCENARIOS[name])
@@ -39,7 +39,7 @@ def first_failure(*stories: str) -> str:
 
 
 async def _remembered(*arguments: Any, **_: Any) -> Any:
-    """No read at all: whatever it was, it is idle."""
+    """Read nothing; claim that the node is idle."""
     _, names = arguments
     return {
         name: Seen(name, SlurmNode(name=name, state=frozenset({"IDLE"})), 0.0) for name in names
@@ -112,16 +112,14 @@ BROKEN: dict[str, Broken] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_promise_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """Within a story, or within so many seeds."""
+def test_each_broken_invariant_is_detected(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     changes, stories, checks = BROKEN[what]
     for where, name, instead in changes:
         monkeypatch.setattr(where, name, instead)
     assert first_failure(*stories) in checks
 
 
-def test_an_unbroken_service_breaks_nothing() -> None:
-    """The same stories without any change."""
+def test_the_unchanged_service_breaks_no_invariant() -> None:
     names = {name for _, stories, _ in BROKEN.values() for name in stories}
     for name in sorted(names):
         play(SCENARIOS[name])

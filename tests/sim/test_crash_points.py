@@ -1,5 +1,7 @@
-"""Stories, and a share of the points at which they can be killed; `python -m tests.sim crash`
-plays them all, and pairs."""
+"""Scenarios, with a share of their crash points.
+
+`python -m tests.sim crash` plays all points, and pairs of points.
+"""
 
 from typing import Any
 
@@ -14,33 +16,32 @@ from tests.sim.scenarios import IN_PAIRS, SCENARIOS
 from tests.sim.stage import play
 
 EVERY = 11
-"""So manieth point of each story here."""
+"""Play each `EVERY`th point of a scenario."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_story_ends_as_its_rows_say(name: str) -> None:
-    """Without any crash."""
+def test_a_scenario_ends_as_its_rows_require(name: str) -> None:
     play(SCENARIOS[name])
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_F1_killed_anywhere_it_ends_the_same(name: str) -> None:
-    """Restarted from listings alone."""
+def test_a_scenario_killed_at_any_point_ends_the_same_F1(name: str) -> None:
+    """The restart uses listings alone."""
     found = [crashes.run(crash) for crash in crashes.singles(name, every=EVERY)]
     assert found
     assert not [(one.crash.at, one.why) for one in found if one.why]
 
 
 @pytest.mark.parametrize("name", IN_PAIRS[::2])
-def test_F1_killed_twice_it_ends_the_same(name: str) -> None:
-    """First in the middle, then at every point of the life after it."""
+def test_a_scenario_killed_twice_ends_the_same_F1(name: str) -> None:
+    """First in the middle, then at each point of the life after it."""
     found = crashes.run_pairs(crashes.Crash(name, (40,)))
     assert len(found) > EVERY
     assert not [(one.crash.at, one.why) for one in found if one.why]
 
 
-def test_a_fork_finds_what_a_replay_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the ends differ: here the third life lifts nothing."""
+def test_a_fork_has_the_result_of_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the ends differ: here the third life lifts no drain."""
     begin, rule = Life.__init__, drain._rule_state
     life = [0]
 

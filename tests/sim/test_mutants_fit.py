@@ -1,4 +1,4 @@
-"""The catalogue of seeded defects fits the source as it stands."""
+"""The seeded defects match the current source."""
 
 from pathlib import Path
 
@@ -12,7 +12,6 @@ SOURCE = Path(sunk_sync.__file__).parent
 
 
 @pytest.mark.parametrize("mutant", CATALOGUE, ids=lambda mutant: mutant.name)
-def test_a_mutant_changes_one_place(mutant: Mutant) -> None:
-    """A defect that cannot be planted any more proves nothing."""
+def test_each_mutant_fits_exactly_one_place(mutant: Mutant) -> None:
     assert (SOURCE / mutant.path).read_text().count(mutant.old) == 1
     assert mutant.new != mutant.old

@@ -1,10 +1,10 @@
-"""What must hold at rest, where our process knows more than the mark, and where two claim one."""
+"""Convergence if the service knows more than its mark, and if two Pods claim one node."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from tests.sim import rivals, words
+from tests.sim import conflicts, words
 from tests.sim.checks import Checks
 from tests.sim.doings import add_pod, controller, delete_pod, select
 from tests.sim.history import BrokenPromiseError
@@ -18,32 +18,34 @@ RENEWED: Sequence[Step] = (
     (3, select("n1", on=False)),
     (5, controller(up=True)),
 )
-"""Slurm names the first Pod, our process saw the second, which then left the selector."""
+"""The mark names the first Pod. The service saw the second one, which then left the selector."""
 
 
 def _play(*steps: Step, n1: str | None) -> None:
     play(Scenario(rows="S7", steps=(*RENEWED, *steps), end={"n1": n1}))
 
 
-def test_S7_a_later_pod_that_our_process_saw_counts_more_than_the_mark() -> None:
-    """It exists, so it is not gone (found by seed 31015)."""
+def test_a_later_pod_that_the_service_saw_overrides_the_mark_S7() -> None:
+    """Found by seed 31015."""
     _play(n1=None)
 
 
-def test_S7_a_later_pod_that_is_gone_too_is_gone() -> None:
-    """The mark's Pod is not there, and the later one neither."""
+def test_a_later_pod_that_is_gone_counts_as_gone_S7() -> None:
+    """Both the Pod of the mark and the later one are gone."""
     _play((9, delete_pod("n1", grace_s=0)), n1="k8s: pod terminated")
 
 
-def test_S7_only_what_our_process_was_shown_excuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An onlooker that knows of no later Pod asks for the drain that the mark demands."""
+def test_a_pod_that_the_service_did_not_see_is_no_excuse_S7(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An observer without the later Pod requires the drain of the mark."""
     monkeypatch.setattr(Checks, "last_told", lambda *_: None)
     with pytest.raises(BrokenPromiseError, match="pod terminated"):
         _play(n1=None)
 
 
 def _pod(name: str, *, claims: str, node: str, told: str = "", phase: str = "Running") -> Object:
-    condition = {"type": rivals.CONFLICT, "status": "True", "message": told}
+    condition = {"type": conflicts.CONFLICT, "status": "True", "message": told}
     return {
         "metadata": {
             "name": name,
@@ -58,7 +60,7 @@ def _pod(name: str, *, claims: str, node: str, told: str = "", phase: str = "Run
 
 def _event(name: str, message: str) -> Object:
     return {
-        "reason": rivals.CONFLICT,
+        "reason": conflicts.CONFLICT,
         "message": message,
         "involvedObject": {"uid": f"uid-{name}"},
     }
@@ -85,27 +87,25 @@ QUARRELS: dict[str, tuple[list[Object], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", QUARRELS)
-def test_S16_who_quarrels(case: str) -> None:
-    """By Slurm node."""
+def test_conflicts_by_slurm_node_S16(case: str) -> None:
     pods, names = QUARRELS[case]
-    assert [one.slurm_node for one in rivals.quarrels(pods)] == names
+    assert [one.slurm_node for one in conflicts.conflicts(pods)] == names
 
 
 @pytest.mark.parametrize(
     ("told", "event", "missing"),
     [(BOTH, BOTH, 0), (BOTH, "slurm/a", 1), ("slurm/a", BOTH, 1), ("", "", 2)],
 )
-def test_S16_every_claimant_is_told_of_every_rival(told: str, event: str, missing: int) -> None:
-    """By a condition and by an Event, each for itself."""
+def test_every_claimant_shows_every_rival_S16(told: str, event: str, missing: int) -> None:
+    """By a condition and by an Event, independent of each other."""
     pods = [_pod(name, claims="n1", node=f"k{name}", told=told) for name in ("a", "b")]
-    (quarrel,) = rivals.quarrels(pods)
+    (conflict,) = conflicts.conflicts(pods)
     events = [_event(name, event) for name in ("a", "b")]
-    assert len(list(rivals.untold(quarrel, events))) == 2 * missing
+    assert len(list(conflicts.unreported(conflict, events))) == 2 * missing
 
 
-def test_S16_an_untold_quarrel_is_no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody is told, the simulator says so."""
+def test_an_unreported_conflict_is_a_deviation_S16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sunk_sync.core.rules.host.conflict._conditions", lambda *_: ())
-    quarrel = (1, add_pod("rival1", "k2", claims="n1"))
+    conflict = (1, add_pod("rival1", "k2", claims="n1"))
     with pytest.raises(BrokenPromiseError, match="S16"):
-        play(Scenario(rows="S16", steps=(quarrel,), end={}))
+        play(Scenario(rows="S16", steps=(conflict,), end={}))

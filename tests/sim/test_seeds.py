@@ -1,4 +1,4 @@
-"""A sample of broken hours, and one replayed. `python -m tests.sim --seeds 10000` runs many."""
+"""A sample of random seeds, and one replay. `python -m tests.sim --seeds 10000` runs many."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ SEEDS = range(int(os.environ.get("SUNK_SYNC_SEEDS", "50")))
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_every_broken_hour_keeps_every_promise_and_comes_to_rest() -> None:
-    """Faults of all kinds, people on both sides, crashes of our own: S0-S20, M1-M8, F1-F11."""
+def test_every_seed_keeps_every_invariant_and_converges() -> None:
+    """Faults of all kinds, users on both sides, crashes of the service: S0-S20, M1-M8, F1-F11."""
     broken = {}
     for seed in SEEDS:
         outcome = run_seed(seed)
@@ -22,8 +22,8 @@ def test_every_broken_hour_keeps_every_promise_and_comes_to_rest() -> None:
     assert not broken, "replay: python -m tests.sim SEED -v"
 
 
-def test_one_seed_is_one_run_in_every_process() -> None:
-    """Whatever the order of sets and dicts: the histories are the same, line by line."""
+def test_a_seed_gives_the_same_run_in_every_process() -> None:
+    """Independent of the order of sets and dicts: the histories are equal line by line."""
     told = [_history(seed=7, hashes=hashes) for hashes in ("1", "2")]
     assert told[0] == told[1]
     assert told[0].count("\n") > STEPS_MIN

@@ -1,4 +1,4 @@
-"""The way between our process and the worlds: every call and every stream passes here."""
+"""The path between the service and the worlds; each call and each stream passes it."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,18 +14,17 @@ from tests.sim.history import History
 from tests.sim.worlds import US, Worlds
 
 Moment = Literal["sent", "served", "after", "piece"]
-"""Before a call leaves, when the server did it, a little after its answer or a piece of a stream
-was taken in."""
+"""Before a call leaves; when the server performs it; shortly after an answer or piece arrives."""
 AFTER_TURNS = 3
-"""Turns of the loop that "a little after" is."""
+"""Turns of the loop for "shortly after"."""
 AGAIN_S = 0.5
-"""slurmrestd looks for its slurmctld this often."""
+"""Interval at which slurmrestd retries its slurmctld."""
 READS = ("GET",)
 Outage = Literal["refused", "silent", "html"]
 
 
 class WireError(Exception):
-    """A call came to nothing. `kind`: refused (nothing was sent), broken, half."""
+    """A call failed. `kind`: refused (nothing was sent), broken, half."""
 
     def __init__(self, kind: Literal["refused", "broken", "half"], got: bytes = b"") -> None:
         super().__init__(kind)
@@ -34,21 +33,21 @@ class WireError(Exception):
 
 
 class Process(Struct):
-    """One life of our process, as the wire knows it."""
+    """One life of the service, as the wire knows it."""
 
     number: int
     alive: bool = True
     polls: int = 0
-    """Listings of Slurm nodes that were asked for."""
+    """Listings of Slurm nodes that were requested."""
 
 
 def breaks_calls(process: Process) -> None:
-    """From now on nothing reaches this process, and nothing leaves it."""
+    """Cut the process off: nothing reaches it, and nothing leaves it."""
     process.alive = False
 
 
 class Exchange(Struct, kw_only=True):
-    """One call of ours. Times are seconds; None: not yet, or never."""
+    """One call of the service. Times are seconds; None: not yet, or never."""
 
     number: int
     process: Process
@@ -61,7 +60,7 @@ class Exchange(Struct, kw_only=True):
 
     @property
     def writes(self) -> bool:
-        """It can change something."""
+        """Whether the call can change something."""
         return self.question.method not in READS
 
     def __str__(self) -> str:
@@ -72,25 +71,25 @@ class Exchange(Struct, kw_only=True):
 
 
 class Witness(Protocol):
-    """Sees every call of ours."""
+    """Observes each call of the service."""
 
     def sent(self, exchange: Exchange) -> None:
-        """It leaves our process."""
+        """The call leaves the service."""
 
     def serving(self, exchange: Exchange) -> None:
-        """It is at the server, which does it now."""
+        """The server is about to perform the call."""
 
     def served(self, exchange: Exchange) -> None:
-        """The server did it."""
+        """The server has performed the call."""
 
     def taken(self, exchange: Exchange) -> None:
-        """Our process has the answer."""
+        """The service receives the answer."""
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """Our process has the first part of the answer."""
+        """The service receives the first part of the answer."""
 
     def over(self, exchange: Exchange) -> None:
-        """Our process waits for it no longer."""
+        """The service stops waiting for the answer."""
 
 
 class Broken(Protocol):
@@ -100,17 +99,17 @@ class Broken(Protocol):
     """The peer is gone, and nobody has noticed."""
 
     def cut(self) -> None:
-        """The connection breaks."""
+        """Break the connection."""
 
     def freeze(self) -> None:
-        """The peer vanishes without a word."""
+        """Let the peer vanish without notice."""
 
     def close(self) -> None:
-        """Whoever read it is gone."""
+        """Close the stream, as its reader is gone."""
 
 
 class Wire:
-    """Carries calls. `outages` names sides that cannot be reached, and how that looks."""
+    """Carries calls. `outages` names unreachable sides, and how they fail."""
 
     def __init__(self, worlds: Worlds, faults: Faults, history: History) -> None:
         self.worlds = worlds
@@ -118,21 +117,21 @@ class Wire:
         self.history = history
         self.outages: dict[Side, Outage] = {}
         self.restored_until_s = 0.0
-        """Until then no API server runs, whatever else mends: etcd is being restored."""
+        """No API server runs until then: etcd is being restored."""
         self.witnesses: list[Witness] = []
         self.at: Callable[[Moment, Exchange], None] | None = None
-        """Called at every moment of every call: where crashes can be put."""
+        """Called at each moment of each call; crashes happen there."""
         self.fate: Callable[[Exchange], Journey | None] = lambda _: None
-        """How a call fares that a story has chosen; None: as chance has it."""
+        """How a call of a scenario fares; None: at random."""
         self.streams: list[Broken] = []
-        """Watches that stand."""
+        """Open watches."""
         self.on_streamed: list[Callable[[Process, Question, list[bytes]], None]] = []
         self._loop = asyncio.get_running_loop()
         self._number = 0
         self._under_way: dict[int, tuple[Exchange, asyncio.TimerHandle]] = {}
 
     async def ask(self, process: Process, side: Side, question: Question) -> Answer | Subscription:
-        """The answer, as late as it comes. Raises WireError; may wait for ever."""
+        """Return the answer when it arrives. Raises WireError; can wait for ever."""
         if not process.alive:
             raise asyncio.CancelledError
         self._number += 1
@@ -175,7 +174,7 @@ class Wire:
         self._under_way[exchange.number] = (exchange, handle)
 
     def crash(self, process: Process, survives: Callable[[], bool]) -> None:
-        """Our process is gone; what is on its way may or may not still arrive."""
+        """End the process; calls on their way may still arrive."""
         process.alive = False
         for number, (exchange, handle) in list(self._under_way.items()):
             if exchange.process is process and not survives():
@@ -186,8 +185,6 @@ class Wire:
         self.history.note("fault", exchange, words)
         for word in words.split(", "):
             self.history.count(f"fault: {word}")
-
-    # At the server
 
     def _arrive(
         self,
@@ -227,7 +224,7 @@ class Wire:
         self._return(exchange, journey, answered, answer)
 
     def _do(self, exchange: Exchange) -> Answer | Subscription:
-        """The server does it; what changes meanwhile is known to be ours."""
+        """Let the server perform the call; changes during it count as ours."""
         side, question, now_s = exchange.side, exchange.question, self.worlds.now_s
         api = self.worlds.kube_api if side == "kube" else self.worlds.slurm_rest
         for witness in self.witnesses:
@@ -258,8 +255,6 @@ class Wire:
             self._return(exchange, journey, answered, answer)
 
         self._later(exchange, AGAIN_S, again)
-
-    # Back
 
     def _return(
         self,
@@ -309,14 +304,14 @@ class Wire:
             self._turn(AFTER_TURNS, lambda: self._tell("after", exchange))
 
     def _turn(self, turns: int, doing: Callable[[], None]) -> None:
-        """So many turns of the loop later."""
+        """Call after this many turns of the loop."""
         if turns:
             self._loop.call_soon(self._turn, turns - 1, doing)
         else:
             doing()
 
     def streamed(self, process: Process, question: Question, piece: list[bytes]) -> None:
-        """Our process has some lines of a watch."""
+        """Note lines of a watch that the service receives."""
         for told in self.on_streamed:
             told(process, question, piece)
         if self.at is not None:

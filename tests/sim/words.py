@@ -1,4 +1,4 @@
-"""What the outside world sees of us, spelled anew: nothing here comes from the product."""
+"""Names and texts of our writes, spelled independently of the product."""
 
 from typing import Any, Final
 
@@ -63,7 +63,7 @@ LINGERING: Final = (
     "k8s: pod deletion timeout",
     "k8s: pod without job",
 )
-"""P25, L6, P30: workload Pods have checks of their own."""
+"""P25, L6, P30: workload Pods have their own checks."""
 SCHEDULER: Final = "default-slurm"
 JOB_ID: Final = PREFIX + "job-id"
 BOUND_FOR: Final = PREFIX + "bound-for"
@@ -76,7 +76,7 @@ Object = dict[str, Any]
 
 
 def is_our_text(reason: str) -> bool:
-    """S: a drain is ours only while its reason begins so."""
+    """S: a drain is ours only if its reason starts with this prefix."""
     return reason.startswith("k8s:")
 
 
@@ -88,57 +88,57 @@ def is_our_condition(kind: str, type_: str) -> bool:
 
 
 def annotations_of(an_object: Object) -> dict[str, str]:
-    """Of a Node or Pod."""
+    """Return the annotations of a Node or Pod."""
     found: dict[str, str] = an_object["metadata"].get("annotations") or {}
     return found
 
 
 def labels_of(an_object: Object) -> dict[str, str]:
-    """Of a Node or Pod."""
+    """Return the labels of a Node or Pod."""
     found: dict[str, str] = an_object["metadata"].get("labels") or {}
     return found
 
 
 def conditions_of(an_object: Object) -> dict[str, Object]:
-    """By type."""
+    """Return the conditions by type."""
     listed = an_object.get("status", {}).get("conditions") or ()
     return {one["type"]: one for one in listed}
 
 
 def is_ready(an_object: Object) -> bool:
-    """Condition Ready is True."""
+    """Whether condition Ready is True."""
     return conditions_of(an_object).get("Ready", {}).get("status") == "True"
 
 
 def is_slurmd(pod: Object) -> bool:
-    """The selector finds it."""
+    """Whether the selector matches the Pod."""
     return labels_of(pod).get(SELECTOR[0]) == SELECTOR[1]
 
 
 def is_workload(pod: Object) -> bool:
-    """A Pod for our scheduler."""
+    """Whether the Pod names our scheduler."""
     return bool(pod["spec"].get("schedulerName") == SCHEDULER)
 
 
 def is_finished(pod: Object) -> bool:
-    """Its containers ended for good: it claims nothing."""
+    """Whether the containers have ended for good; such a Pod claims nothing."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: Object) -> bool:
-    """Somebody deleted it, and it is not gone yet."""
+    """Whether the Pod is deleted and not gone yet."""
     return "deletionTimestamp" in pod["metadata"]
 
 
 def claimed_by(pod: Object) -> str:
-    """The Slurm node that a slurmd Pod says it is."""
+    """Return the Slurm node that a slurmd Pod claims."""
     spec = pod["spec"]
     own = spec.get("nodeName", "") if spec.get("hostNetwork") else pod["metadata"]["name"]
     return annotations_of(pod).get(SLURM_NODE) or spec.get("hostname") or own
 
 
 def tidy(text: str) -> str:
-    """S17, as far as the texts of this simulator need it."""
+    """S17, for the texts of this simulator."""
     for wrong, right in (('"', "'"), ("\\", "/"), ("#", " ")):
         text = text.replace(wrong, right)
     text = "".join(one if one.isprintable() else " " for one in text)

@@ -1,4 +1,4 @@
-"""Both embedded worlds in one virtual time, and who is changing them just now."""
+"""Both embedded worlds in one virtual time, with the author of each change."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -27,38 +27,38 @@ from tests.sim.history import History
 T = TypeVar("T")
 
 US = "us"
-"""The author of what a request of ours does."""
+"""The author of changes by our requests."""
 WORLD = "world"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Onlooker(Protocol):
-    """Sees every change of a world, from outside."""
+    """Observes each change of a world, from outside."""
 
     def kube_changed(self, change: Change, author: str) -> None:
         """One object was written."""
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
-        """One Slurm node changed, came or went."""
+        """One Slurm node changed, appeared or was removed."""
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
-        """One Slurm job changed, came or was forgotten."""
+        """One Slurm job changed, appeared or was forgotten."""
 
     def kube_restored(self) -> None:
-        """Kubernetes went back to an older state."""
+        """Kubernetes was restored to an older state."""
 
 
 class Worlds:
-    """Kubernetes and Slurm; time is that of the running loop."""
+    """Kubernetes and Slurm in the time of the running loop."""
 
     def __init__(self, setup: Setup, history: History, *, cluster: int = 1) -> None:
         self.history = history
         self.author = WORLD
         self.onlookers: list[Onlooker] = []
         self.wall_shift_s = 0.0
-        """How far the wall clock of our machine is off."""
+        """Offset of the wall clock of the service."""
         self.restored = False
-        """Kubernetes went back to an older state: what we told before may be forgotten."""
+        """Kubernetes was restored: earlier Events may be lost."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.kube = Kubernetes(heartbeat_s=0.0, cluster=cluster, epoch=EPOCH)
@@ -68,7 +68,7 @@ class Worlds:
         self.slurm = SlurmWorld(setup, now_s=self.now_s)
         self.slurm_rest = SlurmRest(self.slurm, self.tokens)
         self.on_calls: Callable[[Sequence[Call]], None] = _unheard
-        """Hears what slurmctld and the scripts of jobs tell the outside."""
+        """Called with the calls of slurmctld and of job scripts."""
         self._rows: dict[str, Node] = dict(self.slurm.nodes)
         self._jobs: dict[int, Job] = {}
         for kind in (NODES, PODS, EVENTS):
@@ -76,7 +76,7 @@ class Worlds:
 
     @property
     def now_s(self) -> float:
-        """Second of both worlds."""
+        """Current time of both worlds."""
         return self._loop.time()
 
     @cached_property
@@ -87,17 +87,17 @@ class Worlds:
         return str(stored.an_object["metadata"]["uid"])
 
     def wall_clock(self) -> datetime:
-        """The time of day as our machine has it."""
+        """Time of day on the machine of the service."""
         return EPOCH + timedelta(seconds=self.now_s + self.wall_shift_s)
 
     def advance(self) -> None:
-        """Let everything happen that is due by now."""
+        """Perform everything that is due by now."""
         self.kube.advance(self.now_s)
         self.slurm.advance(self.now_s)
         self._look()
 
     def act(self, author: str, doing: Callable[[], T]) -> T:
-        """Somebody does something to a world, now."""
+        """Perform an operation on a world now."""
         self.advance()
         self.author = author
         try:
@@ -108,14 +108,14 @@ class Worlds:
             self.rearm()
 
     def try_to(self, author: str, doing: Callable[[], object]) -> object:
-        """As `act`; a refusal is an answer like any other."""
+        """As `act`, but ignore refusals."""
         try:
             return self.act(author, doing)
         except RefusalError as refusal:
             return refusal
 
     def patch(self, path: str, patch: dict[str, Any]) -> None:
-        """As `kubectl patch`."""
+        """Do `kubectl patch`."""
         question = Question(
             method="PATCH",
             path=f"/api/v1/{path}",
@@ -126,14 +126,14 @@ class Worlds:
         self.kube_api.answer(question, self.now_s)
 
     def restore(self, backup: Snapshot) -> None:
-        """Kubernetes is as it was then; the author is nobody."""
+        """Restore a snapshot of Kubernetes; the change has no author."""
         self.restored = True
         self.act(WORLD, lambda: self.kube.restore(backup))
         for onlooker in self.onlookers:
             onlooker.kube_restored()
 
     def rearm(self) -> None:
-        """Wake up when something is due next."""
+        """Set the timer for the next task that is due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -152,9 +152,9 @@ class Worlds:
             onlooker.kube_changed(change, self.author)
 
     def _look(self) -> None:
-        """What became of the Slurm nodes and jobs since the last look.
+        """Report the changes of Slurm nodes and jobs since the last call.
 
-        First that a script was killed, then who began on its host.
+        First report the killed scripts, then the jobs that start on their hosts.
         """
         calls = self.slurm.take_calls()
         if calls:
@@ -193,9 +193,9 @@ class Worlds:
 
 
 def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
-    """The very same rows, in the same order: nothing was written since."""
+    """Whether the records are the same objects in the same order, so nothing was written."""
     return before.keys() == after.keys() and all(map(is_, before.values(), after.values()))
 
 
 def _unheard(calls: Sequence[Call]) -> None:
-    """Nobody plays gates and scripts."""
+    """Ignore calls of gates and scripts."""

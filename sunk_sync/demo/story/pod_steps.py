@@ -71,7 +71,7 @@ def preempt(name: str, user: str) -> Step:
         act=lambda on: on.users.submit(user, on.users.place(name), partition=URGENT),
         expected=f"{name} gets DisruptionTarget and its grace period; the job of {user} waits",
         holds=lambda on: (
-            on.users.is_disrupted(name, "PreemptionByScheduler") and not _workloads(on, user)
+            on.users.is_disrupted(name, "PreemptionByScheduler") and not _runs(on, user)
         ),
         within_s=POLLED_S,
         transient=True,
@@ -84,12 +84,12 @@ def end_preempted(name: str, user: str) -> Step:
         text=f"The kubelet ends the containers of Pod {name}",
         act=lambda _: None,
         expected=f"the job of {user} starts after {name} is gone",
-        holds=lambda on: _workloads(on, user) and on.users.is_gone(name),
+        holds=lambda on: _runs(on, user) and on.users.is_gone(name),
         within_s=ENDED_S,
     )
 
 
-def _workloads(on: Context, user: str) -> bool:
+def _runs(on: Context, user: str) -> bool:
     return bool(on.users.running_jobs_of(user))
 
 

@@ -1,1 +1,1 @@
-"""Seeded defects in the product's source, each with the story of a real bug it stands for."""
+"""Seeded defects in the source of the product, each modelled on a real bug."""

@@ -1,4 +1,4 @@
-"""Defects of rules, policy and picture."""
+"""Defects of rules, policy and the graph."""
 
 from tests.sim.mutants.mutant import Mutant
 

@@ -1,4 +1,4 @@
-"""Defects of readers, writers and the way between."""
+"""Defects of readers, writers and the outbox."""
 
 from tests.sim.mutants.mutant import Mutant
 

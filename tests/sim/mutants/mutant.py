@@ -1,4 +1,4 @@
-"""What a seeded defect is."""
+"""A seeded defect."""
 
 from pathlib import Path
 
@@ -6,17 +6,17 @@ from msgspec import Struct
 
 
 class Mutant(Struct, frozen=True, kw_only=True):
-    """One small change of one file. `old` stands there exactly once."""
+    """One small change of one file. `old` occurs there exactly once."""
 
     name: str
     story: str
     path: str
-    """Below the package."""
+    """Path below the package."""
     old: str
     new: str
 
     def apply(self, package: Path) -> None:
-        """Change the file of a copy of the package. ValueError where the text is not there once."""
+        """Change the file in a copy of the package; ValueError unless `old` occurs exactly once."""
         file = package / self.path
         text = file.read_text()
         if text.count(self.old) != 1:

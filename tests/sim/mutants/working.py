@@ -1,4 +1,4 @@
-"""Defects of what schedules Pods: rules of workloads, their picture, jobs, the hooks server."""
+"""Defects of the scheduling of Pods: rules, workloads, jobs, hooks."""
 
 from tests.sim.mutants.mutant import Mutant
 
@@ -270,7 +270,7 @@ MUTANTS = (
         "The same, for the gate.",
     ),
     _mutant(
-        "the door answers before all was listed", HOOKS,
+        "the callers answers before all was listed", HOOKS,
         "        if why := self._rest.ready():", "        if why := self._rest.ready() and '':",
         "A standby that knew of no Pod said go.",
     ),

@@ -1,1 +1,1 @@
-"""The other half of the simulator: workload Pods, placeholder jobs, gangs, gates, preemption."""
+"""The simulator for workload Pods, placeholder jobs, gangs, gates and preemption."""

@@ -1,4 +1,4 @@
-"""What our hand may do to Pods and jobs, checked at every change and every call, from outside."""
+"""Invariants of our writes to Pods and jobs, checked at each change and each call, from outside."""
 
 from collections import defaultdict
 from collections.abc import Set
@@ -29,11 +29,11 @@ from tests.sim.workloads.truth import (
 from tests.sim.worlds import US, Worlds
 
 AT_ONCE_S: Final = 0.1
-"""What arrives while a write is on its way out of our process."""
+"""Answers within this time can arrive while a write leaves the service."""
 SEEN_S: Final = 5.0
 """P29."""
 PATIENCE_S: Final = 90.0
-"""What a process may not have heard of yet, whatever the network does."""
+"""Time in which the service may not have heard of a change, whatever the network does."""
 A_MINUTE_S: Final = 60.0
 A_MINUTE_MAX: Final = 5
 """P32."""
@@ -44,7 +44,7 @@ DELETION: Final = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
 class WorkloadChecks:
-    """An onlooker of both worlds and a witness of every call."""
+    """Observes both worlds and each call."""
 
     def __init__(self, worlds: Worlds, history: History) -> None:
         self._worlds = worlds
@@ -52,77 +52,73 @@ class WorkloadChecks:
         self._present: Exchange | None = None
         self._evidence: dict[int, Evidence] = {}
         self._ran_since: dict[str, float] = {}
-        """UID of a Pod → since when a job of its own has been running where it is bound."""
+        """UID of a Pod → since when its job runs where it is bound."""
         self.uids: dict[str, Object] = {}
-        """Workload Pods as they are, by UID."""
+        """Current workload Pods by UID."""
         self._wanted: dict[str, Uids] = {}
-        """UID → the workload that its job was made for."""
+        """UID → the workload of its job."""
         self._twins: dict[Uids, list[Job]] | None = None
-        """Workloads with two live jobs; None: jobs have changed since it was worked out."""
+        """Workloads with two live jobs; None: jobs have changed since the last computation."""
         self._twice_s: dict[Uids, float] = {}
-        """Workload with two live jobs → since when the present process has seen both."""
+        """Workload with two live jobs → since when the current process has seen both."""
         self._sent_s: defaultdict[str, list[float]] = defaultdict(list)
-        """UID → when the present process sent the submissions that became jobs."""
+        """UID → when the current process sent the submissions that became jobs."""
         self.calm = False
-        """Nothing goes wrong any more: what is owed within seconds is asked for."""
+        """All faults have ended: check also what is due within seconds."""
         self.refused_writes = 0
-        """P10: asked again every five minutes."""
+        """P10: such writes are repeated every five minutes."""
         worlds.onlookers.append(self)
         for pod in worlds.kube.pods():
             if words.is_workload(pod):
                 self.uids[uid_of(pod)] = pod
 
     def begin(self, process: Process) -> None:
-        """A new life: it knows nothing."""
+        """Start a new life, which knows nothing."""
         self._evidence[process.number] = Evidence(self._worlds)
         self._twice_s.clear()
         self._sent_s.clear()
 
     def ends_read(self, process: Process) -> Set[tuple[str, str]]:
-        """Pods and jobs of theirs whose end it knows of (P16)."""
+        """Return Pods and jobs whose end the process has read (P16)."""
         return self._evidence[process.number].ends
 
     def _break(self, check: str, why: object) -> None:
         self._history.break_promise(check, f"{why} [{self._present}]")
 
-    # --- every call
-
     def sent(self, exchange: Exchange) -> None:
-        """A binding rests on what was read."""
+        """Check that a binding follows from earlier reads."""
         self._evidence[exchange.process.number].sent(exchange)
         path = exchange.question.path
         if exchange.side == "kube" and exchange.writes and path.endswith("/binding"):
             self._check_binding(exchange)
 
     def serving(self, exchange: Exchange) -> None:
-        """From here on our hand is at work."""
+        """Mark changes from now on as ours."""
         self._present = exchange
 
     def served(self, exchange: Exchange) -> None:
-        """It has been."""
+        """Stop marking changes as ours."""
         self._present = None
         if exchange.served_s is not None:
             self._evidence[exchange.process.number].served(exchange)
 
     def taken(self, exchange: Exchange) -> None:
-        """Our process has the answer."""
+        """The service receives the answer."""
         self._evidence[exchange.process.number].taken(exchange)
         self._look_for_twins(exchange)
         if exchange.writes and b'"errors":[{' in getattr(exchange.answer, "body", b""):
             self.refused_writes += "/job/" in exchange.question.path
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """Our process has the first part of an answer."""
+        """The service receives the first part of an answer."""
         self._evidence[exchange.process.number].half_taken(exchange, body)
 
     def over(self, exchange: Exchange) -> None:
-        """Our process waits for it no longer."""
+        """The service stops waiting for the answer."""
         self._evidence[exchange.process.number].over(exchange)
 
-    # --- bindings
-
     def _check_binding(self, exchange: Exchange) -> None:
-        """P11: only where a job of its own was read running, and of no two."""
+        """P11: a job of the Pod was read RUNNING there, and there is no second one."""
         body = msgspec.json.decode(exchange.question.body)
         uid, node_name = body["metadata"]["uid"], body["target"]["name"]
         evidence = self._evidence[exchange.process.number]
@@ -142,12 +138,12 @@ class WorkloadChecks:
         if not running:
             self._break("bound blindly", f"{uid} to {node_name}: no job of it was read running")
         elif len(surely) > 1:
-            self._break("bound twice", f"{uid} to {node_name} though jobs {surely} run")
+            self._break("bound twice", f"{uid} to {node_name} although jobs {surely} run")
 
     def _reads_as_running(
         self, uid: str, slurm_node: str, known: list[Sight], against: list[Sight]
     ) -> bool:
-        """Read RUNNING there, and nothing that was asked later said otherwise in time."""
+        """Whether the job was read RUNNING there, and no later read contradicts in time."""
         last: Sight | None = None
         for one in known:
             job = one.job
@@ -160,7 +156,7 @@ class WorkloadChecks:
         )
 
     def _says_otherwise(self, uid: str, sight: Sight) -> bool:
-        """Also that the number is another's by now; a listing does not tell whose it is."""
+        """Whether a read contradicts; the id may belong to another job by now."""
         if sight.job is None or sight.job.state != "RUNNING":
             return True
         return sight.what == "job" and not self._runs(uid, sight.job)
@@ -170,13 +166,11 @@ class WorkloadChecks:
             return False
         return any(uid in uids for uids in workloads_of(job))
 
-    # --- jobs
-
     def _is_ours(self, job: Job) -> bool:
         return is_ours(job, self._worlds.cluster_uid)
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
-        """One job changed, came or was forgotten."""
+        """Check the change of one job."""
         self._twins = None
         self._note_author(author)
         if author == US:
@@ -202,9 +196,9 @@ class WorkloadChecks:
             self._check_cancel(before)
 
     def _check_new(self, job: Job) -> None:
-        """F2: never a second one of which the process should have known."""
+        """F2: no second job if the process could know of the first."""
         if not self._is_ours(job):
-            self._break("foreign job", f"a job without our identity: {job}")
+            self._break("foreign job", f"a submitted job without our identity: {job}")
             return
         exchange = self._present
         assert exchange is not None
@@ -232,7 +226,8 @@ class WorkloadChecks:
                 )
             ):
                 self._break(
-                    "second job", f"job {job.job_id} beside job {other.job_id}, which was read"
+                    "second job",
+                    f"job {job.job_id} beside job {other.job_id}, which the process had read",
                 )
             self._history.count("late duplicates")
 
@@ -252,10 +247,12 @@ class WorkloadChecks:
             here = [pod for pod in standing if slurm_node_of(place_of(pod)) in job.nodes]
             if here and job.state == "RUNNING" and not self._has_other(job, uids):
                 names = [pod["metadata"]["name"] for pod in here]
-                self._break("ended early", f"job {job.job_id} though {names} live on its hosts")
+                self._break(
+                    "ended early", f"job {job.job_id} ended although {names} live on its hosts"
+                )
 
     def _has_other(self, job: Job, uids: Uids) -> bool:
-        """P29: another one stays."""
+        """P29: another job of the workload stays."""
         return any(
             other.job_id != job.job_id and is_live(other) and uids in workloads_of(other)
             for other in self._worlds.slurm.jobs.values()
@@ -263,7 +260,7 @@ class WorkloadChecks:
         )
 
     def _look_for_twins(self, exchange: Exchange) -> None:
-        """P29: gone within five seconds of being seen."""
+        """P29: the second job is gone within five seconds after it was seen."""
         if self._twins is None:
             self._twins = self._live_twins()
         twins = self._twins
@@ -289,10 +286,8 @@ class WorkloadChecks:
                     live[uids].append(job)
         return {uids: jobs for uids, jobs in live.items() if len(jobs) > 1}
 
-    # --- Pods
-
     def kube_changed(self, change: Change, author: str) -> None:
-        """One object was written."""
+        """Check the write of one object."""
         if change.kind.name != "Pod":
             return
         self._note_author(author)
@@ -321,7 +316,7 @@ class WorkloadChecks:
         if gone:
             return
         if _rest(before) != _rest(now):
-            self._break("foreign pod", f"{name}: more than what is ours changed")
+            self._break("foreign pod", f"{name}: fields of others changed")
         if place_of(before) and place_of(before) != place_of(now):
             self._break("moved", f"{name} from {place_of(before)} to {place_of(now)}")
         was, is_now = words.annotations_of(before), words.annotations_of(now)
@@ -330,7 +325,7 @@ class WorkloadChecks:
             self._break("foreign pod", f"{name}: annotations {sorted(changed)} changed")
 
     def _check_end(self, pod: Object) -> None:
-        """P16: never while its job runs well and its gang is whole."""
+        """P16: no Pod ends while its job runs and its gang is complete."""
         name, uid = pod["metadata"]["name"], uid_of(pod)
         if not place_of(pod):
             self._break("ended unbound", f"Pod {name} was deleted before it was bound")
@@ -361,7 +356,7 @@ class WorkloadChecks:
             self._ran_since.setdefault(uid, self._worlds.now_s)
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:  # noqa: ARG002
-        """Hosts have checks of their own."""
+        """Ignore hosts, which have their own checks."""
         self._note_author(author)
 
     def _note_author(self, author: str) -> None:
@@ -369,11 +364,11 @@ class WorkloadChecks:
             self._history.count("changes by others")
 
     def kube_restored(self) -> None:
-        """No story of Pods goes back in time."""
+        """Ignore restores, which runs of Pods do not have."""
 
 
 def _rest(pod: Object) -> Object:
-    """Without what we may write and without what every write moves."""
+    """Return the Pod without the parts that we write or that change at each write."""
     metadata = {
         key: value
         for key, value in pod["metadata"].items()
@@ -388,5 +383,5 @@ def _rest(pod: Object) -> Object:
 
 
 def cpus_needed(pod: Object) -> int:
-    """What it takes of its Node."""
+    """Return the CPUs that the Pod uses on its Node."""
     return cpus_of(pod)

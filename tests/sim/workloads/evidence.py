@@ -1,4 +1,4 @@
-"""What one process was told of jobs: the evidence that its bindings rest on."""
+"""The answers about jobs that one process got: the evidence for its bindings."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
@@ -36,27 +36,27 @@ class Sight(Struct, frozen=True):
 
 
 class Evidence:
-    """Of one process; a new one begins with nothing."""
+    """Evidence of one process; a new process starts without any."""
 
     def __init__(self, worlds: Worlds) -> None:
         self._worlds = worlds
         self._rows: dict[int, Mapping[int, Job]] = {}
         self.jobs: defaultdict[int, deque[Sight]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.ends: set[tuple[str, str]] = set()
-        """UID of a Pod, and a job of it that ran and whose end was read under its identity."""
+        """UID of a Pod and a job of it that ran and whose end was read under its identity."""
         self.asked_s = -1.0
-        """When a listing of all jobs was last asked for."""
+        """When the last listing of all jobs was requested."""
 
     def sent(self, exchange: Exchange) -> None:
-        """A question: of listings one comes after the other."""
+        """Note a request; listings follow one after the other."""
         if exchange.side == "slurm" and _is_listing(exchange):
             self.asked_s = exchange.sent_s
 
     def speaks_against(self, sight: Sight, *, sent_s: float, late_s: float) -> bool:
-        """Whether what was sent must have respected this read.
+        """Whether a request had to respect this read.
 
-        States are listed by id alone, and whose an id is must be asked then (P23): a listing counts
-        from when the next was asked for. A read of one task need not be used for its siblings.
+        States are listed by job id alone, and the owner of an id must be read then (P23): a listing
+        counts from the next request. A read of one task need not count for its siblings.
         """
         if sight.what == "sibling":
             return False
@@ -64,7 +64,7 @@ class Evidence:
         return sight.what == "job" or told
 
     def heard_of_end(self, number: int, *, after: Sight, since_s: float) -> bool:
-        """Whether a later read, which has only just arrived, said that this job has ended."""
+        """Whether a later read, which has just arrived, reported the end of this job."""
         return any(
             one.taken_s >= since_s and one.asked_s > after.asked_s
             for one in self.jobs.get(number, ())
@@ -72,16 +72,16 @@ class Evidence:
         )
 
     def served(self, exchange: Exchange) -> None:
-        """What the world was like when an answer left."""
+        """Note the state of the world when an answer leaves."""
         if exchange.side == "slurm" and "/job" in exchange.question.path:
             self._rows[exchange.number] = dict(self._worlds.slurm.jobs)
 
     def over(self, exchange: Exchange) -> None:
-        """Its answer will not come any more."""
+        """Note that the answer of a call will not arrive."""
         self._rows.pop(exchange.number, None)
 
     def taken(self, exchange: Exchange) -> None:
-        """The answer is here."""
+        """Note an answer."""
         rows = self._rows.pop(exchange.number, None)
         answer = exchange.answer
         if rows is None or not isinstance(answer, Answer) or answer.status != 200:
@@ -112,9 +112,7 @@ class Evidence:
             self._note_family(int(named), exchange, rows, own="sibling")
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """The first part of the records of one array is here: those that it holds whole are true,
-        and may be used; they need not.
-        """
+        """Note some records of one array: complete records may be used, but need not be."""
         rows = self._rows.get(exchange.number)
         tail = _tail(exchange).partition("_")[0]
         if rows is None or exchange.writes or not tail.isdecimal():
@@ -153,7 +151,7 @@ class Evidence:
 
 
 def _whole_records(body: bytes) -> Iterator[int]:
-    """Ids of the jobs whose records end before an answer broke off."""
+    """Return the ids of the complete records in an answer that broke off."""
     text = body.decode(errors="replace").partition('"jobs":[')[2]
     while text.startswith("{"):
         try:
@@ -169,7 +167,7 @@ def _named(job: Job) -> set[tuple[str, str]]:
 
 
 def _is_listing(exchange: Exchange) -> bool:
-    """Of all jobs' states; with `job_id` it tells of one array, and is asked for one task of it."""
+    """Whether it lists all jobs; with `job_id` it concerns one array, for one of its tasks."""
     whole = "job_id" not in exchange.question.query
     return whole and not exchange.writes and _tail(exchange) == STATES
 

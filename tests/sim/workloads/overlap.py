@@ -1,4 +1,4 @@
-"""Whether a job works on resources that a live Pod of another job still holds (P25, L7)."""
+"""Overlap of a job with a live Pod of another job on the same resources (P25, L7)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.history import History
 from tests.sim.words import Object
-from tests.sim.workloads.door import Door
+from tests.sim.workloads.callers import Callers
 from tests.sim.workloads.truth import (
     Run,
     cpus_of,
@@ -30,34 +30,34 @@ LATE_S: Final = 60.0
 
 
 class Overlap:
-    """An onlooker of both worlds."""
+    """Observes both worlds."""
 
-    def __init__(self, worlds: Worlds, history: History, door: Door, *, gated: bool) -> None:
+    def __init__(self, worlds: Worlds, history: History, callers: Callers, *, gated: bool) -> None:
         self._worlds = worlds
         self._history = history
-        self._door = door
+        self._callers = callers
         self._gated = gated
         self._pods: dict[str, Object] = {}
-        """Bound workload Pods that live, by UID."""
+        """Bound, live workload Pods by UID."""
         self._bound_s: dict[str, float] = {}
         self._jobs: dict[int, Job] = {}
-        """As their changes were told so far: of several in one moment some are still to come."""
+        """Jobs as reported so far; of several changes at once some may follow."""
         self._began_s: dict[Run, float] = {}
-        """Run of a job → when its body began."""
+        """Run of a job → when its body started."""
         self._last: dict[str, Job] = {}
-        """UID → the job of it that held its host last."""
+        """UID → its job that held the host last."""
         self._suspended: set[Run] = set()
-        """Runs whose resources slurmctld gave to others, and did not take back when they ended."""
+        """Suspended runs whose resources slurmctld gave to others, also after their end."""
         self._back: set[Run] = set()
-        """Runs that had ended, until slurmctld lost the seconds of their end."""
+        """Runs that had ended before slurmctld lost the record of their end."""
         self._down_s: dict[str, float] = {}
-        """Slurm node → when it was last seen down."""
+        """Slurm node → when it was last seen DOWN."""
         self._since_s: dict[str, float] = {}
         """Host with an overlap → since when."""
         worlds.onlookers.append(self)
 
     def kube_changed(self, change: Change, author: str) -> None:  # noqa: ARG002
-        """One object was written."""
+        """Note the write of one object."""
         pod = change.now.an_object
         if change.kind.name != "Pod" or not words.is_workload(pod):
             return
@@ -70,15 +70,15 @@ class Overlap:
         self._look()
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:  # noqa: ARG002
-        """slurmctld gives up what is on a node that goes down."""
+        """Note a node that goes DOWN: slurmctld gives up its jobs."""
         if after is not None and after.base == "DOWN":
             self._down_s[after.name] = self._worlds.now_s
 
     def kube_restored(self) -> None:
-        """No story of Pods goes back in time."""
+        """Ignore restores, which runs of Pods do not have."""
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
-        """One job changed, came or was forgotten."""
+        """Note the change of one job."""
         if after is not None:
             self._jobs[after.job_id] = after
         elif before is not None:
@@ -113,7 +113,7 @@ class Overlap:
                 self._history.counts["overlap: tenths of a second"] += tenths
 
     def _orphans(self, slurm_node: str) -> Iterator[Object]:
-        """Live Pods there whose own job does not hold the host."""
+        """Return the live Pods there whose own job does not hold the host."""
         jobs = [job for job in self._jobs.values() if holds(job, slurm_node)]
         held = {uid for job in jobs for uids in workloads_of(job) for uid in uids}
         for uid, pod in self._pods.items():
@@ -141,9 +141,9 @@ class Overlap:
         lasts = [self._last.get(uid_of(pod)) for pod in orphans]
         suspended = all(job is not None and run_of(job) in self._suspended for job in lasts)
         if self._gated and suspended and began_s < self._worlds.now_s:
-            return "the gate: it was let in while their jobs were suspended"
+            return "the gate released it while their jobs were suspended"
         if self._gated:
-            why = self._door.passed.get(run_of(newest), "slurmctld was restarted")
+            why = self._callers.passed.get(run_of(newest), "slurmctld was restarted")
             return "" if why == "go" else f"the gate: {why}"
         late = [pod for pod in orphans if self._bound_s[uid_of(pod)] >= began_s]
         if late:
@@ -153,18 +153,18 @@ class Overlap:
         return "measured"
 
     def _held_by_script(self, job: Job) -> bool:
-        """Its script could have kept others away."""
+        """Whether the job's script could have kept others away."""
         known = self._worlds.slurm.jobs.get(job.job_id)
         if known is None or run_of(known) != run_of(job) or not job.request.acted:
             return False
         began_s = self._began_s.get(run_of(job), 0.0)
         if any(self._down_s.get(name, -1.0) >= began_s for name in job.nodes):
             return False
-        lost = self._door.killed | self._suspended
+        lost = self._callers.killed | self._suspended
         return run_of(job) not in lost and known.state != "NODE_FAIL"
 
 
 def _is_too_much(node: Node, orphans: Sequence[Object], jobs: Sequence[Job]) -> bool:
-    """These jobs and live Pods of others want more than the host has."""
+    """Whether these jobs and live Pods of others need more than the host has."""
     used = sum(needed_cpus(job.request, node) for job in jobs)
     return bool(orphans) and used + sum(map(cpus_of, orphans)) > node.spec.cpus

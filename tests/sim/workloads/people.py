@@ -1,4 +1,4 @@
-"""Who makes Pods, and who else uses Slurm: all that is neither us nor a fault."""
+"""Users who create Pods, and users of Slurm: all changes except ours and faults."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -15,17 +15,17 @@ from tests.sim.worlds import Worlds
 
 NAMESPACE = "work"
 OTHERS = "elsewhere"
-"""Not watched."""
+"""A namespace that is not watched."""
 RUN = "embedded/run-s"
 EXIT_CODE = "embedded/exit-code"
 PODS_MAX = 12
 GATES = {"schedulingGates": [{"name": "example.com/wait"}]}
 PREEMPTING = "high"
-"""Partition whose jobs push out those of the default one."""
+"""Partition whose jobs preempt those of the default one."""
 
 
 def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Object:
-    """Of a Pod for our scheduler."""
+    """Return the spec of a Pod for our scheduler."""
     requests = {"memory": "1Gi"} | ({"cpu": str(cpus)} if cpus else {})
     container = {
         "name": "main",
@@ -41,7 +41,7 @@ def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Objec
 
 
 class WorkloadPeople:
-    """Draws what somebody does next."""
+    """Draws the next operation."""
 
     def __init__(self, rng: random.Random, worlds: Worlds) -> None:
         self._rng = rng
@@ -56,11 +56,11 @@ class WorkloadPeople:
             worlds.act(PERSON, partial(self._kube.add_namespace, namespace))
 
     def act(self) -> None:
-        """Somebody does something."""
+        """Perform a random operation."""
         self.do(self._rng.choice(self._acts))
 
     def do(self, name: str) -> None:
-        """This."""
+        """Perform the named operation."""
         doing: Callable[[], object] = getattr(self, name)
         history = self._worlds.history
         history.count(f"people: {name}")
@@ -69,8 +69,6 @@ class WorkloadPeople:
         except LookupError:
             answer = "nobody is there"
         history.note("people", name, "" if answer is None else str(answer)[:150])
-
-    # --- Pods
 
     def _add(
         self,
@@ -103,17 +101,17 @@ class WorkloadPeople:
         return given
 
     def pod(self) -> object:
-        """One that can be placed, most of the time."""
+        """Create a Pod, in most cases a valid one."""
         cpus = self._rng.choice((2, 8, 15, 15))
         return self._add(pod_spec(cpus=cpus, grace_s=self._rng.choice((1, 20))), self._settings())
 
     def burst(self) -> object:
-        """Equal ones at once."""
+        """Create identical Pods at once."""
         cpus = self._rng.choice((2, 5))
         return [self._add(pod_spec(cpus=cpus)) for _ in range(self._rng.choice((2, 3, 5)))]
 
     def gang(self) -> object:
-        """All or none; sometimes one is missing for a while, or one too many."""
+        """Create a gang; sometimes a member is late or one too many."""
         size = self._rng.choice((2, 2, 3))
         made = size + self._rng.choice((0, 0, 0, -1, 1))
         self._names += 1
@@ -122,12 +120,12 @@ class WorkloadPeople:
         return [self._add(spec, gang) for _ in range(made)]
 
     def gated(self) -> object:
-        """It is not to be scheduled yet."""
+        """Create a Pod with a scheduling gate."""
         gates: Any = GATES
         return self._add(pod_spec(**gates))
 
     def ungate(self) -> object:
-        """Now it is."""
+        """Remove a scheduling gate."""
         for pod in workload(self._worlds):
             if pod["spec"].get("schedulingGates"):
                 name = pod["metadata"]["name"]
@@ -138,12 +136,12 @@ class WorkloadPeople:
         return None
 
     def invalid(self) -> object:
-        """P2, P3, or bigger than any host."""
+        """P2, P3, or larger than every host."""
         spec = self._rng.choice((pod_spec(cpus=None), pod_spec(grace_s=300), pod_spec(cpus=64)))
         return self._add(spec)
 
     def foreign_pod(self) -> object:
-        """Of another scheduler, or in a namespace that is not watched."""
+        """Create a Pod of another scheduler or in a namespace that is not watched."""
         if self._rng.random() < 0.5:
             return self._add({**pod_spec(), "schedulerName": "default-scheduler"})
         return self._add({**pod_spec(), "schedulerName": "other"}, namespace=OTHERS)
@@ -152,7 +150,7 @@ class WorkloadPeople:
         return self._rng.choice(list(workload(self._worlds)))
 
     def edit(self) -> object:
-        """A setting of a Pod changes."""
+        """Change an annotation of a Pod."""
         name = self._any_pod()["metadata"]["name"]
         given: Any = self._rng.choice(
             (
@@ -167,7 +165,7 @@ class WorkloadPeople:
         return f"{name} {given}"
 
     def resubmit(self) -> object:
-        """A human wants another job for a Pod whose job was cancelled (P17)."""
+        """Ask for another job of a Pod whose job was cancelled (P17)."""
         self._names += 1
         for pod in workload(self._worlds):
             if words.CANCELLED in words.annotations_of(pod):
@@ -178,16 +176,14 @@ class WorkloadPeople:
         return None
 
     def delete(self) -> object:
-        """With its own grace, or at once."""
+        """Delete a Pod, with its grace period or at once."""
         metadata = self._any_pod()["metadata"]
         grace_s = self._rng.choice((None, None, 0))
         self._kube.delete_pod(metadata["name"], namespace=metadata["namespace"], grace_s=grace_s)
         return metadata["name"]
 
-    # --- Slurm
-
     def submit(self) -> object:
-        """Somebody else's job; some push ours out."""
+        """Submit a job of another user; some preempt ours."""
         rng = self._rng
         request = JobRequest(
             name="theirs",
@@ -211,25 +207,25 @@ class WorkloadPeople:
         ]
 
     def cancel_ours(self) -> object:
-        """`scancel` of a placeholder."""
+        """Cancel a placeholder."""
         job = self._rng.choice(self._jobs(ours=True))
         self._slurm.cancel(job.job_id, now_s=self._worlds.now_s)
         return job.job_id
 
     def cancel_theirs(self) -> object:
-        """`scancel` of another job."""
+        """Cancel another job."""
         job = self._rng.choice(self._jobs(ours=False))
         self._slurm.cancel(job.job_id, now_s=self._worlds.now_s)
         return job.job_id
 
     def suspend(self) -> object:
-        """A placeholder."""
+        """Suspend a placeholder."""
         job = self._rng.choice(self._jobs("RUNNING", ours=True))
         self._slurm.suspend_job(job.job_id, now_s=self._worlds.now_s)
         return job.job_id
 
     def limit(self) -> object:
-        """A placeholder gets a time limit."""
+        """Set a time limit on a placeholder."""
         job = self._rng.choice(self._jobs("RUNNING", ours=True))
         self._slurm.update_job(job.job_id, {"time_limit_min": 1}, now_s=self._worlds.now_s)
         return job.job_id
@@ -238,59 +234,55 @@ class WorkloadPeople:
         return self._rng.choice(sorted(self._slurm.nodes))
 
     def drain(self) -> object:
-        """By a human."""
+        """Drain a node by hand."""
         name = self._any_host()
         self._slurm.update(name, Update(state="DRAIN", reason="fan"), now_s=self._worlds.now_s)
         return name
 
     def undrain(self) -> object:
-        """Whoever drained it."""
+        """Undrain a node, whoever drained it."""
         name = self._any_host()
         self._slurm.update(name, Update(state="RESUME"), now_s=self._worlds.now_s)
         return name
 
     def down(self) -> object:
-        """By a human: its jobs are lost."""
+        """Set a node DOWN by hand: its jobs are lost."""
         name = self._any_host()
         self._slurm.update(name, Update(state="DOWN", reason="dead"), now_s=self._worlds.now_s)
         return name
 
     def kill_slurmd(self) -> object:
-        """It answers no more."""
+        """Kill a slurmd."""
         name = self._any_host()
         self._slurm.kill_slurmd(name, now_s=self._worlds.now_s)
         return name
 
     def start_slurmd(self) -> object:
-        """It registers again."""
+        """Start a slurmd."""
         name = self._any_host()
         self._slurm.start_slurmd(name, now_s=self._worlds.now_s)
         return name
 
-    # --- Nodes
-
     def cordon(self) -> object:
-        """Or back."""
+        """Cordon or uncordon a Node."""
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.5
         self._kube.cordon(name, on=on)
         return f"{name} {on}"
 
     def ready(self) -> object:
-        """Or not."""
+        """Let a kubelet report Ready or NotReady."""
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.6
         self._kube.set_node_ready(name, ready=on)
         return f"{name} {on}"
 
     def silence(self) -> object:
-        """A kubelet that is away, or back."""
+        """Stop or resume a kubelet."""
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.4
         self._kube.silence(name, on=on)
         return f"{name} {on}"
 
-    # --- the end of the hour
-
     def calm(self) -> None:
-        """Hosts work, others' jobs end, suspended ones go on; Pods and placeholders stay."""
+        """Repair hosts, end jobs of others, resume suspended ones; Pods and placeholders stay."""
         slurm = self._slurm
         for name in list(slurm.nodes):
             self._worlds.act(PERSON, partial(self._mend, name))
@@ -312,7 +304,7 @@ class WorkloadPeople:
 
 
 def on_node(pod: Object) -> bool:
-    """It is bound."""
+    """Whether the Pod is bound."""
     return bool(place_of(pod))
 
 

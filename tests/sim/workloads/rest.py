@@ -1,4 +1,4 @@
-"""What rows P and G ask of worlds at rest, stated independently of the product."""
+"""The state that rows P and G require after convergence, independent of the product."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
@@ -25,14 +25,14 @@ from tests.sim.worlds import Worlds
 
 CPUS_MAX = 16
 GRACE_MAX_S = 25
-"""P3: less than the kill wait by the offset."""
+"""P3: less than the kill wait minus the offset."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What else the rows depend on."""
+    """Other inputs of the rows."""
 
     ends_read: Set[tuple[str, str]] = frozenset()
-    """UID of a Pod and a job of it whose end our process has read (P16)."""
+    """UID of a Pod and a job of it whose end the service has read (P16)."""
     ends_lost: bool = False
     """--lost-job=end (P30)."""
     resubmits: bool = False
@@ -40,7 +40,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 def workload_unrest(worlds: Worlds, asked: Asked) -> list[str]:
-    """Sentences on everything that is not as the rows ask."""
+    """Return a sentence for each deviation from the rows."""
     every = [pod for pod in worlds.kube.pods(NAMESPACE) if words.is_workload(pod)]
     pods = [pod for pod in every if not words.is_finished(pod)]
     found = [why for pod in pods for why in _of_pod(worlds, pod, every, asked=asked)]
@@ -68,17 +68,17 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
     elif not why and jobs:
         yield from _waiting(worlds, pod, jobs[0])
     if why in ("P2", "P3", "P7", "P10", "P17") and not _is_told(pod):
-        yield f"{why}: Pod {name} is not told: {words.conditions_of(pod).get('PodScheduled')}"
+        yield f"{why}: Pod {name} shows no reason: {words.conditions_of(pod).get('PodScheduled')}"
 
 
 def _is_back(pod: Object, jobs: Sequence[Job]) -> bool:
-    """P17 asks for no new job: this is the one that a human cancelled before Slurm forgot it."""
+    """Whether this job is the one that a human cancelled before Slurm forgot that (P17)."""
     cancelled = words.annotations_of(pod).get(words.CANCELLED, "").partition("/")[0]
     return any(cancelled in _names(job) for job in jobs)
 
 
 def _names(job: Job) -> set[str]:
-    """Of each job that its record stands for."""
+    """Return the names of the jobs in this record."""
     tasks = job.waiting_tasks if job.task is None else ()
     return {f"{job.array_id}_{task}" for task in tasks} or {spelled(job)}
 
@@ -94,7 +94,7 @@ def _bound(worlds: Worlds, pod: Object, jobs: Sequence[Job], *, asked: Asked) ->
 
 
 def _without_job(worlds: Worlds, pod: Object, *, asked: Asked) -> Iterator[str]:
-    """P16 where the end can be read, or was; P30 where Slurm has forgotten job and end."""
+    """P16 if the end can be read, or was read; P30 if Slurm has forgotten job and end."""
     name, host = pod["metadata"]["name"], slurm_node_of(place_of(pod))
     named = (uid_of(pod), words.annotations_of(pod).get(words.JOB_ID, ""))
     known = {
@@ -108,7 +108,7 @@ def _without_job(worlds: Worlds, pod: Object, *, asked: Asked) -> Iterator[str]:
     if named in known | asked.ends_read:
         yield f"P16: Pod {name} is bound without a job, and job {named[1]} has ended"
     elif asked.ends_lost:
-        yield f"P30: Pod {name} was not ended though Slurm lost its job"
+        yield f"P30: Pod {name} was not ended although Slurm lost its job"
     elif "DRAIN" not in node.flags or not words.is_our_text(node.reason):
         yield f"P30: Pod {name} lives without a job, and {host} is not drained: {node.reason!r}"
 
@@ -118,16 +118,16 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     if job.state != "PENDING" and _has_squatter(worlds, job):
         return
     if job.state != "PENDING":
-        yield f"P11: Pod {name} is not bound though job {job.job_id} is {job.state}"
+        yield f"P11: Pod {name} is not bound although job {job.job_id} is {job.state}"
         return
     if not job.held and (free := _free(worlds, job)):
-        yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) though {free} fit"
+        yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
-        yield f"P1: Pod {name} waits and is not told"
+        yield f"P1: Pod {name} waits without a reason in its conditions"
 
 
 def _has_squatter(worlds: Worlds, job: Job) -> bool:
-    """P11, P30: on its hosts lives a Pod that Slurm has forgotten."""
+    """P11, P30: on its hosts runs a Pod whose job Slurm has forgotten."""
     there = [
         pod
         for pod in worlds.kube.pods(NAMESPACE)
@@ -138,7 +138,7 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
 
 
 def behind_exclusions(worlds: Worlds) -> int:
-    """Jobs of ours that wait though a host has room that was excluded when they were made (P7)."""
+    """Return our jobs that wait although a host became free that they exclude (P7)."""
     waiting = [
         job
         for job in worlds.slurm.jobs.values()
@@ -148,7 +148,7 @@ def behind_exclusions(worlds: Worlds) -> int:
 
 
 def _free(worlds: Worlds, job: Job, *, excluded: bool = False) -> list[str]:
-    """Hosts with room for it, also where it excludes them; enough for all of it."""
+    """Return the hosts with room, also excluded ones, if they suffice for the whole job."""
     free = [
         node.name
         for node in worlds.slurm.nodes.values()
@@ -167,7 +167,7 @@ def _is_told(pod: Object) -> bool:
 
 
 def _why_none(pod: Object, every: Sequence[Object], *, hosts: int) -> str:
-    """The row after which this Pod has no job; empty: it must have one."""
+    """Return the row that explains why this Pod has no job; empty: it must have one."""
     if pod["spec"].get("schedulingGates"):
         return "gated"
     annotations = words.annotations_of(pod)
@@ -180,7 +180,7 @@ def _why_none(pod: Object, every: Sequence[Object], *, hosts: int) -> str:
 
 
 def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> str:
-    """A member that ended by itself stays one: only what is left can wait for a job."""
+    """Explain why a gang has no job; a member that ended by itself stays a member."""
     members = [one for one in every if words.annotations_of(one).get(words.GANG) == gang]
     living = [one for one in members if not words.is_finished(one)]
     whys = [_why_not_alone(one) for one in living]
@@ -193,19 +193,21 @@ def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> 
 
 
 def _first(whys: Sequence[str]) -> str:
-    """A cancel may not count (--resubmit-cancelled): what else is wrong goes first."""
+    """Return the first reason; a cancel is last, since --resubmit-cancelled can overrule it."""
     return next(iter(sorted(filter(None, whys), key="P17".__eq__)), "")
 
 
 def _had_job(pod: Object) -> bool:
-    """Which members of too many are in it is the product's choice; a job may be cancelled before
-    every one of them was told its number.
+    """Whether the Pod had a job before.
+
+    The product chooses the members if there are too many, and a job can be cancelled before each
+    member shows its id.
     """
     return not {words.JOB_ID, words.CANCELLED}.isdisjoint(words.annotations_of(pod))
 
 
 def _is_blamed(member: Object, pod: Object) -> bool:
-    """The Pod is told that this member of its gang keeps it waiting."""
+    """Whether the Pod shows that this member of its gang blocks it."""
     message = words.conditions_of(pod).get("PodScheduled", {}).get("message", "")
     metadata = member["metadata"]
     return f"Pod {metadata['namespace']}/{metadata['name']}:" in message
@@ -249,6 +251,6 @@ def _gangs(pods: Sequence[Object]) -> Iterator[str]:
         size = int(words.annotations_of(each[0])[words.GANG_SIZE])
         bound = [pod["metadata"]["name"] for pod in each if place_of(pod)]
         if any(not is_alive(pod) for pod in each):
-            continue  # a member that ended by itself stands on, when the others were ended
+            continue  # a member that ended by itself stays when the others are deleted
         if bound and len(bound) != size:
             yield f"G1: of gang {gang} only {bound} are bound, of {size}"

@@ -1,4 +1,4 @@
-"""One run from one seed: an hour of Pods and jobs that breaks, then everything must rest."""
+"""One run of a seed: an hour of Pods and jobs with faults, then both worlds must converge."""
 
 import asyncio
 import random
@@ -13,11 +13,11 @@ from tests.sim.ends import TokenFile
 from tests.sim.faults import Faults
 from tests.sim.history import History
 from tests.sim.life import Life
+from tests.sim.outages import Outages
 from tests.sim.outcome import Outcome, play_seed
-from tests.sim.weather import Weather
 from tests.sim.wire import Wire
+from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
-from tests.sim.workloads.door import Door, Habits
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE, PREEMPTING, WorkloadPeople
 from tests.sim.workloads.rest import Asked, behind_exclusions, workload_unrest
@@ -29,14 +29,14 @@ GAPS_S = (0.0, 0.001, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
 LOOK_EVERY_S = 20.0
 SETTLE_S = 100.0
 REST_WITHIN_S = 900.0
-"""A Slurm that said no is asked again after five minutes; a requeue waits for two."""
+"""Time to converge: refusals of Slurm are repeated after five minutes, a requeue takes two."""
 QUIET_S = 90.0
 SCRIPT_MARK = "Placeholder of sunk-sync"
-"""Stands in the script of every placeholder."""
+"""Text that marks the script of a placeholder."""
 
 
 class WorkloadRun:
-    """One seed. `play` once, in a VirtualLoop."""
+    """One seed. Call `play` once, in a VirtualLoop."""
 
     def __init__(self, seed: int, history: History) -> None:
         self.seed = seed
@@ -52,7 +52,7 @@ class WorkloadRun:
         self._furnish()
         self.people = WorkloadPeople(random.Random(f"works people {seed}"), self.worlds)
         self.token = TokenFile("token-0")
-        self.weather = Weather(random.Random(f"works weather {seed}"), self.wire, self.token)
+        self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)
         self.crashes, self.stops = rng.random() < 0.5, rng.random() < 0.2
         lost = rng.choice((0.0, 0.05, 0.2))
         silent_s = rng.choice((60.0, 60.0, 3000.0))
@@ -62,10 +62,10 @@ class WorkloadRun:
             lost=lost,
             unreached=random.Random(f"works unreached {seed}").random() < 0.06,
         )
-        self.door = Door(random.Random(f"works door {seed}"), self.worlds, habits)
+        self.callers = Callers(random.Random(f"works door {seed}"), self.worlds, habits)
         self.hosts_checks = Checks(self.worlds, history, drains_a_minute=20)
         self.checks = WorkloadChecks(self.worlds, history)
-        self.overlap = Overlap(self.worlds, history, self.door, gated=gated)
+        self.overlap = Overlap(self.worlds, history, self.callers, gated=gated)
         self.wire.witnesses += [self.hosts_checks, self.checks]
         self._lives = 0
         self.life = self._live()
@@ -86,19 +86,19 @@ class WorkloadRun:
         )
         self.checks.begin(life.process)
         self.wire.on_streamed[:] = [self.hosts_checks.begin(life.process).streamed]
-        self.door.hooks = life.parts.hooks
+        self.callers.hooks = life.parts.hooks
         return life
 
     async def play(self) -> None:
-        """To the end. Raises BrokenPromiseError."""
+        """Play the run to its end. Raises BrokenPromiseError."""
         try:
             await self._broken_hour()
             await self._heal()
             await self._come_to_rest()
             await self._stay_at_rest()
         finally:
-            self.door.hooks = None
-            self.door.close()
+            self.callers.hooks = None
+            self.callers.close()
             await self.life.crash()
         self.history.raise_broken()
 
@@ -118,32 +118,30 @@ class WorkloadRun:
             if what < 0.03 and self.crashes:
                 await self._crash()
             elif what < 0.04 and self.stops:
-                self.door.hooks = None
+                self.callers.hooks = None
                 await self.life.stop()
                 self.life = self._live()
             elif rng.random() < storm:
-                self.weather.act()
+                self.outages.act()
             else:
                 self.people.act()
 
     async def _crash(self) -> None:
-        """At any await: a few turns of the loop from now."""
+        """Crash at any await: after a few turns of the loop."""
         for _ in range(self._rng.randrange(12)):
             await asyncio.sleep(0)
         self.history.count("fault: our own crash")
-        self.door.hooks = None
+        self.callers.hooks = None
         await self.life.crash()
         await asyncio.sleep(self._rng.choice((0.0, 0.0, 1.0, 30.0)))
         self.life = self._live()
 
-    # The second phase
-
     async def _heal(self) -> None:
-        """No fault any more; hosts work, others' jobs end."""
-        self.history.note("healed", "faults and people stop")
+        """Stop all faults; repair hosts and end the jobs of others."""
+        self.history.note("healed", "faults and operations stop")
         self.faults.stop()
-        self.weather.calm()
-        self.door.habits = Habits(unreached=self.door.habits.unreached)
+        self.outages.calm()
+        self.callers.habits = Habits(unreached=self.callers.habits.unreached)
         self.people.calm()
         await self._sleep(SETTLE_S)
         self.people.calm()
@@ -153,7 +151,7 @@ class WorkloadRun:
         by_s = self.worlds.now_s + REST_WITHIN_S
         while found := self._unrest():
             if self.worlds.now_s >= by_s:
-                pending = "\n  ".join(self.life.pending() or ["nothing is pending"])
+                pending = "\n  ".join(self.life.pending() or ["no write is pending"])
                 self.history.break_promise("rest", "\n  ".join([*found, "pending:", pending]))
             await self._sleep(LOOK_EVERY_S)
 
@@ -173,16 +171,16 @@ class WorkloadRun:
         return self.hosts_checks.sent_writes - self.checks.refused_writes
 
     async def _stay_at_rest(self) -> None:
-        """Minutes in which nothing happens write nothing."""
+        """Check that quiet minutes cause no write."""
         await self._sleep(2 * LOOK_EVERY_S)
         for _ in range(4):
             sent, changes = self._sent(), self.history.counts["changes by others"]
             await self._sleep(QUIET_S)
             if (self._sent(), self.history.counts["changes by others"]) == (sent, changes):
                 break
-            await self._come_to_rest()  # P26: another reason why is told a minute later
+            await self._come_to_rest()  # P26: another reason appears a minute later
         if self._sent() != sent:
-            self.history.break_promise("quiet", "written though nothing changed")
+            self.history.break_promise("quiet", "written although nothing changed")
         if found := self._unrest():
             self.history.break_promise("rest", "\n  ".join(found))
         waiting = behind_exclusions(self.worlds)

@@ -1,4 +1,4 @@
-"""Named stories of Pods and their jobs; each is also killed at each of its points."""
+"""Scenarios of Pods and their jobs by name; each is also killed at each of its points."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -64,7 +64,7 @@ def their_job(*, seconds: float, nodes: int = 3, partition: str = "") -> Doing:
 
 
 def with_ours(act: str) -> Doing:
-    """A human does it to each placeholder that lives."""
+    """Perform a human's operation on each live placeholder."""
 
     def doing(stage: Stage) -> None:
         for job in list(stage.slurm.jobs.values()):
@@ -83,7 +83,7 @@ def slurmd(name: str, *, up: bool) -> Doing:
 
 
 def ready(*names: str, on: bool) -> Doing:
-    """Nodes become ready, or no longer are; no drain is due before the grace is over."""
+    """Set the Nodes Ready or NotReady; the grace period is too long for a drain."""
 
     def doing(stage: Stage) -> None:
         for name in names:
@@ -104,7 +104,7 @@ def slurmrestd(how: Literal["", "refused", "html"]) -> Doing:
 
 
 def story(rows: str, *steps: Step, gate: bool = False, **settings: Any) -> Scenario:
-    """The usual kind."""
+    """Return a scenario with the usual settings."""
     return Scenario(
         rows=rows,
         steps=steps,
@@ -121,7 +121,7 @@ def story(rows: str, *steps: Step, gate: bool = False, **settings: Any) -> Scena
 
 
 def another_clusters_job(stage: Stage) -> object:
-    """Its identity names a Kubernetes cluster that is not ours, and a Pod that we do not know."""
+    """Submit a job whose identity names another Kubernetes cluster and an unknown Pod."""
     mark = {"cluster": "another", "scheduler": words.SCHEDULER, "work": "w", "pods": ["x/y/z"]}
     request = JobRequest(
         name="k8s/x/y/z",

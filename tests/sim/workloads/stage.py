@@ -1,4 +1,4 @@
-"""The stage of named stories about Pods and jobs: hosts n1-n3, gates and scripts as callers."""
+"""The world of scenarios about Pods and jobs: hosts n1-n3, with gates and scripts as callers."""
 
 import random
 from typing import Any
@@ -8,8 +8,8 @@ from tests.sim import words
 from tests.sim.life import Life
 from tests.sim.stage import Stage
 from tests.sim.wire import Exchange, Moment
+from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
-from tests.sim.workloads.door import Door, Habits
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.rest import Asked, workload_unrest
@@ -17,19 +17,19 @@ from tests.sim.workloads.truth import is_live, is_ours, live_jobs, place_of, uid
 
 
 class WorkloadStage(Stage):
-    """A Stage where Pods are scheduled too."""
+    """A Stage whose service also schedules Pods."""
 
-    door: Door | None = None
+    callers: Callers | None = None
     workloads: WorkloadChecks
 
     def _live(self) -> None:
-        if self.door is None:
-            self.door = Door(random.Random(self._seed), self.worlds, Habits())
+        if self.callers is None:
+            self.callers = Callers(random.Random(self._seed), self.worlds, Habits())
             self.workloads = WorkloadChecks(self.worlds, self.history)
             self.overlap = Overlap(
                 self.worlds,
                 self.history,
-                self.door,
+                self.callers,
                 gated=self.worlds.slurm.setup.knobs.prolog_slurmctld,
             )
             self.wire.witnesses.append(self.workloads)
@@ -38,28 +38,28 @@ class WorkloadStage(Stage):
                 self.kube.add_namespace(namespace)
         super()._live()
         self.workloads.begin(self.life.process)
-        self.door.hooks = self.life.parts.hooks
+        self.callers.hooks = self.life.parts.hooks
 
     def _at(self, moment: Moment, exchange: Exchange) -> None:
         super()._at(moment, exchange)
-        if not self.life.process.alive and self.door is not None:
-            self.door.hooks = None
+        if not self.life.process.alive and self.callers is not None:
+            self.callers.hooks = None
 
     async def _restart(self, life: Life) -> None:
-        if self.door is not None:
-            self.door.hooks = None
+        if self.callers is not None:
+            self.callers.hooks = None
         await super()._restart(life)
 
     async def play(self) -> dict[str, Any]:
-        """As every stage; then the callers go home."""
+        """Play as every stage, then end the callers."""
         try:
             return await super().play()
         finally:
-            if self.door is not None:
-                self.door.close()
+            if self.callers is not None:
+                self.callers.close()
 
     def _counts(self, moment: Moment, exchange: Exchange) -> bool:
-        """Writes, and reads of one Pod or one job."""
+        """Whether a moment is a crash point: writes, and reads of one Pod or one job."""
         path = exchange.question.path
         return moment != "piece" and (exchange.writes or "/pods/" in path or "/job/" in path)
 
@@ -70,7 +70,7 @@ class WorkloadStage(Stage):
         return workload_unrest(self.worlds, asked) or super()._unrest()
 
     def _picture(self) -> dict[str, Any]:
-        """Which host and which number a job got may differ; all else may not."""
+        """Return both worlds; which host and which id a job got may differ."""
         shown: dict[str, Any] = {}
         for pod in self.kube.pods(NAMESPACE):
             cancelled = words.annotations_of(pod).get(words.CANCELLED, "")
@@ -88,13 +88,13 @@ class WorkloadStage(Stage):
 
 
 class Twins:
-    """Sees that no workload ever has two live jobs: where nothing is late, none comes late."""
+    """Checks that no workload ever has two live jobs, as no answer is late here."""
 
     def __init__(self, stage: WorkloadStage) -> None:
         self._stage = stage
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
-        """One job changed or came."""
+        """Check the change of one job."""
         worlds = self._stage.worlds
         if before is not None or after is None or not is_ours(after, worlds.cluster_uid):
             return
@@ -106,10 +106,10 @@ class Twins:
                     self._stage.history.break_promise("twins", f"jobs {numbers} of one workload")
 
     def kube_changed(self, change: object, author: str) -> None:
-        """Only jobs count."""
+        """Ignore objects."""
 
     def slurm_changed(self, before: object, after: object, author: str) -> None:
-        """Only jobs count."""
+        """Ignore nodes."""
 
     def kube_restored(self) -> None:
-        """Only jobs count."""
+        """Ignore restores."""

@@ -1,4 +1,4 @@
-"""Every check of Pods and jobs fails where the production code is broken on purpose."""
+"""Each check of Pods and jobs fails if the production code is broken on purpose."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _bind = bind.bind
 
 
 def first_failure(story: str) -> str:
-    """The check that fails first, or the row that is not kept at rest."""
+    """Return the check that fails first, or the row that does not hold after convergence."""
     try:
         play(SCENARIOS[story])
     except BrokenPromiseError as error:
@@ -133,8 +133,9 @@ BROKEN: dict[str, Broken] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_promise_of_pods_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """Within one story."""
+def test_each_broken_invariant_of_pods_is_detected(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     changes, story, checks = BROKEN[what]
     for where, name, instead in changes:
         if isinstance(where, dict):
@@ -144,14 +145,14 @@ def test_a_broken_promise_of_pods_is_noticed(monkeypatch: pytest.MonkeyPatch, wh
     assert first_failure(story) in checks
 
 
-def test_a_second_job_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F1: a process that submits before it has listed what it made before it was killed."""
+def test_a_second_job_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1: a process that submits before it has listed its earlier jobs."""
     monkeypatch.setattr(policy, "_why_not_yet", lambda *_: "")
     monkeypatch.setattr(policy, "_rests_on", lambda *_: False)
     found = (crashes.run(one).why for one in crashes.singles("a pod is bound", every=3))
     assert any("twins" in why or "second job" in why for why in found)
 
 
-def test_the_annotation_is_what_we_write() -> None:
-    """Else the check of foreign annotations proves nothing."""
+def test_the_annotation_of_the_check_is_the_one_of_the_product() -> None:
+    """Otherwise the check of foreign annotations proves nothing."""
     assert JOB_ID.endswith("/job-id")

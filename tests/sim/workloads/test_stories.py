@@ -1,4 +1,4 @@
-"""Stories of Pods, a share of the points at which they can be killed, and a sample of seeds.
+"""Scenarios of Pods, with a share of their crash points, and a sample of seeds.
 
 `python -m tests.sim crash --workloads` plays all points, `--workloads --seeds N` many seeds.
 """
@@ -13,26 +13,25 @@ from tests.sim.workloads.run import STEPS_MIN, run_seed
 from tests.sim.workloads.scenarios import SCENARIOS
 
 EVERY = 61
-"""So manieth point of each story here."""
+"""Play each `EVERY`th point of a scenario."""
 SEEDS = range(int(os.environ.get("SUNK_SYNC_WORK_SEEDS", "4")))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_story_of_pods_ends_as_its_rows_say(name: str) -> None:
-    """Without any crash."""
+def test_a_scenario_of_pods_ends_as_its_rows_require(name: str) -> None:
     play(SCENARIOS[name])
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_F1_killed_anywhere_there_is_one_job_for_each_pod(name: str) -> None:
-    """Restarted from listings alone."""
+def test_after_a_kill_at_any_point_each_pod_has_one_job_F1(name: str) -> None:
+    """The restart uses listings alone."""
     found = [crashes.run(crash) for crash in crashes.singles(name, every=EVERY)]
     assert found
     assert not [(one.crash.at, one.why) for one in found if one.why]
 
 
-def test_every_broken_hour_of_pods_keeps_every_promise_and_comes_to_rest() -> None:
-    """Faults of all kinds, people on both sides, crashes of our own: rows P, G, L5-L9, F."""
+def test_every_seed_of_pods_keeps_every_invariant_and_converges() -> None:
+    """Faults of all kinds, users on both sides, crashes of the service: rows P, G, L5-L9, F."""
     broken = {}
     for seed in SEEDS:
         outcome = run_seed(seed)
@@ -42,8 +41,8 @@ def test_every_broken_hour_of_pods_keeps_every_promise_and_comes_to_rest() -> No
     assert not broken, "replay: python -m tests.sim SEED -v --workloads"
 
 
-def test_P21_a_task_whose_pod_went_while_we_were_away_ends() -> None:
-    """Found by a crash: a listing that begins in the moment in which the job is seen counts."""
+def test_a_task_whose_pod_is_deleted_during_a_restart_ends_P21() -> None:
+    """A listing that starts at the moment when the job is seen counts."""
     name = "one task of an array ends"
     points = play(SCENARIOS[name])[1]
     cancels = [

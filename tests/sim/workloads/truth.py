@@ -1,4 +1,4 @@
-"""What is true of workload Pods and placeholder jobs, read from the worlds alone. Pure."""
+"""The true state of workload Pods and placeholder jobs, read from the worlds alone. Pure."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -12,9 +12,9 @@ from tests.sim.words import Object
 from tests.sim.worlds import Worlds
 
 Uids = frozenset[str]
-"""Of the Pods of one workload."""
+"""UIDs of the Pods of one workload."""
 Run = tuple[int, float | None]
-"""Id of a job and when it was started: numbers come again."""
+"""Job id and start time: job ids repeat."""
 
 
 @lru_cache(10_000)
@@ -27,13 +27,13 @@ def _identity(comment: str) -> dict[str, Any]:
 
 
 def is_ours(job: Job, cluster: str) -> bool:
-    """Its identity names this cluster and our scheduler."""
+    """Whether the identity of the job names this cluster and our scheduler."""
     found = _identity(job.request.admin_comment)
     return found.get("cluster") == cluster and found.get("scheduler") == words.SCHEDULER
 
 
 def workloads_of(job: Job) -> Sequence[Uids]:
-    """The workloads that this record stands for: one, or one for each task that waits."""
+    """Return the workloads of this record: one, or one for each waiting task."""
     tasks = job.waiting_tasks if job.task is None else (job.task,)
     return _workloads(job.request.admin_comment, tuple(tasks))
 
@@ -48,42 +48,42 @@ def _workloads(comment: str, tasks: tuple[int, ...]) -> Sequence[Uids]:
 
 
 def is_replaced(job: Job) -> bool:
-    """We said that we cancel it ourselves."""
+    """Whether the identity says that we replace the job."""
     return bool(_identity(job.request.admin_comment).get("replaced"))
 
 
 def run_of(job: Job) -> Run:
-    """This run of it."""
+    """Return the current run of the job."""
     return (job.job_id, job.started_s)
 
 
 def spelled(job: Job) -> str:
-    """As scripts, and annotations, name a job."""
+    """Return the job id as scripts and annotations write it."""
     return f"{job.array_id}_{job.task}" if job.array_id else str(job.job_id)
 
 
 def is_live(job: Job) -> bool:
-    """It has not ended."""
+    """Whether the job has not ended."""
     return job.state in ALIVE
 
 
 def holds(job: Job, slurm_node: str) -> bool:
-    """It has resources there, or its script keeps others away."""
+    """Whether the job holds resources there, or its script keeps others away."""
     return slurm_node in job.nodes and (job.state in ON_NODES or job.lingers)
 
 
 def runs(job: Job, slurm_node: str) -> bool:
-    """Its body may work there."""
+    """Whether the body of the job can run there."""
     return slurm_node in job.nodes and job.state == "RUNNING" and not job.configuring
 
 
 def workload(worlds: Worlds) -> Iterator[Object]:
-    """Pods for our scheduler."""
+    """Return the Pods for our scheduler."""
     return (pod for pod in worlds.kube.pods() if words.is_workload(pod))
 
 
 def live_jobs(worlds: Worlds, uid: str) -> list[Job]:
-    """Jobs of ours that stand for this Pod and have not ended."""
+    """Return our live jobs for this Pod."""
     return [
         job
         for job in worlds.slurm.jobs.values()
@@ -94,26 +94,26 @@ def live_jobs(worlds: Worlds, uid: str) -> list[Job]:
 
 
 def slurm_node_of(node_name: str) -> str:
-    """Node k3 is Slurm's n3."""
+    """Return Slurm node n3 for Node k3."""
     return f"n{node_name[1:]}"
 
 
 def uid_of(pod: Object) -> str:
-    """Its UID."""
+    """Return the UID."""
     return str(pod["metadata"]["uid"])
 
 
 def is_alive(pod: Object) -> bool:
-    """Its containers may still run."""
+    """Whether its containers may still run."""
     return not words.is_finished(pod)
 
 
 def place_of(pod: Object) -> str:
-    """Name of its Node; empty: none."""
+    """Return the name of its Node; empty if it is not bound."""
     return str(pod["spec"].get("nodeName", ""))
 
 
 def cpus_of(pod: Object) -> int:
-    """What its containers ask for."""
+    """Return the CPU requests of its containers."""
     every = pod["spec"]["containers"]
     return sum(int(one.get("resources", {}).get("requests", {}).get("cpu", 0)) for one in every)

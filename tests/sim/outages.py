@@ -1,4 +1,4 @@
-"""Faults that last or that strike a whole side: outages, restarts, expiry, forgotten history."""
+"""Faults that last or that concern a whole side: outages, restarts, expiry, compaction."""
 
 import asyncio
 import random
@@ -7,11 +7,11 @@ from tests.sim.ends import TokenFile
 from tests.sim.wire import Wire
 from tests.sim.worlds import Worlds
 
-WEATHER = "weather"
+OUTAGE = "outage"
 
 
-class Weather:
-    """Draws what breaks next. `calm` mends everything."""
+class Outages:
+    """Draws the next fault. `calm` ends all of them."""
 
     def __init__(self, rng: random.Random, wire: Wire, token: TokenFile) -> None:
         self._rng = rng
@@ -23,113 +23,109 @@ class Weather:
         self._kinds = [one for one in _KINDS if rng.random() < share]
 
     def act(self) -> None:
-        """Something breaks, or mends."""
+        """Start or end a random fault."""
         if self._kinds:
             self.do(self._rng.choice(self._kinds))
 
     def do(self, name: str) -> None:
-        """This."""
+        """Start or end the named fault."""
         history = self._worlds.history
         history.count(f"fault: {name}")
-        history.note("weather", name)
+        history.note("outage", name)
         getattr(self, name)()
 
     def calm(self) -> None:
-        """Everything works again."""
+        """End all faults."""
         self._wire.outages.clear()
         self._worlds.wall_shift_s = 0.0
         self.slurmctld_up()
         self.renew_token()
 
-    # --- Kubernetes
-
     def api_server_refuses(self) -> None:
-        """Connections are refused, streams break."""
+        """Refuse connections and break all streams."""
         self._wire.outages["kube"] = "refused"
         self.cut_streams()
 
     def api_server_silent(self) -> None:
-        """Nothing is answered any more, and nobody says so."""
+        """Answer nothing without closing connections."""
         self._wire.outages["kube"] = "silent"
         for stream in list(self._wire.streams):
             stream.freeze()
 
     def api_server_back(self) -> None:
-        """It answers."""
+        """Answer again."""
         self._wire.outages.pop("kube", None)
 
     def cut_streams(self) -> None:
-        """Every watch breaks."""
+        """Break every watch."""
         for stream in list(self._wire.streams):
             stream.cut()
 
     def cut_stream(self) -> None:
-        """One watch breaks."""
+        """Break one watch."""
         if self._wire.streams:
             self._rng.choice(self._wire.streams).cut()
 
     def freeze_stream(self) -> None:
-        """One watch brings nothing any more."""
+        """Let one watch stay open without events."""
         if self._wire.streams:
             self._rng.choice(self._wire.streams).freeze()
 
     def compact(self) -> None:
-        """410 for whoever comes back with an old version."""
-        self._worlds.act(WEATHER, self._worlds.kube.compact)
+        """Compact: clients with an old version get 410."""
+        self._worlds.act(OUTAGE, self._worlds.kube.compact)
 
     def compact_and_cut(self) -> None:
-        """And everybody comes back."""
+        """Compact and break every watch."""
         self.compact()
         self.cut_streams()
 
-    # --- Slurm
-
     def slurmrestd_refuses(self) -> None:
-        """It is dead."""
+        """Refuse connections."""
         self._wire.outages["slurm"] = "refused"
 
     def slurmrestd_silent(self) -> None:
-        """It hangs."""
+        """Answer nothing."""
         self._wire.outages["slurm"] = "silent"
 
     def slurmrestd_is_a_proxy(self) -> None:
-        """A page of HTML."""
+        """Answer with an HTML page."""
         self._wire.outages["slurm"] = "html"
 
     def slurmrestd_back(self) -> None:
-        """It answers."""
+        """Answer again."""
         self._wire.outages.pop("slurm", None)
 
     def slurmctld_down(self) -> None:
-        """1800 after nine seconds."""
+        """Stop slurmctld; slurmrestd answers 1800 after nine seconds."""
         slurm, now_s = self._worlds.slurm, self._worlds.now_s
-        self._worlds.act(WEATHER, lambda: slurm.stop_controller(now_s=now_s))
+        self._worlds.act(OUTAGE, lambda: slurm.stop_controller(now_s=now_s))
 
     def slurmctld_up(self) -> None:
-        """With all that it knew."""
+        """Start slurmctld with its saved state."""
         self._start("nothing")
 
     def slurmctld_lost_seconds(self) -> None:
-        """It was killed."""
+        """Start slurmctld as after SIGKILL."""
         self._start("recent")
 
     def slurmctld_lost_everything(self) -> None:
-        """Its state directory is gone."""
+        """Start slurmctld without its state directory."""
         self._start("everything")
 
     def _start(self, loss: str) -> None:
         slurm, now_s = self._worlds.slurm, self._worlds.now_s
         if loss == "nothing" and slurm.controller_up:
             return
-        self._worlds.act(WEATHER, lambda: slurm.restart(now_s=now_s, lose_state=loss))  # type: ignore[arg-type]
+        self._worlds.act(OUTAGE, lambda: slurm.restart(now_s=now_s, lose_state=loss))  # type: ignore[arg-type]
 
     def reconfigure(self) -> None:
-        """What REST gave falls back to slurm.conf."""
+        """Reconfigure: fields set by REST fall back to slurm.conf."""
         slurm, now_s = self._worlds.slurm, self._worlds.now_s
-        self._worlds.act(WEATHER, lambda: slurm.reconfigure(now_s=now_s))
+        self._worlds.act(OUTAGE, lambda: slurm.reconfigure(now_s=now_s))
 
     def expire_token(self) -> None:
-        """The one in use is taken no longer; the file has a new one some time later."""
+        """Expire the token in use; the file gets a new one later."""
         self._tokens += 1
         self._worlds.tokens.revoke(self._token.file)
         new = f"token-{self._tokens}"
@@ -142,14 +138,12 @@ class Weather:
             self._token.file = new
 
     def renew_token(self) -> None:
-        """The file holds what is taken."""
+        """Put the valid token into the file."""
         if self._tokens:
             self._token.file = f"token-{self._tokens}"
 
-    # --- ourselves
-
     def wall_clock_jumps(self) -> None:
-        """Of our machine."""
+        """Let the wall clock of the service jump."""
         self._worlds.wall_shift_s = self._rng.choice((-86400.0, -3.0, 3600.0, 1e8))
 
 

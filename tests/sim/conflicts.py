@@ -1,6 +1,6 @@
-"""S16 from outside: who claims a Slurm node that others claim too, and what they must be told.
+"""S16 from outside: Pods that claim the same Slurm node, and what they must show.
 
-Only plain quarrels are spoken of: living slurmd Pods, none of them on its way out.
+It covers simple conflicts only: living slurmd Pods, none of which is terminating.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,40 +14,40 @@ CONFLICT = "SlurmNodeConflict"
 """Type of the condition, and reason of the Event."""
 
 
-class Quarrel(Struct, frozen=True, kw_only=True):
-    """One Slurm node, the Pods that claim it, and all that cannot be true together."""
+class Conflict(Struct, frozen=True, kw_only=True):
+    """One Slurm node, the Pods that claim it, and all objects in conflict."""
 
     slurm_node: str
     claimants: Sequence[Object]
     rivals: Sequence[Object]
 
 
-def quarrels(pods: Iterable[Object]) -> Iterator[Quarrel]:
+def conflicts(pods: Iterable[Object]) -> Iterator[Conflict]:
     """Two Pods that claim one Slurm node, or two on one Node that claim two. `pods`: slurmd's."""
     living = [pod for pod in pods if not words.is_finished(pod)]
     for name in sorted({words.claimed_by(pod) for pod in living}):
         claimants = [pod for pod in living if words.claimed_by(pod) == name]
         rivals = _rivals(claimants, living)
         if len(rivals) > 1 and not any(words.is_terminating(pod) for pod in rivals):
-            yield Quarrel(slurm_node=name, claimants=claimants, rivals=rivals)
+            yield Conflict(slurm_node=name, claimants=claimants, rivals=rivals)
 
 
 def _rivals(claimants: Sequence[Object], living: Sequence[Object]) -> Sequence[Object]:
-    """All claimants; and where one stands alone, its neighbours on its Node that claim others."""
+    """Return all claimants; for a single one, its neighbours on the Node that claim others."""
     if len(claimants) > 1:
         return claimants
     place = claimants[0]["spec"].get("nodeName", "")
     return [pod for pod in living if place and pod["spec"].get("nodeName") == place] or claimants
 
 
-def untold(quarrel: Quarrel, events: Iterable[Object] | None) -> Iterator[str]:
-    """Claimants whose condition or Event does not name all rivals. `events` None: not asked."""
-    names = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in quarrel.rivals]
-    for pod in quarrel.claimants:
+def unreported(conflict: Conflict, events: Iterable[Object] | None) -> Iterator[str]:
+    """Return claimants whose condition or Event lacks a rival. `events` None: ignore Events."""
+    names = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in conflict.rivals]
+    for pod in conflict.claimants:
         who, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         condition = words.conditions_of(pod).get(CONFLICT, {})
         if condition.get("status") != "True" or not _names_all(condition, names):
-            yield f"S16: Pod {who} is not told of {names}: {condition}"
+            yield f"S16: Pod {who} does not show {names}: {condition}"
         if events is None:
             continue
         told = [

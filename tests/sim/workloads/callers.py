@@ -1,7 +1,7 @@
-"""Who calls at the hooks server, in virtual time: gates, placeholder scripts, words of ends.
+"""The callers of the hooks in virtual time: gates, placeholder scripts, epilogs.
 
-They are as deploy/slurm and placeholder.sh have it, as far as timing and calls go; they outlive
-the service, whose answers break off where it is killed.
+They follow deploy/slurm and placeholder.sh in timing and calls. They outlive the service, and their
+calls break when it is killed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ STARTED = ": started"
 
 
 class Habits(Struct, frozen=True, kw_only=True):
-    """Arguments of the gate's script, and how bad the way to the door is."""
+    """Arguments of the gate's script, and the quality of the path to the service."""
 
     busy_s: float = 90.0
     busy_max_s: float = 600.0
@@ -34,11 +34,11 @@ class Habits(Struct, frozen=True, kw_only=True):
     lost: float = 0.0
     """Share of calls whose request or answer is lost."""
     unreached: bool = False
-    """No call of a placeholder ever arrives: `--hooks-url` is wrong."""
+    """No call of a placeholder arrives: `--hooks-url` is wrong."""
 
 
 class Asked:
-    """A request as the door reads it."""
+    """A request as the hooks server reads it."""
 
     def __init__(self, path: str, body: bytes, token: str) -> None:
         self.method, self.path, self.remote = "POST", path, "10.0.0.1"
@@ -46,12 +46,12 @@ class Asked:
         self._body = body
 
     async def read(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         return self._body
 
 
-class Door:
-    """Plays all callers. `hooks` is None while nobody listens."""
+class Callers:
+    """All callers. `hooks` is None while the service is down."""
 
     def __init__(self, rng: random.Random, worlds: Worlds, habits: Habits) -> None:
         self._rng = rng
@@ -59,7 +59,7 @@ class Door:
         self.habits = habits
         self.hooks: Hooks | None = None
         self.passed: dict[Run, str] = {}
-        """Run of a job → why its gate opened: go, busy, silent."""
+        """Run of a job → why its gate released it: go, busy, silent."""
         self.killed: set[Run] = set()
         """Runs whose script was killed."""
         self._scripts: dict[Run, Script] = {}
@@ -68,21 +68,21 @@ class Door:
         worlds.on_calls = self._hear
 
     def close(self) -> None:
-        """Everybody goes home."""
+        """End all callers."""
         for task in self._tasks:
             task.cancel()
 
     @property
     def now_s(self) -> float:
-        """Second of the worlds."""
+        """Current time of the worlds."""
         return self._worlds.now_s
 
     def do(self, doing: Callable[[], object]) -> None:
-        """A script does something to Slurm."""
+        """Perform an operation of a script in Slurm."""
         self._worlds.act(WORLD, doing)
 
     def slurm(self) -> Any:
-        """The Slurm of it."""
+        """The Slurm world."""
         return self._worlds.slurm
 
     def _hear(self, calls: Sequence[Call]) -> None:
@@ -107,12 +107,10 @@ class Door:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- calling
-
     async def call(
         self, path: str, body: Mapping[str, Any], *, token: str, seconds: float
     ) -> Told | None:
-        """What was answered with 200; None: nothing, or something else."""
+        """Return the body of an answer 200; None for no answer or another one."""
         await asyncio.sleep(self._rng.uniform(0.0003, 0.003))
         hooks, lost = self.hooks, self._rng.random() < self.habits.lost
         if self.habits.unreached and path.startswith("placeholder/"):
@@ -121,7 +119,7 @@ class Door:
         if hooks is None or (lost and self._rng.random() < 0.5):
             return None
         asked: Any = Asked(f"/v1/{path}", msgspec.json.encode(body), token)
-        answering = asyncio.create_task(hooks._answer(asked), name="door")
+        answering = asyncio.create_task(hooks._answer(asked), name="callers")
         try:
             await asyncio.wait({answering}, timeout=seconds)
         finally:
@@ -131,14 +129,12 @@ class Door:
         answer = answering.result()
         assert isinstance(answer.body, bytes)
         told: Told = msgspec.json.decode(answer.body)
-        self._worlds.history.note("door", path, body.get("job_id"), answer.status, told)
+        self._worlds.history.note("callers", path, body.get("job_id"), answer.status, told)
         return told if answer.status == 200 else None
 
     async def _tell_end(self, job: Job) -> None:
         token = make_token(HOOK_KEY, GATE)
         await self.call("ended", {"job_id": spelled(job)}, token=token, seconds=3.0)
-
-    # --- the gate
 
     def _waits(self, job: Job) -> bool:
         known = self._worlds.slurm.jobs.get(job.job_id)
@@ -190,14 +186,14 @@ class Door:
 class Script:
     """One placeholder script on its node."""
 
-    def __init__(self, door: Door, job: Job) -> None:
-        self._door = door
+    def __init__(self, callers: Callers, job: Job) -> None:
+        self._callers = callers
         self._job = job
         self._token = make_token(HOOK_KEY, job.request.name)
         self.term, self.killed = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        """Announce, hold, and end when told."""
+        """Report the start, wait, and end on SIGTERM."""
         announcing = asyncio.create_task(self._record_event(), name=f"{OUTSIDE}announcing")
         try:
             await _either(self.term, self.killed)
@@ -205,12 +201,12 @@ class Script:
             if not self.killed.is_set():
                 stopping = asyncio.create_task(self._stop(), name=f"{OUTSIDE}stopping")
                 killed = asyncio.create_task(self.killed.wait(), name=f"{OUTSIDE}killed")
-                wait_s = self._door.slurm().setup.knobs.kill_wait_s
+                wait_s = self._callers.slurm().setup.knobs.kill_wait_s
                 ended, _ = await asyncio.wait(
                     {stopping, killed}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
                 )
                 if stopping not in ended:
-                    self._door.killed.add(run_of(self._job))
+                    self._callers.killed.add(run_of(self._job))
                 stopping.cancel()
                 killed.cancel()
         finally:
@@ -219,30 +215,30 @@ class Script:
     async def _record_event(self) -> None:
         body = {"job_id": spelled(self._job)}
         await asyncio.sleep(0.05)
-        slurm, job = self._door.slurm(), self._job
+        slurm, job = self._callers.slurm(), self._job
         extra = {"extra": job.request.extra + STARTED}
         if slurm.controller_up:
-            self._door.do(lambda: slurm.update_job(job.job_id, extra, now_s=self._door.now_s))
+            self._callers.do(lambda: slurm.update_job(job.job_id, extra, now_s=self._callers.now_s))
         pause_s = 1.0
-        while not await self._door.call(
+        while not await self._callers.call(
             "placeholder/started", body, token=self._token, seconds=10.0
         ):
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 16.0)
 
     async def _stop(self) -> None:
-        ends_s = self._door.now_s + self._door.slurm().setup.knobs.kill_wait_s
+        ends_s = self._callers.now_s + self._callers.slurm().setup.knobs.kill_wait_s
         while True:
-            left_s = max(ends_s - self._door.now_s, 1.0)
+            left_s = max(ends_s - self._callers.now_s, 1.0)
             body = {"job_id": spelled(self._job), "deadline_s": left_s}
-            told = await self._door.call(
+            told = await self._callers.call(
                 "placeholder/stopping", body, token=self._token, seconds=left_s + 3.0
             )
             if told and told["action"] == "gone":
                 break
             await asyncio.sleep(1.0)
-        slurm, number = self._door.slurm(), self._job.job_id
-        self._door.do(lambda: slurm.exit_script(number, now_s=self._door.now_s))
+        slurm, number = self._callers.slurm(), self._job.job_id
+        self._callers.do(lambda: slurm.exit_script(number, now_s=self._callers.now_s))
 
 
 async def _either(*events: asyncio.Event) -> None:
