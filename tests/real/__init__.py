@@ -1,1 +1,1 @@
-"""Tests against real Kubernetes and Slurm servers, and the test bed that builds and starts them."""
+"""Tests with real Kubernetes and Slurm servers, and the test bed that builds and starts them."""

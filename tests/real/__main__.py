@@ -1,4 +1,4 @@
-"""The command line of the test bed: `build` what it needs, `up` one to play with."""
+"""The command line of the test bed: `build` the servers, or `up` to start a test bed."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from tests.real.testbed.up import up
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 2: this machine lacks something. 1: a build or a server failed."""
+    """Run a command. Exit code 2: the machine lacks something; 1: a build or a server failed."""
     options = _parser().parse_args(argv)
     try:
         if options.command == "build":
@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
         else:
             up(slurm=options.slurm, kube=options.kube, hosts=options.hosts)
     except CannotRunError as error:
-        print(f"The test bed cannot be made here: {error}", file=sys.stderr)
+        print(f"The test bed cannot run here: {error}", file=sys.stderr)
         return 2
     except BedError as error:
         print(error, file=sys.stderr)
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.real", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    making = commands.add_parser("build", help="build the servers once, into the cache")
+    making = commands.add_parser("build", help="build the servers in the cache")
     _add_kube(making)
     making.add_argument(
         "--slurm",
@@ -42,7 +42,9 @@ def _parser() -> argparse.ArgumentParser:
         type=_slurm_versions,
         help="comma-separated versions (default: %(default)s)",
     )
-    playing = commands.add_parser("up", help="start one bed, print how to reach it, until Ctrl-C")
+    playing = commands.add_parser(
+        "up", help="start a test bed and print how to reach it; Ctrl-C ends it"
+    )
     _add_kube(playing)
     playing.add_argument("--slurm", default=SLURM_DEFAULT, choices=cache.SLURM_SUITES)
     playing.add_argument("--hosts", default=3, type=int, help="Nodes and real slurmd (default: 3)")

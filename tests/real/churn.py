@@ -1,8 +1,8 @@
-"""A world that never rests, and what must be true of it once it does.
+"""Random changes of both worlds, and the checks that must pass after them.
 
-The people here act on one host at a time and never within REST_S of a change in Kubernetes on the
-same host: what a human writes between our read and our write is lost (S0), and nobody could say
-which of the two came first.
+The users here act on one host at a time and never within REST_S of a change in Kubernetes on the
+same host. What a human writes between our read and our write is lost (S0), and a test could not
+tell which of the two came first.
 """
 
 import random
@@ -22,12 +22,12 @@ Act = Callable[[Host], None]
 
 
 class Churn:
-    """A thread that changes both worlds at random; `humans` is its record of who drained what."""
+    """A thread that changes both worlds at random; `humans` records who drained what."""
 
     def __init__(self, hosts: list[Host], *, seed: int) -> None:
         self.hosts = hosts
         self.humans: dict[str, str] = {}
-        """Host -> reason of the drain that a human gave it and has not taken back."""
+        """Host -> reason of a human's drain that is still in force."""
         self.done = 0
         self.failure: BaseException | None = None
         self._random = random.Random(seed)
@@ -41,7 +41,7 @@ class Churn:
         self._thread.start()
 
     def end(self) -> None:
-        """Until the last act is over; raises what went wrong in the thread."""
+        """Wait for the last operation; raise the thread's exception."""
         self._going.clear()
         assert self._thread is not None
         self._thread.join()
@@ -68,8 +68,6 @@ class Churn:
         self._touched[host.name] = time.monotonic()
         self.done += 1
 
-    # --- Kubernetes
-
     def _cordon(self, host: Host) -> None:
         host.bed.kube.cordon(host.name, unschedulable=self._random.random() < 0.5)
 
@@ -82,7 +80,7 @@ class Churn:
         _if_there(lambda: host.set_pod_ready(ready=self._random.random() < 0.7))
 
     def _delete(self, host: Host) -> None:
-        """The Pod goes, or comes back; one that is going may be gone in between."""
+        """Delete the Pod or create it; a terminating Pod can disappear in between."""
         try:
             host.create_pod()
         except RestError as error:
@@ -90,10 +88,8 @@ class Churn:
                 raise
             _if_there(host.delete_pod)
 
-    # --- Slurm
-
     def _human(self, host: Host) -> None:
-        """One act of an administrator that fits what stands there now."""
+        """Perform one operation of an administrator that fits the current state."""
         row = host.slurm
         drained, reason = "DRAIN" in row["state"], row["reason"]
         if not drained:
@@ -109,14 +105,14 @@ class Churn:
             host.update(state="undrain")
 
     def _drain(self, host: Host, reason: str, *, before: str) -> None:
-        """Without a reason whatever stood `before` stays: on 24.11 a text of ours, lifted."""
+        """Drain a node; without a reason the text `before` stays, which can be ours on 24.11."""
         fields = {"reason": reason} if reason else {}
         host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"], **fields)
         self.humans[host.name] = reason or before
 
 
 def _if_there(act: Callable[[], None]) -> None:
-    """The Pod may be gone."""
+    """Run an operation, also if the Pod is gone."""
     try:
         act()
     except RestError as error:
@@ -124,12 +120,9 @@ def _if_there(act: Callable[[], None]) -> None:
             raise
 
 
-# --- what must be true
-
-
 @dataclass(frozen=True)
 class Truth:
-    """One host as both servers say, read at one go."""
+    """One host as both servers report it, read at once."""
 
     drained: bool
     reason: str
@@ -161,7 +154,7 @@ def _pod(host: Host) -> Object | None:
 
 
 def cause_of(host: Host) -> str:
-    """The reason that must stand by S9, from the API server alone; empty: none."""
+    """Return the reason that S9 requires, from the API server alone; empty: none."""
     pod, node = _pod(host), host.node
     if pod is None:
         return "k8s: pod terminated"
@@ -185,22 +178,26 @@ def _status(an_object: Object, kind: str) -> str:
 
 
 def faults(host: Host, human: str | None) -> list[str]:
-    """What is not as it must be; `human`: reason of a drain that is theirs, None where none is."""
+    """Return the deviations; `human`: reason of a human's drain, None if there is none."""
     truth, cause = read(host), cause_of(host)
     found = [*_drain_faults(truth, cause, human), *_node_faults(truth, host), *_pod_faults(truth)]
     if "NOT_RESPONDING" in truth.state:
-        found.append("NOT_RESPONDING, as after each undrain until the next ping: not at rest yet")
+        found.append("NOT_RESPONDING, as after each undrain until the next ping")
     return [f"{host.name}: {fault}" for fault in found]
 
 
 def _drain_faults(truth: Truth, cause: str, human: str | None) -> list[str]:
     stands = (truth.drained, truth.reason)
     if human is not None:
-        return [] if stands == (True, human) else [f"theirs {human!r}, but {stands}"]
+        return (
+            []
+            if stands == (True, human)
+            else [f"expected the human's drain {human!r}, but {stands}"]
+        )
     if cause:
-        return [] if stands == (True, cause) else [f"must be {cause!r}, but {stands}"]
+        return [] if stands == (True, cause) else [f"expected {cause!r}, but {stands}"]
     fine = not truth.drained and not truth.reason.startswith("k8s:")
-    return [] if fine else [f"must be free, but {stands}"]
+    return [] if fine else [f"expected no drain, but {stands}"]
 
 
 def _node_faults(truth: Truth, host: Host) -> list[str]:
@@ -214,7 +211,7 @@ def _node_faults(truth: Truth, host: Host) -> list[str]:
         "Ready": "True",
     }
     shown = {kind: _status(truth.node, kind) for kind in wanted}
-    found = [] if shown == wanted else [f"Node shows {shown}, must {wanted}"]
+    found = [] if shown == wanted else [f"Node shows {shown}, expected {wanted}"]
     found += _annotation_faults(truth, truth.node)
     pod = truth.node["metadata"]["labels"].get(PREFIX + "pod")
     if pod != (host.pod_name if truth.pod else None):
@@ -228,7 +225,7 @@ def _node_faults(truth: Truth, host: Host) -> list[str]:
 def _annotation_faults(truth: Truth, an_object: Object) -> list[str]:
     shown = an_object["metadata"].get("annotations", {}).get(PREFIX + "drain")
     wanted = (truth.reason or "(no reason given)") if truth.drained else None
-    return [] if shown == wanted else [f"annotation drain is {shown!r}, must be {wanted!r}"]
+    return [] if shown == wanted else [f"annotation drain is {shown!r}, expected {wanted!r}"]
 
 
 def _pod_faults(truth: Truth) -> list[str]:
@@ -240,11 +237,11 @@ def _pod_faults(truth: Truth) -> list[str]:
     conditions = truth.pod["status"]["conditions"]
     shown = {one["type"] for one in conditions if one["type"].startswith("SlurmNodeState")}
     if shown != wanted:
-        found.append(f"Pod shows {sorted(shown)}, must {sorted(wanted)}")
+        found.append(f"Pod shows {sorted(shown)}, expected {sorted(wanted)}")
     annotations = truth.pod["metadata"].get("annotations", {})
     done = truth.drained and PREFIX + "pending-deletion" in annotations
     if (annotations.get(PREFIX + "drained") == "true") != done:
-        found.append(f"annotation drained must {'' if done else 'not '}stand")
+        found.append(f"annotation drained is {'missing' if done else 'set'}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Real servers as fixtures. They are shared by a whole session: leave them as you found them."""
+"""Fixtures of real servers. A whole session shares them: leave them as you found them."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ SHOWN_LINES = 30
 
 
 def require(*, kube: str | None = None, slurm: str | None = None, scheduler: bool = False) -> None:
-    """Skip where these servers cannot run; in CI that is a failure."""
+    """Skip if these servers cannot run; in CI fail instead."""
     reason = why_not(kube=kube, slurm=slurm, scheduler=scheduler)
     if reason and os.environ.get("CI"):
         pytest.fail(reason)
@@ -50,7 +50,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 @pytest.fixture(scope="session", params=SLURM_SUITES)
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """Many hosts under the manifests' own permissions, once for each Slurm version."""
+    """Many hosts with the permissions of the manifests, once for each Slurm version."""
     require(kube=KUBE_DEFAULT, slurm=request.param)
     stage = Stage(request.param)
     try:
@@ -72,9 +72,9 @@ def workloads(request: pytest.FixtureRequest) -> Iterator[WorkloadIndex]:
 
 @pytest.fixture
 def serve(stage: Stage) -> Iterator[Serve]:
-    """Gives the service with these settings; afterwards nothing may have gone wrong inside it.
+    """Start the service with given settings; at the end check that it had no error.
 
-    Its log lines of this test are shown where the test fails.
+    If the test fails, its log lines are shown.
     """
     yield from serving(stage)
 
@@ -104,18 +104,18 @@ def serving(stage: Stage) -> Iterator[Serve]:
 
 @pytest.fixture
 def service(serve: Serve) -> Service:
-    """The service with the settings of stage.QUICK, as most tests want it."""
+    """The service with the settings of stage.QUICK."""
     return serve()
 
 
 @pytest.fixture
 def host(stage: Stage) -> Host:
-    """A machine that no other test has used."""
+    """A machine that no other test uses."""
     return stage.take()
 
 
 def check_health(service: Service, *, since: int) -> None:
-    """No rule failed, no dirty edge was missing, nothing was an error."""
+    """Check that no rule failed, no dirty edge was missing, and no error was logged."""
     assert service.metric("sunk_sync_audit_surprises_total") == 0
     assert service.metric("sunk_sync_rule_failures_total") == 0
     assert service.metric("sunk_sync_keys_out_of_service") == 0

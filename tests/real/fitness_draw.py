@@ -9,7 +9,7 @@ from tests.real.testbed.kube_objects import Object
 
 NAMESPACE = "fitness"
 PIN = "only"
-"""Label of one Node, asked for by one Pod: beside its own rules, so it is that Node or none."""
+"""Label of one Node, required by one Pod in addition to its own rules."""
 GPU = "example.com/gpu"
 HUGE = "hugepages-2Mi"
 
@@ -19,7 +19,7 @@ ZONES = ("a", "b", "c")
 SIZES = ("1", "5", "10", "007", "abc", "", "9223372036854775807")
 LIMITS = (*SIZES, "4", "9", "9223372036854775806", "9223372036854775808")
 ODD_VALUES = ("-5", "not a label", "x" * 64)
-"""Kubernetes 1.30 takes them in node affinity, 1.35 refuses the Pod."""
+"""Kubernetes 1.30 accepts them in node affinity, 1.35 refuses the Pod."""
 TAINT_KEYS = ("dedicated", "example.com/gpu")
 TAINT_VALUES = ("", "x")
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
@@ -27,7 +27,7 @@ CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 class Draw:
-    """All of one seed. `old`: for Kubernetes 1.30, which knows less and refuses less."""
+    """The random source of one seed. `old`: for Kubernetes 1.30, which knows and refuses less."""
 
     def __init__(self, seed: int, *, old: bool = False) -> None:
         self._random = Random(seed)
@@ -41,8 +41,6 @@ class Draw:
 
     def _some(self, values: Sequence[DrawnT]) -> list[DrawnT]:
         return self._random.sample(values, self._random.randint(1, len(values)))
-
-    # --- Nodes
 
     def node(self, name: str) -> Object:
         labels = {PIN: name}
@@ -76,7 +74,7 @@ class Draw:
         ]
 
     def residents(self, node: str) -> list[Object]:
-        """What stands on the Node already."""
+        """Return the Pods that are on the Node already."""
         return [
             kube_objects.pod(
                 f"{node}-{number}",
@@ -86,8 +84,6 @@ class Draw:
             )
             for number in range(self._one((0, 0, 0, 1, 2)))
         ]
-
-    # --- Pods
 
     def pod(self, name: str, *, pin: str, others: Sequence[str]) -> Object:
         selector = {PIN: pin, **({"zone": self._one(ZONES)} if self._chance(0.15) else {})}
@@ -105,7 +101,7 @@ class Draw:
         return kube_objects.pod(name, namespace=NAMESPACE, labels={PIN: pin}, spec=spec)
 
     def _workload(self) -> Object:
-        """Containers, with what runs before and beside them."""
+        """Return the containers, with init and sidecar containers."""
         workload: Object = {"containers": self._containers("main", self._one((1, 1, 2)))}
         if self._chance(0.3):
             workload["initContainers"] = self._containers("before", self._one((1, 2, 3)))

@@ -1,8 +1,8 @@
-"""Two Slurms with jobs, as scenarios of placeholder jobs see them: the real one and the embedded.
+"""The real and the embedded Slurm as scenarios of placeholder jobs see them.
 
-Ids of jobs are counted from the first one of a scenario: `@0` in a path or a body is its id. Times
-and what the machine decides are left out; so are COMPLETING and CONFIGURING, which come and go by
-the real one's own pace, unless a scenario asks for them (Act "flags").
+Job ids count from the first job of a scenario: `@0` in a path or body is its id. Times and
+decisions of the machine are left out. So are COMPLETING and CONFIGURING, whose timing differs,
+unless a scenario asks for them (Act "flags").
 """
 
 import contextlib
@@ -63,7 +63,7 @@ _PASSING = {"COMPLETING", "CONFIGURING"}
 
 
 def conf_of(partition: Partition) -> str:
-    """A line of slurm.conf."""
+    """Return a line of slurm.conf."""
     mode, grace_s = partition.preempt_mode, int(partition.grace_s)
     nodes = ",".join(partition.nodes) or "ALL"
     default = "YES" if partition.default else "NO"
@@ -74,7 +74,7 @@ def conf_of(partition: Partition) -> str:
 
 
 def conf(*more: str) -> SlurmConf:
-    """Three nodes with two GPUs each, and partitions that push each other out."""
+    """Three nodes with two GPUs each, and partitions that preempt each other."""
     return SlurmConf(
         slurmds=3,
         gpus=2,
@@ -84,20 +84,20 @@ def conf(*more: str) -> SlurmConf:
 
 
 class Side(Protocol):
-    """One of the two, as a scenario sees it."""
+    """One of the two Slurms."""
 
     version: str
     first: int
 
     def rest(self, step: Rest) -> tuple[int, str, bytes]:
-        """Status, content type, body."""
+        """Return status, content type and body."""
 
     def act(self, act: Act) -> Json:
-        """What it gave, if anything."""
+        """Perform an operation; return its result, if any."""
 
 
 class RealJobs(base.Real):
-    """The real one."""
+    """The real Slurm."""
 
     first = 0
 
@@ -118,7 +118,7 @@ class RealJobs(base.Real):
         return acts[act.what](act.on) if act.what in acts else super().act(act)
 
     def gated(self) -> None:
-        """From now on every allocation stands at a gate, which is open."""
+        """Install a gate for each allocation; it is open."""
         folder = self.server.root / "opt/gate"
         folder.mkdir()
         folder.chmod(0o777)
@@ -135,13 +135,13 @@ class RealJobs(base.Real):
         return self.server.root / "opt/gate" / name
 
     def _close(self) -> None:
-        """Marks of those that Slurm killed at the gate go."""
+        """Close the gate, without marks of prologs that Slurm has killed."""
         for mark in self._file("").glob("at-*"):
             mark.unlink()
         self._file("wait").touch()
 
     def _open(self) -> None:
-        """All that stand at a gate that fails fail; a job that comes back after it passes."""
+        """Let every prolog at the gate fail; a job that comes back passes."""
         standing = list(self._file("").glob("at-*"))
         self._file("wait").unlink(missing_ok=True)
         if self._file("fail").exists():
@@ -150,7 +150,7 @@ class RealJobs(base.Real):
         time.sleep(0.5)
 
     def _ended(self, count: int) -> Json:
-        """What the epilogs of this scenario's jobs told; so many are waited for."""
+        """Wait for `count` epilog calls of this scenario's jobs; return them."""
         with contextlib.suppress(BedError):
             wait_until(lambda: len(self._told()) >= count, "epilogs", deadline_s=ENDED_WITHIN_S)
         told = self._told()
@@ -165,7 +165,7 @@ class RealJobs(base.Real):
 
 
 class EmbeddedJobs(base.Embedded):
-    """The world; who plays its gates stands here."""
+    """The embedded Slurm, with its gates simulated here."""
 
     first = 0
 
@@ -258,7 +258,7 @@ class EmbeddedJobs(base.Embedded):
 
 
 def placed(step: Step, first: int) -> Step:
-    """With real ids for `@0`."""
+    """Replace `@0` and the like by real ids."""
     if isinstance(step, Act):
         return step
 
@@ -278,7 +278,7 @@ def placed(step: Step, first: int) -> Step:
 
 
 def counted(side: Side, name: str) -> str:
-    """An id, or the id of a task, from the first one of the scenario."""
+    """Return an id, or the id of a task, relative to the first one of the scenario."""
     number, _, task = name.partition("_")
     if int(number) > 90_000:
         return name
@@ -286,21 +286,21 @@ def counted(side: Side, name: str) -> str:
 
 
 def states_of(side: Side) -> Mapping[str, Sequence[str]]:
-    """Of this scenario's jobs, as /jobs/state/ names them."""
+    """Return the states of this scenario's jobs as /jobs/state/ spells them."""
     rows = json.loads(side.rest(get("jobs/state/"))[2])["jobs"]
     ours = [row for row in rows if int(row["job_id"].partition("_")[0]) >= side.first]
     return {counted(side, row["job_id"]): row["state"] for row in ours}
 
 
 def states_are(side: Side, wanted: str) -> bool:
-    """`0=RUNNING 1=PENDING`: without passing flags."""
+    """Whether the states are `0=RUNNING 1=PENDING`, without passing flags."""
     states = states_of(side)
     pairs = (each.split("=") for each in wanted.split())
     return all(set(states.get(name, ())) - _PASSING == {state} for name, state in pairs)
 
 
 def flags(side: Side) -> Json:
-    """States with everything, and those of nodes."""
+    """Return the states of jobs with all flags, and those of nodes."""
     nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
     return [
         dict(states_of(side)),
@@ -309,7 +309,7 @@ def flags(side: Side) -> Json:
 
 
 def shown(side: Side, after: Step) -> Json:
-    """All jobs of this scenario and all nodes."""
+    """Return all jobs of this scenario and all nodes."""
     settled = isinstance(after, Act)
     states = {name: sorted(set(state) - _PASSING) for name, state in states_of(side).items()}
     jobs = {}
@@ -318,7 +318,7 @@ def shown(side: Side, after: Step) -> Json:
         for row in rows:
             plain = _plain(side, row)
             if not settled and plain["state_reason"] in ("None", "Priority", "Resources"):
-                del plain["state_reason"]  # until somebody looks at it again
+                del plain["state_reason"]  # until the next scheduling cycle
             jobs[row["job_id"] - side.first] = plain
     nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
     return [
@@ -342,13 +342,13 @@ def _plain(side: Side, row: Json) -> Json:
     plain["pushed"] = row["preempt_time"]["number"] > 0
     plain["gres"] = [re.sub(r"\(.*?\)", "", each) for each in row["gres_detail"]]
     if plain["state"] == ["FAILED"]:
-        del plain["cpus"]  # a guess of the real one
+        del plain["cpus"]  # an estimate of the real Slurm
     plain["exit"] = row["exit_code"]["return_code"]["number"]
     return plain
 
 
 def given(side: Side, status: int, body: bytes) -> Json:
-    """An answer to a write, or to a read of a job."""
+    """Return the response to a write, or to a read of a job."""
     try:
         answer = json.loads(body)
     except ValueError:
@@ -365,7 +365,7 @@ def _failure(side: Side, one: Json) -> Json:
 
 
 def play(side: Side, steps: Sequence[Step]) -> list[Json]:
-    """What each step gave, and how jobs and nodes were after it."""
+    """Return the result of each step, with the jobs and nodes after it."""
     trace: list[Json] = []
     for step in steps:
         real = placed(step, side.first)
@@ -379,14 +379,14 @@ def play(side: Side, steps: Sequence[Step]) -> list[Json]:
 
 
 def is_racing(step: Step) -> bool:
-    """After it the real one may do more at any moment: jobs are looked at after the next step."""
+    """Whether the real Slurm may do more at any moment after this step; then do not compare yet."""
     if isinstance(step, Act):
         return step.what == "requeue"
     return step.path == "job/submit" or step.method == "DELETE" or step.path.startswith("node/")
 
 
 def begin(side: Side) -> None:
-    """No jobs, idle nodes, and ids counted from the next one."""
+    """Reset: no jobs, idle nodes, and ids counted from the next one."""
     for name in states_of(side):
         side.rest(Rest("DELETE", f"job/{int(name.partition('_')[0]) + side.first}"))
     for node in json.loads(side.rest(get("nodes/"))[2])["nodes"]:
@@ -400,6 +400,6 @@ def begin(side: Side) -> None:
 
 
 def is_calm(side: Side) -> bool:
-    """Nothing runs or ends anywhere."""
+    """Whether no job runs or ends."""
     nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
     return all(node["state"] == ["IDLE"] for node in nodes)

@@ -1,7 +1,7 @@
-"""Limits of accounting, and the reason that a job over each of them waits for.
+"""Limits of accounting, and the pending reason of a job over each of them.
 
-`test_accounting.py` plays them on a real Slurm with slurmdbd; docs/pending.md calls seen what
-stands here, because that test shows it.
+`test_accounting.py` plays them on a real Slurm with slurmdbd. docs/pending.md lists them as seen,
+because that test reads them back.
 """
 
 import time
@@ -104,7 +104,7 @@ OTHERS_OF_AN_ACCOUNT = {
 
 
 def limits(of: Mapping[str, str], others: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """As sacctmgr takes it, and the reason."""
+    """Yield each limit as sacctmgr spells it, with its reason."""
     for limit, reasons in of.items():
         value = 99_999 if limit.startswith("Min") else 1
         for kind, reason in zip(KINDS, reasons.split(), strict=True):
@@ -114,7 +114,7 @@ def limits(of: Mapping[str, str], others: Mapping[str, str]) -> Iterator[tuple[s
 
 
 QOS_LIMITS = {f"q{place}": one for place, one in enumerate(limits(OF_A_QOS, OTHERS_OF_A_QOS))}
-"""By the name of a QOS that has this limit and no other."""
+"""Name of a QOS → its only limit."""
 ACCOUNT_LIMITS = {
     f"a{place}": one for place, one in enumerate(limits(OF_AN_ACCOUNT, OTHERS_OF_AN_ACCOUNT))
 }
@@ -128,7 +128,7 @@ QOS = (
 
 
 def make_accounts(jobs: Jobs) -> None:
-    """Root may use every QOS and every account; alice has the account games."""
+    """Give root every QOS and account; give alice the account games."""
     slurm = jobs.slurm
     lines = [f"add qos {name} {limit}" for name, (limit, _) in QOS_LIMITS.items()]
     lines += [f"add qos {one}" for one in QOS]
@@ -141,24 +141,21 @@ def make_accounts(jobs: Jobs) -> None:
     slurm.run_in_root("sh", "-c", 'printf "%s\\n" "$@" | sacctmgr -i', "sh", *lines)
 
 
-# --- what is no limit
-
-
 def over_a_policy(jobs: Jobs) -> Waiting:
-    """An account that a partition does not take is told as a wrong partition."""
+    """Use an account that the partition does not allow; Slurm reports a wrong partition."""
     yield "QOSNotAllowed", jobs.submit(partition="normal", qos="spare")
     yield "PartitionConfig", jobs.submit(partition="others")
 
 
 def qos_deleted_while_it_waits(jobs: Jobs) -> Waiting:
-    """26.05 refuses to delete one that a job has."""
+    """Delete the QOS of a waiting job; 26.05 refuses that."""
     job = jobs.submit(qos="gone", begin_time=number(int(time.time()) + 2))
     jobs.slurm.sacctmgr("delete", "qos", "gone")
     yield "InvalidQOS", job
 
 
 def user_without_an_account(jobs: Jobs) -> Waiting:
-    """Taken while nobody asked for accounts; then they are enforced."""
+    """Submit without an account, then enforce accounts."""
     jobs.slurm.reconfigure(replace(CONF, extra_lines=COMMON))
     job = jobs.submit(hold=True, user_id="1002", group_id="1002")
     jobs.slurm.reconfigure(CONF)
@@ -167,7 +164,7 @@ def user_without_an_account(jobs: Jobs) -> Waiting:
 
 
 Scene = tuple[tuple[str, ...], Callable[[Jobs], Waiting], tuple[str, ...]]
-"""Reasons, the play, the versions."""
+"""Reasons, the function that plays it, the versions."""
 SCENES: tuple[Scene, ...] = (
     (("QOSNotAllowed", "PartitionConfig"), over_a_policy, BOTH),
     (("InvalidQOS",), qos_deleted_while_it_waits, OLD),
@@ -188,7 +185,7 @@ REFUSALS = (
 
 
 def seen_reasons() -> Mapping[str, frozenset[str]]:
-    """Reason → the versions where it was read."""
+    """Return the versions in which each reason was read."""
     scenes = ((reason, versions) for reasons, _, versions in SCENES for reason in reasons)
     return versions_by([*((reason, BOTH) for reason in LIMITED), *scenes])
 

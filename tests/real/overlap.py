@@ -1,7 +1,7 @@
-"""Watches both sides every 40 ms: does a job run on a host that a live Pod of another still holds?
+"""Sampler of both sides every 40 ms: does a job run beside a live Pod of another job?
 
-A job runs from when its body began: RUNNING without CONFIGURING, which a gate's prolog keeps; the
-script itself writes down the second as well. A Pod lives until its containers ended: phase
+A job runs from the start of its body: RUNNING without CONFIGURING, which the gate's prolog causes.
+The script itself records this second, too. A Pod lives until its containers have ended: phase
 Succeeded or Failed, or gone.
 """
 
@@ -23,31 +23,31 @@ LIVING = (
     f"/api/v1/namespaces/{NAMESPACE}/pods?includeObject=None&fieldSelector="
     f"spec.schedulerName={SCHEDULER},spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 )
-"""Our Pods that are bound and whose containers have not ended."""
+"""Our bound Pods whose containers have not ended."""
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-"""As `kubectl get` asks for it: a thirtieth of the bytes of a listing, and of the time."""
+"""As `kubectl get` requests it: a thirtieth of the size and time of a listing."""
 
 
 @dataclass
 class Duel:
-    """A Pod that ends on a host, and the job of another that is to start there.
+    """A Pod that ends on a host, and the other job that waits for the host.
 
-    Of each change two samples are kept, the last before and the first after it: between the
-    asking of a read and its answer the state was as it says.
+    Of each change two samples are kept: the last one before and the first one after it. Between
+    request and response of a read the state was as it says.
     """
 
     pod: str
     host: str
     job: str = ""
-    """Id of the other's job."""
+    """Id of the other job."""
     last_live_s: float = 0.0
-    """Wall clock second at which the last read was asked in which the Pod lived."""
+    """Wall clock at the request of the last read in which the Pod lived."""
     gone_s: float = 0.0
-    """At which the first was answered in which it did not."""
+    """Wall clock at the response of the first read without the live Pod."""
     ran_s: float = 0.0
-    """At which the first was answered in which the job ran."""
+    """Wall clock at the response of the first read in which the job ran."""
     began_s: float | None = None
-    """What the job's script wrote down."""
+    """Start that the job's script recorded."""
 
     @property
     def over(self) -> bool:
@@ -55,31 +55,31 @@ class Duel:
 
     @property
     def overlap_s(self) -> float:
-        """Seconds together, at least: each of both sides was seen."""
+        """Minimum overlap in seconds: both were seen at the same time."""
         assert self.began_s is not None
         return max(self.last_live_s - min(self.began_s, self.ran_s), 0.0)
 
     @property
     def overlap_at_most_s(self) -> float:
-        """Had the Pod lived on until the answer that it was gone."""
+        """Maximum overlap, if the Pod lived until the response without it."""
         assert self.began_s is not None
         return max(self.gone_s - self.began_s, self.overlap_s)
 
     @property
     def idle_s(self) -> float:
-        """From the Pod's end to the job's begin: what it costs to be safe."""
+        """From the end of the Pod to the start of the job: the cost of safety."""
         assert self.began_s is not None
         return max(0.0, self.began_s - self.gone_s)
 
 
 class Sampler:
-    """A thread for each side, so that neither waits for the other; `duels` may grow meanwhile."""
+    """A thread for each side, so that neither waits for the other; `duels` may grow."""
 
     def __init__(self, bed: PodBed) -> None:
         self.bed = bed
         self.duels: list[Duel] = []
         self.asked: dict[str, list[float]] = {}
-        """Of each side: the wall clock second of each sample."""
+        """Side → wall clock of each sample."""
         self.failure: BaseException | None = None
         self._stop = threading.Event()
         self._threads = [
@@ -100,7 +100,7 @@ class Sampler:
             raise self.failure
 
     def told(self) -> str:
-        """How many samples, and how far apart."""
+        """Describe the number and the spacing of the samples."""
         return "; ".join(f"{side}: {spacing(asked)}" for side, asked in self.asked.items())
 
     def _run(self, side: str, see: Callable[[HTTPConnection, float], None]) -> None:
@@ -140,7 +140,7 @@ class Sampler:
 
 
 def spacing(asked: list[float]) -> str:
-    """Of samples at these times."""
+    """Return the intervals between these times."""
     gaps_ms = sorted(1000 * (later - earlier) for earlier, later in pairwise(asked))
     p99 = gaps_ms[int(len(gaps_ms) * 0.99)]
     median = statistics.median(gaps_ms)
@@ -148,5 +148,5 @@ def spacing(asked: list[float]) -> str:
 
 
 def runs(state: Iterable[str]) -> bool:
-    """Its body began and has not ended."""
+    """Whether the body of the job has started and not ended."""
     return "RUNNING" in set(state) and not {"CONFIGURING", "COMPLETING"} & set(state)

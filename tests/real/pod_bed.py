@@ -1,4 +1,4 @@
-"""A bed on which Slurm places Pods: partitions that preempt, our gate, and the service on it."""
+"""A test bed on which Slurm schedules Pods: preempting partitions, our gate, and the service."""
 
 import contextlib
 import shutil
@@ -18,7 +18,7 @@ from tests.real.testbed.ports import Ports
 
 SCHEDULER = "slurm-slurm"
 CPUS = 16
-"""All of a host of the bed: no other job fits beside such a Pod."""
+"""All CPUs of a host: no other job fits beside such a Pod."""
 FOLDER = "/etc/slurm/sunk-sync"
 GATE_LINES = (
     f"PrologSlurmctld={FOLDER}/sunk-sync-prolog.sh",
@@ -52,7 +52,7 @@ Row = Mapping[str, Any]
 
 
 def pod_conf(slurmds: int, *, kill_wait_s: int = 4, **more: Any) -> SlurmConf:
-    """A Slurm that preempts by partition; low, grace and again are what main preempts."""
+    """Return a Slurm with preemption by partition: main preempts low, grace and again."""
     return SlurmConf(
         slurmds=slurmds,
         kill_wait_s=kill_wait_s,
@@ -63,7 +63,7 @@ def pod_conf(slurmds: int, *, kill_wait_s: int = 4, **more: Any) -> SlurmConf:
 
 
 class PodBed:
-    """Pods and jobs on one bed, made and read without our code."""
+    """Pods and jobs on one test bed, created and read without our code."""
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
@@ -87,8 +87,6 @@ class PodBed:
     def say(self, text: str) -> None:
         print(f"{self.version}: {text}")
 
-    # --- the gate and the service
-
     def _install_scripts(self) -> None:
         folder = self.bed.slurm.root / FOLDER.lstrip("/")
         folder.mkdir(exist_ok=True)
@@ -101,7 +99,7 @@ class PodBed:
         self.out.chmod(0o777)
 
     def set_gate(self, *, on: bool) -> None:
-        """Install our scripts in slurm.conf, or take them out."""
+        """Install our scripts in slurm.conf, or remove them."""
         lines = (*self._lines, *(GATE_LINES if on else ()))
         slurm = self.bed.slurm
         if lines == slurm.conf.extra_lines:
@@ -110,7 +108,7 @@ class PodBed:
         slurm.wait_until_idle(deadline_s=40)
 
     def service(self, *, gate: bool, **flags: str) -> Service:
-        """Not started yet; its door is where the gate's scripts look for it."""
+        """Return the service, not started; its hooks server has the port of the gate's scripts."""
         address = f"127.0.0.1:{self.hooks_port}"
         ours = {
             "scheduler_name": SCHEDULER,
@@ -118,12 +116,10 @@ class PodBed:
             "hooks_url": f"http://{address}",
             "hooks_key_file": str(self.key_file),
             "gate": "on" if gate else "off",
-            "slurm_kill_wait": f"{self.bed.slurm.conf.kill_wait_s}s",  # 24.11 does not tell it
+            "slurm_kill_wait": f"{self.bed.slurm.conf.kill_wait_s}s",  # 24.11 does not report it
             "termination_offset": "0s",
         }
         return Service(self.bed, **{**QUICK, **ours, **flags})
-
-    # --- Pods
 
     def make_pod(
         self,
@@ -134,9 +130,9 @@ class PodBed:
         host: str = "",
         **annotations: str,
     ) -> str:
-        """UID of a new Pod of ours, whose kubelet takes `end_s` to end it.
+        """Create a Pod of ours and return its UID; its kubelet takes `end_s` to end it.
 
-        `annotations` are ours, without prefix and `_` for `-`; `host`: it may run there only.
+        `annotations` are ours, without prefix and with `_` for `-`. The Pod can run on `host` only.
         """
         pod = kube_objects.pod(name, namespace=NAMESPACE, spec=_spec(cpus))
         ours = {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
@@ -147,7 +143,7 @@ class PodBed:
         return str(self.bed.kube.rest.call("POST", path, pod)["metadata"]["uid"])
 
     def pod(self, name: str) -> Any:
-        """As it stands; None where it is gone."""
+        """Return the Pod; None if it is gone."""
         try:
             return self.bed.kube.pod(name, NAMESPACE)
         except RestError as error:
@@ -160,24 +156,24 @@ class PodBed:
             self.bed.kube.delete_pod(name, NAMESPACE, grace_s=grace_s)
 
     def host_of(self, name: str) -> str:
-        """Node that the Pod is bound to; empty: none."""
+        """Return the Node of the Pod; empty if it is not bound."""
         pod = self.pod(name)
         return str(pod["spec"].get("nodeName", "")) if pod else ""
 
     def job_of(self, name: str) -> str:
-        """What annotation job-id says."""
+        """Return annotation job-id."""
         pod = self.pod(name)
         annotations = pod["metadata"].get("annotations", {}) if pod else {}
         return str(annotations.get(PREFIX + "job-id", ""))
 
     def ours(self) -> list[Any]:
-        """All Pods of ours."""
+        """Return all our Pods."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         items = self._call("kube", "GET", path)["items"]
         return [one for one in items if one["spec"].get("schedulerName") == SCHEDULER]
 
     def until(self, claim: Callable[[], Any], what: str, *, within_s: float = 30) -> None:
-        """What jobs there are is said where the claim does not come true."""
+        """Wait for a claim; on failure show the jobs."""
         try:
             eventually(claim, f"{self.version}: {what}", within_s=within_s)
         except AssertionError as error:
@@ -187,15 +183,13 @@ class PodBed:
         what = f"{', '.join(names[:5])} bound"
         self.until(lambda: all(map(self.host_of, names)), what, within_s=within_s)
 
-    # --- jobs
-
     @property
     def out(self) -> Path:
-        """Where jobs of `submit` leave the time at which their script began."""
+        """Directory in which jobs of `submit` record the start of their script."""
         return self.bed.slurm.root / "tmp/out"
 
     def submit(self, name: str, host: str, **fields: Any) -> str:
-        """Somebody else's job for a whole host; its script leaves its start in `out`/name."""
+        """Submit a foreign job for a whole host; its script records its start in `out`/name."""
         script = f"#!/bin/sh\ndate +%s.%N >/tmp/out/{name}\nexec sleep 600\n"
         job = {
             "name": name,
@@ -214,7 +208,7 @@ class PodBed:
         return str(self.bed.slurm.rest.call("POST", path, {"script": script, "job": job})["job_id"])
 
     def began(self, name: str) -> float | None:
-        """Wall clock second at which the script of such a job began; None: not yet."""
+        """Return when the script of such a job started; None if it has not."""
         path = self.out / name
         text = path.read_text() if path.exists() else ""
         return float(text) if text.endswith("\n") else None
@@ -224,17 +218,17 @@ class PodBed:
             self.bed.slurm.rest.call("DELETE", self.bed.slurm.path(f"job/{job}"))
 
     def jobs(self) -> list[Any]:
-        """Every job that Slurm knows, also those that ended."""
+        """Return all jobs that Slurm knows, also ended ones."""
         return list(self._call("slurm", "GET", self.bed.slurm.path("jobs/"))["jobs"])
 
     def states(self) -> dict[str, frozenset[str]]:
-        """State of every job, by its id."""
+        """Return the state of each job by id."""
         path = self.bed.slurm.path("jobs/state/")
         rows = self._call("slurm", "GET", path)["jobs"]
         return {str(row["job_id"]): frozenset(row["state"]) for row in rows}
 
     def placeholders(self, pod: str) -> list[Any]:
-        """Jobs made for a Pod of this name; not records of refused attempts (P11a)."""
+        """Return the jobs of a Pod of this name, without refused allocations (P11a)."""
         prefix = f"k8s/{NAMESPACE}/{pod}/"
         found = [job for job in self.jobs() if job["name"].startswith(prefix)]
         return [job for job in found if not ("FAILED" in job["job_state"] and not job["nodes"])]
@@ -244,9 +238,9 @@ class PodBed:
         return [job for job in self.placeholders(pod) if wanted & set(job["job_state"])]
 
     def clear(self) -> None:
-        """No Pod of ours, no job, every node free, while the service still runs."""
+        """Remove all our Pods and all jobs, while the service still runs."""
         for name in [str(pod["metadata"]["name"]) for pod in self.ours()]:
-            with contextlib.suppress(RestError):  # it may be gone since it was listed
+            with contextlib.suppress(RestError):  # it can be gone since the listing
                 self.bed.kube.annotate_pod(name, NAMESPACE, {END_DELAY: "0"})
             self.delete_pod(name, grace_s=0)
         for job, state in self.states().items():
@@ -256,13 +250,13 @@ class PodBed:
         self.bed.slurm.wait_until_idle(deadline_s=60)
 
     def _call(self, whose: str, method: str, path: str) -> Any:
-        """Over a connection that stays: many reads a second."""
+        """Send a request on an open connection: many reads a second."""
         rest = self.bed.kube.rest if whose == "kube" else self.bed.slurm.rest
         over = self._connections.pop(whose, None) or rest.connect()
         try:
             answer = rest.call(method, path, over=over)
         except (OSError, HTTPException):
-            over.close()  # closed by the server meanwhile, or the server was restarted
+            over.close()  # the server closed the connection or was restarted
             return rest.call(method, path)
         self._connections[whose] = over
         return answer
@@ -280,7 +274,7 @@ def _spec(cpus: int) -> Row:
 
 @contextlib.contextmanager
 def pod_bed(version: str, conf: SlurmConf) -> Iterator[PodBed]:
-    """Both servers and what is installed on them; all gone afterwards."""
+    """Start both servers with everything installed; remove all afterwards."""
     with Bed.start(slurm=version, conf=conf) as bed:
         made = PodBed(bed)
         try:
@@ -291,9 +285,9 @@ def pod_bed(version: str, conf: SlurmConf) -> Iterator[PodBed]:
 
 @contextlib.contextmanager
 def qos_bed(version: str, slurmds: int, *lines: str, kill_wait_s: int = 4) -> Iterator[PodBed]:
-    """A Slurm with accounting that preempts by QOS: high preempts low, grace and again.
+    """Start a Slurm with accounting and preemption by QOS: high preempts low, grace and again.
 
-    Of the users that its hosts know, alice has an account and no rights. `lines`: of slurm.conf.
+    alice has an account and no rights. `lines` are lines of slurm.conf.
     """
     conf = SlurmConf(
         slurmds=slurmds,

@@ -1,7 +1,7 @@
-"""Errors that slurmrestd gives in place of a job, and how each is brought about on a real Slurm.
+"""Errors of slurmrestd instead of a job, and how a real Slurm gives each of them.
 
-`test_pending.py` plays them and reads the numbers back; docs/pending.md calls seen what stands
-here, because that test shows it.
+`test_pending.py` plays them and reads the numbers back. docs/pending.md lists them as seen, because
+that test reads them back.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,9 +29,9 @@ Asked = Iterable[tuple[int, Callable[[], Any]]]
 
 @dataclass(frozen=True)
 class Refusal:
-    """What is asked, and the number that Slurm answers.
+    """A request and the number of Slurm's error.
 
-    One with `path` is a call of its own, with the fields as its body.
+    With `path` it is another request with the fields as its body.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Refusal:
     path: str = ""
 
     def play(self, jobs: Jobs) -> None:
-        """RestError, as it should be."""
+        """Send the request, which raises RestError."""
         if self.path:
             jobs.call(self.kind, self.path, self.fields)
         elif self.kind == "allocate":
@@ -123,7 +123,7 @@ REFUSALS = (*SUBMISSIONS, *OTHER_CALLS)
 
 @dataclass(frozen=True)
 class Denial:
-    """`play` gives calls, each with the number that it is to be answered."""
+    """`play` yields requests with their expected numbers."""
 
     numbers: tuple[int, ...]
     play: Callable[[Jobs], Asked]
@@ -204,7 +204,7 @@ def deferred(jobs: Jobs) -> Asked:
 
 @_denial(11, versions=OLD)
 def too_many_jobs_for_24_11(jobs: Jobs) -> Asked:
-    """It has a number of its own for this, and answers EAGAIN."""
+    """24.11 has no number of its own for this and answers EAGAIN."""
     yield from _too_many(jobs, 11)
 
 
@@ -225,13 +225,13 @@ def _too_many(jobs: Jobs, number: int) -> Asked:
 
 @_denial(1800)
 def controller_down(jobs: Jobs) -> Asked:
-    """Answered after 9 or 10 seconds."""
+    """The response takes 9 or 10 seconds."""
     jobs.slurm.stop_slurmctld()
     yield 1800, jobs.submit
 
 
 def seen_errors() -> Mapping[int, frozenset[str]]:
-    """Error number → the versions where it was read."""
+    """Return the versions in which each error number was read."""
 
     def pairs() -> Iterator[tuple[int, tuple[str, ...]]]:
         yield from ((one.number, one.versions) for one in REFUSALS)

@@ -1,6 +1,6 @@
-"""The real service as a process, under the account and roles of deploy/manifests.
+"""The real service as a process, with the account and roles of deploy/manifests.
 
-It dies with the process that started it (PDEATHSIG), however that one ends.
+It ends with the process that started it, in any case (PDEATHSIG).
 """
 
 import itertools
@@ -32,7 +32,7 @@ QUICK = {
 }
 """Settings that make tests short; all others are the defaults."""
 READY_DEADLINE_S = 120
-"""On a busy machine python alone takes half a minute to begin."""
+"""On a busy machine Python alone needs half a minute to start."""
 END_DEADLINE_S = 20
 TAIL_LINES = 40
 
@@ -41,9 +41,9 @@ _numbers = itertools.count(1)
 
 
 class Service:
-    """`sunk-sync run` against a bed; flags by name: `Service(bed, dry_run="true")`.
+    """`sunk-sync run` with a test bed; flags by name: `Service(bed, dry_run="true")`.
 
-    The manifests must have been applied (`install`). Use as a context manager, or call `kill9`.
+    Apply the manifests before (`install`). Use it as a context manager, or call `kill9`.
     """
 
     def __init__(self, bed: Bed, **flags: str) -> None:
@@ -70,9 +70,7 @@ class Service:
         )
         self._process: subprocess.Popen[bytes] | None = None
         self.begun = 0
-        """Where the log of the present process begins."""
-
-    # --- its life
+        """Where the log of the current process starts."""
 
     def start(self) -> Self:
         """Start it; `wait_ready` waits."""
@@ -90,7 +88,7 @@ class Service:
         return self
 
     def wait_ready(self, *, deadline_s: float = READY_DEADLINE_S) -> Self:
-        """Until /readyz answers 200."""
+        """Wait until /readyz answers 200."""
 
         def ready() -> bool:
             if not self.running:
@@ -104,7 +102,7 @@ class Service:
         return self
 
     def settle(self, *, quiet_s: float = 0.6, deadline_s: float = READY_DEADLINE_S) -> Self:
-        """Until it has written nothing for so long."""
+        """Wait until it has written nothing for `quiet_s`."""
         before = -1.0
 
         def quiet() -> bool:
@@ -126,50 +124,48 @@ class Service:
         return self._process.pid
 
     def kill9(self) -> None:
-        """SIGKILL, and wait for the end; nothing to do if it is gone."""
+        """Send SIGKILL and wait; no effect if it is gone."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def send(self, a_signal: signal.Signals) -> None:
-        """A signal, without waiting."""
+        """Send a signal without waiting."""
         assert self._process is not None
         self._process.send_signal(a_signal)
 
     def begin_to_end(self) -> None:
-        """SIGTERM, without waiting."""
+        """Send SIGTERM without waiting."""
         self.send(signal.SIGTERM)
 
     def wait_end(self, *, deadline_s: float = END_DEADLINE_S) -> int:
-        """Exit code, once it has ended by itself."""
+        """Wait until it has ended; return the exit code."""
         assert self._process is not None
         return self._process.wait(deadline_s)
 
     def terminate(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM; return the exit code."""
         self.begin_to_end()
         return self.wait_end()
 
     def restart(self) -> Self:
-        """Killed hard, started again, ready."""
+        """Kill it, start it again, wait until it is ready."""
         self.kill9()
         return self.start().wait_ready()
 
     def put_token(self, token: str) -> None:
-        """Replace the token file in one step, as a mounted Secret is."""
+        """Replace the token file in one step, as a mounted Secret changes."""
         fresh = self.token_file.with_suffix(".fresh")
         fresh.touch(mode=0o600)
         fresh.write_text(token)
         fresh.rename(self.token_file)
 
-    # --- what it says
-
     def mark(self) -> int:
-        """Where its log ends now: `lines(since=mark)` are the later ones."""
+        """Return the end of its log: `lines(since=mark)` are the later lines."""
         return self.log_file.stat().st_size
 
     def lines(self, event: str | None = None, *, since: int = 0, **fields: Any) -> list[Line]:
-        """Log lines with this event and these fields; a last line half written is left out."""
+        """Return the complete log lines with this event and these fields."""
         with self.log_file.open("rb") as file:
             file.seek(since)
             whole, _, _ = file.read().rpartition(b"\n")
@@ -179,7 +175,7 @@ class Service:
         return [line for line in told if fields.items() <= line.items()]
 
     def writes(self, action: str | None = None, *, since: int = 0, **fields: Any) -> list[Line]:
-        """Lines of writes, whatever came of them."""
+        """Return the log lines of writes with any outcome."""
         if action is not None:
             fields["action"] = action
         return self.lines("write", since=since, **fields)
@@ -188,14 +184,14 @@ class Service:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-TAIL_LINES:])
 
     def metrics(self) -> list[Any]:
-        """Every sample of /metrics."""
+        """Return every sample of /metrics."""
         _, text = self._get("metrics", "/metrics")
         return [
             sample for family in text_string_to_metric_families(text) for sample in family.samples
         ]
 
     def metric(self, name: str, /, **labels: str) -> float:
-        """Sum of the samples of this name with these labels."""
+        """Return the sum of the samples of this name with these labels."""
         values = (
             float(sample.value)
             for sample in self.metrics()
@@ -204,7 +200,7 @@ class Service:
         return sum(values)
 
     def write_count(self) -> float:
-        """Writes to either side since its start; reads by name and listings are none."""
+        """Return the number of writes since its start; reads do not count."""
         total = self.metric("sunk_sync_writes_total")
         return total - sum(
             self.metric("sunk_sync_writes_total", action=read) for read in ("look", "relist")
@@ -214,14 +210,14 @@ class Service:
         return self._get("health", "/readyz")
 
     def readyz_verbose(self) -> tuple[int, str]:
-        """Status and the checks, one a line."""
+        """Return the status and the checks, one a line."""
         return self._get("health", "/readyz?verbose")
 
     def livez(self) -> tuple[int, str]:
         return self._get("health", "/livez")
 
     def _doors(self) -> Line | None:
-        """Where it listens, once it has said so."""
+        """Return the addresses that it listens on, from its log."""
         return next(iter(self.lines("doors open", since=self.begun)), None)
 
     def _get(self, door: str, path: str) -> tuple[int, str]:
@@ -246,12 +242,12 @@ class Service:
 
 
 def install(bed: Bed, manifests: Path = MANIFESTS) -> None:
-    """Apply the manifests as an operator does; the Deployment's own Pod never finds a Node."""
+    """Apply the manifests as an operator does; the Deployment's own Pod finds no Node."""
     bed.kube.kubectl("apply", "-k", manifests)
 
 
 def allow(bed: Bed, namespace: str, *, allowed: bool = True) -> None:
-    """The roles for workload Pods in one more namespace, or no longer."""
+    """Add the roles for workload Pods in one more namespace, or remove them."""
     bed.kube.ensure_namespace(namespace)
     for kind in ("role", "rolebinding"):
         for name in ("sunk-sync-work", "sunk-sync-scheduler"):
@@ -270,7 +266,7 @@ def _argv(flags: dict[str, str]) -> list[str]:
 
 
 def _decode(line: bytes) -> Line:
-    """A line of the log; what is no JSON (a traceback) comes as its text."""
+    """Decode a line of the log; a line that is no JSON (a traceback) is its text."""
     try:
         told = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A Slurm with many partitions, and jobs on it made through its slurmrestd."""
+"""A Slurm with many partitions, and jobs on it, made through its slurmrestd."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -34,19 +34,19 @@ CONF = SlurmConf(
     extra_lines=EXTRA_LINES,
 )
 ALICE: Mapping[str, Any] = {"user_id": "1001", "group_id": "1001"}
-"""A user whom Slurm's host does not know."""
+"""A user whom the host of Slurm does not know."""
 SLEEP = "#!/bin/sh\nexec sleep 600\n"
 Fields = Mapping[str, Any]
 Key = TypeVar("Key")
 
 
 def number(value: int) -> Fields:
-    """A number as v0.0.42 and later want it."""
+    """Spell a number as v0.0.42 and later require it."""
     return {"set": True, "number": value}
 
 
 class Jobs:
-    """Makes jobs on one Slurm through its slurmrestd, and reads why they wait."""
+    """Makes jobs through slurmrestd, and reads why they wait."""
 
     def __init__(self, slurm: SlurmServer) -> None:
         self.slurm = slurm
@@ -55,13 +55,13 @@ class Jobs:
         return self.slurm.rest.call(method, self.slurm.path(path), body)
 
     def submit(self, *, script: str = SLEEP, **fields: Any) -> int:
-        """The id of a new job. RestError where Slurm refuses it."""
+        """Submit a job and return its id. RestError if Slurm refuses it."""
         return int(
             self.call("POST", "job/submit", {"script": script, **described(fields)})["job_id"]
         )
 
     def allocate(self, **fields: Any) -> int:
-        """The id of a job that runs at once. RestError where it cannot."""
+        """Allocate a job at once and return its id. RestError if it cannot start."""
         body = described({"immediate": True, **fields})
         return int(self.call("POST", "job/allocate", body)["job_id"])
 
@@ -70,7 +70,7 @@ class Jobs:
 
     def cancel_all(self) -> None:
         known = self.call("GET", "jobs/state/")["jobs"]
-        # A started task of an array is spelled <its own id>_<task>, which no cancel finds.
+        # A started task of an array is spelled <its own id>_<task>; a cancel does not accept that.
         ids = {job["job_id"].partition("_")[0] for job in known if _lives(job["state"])}
         if ids:
             self.call("DELETE", "jobs/", {"jobs": sorted(ids)})
@@ -81,7 +81,7 @@ class Jobs:
         return any({"ALLOCATED", "MIXED", "COMPLETING"} & set(state) for state in states)
 
     def reasons(self, job: int) -> set[str]:
-        """state_reason of the job, or of each task of an array."""
+        """Return state_reason of the job, or of each task of an array."""
         return {one["state_reason"] for one in self.call("GET", f"job/{job}")["jobs"]}
 
     def until_it_waits(self, job: int, reason: str) -> None:
@@ -100,18 +100,18 @@ class Jobs:
         wait_until(claim, what, deadline_s=20)
 
     def running(self, **fields: Any) -> int:
-        """The id of a job that runs."""
+        """Submit a job; return its id when it runs."""
         job = self.submit(**fields)
         self.until(lambda: self.runs(job), f"job {job} runs")
         return job
 
     def reserve(self, name: str, *what: str) -> None:
-        """A reservation of an hour."""
+        """Make a reservation of an hour."""
         argv = ("create", "reservation", f"ReservationName={name}", "Duration=60", *what)
         self.slurm.scontrol(*argv)
 
     def reconfigure(self, *lines: str) -> None:
-        """The same partitions, with these lines in place of EXTRA_LINES."""
+        """Reconfigure with the same partitions and these lines instead of EXTRA_LINES."""
         self.slurm.reconfigure(replace(CONF, extra_lines=lines))
 
 
@@ -120,13 +120,13 @@ def _lives(state: Sequence[str]) -> bool:
 
 
 def described(fields: Fields) -> Fields:
-    """What both ways to make a job want, and these fields."""
+    """Return a description that submit and allocate accept, with these fields."""
     asked = {"environment": ["A=b"], "name": "w", "time_limit": number(3), **fields}
     return {"job": {"current_working_directory": "/tmp", **asked}}
 
 
 def versions_by(pairs: Iterable[tuple[Key, tuple[str, ...]]]) -> dict[Key, frozenset[str]]:
-    """Each key with all versions that stand beside it."""
+    """Return all versions of each key."""
     found: dict[Key, frozenset[str]] = {}
     for key, versions in pairs:
         found[key] = found.get(key, frozenset()) | set(versions)

@@ -1,7 +1,7 @@
-"""Renews tests/kit/slurm_names.ini from the test bed's Slurm: `python -m tests.real.slurm_names`.
+"""Writer of tests/kit/slurm_names.ini from the test bed: `python -m tests.real.slurm_names`.
 
-Their libraries want a newer libc than the machine may have, so that a Python is started under the
-dynamic loader of their Debian.
+The libraries need a newer libc than the machine may have, so Python runs under the dynamic loader
+of their Debian.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.real.testbed.cache import SLURM_SUITES
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 NONE = {"InvaildReason", "InvalidReason"}
-"""What 24.11 and 26.05 call a number that is no reason."""
+"""What 24.11 and 26.05 call a number without a reason."""
 ASK = """
 import ctypes, json, sys
 library = ctypes.CDLL(sys.argv[1])
@@ -30,7 +30,7 @@ print(json.dumps([texts(library.slurm_job_state_reason_string, range(1000)),
 
 
 def ask(version: str) -> SlurmNames:
-    """What libslurm itself says of every number that could be one."""
+    """Ask libslurm for the name of each number that can be a reason or error."""
     libraries = cache.slurm(version).path / LIBRARIES
     own = [libraries, libraries / "slurm-wlm", sysconfig.get_config_var("LIBDIR"), f"/{LIBRARIES}"]
     command = [

@@ -1,6 +1,6 @@
-"""A bed with the manifests applied and many hosts, and one service on it at a time.
+"""A test bed with the manifests applied and many hosts, and one service on it at a time.
 
-Each test takes hosts that no other test has used, so nothing has to be put back.
+Each test takes hosts that no other test has used, so no test has to clean up.
 """
 
 import json
@@ -16,13 +16,13 @@ from tests.real.testbed.sandbox import wait_until
 
 HOSTS = 110
 CROWD = 60
-"""Hosts without a slurmd of their own, for what many do at once; they are used again."""
+"""Hosts without a slurmd, for operations on many at once; tests reuse them."""
 WITHIN_S = 30.0
 STAYS_S = 0.8
-"""Four polls of Slurm: what a test claims not to happen would have happened by then."""
+"""Four polls of Slurm: a change that must not happen would have happened by then."""
 PREFIX = "sunk.coreweave.com/"
 CONF = (
-    "ReturnToService=1",  # what a test sets DOWN stays so; by 2 any registration ends it
+    "ReturnToService=1",  # a node that a test sets DOWN stays so; with 2 each registration ends it
     "SuspendTime=86400",
     "SuspendProgram=/bin/true",
     "ResumeProgram=/bin/true",
@@ -33,7 +33,7 @@ CONF = (
 
 
 def eventually(claim: Callable[[], Any], what: str, *, within_s: float = WITHIN_S) -> None:
-    """Until the claim is true; an AssertionError that says what did not come about."""
+    """Wait until the claim is true; an AssertionError names the claim."""
     try:
         wait_until(lambda: bool(claim()), what, deadline_s=within_s)
     except BedError as error:
@@ -41,7 +41,7 @@ def eventually(claim: Callable[[], Any], what: str, *, within_s: float = WITHIN_
 
 
 def stays(claim: Callable[[], Any], *, for_s: float = STAYS_S) -> bool:
-    """The claim is true now and goes on being so."""
+    """Check that the claim is true and stays true."""
     end = time.monotonic() + for_s
     while claim():
         if time.monotonic() > end:
@@ -51,7 +51,7 @@ def stays(claim: Callable[[], Any], *, for_s: float = STAYS_S) -> bool:
 
 
 class Host:
-    """One machine of the stage: what both servers themselves say of it, and what people do."""
+    """One machine: its state on both servers, and operations of users."""
 
     def __init__(self, bed: Bed, name: str) -> None:
         self.bed = bed
@@ -71,7 +71,7 @@ class Host:
         return told
 
     def until(self, claim: Callable[[], Any], *, within_s: float = WITHIN_S) -> None:
-        """`eventually`, and where it fails the host is shown."""
+        """As `eventually`; on failure the host is shown."""
         try:
             eventually(claim, "", within_s=within_s)
         except AssertionError:
@@ -82,8 +82,6 @@ class Host:
 
     def until_free(self, *, within_s: float = WITHIN_S) -> None:
         self.until(lambda: self.free, within_s=within_s)
-
-    # --- Slurm
 
     @property
     def slurm(self) -> Any:
@@ -103,14 +101,14 @@ class Host:
 
     @property
     def mark(self) -> Any:
-        """Our mark in the comment, decoded; None where there is none."""
+        """Return our mark in the comment, decoded; None if there is none."""
         with suppress(ValueError, KeyError, TypeError):
             return json.loads(self.comment)["sunk-sync"]
         return None
 
     @property
     def drain(self) -> tuple[bool, str, int, str]:
-        """DRAIN or not, reason, when and by whom the reason was written, as slurmctld says."""
+        """Return DRAIN, the reason, and when and by whom it was written, from slurmctld."""
         row = self.slurm
         since = row["reason_changed_at"]["number"]
         return "DRAIN" in row["state"], row["reason"], since, row["reason_set_by_user"]
@@ -121,17 +119,17 @@ class Host:
 
     @property
     def free(self) -> bool:
-        """Not drained, and no text of ours left behind."""
+        """Whether the node is not drained and has no reason of ours."""
         row = self.slurm
         return "DRAIN" not in row["state"] and not row["reason"].startswith("k8s:")
 
     def update(self, **fields: str) -> None:
-        """As an administrator: `scontrol update nodename=…`."""
+        """Do `scontrol update nodename=…`."""
         words = [f"{name}={value}" for name, value in fields.items()]
         self.bed.slurm.scontrol("update", f"nodename={self.name}", *words)
 
     def run_job(self, *options: str, script: str = "sleep 600") -> str:
-        """A real job here; its id once it runs."""
+        """Submit a real job here; return its id when it runs."""
         slurm = self.bed.slurm
         argv = ["sbatch", "--parsable", "-w", self.name, "-o", "/dev/null", *options]
         job = slurm.run_in_root(*argv, "--wrap", script).strip()
@@ -140,8 +138,6 @@ class Host:
 
     def cancel(self, job: str) -> None:
         self.bed.slurm.run_in_root("scancel", job)
-
-    # --- Kubernetes
 
     @property
     def pod(self) -> Any:
@@ -153,12 +149,12 @@ class Host:
 
     @property
     def pod_states(self) -> dict[str, Any]:
-        """Conditions SlurmNodeState… of the Pod, without the prefix."""
+        """Return the conditions SlurmNodeState… of the Pod, without the prefix."""
         return _ours(self.pod, "SlurmNodeState")
 
     @property
     def node_conditions(self) -> dict[str, str]:
-        """Conditions Slurm… of the Node, without the prefix: status."""
+        """Return the status of conditions Slurm… of the Node, without the prefix."""
         return {kind: one["status"] for kind, one in _ours(self.node, "Slurm").items()}
 
     def cordon(self, *, reason: str | None = None) -> None:
@@ -170,14 +166,14 @@ class Host:
         self.bed.kube.cordon(self.name, unschedulable=False)
 
     def annotate_pod(self, **annotations: str | None) -> None:
-        """Annotations of ours, without their prefix; `_` for `-`."""
+        """Set annotations of ours, without their prefix and with `_` for `-`."""
         self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, _prefixed(annotations))
 
     def annotate_node(self, **annotations: str | None) -> None:
         self.bed.kube.annotate_node(self.name, _prefixed(annotations))
 
     def annotation(self, name: str) -> tuple[str | None, str | None]:
-        """An annotation of ours as it stands on the Pod and on the Node."""
+        """Return an annotation of ours on the Pod and on the Node."""
         return _annotation(self.pod, name), _annotation(self.node, name)
 
     def set_pod_ready(self, *, ready: bool) -> None:
@@ -187,7 +183,7 @@ class Host:
         self.bed.kube.set_node_ready(self.name, ready=ready)
 
     def delete_pod(self, *, slowly: bool = False) -> None:
-        """`slowly`: it stays terminating until `let_pod_end`."""
+        """Delete the Pod; `slowly`: it stays terminating until `let_pod_end`."""
         if slowly:
             self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, {"testbed/end-delay-s": "inf"})
         self.bed.kube.delete_pod(self.pod_name, NAMESPACE)
@@ -196,11 +192,11 @@ class Host:
         self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, {"testbed/end-delay-s": "0"})
 
     def create_pod(self, **more: Any) -> None:
-        """The slurmd Pod anew, or one more of another name."""
+        """Create the slurmd Pod again, or another one with a name."""
         self.bed.kube.create(kube_objects.slurmd_pod(self.name, **more))
 
     def events(self) -> str:
-        """As `kubectl describe` shows them, of the Pod and of the Node."""
+        """Return the Events of the Pod and of the Node, as `kubectl describe` shows them."""
         kubectl = self.bed.kube.kubectl
         pod = kubectl("describe", "pod", "-n", NAMESPACE, self.pod_name)
         return pod + kubectl("describe", "node", self.name)
@@ -225,7 +221,7 @@ def _prefixed(annotations: dict[str, str | None]) -> dict[str, str | None]:
 
 
 class Stage:
-    """`serve` gives the one service, `take` hosts that nobody has used."""
+    """`serve` starts the one service, `take` returns an unused host."""
 
     def __init__(self, slurm: str) -> None:
         conf = self.conf()
@@ -243,7 +239,7 @@ class Stage:
         return SlurmConf(slurmds=HOSTS, external_nodes=CROWD, gpus=2, extra_lines=CONF)
 
     def settings(self, flags: Mapping[str, str]) -> dict[str, str]:
-        """All settings of a service that is to have these."""
+        """Return all settings of a service with these flags."""
         return {**QUICK, **flags}
 
     @property
@@ -251,13 +247,13 @@ class Stage:
         return self.bed.slurm.version
 
     def take(self) -> Host:
-        """A host that no test has used."""
+        """Return a host that no test has used."""
         name = next(self._fresh, None)
-        assert name is not None, "the stage has no fresh host left: raise HOSTS"
+        assert name is not None, "all hosts of the stage are used: raise HOSTS"
         return Host(self.bed, name)
 
     def serve(self, **flags: str) -> Service:
-        """The service with these settings on top of QUICK: as it runs, or started anew."""
+        """Return the service with these settings on top of QUICK; start it unless it runs."""
         wanted = self.settings(flags)
         service = self._service
         if service is not None and service.flags == wanted and service.running:
@@ -267,7 +263,7 @@ class Stage:
         return self._service.start().wait_ready().settle()
 
     def quit(self) -> None:
-        """No service runs from here on."""
+        """End the service."""
         if self._service is not None:
             self._service.kill9()
             self._service = None

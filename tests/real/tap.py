@@ -1,8 +1,8 @@
 """A TCP proxy between the service and a server that stops at chosen requests.
 
-HTTP/1.1 without pipelining, as our clients speak it: a piece that begins with a method begins a
-request, and the next piece from the server answers it. To an https server the tap speaks TLS; the
-service speaks to the tap in the clear.
+It expects HTTP/1.1 without pipelining: data that starts with a method starts a request, and the
+next data from the server answers it. The proxy uses TLS to an https server; the service connects
+without TLS.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ PIECE_BYTES = 256 << 10
 METHODS = (b"GET ", b"POST ", b"PATCH ", b"PUT ", b"DELETE ")
 
 Hook = Callable[[str, str, str], bool]
-"""(`before`, `sent` or `after`, method, path without its query): may it be passed on?"""
+"""(`before`, `sent` or `after`, method, path without query) → whether to forward it."""
 
 
 class Tap:
-    """Runs in a thread of its own, in which the hook is called; `url` is where it listens."""
+    """Runs in its own thread, which calls the hook; `url` is its address."""
 
     def __init__(self, server_url: str, hook: Hook, *, ca_file: Path | None = None) -> None:
         parts = urlsplit(server_url)
@@ -97,7 +97,7 @@ class Tap:
 
 
 class _Link:
-    """One connection and the request that is under way on it."""
+    """One connection and its current request."""
 
     def __init__(self, hook: Hook) -> None:
         self._hook = hook
@@ -122,7 +122,7 @@ class _Link:
 
 
 def tapped_kubeconfig(bed: Bed, tap: Tap) -> Path:
-    """The service's own kubeconfig, with the tap for its server."""
+    """Write the service's kubeconfig with the proxy as server."""
     path = bed.kube.kubeconfig_for("sunk-sync", NAMESPACE)
     config = json.loads(path.read_text())
     config["clusters"][0]["cluster"] = {"server": tap.url}

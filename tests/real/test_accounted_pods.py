@@ -1,4 +1,4 @@
-"""Pods on a Slurm with accounting: what they are told, and what a token may not see."""
+"""Pods on a Slurm with accounting: their conditions, and a token without rights."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +32,7 @@ def service(bed: PodBed) -> Iterator[Service]:
 
 
 def message(bed: PodBed, name: str) -> str:
-    """Of PodScheduled=False."""
+    """Return the message of PodScheduled=False."""
     for one in bed.pod(name)["status"].get("conditions", []):
         if (one["type"], one["status"]) == ("PodScheduled", "False"):
             return str(one.get("message", ""))
@@ -45,7 +45,7 @@ def annotate(bed: PodBed, name: str, **annotations: str) -> None:
 
 
 def job(bed: PodBed, name: str) -> Any:
-    """The one that lives."""
+    """Return the live job of the Pod."""
     (found,) = bed.live(name)
     return found
 
@@ -54,7 +54,7 @@ def job(bed: PodBed, name: str) -> Any:
 @pytest.mark.parametrize(
     ("field", "right", "number"), [("account", "games", 2045), ("qos", "low", 2066)]
 )
-def test_P10_an_unknown_account_or_qos_is_told_and_can_be_corrected(
+def test_an_unknown_account_or_qos_is_reported_and_can_be_corrected_P10(
     bed: PodBed, field: str, right: str, number: int
 ) -> None:
     name = f"wrong-{field}"
@@ -68,8 +68,8 @@ def test_P10_an_unknown_account_or_qos_is_told_and_can_be_corrected(
 
 
 @pytest.mark.usefixtures("service")
-def test_P01_P11a_a_pod_over_a_limit_waits_for_it(bed: PodBed) -> None:
-    """Its allocation at once is refused; submitted, it waits, and says for what."""
+def test_a_pod_over_a_limit_waits_for_it_P1_P11a(bed: PodBed) -> None:
+    """Its immediate allocation is refused; submitted, it waits and shows the reason."""
     bed.make_pod("first", qos="single")
     bed.until_bound("first")
     bed.make_pod("second", qos="single")
@@ -80,7 +80,7 @@ def test_P01_P11a_a_pod_over_a_limit_waits_for_it(bed: PodBed) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_P20_a_waiting_pod_gets_the_account_and_qos_of_its_edit(bed: PodBed) -> None:
+def test_a_waiting_pod_gets_the_account_and_qos_of_its_edit_P20(bed: PodBed) -> None:
     bed.make_pod("one", qos="single")
     bed.until_bound("one")
     bed.make_pod("edited", qos="single")
@@ -90,8 +90,8 @@ def test_P20_a_waiting_pod_gets_the_account_and_qos_of_its_edit(bed: PodBed) -> 
     assert (job(bed, "edited")["qos"], job(bed, "edited")["account"]) == ("high", "games")
 
 
-def test_P30_jobs_that_are_hidden_from_us_are_not_lost(bed: PodBed) -> None:
-    """A token of somebody without rights sees no job of others: nothing is concluded from that."""
+def test_jobs_hidden_from_the_token_do_not_count_as_lost_P30(bed: PodBed) -> None:
+    """A token without rights sees no jobs of others, which does not mean that they are gone."""
     with bed.service(gate=True, lost_job="end") as service:
         bed.make_pod("kept", qos="low")
         bed.until_bound("kept")

@@ -1,4 +1,4 @@
-"""P1, P10, P20: what only a Slurm with accounting says of jobs, read back from it."""
+"""P1, P10, P20: reasons and errors that need accounting, read back from a real Slurm."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,8 +33,8 @@ def jobs(accounted: Jobs) -> Iterator[Jobs]:
     accounted.cancel_all()
 
 
-def test_every_limit_of_accounting_has_its_reason(jobs: Jobs) -> None:
-    """P1: a job over each limit waits for a reason of its own, and there are words for it."""
+def test_each_limit_of_accounting_has_a_reason(jobs: Jobs) -> None:
+    """The translation has a text for each reason."""
     wanted = {
         jobs.submit(**{field: name}, **ASKED): (limit, reason)
         for field, all_limits in (("qos", QOS_LIMITS), ("account", ACCOUNT_LIMITS))
@@ -54,7 +54,7 @@ def test_every_limit_of_accounting_has_its_reason(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("scene", limits.SCENES, ids=lambda one: one[1].__name__)
-def test_every_waiting_job_has_its_reason(jobs: Jobs, scene: limits.Scene) -> None:
+def test_each_waiting_job_has_its_reason(jobs: Jobs, scene: limits.Scene) -> None:
     reasons, play, versions = scene
     if jobs.slurm.version not in versions:
         pytest.skip(f"not of {jobs.slurm.version}")
@@ -64,14 +64,13 @@ def test_every_waiting_job_has_its_reason(jobs: Jobs, scene: limits.Scene) -> No
         jobs.until_it_waits(job, reason)
 
 
-def test_every_refusal_has_its_number(jobs: Jobs) -> None:
-    """P10."""
+def test_each_refusal_has_its_number(jobs: Jobs) -> None:
     for refusal in limits.REFUSALS:
         check_error(refusal.number, refused(lambda: refusal.play(jobs)), refusal.what)  # noqa: B023
 
 
-def test_P20_an_update_gives_a_waiting_job_another_account_and_qos(jobs: Jobs) -> None:
-    """Only with accounting; we make another job, which is right with and without."""
+def test_an_update_changes_account_and_qos_of_a_waiting_job_P20(jobs: Jobs) -> None:
+    """It needs accounting; the service submits another job, which works in both cases."""
 
     def record(job: int) -> tuple[str, str]:
         (found,) = jobs.call("GET", f"job/{job}")["jobs"]

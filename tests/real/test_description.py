@@ -1,4 +1,4 @@
-"""What a Pod asks for, read back from real jobs: every annotation, every version of slurmrestd."""
+"""Pods' requests read back from real jobs: each annotation, with each version of slurmrestd."""
 
 import errno
 import json
@@ -83,7 +83,7 @@ def pod(**annotations: str) -> Pod:
 
 
 def asking(gpus: int, /, **annotations: str) -> Pod:
-    """1.5 CPUs, 700 MiB and so many GPUs."""
+    """Return a container with 1.5 CPUs, 700 MiB and these GPUs."""
     requests = {"cpu": 1500, "memory": 700 << 20, "nvidia.com/gpu": gpus}
     settings = {key.replace("_", "-"): value for key, value in annotations.items()}
     return Pod(
@@ -107,7 +107,7 @@ def desired(*pods: Pod, **fields: Any) -> SubmitJob:
 
 
 def submit(server: SlurmServer, action: SubmitJob, version: str = "") -> int:
-    """Job id; no error and no warning."""
+    """Submit without error and warning; return the job id."""
     version = version or server.api_version
     assert refusal(action, version) == ""
     path = "job/allocate" if action.kind == "allocation" else "job/submit"
@@ -119,7 +119,7 @@ def submit(server: SlurmServer, action: SubmitJob, version: str = "") -> int:
 
 
 def allocate(server: SlurmServer, description: JobDescription) -> int:
-    """Job id; waits until the jobs of the test before have left their nodes."""
+    """Allocate; return the job id. Waits until earlier jobs have left their nodes."""
     action = desired(pod(), description=description, kind="allocation")
     for _ in range(200):
         try:
@@ -173,15 +173,15 @@ READ_BACK: list[tuple[str, str, Callable[[Job], object], object]] = [
 ]
 
 
-def test_every_annotation_is_read_back_somewhere() -> None:
+def test_each_annotation_is_read_back() -> None:
     assert {row[0] for row in READ_BACK} | {"exclusive"} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "given", "look", "value"), READ_BACK)
-def test_P4_P5_an_annotation_reaches_its_field(
+def test_an_annotation_reaches_its_field_P4_P5(
     server: SlurmServer, name: str, given: str, look: Callable[[Job], object], *, value: object
 ) -> None:
-    """By every version of the data parser that the server speaks."""
+    """With each data_parser version of the server."""
     for version in SERVED[server.version]:
         job_id = submit(server, desired(pod(**{name: given})), version)
         assert look(read(server, job_id)) == value, version
@@ -200,10 +200,10 @@ def test_P4_P5_an_annotation_reaches_its_field(
         ("", "OverSubscribe=OK", "OverSubscribe=NO Exclusive=NO"),
     ],
 )
-def test_P4_exclusive_is_what_slurm_calls_so(
+def test_exclusive_has_the_meaning_of_slurm_P4(
     server: SlurmServer, word: str, shown_24: str, shown_26: str
 ) -> None:
-    """v0.0.45 does not tell it, scontrol does; v0.0.40 has no topo and says so beforehand."""
+    """v0.0.45 does not report it, scontrol does; v0.0.40 has no topo and refuses it."""
     for version in SERVED[server.version]:
         action = desired(pod(exclusive=word))
         if refusal(action, version):
@@ -213,8 +213,8 @@ def test_P4_exclusive_is_what_slurm_calls_so(
         assert (shown_24 if server.version == "24.11" else shown_26) + " Contiguous" in told
 
 
-def test_P6_the_shape_reaches_slurm(server: SlurmServer) -> None:
-    """Whole CPUs, MiB and GPUs of a type, on each node."""
+def test_cpus_memory_and_gpus_reach_slurm_P6(server: SlurmServer) -> None:
+    """Whole CPUs, MiB and GPUs with a type, on each node."""
     typed = replace(described(asking(2)), gres=(("gpu:a100", 2),), slurm_nodes=2)
     for version in SERVED[server.version]:
         for description in (described(asking(2), asking(2)), typed):
@@ -226,8 +226,8 @@ def test_P6_the_shape_reaches_slurm(server: SlurmServer) -> None:
             assert read_identity(job["admin_comment"]) == IDENTITY
 
 
-def test_P6_a_gang_gets_so_much_on_each_node(server: SlurmServer) -> None:
-    """Three nodes, and on each what its largest member asks for."""
+def test_a_gang_gets_the_largest_request_on_each_node_P6(server: SlurmServer) -> None:
+    """Three nodes, each with the request of the largest member."""
     description = described(asking(1), asking(4), asking(2))
     job = read(server, allocate(server, description))
     assert (job["job_state"], job["nodes"]) == (["RUNNING"], "n[1-3]")
@@ -235,14 +235,14 @@ def test_P6_a_gang_gets_so_much_on_each_node(server: SlurmServer) -> None:
     assert [one.partition("(")[0] for one in job["gres_detail"]] == ["gpu:a100:4"] * 3
 
 
-def test_P7_excluded_nodes_are_the_users_and_ours(server: SlurmServer) -> None:
+def test_excluded_nodes_are_those_of_the_user_and_ours_P7(server: SlurmServer) -> None:
     action = desired(pod(excluded_nodes="n1"), excluded=("n2", "odd name"))
     for version in SERVED[server.version]:
         assert read(server, submit(server, action, version))["excluded_nodes"] == "n[1-2]"
 
 
-def test_P11a_slurmrestd_allocates_for_the_tokens_user_only(server: SlurmServer) -> None:
-    """So a Pod with a user of its own must be submitted: the body would be right, the job not."""
+def test_slurmrestd_allocates_only_for_the_user_of_the_token_P11a(server: SlurmServer) -> None:
+    """So a Pod with another user must be submitted: an allocation would ignore the user."""
     allocate(server, described(pod()))
     action = desired(pod(user_id="1001"), kind="allocation")
     for version in SERVED[server.version]:
@@ -262,8 +262,8 @@ def test_an_array_has_a_task_for_each_uid(server: SlurmServer) -> None:
         assert read_identity(job["admin_comment"]) == identity
 
 
-def test_an_external_job_needs_26(server: SlurmServer) -> None:
-    """And a version that knows the flag; 24.11 has none."""
+def test_an_external_job_needs_slurm_26(server: SlurmServer) -> None:
+    """It also needs a version with the flag; 24.11 has none."""
     for version in SERVED[server.version]:
         action = desired(asking(1, user_id="1001"), kind="external")
         if not refusal(action, version):
@@ -278,8 +278,10 @@ def test_an_external_job_needs_26(server: SlurmServer) -> None:
     ("name", "letters"),
     [("comment", "x"), ("account", "x"), ("qos", "x"), ("constraints", "ib&"), ("prefer", "ib&")],
 )
-def test_P4_our_bounds_are_slurms(server: SlurmServer, name: str, letters: str) -> None:
-    """A little more than we let through is refused as too long (2012)."""
+def test_our_length_limits_are_those_of_slurm_P4(
+    server: SlurmServer, name: str, letters: str
+) -> None:
+    """One character more is refused as too long (2012)."""
     words = letters * (1026 // len(letters)) + "ib"
     long = desired(pod(), description=replace(described(pod()), **{name: words}))
     with pytest.raises(RestError) as caught:
@@ -294,7 +296,7 @@ def update(server: SlurmServer, job_id: int, new: JobDescription, **fields: Any)
 
 
 def post(server: SlurmServer, job_id: int, body: Any) -> None:
-    """slurmctld has moments in which it updates nothing: EAGAIN, on both versions."""
+    """Send an update; slurmctld sometimes answers EAGAIN, in both versions."""
     for _ in range(100):
         try:
             server.rest.call("POST", server.path(f"job/{job_id}"), body)
@@ -308,7 +310,7 @@ def post(server: SlurmServer, job_id: int, body: Any) -> None:
 
 @pytest.fixture
 def full(server: SlurmServer) -> None:
-    """All nodes are taken, so that jobs wait."""
+    """Occupy all nodes, so that jobs wait."""
     allocate(server, replace(described(pod(), pod(), pod()), exclusive="none"))
 
 
@@ -324,8 +326,8 @@ TEXTS: Mapping[str, str] = {
 
 
 @pytest.mark.usefixtures("full")
-def test_P20_a_waiting_job_is_given_another_description(server: SlurmServer) -> None:
-    """Every field that we say can change does, and back."""
+def test_an_update_changes_each_updatable_field_of_a_waiting_job_P20(server: SlurmServer) -> None:
+    """Each field that we call updatable changes, and back."""
     wire = ["comment", "features", "prefer", "required_nodes", "excluded_nodes", "resv_name"]
     wire.append("current_working_directory")
     job_id = submit(server, desired(pod(timeout="5", partition="main", priority="7")))
@@ -347,8 +349,8 @@ def test_P20_a_waiting_job_is_given_another_description(server: SlurmServer) -> 
 
 
 @pytest.mark.usefixtures("full")
-def test_P20_what_we_say_cannot_be_changed_is_not(server: SlurmServer) -> None:
-    """Slurm answers 200 to all of these: nothing but another job helps."""
+def test_slurm_does_not_change_the_other_fields_P20(server: SlurmServer) -> None:
+    """Slurm answers 200 to all of them: only a new job helps."""
     job_id = submit(server, desired(pod(exclusive="user")))
     for field, value in (("account", "x"), ("qos", "x"), ("group_id", "5")):
         post(server, job_id, {field: value})
@@ -360,8 +362,8 @@ def test_P20_what_we_say_cannot_be_changed_is_not(server: SlurmServer) -> None:
 
 
 @pytest.mark.usefixtures("full")
-def test_P20_a_refused_update_is_done_in_part(server: SlurmServer) -> None:
-    """So the digest must follow by itself."""
+def test_a_refused_update_is_applied_in_part_P20(server: SlurmServer) -> None:
+    """So the digest must be updated separately."""
     job_id = submit(server, desired(pod()))
     with pytest.raises(RestError):
         update(server, job_id, described(pod(comment="new", constraints="nosuch", timeout="9")))

@@ -1,7 +1,7 @@
-"""Placeholder jobs on the embedded Slurm against the real ones: the same acts, the same jobs.
+"""Placeholder jobs on the embedded Slurm and on the real ones, compared after each step.
 
-As test_differential_slurm, for submissions, allocations, cancels, updates, arrays, preemption,
-gates. What is compared after every step: the answer, all jobs of the scenario, all nodes.
+Like test_differential_slurm, for submissions, allocations, cancels, updates, arrays, preemption and
+gates. Each step compares the response, all jobs of the scenario, and all nodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -290,7 +290,7 @@ def sides(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
 def gated(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
-    """With a PrologSlurmctld."""
+    """Both, with a PrologSlurmctld."""
     require(slurm=request.param)
     with SlurmServer(request.param, conf()) as server:
         real = RealJobs(server)
@@ -300,14 +300,14 @@ def gated(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
 
 
 def start_first(real: Side) -> None:
-    """A slurmctld that has only begun takes seconds over its first batch job, and none later."""
+    """Run a first job: a new slurmctld takes seconds for its first batch job."""
     begin(real)
     real.rest(submit())
     real.act(RUNS)
 
 
 def compare(sides: Sequence[Side], steps: Sequence[Step]) -> None:
-    """Fails at the first step after which the two differ, with what differs."""
+    """Fail at the first step after which the two differ, and show the differences."""
     traces = []
     for side in sides:
         begin(side)
@@ -318,12 +318,11 @@ def compare(sides: Sequence[Side], steps: Sequence[Step]) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_jobs_live_as_on_the_real_one(sides: Sequence[Side], name: str) -> None:
-    """Step by step."""
+def test_embedded_jobs_behave_like_real_ones(sides: Sequence[Side], name: str) -> None:
     compare(sides, SCENARIOS[name])
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_gates_hold_jobs_as_on_the_real_one(gated: Sequence[Side], name: str) -> None:
+def test_embedded_gates_behave_like_real_ones(gated: Sequence[Side], name: str) -> None:
     """PrologSlurmctld and EpilogSlurmctld."""
     compare(gated, GATES[name])

@@ -1,4 +1,4 @@
-"""The embedded API server and the real one are asked the same, and say the same."""
+"""The embedded API server and the real one, compared on the same requests."""
 
 import asyncio
 import http.client
@@ -33,7 +33,7 @@ EXTRA = ("/api/v1/namespaces/default/events", "/api/v1/namespaces")
 
 
 class Real:
-    """A kube-apiserver without controllers and kubelets, over one connection."""
+    """A kube-apiserver without controllers and kubelets, on one connection."""
 
     def __init__(self, server: KubeServer) -> None:
         self._server = server
@@ -64,7 +64,7 @@ class Real:
         return connection.getresponse()
 
     def forget(self) -> None:
-        """Compact etcd, and restart the API server, whose cache would still remember."""
+        """Compact etcd, and restart the API server, whose cache would still have old versions."""
         _, body = self.ask(Question(path=NODES))
         version = json.loads(body)["metadata"]["resourceVersion"]
         etcd = Rest(self._server.etcd_url)
@@ -73,7 +73,7 @@ class Real:
         self._server.restart()
 
     def clean(self) -> None:
-        """Nothing is left of a scenario."""
+        """Delete all objects of a scenario."""
         for path in (PODS, NODES, LEASES, EVENTS, EXTRA[0]):
             _, body = self.ask(Question(path=path))
             for item in json.loads(body)["items"]:
@@ -95,7 +95,7 @@ class Real:
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[Real]:
-    """Its own server: controllers would write between the steps."""
+    """A server of its own: controllers would write between the steps."""
     require(kube=KUBE_DEFAULT)
     with KubeServer(controllers=False, kubelet=False) as server:
         server.ensure_namespace(HOME)
@@ -103,7 +103,7 @@ def real() -> Iterator[Real]:
 
 
 def compare(real: Real, steps: list[Step]) -> None:
-    """Step by step, so that the first difference is the one shown."""
+    """Compare step by step, so that the first difference is shown."""
     real.clean()
     theirs, ours = trace(real, steps), trace(Embedded(), steps)
     for number, (step, one, other) in enumerate(zip(steps, theirs, ours, strict=True)):
@@ -112,18 +112,17 @@ def compare(real: Real, steps: list[Step]) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_embedded_server_answers_as_the_real_one(real: Real, name: str) -> None:
-    """Scenario by scenario: statuses, refusals, objects, owners of fields, events."""
+    """Statuses, refusals, objects, owners of fields, events."""
     compare(real, SCENARIOS[name])
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_requests_are_answered_alike(real: Real, seed: int) -> None:
-    """Short scenarios drawn from a seed."""
+def test_random_requests_get_the_same_answers(real: Real, seed: int) -> None:
     compare(real, random_scenario(seed))
 
 
 class Kubectl:
-    """kubectl against the embedded server."""
+    """kubectl with the embedded server."""
 
     def __init__(self, address: str, folder: Path) -> None:
         config = folder / "kubeconfig"
@@ -133,7 +132,7 @@ class Kubectl:
         self._command = [str(binary), *where, "--request-timeout=10s"]
 
     async def __call__(self, line: str) -> list[str]:
-        """Its output, line by line, with single spaces. It must succeed."""
+        """Run kubectl, which must succeed; return its output by line, with single spaces."""
         done = await asyncio.to_thread(
             subprocess.run, [*self._command, *line.split()], capture_output=True, text=True
         )
@@ -142,7 +141,7 @@ class Kubectl:
 
 
 async def test_kubectl_works_against_the_embedded_server(tmp_path: Path) -> None:
-    """The commands that people use on Nodes and Pods."""
+    """Common commands for Nodes and Pods."""
     require(kube=KUBE_DEFAULT)
     world = Kubernetes()
     for name in ("a", "b"):

@@ -1,9 +1,8 @@
-"""The embedded Slurm against the real ones: the same acts, the same answers, the same nodes.
+"""The embedded Slurm and the real ones, compared after each step of the same operations.
 
-Every scenario is played on both; what comes back is normalised (times, ids, ports, the moment of a
-ping) and compared step by step. NOT_RESPONDING is left out of states: when the next ping comes is
-the real server's own affair. DOWN returns at a ping (ReturnToService=2), so a node that shall stay
-DOWN has no slurmd.
+The comparison drops times, ids, ports and the moment of a ping. It also drops NOT_RESPONDING,
+because the time of the next ping is not fixed. DOWN ends at a ping (ReturnToService=2), so a node
+that must stay DOWN has no slurmd.
 """
 
 import json
@@ -55,7 +54,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Act:
-    """Something done beside REST: scontrol, a daemon, time."""
+    """One operation besides REST: scontrol, a daemon, time."""
 
     what: str
     on: str = ""
@@ -93,7 +92,7 @@ def scontrol(name: str, **fields: str) -> Act:
 
 
 def submit(node: str, *, cpus: int = 0, stubborn: bool = False, requeue: bool = True) -> Rest:
-    """A job on this node: so many CPUs, or all of it. Stubborn: it stays COMPLETING for 2 s."""
+    """Submit a job to this node with these CPUs, or all. Stubborn: it stays COMPLETING for 2 s."""
     script = "#!/bin/sh\ntrap '' TERM\n" if stubborn else "#!/bin/sh\n"
     size = {"cpus_per_task": cpus, "tasks": 1, "memory_per_node": {"set": True, "number": 1000}}
     job = {
@@ -113,23 +112,23 @@ CANCEL = Act("cancel all")
 
 
 class Side(Protocol):
-    """One of the two, as a scenario sees it."""
+    """One of the two Slurms."""
 
     version: str
 
     def rest(self, step: Rest) -> tuple[int, str, bytes]:
-        """Status, content type, body."""
+        """Return status, content type and body."""
 
     def act(self, act: Act) -> str:
-        """Empty, or the error's text."""
+        """Perform an operation; return the error's text, empty if none."""
 
     @property
     def jobs(self) -> dict[str, str]:
-        """Job id → the name it has in a trace."""
+        """Return the name of each job id in a trace."""
 
 
 def shown(side: Side, name: str) -> Json:
-    """A node as GET shows it, without what the clock or the machine decides."""
+    """Return a node as GET shows it, without values that depend on clock or machine."""
     _, _, body = side.rest(get(f"node/{name}"))
     answer = json.loads(body)
     if not answer.get("nodes"):
@@ -146,7 +145,7 @@ VOLATILE = re.compile(r"update_time\[\d+\]=[0-9T:-]+")
 
 
 def plain(side: Side, status: int, kind: str, body: bytes) -> Json:
-    """An answer without times, ids, ports and what nobody reads."""
+    """Return a response without times, ids, ports and unused fields."""
     if kind.partition(";")[0] != "application/json":
         return [status, body.decode()]
     answer = json.loads(body)
@@ -174,7 +173,7 @@ def plain(side: Side, status: int, kind: str, body: bytes) -> Json:
 
 
 def _plain_job(side: Side, job: Json) -> Json:
-    """Only those of this scenario."""
+    """Return only the jobs of this scenario."""
     name = side.jobs.get(str(job["job_id"]))
     if name is None:
         return None
@@ -262,7 +261,7 @@ class Real:
     def _kill(self, act: Act) -> None:
         self.server.stop_slurmd(act.on)
         self.deaf.add(act.on)
-        time.sleep(1)  # what it had sent before may still arrive
+        time.sleep(1)  # earlier messages of it can still arrive
 
     def _start(self, act: Act) -> None:
         self.server.start_slurmd(act.on)
@@ -270,7 +269,7 @@ class Real:
         self._settle()
 
     def _boot(self, act: Act) -> None:
-        """Its machine comes up: what a RebootProgram or ResumeProgram would have brought about."""
+        """Boot the machine, as a RebootProgram or ResumeProgram would do."""
         self.server.stop_slurmd(act.on)
         time.sleep(2)  # slurmctld compares whole seconds
         self.server.start_slurmd(act.on, booted=True)
@@ -304,7 +303,7 @@ class Real:
         return (act.with_ or {})["flag"] in json.loads(body)["nodes"][0]["state"]
 
     def _regpu(self, act: Act) -> None:
-        """All but one are gone, or there again."""
+        """Remove all GPUs but one, or add them again."""
         gres = self.server.root / "etc/slurm/gres.conf"
         others = ",".join(name for name in NAMES if name != act.on)
         whole = self.server.conf.gres_conf()
@@ -322,11 +321,11 @@ class Real:
 
 
 AT_ONCE = ("cancel all", "until", "reboot", "kill slurmd")
-"""Acts after which the real one is not waited for."""
+"""Operations after which the test does not wait for the real Slurm."""
 
 
 class Embedded:
-    """The world, with a second for what the real one needs a moment for."""
+    """The embedded Slurm; its clock advances a second where the real one needs a moment."""
 
     def __init__(self, server: SlurmServer) -> None:
         self.version = server.api_version
@@ -359,7 +358,7 @@ class Embedded:
         self.serve(world)
 
     def serve(self, world: SlurmWorld) -> None:
-        """From now on this one answers."""
+        """Serve this world from now on."""
         self.world = world
         self._rest = SlurmRest(world, self._keys)
 
@@ -458,18 +457,18 @@ def noted(jobs: dict[str, str], step: Rest, body: bytes) -> None:
 
 
 def play(side: Side, steps: Sequence[Step]) -> list[Json]:
-    """What each step gave, and how the nodes were after it."""
+    """Return the result of each step, with the nodes after it."""
     trace: list[Json] = []
     for step in steps:
         gave = plain(side, *side.rest(step)) if isinstance(step, Rest) else side.act(step)
         if isinstance(step, Rest) and step.path == "reconfigure/":
-            side.act(SETTLE)  # UNKNOWN for a moment, node by node
+            side.act(SETTLE)  # nodes are UNKNOWN for a moment
         trace.append([repr(step)[:150], gave, {name: shown(side, name) for name in NAMES}])
     return trace
 
 
 def compare(sides: Sequence[Side], steps: Sequence[Step]) -> None:
-    """Fails at the first step after which the two differ, with what differs."""
+    """Fail at the first step after which the two differ, and show the differences."""
     real, embedded = (play(side, steps) for side in sides)
     for number, (theirs, ours) in enumerate(zip(real, embedded, strict=True)):
         found = list(differences(theirs, ours))
@@ -477,7 +476,7 @@ def compare(sides: Sequence[Side], steps: Sequence[Step]) -> None:
 
 
 def differences(theirs: Json, ours: Json, where: str = "") -> Iterator[tuple[str, Json, Json]]:
-    """Where two JSON values differ, and both values there."""
+    """Return the places where two JSON values differ, with both values."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in sorted(theirs.keys() | ours.keys()):
             yield from differences(theirs.get(name), ours.get(name), f"{where}.{name}")
@@ -489,9 +488,9 @@ def differences(theirs: Json, ours: Json, where: str = "") -> Iterator[tuple[str
 
 
 def reset(side: Side, *, calm: bool = True) -> None:
-    """As at the beginning, but for reasons that 24.11 never takes away.
+    """Reset to the initial state, except for reasons that 24.11 never removes.
 
-    `calm`: also no ping is under way, which would bring a DOWN node back.
+    `calm`: wait also for pings under way, which would end DOWN.
     """
     side.act(CANCEL)
     for name in NAMES:
@@ -748,8 +747,7 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_world_answers_as_the_real_one(sides: Sequence[Side], name: str) -> None:
-    """Step by step."""
+def test_the_embedded_slurm_answers_as_the_real_one(sides: Sequence[Side], name: str) -> None:
     steps = SCENARIOS[name]
     calm = is_delicate(steps)
     for side in sides:
@@ -762,7 +760,7 @@ def test_the_world_answers_as_the_real_one(sides: Sequence[Side], name: str) -> 
 
 
 def is_delicate(steps: Sequence[Step]) -> bool:
-    """It needs a calm cluster, and leaves none."""
+    """Whether the scenario needs a calm cluster and leaves none."""
     acts = any(isinstance(step, Act) and step.what != "scontrol" for step in steps)
     return acts or any(word in repr(steps) for word in ("DOWN'", "FUTURE", "submit", "reconfigure"))
 
@@ -776,14 +774,14 @@ def until(name: str, flag: str) -> Act:
 
 
 def reboot(name: str, *, first: Sequence[Step] = (), meanwhile: Sequence[Step] = ()) -> list[Step]:
-    """From the request to the return; `name` may begin with ASAP."""
+    """Reboot, from the request to the return; `name` may begin with ASAP."""
     node = name.split()[-1]
     issued = (Act("reboot", name), until(node, "REBOOT_ISSUED"))
     return [*first, *issued, *meanwhile, Act("boot", node)]
 
 
 def power_cycle(name: str, *, first: Sequence[Step] = (), late: Sequence[Step] = ()) -> list[Step]:
-    """Down, up, and back."""
+    """Power down, power up, and return."""
     down = (post(name, state=["POWER_DOWN"]), until(name, "POWERED_DOWN"))
     up = (post(name, state=["POWER_UP"]), until(name, "POWERING_UP"))
     return [*first, *down, *up, *late, Act("boot", name)]
@@ -838,7 +836,9 @@ def machines(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_machines_come_and_go_as_in_the_real_one(machines: Sequence[Side], name: str) -> None:
+def test_reboots_and_power_actions_behave_like_real_ones(
+    machines: Sequence[Side], name: str
+) -> None:
     """GPUs, power, reboots."""
     for side in machines:
         reset(side)
@@ -851,7 +851,7 @@ LISTS = (["n1", "n2"], ["n[1-3]"], ["n3", "n1"], ["n2", "nosuch"], ["n0", "n2"],
 
 
 def drawn(random: Random) -> Step:
-    """One act. Only n3, whose slurmd is dead, is ever set DOWN or FUTURE."""
+    """Draw one operation. Only n3, whose slurmd is dead, is ever set DOWN or FUTURE."""
     kind = random.choice(("post", "post", "post", "list", "get", "scontrol"))
     if kind == "get":
         path = random.choice(("node/nosuch", "nodes/", "ping/", "nosuch", "job/99999999"))
@@ -878,7 +878,7 @@ def drawn(random: Random) -> Step:
 
 @pytest.fixture(scope="module")
 def deaf(sides: tuple[Real, Embedded]) -> Iterator[Sequence[Side]]:
-    """Both with a dead slurmd on n3: nothing brings it back from DOWN."""
+    """Both with a dead slurmd on n3, so that it stays DOWN."""
     for side in sides:
         side.act(Act("kill slurmd", "n3"))
     yield sides
@@ -887,23 +887,23 @@ def deaf(sides: tuple[Real, Embedded]) -> Iterator[Sequence[Side]]:
 
 
 def tidied(side: Side) -> None:
-    """A start for the next seed, without waiting for pings."""
+    """Reset for the next seed, without waiting for pings."""
     for name in NAMES:
         side.rest(post(name, state=["RESUME"]))
         side.rest(post(name, state=["UNDRAIN"], reason="reset", comment="", extra=""))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_any_acts_are_answered_as_by_the_real_one(deaf: Sequence[Side], seed: int) -> None:
-    """Ten acts by chance."""
+def test_random_operations_get_the_same_answers(deaf: Sequence[Side], seed: int) -> None:
+    """Ten random operations."""
     random = Random(seed)
     for side in deaf:
         tidied(side)
     compare(deaf, [drawn(random) for _ in range(LENGTH)])
 
 
-def test_a_node_has_the_fields_of_the_real_one(sides: Sequence[Side]) -> None:
-    """In every version, with the same types; and what is constant has the same value."""
+def test_an_embedded_node_has_the_fields_of_a_real_one(sides: Sequence[Side]) -> None:
+    """In each version, with the same types; constant fields have the same value."""
     changing = {"boot_time", "cpu_load", "free_mem", "last_busy", "operating_system", "port",
                 "slurmd_start_time", "reason_changed_at"}  # fmt: skip
     real, embedded = sides

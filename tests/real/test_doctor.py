@@ -1,4 +1,4 @@
-"""Doctor on real servers, under the permissions of the manifests."""
+"""Doctor on real servers, with the permissions of the manifests."""
 
 import io
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ MANIFESTS = Path(__file__).parent.parent.parent / "deploy" / "manifests"
 
 
 class Installation:
-    """A bed, the account of the manifests and a token file."""
+    """A test bed, the account of the manifests and a token file."""
 
     def __init__(self, bed: Bed, folder: Path) -> None:
         self.bed = bed
@@ -29,7 +29,7 @@ class Installation:
         self.token_file.write_text(self.bed.slurm.token(lifespan_s, user=user))
 
     async def examine(self, **more: str) -> tuple[int, str]:
-        """Exit code and text."""
+        """Run doctor; return exit code and text."""
         flags = {
             "kubeconfig": str(self._kubeconfig),
             "slurm-api-base": self.bed.slurm.url,
@@ -49,8 +49,8 @@ def installation(
         yield Installation(bed, tmp_path_factory.mktemp("doctor"))
 
 
-async def test_a_sound_installation_has_nothing_wrong(installation: Installation) -> None:
-    """All permissions of the manifests are there, clocks agree, every host matches."""
+async def test_a_correct_installation_has_no_findings(installation: Installation) -> None:
+    """All permissions exist, clocks agree, every host matches."""
     code, text = await installation.examine(slurm_kill_wait="2s")
     assert code == 0, text
     assert "0 wrong, 0 doubtful" in text
@@ -60,8 +60,8 @@ async def test_a_sound_installation_has_nothing_wrong(installation: Installation
     assert installation.bed.slurm.version in text
 
 
-async def test_kill_wait_is_compared_where_slurm_tells_it(installation: Installation) -> None:
-    """26.05 does; 24.11 does not, then it must be set."""
+async def test_kill_wait_is_compared_if_slurm_reports_it(installation: Installation) -> None:
+    """26.05 reports KillWait; for 24.11 it must be set."""
     tells = installation.bed.slurm.version.startswith("26.")
     code, text = await installation.examine(slurm_kill_wait="30s")
     assert (code, "Slurm's KillWait is 2s" in text) == ((1, True) if tells else (0, False))
@@ -71,14 +71,14 @@ async def test_kill_wait_is_compared_where_slurm_tells_it(installation: Installa
 
 
 async def test_a_namespace_without_our_role_is_found(installation: Installation) -> None:
-    """With the verbs that are missing."""
+    """With the missing verbs."""
     code, text = await installation.examine(slurmd_namespace="slurm,kube-system")
     assert code == 2
     assert "may not get, list, watch, patch pods in kube-system" in text
 
 
-async def test_an_administrator_is_told_to_use_less(installation: Installation) -> None:
-    """It works, and is doubtful."""
+async def test_an_administrators_account_gives_a_warning(installation: Installation) -> None:
+    """It works, with a warning."""
     admin = str(installation.bed.kube.admin_kubeconfig)
     code, text = await installation.examine(kubeconfig=admin, slurm_kill_wait="2s")
     assert code == 0
@@ -86,7 +86,7 @@ async def test_an_administrator_is_told_to_use_less(installation: Installation) 
 
 
 async def test_double_claims_and_foreign_comments_are_found(installation: Installation) -> None:
-    """S16 and M8, and it is all right again afterwards."""
+    """S16 and M8; after the repair doctor finds nothing."""
     slurm, kube = installation.bed.slurm, installation.bed.kube
     slurm.update_slurm_node("n1", comment="rack 7")
     kube.annotate_pod("slurmd-n2", "slurm", {"sunk.coreweave.com/slurm-node": "n1"})
@@ -102,8 +102,8 @@ async def test_double_claims_and_foreign_comments_are_found(installation: Instal
     slurm.update_slurm_node("n1", comment="")
 
 
-async def test_a_token_that_is_not_taken_is_found(installation: Installation) -> None:
-    """Garbage, and one that has expired."""
+async def test_a_refused_token_is_found(installation: Installation) -> None:
+    """An invalid token, and an expired one."""
     installation.token_file.write_text("garbage")
     code, text = await installation.examine()
     assert code == 2
@@ -112,8 +112,8 @@ async def test_a_token_that_is_not_taken_is_found(installation: Installation) ->
     installation.renew_token()
 
 
-async def test_a_token_of_somebody_without_rights_is_found(installation: Installation) -> None:
-    """24.11 does not tell its SlurmUser: there it is only doubtful."""
+async def test_a_token_without_rights_is_found(installation: Installation) -> None:
+    """24.11 does not report its SlurmUser, so it is only a warning."""
     tells = installation.bed.slurm.version.startswith("26.")
     installation.renew_token(user="slurm")
     code, text = await installation.examine(slurm_kill_wait="2s")
@@ -127,7 +127,7 @@ async def test_a_token_of_somebody_without_rights_is_found(installation: Install
 
 
 async def test_slurmctld_down_is_found(installation: Installation) -> None:
-    """slurmrestd answers, slurmctld does not: no ping would tell."""
+    """slurmrestd answers, slurmctld does not; a ping would not show it."""
     slurm = installation.bed.slurm
     slurm.stop_slurmctld()
     try:
@@ -139,8 +139,8 @@ async def test_slurmctld_down_is_found(installation: Installation) -> None:
     assert "is slurmctld up?" in text
 
 
-async def test_doctor_leaves_no_trace(installation: Installation) -> None:
-    """Not one object of either side has changed."""
+async def test_doctor_changes_nothing(installation: Installation) -> None:
+    """No object of either side has changed."""
     kube, slurm = installation.bed.kube, installation.bed.slurm
 
     def versions() -> object:

@@ -1,7 +1,7 @@
-"""Rows F3, F4, F5, F8, F10 and M2's `Unknown` against the real servers.
+"""Rows F3, F4, F5, F8, F10 and `Unknown` of M2 with the real servers.
 
-Each claims what the log, /readyz?verbose and the metrics say, and that it heals. F1 is
-test_kill.py, F11 stands with M8 in test_rows_mirror.py.
+Each test checks the log, /readyz?verbose and the metrics, and the recovery. F1 is in test_kill.py,
+F11 with M8 in test_rows_mirror.py.
 """
 
 import signal
@@ -24,7 +24,7 @@ FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
 def until_lost(service: Service, source: str, *, since: int, within_s: float = 15) -> None:
-    """The log, /readyz?verbose and the metric say so; /readyz and /livez stay 200."""
+    """Wait until log, /readyz?verbose and metric report it; /readyz and /livez stay 200."""
     eventually(
         lambda: service.lines("source lost", source=source, since=since),
         f"{source} lost",
@@ -38,7 +38,7 @@ def until_lost(service: Service, source: str, *, since: int, within_s: float = 1
 
 
 def until_back(service: Service, source: str, *, since: int, within_s: float = 15) -> None:
-    """The same three say that it heals."""
+    """Wait until the same three report the recovery."""
     eventually(
         lambda: service.lines("source back", source=source, since=since),
         f"{source} back",
@@ -49,20 +49,19 @@ def until_back(service: Service, source: str, *, since: int, within_s: float = 1
 
 
 def until_workloads(host: Host) -> None:
-    """Cordon and uncordon arrive again."""
+    """Check that a cordon and an uncordon arrive again."""
     host.cordon()
     host.until_drained(CORDONED)
     host.uncordon()
     host.until_free()
 
 
-# --- F3
+def test_a_restart_of_the_apiserver_loses_nothing_F3(
+    stage: Stage, service: Service, host: Host
+) -> None:
+    """The watches break and their resourceVersions are too old (410): everything is listed again.
 
-
-def test_F03_apiserver_restarted(stage: Stage, service: Service, host: Host) -> None:
-    """The watches break and their resourceVersions are too old (410): listed anew, nothing lost.
-
-    What had been cordoned stays drained from first to last.
+    A cordoned Node stays drained all the time.
     """
     kube = stage.bed.kube
     host.cordon()
@@ -86,16 +85,16 @@ def test_F03_apiserver_restarted(stage: Stage, service: Service, host: Host) -> 
 
 
 def _age_versions(stage: Stage) -> None:
-    """Let the world move on: the restarted server keeps no events older than its start."""
+    """Change objects: the restarted server keeps no events from before its start."""
     kube = stage.bed.kube
     for number in range(20):
         kube.create({"kind": "Namespace", "metadata": {"name": f"age-{time.time_ns()}-{number}"}})
 
 
-def test_F03_a_long_outage_of_the_apiserver_is_healed_within_seconds(
+def test_a_long_outage_of_the_apiserver_is_healed_within_seconds_F3(
     stage: Stage, service: Service, host: Host
 ) -> None:
-    """20 s away: by then the attempts are seconds apart, not half minutes."""
+    """After 20 s the retries are seconds apart, not half minutes."""
     since = service.mark()
     stage.bed.kube.stop()
     time.sleep(20)
@@ -105,8 +104,8 @@ def test_F03_a_long_outage_of_the_apiserver_is_healed_within_seconds(
     until_back(service, "nodes", since=since, within_s=8)
 
 
-def test_F03_apiserver_that_hangs(stage: Stage, service: Service, host: Host) -> None:
-    """SIGSTOP: connections stand, nothing answers; afterwards the cordon arrives."""
+def test_a_hanging_apiserver_delays_a_cordon_F3(stage: Stage, service: Service, host: Host) -> None:
+    """SIGSTOP: connections stay open without answers; the cordon arrives afterwards."""
     daemon = stage.bed.kube.daemons["kube-apiserver"]
     daemon.pause()
     time.sleep(2)
@@ -115,11 +114,10 @@ def test_F03_apiserver_that_hangs(stage: Stage, service: Service, host: Host) ->
     until_workloads(host)
 
 
-# --- F4
-
-
-def test_F04_slurmctld_stopped(stage: Stage, service: Service, host: Host) -> None:
-    """slurmrestd answers after ten seconds that nobody is there; what waits is done after."""
+def test_a_stopped_slurmctld_is_reported_and_recovers_F4(
+    stage: Stage, service: Service, host: Host
+) -> None:
+    """slurmrestd reports this after ten seconds; waiting writes follow after the start."""
     other = stage.take()
     other.cordon()
     other.until_drained(CORDONED)
@@ -139,8 +137,10 @@ def test_F04_slurmctld_stopped(stage: Stage, service: Service, host: Host) -> No
     host.until_free()
 
 
-def test_F04_slurmrestd_stopped(stage: Stage, service: Service, host: Host) -> None:
-    """Refused connections: told at once, healed within the backoff of a few seconds."""
+def test_a_stopped_slurmrestd_is_reported_and_recovers_F4(
+    stage: Stage, service: Service, host: Host
+) -> None:
+    """Connections are refused at once; recovery takes a few seconds of backoff."""
     slurm = stage.bed.slurm
     since = service.mark()
     slurm.stop_slurmrestd()
@@ -154,8 +154,8 @@ def test_F04_slurmrestd_stopped(stage: Stage, service: Service, host: Host) -> N
     host.until_free()
 
 
-def test_F04_slurmrestd_slow(stage: Stage, service: Service, host: Host) -> None:
-    """It hangs for three seconds: nothing is lost, nothing is done twice, the rest goes on."""
+def test_a_slow_slurmrestd_loses_nothing_F4(stage: Stage, service: Service, host: Host) -> None:
+    """slurmrestd hangs for three seconds: nothing is lost or repeated, Kubernetes continues."""
     daemon = stage.bed.slurm.daemons["slurmrestd"]
     daemon.pause()
     host.cordon()
@@ -170,10 +170,10 @@ def test_F04_slurmrestd_slow(stage: Stage, service: Service, host: Host) -> None
     host.until_free()
 
 
-def test_F04_M02_unknown_after_a_minute_without_slurmctld(
+def test_conditions_are_unknown_after_a_minute_without_slurmctld_F4_M2(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """All four conditions of every Node; back with the first answer. Takes 75 s."""
+    """All four conditions of each Node, until the first answer. The test takes 75 s."""
     service = serve()
     host.until(lambda: len(host.node_conditions) == 4)
     since = service.mark()
@@ -184,14 +184,13 @@ def test_F04_M02_unknown_after_a_minute_without_slurmctld(
     stage.bed.slurm.start_slurmctld()
     until_back(service, "slurm_nodes", since=since, within_s=30)
     eventually(lambda: set(host.node_conditions.values()) == {"False"}, "known again", within_s=20)
-    stage.quit()  # its log holds an error, rightly
+    stage.quit()  # its log has an expected error
 
 
-# --- F5
-
-
-def test_F05_an_expired_token_then_a_good_one(stage: Stage, service: Service, host: Host) -> None:
-    """Told with the cause; the metric shows when it ran out; the new file is taken at once."""
+def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
+    stage: Stage, service: Service, host: Host
+) -> None:
+    """The log has the cause, the metric the expiry; the new file is used at once."""
     slurm = stage.bed.slurm
     since = service.mark()
     expired = slurm.token(lifespan_s=1)
@@ -214,10 +213,8 @@ def test_F05_an_expired_token_then_a_good_one(stage: Stage, service: Service, ho
     host.until_free()
 
 
-def test_F05_a_rotated_token_is_taken_without_a_hitch(
-    stage: Stage, service: Service, host: Host
-) -> None:
-    """The file is replaced while the old token still holds: no request fails."""
+def test_a_rotated_token_fails_no_request_F5(stage: Stage, service: Service, host: Host) -> None:
+    """The file changes while the old token is valid: no request fails."""
     since = service.mark()
     failed = _failed(service)
     service.put_token(stage.bed.slurm.token(lifespan_s=7200))
@@ -231,7 +228,7 @@ def test_F05_a_rotated_token_is_taken_without_a_hitch(
 
 
 def _failed(service: Service) -> float:
-    """Requests to slurmrestd that did not end well."""
+    """Return the number of failed requests to slurmrestd."""
     return sum(
         float(sample.value)
         for sample in service.metrics()
@@ -241,12 +238,9 @@ def _failed(service: Service) -> float:
     )
 
 
-# --- F8
-
-
 @pytest.fixture
 def rejecting(stage: Stage) -> Iterator[None]:
-    """The API server's own priority and fairness rejects our patches of Nodes: 429."""
+    """Let priority and fairness of the API server reject our patches of Nodes with 429."""
     rest = stage.bed.kube.rest
     for collection, an_object in _fairness():
         rest.call("POST", f"{FLOW}/{collection}", an_object)
@@ -263,7 +257,7 @@ def _let_through(stage: Stage) -> None:
 
 
 def _fairness() -> list[tuple[str, Object]]:
-    """A level without seats and a flow of exactly our patches of Nodes."""
+    """A priority level without seats, and a flow schema for our patches of Nodes."""
     subject = {
         "kind": "ServiceAccount",
         "serviceAccount": {"name": "sunk-sync", "namespace": NAMESPACE},
@@ -299,15 +293,13 @@ def _fairness() -> list[tuple[str, Object]]:
     ]
 
 
-def test_F08_429_is_honoured_and_tried_again(
+def test_429_is_honoured_and_retried_F8(
     request: pytest.FixtureRequest, stage: Stage, serve: Serve
 ) -> None:
-    """40 Nodes to write at once: most are rejected, none is tried again before Retry-After (one
-    second at least), and all is done in the end.
-    """
+    """Of 40 Nodes most are rejected; none is retried before Retry-After, and all succeed later."""
     service = serve(log_level="debug")
     request.getfixturevalue("rejecting")
-    time.sleep(1)  # fairness counts a moment after its objects are made
+    time.sleep(1)  # fairness applies a moment after its objects are created
     hosts = stage.crowd[:40]
     names = [host.name for host in hosts]
     since = service.mark()
@@ -324,20 +316,17 @@ def test_F08_429_is_honoured_and_tried_again(
 
 
 LINE_LATE_S = 0.2
-"""A line of the log may be written so much after what it tells, on a busy machine."""
+"""Delay of a log line on a busy machine."""
 
 
 def _tries_s(service: Service, name: str, *, since: int) -> list[float]:
-    """When the conditions of this Node were written or tried in vain."""
+    """Return when a write of this Node's conditions succeeded or failed."""
     lines = service.writes("set-conditions", node=name, since=since)
     return [datetime.fromisoformat(line["timestamp"]).timestamp() for line in lines]
 
 
-# --- F10
-
-
-def test_F10_sigterm_finishes_what_is_in_flight(stage: Stage, serve: Serve, host: Host) -> None:
-    """slurmrestd hangs while the drain is under way: it is waited for, told, and exit is 0."""
+def test_sigterm_finishes_writes_in_flight_F10(stage: Stage, serve: Serve, host: Host) -> None:
+    """slurmrestd hangs during the drain: the service waits for it, then exits with 0."""
     service = serve()
     daemon = stage.bed.slurm.daemons["slurmrestd"]
     daemon.pause()
@@ -360,7 +349,7 @@ def test_F10_sigterm_finishes_what_is_in_flight(stage: Stage, serve: Serve, host
 
 
 @pytest.mark.parametrize("a_signal", [signal.SIGTERM, signal.SIGINT])
-def test_F10_quiet_it_ends_within_a_second(serve: Serve, a_signal: signal.Signals) -> None:
+def test_without_writes_it_ends_within_a_second_F10(serve: Serve, a_signal: signal.Signals) -> None:
     """Exit code 0 and no error in the log."""
     service = serve()
     service.send(a_signal)
@@ -370,8 +359,8 @@ def test_F10_quiet_it_ends_within_a_second(serve: Serve, a_signal: signal.Signal
     assert service.lines(level="error") == []
 
 
-def test_F10_not_ready_while_it_stops(stage: Stage, serve: Serve, host: Host) -> None:
-    """/readyz turns 503 and names the shutdown, so that nobody counts on it."""
+def test_it_is_not_ready_while_it_stops_F10(stage: Stage, serve: Serve, host: Host) -> None:
+    """/readyz becomes 503 and names the shutdown."""
     service = serve()
     daemon = stage.bed.slurm.daemons["slurmrestd"]
     daemon.pause()

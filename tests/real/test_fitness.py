@@ -1,7 +1,7 @@
-"""P7, P28: kube-scheduler and our own judgement are asked the same, and say the same.
+"""P7, P28: kube-scheduler and our own node fit, compared on the same Pods and Nodes.
 
-Each Pod is pinned to one Node by a label beside its own rules, so that its fate is the verdict on
-this pair; its message speaks of all Nodes of the round.
+A label pins each Pod to one Node in addition to its own rules, so the result is a verdict on this
+pair. The scheduler's message covers all Nodes of the round.
 """
 
 import json
@@ -36,7 +36,7 @@ PROBE = "probe"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[KubeServer]:
-    """Without controllers, who would add taints of their own."""
+    """Without controllers, which would add taints."""
     require(kube=KUBE_DEFAULT, scheduler=True)
     flags = ["--disable-admission-plugins=TaintNodesByCondition", "--delete-collection-workers=16"]
     with KubeServer(controllers=False, kubelet=False, apiserver_flags=flags) as server:
@@ -54,7 +54,7 @@ class Fate(NamedTuple):
 
 
 def settle(server: KubeServer, count: int) -> dict[str, Fate]:
-    """Wait until the scheduler has spoken about every Pod."""
+    """Wait until the scheduler has a result for each Pod."""
     deadline_s = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline_s:
         pods = server.rest.call("GET", f"{POD_PATH}?labelSelector={PIN}")["items"]
@@ -75,7 +75,7 @@ def told(pod: Any) -> Fate | None:
 
 
 class World:
-    """Nodes and what stands on them."""
+    """Nodes and the Pods on them."""
 
     def __init__(self, server: KubeServer, seed: int) -> None:
         self.server = server
@@ -108,7 +108,7 @@ class Round:
         self._fates = settle(world.server, PAIRS)
 
     def _await_sight(self, probe: str) -> None:
-        """The scheduler has seen all that is there: it placed a Pod that was made last."""
+        """Wait until the scheduler has seen everything: it binds a Pod that was created last."""
         server = self._world.server
         server.create(
             kube_objects.pod(probe, namespace=NAMESPACE, spec={"nodeSelector": {PIN: PROBE}})
@@ -120,7 +120,7 @@ class Round:
         server.delete_pod(probe, NAMESPACE, grace_s=0)
 
     def compare(self) -> Counter[str]:
-        """How often each verdict was given."""
+        """Compare all; return how often each verdict was given."""
         verdicts: Counter[str] = Counter()
         for name, pod in self._names.items():
             fate = self._fates[pod]
@@ -153,7 +153,7 @@ class Round:
 def agreed(fate: Fate, spec: PodSpec, unfit: Iterable[Reasons]) -> bool:
     """Whether the scheduler counted the same reasons over all Nodes."""
     if fate.node or any(term.fields for term in spec.terms or ()):
-        return True  # Nodes ruled out by name are counted apart (1.35) or not at all (1.30).
+        return True  # Nodes excluded by name are counted separately (1.35) or not at all (1.30).
     if "untolerated taint(s)" in fate.message:
         unfit = map(shortened, unfit)
     said = fate.message.partition(". ")[0].rstrip(".")
@@ -161,13 +161,13 @@ def agreed(fate: Fate, spec: PodSpec, unfit: Iterable[Reasons]) -> bool:
 
 
 def shortened(reasons: Reasons) -> Reasons:
-    """As Kubernetes 1.35, which does not name the taint."""
+    """Shorten reasons as Kubernetes 1.35 does, which does not name the taint."""
     return tuple(re.sub(r"taint \{.*\}", "taint(s)", one) for one in reasons)
 
 
 @pytest.mark.timeout(600)
-def test_P7_P28_kube_scheduler_and_we_judge_every_pod_and_node_alike(server: KubeServer) -> None:
-    """4,000 pairs; and every reason was given often enough to have been tested."""
+def test_node_fit_agrees_with_kube_scheduler_P7_P28(server: KubeServer) -> None:
+    """4,000 pairs; each reason occurs often enough to be tested."""
     verdicts: Counter[str] = Counter()
     for seed in range(WORLDS):
         world = World(server, seed)
@@ -180,9 +180,6 @@ def test_P7_P28_kube_scheduler_and_we_judge_every_pod_and_node_alike(server: Kub
     assert verdicts["fits"] >= PAIRS * WORLDS * TURNS // 10
     assert len(verdicts) == 10
     assert min(verdicts.values()) >= WORLDS * TURNS
-
-
-# --- facts from the API server's own JSON
 
 
 def node_fact(wire: Any) -> Node:

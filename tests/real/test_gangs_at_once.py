@@ -1,6 +1,7 @@
-"""G1, G3, G4: a member of a gang is deleted in the very moment in which it is to be bound.
+"""G1, G3, G4: a member of a gang is deleted at the moment of its binding.
 
-A tap before the API server deletes it when its binding comes by, so that the server refuses it.
+A proxy in front of the API server deletes it when its binding passes, so that the server refuses
+the binding.
 """
 
 import threading
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
 
 class Ambush:
-    """Deletes one Pod when the binding of one comes by: `when` before it is passed on, or after."""
+    """Deletes one Pod when a binding passes: `when` before it is forwarded, or after."""
 
     def __init__(self, bed: PodBed) -> None:
         self.bed = bed
@@ -54,7 +55,7 @@ def ambush(bed: PodBed) -> Ambush:
 
 @pytest.fixture(scope="module")
 def service(bed: PodBed, ambush: Ambush) -> Iterator[Service]:
-    """Behind the tap; at its end nothing may have gone wrong inside it."""
+    """The service behind the proxy; at its end it must have had no error."""
     kube = bed.bed.kube
     with Tap(kube.url, ambush.hook, ca_file=kube.ca_file) as tap:
         flags = {"kubeconfig": str(tapped_kubeconfig(bed.bed, tap))}
@@ -66,10 +67,10 @@ def service(bed: PodBed, ambush: Ambush) -> Iterator[Service]:
 @pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", ["own", "another's"])
-def test_G4_a_member_gone_while_the_gang_is_bound_is_all_or_none(
+def test_a_member_deleted_during_the_binding_ends_the_whole_gang_G4(
     bed: PodBed, ambush: Ambush, when: str, at: str
 ) -> None:
-    """The bound ones end, the job ends once, and nothing of the gang stays placed."""
+    """The bound ones end, the job ends once, and no member stays bound."""
     gang = f"g{when}{'own' if at == 'own' else 'other'}"
     names = [f"{gang}-{number}" for number in range(SIZE)]
     victim = names[1]
@@ -88,14 +89,14 @@ def test_G4_a_member_gone_while_the_gang_is_bound_is_all_or_none(
 
 
 def settled(bed: PodBed, names: list[str]) -> bool:
-    """No member holds a host, no job of theirs lives."""
+    """Whether no member holds a host and none of their jobs lives."""
     placed = [name for name in names if bed.host_of(name)]
     return not placed and not any(bed.live(name) for name in names)
 
 
 @pytest.mark.usefixtures("service")
-def test_G1_undisturbed_all_are_bound(bed: PodBed, ambush: Ambush) -> None:
-    """So that the others fail for the right reason."""
+def test_without_a_deletion_all_are_bound_G1(bed: PodBed, ambush: Ambush) -> None:
+    """The test without a deletion, as proof that the others fail for the right reason."""
     ambush.set("", at="", when="")
     names = [f"whole-{number}" for number in range(SIZE)]
     for name in names:

@@ -1,6 +1,6 @@
-"""The gate and the placeholder script under real slurmctld and slurmd (L6-L9, P24).
+"""The gate and the placeholder script with real slurmctld and slurmd (L6-L9, P24).
 
-The door is ours, the core behind it is the test. Every figure is printed (`-rP`).
+The hooks server is ours, the core behind it is the test. Each figure is printed (`-rP`).
 """
 
 import asyncio
@@ -50,7 +50,7 @@ NOTHING = "#!/bin/sh\nexec sleep 60\n"
 
 
 class Door:
-    """Our door in a thread; the test is the core. Times are of the wall clock."""
+    """Our hooks server in a thread; the test is the core. Times are of the wall clock."""
 
     def __init__(self) -> None:
         self.key = new_key()
@@ -84,7 +84,7 @@ class Door:
         return asyncio.run_coroutine_threadsafe(workload, self._loop).result(10)
 
     def open(self) -> None:
-        """Listen, after `die` on the same port again."""
+        """Listen; after `die` on the same port again."""
         self._stop.clear()
         self._bound = Future()
         self._serving = asyncio.run_coroutine_threadsafe(self._serve(), self._loop)
@@ -97,7 +97,7 @@ class Door:
             await self._stop.wait()
 
     def die(self) -> None:
-        """Every caller loses its connection, nobody listens."""
+        """Break every connection and stop listening."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._serving.result(10)
 
@@ -110,7 +110,7 @@ class Door:
         self._run(self.hooks.push(actions))
 
     def heard(self, kind: type[News], job: str, what: str = "") -> tuple[float, Any] | None:
-        """The first such word about this job, and when it came."""
+        """Return the first such call about this job, and its time."""
         for at, one in list(self.news):
             its = isinstance(one, kind) and getattr(one, "job_id", "") == job
             if its and what in ("", getattr(one, "what", "")):
@@ -127,18 +127,18 @@ class Door:
         return found
 
     def gate_calls(self, job: str) -> list[GateCall]:
-        """Every call of this job's gate until now."""
+        """Return all calls of this job's gate so far."""
         return [one for _, one in self.news if isinstance(one, GateCall) and one.job_id == job]
 
     def let_go(self, job: str) -> None:
-        """Answer the latest call of this job's gate: go, for every node."""
+        """Answer the last call of this job's gate with go, for each node."""
         self.wait(GateCall, job)
         call = self.gate_calls(job)[-1]
         self.answer(*(AnswerGate(call.call, name, go=True, why="") for name in call.slurm_nodes))
 
 
 class Bed:
-    """One Slurm with our scripts installed, and the door."""
+    """One Slurm with our scripts installed, and the hooks server."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -154,7 +154,7 @@ class Bed:
         (self.slurm.root / "tmp/out").chmod(0o777)
 
     def install(self, *lines: str, **settings: str) -> None:
-        """slurm.conf with these lines, sunk-sync.conf with these settings."""
+        """Write slurm.conf with these lines and sunk-sync.conf with these settings."""
         given = {"url": self.door.url, "token-file": f"{FOLDER}/token"} | settings
         text = "".join(f"{name.replace('_', '-')} = {value}\n" for name, value in given.items())
         (self.folder / "sunk-sync.conf").write_text(text)
@@ -179,7 +179,7 @@ class Bed:
         return set(self.job(job)["job_state"])
 
     def until(self, claim: Callable[[], bool], what: str, *, deadline_s: float = 20) -> float:
-        """Seconds until it was so."""
+        """Wait for a claim; return the seconds."""
         began = time.monotonic()
         wait_until(claim, what, deadline_s=deadline_s)
         return time.monotonic() - began
@@ -188,7 +188,7 @@ class Bed:
         return self.slurm.root / "tmp/out" / name
 
     def stamp(self, name: str) -> str:
-        """A script that leaves the time of its start in a file, then sleeps."""
+        """Return a script that records its start in a file, then sleeps."""
         return f"#!/bin/sh\ndate +%s.%N >/tmp/out/{name}\nexec sleep 60\n"
 
     def stamped(self, name: str) -> float | None:
@@ -202,7 +202,7 @@ class Bed:
         return at
 
     def clear(self) -> None:
-        """No job lives, every node is idle."""
+        """End all jobs; wait until every node is idle."""
         for job in self.jobs:
             with contextlib.suppress(RestError):
                 self.cancel(job)
@@ -234,8 +234,8 @@ def bed(shared: Bed) -> Iterator[Bed]:
     shared.clear()
 
 
-def test_L7_L8_a_job_waits_at_the_gate_until_it_is_let_go(bed: Bed) -> None:
-    """Its script does not start before; start and end of every job are news at once."""
+def test_a_job_waits_at_the_gate_until_it_is_released_L7_L8(bed: Bed) -> None:
+    """Its script does not start before; start and end of each job are reported at once."""
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("held"))
     at, call = bed.door.wait(GateCall, job)
@@ -256,8 +256,8 @@ def test_L7_L8_a_job_waits_at_the_gate_until_it_is_let_go(bed: Bed) -> None:
     bed.say(f"cancelled → told of the end {1000 * (told - ended):.0f} ms")
 
 
-def test_L7_how_much_the_gate_costs(bed: Bed) -> None:
-    """Allocated at once by /job/allocate: POST → call at the gate, twenty times."""
+def test_delay_until_the_call_of_the_gate_L7(bed: Bed) -> None:
+    """Allocated by /job/allocate: from the POST to the gate's call, twenty times."""
     bed.install(*GATE_LINES)
     took = []
     for _ in range(20):
@@ -274,8 +274,8 @@ def test_L7_how_much_the_gate_costs(bed: Bed) -> None:
     assert took[10] < 500
 
 
-def test_L7_a_task_of_an_array_is_named_as_slurm_cancels_it(bed: Bed) -> None:
-    """By PrologSlurmctld, by EpilogSlurmctld."""
+def test_a_task_of_an_array_is_named_by_array_and_task_L7(bed: Bed) -> None:
+    """By PrologSlurmctld and by EpilogSlurmctld."""
     bed.install(*GATE_LINES)
     job = bed.submit(array="0-1")
     for task in (f"{job}_0", f"{job}_1"):
@@ -286,8 +286,8 @@ def test_L7_a_task_of_an_array_is_named_as_slurm_cancels_it(bed: Bed) -> None:
         bed.door.wait(JobNotice, task, "ended")
 
 
-def test_L7_a_job_cancelled_at_the_gate_ends(bed: Bed) -> None:
-    """Its prolog is ended, its call with it, and its node is free."""
+def test_a_job_cancelled_at_the_gate_ends_L7(bed: Bed) -> None:
+    """Slurm ends its prolog and with it the call; its node is free."""
     bed.install(*GATE_LINES)
     job = bed.submit()
     bed.door.wait(GateCall, job)
@@ -297,12 +297,12 @@ def test_L7_a_job_cancelled_at_the_gate_ends(bed: Bed) -> None:
     bed.say(f"cancelled at the gate: ended after {took:.1f} s, its call {left:.1f} s later")
 
 
-def test_L7_slurmctld_killed_while_a_job_waits_asks_again(bed: Bed) -> None:
-    """No job slips through."""
+def test_slurmctld_calls_the_gate_again_after_sigkill_L7(bed: Bed) -> None:
+    """No job starts without an answer."""
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("killed"))
     bed.door.wait(GateCall, job)
-    time.sleep(6)  # a job younger than slurmctld's last save would be forgotten
+    time.sleep(6)  # slurmctld would forget a job younger than its last save
     bed.slurm.stop_slurmctld(signal.SIGKILL)
     bed.slurm.start_slurmctld()
     bed.until(lambda: len(bed.door.gate_calls(job)) == 2, "asked again", deadline_s=30)
@@ -311,10 +311,10 @@ def test_L7_slurmctld_killed_while_a_job_waits_asks_again(bed: Bed) -> None:
     bed.started("killed")
 
 
-def test_L7_slurmctld_stopped_while_a_job_waits(bed: Bed) -> None:
-    """It ends the prolog. 24.11 runs it again; 26.05 believes that it is done, and starts nothing.
+def test_slurmctld_starts_no_job_at_the_gate_after_sigterm_L7(bed: Bed) -> None:
+    """It ends the prolog. 24.11 runs it again; 26.05 takes it as finished and starts nothing.
 
-    Either way no job slips through.
+    In both cases no job starts without an answer.
     """
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("stopped"))
@@ -331,8 +331,8 @@ def test_L7_slurmctld_stopped_while_a_job_waits(bed: Bed) -> None:
     assert bed.stamped("stopped") is None
 
 
-def test_L7_P24_an_image_without_curl(bed: Bed) -> None:
-    """What Debian's slurmd image has: bash. Gate, end, placeholder."""
+def test_the_scripts_workload_without_curl_L7_P24(bed: Bed) -> None:
+    """Debian's slurmd image has bash. Gate, end, placeholder."""
     bed.install(*GATE_LINES)
     curl = bed.slurm.root / "usr/bin/curl"
     aside = curl.rename(curl.with_name("curl-aside"))
@@ -348,8 +348,8 @@ def test_L7_P24_an_image_without_curl(bed: Bed) -> None:
         aside.rename(curl)
 
 
-def test_L7_many_jobs_wait_at_once(bed: Bed) -> None:
-    """48 tasks of an array, each with its call; all are let go at once."""
+def test_many_jobs_wait_at_the_gate_at_once_L7(bed: Bed) -> None:
+    """48 tasks of an array, each with a call; all are released at once."""
     bed.install(*GATE_LINES)
     began = time.time()
     job = bed.submit(array="0-47")
@@ -370,8 +370,8 @@ def test_L7_many_jobs_wait_at_once(bed: Bed) -> None:
     bed.say(f"48 tasks let go: all run {took:.2f} s later")
 
 
-def test_L9_a_door_that_dies_does_not_hold_the_job_for_ever(bed: Bed) -> None:
-    """It asks on; after --silent the job starts."""
+def test_a_job_starts_after_silent_without_a_service_L9(bed: Bed) -> None:
+    """The gate retries; after --silent the job starts."""
     bed.install(*GATE_LINES, silent="4s=pass")
     job = bed.submit(bed.stamp("silent"))
     bed.door.wait(GateCall, job)
@@ -385,8 +385,8 @@ def test_L9_a_door_that_dies_does_not_hold_the_job_for_ever(bed: Bed) -> None:
     assert 2 < waited < 9
 
 
-def test_L9_a_door_that_comes_back_is_asked_again(bed: Bed) -> None:
-    """A restart of ours loses no gate."""
+def test_a_restarted_service_is_asked_again_L9(bed: Bed) -> None:
+    """A restart of the service loses no gate."""
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("back"))
     bed.door.wait(GateCall, job)
@@ -399,8 +399,8 @@ def test_L9_a_door_that_comes_back_is_asked_again(bed: Bed) -> None:
     bed.started("back")
 
 
-def test_L9_a_standby_is_asked_again(bed: Bed) -> None:
-    """503 until it has listed."""
+def test_a_standby_is_asked_again_L9(bed: Bed) -> None:
+    """It answers 503 until it has listed both sides."""
     bed.door.not_ready = "not listed yet"
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("standby"))
@@ -411,8 +411,8 @@ def test_L9_a_standby_is_asked_again(bed: Bed) -> None:
     bed.started("standby")
 
 
-def test_L9_busy_until_busy_max_then_it_starts(bed: Bed) -> None:
-    """Counted by us as passed."""
+def test_a_job_starts_after_busy_max_L9(bed: Bed) -> None:
+    """The service counts it as passed."""
     bed.install(*GATE_LINES, busy="2s", busy_max="4s")
     begun = len(bed.door.called)
     job = bed.submit(bed.stamp("busy"))
@@ -424,8 +424,8 @@ def test_L9_busy_until_busy_max_then_it_starts(bed: Bed) -> None:
     assert 2 < waited < 8
 
 
-def test_L9_a_requeueable_job_goes_back_and_another_is_killed(bed: Bed) -> None:
-    """What slurmctld makes of exit 1: PENDING with a hold-off, or CANCELLED."""
+def test_after_busy_a_requeueable_job_is_requeued_and_another_is_killed_L9(bed: Bed) -> None:
+    """slurmctld's reaction to exit 1: PENDING with a delay, or CANCELLED."""
     bed.install(*GATE_LINES, busy="2s", busy_max="4s")
     bed.door.requeueable = True
     soft = bed.submit(requeue=True)
@@ -445,8 +445,8 @@ def test_L9_a_requeueable_job_goes_back_and_another_is_killed(bed: Bed) -> None:
     assert all("DRAIN" not in state for state in bed.slurm.states().values())
 
 
-def test_L9_as_prolog_of_the_nodes_it_holds_the_job_and_drains_nothing(bed: Bed) -> None:
-    """Each node asks for itself; at the end of our patience it passes."""
+def test_as_prolog_of_the_nodes_the_gate_drains_nothing_L9(bed: Bed) -> None:
+    """Each node asks separately; at the deadline the job passes."""
     bed.install(f"Prolog={FOLDER}/sunk-sync-prolog.sh", busy="2s", busy_max="4s")
     bed.door.requeueable = True
     job = bed.submit(bed.stamp("node"), nodes="2", tasks=2, tasks_per_node=1)
@@ -459,7 +459,7 @@ def test_L9_as_prolog_of_the_nodes_it_holds_the_job_and_drains_nothing(bed: Bed)
 
 
 def placeholder(bed: Bed, name: str, **fields: Any) -> str:
-    """A placeholder job of ours; its token is of its name."""
+    """Return one of our placeholder jobs; its token belongs to its name."""
     token = make_token(bed.door.key, name)
     script = script_of(url=bed.door.url, token=token, kill_wait_s=KILL_WAIT_S, extra="x")
     job = bed.submit(script, name=name, extra="x", **fields)
@@ -468,8 +468,8 @@ def placeholder(bed: Bed, name: str, **fields: Any) -> str:
     return job
 
 
-def test_P24_L6_a_placeholder_says_that_it_started(bed: Bed) -> None:
-    """In `extra` first: who looks because of the call finds it."""
+def test_a_placeholder_reports_its_start_P24_L6(bed: Bed) -> None:
+    """In `extra` first, so that a read caused by the call finds it."""
     bed.install()
     job = placeholder(bed, "k8s/ns/a/1")
     at, _ = bed.door.wait(JobNotice, job, "started")
@@ -477,8 +477,8 @@ def test_P24_L6_a_placeholder_says_that_it_started(bed: Bed) -> None:
     bed.say(f"start of the job → told: {at - bed.job(job)['start_time']['number']:.1f} s (whole s)")
 
 
-def test_P24_each_task_of_an_array_says_so_for_itself(bed: Bed) -> None:
-    """One script and one token for all."""
+def test_each_task_of_an_array_reports_its_own_start_P24(bed: Bed) -> None:
+    """All tasks share one script and one token."""
     bed.install()
     job = placeholder(bed, "k8s/ns/array/1", array="0-2")
     for i in range(3):
@@ -491,16 +491,16 @@ def test_P24_each_task_of_an_array_says_so_for_itself(bed: Bed) -> None:
     bed.until(lambda: said() == ["x: started"] * 3, "each task's `extra`")
 
 
-def test_P24_under_another_user(bed: Bed) -> None:
-    """nobody may not be root's equal: what then is `extra`?"""
+def test_a_script_of_another_user_reports_its_start_P24(bed: Bed) -> None:
+    """User nobody may not update the job of root: what then is `extra`?"""
     bed.install()
     job = placeholder(bed, "k8s/ns/nobody/1", user_id="65534", group_id="65534")
     bed.door.wait(JobNotice, job, "started")
     bed.say(f"extra as written by uid 65534: {bed.job(job)['extra']!r}")
 
 
-def test_L6_a_cancelled_placeholder_holds_its_node_until_its_pod_is_gone(bed: Bed) -> None:
-    """COMPLETING until we say gone, then free at once."""
+def test_a_cancelled_placeholder_keeps_its_node_until_its_pod_is_gone_L6(bed: Bed) -> None:
+    """It is COMPLETING until the answer gone, then free at once."""
     bed.install()
     job = placeholder(bed, "k8s/ns/b/1")
     bed.door.wait(JobNotice, job, "started")
@@ -516,8 +516,8 @@ def test_L6_a_cancelled_placeholder_holds_its_node_until_its_pod_is_gone(bed: Be
     assert took < 2
 
 
-def test_L6_after_KillWait_slurm_kills_the_placeholder(bed: Bed) -> None:
-    """It blocks on after `drain` and after our death; KILL comes KillWait after the cancel."""
+def test_after_kill_wait_slurm_kills_the_placeholder_L6(bed: Bed) -> None:
+    """It waits after `drain` and without the service; SIGKILL comes KillWait after the cancel."""
     bed.install()
     job = placeholder(bed, "k8s/ns/c/1")
     bed.door.wait(JobNotice, job, "started")

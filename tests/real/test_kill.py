@@ -1,6 +1,6 @@
-"""F1: killed at any moment, the service carries on from what stands in the two systems.
+"""F1: killed at any moment, the service continues from the state of both systems.
 
-`SUNK_SYNC_KILLS=50` for more kills than the few of every run; the seed is printed.
+`SUNK_SYNC_KILLS=50` for more kills; the seed is printed.
 """
 
 import os
@@ -29,16 +29,17 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(60 + 60 * KILLS)]
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
 def own_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    """Nobody else's hosts: nothing but what the churn did may have changed."""
+    """Hosts that no other test changes."""
     require(kube=KUBE_DEFAULT, slurm=request.param)
     with Bed.start(slurm=request.param, conf=SlurmConf(slurmds=HOSTS)) as bed:
         install(bed)
         yield bed
 
 
-def test_F01_killed_at_random_moments_under_churn(own_bed: Bed) -> None:
-    """Each time: every cause drained with its reason, every human's drain as it was, nothing
-    else drained, no text of ours left behind, conditions in step, and then no write at all.
+def test_after_kills_at_random_moments_every_host_converges_F1(own_bed: Bed) -> None:
+    """After each kill: each cause is drained with its reason, each human's drain is unchanged.
+
+    Nothing else is drained, no text of ours is left, conditions agree, and no write follows.
     """
     print(f"SUNK_SYNC_SEED={SEED} SUNK_SYNC_KILLS={KILLS}")
     moments = random.Random(SEED)
@@ -47,7 +48,7 @@ def test_F01_killed_at_random_moments_under_churn(own_bed: Bed) -> None:
     service = Service(own_bed, **{**QUICK, "not_ready_grace": "500ms"})
     began_s = time.monotonic()
     with service:
-        service.settle()  # a host without our mark whose Pod goes is nobody's (S18)
+        service.settle()  # a host without our mark whose Pod is deleted belongs to nobody (S18)
         for number in range(KILLS):
             kill_once(service, churn, moments)
             print(f"kill {number + 1} at {time.monotonic() - began_s:.0f} s", flush=True)
@@ -60,7 +61,7 @@ def test_F01_killed_at_random_moments_under_churn(own_bed: Bed) -> None:
 
 
 def kill_once(service: Service, churn: Churn, moments: random.Random) -> None:
-    """Killed while both worlds change; every third time it dies a second time while it starts."""
+    """Kill the service while both worlds change; every third time kill it again at its start."""
     churn.begin()
     time.sleep(moments.uniform(0.02, 1.0))
     service.kill9()
@@ -76,7 +77,7 @@ def kill_once(service: Service, churn: Churn, moments: random.Random) -> None:
 
 
 def until_right(churn: Churn, when: str) -> None:
-    """Until the checker finds no fault on any host."""
+    """Wait until no host has a deviation."""
 
     def found() -> list[str]:
         return [
@@ -90,7 +91,7 @@ def until_right(churn: Churn, when: str) -> None:
 
 
 def until_quiet(service: Service, hosts: list[Host]) -> None:
-    """A second round changes nothing: no write is counted, no object and no reason is newer."""
+    """Check that a second round changes nothing: no write, no newer object, no newer reason."""
     service.settle(quiet_s=PACED_S)
     before, written = snapshot(hosts), service.write_count()
     time.sleep(QUIET_S)

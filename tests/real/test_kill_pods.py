@@ -1,8 +1,9 @@
-"""F1 for Pods: killed at any write of a Pod's life, the service carries on from the listings.
+"""F1 for Pods: killed at any write of a Pod's life, the service continues from the listings.
 
-A tap before both servers counts the writes about Pods and jobs, and kills the service at the n-th:
-before it reaches the server, as soon as it was sent, or when it was answered and nobody saw that.
-`SUNK_SYNC_POINTS=all` for every write point in all three ways; else a few at random.
+A proxy in front of both servers counts the writes about Pods and jobs and kills the service at the
+n-th. It does so before the request reaches the server, right after that, or after the answer, which
+the service does not see. `SUNK_SYNC_POINTS=all` for each write in all three ways; by default a few
+at random.
 """
 
 import os
@@ -26,8 +27,7 @@ SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
 FEW = 3
 WAYS = ("before", "sent", "after")
 WITHIN_S = 120
-"""What is claimed is how it ends: on a busy machine the next process alone takes half a minute to
-begin."""
+"""The next process alone needs half a minute to start on a busy machine."""
 QUIET_S = 1.5
 FAST, SLOW = "n1", "n2"
 
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(4800 if ALL else 600)]
 
 
 class Trap:
-    """Kills the service at one write and lets it come back; counts all of them."""
+    """Kills the service at one write and restarts it; counts all writes."""
 
     def __init__(self) -> None:
         self.service: Service
@@ -65,7 +65,7 @@ class Trap:
         return False
 
     def revive(self) -> None:
-        """A thread's work: start it again each time. It must outlive the service (PDEATHSIG)."""
+        """Restart the service each time. The thread must outlive the service (PDEATHSIG)."""
         while not self.stop.is_set():
             if self._fell.wait(0.05):
                 self._fell.clear()
@@ -73,7 +73,7 @@ class Trap:
 
 
 def spoken(method: str, path: str) -> str:
-    """What a write about a Pod or a job is; empty: a read, or the syncer's."""
+    """Describe a write about a Pod or a job; empty for a read or a write of the syncer."""
     if method == "GET" or "/pods/slurmd-" in path or "/node" in path:
         return ""
     parts = path.strip("/").split("/")
@@ -90,8 +90,8 @@ def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
         yield made
 
 
-def test_F01_killed_at_any_write_of_a_Pods_life(bed: PodBed) -> None:
-    """Ends right each time, with one job for each Pod."""
+def test_after_a_kill_at_any_write_every_pod_has_one_job_F1(bed: PodBed) -> None:
+    """Each time it ends right, with one job for each Pod."""
     trap = Trap()
     kube, slurm = bed.bed.kube, bed.bed.slurm
     with (
@@ -139,7 +139,7 @@ def strike_all(bed: PodBed, trap: Trap, where: list[tuple[int, str]]) -> None:
 
 
 def strike(bed: PodBed, trap: Trap, number: int, way: str) -> str:
-    """One life with one kill; what was wrong, or nothing."""
+    """Play one life with one kill; return what was wrong, empty if nothing."""
     trap.arm(number, way)
     try:
         live(bed, f"k{number}-{way}")
@@ -149,8 +149,10 @@ def strike(bed: PodBed, trap: Trap, number: int, way: str) -> str:
 
 
 def live(bed: PodBed, name: str) -> None:
-    """Three Pods: one waits, is placed, and its job is cancelled; one waits, is edited and
-    deleted; one is placed and deleted."""
+    """Play three Pods: one waits, is bound, and its job is cancelled.
+
+    One waits, is edited and deleted; one is bound and deleted.
+    """
     first, second, third = f"{name}-a", f"{name}-b", f"{name}-c"
     other = bed.submit(f"{name}-other", FAST)
     bed.until(lambda: "RUNNING" in bed.states()[other], "the other's job")
@@ -176,7 +178,7 @@ def live(bed: PodBed, name: str) -> None:
 
 
 def check(bed: PodBed, *pods: str) -> None:
-    """One job was made for each, nothing lives, nothing is drained, and it stays so."""
+    """Check that each had one job, nothing lives, nothing is drained, and nothing changes."""
     time.sleep(QUIET_S)
     for pod in pods:
         made = bed.placeholders(pod)
@@ -189,7 +191,7 @@ def check(bed: PodBed, *pods: str) -> None:
 
 
 def waits(bed: PodBed, name: str) -> bool:
-    """It says so, with the id of its job."""
+    """Whether the Pod shows that it waits, with the id of its job."""
     pod = bed.pod(name)
     conditions = {one["type"]: one for one in pod["status"].get("conditions", [])}
     shown = conditions.get("PodScheduled", {}).get("reason") == "Unschedulable"

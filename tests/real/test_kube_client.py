@@ -1,4 +1,4 @@
-"""The Kubernetes side against a real API server and etcd."""
+"""The Kubernetes client with a real API server and etcd."""
 
 import asyncio
 import shutil
@@ -105,7 +105,7 @@ async def watching(client: KubeClient, subject: Subject) -> AsyncIterator[Pictur
 
 @pytest.fixture
 def node(kube_server: KubeServer, request: pytest.FixtureRequest) -> Iterator[Reference]:
-    """A Node of this test's own."""
+    """A Node for this test only."""
     name = f"n{abs(hash(request.node.nodeid)) % 10**8}"
     kube_server.add_nodes(name)
     yield Reference("Node", "", name, kube_server.node(name)["metadata"]["uid"])
@@ -126,10 +126,7 @@ def slurm(kind: str, value: str = "True") -> Condition:
     return Condition(kind, value, "Slurm", "as Slurm says")
 
 
-# Reading
-
-
-async def test_every_change_of_a_node_arrives(kube_server: KubeServer) -> None:
+async def test_each_change_of_a_node_arrives(kube_server: KubeServer) -> None:
     """Created, cordoned, deleted: with a client certificate, by WatchList and watch."""
     async with client_of(kube_server) as client, watching(client, nodes()) as picture:
         rows = picture.graph.nodes
@@ -143,7 +140,7 @@ async def test_every_change_of_a_node_arrives(kube_server: KubeServer) -> None:
 
 
 async def test_a_listing_of_several_pages_is_complete(own_server: KubeServer) -> None:
-    """600 Nodes come by WatchList, and by two pages in the second listing beside it."""
+    """600 Nodes come by WatchList, and in two pages by the second listing beside it."""
     own_server.add_nodes(*(f"n{i}" for i in range(600)))
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         assert len(picture.graph.nodes.entries) == 600
@@ -153,7 +150,7 @@ async def test_a_listing_of_several_pages_is_complete(own_server: KubeServer) ->
 
 
 async def test_several_namespaces_are_listed_at_one_version(kube_server: KubeServer) -> None:
-    """The real server lists the second at exactly the version of the first."""
+    """The real server lists the second one at exactly the version of the first."""
     for namespace in ("left", "right"):
         kube_server.ensure_namespace(namespace)
         kube_server.create(kube_objects.slurmd_pod(namespace, namespace=namespace))
@@ -169,7 +166,7 @@ async def test_several_namespaces_are_listed_at_one_version(kube_server: KubeSer
 
 
 async def test_a_server_without_watch_lists_is_read_in_pages() -> None:
-    """The fallback, on a real server whose WatchList is switched off."""
+    """On a real server without WatchList."""
     require(kube=KUBE_DEFAULT)
     flags = ["--feature-gates=WatchList=false"]
     with KubeServer(controllers=False, kubelet=False, apiserver_flags=flags) as server:
@@ -180,8 +177,8 @@ async def test_a_server_without_watch_lists_is_read_in_pages() -> None:
             await picture.until(lambda: "c" in picture.graph.nodes.entries)
 
 
-async def test_F3_a_restart_of_the_api_server_destroys_nothing(own_server: KubeServer) -> None:
-    """F3: lost, listed again, no row ever gone; changes go on arriving."""
+async def test_a_restart_of_the_api_server_removes_no_row_F3(own_server: KubeServer) -> None:
+    """Lost, listed again, no row is ever gone; changes continue to arrive."""
     own_server.add_nodes("a", "b")
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         await asyncio.to_thread(own_server.restart)
@@ -193,8 +190,8 @@ async def test_F3_a_restart_of_the_api_server_destroys_nothing(own_server: KubeS
         assert rows.live
 
 
-async def test_F3_410_leads_to_a_fresh_listing(own_server: KubeServer) -> None:
-    """F3: a fresh watch cache refuses old versions with an ERROR event in a 200 stream."""
+async def test_410_leads_to_a_new_listing_F3(own_server: KubeServer) -> None:
+    """A new watch cache refuses old versions with an ERROR event in a 200 stream."""
     own_server.add_nodes("a")
     async with client_of(own_server) as client:
         picture = Picture(client, nodes())
@@ -206,8 +203,8 @@ async def test_F3_410_leads_to_a_fresh_listing(own_server: KubeServer) -> None:
     assert (trouble.status, trouble.reason) == (410, "Expired")
 
 
-async def test_a_restore_of_etcd_from_a_backup_is_noticed(own_server: KubeServer) -> None:
-    """Versions fall behind ours: what was made since the backup is gone, the rest is followed."""
+async def test_a_restore_of_etcd_leads_to_a_new_listing(own_server: KubeServer) -> None:
+    """Versions go back: later objects are gone, the rest is followed."""
     own_server.add_nodes("kept")
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         await asyncio.to_thread(back_up, own_server)
@@ -243,11 +240,8 @@ def with_etcd_stopped(server: KubeServer, doing: Callable[[], object]) -> None:
     server.start()
 
 
-# Who we are
-
-
 async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServer) -> None:
-    """403 is told as such, SelfSubjectAccessReview agrees, and a granted role heals it."""
+    """403 is reported, SelfSubjectAccessReview agrees, and a new role ends it."""
     kubeconfig = kube_server.kubeconfig_for("reader", "default")
     list_nodes = Permission(verb="list", resource="nodes")
     async with client_of(kube_server, kubeconfig) as client:
@@ -276,10 +270,10 @@ def grant(server: KubeServer, account: str) -> None:
     )  # fmt: skip
 
 
-async def test_F5_a_replaced_token_is_picked_up_after_401(
+async def test_a_replaced_token_is_read_after_401_F5(
     kube_server: KubeServer, tmp_path: Path
 ) -> None:
-    """F5: the file held a token the server no longer knows."""
+    """The file held a token that the server does not know any more."""
     token = tmp_path / "token"
     token.write_text("no-such-token")
     kubeconfig = kube_server._write_kubeconfig("by-file", {"tokenFile": str(token)})
@@ -292,13 +286,10 @@ async def test_F5_a_replaced_token_is_picked_up_after_401(
         assert isinstance(await client.cluster_uid(), str)
 
 
-# Writing
-
-
-async def test_M2_our_conditions_live_beside_others(
+async def test_our_conditions_do_not_touch_those_of_others_M2(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """M2: a kubelet's strategic patches and our applies never touch each other's conditions."""
+    """A kubelet's strategic patches and our applies do not change each other's conditions."""
     path = f"/api/v1/nodes/{node.name}"
     both = (slurm(names.NODE_DRAIN_CONDITION), slurm(names.NODE_RUNNING_CONDITION))
     assert isinstance(await push(kube_server, SetConditions(node, both)), Done)
@@ -315,8 +306,10 @@ async def test_M2_our_conditions_live_beside_others(
     assert conditions_of(kube_server.node(node.name)) == {"Ready": "False", "X": "True"}
 
 
-async def test_M1_a_pods_conditions_live_beside_the_kubelets(kube_server: KubeServer) -> None:
-    """M1, M6: applied, replaced, taken away; Ready and the rest stay the kubelet's."""
+async def test_our_conditions_of_a_pod_do_not_touch_those_of_the_kubelet_M1(
+    kube_server: KubeServer,
+) -> None:
+    """M1, M6: applied, replaced, removed; the kubelet keeps Ready and the rest."""
     kube_server.add_hosts("m1")
     pod = kube_server.pod("slurmd-m1", "slurm")
     reference = Reference("Pod", "slurm", "slurmd-m1", pod["metadata"]["uid"])
@@ -336,7 +329,7 @@ async def test_M1_a_pods_conditions_live_beside_the_kubelets(kube_server: KubeSe
 async def test_a_write_for_another_uid_is_refused(
     kube_server: KubeServer, node: Reference, conditions: tuple[Condition, ...]
 ) -> None:
-    """Every write is for one very object: another of the same name stays as it is."""
+    """A new object of the same name does not change."""
     for name in (node.name, "never-was"):
         other = Reference("Node", "", name, OTHER_UID)
         for action in (
@@ -352,12 +345,12 @@ async def test_a_write_for_another_uid_is_refused(
     assert "never-was" not in kube_server.kubectl("get", "nodes", "-o", "name")
 
 
-async def test_M5_the_same_write_twice_changes_nothing(
+async def test_the_same_write_twice_changes_nothing_M5(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """An apply that changes nothing keeps the resourceVersion: no news, no echo.
+    """An apply without a change keeps the resourceVersion, so there is no event.
 
-    Controllers write to a Node that is new: two writes in a row without them in between.
+    Controllers write to a new Node: compare two writes in a row.
     """
     old = Condition("SlurmDrain", "True", "Slurm", "x")
     for action in (
@@ -368,10 +361,10 @@ async def test_M5_the_same_write_twice_changes_nothing(
         assert any(first == second for first, second in pairwise(outcomes))
 
 
-async def test_metadata_of_two_managers_is_kept_apart(
+async def test_two_field_managers_keep_their_own_metadata(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """One owner per field: what one gives up, the other keeps; a human's labels stay."""
+    """One owner per field: one gives a field up, the other keeps it; labels of a human stay."""
     kube_server.kubectl("label", "node", node.name, "human=yes")
     mirror, retire = names.MANAGER_MIRROR, names.MANAGER_RETIRE
     await push(kube_server, SetMetadata(node, mirror, ((names.LABEL_POD, "p"),), ()))
@@ -383,10 +376,10 @@ async def test_metadata_of_two_managers_is_kept_apart(
     assert meta["annotations"][names.DRAINED] == "true"
 
 
-async def test_M7_our_cordon_goes_and_a_humans_stays(
+async def test_our_cordon_is_lifted_and_a_humans_stays_M7(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """M7: with the mark in one write; a human who cordoned before keeps their cordon."""
+    """M7: in one write with the mark; an earlier cordon of a human stays."""
     assert isinstance(await push(kube_server, Cordon(node)), Done)
     assert is_cordoned(kube_server, node) == (True, True)
     assert isinstance(await push(kube_server, Uncordon(node)), Done)
@@ -397,8 +390,8 @@ async def test_M7_our_cordon_goes_and_a_humans_stays(
     assert is_cordoned(kube_server, node) == (True, False)
 
 
-async def test_M7_a_human_who_uncordons_wins(kube_server: KubeServer, node: Reference) -> None:
-    """M7: their uncordon takes the field from us; giving up ours then changes nothing."""
+async def test_a_human_who_uncordons_wins_M7(kube_server: KubeServer, node: Reference) -> None:
+    """M7: the uncordon takes the field from us; then giving it up changes nothing."""
     await push(kube_server, Cordon(node))
     kube_server.kubectl("uncordon", node.name)
     assert is_cordoned(kube_server, node) == (False, True)
@@ -406,10 +399,10 @@ async def test_M7_a_human_who_uncordons_wins(kube_server: KubeServer, node: Refe
     assert is_cordoned(kube_server, node) == (False, False)
 
 
-async def test_M7_a_cordon_on_top_of_ours_leaves_no_trace(
+async def test_kubectl_cordon_of_a_cordoned_node_changes_nothing_M7(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """M7: kubectl cordon of a cordoned Node sends nothing; only an apply makes it theirs too."""
+    """M7: kubectl cordon sends nothing for a cordoned Node; only an apply would make it theirs."""
     await push(kube_server, Cordon(node))
     kube_server.kubectl("cordon", node.name)
     await push(kube_server, Uncordon(node))
@@ -423,13 +416,13 @@ async def test_M7_a_cordon_on_top_of_ours_leaves_no_trace(
 
 
 def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
-    """Unschedulable; marked as ours."""
+    """Whether the Node is unschedulable, and marked as ours."""
     now = server.node(node.name)
     annotations = now["metadata"].get("annotations", {})
     return now["spec"].get("unschedulable", False), names.CORDONED_FOR_DRAIN in annotations
 
 
-async def test_an_event_twice_is_one_and_describe_shows_it(
+async def test_a_repeated_event_is_counted_and_describe_shows_it(
     kube_server: KubeServer, node: Reference
 ) -> None:
     """For a Node, a Pod and a Namespace."""
@@ -451,8 +444,10 @@ async def test_an_event_twice_is_one_and_describe_shows_it(
     kube_server.delete_pod("told", grace_s=0)
 
 
-async def test_S7_a_look_is_answered_by_name(kube_server: KubeServer, node: Reference) -> None:
-    """S7, S8: yes with the UID; no for a Node, a Pod, and a Pod in no namespace at all."""
+async def test_a_read_by_name_reports_presence_and_absence_S7(
+    kube_server: KubeServer, node: Reference
+) -> None:
+    """S7, S8: yes with the UID; no for a Node, a Pod, and a Pod in an unknown namespace."""
     for look, found, uid in (
         (GetObject("Node", "", node.name, 0.0), "yes", node.uid),
         (GetObject("Node", "", "nobody", 0.0), "no", ""),

@@ -1,4 +1,4 @@
-"""Workload Pods against a real API server and etcd: what is read of them, and what is written."""
+"""Workload Pods with a real API server and etcd: reads and writes."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ LASTS = {END_DELAY: "inf"}
 
 
 class Place:
-    """One namespace and one Node of a test, and the Pods made in it."""
+    """One namespace and one Node of a test, and its Pods."""
 
     def __init__(self, server: KubeServer, node_name: str) -> None:
         self.server = server
         self.node_name = node_name
 
     def make(self, name: str, *, spec: Json | None = None, **metadata: Any) -> Reference:
-        """A Pod that names our scheduler."""
+        """Create a Pod that names our scheduler."""
         made = kube_objects.pod(name, namespace=NAMESPACE, spec=spec)
         made["spec"]["schedulerName"] = "slurm-scheduler"
         made["metadata"] |= metadata
@@ -53,7 +53,7 @@ class Place:
         return Reference("Pod", NAMESPACE, name, created["metadata"]["uid"])
 
     def pod(self, name: str) -> Json:
-        """As the API server serves it."""
+        """Return the Pod as the API server serves it."""
         served: Json = self.server.pod(name, NAMESPACE)
         return served
 
@@ -82,7 +82,7 @@ def place(kube_server: KubeServer, request: pytest.FixtureRequest) -> Iterator[P
 
 
 async def push(place: Place, *actions: Action) -> Outcome:
-    """Carry out one after the other; the last outcome."""
+    """Perform actions one after the other; return the last outcome."""
     path = str(place.server.admin_kubeconfig)
     client = await KubeClient.connect(kubeconfig=path, context=None, on_exchange=lambda _: None)
     assert not isinstance(client, KubeError), client
@@ -96,7 +96,7 @@ async def push(place: Place, *actions: Action) -> Outcome:
 
 
 async def read(place: Place, path: str, wire: Any) -> Any:
-    """One object, from the server's own bytes."""
+    """Decode one object from the bytes of the server."""
     kubeconfig = str(place.server.admin_kubeconfig)
     client = await KubeClient.connect(
         kubeconfig=kubeconfig, context=None, on_exchange=lambda _: None
@@ -121,9 +121,6 @@ def shown(outcome: Outcome) -> Pod:
     assert isinstance(seen, Observed)
     assert isinstance(seen.row, Pod)
     return seen.row
-
-
-# Decode
 
 
 def asks(name: str, *, limits: Json | None = None, **requests: Any) -> Json:
@@ -176,10 +173,10 @@ FULL: Json = {
 }
 
 
-async def test_P6_P7_P8_a_pod_with_everything_is_read_as_the_server_defaulted_it(
+async def test_a_pod_is_read_with_the_defaults_of_the_server_P6_P7_P8(
     place: Place,
 ) -> None:
-    """P6-P9: limits without requests were made requests by the API server itself."""
+    """P6-P9: the API server itself turned limits without requests into requests."""
     annotations = {names.PREFIX + "partition": "gpu", names.PREFIX + "timeout": "90"}
     labels = {names.POD_GROUP_LABELS[0]: "g"}
     place.make("full", spec=FULL, annotations=annotations, labels=labels)
@@ -203,8 +200,8 @@ async def test_P6_P7_P8_a_pod_with_everything_is_read_as_the_server_defaulted_it
     assert not found.spec.static_cpu
 
 
-async def test_P27_the_server_itself_says_which_qos(place: Place) -> None:
-    """P27: Guaranteed is worked out at creation, from requests and limits."""
+async def test_the_qos_class_comes_from_the_server_P27(place: Place) -> None:
+    """P27: the server derives Guaranteed at creation, from requests and limits."""
     room = {"cpu": "2", "memory": "1Gi"}
     place.make("whole", spec={"containers": [asks("a", limits=room)]})
     place.make("parts", spec={"containers": [asks("a", limits=room | {"cpu": "1500m"})]})
@@ -216,7 +213,7 @@ async def test_P27_the_server_itself_says_which_qos(place: Place) -> None:
 
 
 async def test_two_pods_of_one_template_share_one_spec(place: Place) -> None:
-    """Also as a real server writes them, with a token volume of its own name in each."""
+    """Also as a real server writes them, with a token volume of another name in each."""
     spec = {"containers": [asks("a", cpu="1")], "automountServiceAccountToken": True}
     for name in ("one", "two"):
         place.make(name, spec=spec)
@@ -225,7 +222,7 @@ async def test_two_pods_of_one_template_share_one_spec(place: Place) -> None:
     assert one.spec is two.spec
 
 
-async def test_P7_P28_a_real_node_offers_what_it_has(place: Place) -> None:
+async def test_labels_taints_and_allocatable_of_a_node_are_read_P7_P28(place: Place) -> None:
     """P7, P28: labels, taints, allocatable."""
     path = f"/api/v1/nodes/{place.node_name}"
     taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
@@ -239,10 +236,7 @@ async def test_P7_P28_a_real_node_offers_what_it_has(place: Place) -> None:
     assert dict(found.offer.labels)["kubernetes.io/hostname"] == place.node_name
 
 
-# Bind
-
-
-async def test_P11_one_write_binds_and_leaves_the_job_id(place: Place) -> None:
+async def test_one_write_binds_and_writes_the_job_id_P11(place: Place) -> None:
     """P1, P11: annotation, node and PodScheduled=True in one new version of the Pod."""
     reference = place.make("p", annotations=LASTS)
     before = place.pod("p")
@@ -258,8 +252,8 @@ async def test_P11_one_write_binds_and_leaves_the_job_id(place: Place) -> None:
     )
 
 
-async def test_P11_P17_the_binding_corrects_the_hint_of_a_waiting_pod(place: Place) -> None:
-    """P1, P17: another job than the one that was told of while the Pod waited."""
+async def test_the_binding_corrects_the_job_id_of_a_waiting_pod_P11_P17(place: Place) -> None:
+    """P1, P17: another job than the one shown while the Pod waited."""
     reference = place.make("p")
     hint = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.JOB_ID, "17"),))
     assert shown(await push(place, hint)).job_id == "17"
@@ -267,8 +261,8 @@ async def test_P11_P17_the_binding_corrects_the_hint_of_a_waiting_pod(place: Pla
     assert (await row(place, "p")).job_id == "18"
 
 
-async def test_P11_the_same_binding_again_is_done_another_is_refused(place: Place) -> None:
-    """F2: after a lost answer; to another Node or for another job it is somebody else's."""
+async def test_a_repeated_binding_succeeds_and_another_is_refused_P11(place: Place) -> None:
+    """F2: after a lost answer; a binding to another Node or for another job is foreign."""
     reference = place.make("p")
     here = place.node_name
     assert isinstance(await push(place, Bind(reference, here, "17", "n1")), Done)
@@ -282,7 +276,7 @@ async def test_P11_the_same_binding_again_is_done_another_is_refused(place: Plac
     assert place.pod("p")["spec"]["nodeName"] == here
 
 
-async def test_P11_a_recreated_pod_is_not_bound_for_the_old_one(place: Place) -> None:
+async def test_a_recreated_pod_is_not_bound_in_place_of_the_old_one_P11(place: Place) -> None:
     """P11: the UID is a precondition."""
     old = place.make("p")
     place.remove("p")
@@ -295,8 +289,8 @@ async def test_P11_a_recreated_pod_is_not_bound_for_the_old_one(place: Place) ->
     assert names.JOB_ID not in place.pod("p")["metadata"].get("annotations", {})
 
 
-async def test_P11_a_pod_that_is_ending_or_gated_is_not_bound(place: Place) -> None:
-    """P1: scheduling gates are the API server's to keep too."""
+async def test_a_pod_that_is_ending_or_gated_is_not_bound_P11(place: Place) -> None:
+    """P1: the API server enforces scheduling gates, too."""
     gated = place.make("gated", spec={"schedulingGates": [{"name": "example.com/later"}]})
     ending = place.make("ending", finalizers=["example.com/hold"])
     place.server.delete_pod("ending", NAMESPACE)
@@ -311,10 +305,7 @@ async def test_P11_a_pod_that_is_ending_or_gated_is_not_bound(place: Place) -> N
         place.server.rest.call("PATCH", path, patch, content_type="application/merge-patch+json")
 
 
-# EndPod
-
-
-async def test_P16_a_pod_ends_with_its_reason_and_its_own_grace(place: Place) -> None:
+async def test_a_pod_ends_with_a_reason_and_its_own_grace_period_P16(place: Place) -> None:
     """P16: DisruptionTarget first, then a graceful deletion; a second end changes nothing."""
     spec = {"terminationGracePeriodSeconds": 77}
     reference = place.make("p", annotations=LASTS, spec=spec)
@@ -343,8 +334,8 @@ async def test_P16_a_pod_ends_with_its_reason_and_its_own_grace(place: Place) ->
     )
 
 
-async def test_P16_a_pod_that_is_gone_or_replaced_is_done(place: Place) -> None:
-    """P16: the one that has its name now lives on, unmarked."""
+async def test_ending_a_gone_or_replaced_pod_succeeds_without_a_write_P16(place: Place) -> None:
+    """P16: a new Pod of the same name is not changed."""
     old = place.make("p")
     end = EndPod(old, "SlurmJobEnded", "over")
     place.remove("p")
@@ -355,8 +346,8 @@ async def test_P16_a_pod_that_is_gone_or_replaced_is_done(place: Place) -> None:
     assert not place.condition("p", "DisruptionTarget")
 
 
-async def test_P16_an_ended_pod_and_an_unbound_one_go_at_once(place: Place) -> None:
-    """P15: nothing waits for a grace where nothing runs."""
+async def test_an_ended_pod_and_an_unbound_one_are_deleted_at_once_P16(place: Place) -> None:
+    """P15: no grace period without a running container."""
     waiting = place.make("waiting")
     over = place.make("over", annotations={RUN: "0"})
     await push(place, Bind(over, place.node_name, "17", "n1"))
@@ -369,11 +360,8 @@ async def test_P16_an_ended_pod_and_an_unbound_one_go_at_once(place: Place) -> N
     assert left == []
 
 
-# SetScheduled
-
-
-async def test_P1_why_a_pod_waits_stands_on_it_until_it_is_bound(place: Place) -> None:
-    """P1, P26: another message keeps the time; after the binding the API server's word stands."""
+async def test_a_pod_shows_why_it_waits_until_it_is_bound_P1(place: Place) -> None:
+    """P1, P26: another message keeps the time; after the binding the API server's value stays."""
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
     reference = place.make("p")
     waits = SetScheduled(reference, "Unschedulable", "job 17 waits: Resources")
@@ -395,8 +383,8 @@ async def test_P1_why_a_pod_waits_stands_on_it_until_it_is_bound(place: Place) -
     assert bound.get("reason", "") == ""
 
 
-async def test_P1_a_binding_between_read_and_write_wins(place: Place) -> None:
-    """The version that was read is a precondition: 409 of the server, and nothing written."""
+async def test_a_binding_between_read_and_write_wins_P1(place: Place) -> None:
+    """The version of the read is a precondition: the server answers 409, and nothing is written."""
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
     reference = place.make("p")
     client = await KubeClient.connect(
@@ -407,7 +395,7 @@ async def test_P1_a_binding_between_read_and_write_wins(place: Place) -> None:
     through = client.call
 
     class Meanwhile:
-        """A client beside which somebody binds the Pod after it was read."""
+        """A client that binds the Pod right after it was read."""
 
         async def call(self, request: Any, decode: Any, /) -> Any:
             answer = await through(request, decode)
@@ -424,11 +412,8 @@ async def test_P1_a_binding_between_read_and_write_wins(place: Place) -> None:
     assert place.condition("p", "PodScheduled")["status"] == "True"
 
 
-# Marks and gangs
-
-
-async def test_P17_a_mark_on_a_waiting_pod_comes_back(place: Place) -> None:
-    """P17: the annotation cancelled, read back as the workload Pod's."""
+async def test_a_mark_on_a_waiting_pod_is_read_back_P17(place: Place) -> None:
+    """P17: the annotation cancelled, read back from the workload Pod."""
     reference = place.make("p")
     mark = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.CANCELLED, "17/"),))
     outcome = await push(place, mark)
@@ -441,7 +426,7 @@ CRD_NAME = "podgroups.scheduling.x-k8s.io"
 CRD: Json = {
     "metadata": {
         "name": CRD_NAME,
-        # Its group is Kubernetes' own: without this mark the API server takes no such kind.
+        # Its group belongs to Kubernetes: without this annotation the API server refuses the kind.
         "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
     },
     "spec": {
@@ -471,7 +456,7 @@ CRD: Json = {
 
 
 def made(place: Place, collection: str, an_object: Json) -> bool:
-    """Whether the server knows the kind already, and took the object."""
+    """Create the object; return whether the server knows the kind and accepts it."""
     try:
         place.server.rest.call("POST", collection, an_object)
     except RestError as error:
@@ -481,8 +466,8 @@ def made(place: Place, collection: str, an_object: Json) -> bool:
     return True
 
 
-async def test_G1_the_size_of_a_gang_comes_from_its_pod_group(place: Place) -> None:
-    """G1: spec.minMember, once the kind is known to the server."""
+async def test_the_size_of_a_gang_comes_from_its_pod_group_G1(place: Place) -> None:
+    """G1: spec.minMember, as soon as the server knows the kind."""
     rest = place.server.rest
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
     group = {
@@ -505,8 +490,8 @@ async def test_G1_the_size_of_a_gang_comes_from_its_pod_group(place: Place) -> N
     assert (told.size, told.why) == (5, "")
 
 
-async def test_G1_the_size_of_a_gang_comes_from_its_job(place: Place) -> None:
-    """G1: spec.completions of an Indexed Job; a PodGroup whose kind is unknown has no size."""
+async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
+    """G1: spec.completions of an Indexed Job; a PodGroup of an unknown kind has no size."""
     container = kube_objects.CONTAINER
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     job = {

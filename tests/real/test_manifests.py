@@ -1,4 +1,4 @@
-"""The manifests on a real API server: applied, and what their account may and may not do."""
+"""The manifests on a real API server: applied, with the permissions of their account."""
 
 import json
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ DENIED = [
 
 @pytest.fixture(scope="module")
 def kube() -> Iterator[KubeServer]:
-    """A server of our own: the manifests are applied to it."""
+    """A server of its own, with the manifests applied."""
     with KubeServer(kubelet=False) as server:
         server.kubectl("apply", "-k", str(FOLDER))
         server.ensure_namespace("elsewhere")
@@ -82,7 +82,7 @@ def kube() -> Iterator[KubeServer]:
 
 
 def may(kube: KubeServer, verb: str, resource: str, namespace: str) -> bool:
-    """The API server's own word about `pods/status`, `jobs.batch` or `namespaces kube-system`."""
+    """Ask the API server about `pods/status`, `jobs.batch` or `namespaces kube-system`."""
     what, _, name = resource.partition(" ")
     what, _, subresource = what.partition("/")
     plural, _, group = what.partition(".")
@@ -113,30 +113,30 @@ def may(kube: KubeServer, verb: str, resource: str, namespace: str) -> bool:
         for namespace in PLACES[one.where]
     ],
 )
-def test_what_the_table_names_is_allowed(
+def test_the_listed_permissions_are_allowed(
     kube: KubeServer, verb: str, resource: str, namespace: str
 ) -> None:
-    """Every verb that the code uses."""
+    """Each verb that the code uses."""
     assert may(kube, verb, resource, namespace)
 
 
 @pytest.mark.parametrize(("verb", "resource", "namespace"), DENIED)
-def test_everything_else_is_denied(
+def test_other_permissions_are_denied(
     kube: KubeServer, verb: str, resource: str, namespace: str
 ) -> None:
-    """demands 35: a denial test keeps the roles small."""
+    """This keeps the roles small."""
     assert not may(kube, verb, resource, namespace)
 
 
-def test_applying_them_again_changes_nothing(kube: KubeServer) -> None:
-    """Idempotent, and strict validation finds no unknown field."""
+def test_applying_the_manifests_again_changes_nothing(kube: KubeServer) -> None:
+    """Strict validation finds no unknown field."""
     told = kube.kubectl("apply", "--validate=strict", "-k", str(FOLDER)).splitlines()
     assert len(told) > 10
     assert {line.split()[-1] for line in told} == {"unchanged"}
 
 
-def test_the_pod_is_admitted_where_only_restricted_pods_are(kube: KubeServer) -> None:
-    """Pod Security `restricted`, judged by the API server itself."""
+def test_pod_security_restricted_admits_the_pod(kube: KubeServer) -> None:
+    """Pod Security `restricted`, checked by the API server."""
     label = "pod-security.kubernetes.io/enforce"
     space = {"apiVersion": "v1", "kind": "Namespace"}
     kube.create({**space, "metadata": {"name": "strict", "labels": {label: "restricted"}}})

@@ -1,10 +1,10 @@
-"""No two workloads on one host: however a placeholder ends, the next job waits for its Pod (P25).
+"""No two workloads on one host: the next job waits for the Pod of an ended placeholder (P25).
 
-Each of many Pods holds a host of its own; somebody else's job wants that host; the placeholder
-ends, in each of the ways that there are, and both sides are sampled every 40 ms (`overlap.py`).
+Each of many Pods holds a host, and another user's job waits for that host. The placeholder ends in
+each possible way, and both sides are sampled every 40 ms (`overlap.py`).
 
 `SUNK_SYNC_DUELS=all` for the whole matrix (two minutes for each of ten cases, one for each of ten
-with QOS), whose tables stand in docs/double-allocation.md.
+with QOS), whose tables are in docs/double-allocation.md.
 """
 
 import os
@@ -35,15 +35,15 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 @dataclass(frozen=True)
 class Way:
-    """How a placeholder comes to its end."""
+    """A way in which a placeholder ends."""
 
     name: str
     partition: str = "main"
     timeout: str = ""
     qos: str = ""
-    """The other's job has one that preempts it."""
+    """QOS of the other job, which preempts the placeholder."""
     end: Callable[[PodBed, Duel], None] | None = None
-    """None: the other's job does it by preempting."""
+    """None: the other job preempts it."""
     kinds: tuple[str, ...] = ("allocation", "script", "external")
 
 
@@ -56,19 +56,19 @@ def delete(bed: PodBed, duel: Duel) -> None:
 
 
 def lose_node(bed: PodBed, duel: Duel) -> None:
-    """Its slurmd dies; a new one comes up once Slurm has given the job up."""
+    """Kill its slurmd; start a new one after Slurm has given up the job."""
     bed.bed.slurm.stop_slurmd(duel.host, signal.SIGKILL)
 
 
 def requeue(bed: PodBed, duel: Duel) -> None:
-    """By an administrator, who first has to allow it: each of ours says `requeue: false`."""
+    """Requeue as an administrator, who has to allow it first: ours have `requeue: false`."""
     job = bed.job_of(duel.pod)
     bed.bed.slurm.scontrol("update", f"jobid={job}", "requeue=1")
     bed.bed.slurm.scontrol("requeue", job)
 
 
 def nothing(bed: PodBed, duel: Duel) -> None:
-    """Slurm does it by itself."""
+    """Do nothing; Slurm does it."""
 
 
 WAYS = (
@@ -118,24 +118,25 @@ def accounted(request: pytest.FixtureRequest) -> Iterator[PodBed]:
 
 
 @pytest.mark.parametrize(("kind", "gate"), CASES)
-def test_P25_no_job_runs_beside_a_live_Pod_of_another(bed: PodBed, kind: str, gate: bool) -> None:
-    """With the gate never; without it a script whose slurmd lives holds its host for KillWait by
-    itself, and before that is over the host is drained (L6).
+def test_no_job_runs_beside_a_live_pod_of_another_P25(bed: PodBed, kind: str, gate: bool) -> None:
+    """With the gate never. Without it a script with a live slurmd keeps its host for KillWait.
+
+    Before KillWait is over, the host is drained (L6).
     """
     check(bed, SOME_WAYS, kind=kind, gate=gate)
 
 
 @pytest.mark.parametrize(("kind", "gate"), CASES_BY_QOS)
-def test_P25_no_job_of_a_higher_QOS_runs_beside_a_live_Pod(
+def test_no_job_of_a_higher_qos_runs_beside_a_live_pod_P25(
     accounted: PodBed, kind: str, gate: bool
 ) -> None:
-    """The same where Slurm preempts by QOS, with slurmdbd."""
+    """With preemption by QOS and slurmdbd."""
     check(accounted, SOME_WAYS_BY_QOS, kind=kind, gate=gate)
 
 
 def check(bed: PodBed, ways: Sequence[Way], *, kind: str, gate: bool) -> None:
     if kind == "external" and bed.version == "24.11":
-        return  # it has no external jobs: docs/double-allocation.md says so
+        return  # it has no external jobs; see docs/double-allocation.md
     bed.set_gate(on=gate)
     with bed.service(gate=gate, placeholder=kind) as service:
         try:
@@ -149,8 +150,8 @@ def check(bed: PodBed, ways: Sequence[Way], *, kind: str, gate: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["allocation", "external"])
-def test_P19_a_placeholder_without_a_script_cannot_be_requeued(bed: PodBed, kind: str) -> None:
-    """Not even by an administrator who allows it: its Pod and its job live on."""
+def test_a_placeholder_without_a_script_cannot_be_requeued_P19(bed: PodBed, kind: str) -> None:
+    """Not even by an administrator who allows it: its Pod and its job continue."""
     if kind == "external" and bed.version == "24.11":
         return
     bed.set_gate(on=False)
@@ -174,7 +175,7 @@ FIGURES: tuple[Callable[[Duel], float], ...] = (
 
 
 def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
-    """All ways and all kubelets at once, a host for each."""
+    """Play all ways and all kubelets at once, each on its own host."""
     hosts = iter(bed.bed.slurm.conf.slurmd_names)
     duels = [
         (way, delay_s, Duel(f"p{next(_number)}", next(hosts)))
@@ -187,7 +188,7 @@ def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
         more: dict[str, Any] = {name: value for name, value in asked.items() if value}
         bed.make_pod(duel.pod, host=duel.host, end_s=delay_s, partition=way.partition, **more)
         if kind == "allocation":
-            bed.until_bound(duel.pod, within_s=120)  # of a crowd most get scripts (P11a)
+            bed.until_bound(duel.pod, within_s=120)  # in a crowd most get scripts (P11a)
     bed.until_bound(*(duel.pod for _, _, duel in duels), within_s=120)
     ours = [job for job in bed.jobs() if job["nodes"] and job["name"].startswith("k8s/")]
     live = {job["name"].split("/")[2]: job["batch_flag"] for job in ours}
@@ -210,7 +211,7 @@ def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
 
 
 def bring_back(bed: PodBed, duels: list[Duel]) -> None:
-    """Start their slurmd again once Slurm took the nodes for DOWN."""
+    """Start their slurmd again after Slurm has set the nodes DOWN."""
     hosts = {duel.host for duel in duels}
     if hosts:
         states = bed.bed.slurm.states
@@ -220,7 +221,7 @@ def bring_back(bed: PodBed, duels: list[Duel]) -> None:
 
 
 def tell(bed: PodBed, case: str, duels: Fought, service: Service) -> None:
-    """A row for each way as docs/double-allocation.md shows it, kubelet by kubelet."""
+    """Print a row for each way as in docs/double-allocation.md."""
     measured_s = service.metric("sunk_sync_double_allocation_seconds_total")
     overlaps_s = [duel.overlap_s for _, _, duel in duels if duel.overlap_s]
     sampled_s = sum(overlaps_s)

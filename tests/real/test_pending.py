@@ -1,4 +1,4 @@
-"""P1, P10: every reason and error that a real Slurm can be brought to, read back from it."""
+"""P1, P10: each reason and error that a real Slurm can be made to give, read back from it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ def clean(request: pytest.FixtureRequest) -> Iterator[Jobs]:
 
 @pytest.fixture
 def jobs(clean: Jobs) -> Iterator[Jobs]:
-    """Afterwards the Slurm is again as it was configured, without jobs."""
+    """Restore the configuration and remove all jobs afterwards."""
     yield clean
     slurm = clean.slurm
     if not slurm.daemons["slurmctld"].running:
@@ -48,7 +48,7 @@ def jobs(clean: Jobs) -> Iterator[Jobs]:
 
 
 def refused(call: Callable[[], object]) -> list[tuple[int, str]]:
-    """Numbers and texts of the answer; empty if it was no refusal."""
+    """Return numbers and texts of a refusal; empty if there is none."""
     try:
         call()
     except RestError as refusal:
@@ -57,7 +57,7 @@ def refused(call: Callable[[], object]) -> list[tuple[int, str]]:
 
 
 def check_error(number: int, answered: list[tuple[int, str]], what: str) -> None:
-    """Slurm gave this number, and the table has words for it that keep its own."""
+    """Check that Slurm gave this number and that our text for it contains the number."""
     assert [one for one, _ in answered] == [number], what
     _, text = answered[0]
     words = error_in_words(number, text)
@@ -67,16 +67,16 @@ def check_error(number: int, answered: list[tuple[int, str]], what: str) -> None
 
 
 @pytest.mark.parametrize("refusals", [SUBMISSIONS, OTHER_CALLS], ids=["submissions", "others"])
-def test_every_refusal_has_its_number(jobs: Jobs, refusals: Sequence[Refusal]) -> None:
-    """P10: what Slurm refuses at once."""
+def test_each_refusal_has_its_number(jobs: Jobs, refusals: Sequence[Refusal]) -> None:
+    """P10: immediate refusals by Slurm."""
     for refusal in refusals:
         if jobs.slurm.version in refusal.versions:
             check_error(refusal.number, refused(partial(refusal.play, jobs)), refusal.what)
 
 
 @pytest.mark.parametrize("denial", DENIALS, ids=lambda one: one.play.__name__)
-def test_a_call_that_cannot_be_answered_now_has_its_number(jobs: Jobs, denial: Denial) -> None:
-    """P10, P11a: refused because of what else there is."""
+def test_each_temporary_refusal_has_its_number(jobs: Jobs, denial: Denial) -> None:
+    """P10, P11a: refusals that depend on other jobs and nodes."""
     if jobs.slurm.version not in denial.versions:
         pytest.skip(f"not of {jobs.slurm.version}")
     played = []
@@ -87,8 +87,8 @@ def test_a_call_that_cannot_be_answered_now_has_its_number(jobs: Jobs, denial: D
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda one: one.play.__name__)
-def test_every_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
-    """P1: Slurm took the job and says why it does not run."""
+def test_each_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
+    """P1: Slurm accepts the job and reports why it does not run."""
     if jobs.slurm.version not in scene.versions:
         pytest.skip(f"not of {jobs.slurm.version}")
     waiting = list(scene.play(jobs))
@@ -99,7 +99,7 @@ def test_every_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("version", SLURM_SUITES)
-def test_the_list_of_names_is_the_one_of_this_slurm(version: str) -> None:
-    """slurm_names.ini: `python -m tests.real.slurm_names` renews it."""
+def test_the_list_of_names_matches_this_slurm(version: str) -> None:
+    """`python -m tests.real.slurm_names` writes slurm_names.ini."""
     require(slurm=version)
     assert slurm_names.read()[version] == library.ask(version)

@@ -1,6 +1,6 @@
-"""Rows S0 to S12 against the real servers: what Kubernetes wants of Slurm.
+"""Rows S0 to S12 with the real servers: what Kubernetes requires of Slurm.
 
-What happened is read from slurmctld and the API server, never from our own log alone.
+Results are read from slurmctld and the API server, never from our own log alone.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.real
 CORDONED = "k8s: node cordoned"
 POD_CORDONED = "k8s: pod cordoned"
 UNSEEN = {"slurm_poll_interval": "120s"}
-"""What people do in Slurm shows only in the read before the write."""
+"""Changes in Slurm are visible only in the read before the write."""
 
 
-def test_S00_above_50_drains_are_preceded_by_one_listing(stage: Stage, serve: Serve) -> None:
-    """60 Nodes cordoned while nobody looked: one listing, no read of one node, one POST."""
-    serve()  # leaves its marks, so that none are written below
+def test_one_listing_precedes_more_than_50_drains_S0(stage: Stage, serve: Serve) -> None:
+    """60 Nodes cordoned before the start: one listing, no read of one node, one POST."""
+    serve()  # this writes the marks, so that the next service writes none
     stage.quit()
     hosts = stage.crowd
     assert len(hosts) == 60
@@ -49,16 +49,16 @@ def test_S00_above_50_drains_are_preceded_by_one_listing(stage: Stage, serve: Se
 
 
 class TestUnseen:
-    """A service that polls every two minutes: between two polls it believes what it last saw."""
+    """A service that polls every two minutes and acts on the last poll in between."""
 
     @pytest.fixture
     def service(self, serve: Serve) -> Service:
         return serve(**UNSEEN)
 
-    def test_S00_a_human_drain_seen_only_by_the_read_before_ours_is_kept(
+    def test_a_human_drain_seen_only_by_the_last_read_is_kept_S0(
         self, service: Service, host: Host
     ) -> None:
-        """the desired write was right when it was made; the read before the write cancels it."""
+        """The read before the write cancels the drain."""
         host.update(state="drain", reason="fan broken")
         theirs = host.drain
         host.cordon()
@@ -68,10 +68,8 @@ class TestUnseen:
         assert stays(lambda: host.drain == theirs, for_s=0.5)
 
     @pytest.mark.usefixtures("service")
-    def test_S00_an_empty_reason_seen_only_by_the_read_before_ours_is_kept(
-        self, host: Host
-    ) -> None:
-        """S15 at the moment of writing."""
+    def test_an_empty_reason_seen_only_by_the_last_read_is_kept_S0(self, host: Host) -> None:
+        """S15 at the moment of the write."""
         host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"])
         theirs = host.drain
         assert theirs[:2] == (True, "")
@@ -79,8 +77,8 @@ class TestUnseen:
         assert stays(lambda: host.drain == theirs)
 
     @pytest.mark.usefixtures("service")
-    def test_S00_a_lift_reads_again_too(self, host: Host) -> None:
-        """S12 at the moment of writing: the text became theirs since we last looked."""
+    def test_a_lift_reads_the_node_again_S0(self, host: Host) -> None:
+        """S12 at the moment of the write: a human has changed the text."""
         host.cordon()
         host.until_drained(CORDONED)
         host.update(reason="mine now")
@@ -88,8 +86,10 @@ class TestUnseen:
         assert stays(lambda: host.drained_as("mine now"))
 
     @pytest.mark.usefixtures("service")
-    def test_S00_a_node_that_went_down_unseen_keeps_its_reason(self, host: Host) -> None:
-        """S13 at the moment of writing."""
+    def test_a_node_that_went_down_since_the_last_poll_keeps_its_reason_S0(
+        self, host: Host
+    ) -> None:
+        """S13 at the moment of the write."""
         host.update(state="down", reason="psu burnt")
         host.cordon()
         assert stays(lambda: "DOWN" in host.state and host.reason == "psu burnt")
@@ -97,8 +97,7 @@ class TestUnseen:
 
 
 @pytest.mark.usefixtures("service")
-def test_S01_a_cordoned_node_is_drained(host: Host) -> None:
-    """The reason is exactly the one of the contract."""
+def test_a_cordoned_node_is_drained_S1(host: Host) -> None:
     host.cordon()
     host.until_drained(CORDONED)
     assert host.slurm["reason_set_by_user"] == "root"
@@ -108,8 +107,8 @@ def test_S01_a_cordoned_node_is_drained(host: Host) -> None:
 @pytest.mark.parametrize(
     "annotation", ["node.coreweave.cloud/cordonReason", "sunk.coreweave.com/cordon-reason"]
 )
-def test_S01_the_text_of_the_cordon_follows(host: Host, annotation: str) -> None:
-    """Either annotation; a text that comes later is taken in."""
+def test_the_reason_contains_the_text_of_the_cordon_S1(host: Host, annotation: str) -> None:
+    """Either annotation; a later text is adopted."""
     host.bed.kube.annotate_node(host.name, {annotation: "rack 7 moves"})
     host.cordon()
     host.until_drained("k8s: node cordoned: rack 7 moves")
@@ -117,8 +116,8 @@ def test_S01_the_text_of_the_cordon_follows(host: Host, annotation: str) -> None
     host.until_drained("k8s: node cordoned: rack 8 moves")
 
 
-def test_S01_a_real_kubectl_cordon(host: Host, service: Service) -> None:
-    """With kubectl itself, and one line in the log with the cause."""
+def test_kubectl_cordon_drains_the_node_S1(host: Host, service: Service) -> None:
+    """With kubectl, and one line in the log with the cause."""
     host.bed.kube.kubectl("cordon", host.name)
     host.until_drained(CORDONED)
     eventually(lambda: service.writes("drain", slurm_node=host.name), "the line of the log")
@@ -129,8 +128,8 @@ def test_S01_a_real_kubectl_cordon(host: Host, service: Service) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S02_the_last_cause_gone_lifts_the_drain(host: Host) -> None:
-    """No DRAIN, no text of ours; on 24.11, where UNDRAIN keeps the text, it tells of the lift."""
+def test_the_end_of_the_last_cause_lifts_the_drain_S2(host: Host) -> None:
+    """No DRAIN, no text of ours; on 24.11, where UNDRAIN keeps the text, it reports the lift."""
     host.cordon()
     host.until_drained(CORDONED)
     host.uncordon()
@@ -141,8 +140,8 @@ def test_S02_the_last_cause_gone_lifts_the_drain(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S02_one_of_two_causes_gone_lifts_nothing(host: Host) -> None:
-    """The drain stays, under the cause that is left."""
+def test_the_end_of_one_of_two_causes_lifts_nothing_S2(host: Host) -> None:
+    """The drain stays, with the remaining cause."""
     host.cordon()
     host.annotate_pod(cordon="yes")
     host.until_drained(CORDONED)
@@ -153,10 +152,10 @@ def test_S02_one_of_two_causes_gone_lifts_nothing(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S02_our_text_on_a_node_without_drain_is_rewritten(host: Host) -> None:
-    """slurmctld's own next drain would keep it and make a foreign drain look like ours.
+def test_our_text_on_a_node_without_drain_is_rewritten_S2(host: Host) -> None:
+    """slurmctld's next own drain would keep the text and look like ours.
 
-    26.05 itself drops a reason given to a node that is neither drained nor down.
+    26.05 drops a reason on a node that is neither drained nor down.
     """
     host.update(reason="k8s: left behind")
     old = host.bed.slurm.version == "24.11"
@@ -165,8 +164,8 @@ def test_S02_our_text_on_a_node_without_drain_is_rewritten(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S03_a_cordoned_pod_drains_until_its_owner_takes_it_away(host: Host) -> None:
-    """`false` and an empty value are none."""
+def test_a_cordoned_pod_is_drained_until_the_annotation_is_removed_S3(host: Host) -> None:
+    """`false` and an empty value do not count."""
     for value in ("false", ""):
         host.annotate_pod(cordon=value)
         assert stays(lambda: "DRAIN" not in host.state, for_s=0.4)
@@ -177,8 +176,8 @@ def test_S03_a_cordoned_pod_drains_until_its_owner_takes_it_away(host: Host) -> 
 
 
 @pytest.mark.usefixtures("service")
-def test_S04_a_pod_not_ready_for_longer_than_the_grace_is_drained(host: Host) -> None:
-    """One second here; ready again lifts it."""
+def test_a_pod_not_ready_for_longer_than_the_grace_period_is_drained_S4(host: Host) -> None:
+    """One second here; Ready lifts the drain."""
     host.set_pod_ready(ready=False)
     assert stays(lambda: "DRAIN" not in host.state, for_s=0.7)
     host.until_drained("k8s: pod not ready")
@@ -187,8 +186,8 @@ def test_S04_a_pod_not_ready_for_longer_than_the_grace_is_drained(host: Host) ->
 
 
 @pytest.mark.usefixtures("service")
-def test_S04_a_pod_not_ready_for_less_than_the_grace_is_not(host: Host) -> None:
-    """A probe that fails once drains nothing."""
+def test_a_pod_not_ready_for_less_than_the_grace_period_is_not_drained_S4(host: Host) -> None:
+    """A probe that fails once causes no drain."""
     host.set_pod_ready(ready=False)
     assert stays(lambda: "DRAIN" not in host.state, for_s=0.5)
     host.set_pod_ready(ready=True)
@@ -196,8 +195,8 @@ def test_S04_a_pod_not_ready_for_less_than_the_grace_is_not(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S05_S07_a_terminating_pod_is_drained_and_stays_so_when_it_is_gone(host: Host) -> None:
-    """`pod terminating` while it ends, `pod terminated` after; a new Pod lifts it."""
+def test_the_drain_for_a_terminating_pod_stays_after_its_end_S5_S7(host: Host) -> None:
+    """`pod terminating` while it ends, `pod terminated` after; a new Pod lifts the drain."""
     host.until(lambda: host.mark)
     host.delete_pod(slowly=True)
     host.until_drained("k8s: pod terminating")
@@ -208,10 +207,10 @@ def test_S05_S07_a_terminating_pod_is_drained_and_stays_so_when_it_is_gone(host:
     host.until(lambda: host.mark and host.mark["uid"] == host.pod["metadata"]["uid"])
 
 
-def test_S06_a_pod_pending_deletion_is_told_when_its_node_is_drained_and_idle(
+def test_a_pod_pending_deletion_is_marked_when_its_node_is_drained_and_idle_S6(
     host: Host, service: Service
 ) -> None:
-    """Not while its job runs, not while it is COMPLETING; taken back when it no longer holds."""
+    """Not while its job runs or is COMPLETING; removed when it no longer holds."""
     job = host.run_job(script="trap '' TERM; for i in $(seq 600); do sleep 1; done")
     host.annotate_pod(pending_deletion="scale-down")
     host.until_drained("k8s: pod pending deletion: scale-down")
@@ -236,8 +235,8 @@ def test_S06_a_pod_pending_deletion_is_told_when_its_node_is_drained_and_idle(
 
 
 @pytest.mark.usefixtures("service")
-def test_S06_drained_is_taken_away_when_somebody_undrains(host: Host) -> None:
-    """It says what holds now, so it goes first and comes back with the drain."""
+def test_drained_is_removed_after_an_undrain_S6(host: Host) -> None:
+    """It describes the current state: it goes first and comes back with the drain."""
     host.annotate_pod(pending_deletion="")
     host.until_drained("k8s: pod pending deletion")
     host.until(lambda: host.annotation("drained")[0] == "true")
@@ -246,10 +245,10 @@ def test_S06_drained_is_taken_away_when_somebody_undrains(host: Host) -> None:
     host.until(lambda: host.annotation("drained")[0] == "true")
 
 
-def test_S07_a_pod_that_went_while_we_were_dead_is_known_by_the_mark(
+def test_the_mark_names_a_pod_deleted_before_the_start_S7(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """Only the comment in Slurm still names it."""
+    """Only the comment in Slurm names it."""
     service = serve()
     host.until(lambda: host.mark)
     service.kill9()
@@ -265,8 +264,8 @@ def _pod_names(stage: Stage) -> str:
 
 
 @pytest.mark.usefixtures("service")
-def test_S08_a_node_not_ready_for_longer_than_the_grace_is_drained(host: Host) -> None:
-    """Two seconds here; Unknown is as bad as False."""
+def test_a_node_not_ready_for_longer_than_the_grace_period_is_drained_S8(host: Host) -> None:
+    """Two seconds here; Unknown counts like False."""
     host.set_node_ready(ready=False)
     assert stays(lambda: "DRAIN" not in host.state, for_s=1.5)
     host.until_drained("k8s: node not ready")
@@ -275,8 +274,8 @@ def test_S08_a_node_not_ready_for_longer_than_the_grace_is_drained(host: Host) -
 
 
 @pytest.mark.usefixtures("service")
-def test_S08_a_node_that_is_gone_is_drained(host: Host) -> None:
-    """The Pod is kept by its finalizer, as if its Node had just been taken away."""
+def test_a_deleted_node_is_drained_S8(host: Host) -> None:
+    """A finalizer keeps the Pod, as if its Node had just been deleted."""
     host.until(lambda: host.mark)
     host.bed.kube.delete_node(host.name)
     host.until_drained("k8s: node gone")
@@ -284,10 +283,10 @@ def test_S08_a_node_that_is_gone_is_drained(host: Host) -> None:
     host.until(lambda: not host.drained_as("k8s: node gone"))
 
 
-def test_S09_the_first_cause_gives_the_reason_and_each_change_is_one_write(
+def test_the_first_cause_sets_the_reason_with_one_write_per_change_S9(
     host: Host, service: Service
 ) -> None:
-    """Up the list of causes and down again; each step rewrites once, none undrains."""
+    """Up the list of causes and down again; each step rewrites once, and none undrains."""
     host.until(lambda: host.mark)
     steps: list[tuple[Callable[[], None], str]] = [
         (lambda: host.set_pod_ready(ready=False), "k8s: pod not ready"),
@@ -312,8 +311,8 @@ def test_S09_the_first_cause_gives_the_reason_and_each_change_is_one_write(
 
 
 @pytest.mark.usefixtures("service")
-def test_S09_a_lower_cause_that_comes_or_goes_writes_nothing(host: Host) -> None:
-    """slurmctld's own time of the reason does not move."""
+def test_a_change_of_a_lower_cause_writes_nothing_S9(host: Host) -> None:
+    """slurmctld's own time of the reason does not change."""
     host.cordon()
     host.until_drained(CORDONED)
     before = host.drain
@@ -327,10 +326,10 @@ def test_S09_a_lower_cause_that_comes_or_goes_writes_nothing(host: Host) -> None
 
 @pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("how", ["undrain", "resume"])
-def test_S10_a_human_undrain_while_the_cause_persists_is_drained_again(
+def test_a_human_undrain_while_the_cause_persists_is_drained_again_S10(
     host: Host, how: str
 ) -> None:
-    """Their desired write is answered by the cause, which still stands."""
+    """The cause still exists."""
     host.cordon()
     host.until_drained(CORDONED)
     before = host.drain
@@ -339,8 +338,8 @@ def test_S10_a_human_undrain_while_the_cause_persists_is_drained_again(
 
 
 @pytest.mark.usefixtures("service")
-def test_S11_a_human_drain_is_untouched_while_causes_come_and_go(host: Host) -> None:
-    """State, reason, its time and its author as slurmctld keeps them, from first to last."""
+def test_a_human_drain_is_untouched_while_causes_come_and_go_S11(host: Host) -> None:
+    """State, reason, its time and author in slurmctld do not change."""
     host.update(state="drain", reason="fan broken")
     host.until(lambda: host.node_conditions.get("Cordon") == "True")
     theirs = host.drain
@@ -355,8 +354,8 @@ def test_S11_a_human_drain_is_untouched_while_causes_come_and_go(host: Host) -> 
 
 
 @pytest.mark.usefixtures("service")
-def test_S12_our_drain_with_a_text_of_theirs_is_theirs(host: Host) -> None:
-    """Never undrained by us, nor rewritten."""
+def test_our_drain_with_a_changed_reason_is_foreign_S12(host: Host) -> None:
+    """Never undrained and never rewritten."""
     host.cordon()
     host.until_drained(CORDONED)
     host.update(reason="keep it: bad DIMM")

@@ -1,6 +1,6 @@
-"""Rows G1 to G7 against the real servers: Pods that start and end together.
+"""Rows G1 to G7 with the real servers: Pods that start and end together.
 
-What happened is read from slurmctld and the API server, never from our own log alone.
+Results are read from slurmctld and the API server, never from our own log alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -88,20 +88,20 @@ def call(workloads: WorkloadIndex) -> Call:
 
 @pytest.fixture(scope="module", autouse=True)
 def _allowed(workloads: WorkloadIndex) -> None:
-    """Workload Pods in one more namespace."""
+    """Roles for workload Pods in one more namespace."""
     workloads.allow("gangs")
 
 
 def gang(
     workloads: WorkloadIndex, name: str, size: int, *, namespace: str = NAMESPACE
 ) -> list[Load]:
-    """So many Pods of a gang of two."""
+    """Create this many Pods of a gang of two."""
     annotations = {"gang": name, "gang_size": "2"}
     return [workloads.load(annotations=annotations, namespace=namespace) for _ in range(size)]
 
 
 def one_job(loads: list[Load]) -> Job:
-    """The one live job of them all, once it runs on as many nodes as there are Pods."""
+    """Return their one live job when it runs on one node for each Pod."""
     eventually(lambda: all(load.node for load in loads), f"all bound: {loads}")
     found = [[job["job_id"] for job in load.live] for load in loads]
     assert found == [found[0]] * len(loads)
@@ -112,10 +112,10 @@ def one_job(loads: list[Load]) -> Job:
 
 
 @pytest.mark.usefixtures("service")
-def test_G01_G07_a_gang_waits_for_all_members_then_gets_one_job_and_the_surplus_waits(
+def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(
     workloads: WorkloadIndex,
 ) -> None:
-    """One node for each Pod, and the same job for all; a third Pod of two is told so."""
+    """One node for each Pod, and one job for all; a third Pod of two shows a message."""
     (first,) = gang(workloads, "g1", 1)
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
     assert not first.jobs
@@ -129,8 +129,8 @@ def test_G01_G07_a_gang_waits_for_all_members_then_gets_one_job_and_the_surplus_
 
 
 @pytest.mark.usefixtures("service")
-def test_G01_the_pods_of_an_indexed_job_are_a_gang(workloads: WorkloadIndex, call: Call) -> None:
-    """Its completions are the size; made by the real Job controller."""
+def test_the_pods_of_an_indexed_job_are_a_gang_G1(workloads: WorkloadIndex, call: Call) -> None:
+    """Its completions are the size; created by the real Job controller."""
     spec = {
         "completions": 3,
         "parallelism": 3,
@@ -158,7 +158,7 @@ def test_G01_the_pods_of_an_indexed_job_are_a_gang(workloads: WorkloadIndex, cal
 
 
 @pytest.mark.usefixtures("service")
-def test_G01_a_pod_group_tells_the_size(workloads: WorkloadIndex, call: Call) -> None:
+def test_a_pod_group_gives_the_size_G1(workloads: WorkloadIndex, call: Call) -> None:
     call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_GROUPS)
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
     group = {
@@ -175,7 +175,7 @@ def test_G01_a_pod_group_tells_the_size(workloads: WorkloadIndex, call: Call) ->
 
 
 @pytest.mark.usefixtures("service")
-def test_G02_a_member_that_is_refused_refuses_them_all_by_name(workloads: WorkloadIndex) -> None:
+def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(workloads: WorkloadIndex) -> None:
     annotations = {"gang": "g2", "gang_size": "2"}
     good = workloads.load(annotations=annotations)
     bad = workloads.load(annotations=annotations, terminationGracePeriodSeconds=300)
@@ -188,8 +188,8 @@ def test_G02_a_member_that_is_refused_refuses_them_all_by_name(workloads: Worklo
 
 @pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("how", ["a member deleted", "its job cancelled"])
-def test_G03_a_gang_ends_as_a_whole(workloads: WorkloadIndex, how: str) -> None:
-    """The job once, and not before the last of its Pods is gone."""
+def test_a_gang_ends_as_a_whole_G3(workloads: WorkloadIndex, how: str) -> None:
+    """The job ends once, after the last of its Pods is gone."""
     annotations = {"gang": f"g3{how[0]}", "gang_size": "2"}
     loads = [workloads.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
     job = one_job(loads)
@@ -210,7 +210,7 @@ def test_G03_a_gang_ends_as_a_whole(workloads: WorkloadIndex, how: str) -> None:
 
 @pytest.fixture
 def _binding_refused(call: Call) -> Iterator[None]:
-    """The API server lets nobody bind a Pod called refused…"""
+    """Let the API server refuse each binding of a Pod whose name begins with `refused`."""
     call("POST", f"{ADMISSION}/validatingadmissionpolicies", NO_BINDING)
     call("POST", f"{ADMISSION}/validatingadmissionpolicybindings", NO_BINDING_HERE)
     yield
@@ -219,8 +219,8 @@ def _binding_refused(call: Call) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("service", "_binding_refused")
-def test_G04_where_one_cannot_be_bound_all_is_rolled_back(workloads: WorkloadIndex) -> None:
-    """The job ends and the bound member too."""
+def test_a_failed_binding_rolls_back_the_gang_G4(workloads: WorkloadIndex) -> None:
+    """The job and the bound member end."""
     wait_for_policy(workloads)
     annotations = {"gang": "g4", "gang_size": "2"}
     bound = workloads.load(annotations=annotations)
@@ -232,7 +232,7 @@ def test_G04_where_one_cannot_be_bound_all_is_rolled_back(workloads: WorkloadInd
 
 
 def wait_for_policy(workloads: WorkloadIndex) -> None:
-    """A policy counts a moment after it was made."""
+    """Wait until the policy applies."""
     host = workloads.take()
     probe = workloads.load(name="refused-0", schedulingGates=[], schedulerName="nobody")
 
@@ -251,7 +251,7 @@ def wait_for_policy(workloads: WorkloadIndex) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_G05_the_largest_shape_holds_on_every_node(workloads: WorkloadIndex) -> None:
+def test_the_largest_request_applies_on_each_node_G5(workloads: WorkloadIndex) -> None:
     annotations = {"gang": "g5", "gang_size": "2"}
     small = workloads.load(annotations=annotations)
     large = workloads.load(annotations=annotations, **workload_spec("3", "2Gi"))
@@ -261,7 +261,7 @@ def test_G05_the_largest_shape_holds_on_every_node(workloads: WorkloadIndex) -> 
 
 
 @pytest.mark.usefixtures("service")
-def test_G06_the_same_name_in_two_namespaces_is_two_gangs(workloads: WorkloadIndex) -> None:
+def test_the_same_name_in_two_namespaces_is_two_gangs_G6(workloads: WorkloadIndex) -> None:
     here, there = gang(workloads, "g6", 1), gang(workloads, "g6", 1, namespace="gangs")
     for (load,) in (here, there):
         load.until(lambda load=load: load.message.startswith("1 of the 2 Pods"))

@@ -1,6 +1,6 @@
-"""Rows P14 to P31 against the real servers: from a job to its Pod, and who may end what.
+"""Rows P14 to P31 with the real servers: from a job to its Pod, and who may end what.
 
-What happened is read from slurmctld and the API server, never from our own log alone.
+Results are read from slurmctld and the API server, never from our own log alone.
 """
 
 import json
@@ -34,7 +34,7 @@ def host(workloads: WorkloadIndex) -> Host:
 
 @pytest.fixture(scope="module")
 def timed(workloads: WorkloadIndex) -> Iterator[Load]:
-    """A Pod whose job's time limit comes soon; slurmctld looks only every 30 s."""
+    """A Pod whose job has a short time limit; slurmctld checks only every 30 s."""
     workloads.serve()
     load = workloads.load(workloads.take(), knobs=FOREVER, annotations={"timeout": "1"})
     job = load.until_bound()
@@ -44,7 +44,7 @@ def timed(workloads: WorkloadIndex) -> Iterator[Load]:
 
 
 @pytest.mark.usefixtures("service", "timed")
-def test_P14_P15_a_job_stays_until_its_pod_is_gone_and_ends_with_its_containers(
+def test_a_job_stays_until_its_pod_is_gone_or_its_containers_end_P14_P15(
     workloads: WorkloadIndex,
 ) -> None:
     """Deleted and slow to end; Succeeded; Failed."""
@@ -66,8 +66,8 @@ def test_P14_P15_a_job_stays_until_its_pod_is_gone_and_ends_with_its_containers(
 
 
 @pytest.mark.usefixtures("service", "timed")
-def test_P16_a_bound_pod_ends_when_its_job_has_with_the_reason(workloads: WorkloadIndex) -> None:
-    """Cancelled, its node failed, suspended, preempted: DisruptionTarget, own grace, no force."""
+def test_a_bound_pod_ends_after_its_job_with_the_reason_P16(workloads: WorkloadIndex) -> None:
+    """Cancelled, node failed, suspended, preempted: DisruptionTarget and the own grace period."""
     hosts = [workloads.take() for _ in range(4)]
     loads = [workloads.load(host, knobs=FOREVER) for host in hosts[:3]]
     loads.append(workloads.load(hosts[3], knobs=FOREVER, annotations={"partition": "low"}))
@@ -91,7 +91,7 @@ def test_P16_a_bound_pod_ends_when_its_job_has_with_the_reason(workloads: Worklo
 
 
 @pytest.mark.usefixtures("service")
-def test_P18_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job(
+def test_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job_P18(
     workloads: WorkloadIndex, host: Host
 ) -> None:
     blocker = workloads.occupy(host)
@@ -107,10 +107,10 @@ def test_P18_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job(
 
 
 @pytest.mark.usefixtures("service")
-def test_P19_a_job_that_was_requeued_all_the_same_is_replaced_and_its_pod_ends(
+def test_a_requeued_job_is_replaced_and_its_pod_ends_P19(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """Never moved: not even where the job would come back to the same host."""
+    """It never moves, not even if the job would return to the same host."""
     load = workloads.load(host, knobs=FOREVER)
     job = load.until_bound()
     assert not load.job["requeue"]
@@ -126,10 +126,10 @@ def test_P19_a_job_that_was_requeued_all_the_same_is_replaced_and_its_pod_ends(
 
 
 @pytest.mark.usefixtures("service")
-def test_P20_an_edit_while_the_job_waits_is_followed_and_later_ignored(
+def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """A comment is updated, exclusiveness takes a new job; after the binding one Event."""
+    """A comment is updated, exclusiveness needs a new job; after the binding one Event."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     first = load.until_waits()["job_id"]
@@ -150,10 +150,10 @@ def test_P20_an_edit_while_the_job_waits_is_followed_and_later_ignored(
 
 
 @pytest.mark.usefixtures("service")
-def test_P29_of_two_live_jobs_the_one_of_the_bound_pod_stays(
+def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """A submission that came late: cancelled as replaced within 5 s, and the Pod never moves."""
+    """A late submission is cancelled as replaced within 5 s, and the Pod does not move."""
     load = workloads.load(host)
     job = load.until_bound()
     twin = workloads.impostor(load.job["admin_comment"], name=load.job["name"])
@@ -167,10 +167,10 @@ def test_P29_of_two_live_jobs_the_one_of_the_bound_pod_stays(
 
 
 @pytest.mark.usefixtures("service")
-def test_P17_a_job_that_a_human_cancelled_is_submitted_again_only_when_asked_for(
+def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """The mark on the Pod outlives us; another value of resubmit asks for a new job."""
+    """The mark on the Pod outlives the service; another value of resubmit asks for a new job."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     job = load.until_waits()["job_id"]
@@ -188,10 +188,10 @@ def test_P17_a_job_that_a_human_cancelled_is_submitted_again_only_when_asked_for
 
 
 @pytest.mark.usefixtures("service")
-def test_P29_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays(
+def test_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays_P29(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """Though its number is the higher one; it is on a host that can take the Pod."""
+    """Although its id is higher; its host can take the Pod."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     waiting = load.until_waits()
@@ -205,10 +205,10 @@ def test_P29_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays(
     assert replaced(next(one for one in load.jobs if one["job_id"] == waiting["job_id"]))
 
 
-def test_P22_a_job_of_another_cluster_or_scheduler_or_of_nobody_is_never_touched(
+def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """Names like ours, identities that are not: seen at the start and as news."""
+    """Names like ours with other identities: at the start and later."""
     service = schedule()
     load = workloads.load(host)
     load.until_bound()
@@ -229,10 +229,10 @@ def test_P22_a_job_of_another_cluster_or_scheduler_or_of_nobody_is_never_touched
     workloads.scancel(*jobs)
 
 
-def test_P26_the_oldest_are_submitted_first_and_each_says_how_many_wait_ahead(
+def test_the_oldest_pods_come_first_and_each_shows_its_queue_position_P26(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Two dozen that came while nobody looked; then all run, none is forgotten."""
+    """Two dozen created before the start; then all run."""
     workloads.quit()
     held = {"partition": "off"}
     early = [workloads.load(annotations=held) for _ in range(12)]
@@ -255,16 +255,16 @@ def test_P26_the_oldest_are_submitted_first_and_each_says_how_many_wait_ahead(
 
 
 @pytest.mark.usefixtures("service")
-def test_P16_a_job_at_its_time_limit_ends_its_pod(timed: Load) -> None:
+def test_a_job_at_its_time_limit_ends_its_pod_P16(timed: Load) -> None:
     timed.until(lambda: timed.terminating, within_s=60)
     assert timed.disruption[0] == "SlurmTimeLimit"
     assert "TIMEOUT" in timed.job["job_state"]
 
 
-def test_P21_a_job_without_a_pod_ends_only_on_evidence(
+def test_a_job_without_a_pod_ends_only_on_evidence_P21(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Deleted while nobody looked: ended. Of a namespace that we may not read: kept."""
+    """Deleted before the start: ended. In a namespace that we may not read: kept."""
     workloads.allow("elsewhere")
     schedule(watch_namespace="slurm,elsewhere")
     near, far = (
@@ -284,7 +284,7 @@ def test_P21_a_job_without_a_pod_ends_only_on_evidence(
     workloads.scancel(far.job["job_id"])
 
 
-def test_P17_resubmit_cancelled_submits_again_by_itself(
+def test_resubmit_cancelled_submits_without_a_request_P17(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
     host = workloads.take()
@@ -297,10 +297,10 @@ def test_P17_resubmit_cancelled_submits_again_by_itself(
     load.until_bound()
 
 
-def test_L6_that_placeholders_do_not_reach_the_hooks_door_is_said(
+def test_missing_calls_of_placeholders_are_reported_L6(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """The Pod is bound by what the script writes to `extra`; nothing else would tell."""
+    """The Pod is bound because the script writes `extra`; the missing call is reported."""
     service = schedule(hooks_url="http://127.0.0.1:9")
     load = workloads.load(workloads.take())
     job = load.until_bound()
@@ -312,10 +312,10 @@ def test_L6_that_placeholders_do_not_reach_the_hooks_door_is_said(
     eventually(lambda: service.metric(unheard) == 0, "its job has ended", within_s=60)
 
 
-def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself_told(
+def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """One a minute here; a cancelled job's Pod ends beside them at once."""
+    """One a minute here; the Pod of a cancelled job ends at once."""
     service = schedule(max_pod_ends_per_minute="1")
     hosts = [workloads.take() for _ in range(4)]
     loads = [workloads.load(host, knobs=FOREVER) for host in hosts]
@@ -335,10 +335,10 @@ def test_P31_many_ends_for_failed_nodes_are_held_but_not_those_that_slurm_itself
         load.let_end()
 
 
-def test_P25_without_a_gate_a_host_is_held_while_a_pod_outlives_its_job(
+def test_without_a_gate_a_host_is_drained_while_a_pod_outlives_its_job_P25(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """An allocation has no process that holds the host: a drain does, until the Pod is gone."""
+    """An allocation has no process that keeps the host: a drain does, until the Pod is gone."""
     schedule(**WITHOUT_GATE)
     load = workloads.load(host, knobs=FOREVER)
     workloads.scancel(load.until_bound())
@@ -351,8 +351,8 @@ def test_P25_without_a_gate_a_host_is_held_while_a_pod_outlives_its_job(
 
 
 @pytest.mark.usefixtures("service")
-def test_P25b_a_pod_whose_node_is_gone_counts_as_gone(workloads: WorkloadIndex, host: Host) -> None:
-    """The object stays until somebody collects it; its job does not wait for that."""
+def test_a_pod_whose_node_is_gone_counts_as_gone_P25b(workloads: WorkloadIndex, host: Host) -> None:
+    """The object stays until it is collected; its job does not wait for that."""
     load = workloads.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
@@ -366,10 +366,10 @@ def test_P25b_a_pod_whose_node_is_gone_counts_as_gone(workloads: WorkloadIndex, 
 
 
 @pytest.mark.usefixtures("service")
-def test_P25b_of_a_silent_node_nothing_is_assumed_and_a_human_is_told(
+def test_for_a_silent_node_the_job_stays_and_an_event_explains_P25b(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """Its job stays, its host is drained (S8), an Event says what can be done."""
+    """Its job stays, its host is drained (S8), and an Event says what a human can do."""
     load = workloads.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
@@ -383,10 +383,10 @@ def test_P25b_of_a_silent_node_nothing_is_assumed_and_a_human_is_told(
     host.set_node_ready(ready=True)
 
 
-def test_P17_preempted_before_its_pod_was_bound_gets_a_new_job(
+def test_a_pod_preempted_before_its_binding_gets_a_new_job_P17(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """Its host was given to it while another Pod still ended there."""
+    """It got the host while another Pod was still ending there."""
     schedule(**AT_ONCE)
     first = workloads.load(host, knobs=FOREVER)
     workloads.scancel(first.until_bound())
@@ -405,13 +405,13 @@ def test_P17_preempted_before_its_pod_was_bound_gets_a_new_job(
 
 
 def by_load(workloads: WorkloadIndex, loads: list[Load]) -> list[list[Any]]:
-    """Live jobs of each Pod; of an array, its place in it counts."""
+    """Return the live jobs of each Pod; for an array its task counts."""
     jobs = [job for job in all_jobs(workloads.bed) if lives(job)]
     return [[one for job in jobs if (one := place_of(load, job))] for load in loads]
 
 
 def place_of(load: Load, job: dict[str, Any]) -> tuple[int, int] | None:
-    """Job or array id, and the place in the array."""
+    """Return job or array id, and the task."""
     if load.uid not in job["admin_comment"]:
         return None
     uids = json.loads(job["admin_comment"])["sunk-sync"].get("uids", [])

@@ -1,7 +1,7 @@
-"""Rows P23, P30 and P31 where slurmctld comes back without its state: every job is lost.
+"""Rows P23, P30 and P31 when slurmctld starts without its state: every job is lost.
 
-Three small beds, one for each policy, wait side by side: a minute must pass before a job counts
-as lost.
+Three small test beds, one for each policy, wait side by side, because a job counts as lost only
+after a minute.
 """
 
 import shutil
@@ -23,22 +23,22 @@ from tests.real.workloads import Load, WorkloadIndex, brief, state_of
 pytestmark = pytest.mark.real
 
 WITHIN_S = 90
-"""Two listings over a minute apart, both begun after the loss."""
+"""Two listings more than a minute apart, both started after the loss."""
 
 
 ONE_BY_ONE = threading.Lock()
-"""Two beds that start at once are slower than one after the other."""
+"""Starting two test beds at once is slower than one after the other."""
 
 
 class Small(WorkloadIndex):
-    """A bed of its own for one policy."""
+    """A test bed for one policy."""
 
     hosts = 3
 
 
 @dataclass
 class Loss:
-    """What stood before the loss, and when it came."""
+    """The state before the loss, and its time."""
 
     workloads: WorkloadIndex
     service: Service
@@ -46,12 +46,12 @@ class Loss:
     loads: list[Load]
     at_s: float
     same_number: str
-    """A job of somebody else's with the number that ours had."""
+    """Another user's job with the id of our lost job."""
     gone_after_s: list[float] = field(default_factory=list)
     """When Pods were gone, until a moment after the first."""
 
     def watch(self) -> "Loss":
-        """Until one Pod is gone, and a moment longer."""
+        """Wait until one Pod is gone, and a moment longer."""
         eventually(self.gone, "a Pod ends", within_s=WITHIN_S)
         self.gone_after_s.append(time.monotonic() - self.at_s)
         stays(lambda: len(self.gone()) == 1, for_s=3)
@@ -63,7 +63,7 @@ class Loss:
 
 
 def lose(version: str, policy: str) -> Loss:
-    """The loss under this policy, and what is to be watched of it while others come."""
+    """Cause the loss with this policy; watch it while other losses start."""
     with ONE_BY_ONE:
         workloads = Small(version)
         try:
@@ -75,8 +75,8 @@ def lose(version: str, policy: str) -> Loss:
 
 
 def _lose(workloads: WorkloadIndex, policy: str) -> Loss:
-    """Two bound Pods; then slurmctld is killed and its state is gone."""
-    # The gate: placeholders are allocations, and no slurmd tells of a script of theirs.
+    """Bind two Pods, then kill slurmctld and delete its state."""
+    # With the gate placeholders are allocations, and no slurmd reports a script of theirs.
     service = workloads.serve(gate="on", lost_job=policy, max_pod_ends_per_minute="1")
     hosts = [workloads.take() for _ in range(3)]
     loads = [workloads.load(host) for host in hosts[:2]]
@@ -96,7 +96,7 @@ def _lose(workloads: WorkloadIndex, policy: str) -> Loss:
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
 def losses(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Loss]]:
-    """Gives the loss under one policy; all three come at once."""
+    """Return the loss of one policy; all three start at once."""
     require(kube=KUBE_DEFAULT, slurm=request.param)
     with ThreadPoolExecutor(3) as threads:
         begun: dict[str, Future[Loss]] = {
@@ -113,10 +113,10 @@ def lives(load: Load) -> bool:
     return bool(load.node) and not load.terminating
 
 
-def test_P30_keep_the_pod_lives_and_its_host_is_drained(
+def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(
     losses: Callable[[str], Loss],
 ) -> None:
-    """Not in slurmctld's first minute; Event and drain then, lifted with the Pod."""
+    """Not in slurmctld's first minute; then Event and drain, lifted with the Pod."""
     loss = losses("keep")
     load, host = loss.loads[0], loss.hosts[0]
     assert host.free
@@ -129,10 +129,10 @@ def test_P30_keep_the_pod_lives_and_its_host_is_drained(
     host.until_free()
 
 
-def test_P23_another_job_under_our_number_is_never_touched(
+def test_a_foreign_job_with_our_former_id_is_never_touched_P23(
     losses: Callable[[str], Loss],
 ) -> None:
-    """The Pod names it in its annotation, and ends: the identity decides."""
+    """The annotation of the Pod names this id, but the identity differs."""
     loss = losses("keep")
     load = loss.loads[1]
     assert loss.same_number in {one.annotation("job-id") for one in loss.loads[1:]} | {"1", "2"}
@@ -144,7 +144,7 @@ def test_P23_another_job_under_our_number_is_never_touched(
     check_health(loss.service, since=0)
 
 
-def test_P30_readopt_the_pod_gets_another_job_on_its_own_host(
+def test_with_readopt_the_pod_gets_a_new_job_on_its_host_P30(
     losses: Callable[[str], Loss],
 ) -> None:
     loss = losses("readopt")
@@ -160,8 +160,8 @@ def test_P30_readopt_the_pod_gets_another_job_on_its_own_host(
     check_health(loss.service, since=0)
 
 
-def test_P30_P31_end_the_pods_end_one_a_minute(losses: Callable[[str], Loss]) -> None:
-    """The limit of this bed; which of them is the first is nobody's concern."""
+def test_with_end_the_pods_end_one_a_minute_P30_P31(losses: Callable[[str], Loss]) -> None:
+    """The limit of this test bed; the order does not matter."""
     loss = losses("end")
     (first_s,) = loss.gone_after_s
     assert first_s > 60

@@ -1,6 +1,6 @@
-"""Rows M1 to M8 and F11 against the real servers: what Kubernetes shows of Slurm.
+"""Rows M1 to M8 and F11 with the real servers: what Kubernetes shows of Slurm.
 
-M2's `Unknown` after a minute without Slurm is in test_faults.py.
+`Unknown` of M2, after a minute without Slurm, is in test_faults.py.
 """
 
 import json
@@ -37,24 +37,21 @@ LABELS = "sunk.coreweave.com/"
 
 
 def shown(state: set[str]) -> set[str]:
-    """M1 as the row says it, for the states that these tests meet."""
+    """Return the conditions of M1 for the states in these tests."""
     base = next(name for name in BASES if name in state)
     return {base.capitalize()} | {suffix for flag, suffix in FLAGS.items() if flag in state}
 
 
 def until_shown(host: Host, *states: str) -> None:
-    """slurmctld has these states, and the Pod's conditions are exactly those of its state."""
+    """Wait until slurmctld has these states and the Pod exactly the conditions for them."""
     host.until(lambda: set(states) <= host.state)
     host.until(lambda: set(states) <= host.state and set(host.pod_states) == shown(host.state))
     assert {one["status"] for one in host.pod_states.values()} <= {"True"}
 
 
-# --- M1
-
-
 @pytest.mark.usefixtures("service")
-def test_M01_a_real_job_through_all_its_states(host: Host) -> None:
-    """IDLE, MIXED, ALLOCATED, COMPLETING, IDLE; each with a drain or without."""
+def test_the_pod_shows_all_states_of_a_real_job_M1(host: Host) -> None:
+    """IDLE, MIXED, ALLOCATED, COMPLETING, IDLE, each with and without a drain."""
     until_shown(host, "IDLE")
     first = host.run_job("-c", "4", "--mem=100", script="trap '' TERM; while :; do sleep 1; done")
     until_shown(host, "MIXED")
@@ -73,8 +70,8 @@ def test_M01_a_real_job_through_all_its_states(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_M01_message_is_slurms_reason_and_ended_conditions_go(host: Host) -> None:
-    """`reason` is set; conditions of others, kubelet's and some operator's, stay as they were."""
+def test_the_message_is_slurms_reason_and_ended_conditions_are_removed_M1(host: Host) -> None:
+    """`reason` is set; conditions of the kubelet and of operators do not change."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{host.pod_name}/status"
     theirs = {"type": "example.com/Healthy", "status": "True", "reason": "Probe"}
     strategic = "application/strategic-merge-patch+json"
@@ -102,8 +99,8 @@ def _others(pod: Object) -> list[Any]:
 
 
 @pytest.mark.usefixtures("service")
-def test_M01_a_maintenance_reservation(host: Host) -> None:
-    """RESERVED, and MAINTENANCE once slurmctld says so (it takes seconds)."""
+def test_the_pod_shows_a_maintenance_reservation_M1(host: Host) -> None:
+    """RESERVED, and MAINTENANCE after slurmctld reports it (it takes seconds)."""
     scontrol = host.bed.slurm.scontrol
     words = ["starttime=now", "duration=60", f"nodes={host.name}", "flags=maint,ignore_jobs"]
     scontrol("create", "reservation", f"reservationname=r-{host.name}", *words, "users=root")
@@ -116,13 +113,15 @@ def test_M01_a_maintenance_reservation(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_M01_at_most_one_write_a_second_and_the_latest_state_wins(host: Host) -> None:
-    """A node that flaps for four seconds; counted from the API server's own watch of the Pod."""
+def test_at_most_one_write_a_second_and_the_latest_state_wins_M1(host: Host) -> None:
+    """A node that flaps for four seconds; counted in a watch of the Pod."""
     host.until(lambda: set(host.pod_states) == {"Idle"})
     seconds = 4
     seen: list[Object] = []
     pods = host.bed.kube.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?limit=1")
-    version = pods["metadata"]["resourceVersion"]  # the Pod's own may be too old to watch from
+    version = pods["metadata"][
+        "resourceVersion"
+    ]  # the Pod's own version can be too old for a watch
     watching = threading.Thread(target=lambda: seen.extend(_watch(host, version, seconds + 2)))
     watching.start()
     end = time.monotonic() + seconds
@@ -148,11 +147,8 @@ def _watch(host: Host, version: str, seconds: int) -> Iterator[Object]:
         yield json.loads(line)["object"]
 
 
-# --- M2, M3, M4
-
-
 @pytest.mark.usefixtures("service")
-def test_M02_the_four_conditions_of_the_node(host: Host) -> None:
+def test_the_node_has_four_conditions_M2(host: Host) -> None:
     """SlurmCordon is True only for a drain that did not begin in Kubernetes."""
     quiet = {"Cordon": "False", "Drain": "False", "NotResponding": "False", "Running": "False"}
     host.until(lambda: host.node_conditions == quiet)
@@ -167,7 +163,7 @@ def test_M02_the_four_conditions_of_the_node(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_M02_a_transition_time_moves_only_with_the_status(host: Host) -> None:
+def test_the_transition_time_changes_only_with_the_status_M2(host: Host) -> None:
     """Another reason changes the message and no time."""
     host.update(state="drain", reason="one")
     host.until(lambda: _condition(host)["message"] == "one")
@@ -188,8 +184,8 @@ def _condition(host: Host) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("service")
-def test_M03_the_drain_reason_stands_on_pod_and_node(host: Host) -> None:
-    """Set, changed, removed; ours and theirs alike."""
+def test_pod_and_node_show_the_drain_reason_M3(host: Host) -> None:
+    """Set, changed, removed, for our drains and others."""
     host.cordon()
     host.until(lambda: host.annotation("drain") == (CORDONED, CORDONED))
     host.update(reason="mine now")
@@ -200,8 +196,8 @@ def test_M03_the_drain_reason_stands_on_pod_and_node(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_M04_labels_tell_which_pod_a_node_serves(host: Host) -> None:
-    """Namespace, Pod and NodeSet while the Pod is there; others' labels stay."""
+def test_labels_name_the_pod_of_a_node_M4(host: Host) -> None:
+    """Namespace, Pod and NodeSet while the Pod exists; labels of others stay."""
     wanted = {"cluster": "slurm", "namespace": "slurm", "pod": host.pod_name}
     host.until(lambda: _labels(host) == wanted)
     label = {"metadata": {"labels": {f"{LABELS}nodeset": "gpu-h100"}}}
@@ -219,11 +215,8 @@ def _labels(host: Host) -> dict[str, str]:
     return {k.removeprefix(LABELS): v for k, v in labels.items() if k.startswith(LABELS)}
 
 
-# --- M5
-
-
-def test_M05_nothing_changed_nothing_written(stage: Stage, serve: Serve) -> None:
-    """Five seconds at the default interval, as both servers count: a poll a second, no write."""
+def test_without_a_change_nothing_is_written_M5(stage: Stage, serve: Serve) -> None:
+    """Five seconds at the default interval: one poll a second, no write, as the servers count."""
     service = serve(slurm_poll_interval="1s")
     begun_s = time.monotonic()
     before, written = _server_side(stage), service.write_count()
@@ -237,9 +230,9 @@ def test_M05_nothing_changed_nothing_written(stage: Stage, serve: Serve) -> None
 
 
 def _server_side(stage: Stage) -> dict[str, Any]:
-    """What the servers themselves say was written, and how often slurmctld was asked.
+    """Return the writes and slurmctld's requests as the servers count them.
 
-    The nodes are read by this very function: one more listing on slurmctld's count.
+    This function reads the nodes itself: slurmctld counts one more listing.
     """
     rest, slurm = stage.bed.kube.rest, stage.bed.slurm
     paths = ("/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/pods")
@@ -267,12 +260,9 @@ def _count(sdiag: str, call: str) -> int:
     return int(found[1]) if found else 0
 
 
-# --- M6
-
-
 @pytest.mark.usefixtures("service")
-def test_M06_what_we_showed_of_a_vanished_slurm_node_is_removed(host: Host) -> None:
-    """State FUTURE takes a node out of every listing. Others' conditions and labels stay."""
+def test_conditions_and_labels_of_a_removed_slurm_node_are_removed_M6(host: Host) -> None:
+    """State FUTURE removes a node from every listing. Conditions and labels of others stay."""
     host.cordon()
     host.until(lambda: host.annotation("drain") == (CORDONED, CORDONED))
     host.until(lambda: len(host.node_conditions) == 4 and host.pod_states)
@@ -286,9 +276,6 @@ def test_M06_what_we_showed_of_a_vanished_slurm_node_is_removed(host: Host) -> N
     assert [one["type"] for one in host.node["status"]["conditions"]] == ["Ready"]
 
 
-# --- M7
-
-
 class TestCordonOnSlurmDrain:
     """With --cordon-on-slurm-drain."""
 
@@ -296,8 +283,8 @@ class TestCordonOnSlurmDrain:
     def service(self, serve: Serve) -> Service:
         return serve(cordon_on_slurm_drain="true")
 
-    def test_M07_a_drain_in_slurm_cordons_and_its_end_uncordons(self, host: Host) -> None:
-        """No echo: our cordon is no cause of a drain, the human's reason stays."""
+    def test_a_drain_in_slurm_cordons_and_its_end_uncordons_M7(self, host: Host) -> None:
+        """Our cordon causes no drain, and the human's reason stays."""
         host.update(state="drain", reason="fan broken")
         theirs = host.drain
         host.until(lambda: host.node["spec"].get("unschedulable"))
@@ -308,8 +295,8 @@ class TestCordonOnSlurmDrain:
         assert host.annotation("cordoned-for-drain")[1] is None
         assert stays(lambda: host.free and not host.node["spec"].get("unschedulable"), for_s=0.6)
 
-    def test_M07_a_humans_own_cordon_is_not_lifted(self, host: Host) -> None:
-        """What carries no mark of ours stays cordoned, and is then a cause (S1)."""
+    def test_a_humans_own_cordon_is_not_lifted_M7(self, host: Host) -> None:
+        """A Node without our mark stays cordoned, which is then a cause (S1)."""
         host.update(state="drain", reason="fan broken")
         host.cordon()
         host.until(lambda: host.node_conditions["Cordon"] == "True")
@@ -317,8 +304,8 @@ class TestCordonOnSlurmDrain:
         host.until_drained(CORDONED)
         assert host.node["spec"]["unschedulable"]
 
-    def test_M07_keep_cordon_keeps_it(self, host: Host) -> None:
-        """Until the annotation is taken away."""
+    def test_keep_cordon_keeps_it_M7(self, host: Host) -> None:
+        """Until the annotation is removed."""
         host.update(state="drain", reason="fan broken")
         host.until(lambda: host.node["spec"].get("unschedulable"))
         host.annotate_node(keep_cordon="true")
@@ -327,25 +314,22 @@ class TestCordonOnSlurmDrain:
         host.annotate_node(keep_cordon=None)
         host.until(lambda: not host.node["spec"].get("unschedulable"))
 
-    def test_M07_our_own_drain_cordons_nothing(self, host: Host) -> None:
-        """Only a drain that began in Slurm does."""
+    def test_our_own_drain_cordons_nothing_M7(self, host: Host) -> None:
+        """Only a drain that began in Slurm cordons."""
         host.annotate_pod(cordon="true")
         host.until_drained("k8s: pod cordoned")
         assert stays(lambda: not host.node["spec"].get("unschedulable"))
 
 
 @pytest.mark.usefixtures("service")
-def test_M07_off_by_default(host: Host) -> None:
+def test_the_cordon_is_off_by_default_M7(host: Host) -> None:
     """A drain in Slurm cordons nothing."""
     host.update(state="drain", reason="fan broken")
     host.until(lambda: host.node_conditions["Cordon"] == "True")
     assert stays(lambda: not host.node["spec"].get("unschedulable"))
 
 
-# --- M8
-
-
-def test_M08_the_mark_names_node_and_pod(stage: Stage, service: Service, host: Host) -> None:
+def test_the_mark_names_node_and_pod_M8(stage: Stage, service: Service, host: Host) -> None:
     """The cluster is the UID of kube-system."""
     del service
     host.until(lambda: host.mark)
@@ -360,8 +344,8 @@ def test_M08_the_mark_names_node_and_pod(stage: Stage, service: Service, host: H
 
 
 @pytest.mark.usefixtures("service")
-def test_M08_a_foreign_comment_is_left_alone_and_drains_still_work(host: Host) -> None:
-    """Also S7 within this process, which saw the Pod itself."""
+def test_a_foreign_comment_stays_and_drains_still_work_M8(host: Host) -> None:
+    """S7 also works within this process, which has seen the Pod."""
     host.update(comment="rack 7, ask Ann")
     assert stays(lambda: host.comment == "rack 7, ask Ann", for_s=0.6)
     host.delete_pod()
@@ -369,10 +353,10 @@ def test_M08_a_foreign_comment_is_left_alone_and_drains_still_work(host: Host) -
     assert host.comment == "rack 7, ask Ann"
 
 
-def test_M08_with_a_foreign_comment_a_pod_is_known_only_within_one_process(
+def test_with_a_foreign_comment_a_restart_forgets_the_pod_M8(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """Gone while nobody looked: nothing names it, nothing is drained for it (S18)."""
+    """Deleted before the start: nothing names it, and nothing is drained for it (S18)."""
     stage.quit()
     host.update(comment="ask Ann")
     host.delete_pod()
@@ -382,10 +366,8 @@ def test_M08_with_a_foreign_comment_a_pod_is_known_only_within_one_process(
 
 
 @pytest.mark.usefixtures("service")
-def test_M08_F11_a_reconfigure_takes_the_marks_away_and_they_come_back(
-    stage: Stage, host: Host
-) -> None:
-    """Drains survive it, ours and theirs."""
+def test_marks_removed_by_a_reconfigure_are_written_again_M8_F11(stage: Stage, host: Host) -> None:
+    """Drains survive it, both ours and those of humans."""
     host.until(lambda: host.mark)
     host.cordon()
     host.until_drained(CORDONED)

@@ -1,6 +1,6 @@
-"""Rows P1 to P13 against the real servers: from a Pod to its Node.
+"""Rows P1 to P13 with the real servers: from a Pod to its Node.
 
-What happened is read from slurmctld and the API server, never from our own log alone.
+Results are read from slurmctld and the API server, never from our own log alone.
 """
 
 import time
@@ -23,7 +23,7 @@ from tests.real.workloads import (
 pytestmark = pytest.mark.real
 
 AT_ONCE = {"gate": "on"}
-"""Allocations: nobody waits for slurmctld's tick."""
+"""Allocations, which do not wait for slurmctld's tick."""
 STRICT = {
     "unsupported": "refuse",
     "refuse_static_cpu": "true",
@@ -50,15 +50,15 @@ def host(workloads: WorkloadIndex) -> Host:
 
 
 def pinned(**resources: str) -> list[dict[str, Any]]:
-    """A container of Guaranteed QoS."""
+    """Return a container of QoS class Guaranteed."""
     (container,) = workload_spec()["containers"]
     return [{**container, "resources": {"requests": resources, "limits": resources}}]
 
 
-def test_P01_a_pod_bound_within_a_second_costs_the_binding_alone(
+def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """No status, no annotation beside: API server and log agree; the job id comes with it."""
+    """No status and no annotation besides: API server and log agree; the binding has the job id."""
     service = schedule(**AT_ONCE)
     since = service.mark()
     load = workloads.load(host)
@@ -72,7 +72,7 @@ def test_P01_a_pod_bound_within_a_second_costs_the_binding_alone(
     assert not [one for one in managers if one.startswith("sunk-sync-")]
 
 
-def test_P11_no_pod_is_bound_beside_one_whose_job_has_ended(
+def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """With the gate: Slurm gave the host away while the first Pod still ends."""
@@ -90,10 +90,10 @@ def test_P11_no_pod_is_bound_beside_one_whose_job_has_ended(
     assert "DRAIN" not in host.state
 
 
-def test_P11a_one_pod_where_room_is_seen_is_allocated_at_once(
+def test_a_single_pod_is_allocated_at_once_if_a_host_is_free_P11a(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Without a script, well within slurmctld's tick; where there is no room it is not tried."""
+    """Without a script, well within slurmctld's tick; not tried if no host is free."""
     service = schedule(**AT_ONCE)
     times = []
     for _ in range(3):
@@ -118,10 +118,8 @@ def test_P11a_one_pod_where_room_is_seen_is_allocated_at_once(
 
 
 @pytest.mark.usefixtures("service")
-def test_P01_a_pod_that_waits_says_so_with_slurms_reason(
-    workloads: WorkloadIndex, host: Host
-) -> None:
-    """Annotation, condition and Event, with the job's id and the reason as Slurm spells it."""
+def test_a_waiting_pod_shows_slurms_reason_P1(workloads: WorkloadIndex, host: Host) -> None:
+    """Annotation, condition and Event, with the job id and Slurm's reason."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     job = load.until_waits()
@@ -137,7 +135,7 @@ def test_P01_a_pod_that_waits_says_so_with_slurms_reason(
 
 
 @pytest.mark.usefixtures("service")
-def test_P01_no_job_while_scheduling_gates_stand(workloads: WorkloadIndex, host: Host) -> None:
+def test_a_pod_with_scheduling_gates_gets_no_job_P1(workloads: WorkloadIndex, host: Host) -> None:
     load = workloads.load(host, schedulingGates=[{"name": "later.example/gate"}])
     assert stays(lambda: not load.jobs)
     path = f"/api/v1/namespaces/{load.namespace}/pods/{load.name}"
@@ -149,10 +147,10 @@ def test_P01_no_job_while_scheduling_gates_stand(workloads: WorkloadIndex, host:
 
 
 @pytest.mark.usefixtures("service")
-def test_P02_P03_P04_what_is_wrong_with_a_pod_is_said_at_once_and_not_submitted(
+def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(
     workloads: WorkloadIndex,
 ) -> None:
-    """No CPUs asked for, too long a grace, a timeout that is none: each with its numbers."""
+    """No CPU request, a too long grace period, an invalid timeout: each with its numbers."""
     (container,) = workload_spec()["containers"]
     bare = {**container, "resources": {"requests": {"memory": "1Gi"}}}
     idle = workloads.load(containers=[bare])
@@ -175,10 +173,10 @@ def test_P02_P03_P04_what_is_wrong_with_a_pod_is_said_at_once_and_not_submitted(
 
 
 @pytest.mark.usefixtures("service")
-def test_P07_hosts_that_cannot_take_the_pod_are_excluded_from_its_job(
+def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(
     workloads: WorkloadIndex,
 ) -> None:
-    """By selector and by taint: a list of exclusions; what was never fit is never asked."""
+    """By selector and by taint: a list of exclusions."""
     fit, tainted = workloads.take(), workloads.take()
     for one in (fit, tainted):
         label(one, pool="seven")
@@ -198,10 +196,10 @@ def test_P07_hosts_that_cannot_take_the_pod_are_excluded_from_its_job(
 
 
 @pytest.mark.usefixtures("service")
-def test_P07_the_exclusions_of_a_job_that_waits_follow_taints_and_labels(
+def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
     workloads: WorkloadIndex,
 ) -> None:
-    """It keeps its place: the same job, submitted when it was."""
+    """The same job keeps its submit time."""
     bad, good, late = workloads.take(), workloads.take(), workloads.take()
     for one in (bad, good):
         label(one, pool="renewed")
@@ -222,8 +220,8 @@ def test_P07_the_exclusions_of_a_job_that_waits_follow_taints_and_labels(
 
 
 @pytest.mark.usefixtures("service")
-def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(workloads: WorkloadIndex) -> None:
-    """Unschedulable, at once."""
+def test_nothing_is_submitted_while_no_host_fits_P7(workloads: WorkloadIndex) -> None:
+    """It is Unschedulable at once."""
     host = workloads.take()
     load = workloads.load(nodeSelector={"pool": "nowhere"})
     load.until(lambda: load.condition("PodScheduled")[:2] == ("False", "Unschedulable"))
@@ -234,10 +232,10 @@ def test_P07_where_no_host_can_nothing_is_submitted_until_one_can(workloads: Wor
     assert load.node == host.name
 
 
-def test_P28_pods_of_others_are_counted_where_all_pods_are_watched(
+def test_watch_all_pods_counts_pods_of_others_P28(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """One of two hosts is full by them; a Pod that fits nowhere else waits until they leave."""
+    """They fill one of two hosts; a Pod that fits nowhere else waits until they leave."""
     full, other = workloads.take(), workloads.take()
     for one in (full, other):
         label(one, pool="eight")
@@ -260,7 +258,9 @@ def test_P28_pods_of_others_are_counted_where_all_pods_are_watched(
 
 
 @pytest.mark.usefixtures("service")
-def test_P08_P27_what_slurm_cannot_keep_is_warned_of(workloads: WorkloadIndex, host: Host) -> None:
+def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(
+    workloads: WorkloadIndex, host: Host
+) -> None:
     """One Event each, and the Pod runs."""
     blocker = workloads.occupy(host)
     load = workloads.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
@@ -273,10 +273,10 @@ def test_P08_P27_what_slurm_cannot_keep_is_warned_of(workloads: WorkloadIndex, h
 
 
 @pytest.mark.usefixtures("service")
-def test_P10_slurms_refusal_is_told_and_asked_again_only_when_the_pod_changes(
+def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
     workloads: WorkloadIndex, service: Service, host: Host
 ) -> None:
-    """Number and text of Slurm; one submission until then."""
+    """With number and text of Slurm; one submission until then."""
     since = service.mark()
     load = workloads.load(host, annotations={"partition": "nowhere"})
     load.until(lambda: load.told("SlurmRefused"))
@@ -290,7 +290,7 @@ def test_P10_slurms_refusal_is_told_and_asked_again_only_when_the_pod_changes(
 
 
 @pytest.mark.usefixtures("service")
-def test_P11_P24_a_pod_is_bound_once_the_script_of_its_job_has_started(
+def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
     workloads: WorkloadIndex, host: Host
 ) -> None:
     """`: started` in the job's extra; the script runs on the host."""
@@ -305,10 +305,10 @@ def test_P11_P24_a_pod_is_bound_once_the_script_of_its_job_has_started(
 
 
 @pytest.mark.usefixtures("service")
-def test_P12_a_host_that_became_unfit_is_given_back_and_another_one_asked_for(
+def test_a_job_on_an_unfit_host_is_replaced_P12(
     workloads: WorkloadIndex,
 ) -> None:
-    """Tainted while the job waited: the job ends as replaced, the next one excludes the host."""
+    """Tainted while the job waited: the job is replaced, and the next one excludes the host."""
     bad, good = workloads.take(), workloads.take()
     for one in (bad, good):
         label(one, pool="twelve")
@@ -331,9 +331,7 @@ def test_P12_a_host_that_became_unfit_is_given_back_and_another_one_asked_for(
 
 
 @pytest.mark.usefixtures("service")
-def test_P13_a_pod_deleted_before_it_was_bound_takes_its_job_with_it(
-    workloads: WorkloadIndex, host: Host
-) -> None:
+def test_deleting_an_unbound_pod_ends_its_job_P13(workloads: WorkloadIndex, host: Host) -> None:
     """At once: the cancel does not wait for the next poll of Slurm."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
@@ -347,7 +345,7 @@ def test_P13_a_pod_deleted_before_it_was_bound_takes_its_job_with_it(
     workloads.scancel(blocker)
 
 
-def test_P08_P09_P27_strict_settings_refuse_and_map(
+def test_strict_settings_refuse_and_map_P8_P9_P27(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
     """Hard rules and static CPUs are refused; PriorityClasses become partition and priority."""

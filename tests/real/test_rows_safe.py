@@ -1,4 +1,4 @@
-"""Rows S13 to S20 against the real servers: what is left alone, and what is held."""
+"""Rows S13 to S20 with the real servers: what is never touched, and what is held."""
 
 import time
 from collections.abc import Iterator
@@ -14,19 +14,16 @@ pytestmark = pytest.mark.real
 CORDONED = "k8s: node cordoned"
 ROLE = "sunk-sync-slurmd"
 GETTERS = (ROLE, "sunk-sync-scheduler")
-"""Both let the account read Pods by name."""
+"""Both allow the account to read Pods by name."""
 READERS = (ROLE, "sunk-sync-work")
-"""Both let the account list Pods here, where slurmd Pods and workload share a namespace."""
+"""Both allow the account to list Pods here, where slurmd Pods and workload share a namespace."""
 RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
-
-
-# --- S13
 
 
 @pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("state", ["DOWN", "FAIL"])
-def test_S13_a_node_set_down_or_fail_keeps_its_state_and_reason(host: Host, state: str) -> None:
-    """Nothing is written while it stands; the cause counts once it is gone."""
+def test_a_node_set_down_or_fail_keeps_its_state_and_reason_S13(host: Host, state: str) -> None:
+    """Nothing is written during this state; the cause counts afterwards."""
     host.update(state=state.lower(), reason="psu burnt")
     host.until(lambda: state.capitalize() in host.pod_states)
     theirs = host.drain
@@ -37,8 +34,8 @@ def test_S13_a_node_set_down_or_fail_keeps_its_state_and_reason(host: Host, stat
 
 
 @pytest.mark.usefixtures("service")
-def test_S13_a_node_that_is_to_reboot_is_left_alone(host: Host) -> None:
-    """REBOOT_REQUESTED (and REBOOT_ISSUED, where slurmctld gets there): its reason stands."""
+def test_a_node_before_its_reboot_is_not_touched_S13(host: Host) -> None:
+    """REBOOT_REQUESTED (and REBOOT_ISSUED, if slurmctld gets there): its reason stays."""
     host.bed.slurm.scontrol("reboot", host.name)
     host.until(lambda: "RebootRequested" in host.pod_states)
     host.cordon()
@@ -49,8 +46,8 @@ def test_S13_a_node_that_is_to_reboot_is_left_alone(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S13_a_node_that_powers_down_is_left_alone(host: Host) -> None:
-    """POWERING_DOWN, then POWERED_DOWN; power-up and registration make the cause count."""
+def test_a_node_that_powers_down_is_not_touched_S13(host: Host) -> None:
+    """POWERING_DOWN, then POWERED_DOWN; after power-up and registration the cause counts."""
     host.update(state="power_down", reason="saving")
     host.until(lambda: "POWERING_DOWN" in host.state)
     host.until(lambda: "PowerDown" in host.pod_states)
@@ -61,7 +58,7 @@ def test_S13_a_node_that_powers_down_is_left_alone(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S13_a_node_in_state_unknown_is_left_alone(host: Host) -> None:
+def test_a_node_in_state_unknown_is_not_touched_S13(host: Host) -> None:
     """After a restart of slurmctld, until its slurmd registers."""
     slurm = host.bed.slurm
     slurm.stop_slurmd(host.name)
@@ -76,10 +73,10 @@ def test_S13_a_node_in_state_unknown_is_left_alone(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S13_S02_an_invalid_registration_is_left_alone(host: Host) -> None:
-    """Fewer GPUs than configured. slurmctld writes its own reason over ours: theirs from then on.
+def test_a_node_with_an_invalid_registration_is_not_touched_S13_S2(host: Host) -> None:
+    """Fewer GPUs than configured. slurmctld replaces our reason by its own, which is then foreign.
 
-    With a text of ours put back by hand it is still not lifted while INVALID_REG stands.
+    With our text written back by hand the drain is still not lifted during INVALID_REG.
     """
     slurm = host.bed.slurm
     gres = slurm.root / "etc/slurm/gres.conf"
@@ -119,8 +116,8 @@ def _ranges(left_out: int, count: int) -> list[str]:
 
 
 @pytest.mark.usefixtures("service")
-def test_S13_not_responding_alone_stops_no_drain(host: Host) -> None:
-    """A node taken back from DOWN whose slurmd is gone: IDLE and NOT_RESPONDING."""
+def test_not_responding_alone_prevents_no_drain_S13(host: Host) -> None:
+    """A node resumed from DOWN whose slurmd is gone: IDLE and NOT_RESPONDING."""
     host.bed.slurm.stop_slurmd(host.name)
     host.update(state="down", reason="x")
     host.update(state="resume")
@@ -132,15 +129,12 @@ def test_S13_not_responding_alone_stops_no_drain(host: Host) -> None:
     host.bed.slurm.start_slurmd(host.name)
 
 
-# --- S14, S15, S17, S18
-
-
-def test_S14_a_drain_with_our_reason_is_asked_for_no_more(
+def test_an_existing_drain_with_our_reason_causes_no_write_S14(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """A service that starts and finds its own work done sends no update of state at all.
+    """A service that starts and finds its own drain sends no update of the state.
 
-    Nor while it still has to ask by name whether a Pod is gone, the first cause of the second.
+    It sends none either while it still reads by name whether a Pod is gone.
     """
     serve()
     second = stage.take()
@@ -160,8 +154,8 @@ def test_S14_a_drain_with_our_reason_is_asked_for_no_more(
 
 
 @pytest.mark.usefixtures("service")
-def test_S15_a_drain_with_an_empty_reason_is_nobodys_to_touch(host: Host) -> None:
-    """slurmrestd takes a DRAIN without reason; no cause rewrites it, none lifts it."""
+def test_a_drain_with_an_empty_reason_is_never_touched_S15(host: Host) -> None:
+    """slurmrestd accepts a DRAIN without reason; no cause rewrites it, none lifts it."""
     host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"])
     host.until(lambda: host.node_conditions.get("Cordon") == "True")
     theirs = host.drain
@@ -174,7 +168,7 @@ def test_S15_a_drain_with_an_empty_reason_is_nobodys_to_touch(host: Host) -> Non
 
 
 @pytest.mark.usefixtures("service")
-def test_S17_a_reason_is_made_safe_before_it_is_written(host: Host) -> None:
+def test_a_reason_is_sanitised_before_the_write_S17(host: Host) -> None:
     """Control characters, quotes, a comment sign, a backslash, bidi marks; 256 characters."""
     hostile = 'a\x00b\n"c" #d \\e \u202e\u2028 RealMemory=1 ' + "é" * 400
     host.cordon(reason=hostile.replace("\x00", "\x01"))
@@ -190,8 +184,8 @@ def test_S17_a_reason_is_made_safe_before_it_is_written(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S17_slurmctld_keeps_such_a_reason_over_its_restart(host: Host) -> None:
-    """It goes through its state file and comes back the same."""
+def test_slurmctld_keeps_a_sanitised_reason_over_a_restart_S17(host: Host) -> None:
+    """It is read back unchanged from slurmctld's state file."""
     host.cordon(reason="ä" * 300)
     host.until(lambda: "DRAIN" in host.state)
     text = host.reason
@@ -202,10 +196,10 @@ def test_S17_slurmctld_keeps_such_a_reason_over_its_restart(host: Host) -> None:
     host.until_free()
 
 
-def test_S18_a_node_unknown_to_kubernetes_is_never_touched(
+def test_a_node_unknown_to_kubernetes_is_never_touched_S18(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """No Node, no Pod, no mark: not even where somebody wrote a text that looks like ours."""
+    """No Node, no Pod, no mark: not even with a text that looks like ours."""
     stage.quit()
     host.delete_pod()
     host.bed.kube.delete_node(host.name)
@@ -218,11 +212,10 @@ def test_S18_a_node_unknown_to_kubernetes_is_never_touched(
     assert stays(lambda: "DRAIN" not in host.state and host.comment == "")
 
 
-# --- S16
-
-
-def test_S16_two_living_pods_that_claim_one_node_stop_it(host: Host, service: Service) -> None:
-    """Nothing is written; Event, metric, log and condition name both; alone again it goes on."""
+def test_two_living_pods_that_claim_one_node_stop_all_writes_S16(
+    host: Host, service: Service
+) -> None:
+    """Nothing is written; Event, metric, log and condition name both, until one is left."""
     host.until(lambda: host.mark)
     host.create_pod(name=f"other-{host.name}")
     host.until(lambda: "SlurmNodeConflict" in host.events())
@@ -247,8 +240,8 @@ def _conditions(host: Host) -> list[dict[str, str]]:
 
 
 @pytest.mark.usefixtures("service")
-def test_S16_a_pod_that_failed_or_succeeded_claims_nothing(host: Host) -> None:
-    """An evicted Pod that nobody cleaned away."""
+def test_a_pod_that_failed_or_succeeded_claims_nothing_S16(host: Host) -> None:
+    """An evicted Pod that nobody has deleted."""
     for phase in ("Failed", "Succeeded"):
         name = f"{phase.lower()}-{host.name}"
         host.create_pod(name=name, annotations={"testbed/start-delay-s": "inf"})
@@ -261,8 +254,8 @@ def test_S16_a_pod_that_failed_or_succeeded_claims_nothing(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_S16_a_terminating_pod_yields_to_the_one_that_replaces_it(host: Host) -> None:
-    """The new Pod's state counts, and the mark goes over to it."""
+def test_a_terminating_pod_yields_to_its_replacement_S16(host: Host) -> None:
+    """The state of the new Pod counts, and the mark changes to it."""
     host.until(lambda: host.mark)
     host.delete_pod(slowly=True)
     host.until_drained("k8s: pod terminating")
@@ -275,8 +268,8 @@ def test_S16_a_terminating_pod_yields_to_the_one_that_replaces_it(host: Host) ->
 
 
 @pytest.mark.usefixtures("service")
-def test_S16_two_nodes_that_claim_one_slurm_node_stop_it(stage: Stage, host: Host) -> None:
-    """By annotation; one of them is told so by an Event too."""
+def test_two_nodes_that_claim_one_slurm_node_stop_all_writes_S16(stage: Stage, host: Host) -> None:
+    """By annotation; one of them also gets an Event."""
     other = stage.take()
     for one in (host, other):
         one.until(lambda one=one: one.mark)  # type: ignore[misc]
@@ -294,11 +287,8 @@ def test_S16_two_nodes_that_claim_one_slurm_node_stop_it(stage: Stage, host: Hos
     host.until_drained(CORDONED)
 
 
-# --- S19
-
-
 class TestBreaker:
-    """At most three drains a minute may rest on something that is missing or not ready."""
+    """At most three drains a minute for something that is missing or not ready."""
 
     LIMIT = 3
 
@@ -306,10 +296,10 @@ class TestBreaker:
     def service(self, serve: Serve) -> Service:
         return serve(max_drains_per_minute=str(self.LIMIT))
 
-    def test_S19_absences_beyond_the_limit_are_held_and_positive_causes_are_not(
+    def test_absences_beyond_the_limit_are_held_and_positive_causes_are_not_S19(
         self, service: Service, stage: Stage
     ) -> None:
-        """Event, metric, log and /readyz say so; a Pod that is ready again is no longer held."""
+        """Event, metric, log and /readyz report it; a Pod that is Ready again is released."""
         hosts = [stage.take() for _ in range(6)]
         for host in hosts:
             host.set_pod_ready(ready=False)
@@ -333,11 +323,11 @@ class TestBreaker:
         eventually(lambda: service.metric("sunk_sync_drains_held") == 0, "none held")
         assert not_ready not in {host.reason for host in hosts}
 
-    def test_S19_what_is_held_is_released_at_that_rate(
+    def test_held_drains_are_released_at_the_limit_S19(
         self, service: Service, stage: Stage
     ) -> None:
-        """A minute later, a second complete listing agreeing. Takes that minute."""
-        service.restart().settle()  # the minute before counts only within one process
+        """After a minute and a second complete listing that agrees. The test takes that minute."""
+        service.restart().settle()  # the last minute counts only within one process
         hosts = [stage.take() for _ in range(5)]
         began_s = time.monotonic()
         for host in hosts:
@@ -356,10 +346,7 @@ def _drained(hosts: list[Host]) -> int:
     return sum("DRAIN" in host.state for host in hosts)
 
 
-# --- S20
-
-
-def test_S20_a_selector_that_matches_nothing_drains_nothing(stage: Stage, serve: Serve) -> None:
+def test_a_selector_that_matches_nothing_drains_nothing_S20(stage: Stage, serve: Serve) -> None:
     """Most marked Pods exist but no listing shows them: /readyz and an Event say `selector`."""
     serve()
     before = _states(stage)
@@ -379,7 +366,7 @@ def _states(stage: Stage) -> dict[str, tuple[bool, str]]:
 
 @pytest.fixture
 def without_role(stage: Stage) -> Iterator[None]:
-    """The account may read no Pod any more; its roles come back afterwards."""
+    """Take the right to read Pods from the account; give it back afterwards."""
     rest = stage.bed.kube.rest
     paths = [f"{RBAC}/rolebindings/{name}" for name in READERS]
     bindings = [rest.call("GET", path) for path in paths]
@@ -393,8 +380,8 @@ def without_role(stage: Stage) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_role")
-def test_S20_a_listing_that_is_forbidden_is_no_absence(stage: Stage) -> None:
-    """403 means unknown: started without the right to list Pods, it writes nothing at all."""
+def test_a_forbidden_listing_is_no_absence_S20(stage: Stage) -> None:
+    """403 means unknown: started without the right to list Pods, it writes nothing."""
     stage.quit()
     before = _states(stage)
     service = Service(stage.bed, **{**QUICK, "log_level": "debug"}).start()
@@ -410,10 +397,8 @@ def test_S20_a_listing_that_is_forbidden_is_no_absence(stage: Stage) -> None:
         service.kill9()
 
 
-def test_S20_a_read_by_name_that_is_forbidden_is_no_absence(
-    stage: Stage, serve: Serve, host: Host
-) -> None:
-    """A Pod vanishes while we may list but not get: unknown, not drained; allowed again it is."""
+def test_a_forbidden_read_by_name_is_no_absence_S20(stage: Stage, serve: Serve, host: Host) -> None:
+    """A Pod disappears while we may list but not get: unknown, not drained until get is allowed."""
     serve()
     host.until(lambda: host.mark)
     rest = stage.bed.kube.rest
@@ -431,18 +416,18 @@ def test_S20_a_read_by_name_that_is_forbidden_is_no_absence(
 
 
 def _may(stage: Stage, standing: dict[str, list[dict[str, list[str]]]], *, get: bool) -> None:
-    """Give or take the roles' right to read a Pod by name."""
+    """Grant or revoke the roles' right to read a Pod by name."""
     content = "application/merge-patch+json"
     for role, rules in standing.items():
         changed = [rule if get else _without_get(rule) for rule in rules]
         stage.bed.kube.rest.call(
             "PATCH", f"{RBAC}/roles/{role}", {"rules": changed}, content_type=content
         )
-    time.sleep(0.3)  # the authorizer learns of it by a watch
+    time.sleep(0.3)  # the authorizer sees the change through a watch
 
 
 def _without_get(rule: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The rule without `get` where it speaks of Pods; a rule with no verb at all is refused."""
+    """Return the rule without `get` for Pods; a rule without any verb is refused."""
     if rule["resources"] != ["pods"]:
         return rule
     return {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "get"]}
@@ -452,8 +437,8 @@ def _terminated(service: Service, host: Host) -> list[Line]:
     return service.writes("drain", slurm_node=host.name, reason="k8s: pod terminated")
 
 
-def test_S20_no_slurmd_pod_left_needs_a_read_by_name_for_each(stage: Stage, serve: Serve) -> None:
-    """The watch says they are gone; each is asked for by name before its host is drained."""
+def test_each_missing_slurmd_pod_is_read_by_name_S20(stage: Stage, serve: Serve) -> None:
+    """The watch reports them gone; each is read by name before its host is drained."""
     service = serve(log_level="debug")
     hosts = [stage.take() for _ in range(3)]
     for host in hosts:
@@ -470,13 +455,10 @@ def test_S20_no_slurmd_pod_left_needs_a_read_by_name_for_each(stage: Stage, serv
         assert looks[0]["timestamp"] < drained["timestamp"]
 
 
-# --- nothing at all
-
-
-def test_a_dry_run_says_what_it_would_do_and_writes_nothing(
+def test_a_dry_run_logs_its_decisions_and_writes_nothing(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """--dry-run: the drain is told with its cause, neither side changes."""
+    """--dry-run: the log has the drain with its cause, and neither side changes."""
     serve()
     host.until(lambda: host.mark)
     service = serve(dry_run="true")

@@ -1,4 +1,4 @@
-"""The two Pods of SUNK's older page, applied as they stand, on a Slurm with GPUs and accounting."""
+"""The two Pods of SUNK's older page, applied unchanged, on a Slurm with GPUs and accounting."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ KILL_WAIT_S = 30
 
 @dataclass(frozen=True)
 class LargeHosts(SlurmConf):
-    """Eight h100 on each, and the page's own user of Pods."""
+    """Eight h100 on each, and the user of the page's Pods."""
 
     def slurm_conf(self, version: str, **ports: Any) -> str:
         text = super().slurm_conf(version, **ports)
@@ -60,7 +60,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
 
 
 def grow(bed: PodBed, name: str) -> None:
-    """What device plugins and labels tell on a real cluster."""
+    """Write the resources and labels that device plugins report on a real cluster."""
     path = f"/api/v1/nodes/{name}"
     status = {"status": {"capacity": ROOM, "allocatable": ROOM}}
     labels = {"metadata": {"labels": LABELS if name in LABELLED else {}}}
@@ -92,7 +92,7 @@ def apply(bed: PodBed, example: str, *, name: str = POD) -> None:
 
 
 def running_on(bed: PodBed, name: str = POD) -> str:
-    """Node that the Pod runs on; empty: it does not run."""
+    """Return the Node on which the Pod runs; empty if it does not run."""
     try:
         pod = bed.bed.kube.pod(name, NAMESPACE)
     except RestError:
@@ -101,14 +101,14 @@ def running_on(bed: PodBed, name: str = POD) -> str:
 
 
 def jobs(bed: PodBed) -> dict[str, Any]:
-    """Those that live, by the name of their Pod."""
+    """Return the live jobs by the name of their Pod."""
     live = {"PENDING", "RUNNING", "COMPLETING"}
     found = [job for job in bed.jobs() if live & set(job["job_state"])]
     return {job["name"].split("/")[2]: job for job in found}
 
 
 @pytest.mark.usefixtures("service")
-def test_the_example_of_a_full_node_runs_as_it_stands(bed: PodBed) -> None:
+def test_the_example_of_a_full_node_runs_unchanged(bed: PodBed) -> None:
     apply(bed, "full-node")
     bed.until(lambda: running_on(bed), "it runs")
     assert running_on(bed) in LABELLED
@@ -121,8 +121,8 @@ def test_the_example_of_a_full_node_runs_as_it_stands(bed: PodBed) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_the_example_of_a_single_GPU_runs_as_it_stands(bed: PodBed) -> None:
-    """And another one beside it, on the same host: both are of one user."""
+def test_the_example_of_a_single_gpu_runs_unchanged(bed: PodBed) -> None:
+    """And another one beside it on the same host, since both belong to one user."""
     apply(bed, "single-gpu")
     apply(bed, "single-gpu", name="another")
     bed.until(lambda: running_on(bed) and running_on(bed, "another"), "both run")
@@ -136,8 +136,8 @@ def test_the_example_of_a_single_GPU_runs_as_it_stands(bed: PodBed) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_P05_a_user_without_an_account_is_told(bed: PodBed) -> None:
-    """The page's user before the administrator has made it known to Slurm's accounting."""
+def test_a_pod_of_a_user_without_an_account_shows_it_P5(bed: PodBed) -> None:
+    """The user of the page, before the administrator has added it to Slurm's accounting."""
     bed.bed.slurm.sacctmgr("delete", "user", "k8s")
     apply(bed, "single-gpu")
 

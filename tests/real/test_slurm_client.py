@@ -1,4 +1,4 @@
-"""The Slurm side against real slurmctld and slurmrestd, 26.05 and 24.11."""
+"""The Slurm client with real slurmctld and slurmrestd, 26.05 and 24.11."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ MARK = mark_text(Mark(cluster="ours", node="n1"))
 
 
 class Reader:
-    """A poll on a real server, and the news of it."""
+    """A poll of a real server, and its facts."""
 
     def __init__(self, client: SlurmClient) -> None:
         self.news: list[News] = []
@@ -64,7 +64,7 @@ class Reader:
         self.news.extend(news)
 
     async def look(self) -> dict[str, SlurmNode] | None:
-        """One listing: the nodes, or None where nothing changed."""
+        """Make one listing; return the nodes, or None if nothing has changed."""
         self.news.clear()
         assert await self.poll.poll() is None
         if isinstance(self.news[-1], Confirmed):
@@ -97,7 +97,7 @@ async def connected(
 
 @pytest.fixture(params=SLURM_SUITES)
 def own_server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
-    """One to break."""
+    """A server that a test may break."""
     require(slurm=request.param)
     with SlurmServer(request.param, SlurmConf(slurmds=2)) as server:
         server.wait_until_idle()
@@ -106,7 +106,7 @@ def own_server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
 
 @pytest.fixture
 async def client(slurm_server: SlurmServer) -> AsyncIterator[SlurmClient]:
-    """A client of the shared server, which is put back as it was."""
+    """A client of the shared server, which is restored afterwards."""
     async with connected(slurm_server) as connection:
         yield connection
     for name, state in slurm_server.states().items():
@@ -135,10 +135,10 @@ async def test_the_newest_version_is_negotiated(
     assert client.endpoint.release.startswith(slurm_server.version)
 
 
-async def test_F4_an_error_is_read_and_the_next_answer_is_the_right_one(
+async def test_the_answer_after_an_error_belongs_to_its_request_F4(
     client: SlurmClient,
 ) -> None:
-    """26.05 sends two answers to a wrong question."""
+    """26.05 sends two responses to an invalid request."""
     for _ in range(5):
         wrong = await client.call(post_node("nosuch", b'{"state":["DRAIN"],"reason":"k8s: x"}'))
         assert isinstance(wrong, SlurmError)
@@ -149,8 +149,10 @@ async def test_F4_an_error_is_read_and_the_next_answer_is_the_right_one(
         assert (await read(client, "n1")).name == "n1"
 
 
-async def test_a_listing_holds_every_node(slurm_server: SlurmServer, client: SlurmClient) -> None:
-    """As slurmctld says it."""
+async def test_a_listing_contains_every_node(
+    slurm_server: SlurmServer, client: SlurmClient
+) -> None:
+    """As slurmctld reports them."""
     nodes = await Reader(client).look()
     assert nodes is not None
     assert {name: set(node.state) for name, node in nodes.items()} == {
@@ -158,10 +160,10 @@ async def test_a_listing_holds_every_node(slurm_server: SlurmServer, client: Slu
     }
 
 
-async def test_a_quiet_cluster_is_confirmed_by_304_where_the_server_can(
+async def test_an_unchanged_cluster_is_confirmed_by_304_if_supported(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """26.05 can; 24.11 lists anew each time."""
+    """26.05 can; 24.11 sends the listing each time."""
     reader = Reader(client)
     quiet = dialect_of(slurm_server.api_version).conditional_nodes
     for _ in range(8):
@@ -172,8 +174,8 @@ async def test_a_quiet_cluster_is_confirmed_by_304_where_the_server_can(
     assert (nodes is None) == quiet
 
 
-async def test_no_change_hides_behind_304(slurm_server: SlurmServer, client: SlurmClient) -> None:
-    """update_time counts whole seconds: changes at any moment around a listing are seen."""
+async def test_no_change_is_missed_with_304(slurm_server: SlurmServer, client: SlurmClient) -> None:
+    """update_time has whole seconds: changes at any moment around a listing are seen."""
     reader = Reader(client)
     random = Random(7)
     known = await reader.look() or {}
@@ -184,7 +186,7 @@ async def test_no_change_hides_behind_304(slurm_server: SlurmServer, client: Slu
         assert known["n2"].comment == f"change {number}"
 
 
-async def test_S1_S2_S9_S14_a_drain_comes_changes_and_goes(
+async def test_a_drain_is_set_changed_and_lifted_S1_S2_S9_S14(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
     """Each outcome shows the node as a read after it does."""
@@ -208,7 +210,7 @@ async def test_S1_S2_S9_S14_a_drain_comes_changes_and_goes(
     assert after.reason == ("" if clears else LIFTED)
 
 
-async def test_S11_S15_a_drain_of_others_is_untouched(
+async def test_a_foreign_drain_is_not_changed_S11_S15(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
     """With a reason or without."""
@@ -221,7 +223,7 @@ async def test_S11_S15_a_drain_of_others_is_untouched(
     assert [await read(client, name) for name in ("n1", "n2")] == before
 
 
-async def test_S13_a_down_node_keeps_its_reason(
+async def test_a_down_node_keeps_its_reason_S13(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
     """A DRAIN would overwrite it."""
@@ -231,10 +233,10 @@ async def test_S13_a_down_node_keeps_its_reason(
     assert (await read(client, "n1")).reason == "fan"
 
 
-async def test_S2_a_text_left_behind_is_rewritten(
+async def test_a_remaining_reason_of_ours_is_rewritten_S2(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """24.11 keeps the reason of an undrained node; on 26.05 none can be left behind."""
+    """24.11 keeps the reason of an undrained node; 26.05 does not."""
     slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="k8s: old")
     slurm_server.update_slurm_node("n1", state=["UNDRAIN"])
     (outcome,) = await SlurmPush(client, time.monotonic).push([RewriteReason("n1", LIFTED)])
@@ -248,8 +250,8 @@ async def test_S2_a_text_left_behind_is_rewritten(
     assert "DRAIN" not in after.state
 
 
-async def test_S17_a_reason_is_read_back_as_it_was_written(client: SlurmClient) -> None:
-    """Else it would be written again and again."""
+async def test_a_reason_is_read_back_unchanged_S17(client: SlurmClient) -> None:
+    """Otherwise it would be written again and again."""
     push = SlurmPush(client, time.monotonic).push
     texts = ["größer µ 中文 🙂", 'say "no" \\ #1 a=b, c;d', "x" * 400, "a\tb\nc", "<&>'`$(x)|%s%n"]
     for text in texts:
@@ -258,10 +260,10 @@ async def test_S17_a_reason_is_read_back_as_it_was_written(client: SlurmClient) 
         assert (await read(client, "n1")).reason == reason
 
 
-async def test_M8_a_mark_is_written_over_nothing_and_over_ours(
+async def test_a_mark_replaces_only_an_empty_comment_or_ours_M8(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """A comment of others stays."""
+    """A foreign comment stays."""
     push = SlurmPush(client, time.monotonic).push
     newer = mark_text(Mark(cluster="ours", node="n1", pod="p"))
     for text in (MARK, newer):
@@ -272,8 +274,8 @@ async def test_M8_a_mark_is_written_over_nothing_and_over_ours(
     assert (await read(client, "n1")).comment == "rack 7"
 
 
-async def test_many_drains_are_one_request(slurm_server: SlurmServer) -> None:
-    """Three nodes of one reason, and an unknown one beside them."""
+async def test_many_drains_with_one_reason_are_one_request(slurm_server: SlurmServer) -> None:
+    """Three nodes with one reason, and an unknown one beside them."""
     heard: list[Exchange] = []
     async with connected(slurm_server, heard=heard) as client:
         push = SlurmPush(client, time.monotonic).push
@@ -285,10 +287,10 @@ async def test_many_drains_are_one_request(slurm_server: SlurmServer) -> None:
     slurm_server.wait_until_idle()
 
 
-async def test_the_controller_tells_of_itself(
+async def test_the_configuration_of_slurmctld_is_read(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """KillWait only from 26.05 on."""
+    """KillWait from 26.05 on."""
     conf = await controller.read_conf(client)
     if dialect_of(slurm_server.api_version).conf:
         assert not isinstance(conf, SlurmError)
@@ -302,10 +304,10 @@ async def test_the_controller_tells_of_itself(
     assert not isinstance(await controller.diag(client), SlurmError)
 
 
-async def test_F5_an_expired_token_is_a_value_and_a_new_one_heals(
+async def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
     slurm_server: SlurmServer, tmp_path: Path
 ) -> None:
-    """The file is looked at when the server says no."""
+    """The file is read again when the server refuses the token."""
     path = tmp_path / "token"
     path.write_text(slurm_server.token(lifespan_s=1))
     token = Token(path=str(path))
@@ -320,8 +322,8 @@ async def test_F5_an_expired_token_is_a_value_and_a_new_one_heals(
         assert isinstance(await client.call(get_node("n1")), Answer)
 
 
-async def test_F4_slurmctld_down_is_told_and_heals(own_server: SlurmServer) -> None:
-    """Reads and writes are answered after ten seconds; the poll goes on by itself."""
+async def test_slurmctld_down_is_reported_and_recovers_F4(own_server: SlurmServer) -> None:
+    """Reads and writes fail after ten seconds; the poll recovers by itself."""
     async with connected(own_server) as client:
         reader = Reader(client)
         running = asyncio.ensure_future(reader.poll.run())
@@ -337,8 +339,8 @@ async def test_F4_slurmctld_down_is_told_and_heals(own_server: SlurmServer) -> N
         running.cancel()
 
 
-async def test_F4_slurmrestd_down_is_told_at_once_and_heals(own_server: SlurmServer) -> None:
-    """No deadline has to pass."""
+async def test_slurmrestd_down_is_reported_at_once_and_recovers_F4(own_server: SlurmServer) -> None:
+    """Without waiting for a deadline."""
     async with connected(own_server) as client:
         await read(client, "n1")
         await asyncio.to_thread(own_server.stop_slurmrestd)
@@ -351,8 +353,10 @@ async def test_F4_slurmrestd_down_is_told_at_once_and_heals(own_server: SlurmSer
         assert (await read(client, "n1")).name == "n1"
 
 
-async def test_F4_a_reason_in_another_encoding_does_not_blind_us(own_server: SlurmServer) -> None:
-    """scontrol takes Latin-1, slurmrestd hands it on, and it is no UTF-8."""
+async def test_a_reason_in_another_encoding_does_not_break_the_listing_F4(
+    own_server: SlurmServer,
+) -> None:
+    """scontrol accepts Latin-1, and slurmrestd returns it, which is no UTF-8."""
     command = own_server.in_root("scontrol", "update", "nodename=n1", "state=drain")
     await asyncio.to_thread(
         subprocess.run, [*map(os.fsencode, command), b"reason=d\xe9faillant"], check=True
@@ -364,8 +368,8 @@ async def test_F4_a_reason_in_another_encoding_does_not_blind_us(own_server: Slu
         assert (await read(client, "n1")) == nodes["n1"]
 
 
-async def test_F11_a_reconfigure_is_seen_in_the_next_listing(own_server: SlurmServer) -> None:
-    """Whatever it left of our mark, the poll shows it."""
+async def test_the_next_listing_shows_a_reconfigure_F11(own_server: SlurmServer) -> None:
+    """Whatever is left of our mark, the poll shows it."""
     async with connected(own_server) as client:
         push = SlurmPush(client, time.monotonic).push
         await push([SetComment("n1", MARK), Drain("n1", CORDONED)])
@@ -379,7 +383,7 @@ async def test_F11_a_reconfigure_is_seen_in_the_next_listing(own_server: SlurmSe
 
 
 async def until(condition: object, *, deadline_s: float = 30) -> None:
-    """Wait until it holds."""
+    """Wait until the condition holds."""
     assert callable(condition)
     async with asyncio.timeout(deadline_s):
         while not condition():  # noqa: ASYNC110

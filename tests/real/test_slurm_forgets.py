@@ -1,4 +1,4 @@
-"""P30, P31: slurmctld comes back without its state while 20 Pods run, and we died with it.
+"""P30, P31: slurmctld loses its state while 20 Pods run and the service is down.
 
 `SUNK_SYNC_LOST=all` for the policies `readopt` and `end` too (a minute and a half each).
 """
@@ -18,7 +18,7 @@ from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 PODS = 20
 LOST_S = 60
-"""Within this time nothing is done about a job that is missing."""
+"""A missing job has no effect within this time."""
 WITHIN_S = LOST_S + 60
 REASON = "k8s: pod without job"
 
@@ -34,7 +34,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
 
 
 def forget(bed: PodBed, service: Service) -> None:
-    """Both die at the same moment; slurmctld comes back with nothing, and we with the same."""
+    """Kill both at once; start slurmctld without its state, then the service."""
     slurm = bed.bed.slurm
     slurm.stop_slurmctld(signal.SIGKILL)
     service.kill9()
@@ -45,7 +45,7 @@ def forget(bed: PodBed, service: Service) -> None:
 
 
 def fill(bed: PodBed) -> list[str]:
-    """A Pod on each host; their names."""
+    """Create a Pod for each host; return their names."""
     names = [f"p{number}" for number in range(PODS)]
     for name in names:
         bed.make_pod(name)
@@ -59,7 +59,7 @@ def closed(bed: PodBed) -> int:
 
 
 def standing(bed: PodBed) -> dict[str, str]:
-    """Pods that live and are not ending: where."""
+    """Return the Nodes of Pods that live and are not ending."""
     return {
         pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
         for pod in bed.ours()
@@ -67,8 +67,8 @@ def standing(bed: PodBed) -> dict[str, str]:
     }
 
 
-def test_P30_keep_every_Pod_lives_and_its_host_is_closed(bed: PodBed) -> None:
-    """And a new job, which gets the number of an old one, is nobody's but its own (P23)."""
+def test_with_keep_each_pod_lives_and_its_host_is_drained_P30(bed: PodBed) -> None:
+    """A new job with the id of an old one is not touched (P23)."""
     with bed.service(gate=False) as service:
         names = fill(bed)
         before = standing(bed)
@@ -89,7 +89,7 @@ def test_P30_keep_every_Pod_lives_and_its_host_is_closed(bed: PodBed) -> None:
 
 
 @if_all
-def test_P30_readopt_every_Pod_gets_a_job_on_its_own_host(bed: PodBed) -> None:
+def test_with_readopt_each_pod_gets_a_job_on_its_host_P30(bed: PodBed) -> None:
     with bed.service(gate=False, lost_job="readopt") as service:
         fill(bed)
         before = standing(bed)
@@ -102,14 +102,14 @@ def test_P30_readopt_every_Pod_gets_a_job_on_its_own_host(bed: PodBed) -> None:
 
 
 def readopted(bed: PodBed) -> dict[str, str]:
-    """Pods with exactly one running job: where that is."""
+    """Return the Nodes of Pods with exactly one running job there."""
     running = [job for job in bed.jobs() if "RUNNING" in job["job_state"]]
     return {job["name"].split("/")[2]: job["nodes"] for job in running}
 
 
 @if_all
-def test_P30_P31_end_the_Pods_end_so_many_a_minute(bed: PodBed) -> None:
-    """And none within slurmctld's first minute."""
+def test_with_end_the_pods_end_at_the_limit_per_minute_P30_P31(bed: PodBed) -> None:
+    """None within slurmctld's first minute."""
     with bed.service(gate=False, lost_job="end", max_pod_ends_per_minute="12") as service:
         fill(bed)
         forget(bed, service)

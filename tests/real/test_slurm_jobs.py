@@ -47,12 +47,12 @@ ORIGIN = Origin(lambda _: SCRIPT, lambda _: True)
 SMALL = JobDescription(cpus=4, memory_mb=100)
 WHOLE = JobDescription(cpus=16, memory_mb=100)
 TICK_S = 3.0
-"""Slurm's scheduler begins once a second."""
+"""Slurm's scheduler runs once a second."""
 numbers = itertools.count(1)
 
 
 class Side:
-    """One installation's reader and writer."""
+    """Reader and writer of one installation."""
 
     def __init__(self, client: SlurmClient, *, cluster: str = "") -> None:
         self.cluster = cluster = cluster or f"c{next(numbers)}"
@@ -67,14 +67,14 @@ class Side:
         )
 
     def anew(self) -> "Side":
-        """The same installation, started again."""
+        """Return the same installation after a restart."""
         return Side(self.client, cluster=self.cluster)
 
     async def tell(self, news: Sequence[News]) -> None:
         self.news.extend(news)
 
     async def jobs(self) -> dict[str, Job]:
-        """One listing in full."""
+        """Make one full listing."""
         self.news.clear()
         asked = asyncio.ensure_future(self.poll.relist(time.monotonic()))
         await asyncio.sleep(0)
@@ -118,7 +118,7 @@ class Side:
 
 
 def job_in(outcome: Outcome) -> Job:
-    """The one that was asked for."""
+    """Return the job of the outcome."""
     seen = outcome.seen[0]
     assert isinstance(seen, Observed)
     assert isinstance(seen.row, Job)
@@ -126,7 +126,7 @@ def job_in(outcome: Outcome) -> Job:
 
 
 def look_now(job_id: str) -> GetJob:
-    """What was read before does not count."""
+    """Read the job; earlier reads do not count."""
     return GetJob(job_id, time.monotonic())
 
 
@@ -139,7 +139,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
 
 @pytest.fixture
 async def side(server: SlurmServer) -> AsyncIterator[Side]:
-    """Ours, on an empty cluster."""
+    """Our installation, on an empty cluster."""
     async with connected(server) as client:
         yield Side(client)
     clean(server)
@@ -152,7 +152,7 @@ def clean(server: SlurmServer) -> None:
 
 
 def foreign_allocation(server: SlurmServer, **fields: Any) -> int:
-    """A job of somebody else's, running."""
+    """Allocate a running job of another user."""
     job = {
         "name": "theirs",
         "current_working_directory": "/",
@@ -165,7 +165,7 @@ def foreign_allocation(server: SlurmServer, **fields: Any) -> int:
 
 
 async def test_a_submitted_script_waits_and_runs(side: Side) -> None:
-    """Told at once as made, then as Slurm shows it."""
+    """Reported at once as submitted, then as Slurm shows it."""
     (made,) = await side.make(side.want())
     assert made.state == {"PENDING"}
     seen = (await side.until_state("RUNNING", made))[made.job_id]
@@ -176,8 +176,8 @@ async def test_a_submitted_script_waits_and_runs(side: Side) -> None:
     assert abs(seen.submitted_at - time.time()) < 60
 
 
-async def test_P24_the_scripts_word_is_read(side: Side, server: SlurmServer) -> None:
-    """It stands in `extra`."""
+async def test_the_start_of_the_script_is_read_P24(side: Side, server: SlurmServer) -> None:
+    """From `extra`."""
     (made,) = await side.make(side.want())
     await side.until_state("RUNNING", made)
     server.scontrol("update", f"JobId={made.job_id}", "extra=k8s: started")
@@ -185,8 +185,8 @@ async def test_P24_the_scripts_word_is_read(side: Side, server: SlurmServer) -> 
     assert job_in(outcome).started
 
 
-async def test_P11a_an_allocation_runs_on_its_nodes_when_it_is_answered(side: Side) -> None:
-    """One node or three; the listing says the same."""
+async def test_an_allocated_job_runs_on_its_nodes_in_the_response_P11a(side: Side) -> None:
+    """One node or three; the listing agrees."""
     one, gang = await side.make(
         side.want("allocation"), side.want("allocation", replace(SMALL, slurm_nodes=3))
     )
@@ -196,8 +196,8 @@ async def test_P11a_an_allocation_runs_on_its_nodes_when_it_is_answered(side: Si
     assert await side.jobs() == {one.job_id: one, gang.job_id: gang}
 
 
-async def test_P11a_a_busy_cluster_refuses_an_allocation_by_number(side: Side) -> None:
-    """Its record stays as FAILED, under our identity."""
+async def test_a_busy_cluster_refuses_an_allocation_P11a(side: Side) -> None:
+    """Its record stays FAILED, with our identity."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     desired = side.want("allocation", WHOLE)
     (outcome,) = await side.do(desired)
@@ -215,18 +215,18 @@ async def test_P11a_a_busy_cluster_refuses_an_allocation_by_number(side: Side) -
         ({"reservation": "none-such"}, 2053),
     ],
 )
-async def test_P10_a_refused_submission_carries_slurms_number(
+async def test_a_refused_submission_has_slurms_number_P10(
     side: Side, fields: dict[str, str], number: int
 ) -> None:
-    """The same on both versions, whatever the status."""
+    """The same in both versions, whatever the status."""
     for kind in ("script", "allocation"):
         (outcome,) = await side.do(side.want(kind, replace(SMALL, **fields)))
         assert isinstance(outcome, Refused)
         assert outcome.number == number
 
 
-async def test_external_jobs_from_v0_0_43_on(side: Side, server: SlurmServer) -> None:
-    """Before, the flag would be dropped and a batch job made: nothing is sent."""
+async def test_external_jobs_need_v0_0_43(side: Side, server: SlurmServer) -> None:
+    """Before that the flag would be ignored and a batch job made: nothing is sent."""
     (outcome,) = await side.do(side.want("external"))
     if server.version == "24.11":
         assert isinstance(outcome, Refused)
@@ -237,7 +237,7 @@ async def test_external_jobs_from_v0_0_43_on(side: Side, server: SlurmServer) ->
     assert not seen[made.job_id].script
 
 
-async def test_equal_wishes_become_an_array_and_each_task_one_pods_job(side: Side) -> None:
+async def test_equal_submissions_become_an_array_with_a_task_for_each_pod(side: Side) -> None:
     """Ids, names and identities stay the same from submission to the end."""
     desired_writes = [side.want(description=WHOLE) for _ in range(6)]
     made = await side.make(*desired_writes)
@@ -253,8 +253,8 @@ async def test_equal_wishes_become_an_array_and_each_task_one_pods_job(side: Sid
     assert await side.anew().jobs() == await side.jobs()
 
 
-async def test_P23_one_task_is_cancelled_alone(side: Side) -> None:
-    """One that runs, one that waits: of that one Slurm keeps nothing, and it is told."""
+async def test_one_task_is_cancelled_alone_P23(side: Side) -> None:
+    """A running one and a waiting one; Slurm keeps no record of the latter, and it is reported."""
     made = await side.make(*(side.want(description=WHOLE) for _ in range(7)))
     await side.until_state("RUNNING", *made[:3])
     outcomes = await side.do(cancel(made[1]), cancel(made[6], replaced=True), cancel(made[5]))
@@ -273,8 +273,8 @@ async def test_P23_one_task_is_cancelled_alone(side: Side) -> None:
     assert "CANCELLED" in job_in(again).state
 
 
-async def test_P17_a_running_task_is_marked_alone(side: Side) -> None:
-    """In a record of its own."""
+async def test_a_running_task_is_marked_separately_P17(side: Side) -> None:
+    """In its own record."""
     made = await side.make(*(side.want() for _ in range(4)))
     await side.until_state("RUNNING", *made)
     assert [type(one) for one in await side.do(cancel(made[2], replaced=True))] == [Done]
@@ -283,8 +283,8 @@ async def test_P17_a_running_task_is_marked_alone(side: Side) -> None:
     assert "CANCELLED" in seen[made[2].job_id].state
 
 
-async def test_a_cancelled_array_is_told_task_by_task(side: Side, server: SlurmServer) -> None:
-    """By a human, while all of it waits; a held job of theirs with the same tasks is not told."""
+async def test_each_task_of_a_cancelled_array_is_reported(side: Side, server: SlurmServer) -> None:
+    """By a human, while all of it waits; a held foreign job with the same tasks is not reported."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     made = await side.make(*(side.want(description=WHOLE) for _ in range(4)))
     await side.jobs()
@@ -295,8 +295,8 @@ async def test_a_cancelled_array_is_told_task_by_task(side: Side, server: SlurmS
         assert len(seen) == 5
 
 
-async def test_P19_a_cancel_of_what_waits_leaves_alone_what_has_begun(side: Side) -> None:
-    """A job, one task of an array that waits and one that runs; slurmctld itself compares."""
+async def test_a_cancel_of_waiting_jobs_does_not_end_started_ones_P19(side: Side) -> None:
+    """A job, a waiting task of an array and a running one; slurmctld itself compares."""
     (running,) = await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=2)))
     made = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
     await side.until_state("RUNNING", made[0])
@@ -310,8 +310,8 @@ async def test_P19_a_cancel_of_what_waits_leaves_alone_what_has_begun(side: Side
     ]  # fmt: skip
 
 
-async def test_P17_our_own_cancel_can_be_told_from_a_humans(side: Side) -> None:
-    """Also by a process that starts anew."""
+async def test_our_own_cancel_differs_from_a_humans_P17(side: Side) -> None:
+    """Also by a restarted process."""
     (theirs,) = await side.make(side.want("allocation"))
     (ours,) = await side.make(side.want())
     await side.do(cancel(ours, replaced=True), cancel(theirs))
@@ -321,8 +321,8 @@ async def test_P17_our_own_cancel_can_be_told_from_a_humans(side: Side) -> None:
     assert all("CANCELLED" in job.state for job in seen.values())
 
 
-async def test_P20_a_waiting_job_is_updated_where_slurm_lets_it(side: Side) -> None:
-    """And keeps its old identity where not."""
+async def test_a_waiting_job_is_updated_if_slurm_allows_it_P20(side: Side) -> None:
+    """It keeps its old identity where Slurm refuses."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     (made,) = await side.make(side.want(description=WHOLE))
     new = replace(made.identity, digest="d2")
@@ -339,10 +339,10 @@ async def test_P20_a_waiting_job_is_updated_where_slurm_lets_it(side: Side) -> N
     assert (await side.jobs())[made.job_id].identity == new
 
 
-async def test_P7_other_exclusions_for_what_waits_keep_its_place(
+async def test_new_exclusions_keep_the_place_of_a_waiting_job_P7(
     side: Side, server: SlurmServer
 ) -> None:
-    """Of a job, and of the waiting tasks of an array together; unknown names change nothing."""
+    """For a job, and for the waiting tasks of an array together; unknown names change nothing."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     (one,) = await side.make(side.want(description=WHOLE))
     tasks = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
@@ -380,8 +380,8 @@ async def test_P7_other_exclusions_for_what_waits_keep_its_place(
         assert "ExcNodeList=(null)" in server.scontrol("show", "job", number)
 
 
-async def test_P26_the_reasons_of_all_that_wait_are_read_at_once(server: SlurmServer) -> None:
-    """Also of an array whose first task has started; unchanged they cost a kilobyte to prove."""
+async def test_the_reasons_of_all_waiting_jobs_are_read_at_once_P26(server: SlurmServer) -> None:
+    """Also of an array whose first task has started; an unchanged answer takes a kilobyte."""
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:
         side = Side(client)
@@ -402,8 +402,8 @@ async def test_P26_the_reasons_of_all_that_wait_are_read_at_once(server: SlurmSe
     clean(server)
 
 
-async def test_a_look_at_what_is_not_there(side: Side, server: SlurmServer) -> None:
-    """Unknown to Slurm, or somebody else's."""
+async def test_reading_an_unknown_or_foreign_job(side: Side, server: SlurmServer) -> None:
+    """Unknown to Slurm, or a foreign job."""
     theirs = foreign_allocation(server)
     for job_id in ("99999", str(theirs)):
         (outcome,) = await side.do(look_now(job_id))
@@ -412,8 +412,10 @@ async def test_a_look_at_what_is_not_there(side: Side, server: SlurmServer) -> N
         assert abs(outcome.seen[0].order - time.monotonic()) < 5
 
 
-async def test_P22_two_clusters_share_a_slurm(side: Side, server: SlurmServer) -> None:
-    """Neither sees or ends the other's; with arrays, and beside humans' jobs."""
+async def test_two_clusters_on_one_slurm_see_only_their_own_jobs_P22(
+    side: Side, server: SlurmServer
+) -> None:
+    """Neither sees or ends the other's jobs; with arrays, and beside jobs of humans."""
     other = Side(side.client)
     foreign_allocation(server)
     mine = await side.make(side.want("allocation"))
@@ -434,8 +436,8 @@ async def test_P22_two_clusters_share_a_slurm(side: Side, server: SlurmServer) -
     assert not any(job.identity.replaced for job in (await other.jobs()).values())
 
 
-async def test_P23_a_killed_slurmctld_gives_our_id_away(server: SlurmServer) -> None:
-    """The new holder of the id is in the same state; no poll fails in between."""
+async def test_after_sigkill_slurmctld_reuses_our_job_id_P23(server: SlurmServer) -> None:
+    """The new job with the id is in the same state; no poll fails in between."""
     async with connected(server) as client:
         side = Side(client)
         await asyncio.sleep(6)
@@ -460,10 +462,8 @@ async def test_P23_a_killed_slurmctld_gives_our_id_away(server: SlurmServer) -> 
 OLDER = {"26.05": ("v0.0.44", "v0.0.43", "v0.0.42"), "24.11": ("v0.0.41", "v0.0.40")}
 
 
-async def test_every_api_version_tells_the_same_of_the_same_jobs(
-    side: Side, server: SlurmServer
-) -> None:
-    """An array partly started, partly cancelled; v0.0.40 calls started tasks as before."""
+async def test_each_api_version_reports_the_same_jobs(side: Side, server: SlurmServer) -> None:
+    """An array partly started, partly cancelled; v0.0.40 spells started tasks differently."""
     made = await side.make(*(side.want(description=WHOLE) for _ in range(6)))
     await side.until_state("RUNNING", *made[:3])
     await side.do(cancel(made[5]))
@@ -479,8 +479,8 @@ async def test_every_api_version_tells_the_same_of_the_same_jobs(
 
 @pytest.mark.usefixtures("side")
 @pytest.mark.parametrize("place", [0, 1, 2])
-async def test_every_api_version_makes_and_ends_jobs(server: SlurmServer, place: int) -> None:
-    """Single, allocated where it can, arrays; marked and cancelled one by one."""
+async def test_each_api_version_submits_and_ends_jobs(server: SlurmServer, place: int) -> None:
+    """Single, allocated if supported, arrays; marked and cancelled one by one."""
     version = dict(enumerate(OLDER[server.version])).get(place)
     if version is None:
         pytest.skip("24.11 has two older ones")
@@ -500,13 +500,13 @@ async def test_every_api_version_makes_and_ends_jobs(server: SlurmServer, place:
 
 
 def is_ready(server: SlurmServer) -> bool:
-    """Slurmctld has heard of all of them since its start."""
+    """Whether all slurmd have registered since the start of slurmctld."""
     return not any({"UNKNOWN", "NOT_RESPONDING"} & set(state) for state in server.states().values())
 
 
 @pytest.fixture
 def thousand(server: SlurmServer) -> Iterator[None]:
-    """A thousand waiting tasks of somebody else's."""
+    """A thousand waiting tasks of another user."""
     job = {
         "name": "theirs",
         "current_working_directory": "/",
@@ -520,10 +520,10 @@ def thousand(server: SlurmServer) -> Iterator[None]:
     clean(server)
 
 
-async def test_the_cost_of_a_look_among_a_thousand_jobs(
+async def test_the_size_of_a_listing_of_a_thousand_jobs(
     server: SlurmServer, thousand: None
 ) -> None:
-    """At most 120 bytes a job; nothing is read twice."""
+    """At most 120 bytes a job, and nothing is read twice."""
     del thousand
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:

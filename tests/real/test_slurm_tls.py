@@ -1,4 +1,4 @@
-"""slurmrestd behind TLS, as most sites have it: certificates are checked, nothing else changes."""
+"""slurmrestd behind TLS, as at most sites: certificates are checked."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA that this machine does not know, and a certificate for 127.0.0.1 and localhost."""
+    """A CA that this machine does not trust, and a certificate for 127.0.0.1 and localhost."""
     directory = tmp_path_factory.mktemp("keys")
     certificates.make(directory)
     return directory
@@ -36,7 +36,7 @@ async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 @asynccontextmanager
 async def behind_tls(port: int, keys: Path) -> AsyncIterator[int]:
-    """A port with TLS that leads to this one."""
+    """Return a port with TLS in front of this one."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         back, out = await asyncio.open_connection("127.0.0.1", port)
@@ -50,7 +50,7 @@ async def behind_tls(port: int, keys: Path) -> AsyncIterator[int]:
 
 
 async def asked(address: str, token: str) -> Answer | SlurmError:
-    """What GET of n1 brings, twice over one connection."""
+    """Send GET of n1 twice on one connection; return the results."""
     client = SlurmClient(
         Access(addresses=(address,)),
         Token(text=token),
@@ -64,10 +64,10 @@ async def asked(address: str, token: str) -> Answer | SlurmError:
     return answer
 
 
-async def test_slurmrestd_behind_tls(
+async def test_slurmrestd_behind_tls_is_used_only_with_a_trusted_certificate(
     slurm_server: SlurmServer, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A certificate of an unknown CA is none (F5); one of a known CA for this name will do."""
+    """A certificate of an unknown CA is refused (F5), one of a known CA is accepted."""
     token = slurm_server.token()
     async with behind_tls(slurm_server.port, keys) as port:
         unknown = await asked(f"https://localhost:{port}", token)

@@ -1,4 +1,4 @@
-"""The test bed keeps its own promises: real servers, on their own, gone with their owner."""
+"""The test bed itself: real servers, isolated, and gone with their owner."""
 
 import json
 import os
@@ -34,7 +34,7 @@ from tests.real.testbed.up import write_commands
 
 pytestmark = pytest.mark.real
 
-# A process that starts a bed, says what it consists of, and waits to be killed.
+# A process that starts a test bed, prints what belongs to it, and waits to be killed.
 OWNER = """
 import json, time
 from tests.real.testbed import SlurmConf, SlurmServer
@@ -64,18 +64,15 @@ def gone(call: Callable[[], object]) -> bool:
     return False
 
 
-# --- Slurm
-
-
-def test_slurm_is_the_version_asked_for(slurm_server: SlurmServer) -> None:
-    """Suites of a distribution move on: another Slurm must never pass unnoticed."""
+def test_slurm_has_the_requested_version(slurm_server: SlurmServer) -> None:
+    """Distributions change: another version of Slurm must not pass unnoticed."""
     assert f"slurm-wlm {slurm_server.version}." in slurm_server.scontrol("--version")
     ping = slurm_server.rest.call("GET", slurm_server.path("ping/"))
     assert [controller["responding"] for controller in ping["pings"]] == [True]
     assert ping["meta"]["slurm"]["release"].startswith(slurm_server.version)
 
 
-def test_real_slurmd_run_a_job(slurm_server: SlurmServer) -> None:
+def test_slurmd_runs_a_job(slurm_server: SlurmServer) -> None:
     names = slurm_server.conf.slurmd_names
     said = slurm_server.run_in_root("srun", "-N3", "sh", "-c", "echo $SLURMD_NODENAME")
     assert sorted(said.split()) == names
@@ -97,8 +94,8 @@ def test_slurm_refuses_a_wrong_token(slurm_server: SlurmServer) -> None:
 
 
 @pytest.mark.parametrize("version", ["26.05", "24.11"])
-def test_idle_nodes_without_slurmd(version: str) -> None:
-    """Enough hosts for the figures of 1,000, on both versions."""
+def test_nodes_without_slurmd_are_idle(version: str) -> None:
+    """Enough hosts for the figures of 1,000, in both versions."""
     require(slurm=version)
     with SlurmServer(version, SlurmConf(slurmds=1, external_nodes=1000)) as slurm:
         slurm.update_slurm_node("x[1-1000]", state=["DRAIN"], reason="testbed: all")
@@ -109,8 +106,8 @@ def test_idle_nodes_without_slurmd(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["26.05", "24.11"])
-def test_servers_of_slurm_stop_and_come_back(version: str) -> None:
-    """A SIGTERM of slurmctld keeps a drain; every part can be stopped by itself."""
+def test_servers_of_slurm_stop_and_start_again(version: str) -> None:
+    """SIGTERM of slurmctld keeps a drain; each daemon can be stopped alone."""
     require(slurm=version)
     conf = SlurmConf(slurmds=2, gpus=2, extra_lines=["SlurmdTimeout=7"])
     with SlurmServer(version, conf) as slurm:
@@ -132,8 +129,8 @@ def test_servers_of_slurm_stop_and_come_back(version: str) -> None:
         assert " 9 sec" in slurm.scontrol("show", "config").split("SlurmdTimeout")[1]
 
 
-def test_a_paused_slurmctld_hangs_and_goes_on(slurm_server: SlurmServer) -> None:
-    """The fault that no closed port tells of."""
+def test_a_paused_slurmctld_hangs_and_continues(slurm_server: SlurmServer) -> None:
+    """A fault without a closed port."""
     slurmctld = slurm_server.daemons["slurmctld"]
     slurmctld.pause()
     with pytest.raises(BedError, match="no end after"):
@@ -152,8 +149,8 @@ def test_a_paused_server_can_be_stopped(slurm_server: SlurmServer) -> None:
 
 
 @pytest.mark.parametrize("version", ["26.05", "24.11"])
-def test_accounting_knows_who_ran_what(version: str) -> None:
-    """slurmdbd and a MariaDB, for those who ask; a user and an account of its own."""
+def test_accounting_records_user_and_account(version: str) -> None:
+    """slurmdbd and a MariaDB, if requested, with a user and an account."""
     require(slurm=version)
     conf = SlurmConf(
         slurmds=1,
@@ -174,13 +171,10 @@ def test_accounting_knows_who_ran_what(version: str) -> None:
         assert "games" in slurm.sacctmgr("show", "account", "format=account")
 
 
-def test_a_bed_that_does_not_ask_has_no_accounting(slurm_server: SlurmServer) -> None:
+def test_a_test_bed_has_no_accounting_by_default(slurm_server: SlurmServer) -> None:
     assert not {"slurmdbd", "mariadb"} & set(slurm_server.daemons)
     with pytest.raises(BedError, match="accounting"):
         slurm_server.sacctmgr("show", "account")
-
-
-# --- Kubernetes
 
 
 @pytest.fixture
@@ -192,7 +186,7 @@ def namespace(kube_server: KubeServer) -> Iterator[str]:
     kube_server.rest.call("DELETE", "/api/v1/namespaces/testbed/pods", {"gracePeriodSeconds": 0})
 
 
-def test_kubernetes_is_the_version_asked_for(kube_server: KubeServer) -> None:
+def test_kubernetes_has_the_requested_version(kube_server: KubeServer) -> None:
     said = json.loads(kube_server.kubectl("version", "-o", "json"))
     assert said["serverVersion"]["gitVersion"] == f"v{kube_server.version}"
     assert said["clientVersion"]["gitVersion"] == f"v{kube_server.version}"
@@ -206,14 +200,14 @@ def test_the_kubelet_stand_in_runs_and_ends_pods(kube_server: KubeServer, namesp
     eventually(lambda: gone(lambda: kube_server.pod("p1", namespace)))
 
 
-def test_a_pod_without_a_node_is_left_alone(kube_server: KubeServer, namespace: str) -> None:
+def test_a_pod_without_a_node_does_not_run(kube_server: KubeServer, namespace: str) -> None:
     kube_server.create(kube_objects.pod("p2", namespace=namespace))
     time.sleep(0.2)
     assert kube_server.pod("p2", namespace)["status"]["phase"] == "Pending"
 
 
 def test_a_slow_pod_starts_and_ends_late(kube_server: KubeServer, namespace: str) -> None:
-    """An infinite delay holds it; a Node's knob counts for its Pods, the Pod's own wins."""
+    """An infinite delay keeps it; a Node's delay applies to Pods without one of their own."""
     kube_server.annotate_node("m1", {START_DELAY: "inf", END_DELAY: "inf"})
     patient = kube_objects.pod("p3", namespace=namespace, node="m1")
     quick = kube_objects.pod("p4", namespace=namespace, node="m1", annotations={START_DELAY: "0"})
@@ -231,7 +225,7 @@ def test_a_slow_pod_starts_and_ends_late(kube_server: KubeServer, namespace: str
 
 
 @pytest.mark.parametrize(("exit_code", "phase"), [("0", "Succeeded"), ("1", "Failed")])
-def test_a_pod_ends_by_itself(
+def test_containers_end_with_their_exit_code(
     kube_server: KubeServer, namespace: str, exit_code: str, phase: str
 ) -> None:
     knobs = {RUN: "0.2", EXIT_CODE: exit_code}
@@ -241,8 +235,8 @@ def test_a_pod_ends_by_itself(
     assert ready(kube_server.pod(name, namespace)) == "False"
 
 
-def test_a_pod_that_does_not_fit_is_turned_away(kube_server: KubeServer, namespace: str) -> None:
-    """As a kubelet does, in its words; room is free again when the containers have ended."""
+def test_a_pod_that_does_not_fit_is_rejected(kube_server: KubeServer, namespace: str) -> None:
+    """As by a kubelet; it is freed when the containers have ended."""
 
     def asking(name: str, cpu: str, **knobs: str) -> kube_objects.Object:
         resources = {"resources": {"requests": {"cpu": cpu}}}
@@ -267,7 +261,7 @@ def test_a_pod_that_does_not_fit_is_turned_away(kube_server: KubeServer, namespa
 
 
 def test_a_test_sets_pods_and_nodes_unready(kube_server: KubeServer, namespace: str) -> None:
-    """The stand-in does not take back what a test says."""
+    """The stand-in does not undo what a test sets."""
     kube_server.create(kube_objects.pod("p5", namespace=namespace, node="m1"))
     eventually(lambda: ready(kube_server.pod("p5", namespace)) == "True")
     kube_server.set_pod_ready("p5", namespace, ready=False)
@@ -281,7 +275,7 @@ def test_a_test_sets_pods_and_nodes_unready(kube_server: KubeServer, namespace: 
     assert kube_server.pod("p5", namespace)["status"]["phase"] == "Failed"
 
 
-def test_a_service_account_may_only_what_it_was_given(kube_server: KubeServer) -> None:
+def test_a_service_account_has_only_its_permissions(kube_server: KubeServer) -> None:
     kubeconfig = kube_server.kubeconfig_for("nobody", "testbed", lifespan_s=600)
     assert "system:serviceaccount:testbed:nobody" in kube_server.kubectl(
         "auth", "whoami", kubeconfig=kubeconfig
@@ -294,17 +288,14 @@ def test_a_service_account_may_only_what_it_was_given(kube_server: KubeServer) -
 def test_the_api_server_restarts_with_everything(
     kube_server: KubeServer, namespace: str, a_signal: signal.Signals
 ) -> None:
-    """etcd keeps the objects, and the stand-in goes on."""
+    """etcd keeps the objects, and the stand-in continues."""
     kube_server.restart(a_signal)
     name = f"after-{a_signal.name.lower()}"
     kube_server.create(kube_objects.pod(name, namespace=namespace, node="m1"))
     eventually(lambda: ready(kube_server.pod(name, namespace)) == "True")
 
 
-# --- both
-
-
-def test_hosts_exist_in_both_worlds(bed: Bed) -> None:
+def test_hosts_exist_in_kubernetes_and_slurm(bed: Bed) -> None:
     for name in bed.slurm.conf.names:
         eventually(lambda: ready(bed.kube.pod(f"slurmd-{name}", "slurm")) == "True")  # noqa: B023
         assert bed.kube.pod(f"slurmd-{name}", "slurm")["spec"]["nodeName"] == name
@@ -312,7 +303,7 @@ def test_hosts_exist_in_both_worlds(bed: Bed) -> None:
 
 
 def test_kubectl_and_sinfo_of_the_bed_work(bed: Bed) -> None:
-    """What `up` prints: commands that need nothing but a shell."""
+    """The printed commands of `up` need nothing but a shell."""
     commands = write_commands(bed, bed.kube.directory / "bin")
     subprocess.run([commands / "kubectl", "cordon", "n1"], check=True, capture_output=True)
     assert bed.kube.node("n1")["spec"]["unschedulable"] is True
@@ -335,9 +326,6 @@ def test_two_beds_do_not_see_each_other(bed: Bed) -> None:
     assert "IDLE" in bed.slurm.states()["n1"]
 
 
-# --- the end
-
-
 def start_owner() -> tuple[subprocess.Popen[str], Path, list[int], int]:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
@@ -355,7 +343,7 @@ def mounted(directory: Path) -> bool:
 
 
 def test_a_killed_owner_leaves_nothing() -> None:
-    """kill -9 of the test process: servers (a paused one too), mounts and folder go at once."""
+    """kill -9 of the test process removes servers (also paused ones), mounts and folder."""
     require(slurm="26.05")
     owner, directory, pids, supervisor = start_owner()
     with owner:
@@ -365,7 +353,7 @@ def test_a_killed_owner_leaves_nothing() -> None:
     assert not mounted(directory)
 
 
-def test_a_killed_supervisor_leaves_a_folder_that_the_next_start_sweeps() -> None:
+def test_the_next_start_removes_the_folder_of_a_killed_supervisor() -> None:
     require(slurm="26.05")
     owner, directory, pids, supervisor = start_owner()
     with owner:
@@ -373,17 +361,17 @@ def test_a_killed_supervisor_leaves_a_folder_that_the_next_start_sweeps() -> Non
         owner.kill()
     eventually(lambda: not any(map(alive, pids)))
     assert not mounted(directory)
-    sandbox.sweep()  # or that of another test process, just before
+    sandbox.sweep()  # or the sweep of another test process, just before
     assert not directory.exists()
 
 
-def test_a_sweep_leaves_the_living_alone(bed: Bed) -> None:
+def test_a_sweep_keeps_running_sandboxes(bed: Bed) -> None:
     sandbox.sweep()
     assert bed.slurm.directory.exists()
     assert "IDLE" in bed.slurm.states()["n1"]
 
 
-def test_a_server_that_cannot_start_says_why_and_leaves_nothing(
+def test_a_server_that_cannot_start_reports_why_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     require(slurm="26.05")
@@ -404,9 +392,6 @@ def test_ports_are_never_given_twice() -> None:
         second.close()
 
 
-# --- building
-
-
 def test_a_second_build_costs_nothing() -> None:
     require(kube=KUBE_DEFAULT, slurm="26.05")
     start_s = time.monotonic()
@@ -415,8 +400,8 @@ def test_a_second_build_costs_nothing() -> None:
     assert time.monotonic() - start_s < 1
 
 
-def test_two_builds_at_once_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second waits; what a failed or killed build left is never taken for a result."""
+def test_two_parallel_builds_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits; a failed or killed build is never used."""
     monkeypatch.setenv("SUNK_SYNC_TESTBED_CACHE", str(tmp_path))
     artifact = Artifact("thing-1", "recipe")
     built = []
@@ -443,7 +428,7 @@ def test_two_builds_at_once_build_once(tmp_path: Path, monkeypatch: pytest.Monke
 def test_another_slurm_in_the_suite_fails_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A suite that has moved on must not become a bed that is called 26.05."""
+    """A suite with a newer version must not become a test bed called 26.05."""
     monkeypatch.setenv("SUNK_SYNC_TESTBED_CACHE", str(tmp_path))
     monkeypatch.setenv("DEBIAN_MIRROR", "none.invalid")
     monkeypatch.setattr(building, "run_logged", lambda *_: None)

@@ -1,6 +1,6 @@
-"""P22: two services for two Kubernetes clusters on one Slurm leave each other in peace.
+"""P22: two services of two Kubernetes clusters on one Slurm do not disturb each other.
 
-Same scheduler name, same namespace, same Pods' names: only the uid of kube-system differs.
+Same scheduler name, same namespace, same names of Pods: only the UID of kube-system differs.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def uids(bed: PodBed) -> set[str]:
 
 
 def jobs_of(bed: PodBed, among: set[str]) -> dict[str, tuple[str, ...]]:
-    """Jobs that name one of these Pods, by id: state and nodes."""
+    """Return the jobs that name one of these Pods by id, with state and nodes."""
     return {
         str(job["job_id"]): (*job["job_state"], job["nodes"])
         for job in bed.jobs()
@@ -48,8 +48,8 @@ def jobs_of(bed: PodBed, among: set[str]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def test_P22_neither_touches_the_others_jobs(beds: tuple[PodBed, PodBed]) -> None:
-    """Pods placed, ended, deleted; a service killed, its cluster gone silent: never the other's."""
+def test_two_services_do_not_touch_each_others_jobs_P22(beds: tuple[PodBed, PodBed]) -> None:
+    """Pods bound, ended, deleted; a service killed, its cluster down: the other's jobs stay."""
     one, two = beds
     first, second = (bed.service(gate=False) for bed in beds)
     with first, second:
@@ -79,7 +79,8 @@ def test_P22_neither_touches_the_others_jobs(beds: tuple[PodBed, PodBed]) -> Non
         first.restart()
         first.settle()
         assert stays(untouched)
-        # Every Pod of the first cluster is gone while its service is dead: only its own jobs end.
+        # Every Pod of the first cluster is deleted while its service is down: only its own jobs
+        # end.
         first.kill9()
         one.delete_pod("a")
         one.until(lambda: not uids(one), "no Pod")
@@ -98,7 +99,7 @@ def test_P22_neither_touches_the_others_jobs(beds: tuple[PodBed, PodBed]) -> Non
 
 
 def live_of(one: PodBed, two: PodBed) -> list[str]:
-    """Live jobs that are not of the second cluster."""
+    """Return the live jobs that are not of the second cluster."""
     theirs = jobs_of(two, uids(two))
     live = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING"}
     jobs = {str(job["job_id"]): live.intersection(job["job_state"]) for job in one.jobs()}

@@ -1,7 +1,7 @@
-"""Reasons of jobs that wait or have ended, and how each is brought about on a real Slurm.
+"""Reasons of jobs that wait or have ended, and how a real Slurm gives each of them.
 
-`test_pending.py` plays the scenes and reads the reasons back; docs/pending.md calls seen what
-stands here, because that test shows it.
+`test_pending.py` plays the scenes and reads the reasons back. docs/pending.md lists them as seen,
+because that test reads them back.
 """
 
 import time
@@ -15,7 +15,7 @@ Waiting = Iterable[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Scene:
-    """`play` makes jobs and gives each with the reason that it is to have."""
+    """`play` makes jobs and yields each with its expected reason."""
 
     reasons: tuple[str, ...]
     play: Callable[[Jobs], Waiting]
@@ -35,8 +35,8 @@ def _scene(
         "PartitionDown", "PartitionConfig", "AccountNotAllowed", "MaxMemPerLimit",
         "JobArrayTaskLimit")  # fmt: skip
 def asks_what_it_may_not_have(jobs: Jobs) -> Waiting:
-    """Slurm takes these jobs and lets them wait."""
-    # An allocation at once is answered as if it ran, and waits.
+    """Slurm accepts these jobs and lets them wait."""
+    # An immediate allocation is answered as if it ran, but it waits.
     yield "PartitionTimeLimit", jobs.allocate(partition="short", time_limit=number(60))
     yield "JobHeldUser", jobs.submit(hold=True)
     yield "JobHeldUser", jobs.submit(priority=number(0))
@@ -93,7 +93,7 @@ def ends_badly(jobs: Jobs) -> Waiting:
 
 @_scene("NodeDown")
 def its_node_is_set_down(jobs: Jobs) -> Waiting:
-    """It has ended as NODE_FAIL, though its `requeue` reads true: it has no script."""
+    """It ends as NODE_FAIL, although its `requeue` reads true: it has no script."""
     job = jobs.allocate(required_nodes=["n3"])
     jobs.slurm.scontrol("update", "nodename=n3", "state=down", "reason=x")
     yield "NodeDown", job
@@ -138,6 +138,6 @@ def requeued(jobs: Jobs) -> Waiting:
 
 
 def seen_reasons() -> Mapping[str, frozenset[str]]:
-    """Reason → the versions where it was read."""
+    """Return the versions in which each reason was read."""
     pairs = ((reason, scene.versions) for scene in SCENES for reason in scene.reasons)
     return versions_by(pairs)

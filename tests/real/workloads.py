@@ -1,7 +1,7 @@
-"""A bed whose Slurm runs placeholder jobs, and workload Pods on it.
+"""A test bed whose Slurm runs placeholder jobs, and workload Pods on it.
 
-Each Pod is pinned to a host of its own by its nodeSelector, so tests do not disturb each other
-and nothing has to be put back.
+A nodeSelector pins each Pod to its own host, so tests do not disturb each other and need not clean
+up.
 """
 
 import itertools
@@ -45,7 +45,7 @@ Text = TypeVar("Text", str, str | None)
 
 
 class Load:
-    """A workload Pod: what both servers say of it, and what people do to it."""
+    """A workload Pod: its state on both servers, and operations of users."""
 
     def __init__(self, bed: Bed, name: str, *, namespace: str = NAMESPACE, uid: str = "") -> None:
         self.bed = bed
@@ -67,24 +67,22 @@ class Load:
         return f"{self.path}: {told}"
 
     def until(self, claim: Any, *, within_s: float = 15.0) -> None:
-        """`eventually`, and where it fails the Pod is shown."""
+        """As `eventually`; on failure the Pod is shown."""
         try:
             eventually(claim, "", within_s=within_s)
         except AssertionError:
             raise AssertionError(f"not within {within_s} s: {self!r}") from None
 
     def until_bound(self, *, within_s: float = 15.0) -> str:
-        """The job id that its binding carries."""
+        """Wait for the binding; return its job id."""
         self.until(lambda: self.node, within_s=within_s)
         return self.annotation("job-id") or ""
 
     def until_waits(self) -> Job:
-        """Its one job, once it is pending and the Pod says so."""
+        """Return its one job when it is pending and the Pod shows it."""
         self.until(lambda: self.live and self.message.startswith("Slurm job"))
         (job,) = self.live
         return job
-
-    # --- Kubernetes
 
     @property
     def path(self) -> str:
@@ -100,7 +98,7 @@ class Load:
 
     @property
     def gone(self) -> bool:
-        """No Pod of this UID is left."""
+        """Whether no Pod of this UID is left."""
         try:
             return bool(self.pod["metadata"]["uid"] != self.uid)
         except RestError as error:
@@ -111,7 +109,7 @@ class Load:
         return "deletionTimestamp" in self.pod["metadata"]
 
     def condition(self, kind: str) -> tuple[str, str, str]:
-        """Status, reason and message; empty where there is none."""
+        """Return status, reason and message; empty if there is none."""
         for one in self.pod["status"].get("conditions", []):
             if one["type"] == kind:
                 return one["status"], one.get("reason", ""), one.get("message", "")
@@ -119,13 +117,13 @@ class Load:
 
     @property
     def message(self) -> str:
-        """Why it is not scheduled."""
+        """Return why it is not scheduled."""
         status, _, message = self.condition("PodScheduled")
         return message if status == "False" else ""
 
     @property
     def disruption(self) -> tuple[str, str]:
-        """Reason and message of DisruptionTarget."""
+        """Return reason and message of DisruptionTarget."""
         status, reason, message = self.condition("DisruptionTarget")
         return (reason, message) if status == "True" else ("", "")
 
@@ -134,12 +132,12 @@ class Load:
         return None if value is None else str(value)
 
     def annotate(self, **annotations: str | None) -> None:
-        """Annotations of ours, without their prefix; `_` for `-`."""
+        """Set annotations of ours, without their prefix and with `_` for `-`."""
         self.bed.kube.annotate_pod(self.name, self.namespace, prefixed(annotations))
 
     @property
     def events(self) -> list[tuple[str, str]]:
-        """Reason and message of each Event on it, oldest first."""
+        """Return reason and message of each Event on it, oldest first."""
         path = f"/api/v1/namespaces/{self.namespace}/events"
         found = self.bed.kube.rest.call(
             "GET", f"{path}?fieldSelector=involvedObject.uid%3D{self.uid}"
@@ -147,32 +145,30 @@ class Load:
         return [(one["reason"], one["message"]) for one in found["items"]]
 
     def told(self, reason: str) -> list[str]:
-        """Messages of its Events with this reason."""
+        """Return the messages of its Events with this reason."""
         return [message for one, message in self.events if one == reason]
 
     def delete(self, *, now: bool = False) -> None:
-        """`now`: by force, nobody waits for its containers."""
+        """Delete the Pod; `now`: force it, without waiting for its containers."""
         self.bed.kube.delete_pod(self.name, self.namespace, grace_s=0 if now else None)
 
     def linger(self) -> None:
-        """From now on it never ends by itself."""
+        """Let it never end by itself from now on."""
         self.bed.kube.annotate_pod(self.name, self.namespace, FOREVER)
 
     def let_end(self) -> None:
         self.bed.kube.annotate_pod(self.name, self.namespace, {"testbed/end-delay-s": "0"})
 
     def bind_to(self, host: Host) -> None:
-        """As somebody else's scheduler does."""
+        """Bind it, as another scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": host.name}
         binding = {"metadata": {"name": self.name}, "target": target}
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/binding"
         self.bed.kube.rest.call("POST", path, binding)
 
-    # --- Slurm
-
     @property
     def jobs(self) -> list[Job]:
-        """Every job that names this Pod, oldest first; those that have ended too."""
+        """Return every job that names this Pod, oldest first, also ended ones."""
         return [job for job in all_jobs(self.bed) if self.uid in job["admin_comment"]]
 
     @property
@@ -181,18 +177,18 @@ class Load:
 
     @property
     def job(self) -> Job:
-        """Its newest job."""
+        """Return its newest job."""
         return self.jobs[-1]
 
     def ended(self) -> bool:
-        """It had jobs, and none is left, not even one that is completing."""
+        """Whether it had jobs and none is left, not even a completing one."""
         jobs = self.jobs
         busy = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING"}
         return bool(jobs) and all(busy.isdisjoint(job["job_state"]) for job in jobs)
 
 
 class WorkloadIndex(Stage):
-    """A stage for Pods: `load` makes one, `serve` gives the service that schedules them."""
+    """A stage for Pods: `load` creates one, `serve` starts the service that schedules them."""
 
     hosts = HOSTS
 
@@ -200,7 +196,7 @@ class WorkloadIndex(Stage):
         self._ports = Ports()
         port = self._ports.take()
         super().__init__(slurm)
-        # Scripts outlive the service: a key of its own would void their tokens.
+        # Scripts outlive the service: a random key would invalidate their tokens.
         key = self.bed.kube.directory / "hooks.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(32))
@@ -230,7 +226,7 @@ class WorkloadIndex(Stage):
         knobs: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> Load:
-        """A new Pod of ours that only `on` can take; annotations without prefix, `_` for `-`."""
+        """Create a Pod of ours for host `on` only; annotations without prefix, `_` for `-`."""
         name = spec.pop("name", f"w{next(_names)}")
         labels = spec.pop("labels", None)
         pinned = {} if on is None else {"nodeSelector": {HOSTNAME: on.name}}
@@ -246,22 +242,22 @@ class WorkloadIndex(Stage):
         return Load(self.bed, name, namespace=namespace, uid=created["metadata"]["uid"])
 
     def occupy(self, host: Host) -> str:
-        """A job of somebody else's that holds the whole host; its id."""
+        """Submit another user's job that holds the whole host; return its id."""
         job = self.submit_above(host)
         host.until(lambda: state_of(self.bed, job) == "RUNNING")
         return job
 
     def submit_above(self, host: Host) -> str:
-        """A job that preempts those of partition low; its id."""
+        """Submit a job that preempts those of partition low; return its id."""
         argv = ["sbatch", "--parsable", "--exclusive", "-p", "high", "-w", host.name]
         slurm = self.bed.slurm
         return slurm.run_in_root(*argv, "-o", "/dev/null", "--wrap", "exec sleep 600").strip()
 
     def impostor(self, admin_comment: str, *, name: str, on: Host | None = None) -> str:
-        """A job under this name and with this identity that we did not submit; its id.
+        """Submit a foreign job with this name and identity; return its id.
 
-        It says that its script has started, as ours do.
-        Waits in a partition that is down, or runs `on` a host.
+        It reports that its script has started, as ours do. It waits in a partition that is down, or
+        runs `on` a host.
         """
         where = {"required_nodes": [on.name]} if on is not None else {}
         body = {
@@ -284,11 +280,11 @@ class WorkloadIndex(Stage):
         return job
 
     def allow(self, namespace: str, *, allowed: bool = True) -> None:
-        """The roles for workload Pods in one more namespace, or no longer."""
+        """Add the roles for workload Pods in one more namespace, or remove them."""
         allow(self.bed, namespace, allowed=allowed)
 
     def expand(self, listed: str | list[str]) -> set[str]:
-        """Names of a hostlist, as Slurm itself spells them out."""
+        """Expand a hostlist with Slurm's own command."""
         text = listed if isinstance(listed, str) else ",".join(listed)
         return set(self.bed.slurm.scontrol("show", "hostnames", text).split()) if text else set()
 
@@ -316,13 +312,13 @@ def prefixed(annotations: Mapping[str, Text]) -> dict[str, Text]:
 
 
 def all_jobs(bed: Bed) -> list[Job]:
-    """Records of all jobs by their ids."""
+    """Return the records of all jobs by id."""
     found = bed.slurm.rest.call("GET", bed.slurm.path("jobs/?flags=ALL"))["jobs"]
     return sorted(found, key=lambda job: int(job["job_id"]))
 
 
 def state_of(bed: Bed, job: str) -> str:
-    """As squeue spells it; empty: gone."""
+    """Return the state as squeue spells it; empty: gone."""
     return bed.slurm.squeue("-h", "-j", job, "-o", "%T").strip()
 
 
@@ -331,7 +327,7 @@ def lives(job: Job) -> bool:
 
 
 def replaced(job: Job) -> bool:
-    """Marked by us before we cancelled it (P17)."""
+    """Whether we marked the job before we cancelled it (P17)."""
     return bool(json.loads(job["admin_comment"])["sunk-sync"].get("replaced"))
 
 

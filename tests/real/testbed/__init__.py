@@ -1,4 +1,4 @@
-"""The real test bed: Kubernetes and Slurm servers, started in seconds, gone with their owner."""
+"""The test bed: real Kubernetes and Slurm servers that start in seconds."""
 
 from tests.real.testbed.bed import Bed
 from tests.real.testbed.errors import BedError, CannotRunError

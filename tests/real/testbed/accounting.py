@@ -1,22 +1,22 @@
-"""Slurm's accounting: slurmdbd and a MariaDB that only the bed itself can reach."""
+"""Slurm's accounting: slurmdbd, and a MariaDB that only the test bed can reach."""
 
 from pathlib import Path
 
 DATABASE = "/var/lib/testbed-mariadb"
-"""Made once in the cached root; each bed writes to a layer above it."""
+"""Created once in the cached root; each test bed writes to a layer above it."""
 SOCKET = "/run/mysqld/mysqld.sock"
 _OPTIONS = (
     *("--no-defaults", "--user=root", f"--datadir={DATABASE}"),
     *("--innodb-log-file-size=8M", "--innodb-undo-tablespaces=0"),
 )
-# Done by hand: mariadb-install-db wants packages that nothing else here needs.
+# Created by hand: mariadb-install-db needs packages that nothing else here needs.
 MAKE_DATABASE = f"""
 mkdir -p {DATABASE}
 {{ echo 'create database mysql;'; echo 'use mysql;'
 cat /usr/share/mariadb/mariadb_system_tables.sql; }} | mariadbd {" ".join(_OPTIONS)} --bootstrap
 """
-# Nobody else reaches the socket, so nobody is asked for a password. Slurm's own statements fail
-# with MariaDB's newer isolation.
+# Nobody else reaches the socket, so there is no password. Slurm's own statements fail with
+# MariaDB's newer isolation.
 MARIADBD = (
     *("mariadbd", *_OPTIONS, f"--socket={SOCKET}", "--skip-networking", "--skip-grant-tables"),
     *("--innodb-flush-log-at-trx-commit=0", "--innodb-snapshot-isolation=OFF"),
@@ -25,11 +25,11 @@ _STORAGE = "accounting"
 
 
 def prepare(upper: Path, port: int) -> list[Path]:
-    """Fill a bed's writable layer; returns what must be SlurmUser's.
+    """Fill a test bed's writable layer; return the paths that SlurmUser must own.
 
-    slurmdbd finds its database, which to MariaDB is a folder. Where it has to make it, it goes on
-    with the handle whose first attempt to connect failed, and libmariadb 11.8.9 allows the answers
-    to such a one no columns (error 5027).
+    The database (a folder of MariaDB) exists before slurmdbd starts. If slurmdbd creates it,
+    slurmdbd continues with a handle whose first connection failed. libmariadb 11.8.9 returns no
+    columns on such a handle (error 5027).
     """
     (upper / DATABASE.lstrip("/") / _STORAGE).mkdir(parents=True)
     for folder in ("run/mysqld", "run/slurmdbd"):

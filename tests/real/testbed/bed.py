@@ -1,4 +1,4 @@
-"""Both worlds at once: a real Kubernetes and a real Slurm that share hosts."""
+"""A real Kubernetes and a real Slurm that share hosts."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SLURM_DEFAULT = "26.05"
 
 @dataclass(frozen=True)
 class Bed:
-    """`kube` and `slurm`, started side by side. Close it, or use it as a context manager."""
+    """`kube` and `slurm`, started in parallel. Close it, or use it as a context manager."""
 
     kube: KubeServer
     slurm: SlurmServer
@@ -30,7 +30,7 @@ class Bed:
         conf: SlurmConf | None = None,
         hosts: bool = True,
     ) -> Self:
-        """`hosts`: a Node and a slurmd Pod for every Slurm node of `conf`, of the same name."""
+        """Start both. `hosts`: a Node and a slurmd Pod for each Slurm node of `conf`."""
         sweep()
         with ThreadPoolExecutor(2) as threads:
             futures = threads.submit(KubeServer, kube), threads.submit(SlurmServer, slurm, conf)
@@ -44,7 +44,7 @@ class Bed:
         return bed
 
     def close(self) -> None:
-        """Everything is gone afterwards: processes, mounts, files, ports."""
+        """Remove everything: processes, mounts, files, ports."""
         self.slurm.close()
         self.kube.close()
 
@@ -61,7 +61,7 @@ class Bed:
 
 
 def _both(kube: Future[KubeServer], slurm: Future[SlurmServer]) -> tuple[KubeServer, SlurmServer]:
-    """Both servers, or neither."""
+    """Return both servers, or stop the one that started."""
     if kube.exception() is None and slurm.exception() is not None:
         kube.result().close()
     if slurm.exception() is None and kube.exception() is not None:

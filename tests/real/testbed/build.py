@@ -1,4 +1,4 @@
-"""Builds the servers of the test bed once into the cache: Go modules and Debian packages."""
+"""Builder of the test bed's servers in the cache, from Go modules and Debian packages."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from tests.real.testbed.progress import Progress
 KUBE_COMMANDS = ("kube-apiserver", "kube-controller-manager", "kubectl")
 KUBE_SCHEDULER = "kube-scheduler"
 ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
-# Older ones cannot fetch the version of Go that a module asks for.
+# Older ones cannot fetch the version of Go that a module requires.
 OLDEST_GO = (1, 21)
 # An older debootstrap does not know the newer suites, so the script is named.
 DEBOOTSTRAP_SCRIPT = "/usr/share/debootstrap/scripts/sid"
@@ -29,13 +29,13 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
-    """Build what is not in the cache and say what is. CannotRunError says what is missing."""
+    """Build what the cache lacks. CannotRunError says what the machine lacks."""
     _check(
         partial(_require_go_for, kube),
         partial(_require_debian_for, slurm, progress),
         partial(debian.require_command, "openssl", "openssl", progress),
     )
-    # The scheduler is made of what the other servers had compiled: one after the other.
+    # The scheduler reuses the compiled packages of the other servers, so it is built after them.
     lanes = [_kube_jobs(kube, progress), *([job] for job in _slurm_jobs(slurm, progress))]
     with ThreadPoolExecutor(len(lanes)) as threads:
         results = [threads.submit(_ensure_each, lane) for lane in lanes]
@@ -57,7 +57,7 @@ def _ensure_each(lane: Sequence[Job]) -> None:
 
 
 def _check(*requirements: Callable[[], None]) -> None:
-    """All that is missing in one error, not one after the other."""
+    """Raise one error with everything that is missing."""
     missing = []
     for requirement in requirements:
         try:
@@ -69,7 +69,7 @@ def _check(*requirements: Callable[[], None]) -> None:
 
 
 def run_logged(argv: Sequence[str | Path], log: Path, see: Callable[[str], None]) -> None:
-    """Run to the end with its output in the log; `see` gets each line. BedError if it fails."""
+    """Run a command with its output in the log; `see` gets each line. BedError if it fails."""
     words = ["setpriv", "--pdeathsig", "KILL", *map(str, argv)]
     with (
         log.open("a") as out,
@@ -87,10 +87,9 @@ def run_logged(argv: Sequence[str | Path], log: Path, see: Callable[[str], None]
     _running.discard(process)
     if process.returncode:
         said = "\n  ".join(last)
-        raise BedError(f"{argv[0]} failed (exit {process.returncode}, all in {log}):\n  {said}")
-
-
-# --- Kubernetes
+        raise BedError(
+            f"{argv[0]} failed with exit code {process.returncode} (log: {log}):\n  {said}"
+        )
 
 
 def _kube_artifacts(version: str | None) -> list[Artifact]:
@@ -123,7 +122,7 @@ def _require_go_for(version: str | None) -> None:
 
 def _build_kube(version: str, progress: Progress, part: Path) -> None:
     artifact = cache.kube(version)
-    # Each alone: what was linked stays in Go's own cache when a later one fails.
+    # Build each alone: linked packages stay in Go's cache when a later one fails.
     for command in KUBE_COMMANDS:
         _build_command(version, command, progress, part)
     with progress.step(artifact.name, "building etcd") as step:
@@ -164,9 +163,6 @@ def _first_line(*argv: str | Path) -> str:
     return said.splitlines()[0]
 
 
-# --- Slurm
-
-
 def _missing_roots(versions: Sequence[str]) -> list[str]:
     return [version for version in versions if not cache.slurm(version).built]
 
@@ -194,14 +190,14 @@ def _build_slurm(version: str, mirror: str, progress: Progress, part: Path) -> N
     got = _first_line("chroot", part, "/usr/sbin/slurmctld", "-V")
     if not re.search(rf" {re.escape(version)}\.", got):
         raise BedError(
-            f"{artifact.name}: Debian {suite} now carries {got!r}: "
+            f"{artifact.name}: Debian {suite} now has {got!r}: "
             f"SLURM_SUITES in {cache.__file__} must name a suite with {version}"
         )
     (part / VERSION_FILE).write_text(f"{got} (Debian {suite})\n")
 
 
 def _debootstrap(suite: str, part: Path, mirror: str) -> list[str | Path]:
-    # In namespaces: killed, it leaves neither mounts nor processes.
+    # In namespaces: a killed build leaves neither mounts nor processes.
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
     options = ["--variant=minbase", f"--include={cache.SLURM_PACKAGES}"]
     return [*alone, "debootstrap", *options, suite, part, mirror, DEBOOTSTRAP_SCRIPT]

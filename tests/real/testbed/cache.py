@@ -1,4 +1,4 @@
-"""Where the built servers are kept: one folder per version and recipe, complete or not there."""
+"""The cache of built servers: one folder per version and recipe, complete or absent."""
 
 import fcntl
 import hashlib
@@ -15,7 +15,7 @@ from tests.real.testbed.accounting import MAKE_DATABASE
 GO = Path(__file__).parents[1] / "go"
 KUBE_VERSIONS = ("1.35.4", "1.30.14")
 KUBE_DEFAULT = os.environ.get("KUBE") or KUBE_VERSIONS[0]
-# Debian suites move on: the version that a suite gave is checked after the build.
+# Debian suites change: the build checks the version that the suite provides.
 SLURM_SUITES = {"26.05": "forky", "24.11": "trixie"}
 SLURM_PACKAGES = (
     "slurmctld,slurmd,slurmrestd,slurmdbd,slurm-client,munge,slurm-wlm-jwt-plugin,"
@@ -31,7 +31,7 @@ def root() -> Path:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A folder of the cache. A changed recipe gives it another name, so it is built again."""
+    """A folder of the cache. A changed recipe changes its name, so it is built again."""
 
     name: str
     recipe: str
@@ -50,9 +50,9 @@ class Artifact:
         return self.path.is_dir()
 
     def ensure(self, build: Callable[[Path], None]) -> bool:
-        """Build into a temporary folder and rename it, once; False if it was there already.
+        """Build into a temporary folder and rename it; return False if it existed already.
 
-        Two processes at once: the second waits for the first and finds the work done.
+        If two processes build at once, the second waits and finds the result.
         """
         if self.built:
             return False
@@ -61,7 +61,7 @@ class Artifact:
             return self._build(build)
 
     def _build(self, build: Callable[[Path], None]) -> bool:
-        if self.built:  # by another process while we waited
+        if self.built:  # by another process in the meantime
             return False
         for left in root().glob(f".{self.name}-*.part"):  # of a build that was killed
             shutil.rmtree(left)
@@ -89,7 +89,7 @@ def kube(version: str) -> Artifact:
 
 
 def kube_scheduler(version: str) -> Artifact:
-    """kube-scheduler alone: who has the other servers of this version need not build them anew."""
+    """kube-scheduler alone, so that the other servers need not be built again for it."""
     return Artifact(f"kube-scheduler-{version}", kube(version).recipe)
 
 

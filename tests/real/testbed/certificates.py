@@ -1,4 +1,4 @@
-"""The keys of one Kubernetes control plane, made by openssl: a CA of its own for every test bed."""
+"""Keys and certificates of one Kubernetes control plane, made by openssl, with its own CA."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ DAYS = "30"
 
 
 def make(directory: Path) -> None:
-    """Writes ca, apiserver, admin and controller-manager (.crt, .key) and sa.key, sa.pub."""
+    """Write ca, apiserver, admin and controller-manager (.crt, .key) and sa.key, sa.pub."""
     _certificate_authority(directory)
     _sign(directory, "apiserver", "/CN=kube-apiserver", f"subjectAltName={SERVING_NAMES}")
     _sign(directory, "admin", "/O=system:masters/CN=admin", "extendedKeyUsage=clientAuth")

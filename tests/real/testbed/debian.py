@@ -1,4 +1,4 @@
-"""What the test bed asks of a Debian machine: commands, root, and the mirror it already uses."""
+"""Requirements on a Debian machine: commands, root, and its package mirror."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def is_debian() -> bool:
 
 def require_root() -> None:
     if os.geteuid() != 0:
-        raise CannotRunError("building Slurm's root needs root (debootstrap): run as root")
+        raise CannotRunError("building Slurm needs root (debootstrap): run it as root")
 
 
 def require_command(command: str, package: str, progress: Progress) -> None:
@@ -27,15 +27,15 @@ def require_command(command: str, package: str, progress: Progress) -> None:
         return
     if not is_debian() or os.geteuid() != 0:
         raise CannotRunError(f"{command} is missing: apt-get install {package} (as root)")
-    progress.say(command, f"missing, so: apt-get install {package}")
+    progress.say(command, f"missing; running apt-get install {package}")
     _require_lists(progress)
     _apt("install", "--yes", "--no-install-recommends", package)
     if not shutil.which(command):
-        raise CannotRunError(f"{command} is not on PATH though {package} is installed")
+        raise CannotRunError(f"{command} is not on PATH although {package} is installed")
 
 
 def mirror(progress: Progress) -> str:
-    """DEBIAN_MIRROR, else the one that this machine's own apt uses."""
+    """Return DEBIAN_MIRROR, else the mirror of this machine's apt."""
     if explicit := os.environ.get(MIRROR_VARIABLE):
         return explicit
     if not is_debian():
@@ -57,7 +57,7 @@ def mirror(progress: Progress) -> str:
 
 def _require_lists(progress: Progress) -> None:
     if not any(Path("/var/lib/apt/lists").glob("*Release")):
-        progress.say("apt", "no package lists yet, so: apt-get update")
+        progress.say("apt", "no package lists; running apt-get update")
         _apt("update")
 
 

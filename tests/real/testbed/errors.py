@@ -1,9 +1,9 @@
-"""What can go wrong with the test bed."""
+"""Errors of the test bed."""
 
 
 class BedError(Exception):
-    """A server of the test bed did not start, answer or stop as it must; says which and why."""
+    """A server of the test bed did not start, answer or stop; the message says which and why."""
 
 
 class CannotRunError(BedError):
-    """This machine lacks something; the message says what and how to get it."""
+    """This machine lacks something; the message says what, and how to get it."""

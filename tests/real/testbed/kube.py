@@ -24,8 +24,8 @@ REPOSITORY = Path(__file__).parents[3]
 class KubeServer(KubeApi):
     """Use as a context manager, or call `close`. All methods block; safe from any thread.
 
-    `apiserver_flags` are added to kube-apiserver's; `controllers=False` leaves out the
-    controller-manager; `kubelet=False` the kubelet stand-in, and then no Pod ever runs or ends.
+    `apiserver_flags` are added to those of kube-apiserver. `controllers=False` omits the
+    controller-manager. `kubelet=False` omits the kubelet stand-in; then no Pod runs or ends.
     """
 
     def __init__(
@@ -50,8 +50,6 @@ class KubeServer(KubeApi):
         except BaseException:
             self.close()
             raise
-
-    # --- how to reach it
 
     def _prepare(self) -> None:
         self.directory = self._sandbox.directory
@@ -98,19 +96,17 @@ class KubeServer(KubeApi):
     def kubeconfig_for(
         self, service_account: str, namespace: str = "default", *, lifespan_s: int = 3600
     ) -> Path:
-        """A kubeconfig with a fresh token of the ServiceAccount (made if missing)."""
+        """Return a kubeconfig with a new token of the ServiceAccount (created if missing)."""
         token = self.token_for(service_account, namespace, lifespan_s=lifespan_s)
         return self._write_kubeconfig(service_account, {"token": token}, namespace=namespace)
 
     def kubectl(self, *argv: str | Path, kubeconfig: Path | None = None) -> str:
-        """kubectl's output, as admin by default. BedError with its errors if it fails."""
+        """Return kubectl's output, as admin by default. BedError with its errors if it fails."""
         return run([*self.kubectl_command(kubeconfig), *argv])
 
     def kubectl_command(self, kubeconfig: Path | None = None) -> list[str | Path]:
         where = f"--kubeconfig={kubeconfig or self.admin_kubeconfig}"
         return [self._binaries / "kubectl", where, f"--cache-dir={self.directory / 'kubectl'}"]
-
-    # --- the servers
 
     def _start_all(self, *, controllers: bool, kubelet: bool) -> None:
         self._start_etcd()
@@ -149,7 +145,7 @@ class KubeServer(KubeApi):
         )
 
     def start(self) -> None:
-        """Start kube-apiserver and wait until it is ready; only after `stop`."""
+        """Start kube-apiserver after `stop`, and wait until it is ready."""
         directory = self.directory
         self._spawn(
             "kube-apiserver",
@@ -178,7 +174,7 @@ class KubeServer(KubeApi):
     def stop(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
         """Stop kube-apiserver; etcd keeps everything.
 
-        It would wait a minute for open watches to end: after one second they are cut.
+        It would wait a minute for open watches: they are cut after one second.
         """
         self.daemons["kube-apiserver"].stop(a_signal, deadline_s=1)
 
@@ -219,12 +215,12 @@ class KubeServer(KubeApi):
             f"--cluster-signing-key-file={directory / 'ca.key'}",
             "--kube-api-qps=1000",
             "--kube-api-burst=2000",
-            # Nobody renews leases for made-up Nodes.
+            # Nobody renews the leases of fake Nodes.
             "--node-monitor-grace-period=24h",
         )
 
     def start_scheduler(self) -> None:
-        """Start kube-scheduler, for Pods of `default-scheduler`; no bed has it by itself."""
+        """Start kube-scheduler, for Pods of `default-scheduler`; it is not started by default."""
         binary = cache.kube_scheduler(self.version).path / "kube-scheduler"
         if not binary.exists():
             raise BedError(f"kube-scheduler {self.version} is not built: make testbed")
@@ -252,8 +248,6 @@ class KubeServer(KubeApi):
             [*module, self.url, self.ca_file, self.token_file],
             env={"PYTHONPATH": str(REPOSITORY)},
         )
-
-    # --- the end
 
     def close(self) -> None:
         self._sandbox.close()

@@ -1,4 +1,4 @@
-"""What tests do to Kubernetes, one line each, as its administrator."""
+"""Operations of an administrator on Kubernetes, one line each."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +15,12 @@ CONNECTIONS = 16
 
 
 class KubeApi:
-    """All methods block; safe from any thread. RestError is the API server's refusal."""
+    """All methods block; safe from any thread. RestError is a refusal of the API server."""
 
     rest: Rest
 
     def create(self, *objects: Object) -> None:
-        """POST Nodes, Pods, Namespaces; many at once go over several connections."""
+        """POST Nodes, Pods, Namespaces; many at once use several connections."""
         if len(objects) <= 2:
             for an_object in objects:
                 self.rest.call("POST", _collection(an_object), an_object)
@@ -42,13 +42,13 @@ class KubeApi:
         self.create(*(kube_objects.node(name) for name in names))
 
     def add_hosts(self, *names: str, namespace: str = "slurm") -> None:
-        """For each name a Node, and on it the slurmd Pod of the Slurm node of the same name."""
+        """Create a Node for each name, with the slurmd Pod of the Slurm node of that name."""
         self.ensure_namespace(namespace)
         self.add_nodes(*names)
         self.create(*(kube_objects.slurmd_pod(name, namespace=namespace) for name in names))
 
     def ensure_namespace(self, name: str) -> None:
-        """Make the namespace unless it is there, with the account that its Pods need at once."""
+        """Create the namespace if it is missing, with the account that its Pods need at once."""
         self._ensure("/api/v1/namespaces", name)
         self._ensure(f"/api/v1/namespaces/{name}/serviceaccounts", "default")
 
@@ -82,7 +82,7 @@ class KubeApi:
         self.rest.call("PATCH", path, patch, content_type=MERGE_PATCH)
 
     def set_node_ready(self, name: str, *, ready: bool) -> None:
-        """As the node controller and the kubelet would: the Ready condition is True or Unknown."""
+        """Set the Ready condition to True or Unknown, as kubelet and node controller do."""
         status = "True" if ready else "Unknown"
         condition = kube_objects.condition("Ready", status)
         self._patch_status(f"/api/v1/nodes/{name}", {"conditions": [condition]})
@@ -96,7 +96,7 @@ class KubeApi:
         self._patch_status(path, {"conditions": conditions})
 
     def end_pod(self, name: str, namespace: str = "default", *, phase: str) -> None:
-        """The containers ended by themselves: phase Succeeded or Failed."""
+        """End the containers: phase Succeeded or Failed."""
         conditions = _readiness(ready=False)
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         self._patch_status(path, {"phase": phase, "conditions": conditions})
@@ -115,7 +115,7 @@ class KubeApi:
     def token_for(
         self, service_account: str, namespace: str = "default", *, lifespan_s: int = 3600
     ) -> str:
-        """A fresh token of the ServiceAccount (made if missing). At least 600 s."""
+        """Return a new token of the ServiceAccount (created if missing), for at least 600 s."""
         self.ensure_namespace(namespace)
         accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         self._ensure(accounts, service_account)

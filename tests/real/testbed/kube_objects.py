@@ -1,4 +1,4 @@
-"""One-line makers of the Kubernetes objects that tests need."""
+"""Makers of the Kubernetes objects that tests need."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def node(
     annotations: Mapping[str, str] | None = None,
     cpus: int = 16,
 ) -> Object:
-    """A Ready Node: the API server keeps the status of a POST."""
+    """Make a Ready Node: the API server keeps the status of a POST."""
     room = {"cpu": str(cpus), "memory": "64Gi", "pods": "250"}
     return {
         "apiVersion": "v1",
@@ -66,7 +66,7 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> Object:
-    """A Pod with one container; bound at creation if `node` is given. `spec` adds or replaces."""
+    """Make a Pod with one container, bound if `node` is given. `spec` adds or replaces."""
     made: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -80,7 +80,7 @@ def pod(
             "containers": [CONTAINER],
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 30,
-            # As a DaemonSet's Pods: a cordoned or NotReady Node does not move it.
+            # As for a DaemonSet: a cordoned or NotReady Node does not evict it.
             "tolerations": [{"operator": "Exists"}],
             **(spec or {}),
         },
@@ -98,7 +98,7 @@ def slurmd_pod(
     name: str | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
-    """The Pod in which slurmd of `slurm_node` runs, on the Node of the same name by default."""
+    """Make the Pod of `slurm_node`'s slurmd, on the Node of the same name by default."""
     return pod(
         name or f"slurmd-{slurm_node}",
         namespace=namespace,

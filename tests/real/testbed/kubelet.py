@@ -1,19 +1,18 @@
-"""A stand-in for every kubelet of a test bed: runs and ends the Pods bound to any Node.
+"""A stand-in for all kubelets of a test bed: it runs and ends the Pods bound to any Node.
 
-A process of its own: `python -m tests.real.testbed.kubelet URL CA_FILE TOKEN_FILE`. Knobs are
-annotations (a Node's count for all its Pods, the Pod's own win), so that any client can turn
-them, at creation or later:
+It is a process: `python -m tests.real.testbed.kubelet URL CA_FILE TOKEN_FILE`. Annotations set the
+delays, at creation or later. Those of a Node apply to its Pods; the Pod's own take precedence:
 
     testbed/start-delay-s  seconds from bound to Running and Ready (default 0; "inf": never)
     testbed/end-delay-s    seconds from deletionTimestamp to gone (default 0; "inf": never)
     testbed/run-s          seconds from Running to the end of the containers (default: never)
-    testbed/exit-code      how the containers end by themselves (default 0: Succeeded)
+    testbed/exit-code      exit code of containers that end by themselves (default 0: Succeeded)
 
-A Pod whose requests do not fit beside those of the Node's other Pods is turned away, as a kubelet
-does: phase Failed, reason OutOfcpu or its like.
+A Pod that does not fit beside the Node's other Pods is rejected as by a kubelet: phase Failed,
+reason OutOfcpu or similar.
 
-A Node made with a Ready condition gets one heartbeat of it, through the status subresource. What a
-kubelet does not do here, a test does by the API: Node NotReady, Pod not Ready, Node gone.
+A Node created with a Ready condition gets one heartbeat of it, through the status subresource.
+Tests do the rest through the API: Node NotReady, Pod not Ready, Node gone.
 """
 
 import asyncio
@@ -49,11 +48,11 @@ RUNNING_KINDS = ("PodReadyToStartContainers", "Ready", "ContainersReady")
 
 
 class GoneError(Exception):
-    """The watch cannot go on from where it was."""
+    """The watch cannot continue from its version."""
 
 
 class Kubelet:
-    """One task per Pod with something to wait for; a change of the Pod or its Node replaces it."""
+    """One task per waiting Pod; a change of the Pod or its Node replaces it."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -62,7 +61,7 @@ class Kubelet:
         self._room_on: dict[str, Object] = {}
         """Allocatable of each Node."""
         self._let_in: set[str] = set()
-        """UIDs of Pods for which there was room."""
+        """UIDs of Pods that fit."""
         self._pods: dict[str, Object] = {}
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
         """UIDs by Node."""
@@ -70,15 +69,13 @@ class Kubelet:
         self._since: dict[tuple[str, str], float] = {}
         self._addresses = itertools.count(1)
         self._heard_of: set[str] = set()
-        """UIDs of Nodes that have had their first heartbeat."""
+        """UIDs of Nodes with a first heartbeat."""
         self._heartbeats: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow("nodes", "", self._see_node))
             tasks.create_task(self._follow("pods", "fieldSelector=spec.nodeName!=", self._see_pod))
-
-    # --- seeing
 
     async def _follow(self, plural: str, query: str, see: Any) -> None:
         while True:
@@ -90,7 +87,7 @@ class Kubelet:
                 await asyncio.sleep(0.2)
 
     async def _events(self, plural: str, query: str) -> AsyncIterator[tuple[str, Object]]:
-        """List, then watch until the server cuts it."""
+        """List, then watch until the server ends the watch."""
         path = f"/api/v1/{plural}?{query}"
         async with self._session.get(path) as answer:
             answer.raise_for_status()
@@ -122,7 +119,7 @@ class Kubelet:
                 self._plan(uid, self._pods[uid])
 
     def _begin_heartbeat(self, kind: str, node: Object) -> None:
-        """One, so that the Ready condition belongs to a field manager as on a real Node."""
+        """Send one heartbeat, so that Ready belongs to a field manager as on a real Node."""
         uid = node["metadata"]["uid"]
         if kind == "DELETED":
             self._heard_of.discard(uid)
@@ -154,8 +151,6 @@ class Kubelet:
         for step in ("start", "run", "end"):
             self._since.pop((uid, step), None)
 
-    # --- acting
-
     def _plan(self, uid: str, pod: Object) -> None:
         if task := self._tasks.pop(uid, None):
             task.cancel()
@@ -177,7 +172,7 @@ class Kubelet:
         return None
 
     def _turned_away(self, uid: str, pod: Object) -> Object | None:
-        """The status of a Pod for which there is no room; None: it is let in, if not already."""
+        """Return the status of a Pod that does not fit; None if it fits or was admitted before."""
         if uid in self._let_in:
             return None
         node_name = pod["spec"]["nodeName"]
@@ -198,7 +193,7 @@ class Kubelet:
                 yield pod
 
     async def _after(self, uid: str, step: str, delay: str, act: Coroutine[Any, Any, None]) -> None:
-        """Act when the delay is over, counted from when the step was first seen."""
+        """Act after the delay, counted from the first time that the step was seen."""
         with contextlib.closing(act):
             clock = asyncio.get_running_loop().time
             since = self._since.setdefault((uid, step), clock())
@@ -224,7 +219,7 @@ class Kubelet:
         await self._patch_status(pod, status)
 
     async def _finish(self, pod: Object, exit_code: int) -> None:
-        """The containers have ended; the Pod stays until somebody deletes it."""
+        """End the containers; the Pod stays until it is deleted."""
         reason = "Error" if exit_code else "Completed"
         terminated = {"exitCode": exit_code, "reason": reason, "finishedAt": _now()}
         status = {
@@ -235,7 +230,7 @@ class Kubelet:
         await self._patch_status(pod, status)
 
     async def _remove(self, pod: Object, phase: str) -> None:
-        """As the real one: first the last status, then the object, never one of another UID."""
+        """Write the last status, then remove the object; never one of another UID."""
         if phase == "Running":
             await self._finish(pod, int(_knobs(pod).get(EXIT_CODE, "0")))
         uid = pod["metadata"]["uid"]

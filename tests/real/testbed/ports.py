@@ -1,4 +1,4 @@
-"""Free TCP ports that nobody else takes, also not another test process on this machine."""
+"""Free TCP ports that no other test process on this machine takes."""
 
 import random
 import socket
@@ -10,11 +10,11 @@ LOWEST = 10240
 
 
 class Ports:
-    """Reserves ports one by one; they stay reserved until `close` or the end of this process.
+    """Reserves ports until `close` or the end of this process.
 
-    A port is claimed by a Unix socket with an abstract name: the kernel gives each name once and
-    frees it with its holder, so no file is left. Only ports below the range of outgoing
-    connections are used: above, any client may sit on one.
+    A Unix socket with an abstract name claims a port: the kernel gives each name once and frees it
+    with its owner, so no file is left. Ports are below the range of outgoing connections, because
+    any client may use one of those.
     """
 
     def __init__(self) -> None:

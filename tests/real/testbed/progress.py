@@ -1,4 +1,4 @@
-"""What a long build says while it runs: live lines on a terminal, plain ones elsewhere."""
+"""Progress of a long build: live lines on a terminal, plain lines elsewhere."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ LINE_CHARACTERS = 60
 
 
 class Progress:
-    """Steps may run in several threads; each shows its elapsed seconds and last line of output."""
+    """Steps can run in several threads; each shows its seconds and its last line of output."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)

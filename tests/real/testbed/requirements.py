@@ -1,4 +1,4 @@
-"""Whether this machine can build and run the test bed; says exactly what is missing."""
+"""Requirements of the test bed on the machine; says exactly what is missing."""
 
 import os
 import shutil
@@ -29,9 +29,9 @@ def why_not(
     slurm: str | None = SLURM_DEFAULT,
     scheduler: bool = False,
 ) -> str | None:
-    """Why servers of these versions cannot run here, or None if they can (built, as root).
+    """Return why servers of these versions cannot run here, or None if they can (built, as root).
 
-    `scheduler`: kube-scheduler of that Kubernetes version as well.
+    `scheduler`: include kube-scheduler of that Kubernetes version.
     """
     wanted = [cache.kube(kube)] if kube else []
     wanted += [cache.kube_scheduler(kube)] if kube and scheduler else []
@@ -40,11 +40,11 @@ def why_not(
 
 
 def why_not_run() -> str | None:
-    """What the machine itself lacks to run servers, whether they are built or not."""
+    """Return what the machine lacks to run servers, built or not."""
     if not Path("/proc/self/ns/pid").exists():
         return "the test bed needs Linux with namespaces"
     if os.geteuid() != 0:
-        return "the test bed needs root (it starts slurmd and makes mounts of its own)"
+        return "the test bed needs root: it starts slurmd and makes mounts"
     for command, cure in COMMANDS.items():
         if shutil.which(command) is None:
             return f"{command} is missing: {cure}"
@@ -61,7 +61,7 @@ def _why_no_namespaces() -> str | None:
     if done.returncode == 0:
         return None
     return (
-        "this machine gives no private mounts or no overlayfs "
+        "this machine does not allow private mounts or overlayfs "
         f"({done.stderr.strip()}): run as root on a virtual machine or in a privileged container"
     )
 

@@ -1,4 +1,4 @@
-"""A small blocking JSON client for tests: a new connection for every call, no retries."""
+"""A small blocking JSON client for tests: a new connection for each call, no retries."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ class RestError(Exception):
 
 
 class Rest:
-    """Calls one server; `headers` go with every call, `ca_file` for https."""
+    """Calls one server; `headers` are sent with each call, `ca_file` is for https."""
 
     def __init__(
         self, url: str, *, headers: Mapping[str, str] | None = None, ca_file: Path | None = None
@@ -32,7 +32,7 @@ class Rest:
         self._ssl = ssl.create_default_context(cafile=ca_file) if ca_file else None
 
     def connect(self) -> http.client.HTTPConnection:
-        """A connection for many calls, to be passed to `call` as `over`; the caller closes it."""
+        """Return a connection for many calls, for `over` of `call`; the caller closes it."""
         if self._ssl:
             return http.client.HTTPSConnection(self._address, timeout=DEADLINE_S, context=self._ssl)
         return http.client.HTTPConnection(self._address, timeout=DEADLINE_S)
@@ -47,7 +47,7 @@ class Rest:
         accept: str = "application/json",
         over: http.client.HTTPConnection | None = None,
     ) -> Any:
-        """The decoded JSON answer (text if it is none). RestError from status 400 on."""
+        """Return the decoded JSON answer, or its text. RestError from status 400 on."""
         connection = over or self.connect()
         payload = None if body is None else json.dumps(body)
         headers = {**self._headers, "Content-Type": content_type, "Accept": accept}

@@ -1,7 +1,7 @@
 """A folder and a pair of namespaces (mounts, PIDs) that live exactly as long as their owner.
 
-Every process started in a sandbox is gone when the sandbox is closed or its owner dies, however
-it dies, and so are its mounts (they exist only inside) and its folder.
+When the sandbox is closed or its owner dies, all its processes, its mounts (they exist only inside)
+and its folder are gone.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ from tests.real.testbed.errors import BedError
 PREFIX = "sunk-sync-bed-"
 MIN_SHARED_MEMORY_BYTES = 2 << 30
 CLOSE_DEADLINE_S = 30
-# A PID namespace takes in only children. nsenter's own fork stops with a stopped child, and a
-# stopped parent that reaps nobody would keep the whole namespace from ending.
+# A PID namespace takes in only children. The fork of nsenter stops together with a stopped child. A
+# stopped parent that reaps nothing would keep the whole namespace from ending.
 FORK = ["sh", "-c", '"$@"; exit $?', "sh"]
 
 
 def base() -> Path:
-    """Where sandboxes live: memory where there is enough (no disk in the figures), else /tmp."""
+    """Return the directory of sandboxes: in memory if there is enough, else in /tmp."""
     shared = Path("/dev/shm")
     if shared.is_dir() and shutil.disk_usage(shared).free >= MIN_SHARED_MEMORY_BYTES:
         return shared
@@ -38,9 +38,9 @@ def base() -> Path:
 
 
 def sweep() -> list[Path]:
-    """Remove what sandboxes left whose supervisor was killed as well; returns what was removed.
+    """Remove the folders of sandboxes whose supervisor was killed; return them.
 
-    Nothing runs in them and nothing is mounted in them: both died with their supervisor.
+    Nothing runs in them and nothing is mounted in them: both ended with their supervisor.
     """
     removed = []
     for directory in sorted(base().glob(PREFIX + "*")):
@@ -56,19 +56,19 @@ def sweep() -> list[Path]:
 
 
 def _new_directory(name: str) -> tuple[Path, int]:
-    """A fresh folder and a locked descriptor of it."""
+    """Return a new folder and a locked descriptor of it."""
     while True:
         directory = base() / f"{PREFIX}{name}-{secrets.token_hex(4)}"
         directory.mkdir(mode=0o755)
         lock_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(lock_fd, fcntl.LOCK_EX)
-        if directory.exists():  # else a sweep came between mkdir and the lock
+        if directory.exists():  # otherwise a sweep came between mkdir and the lock
             return directory, lock_fd
         os.close(lock_fd)
 
 
 class Daemon:
-    """One server process in a sandbox. `pid` is its PID as the owner sees it."""
+    """One server process in a sandbox. `pid` is its PID outside of it."""
 
     def __init__(self, name: str, enter: subprocess.Popen[bytes], log: Path) -> None:
         self.name = name
@@ -77,7 +77,7 @@ class Daemon:
         self.pid = self._find_pid()
 
     def _find_pid(self) -> int:
-        # Its one child is the server; a server that failed at once leaves neither.
+        # Its one child is the server; a server that failed at once leaves no child.
         children = Path(f"/proc/{self._enter.pid}/task/{self._enter.pid}/children")
         while self._enter.poll() is None:
             with contextlib.suppress(OSError):
@@ -98,7 +98,7 @@ class Daemon:
         return 0.0
 
     def stop(self, a_signal: signal.Signals = signal.SIGTERM, *, deadline_s: float = 10) -> None:
-        """Send the signal and wait; SIGKILL after the deadline. Nothing to do if it is gone."""
+        """Send the signal and wait; SIGKILL after the deadline. No effect if it is gone."""
         if not self.running:
             return
         self._send(a_signal)
@@ -110,7 +110,7 @@ class Daemon:
             self._enter.wait()
 
     def pause(self) -> None:
-        """It hangs: takes connections, answers nothing."""
+        """Stop the process: it accepts connections and answers nothing."""
         self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -121,7 +121,7 @@ class Daemon:
             os.kill(self.pid, a_signal)
 
     def reap(self) -> None:
-        """After its sandbox has ended."""
+        """Reap the process after its sandbox has ended."""
         self._enter.wait()
 
     def failed(self, what: str) -> BedError:
@@ -130,9 +130,10 @@ class Daemon:
 
 
 class Sandbox:
-    """`directory` is the folder; `name` shows in its path. `setup` is a shell script that runs as
-    PID 1 of the namespaces with `directory` as working directory, before anything else;
-    `prepare` is called with `directory` before that.
+    """A sandbox. `directory` is its folder; `name` is part of the path.
+
+    `setup` is a shell script. It runs first, as PID 1 of the namespaces, in `directory`. `prepare`
+    is called with `directory` before that.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class Sandbox:
         words = self._supervisor.stdout.readline().split()
         if words[:1] != ["ready"]:
             _, errors = self._supervisor.communicate()
-            raise BedError(f"the namespaces could not be made: {errors.strip()}")
+            raise BedError(f"the namespaces could not be created: {errors.strip()}")
         self.init_pid = int(words[1])
 
     @property
@@ -174,11 +175,11 @@ class Sandbox:
         return self._supervisor.pid
 
     def inside(self, path: str | Path) -> Path:
-        """A path as the processes in the sandbox see it (with their mounts), usable from here."""
+        """Return the outside path of a file as the sandbox sees it, with its mounts."""
         return Path(f"/proc/{self.init_pid}/root{path}")
 
     def enter(self, argv: Sequence[str | Path]) -> list[str]:
-        """The command that runs argv in the namespaces, for use from outside."""
+        """Return the command that runs argv in the namespaces from outside."""
         namespaces = ["--target", str(self.init_pid), "--mount", "--pid", "--no-fork"]
         return ["nsenter", *namespaces, "--", *FORK, *map(str, argv)]
 
@@ -201,7 +202,7 @@ class Sandbox:
         return daemon
 
     def run(self, argv: Sequence[str | Path], *, deadline_s: float = 60) -> str:
-        """Run a command to its end; returns its output. BedError with its errors if it fails."""
+        """Run a command; return its output. BedError with its errors if it fails."""
         return run(self.enter(argv), deadline_s=deadline_s)
 
     def close(self) -> None:
@@ -228,14 +229,14 @@ class Sandbox:
 
 
 def run(argv: Sequence[str | Path], *, deadline_s: float = 60) -> str:
-    """Run a command on the host; returns its output. BedError with what it said if it fails."""
+    """Run a command on the host; return its output. BedError with its output if it fails."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=deadline_s, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired as error:
-        raise BedError(f"{' '.join(words)}: no end after {deadline_s:.0f} s") from error
+        raise BedError(f"{' '.join(words)}: still running after {deadline_s:.0f} s") from error
     if done.returncode:
         said = (done.stderr + done.stdout).strip()
         raise BedError(f"{' '.join(words)}: exit {done.returncode}: {said}")
@@ -245,7 +246,7 @@ def run(argv: Sequence[str | Path], *, deadline_s: float = 60) -> str:
 def wait_until(
     condition: Callable[[], bool], what: str, *, deadline_s: float, daemons: Sequence[Daemon] = ()
 ) -> None:
-    """Poll until true. BedError at the deadline, or at once when one of the daemons ended."""
+    """Poll until true. BedError at the deadline, or at once if one of the daemons ended."""
     end = time.monotonic() + deadline_s
     while not condition():
         for daemon in daemons:
@@ -253,8 +254,6 @@ def wait_until(
                 raise daemon.failed("ended")
         if time.monotonic() > end:
             raise (
-                daemons[0].failed(f"not in time: {what}")
-                if daemons
-                else BedError(f"not in time: {what}")
+                daemons[0].failed(f"timeout: {what}") if daemons else BedError(f"timeout: {what}")
             )
         time.sleep(0.01)

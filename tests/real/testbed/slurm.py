@@ -18,7 +18,7 @@ from tests.real.testbed.slurm_conf import CGROUP_CONF, SlurmConf
 API_VERSIONS = {"26.05": "v0.0.45", "24.11": "v0.0.42"}
 # Neither root nor SlurmUser: slurmrestd refuses both.
 SLURMREST_USER = "65534:65534"
-# The Debian root is read only for us: what Slurm writes goes to a layer in the sandbox's folder.
+# The Debian root is read-only: Slurm writes to a layer in the sandbox's folder.
 SETUP = """
 mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
 mount -t proc proc root/proc
@@ -53,8 +53,6 @@ class SlurmServer:
             self.close()
             raise
 
-    # --- the root
-
     def _prepare(self, directory: Path) -> None:
         """Fill the writable layer before it is mounted."""
         (directory / "lower").symlink_to(self._debian)
@@ -65,7 +63,7 @@ class SlurmServer:
         etc.mkdir(parents=True)
         for name in ("slurmctld", "slurmd"):
             (upper / "var/spool" / name).mkdir(parents=True)
-        # Without it every start looks for a name server for seconds.
+        # Without it each start waits seconds for a name server.
         (upper / "etc/hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
         (etc / "cgroup.conf").write_text(CGROUP_CONF)
         (etc / "gres.conf").write_text(self.conf.gres_conf())
@@ -91,7 +89,7 @@ class SlurmServer:
         )
 
     def _add_users(self, etc: Path) -> None:
-        """Each with a group of its own name and number."""
+        """Add each user with a group of the same name and number."""
         known = self._debian / "etc"
         users = self.conf.users.items()
         passwd = [f"{name}:x:{uid}:{uid}::/tmp:/bin/sh\n" for name, uid in users]
@@ -114,7 +112,7 @@ class SlurmServer:
 
     @property
     def init_pid(self) -> int:
-        """PID 1 of this Slurm's own namespaces, as seen from outside."""
+        """Return PID 1 of the namespaces of this Slurm, as seen from outside."""
         return self._sandbox.init_pid
 
     @property
@@ -123,18 +121,16 @@ class SlurmServer:
 
     @property
     def root(self) -> Path:
-        """The root directory that Slurm's processes see, to read and to write."""
+        """The root directory of Slurm's processes, to read and to write."""
         return self._sandbox.inside(self.directory / "root")
 
     def in_root(self, *argv: str, user: str = "0:0") -> list[str]:
-        """The command that runs argv in the root, for use from outside."""
+        """Return the command that runs argv in the root from outside."""
         root = self.directory / "root"
         return self._sandbox.enter(["chroot", f"--userspec={user}", root, *argv])
 
     def run_in_root(self, *argv: str, user: str = "0:0") -> str:
         return run(self.in_root(*argv, user=user))
-
-    # --- commands
 
     def scontrol(self, *argv: str) -> str:
         return self.run_in_root("scontrol", *argv)
@@ -146,16 +142,16 @@ class SlurmServer:
         return self.run_in_root("squeue", *argv)
 
     def sacctmgr(self, *argv: str) -> str:
-        """Without asking back; "Nothing new added" and the like are no errors."""
+        """Run sacctmgr without confirmation; "Nothing new added" and the like are no errors."""
         return self.run_in_root("sacctmgr", "--immediate", "--quiet", *argv)
 
     def token(self, lifespan_s: int = 3600, *, user: str = "root") -> str:
-        """A fresh JWT for X-SLURM-USER-TOKEN."""
+        """Return a new JWT for X-SLURM-USER-TOKEN."""
         answer = self.scontrol("token", f"username={user}", f"lifespan={lifespan_s}")
         return answer.strip().removeprefix("SLURM_JWT=")
 
     def slurm_node(self, name: str) -> Any:
-        """The one node of GET /slurm/API_VERSION/node/NAME."""
+        """Return the one node of GET /slurm/API_VERSION/node/NAME."""
         answer = self.rest.call("GET", self.path(f"node/{name}"))
         return answer["nodes"][0]
 
@@ -167,11 +163,9 @@ class SlurmServer:
         return f"/slurm/{self.api_version}/{what}"
 
     def states(self) -> dict[str, list[str]]:
-        """Slurm node name to its state flags, for example n1: [IDLE, DRAIN]."""
+        """Return the state flags of each Slurm node, for example n1: [IDLE, DRAIN]."""
         answer = self.rest.call("GET", self.path("nodes/"))
         return {node["name"]: node["state"] for node in answer["nodes"]}
-
-    # --- the servers
 
     def _start_all(self) -> None:
         if self.conf.accounting:
@@ -185,7 +179,7 @@ class SlurmServer:
         self.wait_until_idle()
 
     def wait_until_idle(self, *, deadline_s: float = 30) -> None:
-        """Until every Slurm node is IDLE and answers."""
+        """Wait until each Slurm node is IDLE and answers."""
         wait_until(
             lambda: all(_is_idle(state) for state in self.states().values()),
             "all Slurm nodes idle",
@@ -211,13 +205,13 @@ class SlurmServer:
         return self.daemons[name]
 
     def start_mariadb(self) -> None:
-        """Start it and wait until it takes connections."""
+        """Start it and wait until it accepts connections."""
         daemon = self._spawn("mariadb", *accounting.MARIADBD)
         socket_path = self.root / accounting.SOCKET.lstrip("/")
         wait_until(socket_path.exists, "MariaDB's socket", deadline_s=30, daemons=[daemon])
 
     def start_slurmdbd(self) -> None:
-        """Start it and wait until it listens; its first start makes the tables."""
+        """Start it and wait until it listens; its first start creates the tables."""
         daemon = self._spawn("slurmdbd", "slurmdbd", "-D")
         _wait_for_port(self.slurmdbd_port, daemon)
 
@@ -225,16 +219,16 @@ class SlurmServer:
         self.daemons["slurmdbd"].stop(a_signal)
 
     def start_slurmctld(self) -> None:
-        """Start it and wait until it listens (it knows its nodes' states a moment later)."""
+        """Start it and wait until it listens (it knows the states of its nodes a moment later)."""
         daemon = self._spawn("slurmctld", "slurmctld", "-D")
         _wait_for_port(self.slurmctld_port, daemon)
 
     def stop_slurmctld(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
-        """SIGTERM saves everything; SIGKILL forgets about the last 5 seconds."""
+        """SIGTERM saves everything; SIGKILL loses the last 5 seconds."""
         self.daemons["slurmctld"].stop(a_signal)
 
     def start_slurmrestd(self) -> None:
-        # openapi/slurmdbd of 24.11 refuses to load when there is no slurmdbd.
+        # openapi/slurmdbd of 24.11 fails to load without slurmdbd.
         alone = self.version == "24.11" and not self.conf.accounting
         plugins = ["-s", "slurmctld"] if alone else []
         argv = ["slurmrestd", "-a", "rest_auth/jwt", *plugins, f"127.0.0.1:{self.port}"]
@@ -245,12 +239,12 @@ class SlurmServer:
         self.daemons["slurmrestd"].stop(a_signal, deadline_s=2)
 
     def start_slurmd(self, name: str, *, booted: bool = False) -> None:
-        """Start it; the node is idle a moment later. One that runs already is an error.
+        """Start it; the node is idle a moment later. A running one is an error.
 
-        `booted`: it says that its machine was started just now.
+        `booted`: it reports that its machine has just booted.
         """
-        # Every slurmd serves the commands on one socket in /run, and two that start at once
-        # fail on it: only the first gets the /run that the commands see.
+        # All slurmd serve the commands on one socket in /run, and two that start at once fail on
+        # it. Only the first one gets the /run of the commands.
         own_run = name != self.conf.slurmd_names[0]
         flags = ["-b"] if booted else []
         self._spawn(f"slurmd-{name}", "slurmd", "-D", *flags, "-N", name, own_run=own_run)
@@ -259,13 +253,11 @@ class SlurmServer:
         self.daemons[f"slurmd-{name}"].stop(a_signal, deadline_s=2)
 
     def reconfigure(self, conf: SlurmConf | None = None) -> None:
-        """`scontrol reconfigure`, with another slurm.conf if given (the same slurmd)."""
+        """Do `scontrol reconfigure`, with another slurm.conf if given (the same slurmd)."""
         if conf:
             self.conf = conf
             (self.root / "etc/slurm/slurm.conf").write_text(self._slurm_conf())
         self.scontrol("reconfigure")
-
-    # --- the end
 
     def close(self) -> None:
         self._sandbox.close()

@@ -10,13 +10,12 @@ CGROUP_CONF = "CgroupPlugin=disabled\n"
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmConf:
-    """What a test may choose.
+    """The options of a test.
 
-    `slurmds` real slurmd, nodes n1, n2, ...; `external_nodes` more nodes x1, x2, ... without one,
-    idle nevertheless. `extra_lines` come last in slurm.conf and win over what stands before.
-    Each node has so many `cpus`, whatever the machine has, and `gpus` fake devices. `partitions`
-    replaces the default one. `accounting`: with slurmdbd and a MariaDB. `users`: names and numbers
-    that its hosts know besides their own.
+    `slurmds` real slurmd, nodes n1, n2, ...; `external_nodes` more idle nodes x1, x2, ... without
+    one. `extra_lines` come last in slurm.conf and take precedence. Each node has this many `cpus`,
+    whatever the machine has, and `gpus` fake devices. `partitions` replaces the default one.
+    `accounting`: with slurmdbd and a MariaDB. `users`: additional names and numbers on its hosts.
     """
 
     slurmds: int = 3
@@ -70,8 +69,8 @@ class SlurmConf:
         names = f"NodeName=x[1-{self.external_nodes}] NodeHostname=localhost NodeAddr=127.0.0.1"
         if version != "24.11":
             return [f"{names} State=EXTERNAL"]
-        # 24.11 has no such state. The slurmd of n1 answers the pings for all of them, which is
-        # enough for slurmctld to call them idle (after 2-3 s); no job can run on them.
+        # 24.11 has no such state. The slurmd of n1 answers the pings for all of them. slurmctld
+        # then calls them idle (after 2-3 s), but no job can run on them.
         return [f"{names} Port={slurmd_ports[0]}"]
 
     def gres_conf(self) -> str:

@@ -1,10 +1,10 @@
-"""Keeps one sandbox alive exactly as long as its owner, then removes what it left.
+"""Keeps one sandbox alive exactly as long as its owner, then removes its remains.
 
-Run as `python -I -S supervisor.py DIRECTORY LOCK_FD`, with DIRECTORY/setup.sh in place. Standard
-input is a pipe that only the owner holds: its end means that the owner closed the sandbox or is
-dead. Prints `ready PID` (PID of the init of the namespaces) when setup.sh is through. LOCK_FD is
-a locked descriptor of DIRECTORY: as long as this process lives, nobody sweeps DIRECTORY away.
-Imports only the standard library, so that it starts in 20 ms.
+Run it as `python -I -S supervisor.py DIRECTORY LOCK_FD`, with DIRECTORY/setup.sh in place. Only the
+owner holds the other end of its standard input: at its end the owner has closed the sandbox or is
+dead. It prints `ready PID` (PID of the init of the namespaces) after setup.sh. LOCK_FD is a locked
+descriptor of DIRECTORY: while this process lives, no sweep removes DIRECTORY. It imports only the
+standard library, so that it starts in 20 ms.
 """
 
 import os
@@ -26,8 +26,7 @@ exec >/dev/null
 trap '' CHLD
 exec sleep infinity
 """
-# Each process dies with its parent, whoever is killed, and the kernel kills the whole
-# PID namespace with its init.
+# Each process dies with its parent, and the kernel kills the whole PID namespace with its init.
 ENTER = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
 
 
@@ -46,7 +45,7 @@ def main() -> int:
         if answer.startswith("ready "):
             wait_for_owner()
             os.kill(int(answer.split()[1]), signal.SIGKILL)
-        # Returns when no process of the PID namespace is left.
+        # This returns when no process of the PID namespace is left.
         namespaces.wait()
     remove(directory)
     return 0 if answer else 1
@@ -60,7 +59,7 @@ def wait_for_owner() -> None:
 
 
 def remove(directory: Path) -> None:
-    # The mounts were in the namespaces and are gone: from here the mount points are empty folders.
+    # The mounts were in the namespaces and are gone: the mount points are empty folders now.
     for _ in range(20):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():

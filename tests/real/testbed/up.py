@@ -1,4 +1,4 @@
-"""One test bed to play with, until Ctrl-C."""
+"""One test bed for manual use, until Ctrl-C."""
 
 import shlex
 import signal
@@ -36,7 +36,7 @@ def up(*, slurm: str, kube: str, hosts: int) -> None:
             signal.pause()
         except KeyboardInterrupt:
             console.print("\nCleaning up …")
-    console.print("Everything is gone.")
+    console.print("Everything is removed.")
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -44,7 +44,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def how_to_reach(bed: Bed) -> str:
-    """Writes the token file and the commands, and says where everything is."""
+    """Write the token file and the commands; return a text that names them."""
     directory = bed.kube.directory
     token = directory / "slurm.token"
     token.write_text(bed.slurm.token(TOKEN_LIFESPAN_S))
@@ -77,7 +77,7 @@ def how_to_reach(bed: Bed) -> str:
 
 
 def write_commands(bed: Bed, directory: Path) -> Path:
-    """Scripts that run kubectl and Slurm's own commands against this bed."""
+    """Write scripts that run kubectl and Slurm's own commands with this test bed."""
     directory.mkdir(exist_ok=True)
     _write_script(directory / "kubectl", bed.kube.kubectl_command())
     for command in SLURM_COMMANDS:
