@@ -82,7 +82,7 @@ def test_the_roles_grant_what_the_table_says_and_nothing_else() -> None:
     assert granted() == wanted
 
 
-def test_P28_what_watching_all_pods_needs_is_granted_apart() -> None:
+def test_what_watching_all_pods_needs_is_granted_apart_P28() -> None:
     """Nobody who does not ask for it lets us see every Pod."""
     text = (FOLDER.parent / "all-pods" / "roles.yaml").read_text(encoding="utf-8")
     role, binding = yaml.safe_load_all(text)

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from sunk_sync.core.decide import CLUSTER_RULES, HOST_RULES, RIVAL_RULES, WORK_RULES
+from sunk_sync.core.decide import CLUSTER_RULES, HOST_RULES, RIVAL_RULES, WORKLOAD_RULES
 from sunk_sync.core.model import actions, names
 
 ROOT = Path(__file__).parent.parent
@@ -226,7 +226,7 @@ def test_every_rule_file_runs_and_stands_in_the_table() -> None:
     """docs/development/rules.md names each rule, and decide runs each once."""
     page = (ROOT / "docs" / "development" / "rules.md").read_text()
     listed = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
-    run = [*HOST_RULES, *RIVAL_RULES, *CLUSTER_RULES, *WORK_RULES]
+    run = [*HOST_RULES, *RIVAL_RULES, *CLUSTER_RULES, *WORKLOAD_RULES]
     assert listed == {path.stem for path in RULES} == set(run)
     assert [name for name in set(run) if run.count(name) > 1] == ["gate"], "of rivals too"
 

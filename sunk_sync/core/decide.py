@@ -41,7 +41,7 @@ HOST_RULES: dict[str, HostRule] = {
     "retire": retire,
     "gate": gate,
 }
-WORK_RULES: dict[str, WorkloadRule] = {
+WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "release": release,
     "evict": evict,
     "bind": bind,
@@ -89,7 +89,7 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
 def _rule_workload(graph: Graph, key: Key, now: float) -> list[Ruling]:
     workload = graph.workload(key[1])
     rulings = []
-    for name, rule in WORK_RULES.items():
+    for name, rule in WORKLOAD_RULES.items():
         try:
             ruling = rule(workload, graph.configuration, now)
         except Exception as error:

@@ -550,7 +550,7 @@ async def test_a_missing_permission_is_found(servers: Servers, tmp_path: Path) -
     ],
     ids=["missing", "empty", "too short", "kept"],
 )
-async def test_L5_a_hooks_key_that_dies_with_the_process_is_found(
+async def test_a_hooks_key_that_dies_with_the_process_is_found_L5(
     servers: Servers, tmp_path: Path, key: bytes | None, found: str
 ) -> None:
     """With what to do; the key itself is never shown."""
@@ -560,7 +560,7 @@ async def test_L5_a_hooks_key_that_dies_with_the_process_is_found(
     assert not key or key.decode() not in text
 
 
-async def test_L5_the_key_file_is_looked_at_instead_of_the_secret(
+async def test_the_key_file_is_looked_at_instead_of_the_secret_L5(
     servers: Servers, tmp_path: Path
 ) -> None:
     """The flag wins; then no right on the Secret is needed."""

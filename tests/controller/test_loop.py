@@ -351,7 +351,7 @@ def test_a_batch_of_several_steps_leaves(pause_s: float, steps: int) -> None:
     assert house.first_drain_after == steps * house.diary.steps[0][0]
 
 
-def test_F7_a_rule_that_breaks_is_told_and_the_others_go_on(
+def test_a_rule_that_breaks_is_told_and_the_others_go_on_F7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One odd object stops its key alone."""
@@ -445,7 +445,7 @@ def test_a_source_that_returns_hurries_what_failed_there(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["slurm_nodes", "jobs"])
-def test_F4_slurm_that_returns_hurries_writes_to_jobs_too(
+def test_slurm_that_returns_hurries_writes_to_jobs_too_F4(
     monkeypatch: pytest.MonkeyPatch, source: Source
 ) -> None:
     """After a long outage a job that is to end need not wait for half a minute of back-off."""
@@ -483,7 +483,7 @@ def test_a_missing_pod_is_asked_for_and_the_answer_drains() -> None:
     assert story(tell).drains() == [Drain("n1", "k8s: pod terminated", absence=True)]
 
 
-def test_F10_the_last_answers_are_taken_in() -> None:
+def test_the_last_answers_are_taken_in_F10() -> None:
     """flush(): each write has its line, also at the end."""
 
     async def tell(house: House) -> None:

@@ -211,7 +211,7 @@ def test_a_job_that_was_made_is_not_made_again_in_another_shape() -> None:
     assert story(tell).jobs.actions == [first]
 
 
-def test_F2_a_submission_that_was_given_up_may_have_happened() -> None:
+def test_a_submission_that_was_given_up_may_have_happened_F2() -> None:
     """Found by the simulator: it was asked again at once, though its job was made (60863)."""
     first = SubmitJob(
         name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription(), kind="script"
@@ -233,7 +233,7 @@ CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), rep
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
 
 
-def test_P29_a_binding_that_was_given_up_may_have_happened() -> None:
+def test_a_binding_that_was_given_up_may_have_happened_P29() -> None:
     """Its job stays until it is known whether the Pod was bound."""
 
     async def tell(bench: Bench) -> None:
@@ -282,7 +282,7 @@ def test_no_job_is_cancelled_while_a_binding_to_it_is_under_way() -> None:
 
 
 @pytest.mark.parametrize("landed_s", [0.21, 0.24, 0.259])
-def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed_s: float) -> None:
+def test_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled_P29(landed_s: float) -> None:
     """the desired write to cancel it may be of before the answer: it ends with it."""
 
     async def tell(bench: Bench) -> None:
@@ -297,7 +297,7 @@ def test_P29_the_answer_to_a_binding_is_heard_before_its_job_is_cancelled(landed
     assert not story(tell).jobs.actions
 
 
-def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
+def test_a_cancel_that_slurm_forgot_is_asked_once_more_P21() -> None:
     """Found by the simulator: slurmctld was killed a moment later and the job lived on (241117)."""
 
     async def tell(bench: Bench) -> None:
@@ -312,7 +312,7 @@ def test_P21_a_cancel_that_slurm_forgot_is_asked_once_more() -> None:
     assert 30 <= bench.jobs.times[1] < 32
 
 
-def test_F1_a_job_that_slurm_forgot_before_it_was_told_is_made_once_more() -> None:
+def test_a_job_that_slurm_forgot_before_it_was_told_is_made_once_more_F1() -> None:
     """Found by the simulator: a listing without it was newer than its slow answer (551917)."""
 
     async def tell(bench: Bench) -> None:
@@ -327,7 +327,7 @@ def test_F1_a_job_that_slurm_forgot_before_it_was_told_is_made_once_more() -> No
     assert 30 <= again_s < 32
 
 
-def test_P21_a_listing_that_proved_nothing_is_asked_for_once_more() -> None:
+def test_a_listing_that_proved_nothing_is_asked_for_once_more_P21() -> None:
     """Found by the simulator: a watch broke off while it came, so it did not count (290258)."""
 
     async def tell(bench: Bench) -> None:
@@ -342,7 +342,7 @@ def test_P21_a_listing_that_proved_nothing_is_asked_for_once_more() -> None:
 SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 
 
-def test_G1_a_gang_is_not_submitted_anew_before_the_answer_to_the_last_submission() -> None:
+def test_a_gang_is_not_submitted_anew_before_the_answer_to_the_last_submission_G1() -> None:
     """Found by the simulator: its members changed meanwhile, and two jobs of it ran (220531)."""
 
     async def tell(bench: Bench) -> None:
@@ -371,7 +371,7 @@ MOVED = replace(SUBMIT, excluded=("n1",), identity=replace(SUBMIT.identity, host
     [((SUBMIT,), True), ((MOVED,), True), ((EDITED,), False), ((), False)],
     ids=["as it was", "other exclusions", "edited", "deleted"],
 )
-def test_P13_a_submission_under_way_knows_whether_it_is_still_wished(
+def test_a_submission_under_way_knows_whether_it_is_still_wished_P13(
     then: Sequence[Action], stands: bool
 ) -> None:
     """It may wait for its turn; exclusions are brought after (P7), so that it ever goes."""
@@ -391,7 +391,7 @@ GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 
 @pytest.mark.parametrize(("answer", "waits_s"), [(Done, 3.0), (unsure, 3.0 + BINDING_S)])
-def test_L7_no_job_begins_where_a_binding_is_under_way_or_may_still_arrive(
+def test_no_job_begins_where_a_binding_is_under_way_or_may_still_arrive_L7(
     answer: Callable[[Action], Outcome], waits_s: float
 ) -> None:
     """Found by the simulator: the network kept it while its own job ended (211699)."""
@@ -523,7 +523,7 @@ def test_wishing_it_again_makes_no_failure_cheaper_and_no_wish_younger() -> None
     ("seconds", "jitter", "pause"),
     [(7.0, 0.0, 7.0), (900.0, 0.0, BACKOFF_MAX_S), (7.0, 0.5, 7.35), (900.0, 0.5, 31.5)],
 )
-def test_F8_retry_after_is_honoured_within_bounds(
+def test_retry_after_is_honoured_within_bounds_F8(
     seconds: float, jitter: float, pause: float
 ) -> None:
     """The server says when; an absurd answer does not stop us for ever. Up to a tenth more, so
@@ -537,7 +537,7 @@ def test_F8_retry_after_is_honoured_within_bounds(
     assert story(tell, jitter=jitter).kube.times == [0, pytest.approx(pause)]
 
 
-def test_F8_nothing_cuts_a_retry_after_short() -> None:
+def test_nothing_cuts_a_retry_after_short_F8() -> None:
     """The authority answers others again; whom it told to wait waits."""
 
     async def tell(bench: Bench) -> None:
@@ -718,7 +718,7 @@ def test_what_was_undone_before_its_answer_came_is_done_again() -> None:
     assert story(tell).slurm.times == [0, 1 + BACKOFF_FIRST_S]
 
 
-def test_M1_what_was_undone_before_its_answer_waits_for_the_pace_of_its_object() -> None:
+def test_what_was_undone_before_its_answer_waits_for_the_pace_of_its_object_M1() -> None:
     """Conditions once more, a second after the answer."""
 
     async def tell(bench: Bench) -> None:
@@ -748,7 +748,7 @@ def test_what_a_fact_changed_under_way_waits_for_the_answer_alone() -> None:
     ],
     ids=["conditions", "unknown", "metadata", "a read"],
 )
-def test_M1_what_somebody_undoes_at_once_is_written_again_once_a_second(
+def test_what_somebody_undoes_at_once_is_written_again_once_a_second_M1(
     desired: Action, times: list[float]
 ) -> None:
     """Another controller that takes our conditions away is no reason to write faster."""
@@ -791,7 +791,7 @@ def test_an_event_whose_cause_comes_back_is_told_again() -> None:
     assert story(tell).kube.times == [0, 2]
 
 
-def test_M1_conditions_of_one_object_are_written_at_most_once_a_second() -> None:
+def test_conditions_of_one_object_are_written_at_most_once_a_second_M1() -> None:
     """The latest state wins; the first goes at once."""
 
     async def tell(bench: Bench) -> None:
@@ -805,7 +805,7 @@ def test_M1_conditions_of_one_object_are_written_at_most_once_a_second() -> None
     assert bench.kube.actions[-1] == shown("24")
 
 
-def test_M1_the_pace_holds_across_a_wish_that_ended() -> None:
+def test_the_pace_holds_across_a_wish_that_ended_M1() -> None:
     """Dropped and wished again within the second: still one write a second."""
 
     async def tell(bench: Bench) -> None:
@@ -825,7 +825,7 @@ def test_M1_the_pace_holds_across_a_wish_that_ended() -> None:
 @pytest.mark.parametrize(
     ("reason", "after_s"), [("Unschedulable", WAITING_PACE_S), ("SlurmJobCancelled", PACE_S)]
 )
-def test_P26_why_a_pod_waits_is_told_once_a_minute_but_another_reason_soon(
+def test_why_a_pod_waits_is_told_once_a_minute_but_another_reason_soon_P26(
     reason: str, after_s: float
 ) -> None:
     """P17: that its job was cancelled is news, that Slurm's reason changed seldom is."""
@@ -840,7 +840,7 @@ def test_P26_why_a_pod_waits_is_told_once_a_minute_but_another_reason_soon(
     assert story(tell).kube.times == [0, after_s]
 
 
-def test_P26_a_pod_made_anew_under_the_same_name_is_told_at_once() -> None:
+def test_a_pod_made_anew_under_the_same_name_is_told_at_once_P26() -> None:
     """The minute is that of one Pod; a StatefulSet gives the next one the same name."""
 
     async def tell(bench: Bench) -> None:
@@ -854,7 +854,7 @@ def test_P26_a_pod_made_anew_under_the_same_name_is_told_at_once() -> None:
     assert story(tell).kube.times == [0, 5]
 
 
-def test_P26_a_word_that_did_not_arrive_starts_no_minute() -> None:
+def test_a_word_that_did_not_arrive_starts_no_minute_P26() -> None:
     """A conflict with another write to the Pod, and then Slurm gives another reason."""
 
     async def tell(bench: Bench) -> None:
@@ -868,7 +868,7 @@ def test_P26_a_word_that_did_not_arrive_starts_no_minute() -> None:
     assert len(story(tell).kube.actions) == 2
 
 
-def test_M2_writes_that_only_say_unknown_are_a_hundred_a_second() -> None:
+def test_writes_that_only_say_unknown_are_a_hundred_a_second_M2() -> None:
     """And all of them are written."""
 
     async def tell(bench: Bench) -> None:
@@ -882,7 +882,7 @@ def test_M2_writes_that_only_say_unknown_are_a_hundred_a_second() -> None:
     assert bench.kube.times[-1] == pytest.approx(2.99, abs=0.02)
 
 
-def test_M2_what_was_written_takes_nothing_from_the_rate_of_what_comes() -> None:
+def test_what_was_written_takes_nothing_from_the_rate_of_what_comes_M2() -> None:
     """A hundred a second, then one more at once."""
 
     async def tell(bench: Bench) -> None:
@@ -896,7 +896,7 @@ def test_M2_what_was_written_takes_nothing_from_the_rate_of_what_comes() -> None
     assert story(tell).kube.times[-1] == pytest.approx(1.1)
 
 
-def test_M2_after_unknown_a_known_state_waits_for_the_pace_of_its_object() -> None:
+def test_after_unknown_a_known_state_waits_for_the_pace_of_its_object_M2() -> None:
     """Unknown, then an answer: one write a second and host."""
 
     async def tell(bench: Bench) -> None:
@@ -909,7 +909,7 @@ def test_M2_after_unknown_a_known_state_waits_for_the_pace_of_its_object() -> No
     assert story(tell).kube.times == [0, pytest.approx(0.1 + PACE_S)]
 
 
-def test_M1_unknown_too_waits_for_the_pace_of_its_object() -> None:
+def test_unknown_too_waits_for_the_pace_of_its_object_M1() -> None:
     """Slurm goes blind in the second in which its last state was shown."""
 
     async def tell(bench: Bench) -> None:
@@ -1110,7 +1110,7 @@ def test_hurry_does_not_touch_the_pace_of_what_did_not_fail() -> None:
     assert story(tell).kube.times == [0, PACE_S]
 
 
-def test_F10_at_the_end_nothing_is_taken_up_and_what_flies_lands() -> None:
+def test_at_the_end_nothing_is_taken_up_and_what_flies_lands_F10() -> None:
     """SIGTERM: in flight finishes within its grace."""
 
     async def tell(bench: Bench) -> None:
@@ -1127,7 +1127,7 @@ def test_F10_at_the_end_nothing_is_taken_up_and_what_flies_lands() -> None:
     assert [one.outcome for one in bench.reports] == [Done(DRAIN)]
 
 
-def test_F10_a_push_that_does_not_land_is_not_waited_for_beyond_the_grace() -> None:
+def test_a_push_that_does_not_land_is_not_waited_for_beyond_the_grace_F10() -> None:
     """The process ends all the same."""
 
     async def tell(bench: Bench) -> None:

@@ -225,7 +225,9 @@ STORIES = (
     a_jobs_number_is_anothers,
 )
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
-    "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": slurmd_asks_for_more,
+    "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
+        slurmd_asks_for_more
+    ),
     "_pod_touched:self.keys.mark_each(self._workload_edges.keys_of_pods_on(pod.node_name))": (
         a_pods_node_loses_its_slurmd
     ),
@@ -238,9 +240,13 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_node_stands:self.keys.mark_each(self._workload_edges.node_turned(after.name))": (
         a_pods_node_falls_silent
     ),
-    "_listed:self.keys.mark_each(self._workload_edges.pods_listed())": a_listing_of_pods_settles_an_array,
+    "_listed:self.keys.mark_each(self._workload_edges.pods_listed())": (
+        a_listing_of_pods_settles_an_array
+    ),
     "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
-    "_observe_source:self.keys.mark_each(self._workload_edges.nodes_turned())": nodes_can_be_read_again,
+    "_observe_source:self.keys.mark_each(self._workload_edges.nodes_turned())": (
+        nodes_can_be_read_again
+    ),
 }
 WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "_keys_waiting_for:workload_key:1": a_pod_waits_until_a_node_is_ready,

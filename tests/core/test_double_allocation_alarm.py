@@ -34,7 +34,7 @@ class Scene:
         return self.overlap.seconds
 
 
-def test_P25_a_job_that_came_first_is_measured_until_the_pod_is_gone() -> None:
+def test_a_job_that_came_first_is_measured_until_the_pod_is_gone_P25() -> None:
     """From the end of the Pod's job, for whoever holds the node now came since."""
     scene = Scene()
     scene.core.see(observed(BUSY))
@@ -45,7 +45,7 @@ def test_P25_a_job_that_came_first_is_measured_until_the_pod_is_gone() -> None:
     assert scene.overlap.hosts == 0
 
 
-def test_P25_a_node_that_was_not_read_since_the_end_says_nothing() -> None:
+def test_a_node_that_was_not_read_since_the_end_says_nothing_P25() -> None:
     """It reads ALLOCATED for the Pod's own job; what is read later settles the time between."""
     scene = Scene()
     scene.core.see(observed(BUSY))
@@ -55,28 +55,28 @@ def test_P25_a_node_that_was_not_read_since_the_end_says_nothing() -> None:
     assert scene.sample() == 3
 
 
-def test_P25_a_host_that_stays_free_costs_nothing() -> None:
+def test_a_host_that_stays_free_costs_nothing_P25() -> None:
     """The drain came in time."""
     scene = Scene()
     scene.core.see(observed(slurm_node(state="IDLE+DRAIN")))
     assert scene.wait(10) == 0
 
 
-def test_P25_what_still_completes_is_no_other_job() -> None:
+def test_what_still_completes_is_no_other_job_P25() -> None:
     """The epilog of the Pod's own job."""
     scene = Scene()
     scene.core.see(observed(slurm_node(state="ALLOCATED+COMPLETING")))
     assert scene.wait(10) == 0
 
 
-def test_P25_a_script_that_completes_holds_its_host() -> None:
+def test_a_script_that_completes_holds_its_host_P25() -> None:
     """Nobody else can have started there."""
     scene = Scene(state="CANCELLED+COMPLETING", script=True)
     scene.core.see(observed(BUSY))
     assert scene.wait(10) == 0
 
 
-def test_P25_a_requeued_job_holds_nothing() -> None:
+def test_a_requeued_job_holds_nothing_P25() -> None:
     """It waits again, and its Pod still ends; measured from when that is first seen."""
     scene = Scene()
     again = job(BOUND, state="PENDING", requeued=True, script=False)
@@ -85,7 +85,7 @@ def test_P25_a_requeued_job_holds_nothing() -> None:
     assert scene.overlap.seconds == 4
 
 
-def test_P25_a_job_of_ours_there_explains_a_busy_node() -> None:
+def test_a_job_of_ours_there_explains_a_busy_node_P25() -> None:
     """Its Pod is bound only when the other is gone (P11)."""
     other = pod("p2")
     scene = Scene(other)
@@ -94,7 +94,7 @@ def test_P25_a_job_of_ours_there_explains_a_busy_node() -> None:
     assert scene.wait(10) == 0
 
 
-def test_P25_so_does_one_whose_pod_is_bound_there() -> None:
+def test_so_does_one_whose_pod_is_bound_there_P25() -> None:
     """Both stand on one machine by right: the second was bound before the first one's job ended."""
     other = pod("p2", node_name="kn1", phase="Running", job_id="8")
     scene = Scene(other)
@@ -103,7 +103,7 @@ def test_P25_so_does_one_whose_pod_is_bound_there() -> None:
     assert scene.wait(10) == 0
 
 
-def test_P25_with_the_gate_only_who_was_let_pass_counts() -> None:
+def test_with_the_gate_only_who_was_let_pass_counts_P25() -> None:
     """Jobs that share the node and never asked ran there before."""
     scene = Scene(gate="on")
     scene.core.see(observed(BUSY))

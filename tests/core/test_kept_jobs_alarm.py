@@ -12,7 +12,7 @@ def answered(core: Core, found: str) -> None:
     core.see(GetResult("Pod", "ns", "p1", found, "", core.now))  # type: ignore[arg-type]
 
 
-def test_P21_a_job_is_counted_once_its_pod_cannot_be_read() -> None:
+def test_a_job_is_counted_once_its_pod_cannot_be_read_P21() -> None:
     """Not while the question is under way."""
     core = Core(*room(), job(pod(), state="RUNNING", slurm_nodes=("n1",)))
     core.wait(1)
@@ -24,7 +24,7 @@ def test_P21_a_job_is_counted_once_its_pod_cannot_be_read() -> None:
     assert not kept_jobs(core.graph)
 
 
-def test_P21_a_pod_that_shows_up_frees_its_job() -> None:
+def test_a_pod_that_shows_up_frees_its_job_P21() -> None:
     """It lives."""
     core = Core(*room(), job(pod(), state="RUNNING", slurm_nodes=("n1",)))
     core.wait(1)
@@ -33,7 +33,7 @@ def test_P21_a_pod_that_shows_up_frees_its_job() -> None:
     assert not kept_jobs(core.graph)
 
 
-def test_P21_a_task_whose_namespace_is_not_watched_is_counted() -> None:
+def test_a_task_whose_namespace_is_not_watched_is_counted_P21() -> None:
     """An array names its Pods by UID alone: nothing can be asked."""
     named = replace(identity(pod()), pods=(), uids=("uid-p1",))
     task = job(pod(), job_id="3_0", state="RUNNING", identity=named, slurm_nodes=("n1",))
@@ -41,7 +41,7 @@ def test_P21_a_task_whose_namespace_is_not_watched_is_counted() -> None:
     assert not kept_jobs(Core(*room(), task, watch_namespaces=("ns",)).graph)
 
 
-def test_P21_a_job_that_ended_is_not_kept() -> None:
+def test_a_job_that_ended_is_not_kept_P21() -> None:
     """Slurm remembers it for a while."""
     core = Core(*room(), job(pod(), state="RUNNING", slurm_nodes=("n1",)))
     core.wait(1)

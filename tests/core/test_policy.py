@@ -58,7 +58,7 @@ def relist(core: Core, count: int) -> None:
 
 
 @pytest.mark.parametrize("missing", SOURCES)
-def test_S20_nothing_is_written_before_every_source_was_listed(missing: Source) -> None:
+def test_nothing_is_written_before_every_source_was_listed_S20(missing: Source) -> None:
     """Reading is always allowed."""
     core = Core(listed=False)
     rows: dict[Source, list[Row]] = {
@@ -91,7 +91,7 @@ def test_lifting_waits_while_a_source_cannot_be_read(lost: Source) -> None:
     assert core.allowed("n1", Undrain)
 
 
-def test_F4_our_text_on_a_node_without_drain_stays_while_a_source_cannot_be_read() -> None:
+def test_our_text_on_a_node_without_drain_stays_while_a_source_cannot_be_read_F4() -> None:
     """Taking it back is lifting too."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", reason="k8s: node cordoned"))
     assert core.allowed("n1", RewriteReason)
@@ -100,7 +100,7 @@ def test_F4_our_text_on_a_node_without_drain_stays_while_a_source_cannot_be_read
     assert not core.allowed("n1", RewriteReason)
 
 
-def test_F4_what_is_shown_goes_on_while_a_source_cannot_be_read() -> None:
+def test_what_is_shown_goes_on_while_a_source_cannot_be_read_F4() -> None:
     """Only lifting waits, and letting Pods go: annotations of the mirror do not."""
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(Lost("nodes", "broken"))
@@ -109,7 +109,7 @@ def test_F4_what_is_shown_goes_on_while_a_source_cannot_be_read() -> None:
     assert {one.manager for one in shown if one.annotations} == {MANAGER_MIRROR}
 
 
-def test_S6_no_pod_is_let_go_while_slurm_cannot_be_read() -> None:
+def test_no_pod_is_let_go_while_slurm_cannot_be_read_S6() -> None:
     """What was drained and idle when last seen may run a job by now (simulator, seed 739)."""
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod pending deletion: roll")
     core = Core(node(), slurmd_pod(), ours)
@@ -175,7 +175,7 @@ def test_dry_run_and_cordons() -> None:
 @pytest.mark.parametrize(
     ("chosen", "hosts", "limit"), [(None, 5, 20), (None, 300, 30), (7, 300, 7), (0, 5, 0)]
 )
-def test_S19_the_limit_is_as_set_or_the_greater_of_20_and_a_tenth(
+def test_the_limit_is_as_set_or_the_greater_of_20_and_a_tenth_S19(
     chosen: int | None, hosts: int, limit: int
 ) -> None:
     """--max-drains-per-minute."""
@@ -184,7 +184,7 @@ def test_S19_the_limit_is_as_set_or_the_greater_of_20_and_a_tenth(
     assert drain_limit(Core(*rows, max_drains_per_minute=chosen).graph) == limit
 
 
-def test_S19_more_drains_than_the_limit_are_held() -> None:
+def test_more_drains_than_the_limit_are_held_S19() -> None:
     """Five may go, the rest is held and said."""
     core = unready(12, max_drains_per_minute=5)
     assert len(drained(core, 12)) == 5
@@ -194,7 +194,7 @@ def test_S19_more_drains_than_the_limit_are_held() -> None:
     assert {want.source for want in relists} == {"nodes", "slurmd_pods"}
 
 
-def test_S19_time_alone_releases_nothing() -> None:
+def test_time_alone_releases_nothing_S19() -> None:
     """A held drain needs a second complete listing that agrees; a resumed watch is none."""
     core = unready(12, max_drains_per_minute=5)
     carry_out(core, drained(core, 12))
@@ -205,7 +205,7 @@ def test_S19_time_alone_releases_nothing() -> None:
     assert not drained(core, 12)
 
 
-def test_S19_a_second_listing_releases_at_the_rate() -> None:
+def test_a_second_listing_releases_at_the_rate_S19() -> None:
     """Five a minute, until none is held; then the breaker says nothing any more."""
     core = unready(12, max_drains_per_minute=5)
     for expected, held in ((5, 7), (5, 2), (2, 0)):
@@ -218,7 +218,7 @@ def test_S19_a_second_listing_releases_at_the_rate() -> None:
     assert core.graph.holding is None
 
 
-def test_S19_a_newcomer_does_not_overtake_what_is_held() -> None:
+def test_a_newcomer_does_not_overtake_what_is_held_S19() -> None:
     """Whoever waits longest goes first; a cause that went away waits no more."""
     core = unready(6, max_drains_per_minute=5)
     carry_out(core, drained(core, 6))
@@ -233,7 +233,7 @@ def test_S19_a_newcomer_does_not_overtake_what_is_held() -> None:
     assert core.graph.holding.count == 1
 
 
-def test_S19_what_is_held_says_why() -> None:
+def test_what_is_held_says_why_S19() -> None:
     """The sentence has the limit in it."""
     core = unready(2, max_drains_per_minute=1)
     kept = [one for i in range(2) for one in core.reconciler.standing[host_key(f"n{i}")].kept]
@@ -245,7 +245,7 @@ def test_S19_what_is_held_says_why() -> None:
 @pytest.mark.parametrize(
     ("listed_s", "goes"), [(99.0, False), (100.0, True), (101.0, True)], ids=str
 )
-def test_S19_a_listing_counts_from_the_second_in_which_the_drain_was_held(
+def test_a_listing_counts_from_the_second_in_which_the_drain_was_held_S19(
     listed_s: float, goes: bool
 ) -> None:
     """One begun before proves nothing new."""
@@ -254,7 +254,7 @@ def test_S19_a_listing_counts_from_the_second_in_which_the_drain_was_held(
     assert breaker.admit("n1", limit=1, listed_s=listed_s, now=105.0) is goes
 
 
-def test_S19_a_drain_counts_for_exactly_a_minute() -> None:
+def test_a_drain_counts_for_exactly_a_minute_S19() -> None:
     """And what is held is tried again when the oldest has had its minute."""
     breaker = Breaker()
     assert breaker.admit("n1", limit=2, listed_s=0.0, now=100.0)
@@ -267,7 +267,7 @@ def test_S19_a_drain_counts_for_exactly_a_minute() -> None:
     assert breaker.again_s(190.0) == 190.0 + HELD_AGAIN_S
 
 
-def test_S19_a_drain_that_was_done_counts_again_the_next_time() -> None:
+def test_a_drain_that_was_done_counts_again_the_next_time_S19() -> None:
     """Let through once is not let through for ever."""
     breaker = Breaker()
     assert breaker.admit("n1", limit=1, listed_s=0.0, now=100.0)
@@ -279,7 +279,7 @@ def test_S19_a_drain_that_was_done_counts_again_the_next_time() -> None:
 @pytest.mark.parametrize(
     "between", [(), (SetComment("n1", "c"),)], ids=["nothing is wanted", "something else is"]
 )
-def test_S19_a_drain_that_is_wanted_no_more_counts_when_it_is_wanted_again(
+def test_a_drain_that_is_wanted_no_more_counts_when_it_is_wanted_again_S19(
     between: tuple[SetComment, ...],
 ) -> None:
     """Its cause went away; the next one is another drain."""
@@ -296,7 +296,7 @@ def test_S19_a_drain_that_is_wanted_no_more_counts_when_it_is_wanted_again(
     assert not allowed(lost)
 
 
-def test_S19_where_none_may_pass_what_is_held_is_tried_again_soon() -> None:
+def test_where_none_may_pass_what_is_held_is_tried_again_soon_S19() -> None:
     """--max-drains-per-minute 0."""
     breaker = Breaker()
     assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
@@ -312,14 +312,14 @@ def test_S19_where_none_may_pass_what_is_held_is_tried_again_soon() -> None:
     ],
     ids=["S3", "S5", "S6"],
 )
-def test_S19_positive_causes_are_never_held(pod: object) -> None:
+def test_positive_causes_are_never_held_S19(pod: object) -> None:
     """Somebody asked for these."""
     core = unready(9, max_drains_per_minute=1)
     core.see(slurm_node("n9"), pod)  # type: ignore[arg-type]
     assert core.allowed("n9", Drain)
 
 
-def test_S19_a_positive_cause_is_not_held_either_while_a_source_cannot_be_read() -> None:
+def test_a_positive_cause_is_not_held_either_while_a_source_cannot_be_read_S19() -> None:
     """Every want is looked at then; the breaker is still none of its business."""
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n9"), slurmd_pod("n9"), node("kn9"))
@@ -328,7 +328,7 @@ def test_S19_a_positive_cause_is_not_held_either_while_a_source_cannot_be_read()
     assert core.graph.holding == Holding(9, core.now)
 
 
-def test_S19_what_was_held_and_is_asked_for_is_held_no_more() -> None:
+def test_what_was_held_and_is_asked_for_is_held_no_more_S19() -> None:
     """A positive cause came beside the absence: one less is said to be held."""
     core = unready(2, max_drains_per_minute=0)
     assert core.graph.holding == Holding(2, core.now)
@@ -337,21 +337,21 @@ def test_S19_what_was_held_and_is_asked_for_is_held_no_more() -> None:
     assert core.graph.holding == Holding(1, core.now)
 
 
-def test_S19_a_cordon_is_never_held() -> None:
+def test_a_cordon_is_never_held_S19() -> None:
     """S1 is positive too."""
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n9"), slurmd_pod("n9"), node("kn9", unschedulable=True))
     assert core.allowed("n9", Drain)
 
 
-def test_S19_a_rewrite_of_ours_is_no_new_drain() -> None:
+def test_a_rewrite_of_ours_is_no_new_drain_S19() -> None:
     """Ours to ours drains nothing more: not counted, not held."""
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n3", "IDLE+DRAIN", reason="k8s: pod cordoned"))
     assert core.allowed("n3", Drain) == [Drain("n3", "k8s: pod not ready")]
 
 
-def test_S19_a_drain_let_through_stays_let_through_until_it_is_done() -> None:
+def test_a_drain_let_through_stays_let_through_until_it_is_done_S19() -> None:
     """Deciding it again, or writing it twice, does not count again."""
     core = unready(3, max_drains_per_minute=3)
     for number in range(5):
@@ -361,7 +361,7 @@ def test_S19_a_drain_let_through_stays_let_through_until_it_is_done() -> None:
 
 
 @pytest.mark.parametrize("found", ["no", "yes"])
-def test_S19_missing_pods_are_counted_like_the_unready(found: str) -> None:
+def test_missing_pods_are_counted_like_the_unready_S19(found: str) -> None:
     """S7 rests on an absence."""
     names = [f"n{i}" for i in range(4)]
     core = Core(

@@ -38,7 +38,7 @@ def breaks_for(name: str) -> Callable[[Host, Configuration, float], Ruling]:
     return rule
 
 
-def test_F7_a_rule_that_breaks_takes_one_key_out_of_service(
+def test_a_rule_that_breaks_takes_one_key_out_of_service_F7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """That key wants nothing and says so; the others go on; a changed fact tries it again."""
@@ -54,7 +54,7 @@ def test_F7_a_rule_that_breaks_takes_one_key_out_of_service(
     assert not core.reconciler.failures
 
 
-def test_F7_a_broken_rule_of_the_cluster_stops_no_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_rule_of_the_cluster_stops_no_host_F7(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster is a key like any other."""
 
     def breaks(cluster: Cluster, configuration: Configuration) -> Ruling:
@@ -67,19 +67,19 @@ def test_F7_a_broken_rule_of_the_cluster_stops_no_host(monkeypatch: pytest.Monke
     assert core.wants("n1", Drain)
 
 
-def test_F7_a_broken_rule_of_workloads_takes_one_workload_out_of_service(
+def test_a_broken_rule_of_workloads_takes_one_workload_out_of_service_F7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its Pod waits; Pods beside it are scheduled, and a changed fact tries it again."""
     odd, even = pod("odd"), pod("even")
-    whole = deciding.WORK_RULES["submit"]
+    whole = deciding.WORKLOAD_RULES["submit"]
 
     def breaks(workload: Workload, configuration: Configuration, now: float) -> Ruling:
         if workload.pods and workload.pods[0].name == odd.name:
             raise KeyError("odd")
         return whole(workload, configuration, now)
 
-    monkeypatch.setitem(deciding.WORK_RULES, "submit", breaks)
+    monkeypatch.setitem(deciding.WORKLOAD_RULES, "submit", breaks)
     core = Core(*room(), odd, even)
     assert core.workload_verdict(odd) == OUT_OF_SERVICE
     assert core.workload_wants(even, SubmitJob)
@@ -230,7 +230,7 @@ def test_a_key_kept_back_is_screened_anew_when_a_source_returns() -> None:
     assert all(not isinstance(a, Undrain) for d in decisions for a in d.allowed)
 
 
-def test_S19_what_is_held_reaches_the_cluster_key() -> None:
+def test_what_is_held_reaches_the_cluster_key_S19() -> None:
     """The breaker's state is a fact like any other."""
     core = two_hosts()
     core.see(Holding(3, core.now))

@@ -31,7 +31,7 @@ def running(**fields: object) -> Job:
     return job(pod(), state="RUNNING", **{"slurm_nodes": ("n1",), "submitted_at": 5, **fields})
 
 
-def test_L6_a_script_that_runs_on_without_a_word_is_unheard() -> None:
+def test_a_script_that_runs_on_without_a_word_is_unheard_L6() -> None:
     """Not before: it tries again while we restart."""
     watched = Watched()
     watched.core.see(running())
@@ -39,7 +39,7 @@ def test_L6_a_script_that_runs_on_without_a_word_is_unheard() -> None:
     assert watched.after(1) == ["7"]
 
 
-def test_L6_a_script_that_was_heard_is_never_unheard() -> None:
+def test_a_script_that_was_heard_is_never_unheard_L6() -> None:
     """Its word comes before or after its `extra` is read."""
     watched = Watched()
     watched.core.see(running(started=False))
@@ -47,7 +47,7 @@ def test_L6_a_script_that_was_heard_is_never_unheard() -> None:
     assert not watched.after(PATIENCE_S)
 
 
-def test_L6_a_late_word_or_the_end_of_the_job_takes_it_out() -> None:
+def test_a_late_word_or_the_end_of_the_job_takes_it_out_L6() -> None:
     """And a job that comes after it has its own patience."""
     for news in (JobNotice("7", "started", 1100.0), job(pod(), state="COMPLETED", submitted_at=5)):
         watched = Watched()
@@ -57,7 +57,7 @@ def test_L6_a_late_word_or_the_end_of_the_job_takes_it_out() -> None:
         assert not watched.sampled()
 
 
-def test_L6_jobs_from_before_this_process_are_not_asked_about() -> None:
+def test_jobs_from_before_this_process_are_not_asked_about_L6() -> None:
     """Whoever ran before us may have heard them."""
     watched = Watched(running())
     assert not watched.after(PATIENCE_S)
@@ -65,7 +65,7 @@ def test_L6_jobs_from_before_this_process_are_not_asked_about() -> None:
     assert watched.after(PATIENCE_S) == ["8"]
 
 
-def test_L6_which_jobs_were_there_before_is_known_once_they_were_listed() -> None:
+def test_which_jobs_were_there_before_is_known_once_they_were_listed_L6() -> None:
     """A sample before that takes none for new."""
     watched = Watched()
     watched.core = Core(listed=False)
@@ -75,7 +75,7 @@ def test_L6_which_jobs_were_there_before_is_known_once_they_were_listed() -> Non
     assert not watched.after(PATIENCE_S)
 
 
-def test_L6_only_scripts_that_run_and_have_started_are_asked_about() -> None:
+def test_only_scripts_that_run_and_have_started_are_asked_about_L6() -> None:
     """An allocation has none; what waits at the gate, or never began, has another clock."""
     prolog = frozenset({"RUNNING", "CONFIGURING"})
     for fields in ({"script": False}, {"started": False}, {"state": prolog}):

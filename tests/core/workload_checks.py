@@ -11,7 +11,7 @@ from sunk_sync.core.model.actions import Action, AnswerGate, Bind, CancelJob, En
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     NEEDED,
-    WORKS_NEED,
+    WORKLOADS_NEED,
     Attempt,
     BindTried,
     GateCall,
@@ -101,7 +101,7 @@ class Judge:
         )
 
     def _check_listed(self, actions: Iterable[Action]) -> None:
-        needed = (*NEEDED, *WORKS_NEED)
+        needed = (*NEEDED, *WORKLOADS_NEED)
         unlisted = [source for source in needed if not self._graph.sources.tables[source].listed]
         for action in actions:
             if unlisted and not isinstance(action, READS):

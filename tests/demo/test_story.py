@@ -305,7 +305,7 @@ async def test_a_missing_rule_of_pods_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     """Exit code 1, at the step of that cause."""
-    monkeypatch.delitem(decide.WORK_RULES, rule)
+    monkeypatch.delitem(decide.WORKLOAD_RULES, rule)
     monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *MISSING_RULES[rule]])
     pace = Pace(pause_s=0.1, poll_s=0.01, timeout_factor=0.7)
     file = io.StringIO()

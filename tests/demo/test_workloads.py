@@ -9,11 +9,11 @@ from sunk_sync.core.model.names import DISRUPTION_CONDITION, JOB_ID
 from sunk_sync.demo.snapshot import row_of
 from sunk_sync.demo.stage.callers import job_name
 from sunk_sync.demo.stage.users import ENDED_EARLY, OVERLAP, TEAM, Users
-from sunk_sync.demo.stage.worlds import GPU, PLAIN_HOSTS, URGENT, WORK_HOSTS, Worlds
+from sunk_sync.demo.stage.worlds import GPU, PLAIN_HOSTS, URGENT, WORKLOAD_HOSTS, Worlds
 from sunk_sync.demo.story.residents import on_host, waiting
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest
 
-HOST = WORK_HOSTS[0]
+HOST = WORKLOAD_HOSTS[0]
 
 
 @pytest.fixture
@@ -127,11 +127,11 @@ async def test_waiting_pods_are_described_with_their_reason(worlds: Worlds, user
 async def test_clear_removes_all_pods_and_jobs(worlds: Worlds, users: Users) -> None:
     """Jobs on other machines stay."""
     users.apply("train")
-    users.submit("ada", *WORK_HOSTS)
+    users.submit("ada", *WORKLOAD_HOSTS)
     worlds.run_job(PLAIN_HOSTS[0], user="ada")
     worlds.slurm.advance(worlds.slurm_now_s + 2)
     assert not users.free_hosts()
-    assert len(users.jobs_of("ada")) == len(WORK_HOSTS)
+    assert len(users.jobs_of("ada")) == len(WORKLOAD_HOSTS)
     users.clear()
     assert users.all_free()
     assert users.is_gone("train")

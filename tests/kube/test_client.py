@@ -33,7 +33,7 @@ async def asked(answer: Any, tmp_path: Path, **request: Any) -> tuple[Any, list[
 # Answers
 
 
-async def test_F4_html_instead_of_json_is_garbage(tmp_path: Path) -> None:
+async def test_html_instead_of_json_is_garbage_F4(tmp_path: Path) -> None:
     """F4: a proxy's page with status 200 is no answer of Kubernetes."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -45,7 +45,7 @@ async def test_F4_html_instead_of_json_is_garbage(tmp_path: Path) -> None:
     assert [exchange.status for exchange in exchanges] == ["garbage"]
 
 
-async def test_F4_half_an_answer_is_garbage(tmp_path: Path) -> None:
+async def test_half_an_answer_is_garbage_F4(tmp_path: Path) -> None:
     """F4: the connection breaks inside the body."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -56,7 +56,7 @@ async def test_F4_half_an_answer_is_garbage(tmp_path: Path) -> None:
     assert trouble.passing
 
 
-async def test_F4_a_slow_answer_ends_at_its_deadline(tmp_path: Path) -> None:
+async def test_a_slow_answer_ends_at_its_deadline_F4(tmp_path: Path) -> None:
     """F4: silence in the middle of an answer costs the deadline and no more."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -69,7 +69,7 @@ async def test_F4_a_slow_answer_ends_at_its_deadline(tmp_path: Path) -> None:
     assert exchanges[0].status == "timeout"
 
 
-async def test_F4_an_oversized_answer_is_not_read_to_its_end(tmp_path: Path) -> None:
+async def test_an_oversized_answer_is_not_read_to_its_end_F4(tmp_path: Path) -> None:
     """F4: memory is bounded whatever the server sends."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -79,7 +79,7 @@ async def test_F4_an_oversized_answer_is_not_read_to_its_end(tmp_path: Path) -> 
     assert trouble.kind == "too-large"
 
 
-async def test_F8_retry_after_is_read(tmp_path: Path) -> None:
+async def test_retry_after_is_read_F8(tmp_path: Path) -> None:
     """F8: 429 and its Retry-After come as one value."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -90,7 +90,7 @@ async def test_F8_retry_after_is_read(tmp_path: Path) -> None:
     assert exchanges[0].status == "429"
 
 
-async def test_F4_a_server_that_is_not_there_is_a_value(tmp_path: Path) -> None:
+async def test_a_server_that_is_not_there_is_a_value_F4(tmp_path: Path) -> None:
     """F4: connection refused."""
     server = ApiServer(lambda _: pytest.fail("not reached"), tmp_path)
     await server.start()
@@ -133,7 +133,7 @@ async def test_calls_share_a_bounded_pool(tmp_path: Path) -> None:
 # Credentials
 
 
-async def test_F5_a_rotated_token_file_is_read_again_once_on_401(tmp_path: Path) -> None:
+async def test_a_rotated_token_file_is_read_again_once_on_401_F5(tmp_path: Path) -> None:
     """F5: the call that was refused is repeated with the new token, and succeeds."""
     token = tmp_path / "token"
     token.write_text("old")
@@ -152,7 +152,7 @@ async def test_F5_a_rotated_token_file_is_read_again_once_on_401(tmp_path: Path)
     assert len(server.requests) == 3
 
 
-async def test_F5_a_token_that_stays_wrong_is_not_tried_again_and_again(tmp_path: Path) -> None:
+async def test_a_token_that_stays_wrong_is_not_tried_again_and_again_F5(tmp_path: Path) -> None:
     """F5: re-read once; the same token is not sent twice for one call."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -165,7 +165,7 @@ async def test_F5_a_token_that_stays_wrong_is_not_tried_again_and_again(tmp_path
     assert len(server.requests) == 1
 
 
-async def test_F5_a_watch_is_refreshed_like_a_call(tmp_path: Path) -> None:
+async def test_a_watch_is_refreshed_like_a_call_F5(tmp_path: Path) -> None:
     """F5: streams open with the new token too."""
     token = tmp_path / "token"
     token.write_text("old")

@@ -143,12 +143,12 @@ def test_recorded_refusals_are_read(name: str, code: int, reason: str, subject: 
 @pytest.mark.parametrize(
     ("value", "cordon"), [("true", "true"), ("kernel", "kernel"), ("", ""), ("False", "")]
 )
-def test_S3_a_cordon_annotation_counts_unless_empty_or_false(value: str, cordon: str) -> None:
+def test_a_cordon_annotation_counts_unless_empty_or_false_S3(value: str, cordon: str) -> None:
     """S3: any non-empty value but `false`."""
     assert row_of(SLURMD_PODS, annotated(pod("p", 1), CORDON=value)).cordon == cordon
 
 
-def test_S1_the_clouds_cordon_reason_goes_before_ours() -> None:
+def test_the_clouds_cordon_reason_goes_before_ours_S1() -> None:
     """S1: node.coreweave.cloud/cordonReason, else our own annotation."""
     both = annotated(node("n", 1), CLOUD_CORDON_REASON="theirs", CORDON_REASON="ours")
     ours = annotated(node("n", 1), CORDON_REASON="ours")
@@ -231,7 +231,7 @@ def test_the_nodeset_label_serves_where_no_owner_is_a_nodeset() -> None:
         {"kind": "Pod"},
     ],
 )
-def test_F7_one_bad_object_is_named_and_not_guessed_at(spoilt: dict[str, Any]) -> None:
+def test_one_bad_object_is_named_and_not_guessed_at_F7(spoilt: dict[str, Any]) -> None:
     """F7: an object that does not fit is an error value of its own."""
     an_object = node("n9", 7)
     for key, value in spoilt.items():
@@ -256,7 +256,7 @@ def test_F7_one_bad_object_is_named_and_not_guessed_at(spoilt: dict[str, Any]) -
         b"[" * 100_000,
     ],
 )
-def test_S20_nothing_but_a_list_passes_for_an_empty_list(body: bytes) -> None:
+def test_nothing_but_a_list_passes_for_an_empty_list_S20(body: bytes) -> None:
     """S20: an answer without kind, version or items is garbage, not "no Nodes"."""
     with pytest.raises(BAD_BYTES):
         NODES.page(body)

@@ -54,7 +54,7 @@ def row(manifest: dict[str, Any]) -> Pod:
     return seen.row
 
 
-def test_P4_P6_a_whole_node_with_gpus_of_one_model() -> None:
+def test_a_whole_node_with_gpus_of_one_model_P4_P6() -> None:
     assert describe([row(yaml.safe_load(EXAMPLE))], CONFIGURATION) == JobDescription(
         cpus=110,
         memory_mb=983_040,
@@ -73,7 +73,7 @@ def test_P4_P6_a_whole_node_with_gpus_of_one_model() -> None:
         ("timeout", "1" + "0" * 2000),
     ],
 )
-def test_P4_what_is_too_long_is_refused_and_not_cut(name: str, text: str) -> None:
+def test_what_is_too_long_is_refused_and_not_cut_P4(name: str, text: str) -> None:
     """Half a list of nodes would name other nodes, and be taken."""
     manifest = yaml.safe_load(EXAMPLE)
     manifest["metadata"]["annotations"][PREFIX + name] = text
@@ -82,7 +82,7 @@ def test_P4_what_is_too_long_is_refused_and_not_cut(name: str, text: str) -> Non
     assert outcome.message.startswith(f"annotation {PREFIX}{name}: ")
 
 
-def test_P4_a_long_list_of_nodes_is_taken_whole() -> None:
+def test_a_long_list_of_nodes_is_taken_whole_P4() -> None:
     manifest = yaml.safe_load(EXAMPLE)
     names = ",".join(f"rack7-node{number:04}" for number in range(3000))
     manifest["metadata"]["annotations"][PREFIX + "excluded-nodes"] = names

@@ -49,7 +49,7 @@ def gone(uid: str) -> Deleted:
     return Deleted(SOURCE, "a", uid, uid, 2.0)
 
 
-async def test_P28_a_listing_is_one_word_for_each_node() -> None:
+async def test_a_listing_is_one_word_for_each_node_P28() -> None:
     """Before it ends; none while it goes on."""
     desk = Desk()
     assert await desk.hear(BEGUN, on("k1", "u1"), on("k2", "u2")) == [BEGUN]
@@ -87,7 +87,7 @@ async def test_a_listing_that_broke_off_takes_nothing_away() -> None:
     assert not [one for one in told if one in (Taken("k1", ()), Taken("k2", ()))]
 
 
-def test_P28_it_counts_as_for_pods_of_ours() -> None:
+def test_it_counts_as_for_pods_of_ours_P28() -> None:
     """Containers, sidecars, init containers, overhead; equal Pods share one object."""
 
     def asks(cpu: str, **more: str) -> dict[str, Any]:

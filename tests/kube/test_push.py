@@ -80,7 +80,7 @@ def answers(body: bytes | dict[str, Any], code: int = 200, **headers: str) -> An
 # Requests
 
 
-async def test_M2_conditions_are_applied_on_the_status_with_the_uid(tmp_path: Path) -> None:
+async def test_conditions_are_applied_on_the_status_with_the_uid_M2(tmp_path: Path) -> None:
     """M1, M2: server-side apply of our whole set, by our manager, for this very object."""
     body = recorded("answer-apply-node.json")
     outcome, request, sent = await outcome_of(answers(body), tmp_path, SET)
@@ -103,7 +103,7 @@ async def test_M2_conditions_are_applied_on_the_status_with_the_uid(tmp_path: Pa
     assert isinstance(seen.row, Node)
 
 
-async def test_M2_a_condition_that_did_not_change_keeps_its_time(tmp_path: Path) -> None:
+async def test_a_condition_that_did_not_change_keeps_its_time_M2(tmp_path: Path) -> None:
     """M2: lastTransitionTime moves only on change."""
     old = SetConditions(NODE, SET.conditions, ("2026-01-01T00:00:00Z",))
     _, _, sent = await outcome_of(answers(node("g0", 1)), tmp_path, old)
@@ -111,7 +111,7 @@ async def test_M2_a_condition_that_did_not_change_keeps_its_time(tmp_path: Path)
 
 
 @pytest.mark.parametrize("reference", [NODE, POD])
-async def test_M6_no_conditions_means_that_ours_are_deleted_by_type(
+async def test_no_conditions_means_that_ours_are_deleted_by_type_M6(
     tmp_path: Path, reference: Reference
 ) -> None:
     """M6: only types of ours are named; others' conditions cannot be hit."""
@@ -124,7 +124,7 @@ async def test_M6_no_conditions_means_that_ours_are_deleted_by_type(
         assert one["type"].startswith("Slurm")
 
 
-async def test_M3_metadata_is_applied_by_its_own_manager(tmp_path: Path) -> None:
+async def test_metadata_is_applied_by_its_own_manager_M3(tmp_path: Path) -> None:
     """M3, S6: one owner per field; the answer is the Pod's row."""
     action = SetMetadata(POD, names.MANAGER_RETIRE, (), ((names.DRAINED, "true"),))
     outcome, request, sent = await outcome_of(answers(pod("p", 1)), tmp_path, action)
@@ -141,7 +141,7 @@ async def test_M3_metadata_is_applied_by_its_own_manager(tmp_path: Path) -> None
     assert isinstance(seen.row, SlurmdPod)
 
 
-async def test_M7_cordon_and_mark_go_in_one_write_and_both_are_given_up_in_one(
+async def test_cordon_and_mark_go_in_one_write_and_both_are_given_up_in_one_M7(
     tmp_path: Path,
 ) -> None:
     """M7: an empty configuration of the same manager gives up what is ours, and only that."""
@@ -188,7 +188,7 @@ async def test_what_the_world_does_not_allow_is_refused(
         (404, "error-no-such-path.json", False),
     ],
 )
-async def test_F3_a_write_that_meets_no_object_of_its_uid_says_so(
+async def test_a_write_that_meets_no_object_of_its_uid_says_so_F3(
     tmp_path: Path, code: int, name: str, missing: bool
 ) -> None:
     """What we hold of it is old; a path that the server does not know says nothing of it."""
@@ -209,7 +209,7 @@ async def test_a_refusal_names_verb_and_resource(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [401, 409, 429, 500, 503, 504])
-async def test_F8_passing_failures_are_unsure(tmp_path: Path, code: int) -> None:
+async def test_passing_failures_are_unsure_F8(tmp_path: Path, code: int) -> None:
     """It may have happened: tried again, when the server likes."""
     body = status(code, "Whatever", message="the object has been modified")
     outcome, _, _ = await outcome_of(answers(body, code, **{"Retry-After": "2"}), tmp_path, SET)
@@ -254,7 +254,7 @@ async def test_a_slurm_action_is_refused(tmp_path: Path) -> None:
 # Events
 
 
-async def test_S16_an_event_has_a_name_of_what_it_says(tmp_path: Path) -> None:
+async def test_an_event_has_a_name_of_what_it_says_S16(tmp_path: Path) -> None:
     """The same one twice is one: the second POST meets the first."""
     _, request, sent = await outcome_of(answers(node("e", 1), 201), tmp_path, WARN)
     assert request.path == "/api/v1/namespaces/default/events"
@@ -291,7 +291,7 @@ def test_events_of_any_text_are_bounded_and_distinct(message: str, name: str) ->
 LOOK = GetObject("Node", "", "none", 0.0)
 
 
-async def test_S8_a_404_for_this_name_means_no(tmp_path: Path) -> None:
+async def test_a_404_for_this_name_means_no_S8(tmp_path: Path) -> None:
     """S7, S8: the only evidence of absence; it carries the time of the question."""
     body = recorded("error-not-found.json")
     outcome, _, _ = await outcome_of(answers(body, 404), tmp_path, LOOK)
@@ -315,7 +315,7 @@ async def test_S8_a_404_for_this_name_means_no(tmp_path: Path) -> None:
         (200, json.dumps(node("other", 1)).encode()),
     ],
 )
-async def test_S20_anything_else_means_unknown(tmp_path: Path, code: int, body: bytes) -> None:
+async def test_anything_else_means_unknown_S20(tmp_path: Path, code: int, body: bytes) -> None:
     """S20: a proxy's 404, a 403, an error, another object: no evidence of anything."""
     outcome, _, _ = await outcome_of(answers(body, code), tmp_path, LOOK)
     assert outcome == Done(LOOK, (GetResult("Node", "", "none", "unknown", "", 42.0),))
@@ -329,7 +329,7 @@ async def test_a_look_that_finds_brings_the_uid(tmp_path: Path) -> None:
     assert not request.query
 
 
-async def test_P29_a_look_at_a_pod_tells_where_it_is_bound(tmp_path: Path) -> None:
+async def test_a_look_at_a_pod_tells_where_it_is_bound_P29(tmp_path: Path) -> None:
     """A binding whose answer was lost is known by it."""
     look = GetObject("Pod", "slurm", "p", 0.0)
     bound = pod("p", 5)
@@ -347,7 +347,7 @@ async def test_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -> N
         assert not server.requests
 
 
-async def test_S19_relist_asks_the_watch_of_that_source(tmp_path: Path) -> None:
+async def test_relist_asks_the_watch_of_that_source_S19(tmp_path: Path) -> None:
     """S19: done when the listing was complete, else unsure."""
 
     async def complete(_: float) -> KubeError | None:

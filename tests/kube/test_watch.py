@@ -209,7 +209,7 @@ async def test_an_unfinished_watch_list_is_given_up(
         await run.ear.hears(*LISTED)
 
 
-async def test_F3_an_expired_continue_token_begins_the_listing_anew(tmp_path: Path) -> None:
+async def test_an_expired_continue_token_begins_the_listing_anew_F3(tmp_path: Path) -> None:
     """F3: 410 on a later page; the first part never counts as complete."""
     script = Script(
         lists=[
@@ -223,7 +223,7 @@ async def test_F3_an_expired_continue_token_begins_the_listing_anew(tmp_path: Pa
         await run.ear.hears("ListingStarted", "Observed a", "Lost", *LISTED)
 
 
-async def test_F8_retry_after_is_waited_for(tmp_path: Path) -> None:
+async def test_retry_after_is_waited_for_F8(tmp_path: Path) -> None:
     """F8: 429 on a list; the server's desired write is longer than our back-off."""
     busy = refuses(429, "TooManyRequests", **{"Retry-After": "7"})
     script = Script(
@@ -268,7 +268,7 @@ async def test_rows_are_told_in_slices(tmp_path: Path) -> None:
 # Following
 
 
-async def test_F3_half_lines_wait_for_their_rest(tmp_path: Path) -> None:
+async def test_half_lines_wait_for_their_rest_F3(tmp_path: Path) -> None:
     """F3: packets end anywhere."""
     line = event("MODIFIED", node("a", 8))
     script = Script(
@@ -279,7 +279,7 @@ async def test_F3_half_lines_wait_for_their_rest(tmp_path: Path) -> None:
         await run.ear.hears("ListingStarted", "ListingEnded", "Observed a")
 
 
-async def test_F3_a_broken_stream_goes_on_where_it_broke(tmp_path: Path) -> None:
+async def test_a_broken_stream_goes_on_where_it_broke_F3(tmp_path: Path) -> None:
     """F3: nothing is listed again and nothing is lost; half a line does not count."""
     line = event("MODIFIED", node("a", 8))
     script = Script(
@@ -305,7 +305,7 @@ async def test_bookmarks_move_the_point_to_go_on_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "gone", [streams(event("ERROR", status(410, "Expired"))), refuses(410, "Expired")]
 )
-async def test_F3_410_leads_to_a_fresh_listing(tmp_path: Path, gone: Step) -> None:
+async def test_410_leads_to_a_fresh_listing_F3(tmp_path: Path, gone: Step) -> None:
     """F3: as an ERROR event in a 200 stream, and as a status."""
     script = Script(
         lists=[lists(node("a", 3), version=7)],
@@ -317,7 +317,7 @@ async def test_F3_410_leads_to_a_fresh_listing(tmp_path: Path, gone: Step) -> No
     assert deleted == Deleted("nodes", "", "a", "uid-a", 9.0)
 
 
-async def test_F3_an_outage_is_lost_then_confirmed_without_a_listing(tmp_path: Path) -> None:
+async def test_an_outage_is_lost_then_confirmed_without_a_listing_F3(tmp_path: Path) -> None:
     """F3: Confirmed speaks of the time when the server was last heard, not of now."""
     script = Script(
         lists=[lists(version=7)],
@@ -339,7 +339,7 @@ async def test_F3_an_outage_is_lost_then_confirmed_without_a_listing(tmp_path: P
     assert not lost.blind
 
 
-async def test_F3_a_server_that_was_away_is_listed_again(tmp_path: Path) -> None:
+async def test_a_server_that_was_away_is_listed_again_F3(tmp_path: Path) -> None:
     """F3: nobody knows what it was restarted with; a broken stream alone does not count."""
 
     async def drop(request: web.Request) -> web.StreamResponse:
@@ -355,7 +355,7 @@ async def test_F3_a_server_that_was_away_is_listed_again(tmp_path: Path) -> None
         await run.ear.hears(*LISTED, "Lost", "Lost", *LISTED)
 
 
-async def test_F4_garbage_lines_end_the_stream_and_at_last_force_a_listing(tmp_path: Path) -> None:
+async def test_garbage_lines_end_the_stream_and_at_last_force_a_listing_F4(tmp_path: Path) -> None:
     """F4: read again from the last version; the same garbage three times over is passed by."""
     script = Script(
         lists=[lists(node("a", 3), version=7)],
@@ -381,7 +381,7 @@ async def test_a_silent_connection_is_noticed(
 
 
 @pytest.mark.parametrize("as_watch_list", [False, True])
-async def test_F3_a_connection_that_was_silent_before_it_broke_leads_to_a_listing(
+async def test_a_connection_that_was_silent_before_it_broke_leads_to_a_listing_F3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_watch_list: bool
 ) -> None:
     """It may have been dead while etcd was restored, and the server be past our version by now."""
@@ -435,7 +435,7 @@ async def test_a_restore_that_another_watch_noticed_is_heeded(tmp_path: Path) ->
     assert run.history.restores == 1
 
 
-async def test_F7_a_bad_object_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+async def test_a_bad_object_is_told_and_the_others_go_on_F7(tmp_path: Path) -> None:
     """F7: in a list and in a stream; the stream goes on behind it."""
     bad = node("bad", 8, unschedulable="perhaps")
     script = Script(

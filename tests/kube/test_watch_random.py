@@ -310,7 +310,7 @@ async def live_through(seed: int, subject: Subject, *, watch_list: bool, restore
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("watch_list", [True, False])
-async def test_F3_whatever_the_server_does_nothing_living_is_lost(
+async def test_whatever_the_server_does_nothing_living_is_lost_F3(
     seed: int, watch_list: bool
 ) -> None:
     """F3: broken, expired, doubled, half; and beside it complete listings at any moment."""
@@ -318,7 +318,7 @@ async def test_F3_whatever_the_server_does_nothing_living_is_lost(
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_F3_several_namespaces_are_no_different(seed: int) -> None:
+async def test_several_namespaces_are_no_different_F3(seed: int) -> None:
     """F3: one source over two collections."""
     subject = slurmd_pods(["a", "b"], selector="x=y")
     await live_through(seed, subject, watch_list=False, restores=False)

@@ -121,7 +121,7 @@ def settings(**given: str) -> Json:
         ),
     ],
 )
-def test_P6_requests_are_counted_as_kubernetes_counts_them(spec: Json, requests: Json) -> None:
+def test_requests_are_counted_as_kubernetes_counts_them_P6(spec: Json, requests: Json) -> None:
     """P6: as PodRequests does; zero is as good as missing."""
     assert dict(row(spec).spec.requests) == requests
     assert list(row(spec).spec.requests) == sorted(row(spec).spec.requests)
@@ -148,7 +148,7 @@ def test_a_pod_with_a_request_that_is_none_is_unreadable(odd: str) -> None:
         ("BestEffort", [{"name": "c"}], False),
     ],
 )
-def test_P27_whole_cpus_of_a_guaranteed_pod(qos: str, containers: list[Json], static: bool) -> None:
+def test_whole_cpus_of_a_guaranteed_pod_P27(qos: str, containers: list[Json], static: bool) -> None:
     """P27: of one container, not of the sum."""
     assert row({"containers": containers}, {"qosClass": qos}).spec.static_cpu is static
 
@@ -156,7 +156,7 @@ def test_P27_whole_cpus_of_a_guaranteed_pod(qos: str, containers: list[Json], st
 # Where it may run (P7, P8)
 
 
-def test_P7_selector_affinity_and_tolerations() -> None:
+def test_selector_affinity_and_tolerations_P7() -> None:
     """P7: required terms only, with matchFields."""
     required = {
         "nodeSelectorTerms": [
@@ -203,7 +203,7 @@ def test_P7_selector_affinity_and_tolerations() -> None:
     "affinity",
     [{}, None, {"nodeAffinity": None}, {"nodeAffinity": {"preferred": []}}],
 )
-def test_P7_no_required_affinity_is_none_at_all(affinity: Json | None) -> None:
+def test_no_required_affinity_is_none_at_all_P7(affinity: Json | None) -> None:
     """P7: None, not an empty list of terms, which nothing could meet."""
     assert spec_of(affinity=affinity).terms is None
 
@@ -231,12 +231,12 @@ PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
         ),
     ],
 )
-def test_P8_hard_rules_about_other_pods_are_named(spec: Json, hard: tuple[str, ...]) -> None:
+def test_hard_rules_about_other_pods_are_named_P8(spec: Json, hard: tuple[str, ...]) -> None:
     """P8: soft ones are ignored silently."""
     assert row(spec).spec.hard == hard
 
 
-def test_P3_P8_P9_the_rest_of_the_spec() -> None:
+def test_the_rest_of_the_spec_P3_P8_P9() -> None:
     """Grace, PriorityClass, resourceClaims, gates; Kubernetes' own defaults where missing."""
     given = row(
         {
@@ -310,7 +310,7 @@ def test_every_part_of_a_spec_tells_it_from_others() -> None:
 # Settings (P4), marks of ours
 
 
-def test_P4_every_annotation_of_a_setting_is_read() -> None:
+def test_every_annotation_of_a_setting_is_read_P4() -> None:
     """P4: without prefix, sorted, bounded; an empty one is there."""
     given = {name: f"value of {name}" for name in SETTINGS}
     annotated = row(annotations={names.PREFIX + name: value for name, value in given.items()})
@@ -322,7 +322,7 @@ def test_P4_every_annotation_of_a_setting_is_read() -> None:
     assert long.settings == (("comment", "é" * (NODES_BYTES_MAX + 1)), ("partition", ""))
 
 
-def test_P17_P23_our_own_annotations_are_hints() -> None:
+def test_our_own_annotations_are_hints_P17_P23() -> None:
     """Job id, bound-for, cancelled and resubmit as they stand there."""
     marks = {names.JOB_ID: "17", names.BOUND_FOR: "16", names.CANCELLED: "17/"}
     marked = row(annotations=marks | {names.RESUBMIT: "x" * 5000})
@@ -332,7 +332,7 @@ def test_P17_P23_our_own_annotations_are_hints() -> None:
     assert (bare.job_id, bare.bound_for, bare.cancelled, bare.resubmit) == ("", "", "", "")
 
 
-def test_P1_P16_two_conditions_are_read_and_sorted() -> None:
+def test_two_conditions_are_read_and_sorted_P1_P16() -> None:
     """PodScheduled and DisruptionTarget; kubelet's own are left out."""
     conditions = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"},
@@ -346,7 +346,7 @@ def test_P1_P16_two_conditions_are_read_and_sorted() -> None:
 
 
 @pytest.mark.parametrize(("created", "seconds"), [("2026-11-21T10:00:00Z", 1795255200), (None, 0)])
-def test_P26_the_time_of_creation(created: str | None, seconds: int) -> None:
+def test_the_time_of_creation_P26(created: str | None, seconds: int) -> None:
     """P26: for the order of those that wait."""
     assert row(creationTimestamp=created).created_s == seconds
 
@@ -379,7 +379,7 @@ NEVER = {"restartPolicy": "Never", "containers": [{"name": "a"}, {"name": "b"}]}
         ),
     ],
 )
-def test_P14_ended_means_that_nothing_runs_again(spec: Json, status: Json, ended: bool) -> None:
+def test_ended_means_that_nothing_runs_again_P14(spec: Json, status: Json, ended: bool) -> None:
     """P14, P15: a container that will be started again has not ended; else the phase tells."""
     assert row(spec, status).ended is ended
 
@@ -461,13 +461,13 @@ JOB_OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controll
         ),
     ],
 )
-def test_G1_where_a_gang_is_read(metadata: Json, gang: Gang | None) -> None:
+def test_where_a_gang_is_read_G1(metadata: Json, gang: Gang | None) -> None:
     """G1: four ways to say it, each with its size or where to ask."""
     assert row(**metadata).gang == gang
 
 
 @pytest.mark.parametrize("size", ["", "0", "-1", "x", "1.5", "٣", str(SIZE_MAX + 1), "9" * 5000])
-def test_G1_a_wrong_size_is_told(size: str) -> None:
+def test_a_wrong_size_is_told_G1(size: str) -> None:
     """G1: the Pod waits and says so; the text is bounded."""
     gang = row(annotations=settings(gang="a", gang_size=size)).gang
     assert gang is not None
@@ -489,7 +489,7 @@ def offering(**parts: Any) -> Node:
     return found
 
 
-def test_P7_P28_a_node_offers_labels_taints_and_allocatable() -> None:
+def test_a_node_offers_labels_taints_and_allocatable_P7_P28() -> None:
     """P7, P28: all labels, ours among them; amounts as requests are counted."""
     found = offering(
         labels={"b": "2", "a": "1", names.LABEL_POD: "p"},

@@ -109,7 +109,7 @@ def seen_pod(outcome: Outcome) -> Pod:
 # Bind
 
 
-async def test_P11_binding_and_job_id_are_one_write(tmp_path: Path) -> None:
+async def test_binding_and_job_id_are_one_write_P11(tmp_path: Path) -> None:
     """P1, P11: the UID as precondition, the annotation beside it."""
     script = Script(POST_binding=status(201, "") | {"status": "Success"})
     assert await outcome_of(script, tmp_path, BIND) == Done(BIND)
@@ -141,7 +141,7 @@ async def test_P11_binding_and_job_id_are_one_write(tmp_path: Path) -> None:
         (a_pod(), Unsure),
     ],
 )
-async def test_P11_P18_after_a_conflict_the_pod_itself_says(
+async def test_after_a_conflict_the_pod_itself_says_P11_P18(
     tmp_path: Path, found: Json, outcome: type[Outcome]
 ) -> None:
     """P11, P18: only our own binding, whose answer was lost, is as good as done."""
@@ -156,14 +156,14 @@ async def test_P11_P18_after_a_conflict_the_pod_itself_says(
 
 
 @pytest.mark.parametrize("found", [a_pod(uid="another"), GONE])
-async def test_P23_a_conflict_with_a_pod_that_is_gone(tmp_path: Path, found: Json) -> None:
+async def test_a_conflict_with_a_pod_that_is_gone_P23(tmp_path: Path, found: Json) -> None:
     """A Pod of another UID is not looked at any further."""
     came = await outcome_of(Script(POST_binding=BOUND, GET=found), tmp_path, BIND)
     assert type(came) is Refused
     assert not came.seen
 
 
-async def test_P14_a_conflict_with_a_pod_that_cannot_be_read_may_be_a_binding_of_ours(
+async def test_a_conflict_with_a_pod_that_cannot_be_read_may_be_a_binding_of_ours_P14(
     tmp_path: Path,
 ) -> None:
     """Somebody bound it: perhaps we, and the answer was lost."""
@@ -174,7 +174,7 @@ async def test_P14_a_conflict_with_a_pod_that_cannot_be_read_may_be_a_binding_of
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER, status(403, "Forbidden"), status(422, "Invalid")])
-async def test_P11_a_binding_that_can_never_be_is_refused(tmp_path: Path, answer: Json) -> None:
+async def test_a_binding_that_can_never_be_is_refused_P11(tmp_path: Path, answer: Json) -> None:
     """The Pod is gone, another has its name, or we may not."""
     script = Script(POST_binding=answer)
     assert isinstance(await outcome_of(script, tmp_path, BIND), Refused)
@@ -182,7 +182,7 @@ async def test_P11_a_binding_that_can_never_be_is_refused(tmp_path: Path, answer
 
 
 @pytest.mark.parametrize(("code", "may_be"), [(401, False), (429, False), (500, True), (504, True)])
-async def test_P14_a_binding_that_may_have_happened_says_so(
+async def test_a_binding_that_may_have_happened_says_so_P14(
     tmp_path: Path, code: int, may_be: bool
 ) -> None:
     """Unless the API server did not even look at it."""
@@ -193,7 +193,7 @@ async def test_P14_a_binding_that_may_have_happened_says_so(
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
 @pytest.mark.parametrize("action", [BIND, END, WAITS, GetGang("job", "slurm", "g", 0.0)])
-async def test_F8_passing_failures_are_unsure(tmp_path: Path, code: int, action: Action) -> None:
+async def test_passing_failures_are_unsure_F8(tmp_path: Path, code: int, action: Action) -> None:
     """F8: tried again; nothing else was written meanwhile."""
     requests: list[str] = []
 
@@ -210,7 +210,7 @@ async def test_F8_passing_failures_are_unsure(tmp_path: Path, code: int, action:
 # EndPod
 
 
-async def test_P16_first_the_condition_then_the_deletion_with_its_own_grace(tmp_path: Path) -> None:
+async def test_first_the_condition_then_the_deletion_with_its_own_grace_P16(tmp_path: Path) -> None:
     """P16: both for this very Pod; no grace of ours in the deletion."""
     script = Script(PATCH_status=a_pod(), DELETE=a_pod(deletionTimestamp=NOW))
     came = await outcome_of(script, tmp_path, END)
@@ -232,7 +232,7 @@ async def test_P16_first_the_condition_then_the_deletion_with_its_own_grace(tmp_
     ]
 
 
-async def test_P16_a_pod_that_is_ending_already_is_left_its_time(tmp_path: Path) -> None:
+async def test_a_pod_that_is_ending_already_is_left_its_time_P16(tmp_path: Path) -> None:
     """P16: a second deletion could only shorten what its owner gave it."""
     script = Script(PATCH_status=a_pod(deletionTimestamp=NOW))
     came = await outcome_of(script, tmp_path, END)
@@ -241,7 +241,7 @@ async def test_P16_a_pod_that_is_ending_already_is_left_its_time(tmp_path: Path)
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER])
-async def test_P16_a_pod_that_is_gone_has_ended(tmp_path: Path, answer: Json) -> None:
+async def test_a_pod_that_is_gone_has_ended_P16(tmp_path: Path, answer: Json) -> None:
     """P16: whatever has its name now is not touched."""
     first = Script(PATCH_status=answer)
     assert await outcome_of(first, tmp_path, END) == Done(END, missing=True)
@@ -250,7 +250,7 @@ async def test_P16_a_pod_that_is_gone_has_ended(tmp_path: Path, answer: Json) ->
     assert await outcome_of(second, tmp_path, END) == Done(END, missing=True)
 
 
-async def test_P16_without_its_condition_for_now_nothing_is_deleted(tmp_path: Path) -> None:
+async def test_without_its_condition_for_now_nothing_is_deleted_P16(tmp_path: Path) -> None:
     """P16: the owner's controller must find the reason when it looks."""
     script = Script(PATCH_status=LATER)
     assert isinstance(await outcome_of(script, tmp_path, END), Unsure)
@@ -258,7 +258,7 @@ async def test_P16_without_its_condition_for_now_nothing_is_deleted(tmp_path: Pa
 
 
 @pytest.mark.parametrize("answer", [status(403, "Forbidden"), status(422, "Invalid")])
-async def test_P16_a_condition_that_can_never_be_does_not_keep_the_pod(
+async def test_a_condition_that_can_never_be_does_not_keep_the_pod_P16(
     tmp_path: Path, answer: Json
 ) -> None:
     """P16: two workloads on one machine are worse than an end without its reason."""
@@ -267,7 +267,7 @@ async def test_P16_a_condition_that_can_never_be_does_not_keep_the_pod(
     assert script.asked == ["PATCH_status", "DELETE"]
 
 
-async def test_P16_no_reason_of_slurms_keeps_a_pod_alive(tmp_path: Path) -> None:
+async def test_no_reason_of_slurms_keeps_a_pod_alive_P16(tmp_path: Path) -> None:
     """P16: text without UTF-8, and without end."""
     script = Script(PATCH_status=a_pod(), DELETE=a_pod(deletionTimestamp=NOW))
     odd = EndPod(POD, "SlurmJobEnded", "\ud800" + "x" * 5000)
@@ -287,7 +287,7 @@ STANDS = {
 }
 
 
-async def test_P1_the_condition_of_a_waiting_pod_goes_over_what_was_read(tmp_path: Path) -> None:
+async def test_the_condition_of_a_waiting_pod_goes_over_what_was_read_P1(tmp_path: Path) -> None:
     """P1, P10: with the version read, so that a binding in between wins."""
     script = Script(GET=a_pod(), PATCH_status=a_pod(conditions=[STANDS]))
     came = await outcome_of(script, tmp_path, WAITS)
@@ -302,7 +302,7 @@ async def test_P1_the_condition_of_a_waiting_pod_goes_over_what_was_read(tmp_pat
     }
 
 
-async def test_P26_another_message_leaves_the_time_of_the_condition(tmp_path: Path) -> None:
+async def test_another_message_leaves_the_time_of_the_condition_P26(tmp_path: Path) -> None:
     """P26: lastTransitionTime is that of the status."""
     older = STANDS | {"message": "job 17 waits: Priority"}
     script = Script(GET=a_pod(conditions=[older]), PATCH_status=a_pod(conditions=[STANDS]))
@@ -310,7 +310,7 @@ async def test_P26_another_message_leaves_the_time_of_the_condition(tmp_path: Pa
     assert "lastTransitionTime" not in script.sent[1]["status"]["conditions"][0]
 
 
-async def test_P26_what_stands_already_is_not_written(tmp_path: Path) -> None:
+async def test_what_stands_already_is_not_written_P26(tmp_path: Path) -> None:
     """A repeated wish costs a read."""
     script = Script(GET=a_pod(conditions=[STANDS]))
     came = await outcome_of(script, tmp_path, WAITS)
@@ -319,14 +319,14 @@ async def test_P26_what_stands_already_is_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("found", [a_pod(spec={"nodeName": "n1"}), a_pod(uid="another"), GONE])
-async def test_P1_a_pod_on_a_node_or_gone_waits_for_nothing(tmp_path: Path, found: Json) -> None:
+async def test_a_pod_on_a_node_or_gone_waits_for_nothing_P1(tmp_path: Path, found: Json) -> None:
     """P1: the API server's own PodScheduled=True is never overwritten."""
     script = Script(GET=found)
     assert isinstance(await outcome_of(script, tmp_path, WAITS), Refused)
     assert script.asked == ["GET"]
 
 
-async def test_P1_a_change_between_read_and_write_is_tried_again(tmp_path: Path) -> None:
+async def test_a_change_between_read_and_write_is_tried_again_P1(tmp_path: Path) -> None:
     """The next attempt reads anew."""
     script = Script(GET=a_pod(), PATCH_status=LATER)
     assert isinstance(await outcome_of(script, tmp_path, WAITS), Unsure)
@@ -336,7 +336,7 @@ async def test_P1_a_change_between_read_and_write_is_tried_again(tmp_path: Path)
 
 
 @pytest.mark.parametrize("manager", names.WORKLOAD_MANAGERS)
-async def test_P17_metadata_of_a_workload_pod_comes_back_as_one(
+async def test_metadata_of_a_workload_pod_comes_back_as_one_P17(
     tmp_path: Path, manager: str
 ) -> None:
     """P1, P17: of the two sources of Pods the one that the rule reads."""
@@ -346,7 +346,7 @@ async def test_P17_metadata_of_a_workload_pod_comes_back_as_one(
     assert seen_pod(came).cancelled == "17/"
 
 
-async def test_M3_metadata_of_a_slurmd_pod_comes_back_as_one(tmp_path: Path) -> None:
+async def test_metadata_of_a_slurmd_pod_comes_back_as_one_M3(tmp_path: Path) -> None:
     """M3, S6: the rules of slurmd Pods have managers of their own."""
     for manager in (names.MANAGER_MIRROR, names.MANAGER_RETIRE):
         action = SetMetadata(POD, manager, (), ((names.DRAIN, "x"),))
@@ -392,7 +392,7 @@ JOB = GetGang("job", "slurm", "g", 0.0)
         (JOB, {}, 0, "spec"),
     ],
 )
-async def test_G1_the_size_of_a_gang_is_read_once(
+async def test_the_size_of_a_gang_is_read_once_G1(
     tmp_path: Path, action: GetGang, body: Json, size: int, why: str
 ) -> None:
     """G1: minMember of a PodGroup, completions of an Indexed Job; else unknown, and why."""
@@ -418,7 +418,7 @@ async def test_G1_the_size_of_a_gang_is_read_once(
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
-async def test_G1_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+async def test_a_foreign_name_leads_nowhere_else_G1(tmp_path: Path, name: str) -> None:
     """G1: names of groups are labels that anybody writes."""
     script = Script()
     for action in (

@@ -59,7 +59,7 @@ def seconds_until_bound(load: Load, *, since_s: float, within_s: float) -> float
 
 @pytest.mark.parametrize("created_s", [0.0, 3.0], ids=["at once", "later"])
 @pytest.mark.parametrize("way", ["refused", "502"])
-def test_F2_F4_a_pod_created_while_slurmrestd_is_away_is_bound_soon_after(
+def test_a_pod_created_while_slurmrestd_is_away_is_bound_soon_after_F2_F4(
     workloads: WorkloadIndex,
     schedule: Serve,
     gateway: Gateway,
@@ -83,7 +83,7 @@ def test_F2_F4_a_pod_created_while_slurmrestd_is_away_is_bound_soon_after(
     assert seconds_until_bound(load, since_s=back_s, within_s=30) < SOON_S
 
 
-def test_F2_F4_after_a_long_outage_a_pod_is_bound_soon(
+def test_after_a_long_outage_a_pod_is_bound_soon_F2_F4(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """No back-off has grown meanwhile, of readers or of writers."""
@@ -97,7 +97,7 @@ def test_F2_F4_after_a_long_outage_a_pod_is_bound_soon(
     assert seconds_until_bound(load, since_s=time.monotonic(), within_s=30) < SOON_S
 
 
-def test_F2_F4_a_pod_created_while_slurmctld_is_away_is_bound_soon_after(
+def test_a_pod_created_while_slurmctld_is_away_is_bound_soon_after_F2_F4(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
     """slurmrestd says that it reached no slurmctld (1800): nothing was submitted."""
@@ -131,7 +131,7 @@ class Losing:
             return self._what
 
 
-def test_F2_a_submission_whose_answer_the_proxy_lost_is_found(
+def test_a_submission_whose_answer_the_proxy_lost_is_found_F2(
     workloads: WorkloadIndex, schedule: Serve, gateway: Gateway, host: Host
 ) -> None:
     """It was carried out, and the next listing shows the job: it is not made twice."""
@@ -143,7 +143,7 @@ def test_F2_a_submission_whose_answer_the_proxy_lost_is_found(
     assert seconds_until_bound(load, since_s=losing.lost_s, within_s=30) < SOON_S + POLL_S
 
 
-def test_F2_a_submission_that_the_proxy_lost_is_made_again_when_it_can_no_longer_arrive(
+def test_a_submission_that_the_proxy_lost_is_made_again_when_it_can_no_longer_arrive_F2(
     workloads: WorkloadIndex, schedule: Serve, gateway: Gateway, host: Host
 ) -> None:
     """Nobody can tell from a 502 whether slurmrestd has the request (decision 26)."""

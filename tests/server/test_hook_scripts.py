@@ -177,7 +177,7 @@ async def test_one_answer_needs_one_call(tmp_path: Path, shell: str, sender: str
 
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("bad", [NOT_YET, DEAD, (200, "garbage"), (401, '{"error":"no"}')])
-async def test_L9_what_is_no_answer_is_asked_again(
+async def test_what_is_no_answer_is_asked_again_L9(
     tmp_path: Path, sender: str, bad: tuple[int, str]
 ) -> None:
     """503, a broken connection, garbage, a refused token: a second later it asks again."""
@@ -191,7 +191,7 @@ async def test_L9_what_is_no_answer_is_asked_again(
 
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("reply", [NOT_YET, (HANG, "")], ids=["standby", "hangs"])
-async def test_L9_silence_has_an_end(tmp_path: Path, sender: str, reply: tuple[int, str]) -> None:
+async def test_silence_has_an_end_L9(tmp_path: Path, sender: str, reply: tuple[int, str]) -> None:
     """A service that is down never wedges Slurm, whether it refuses or hangs."""
     async with door(reply) as there:
         run = await Machine(tmp_path, "dash", sender).gate(there.url, "--silent", "2s=pass")
@@ -201,7 +201,7 @@ async def test_L9_silence_has_an_end(tmp_path: Path, sender: str, reply: tuple[i
 
 
 @pytest.mark.parametrize(("silent", "code"), [("1s=pass", 0), ("1s=requeue", 1), ("1s", 0)])
-async def test_L9_silence_ends_as_the_administrator_chose(
+async def test_silence_ends_as_the_administrator_chose_L9(
     machine: Machine, silent: str, code: int
 ) -> None:
     """`requeue` sends the job back, everything else starts it."""
@@ -209,7 +209,7 @@ async def test_L9_silence_ends_as_the_administrator_chose(
         assert (await machine.gate(there.url, "--silent", silent)).code == code
 
 
-async def test_L9_nobody_listens(machine: Machine) -> None:
+async def test_nobody_listens_L9(machine: Machine) -> None:
     """Refused connections count as silence too."""
     async with door(GO) as there:
         url = there.url
@@ -217,7 +217,7 @@ async def test_L9_nobody_listens(machine: Machine) -> None:
     assert (run.code, 1 <= run.seconds < 5) == (0, True)
 
 
-async def test_L9_busy_asks_on_and_then_starts_all_the_same(machine: Machine) -> None:
+async def test_busy_asks_on_and_then_starts_all_the_same_L9(machine: Machine) -> None:
     """Told to wait until --busy: not requeueable, so on to --busy-max, and that is told to us."""
     async with door(WAIT) as there:
         run = await machine.gate(there.url, "--busy", "1s", "--busy-max", "2s")
@@ -231,7 +231,7 @@ async def test_L9_busy_asks_on_and_then_starts_all_the_same(machine: Machine) ->
         assert "Pod ns/a ends" in run.errors
 
 
-async def test_L9_a_requeueable_job_goes_back_to_the_queue(machine: Machine) -> None:
+async def test_a_requeueable_job_goes_back_to_the_queue_L9(machine: Machine) -> None:
     """Exit 1, when --busy is over and we said so."""
     async with door(REQUEUE) as there:
         run = await machine.gate(there.url, "--busy", "1s")
@@ -239,7 +239,7 @@ async def test_L9_a_requeueable_job_goes_back_to_the_queue(machine: Machine) -> 
         assert "requeued" in run.errors
 
 
-async def test_L9_no_requeue_before_busy_is_over(machine: Machine) -> None:
+async def test_no_requeue_before_busy_is_over_L9(machine: Machine) -> None:
     """An answer that was not asked for is only a wait."""
     async with door(REQUEUE, GO) as there:
         run = await machine.gate(there.url)
@@ -248,7 +248,7 @@ async def test_L9_no_requeue_before_busy_is_over(machine: Machine) -> None:
 
 @pytest.mark.parametrize("context", ["prolog_slurmd", "", "epilog_slurmd"])
 @pytest.mark.parametrize("reply", [REQUEUE, NOT_YET])
-async def test_L9_as_prolog_of_a_node_it_never_exits_non_zero(
+async def test_as_prolog_of_a_node_it_never_exits_non_zero_L9(
     machine: Machine, context: str, reply: tuple[int, str]
 ) -> None:
     """That would drain the node; and it asks for its own node alone."""
@@ -336,7 +336,7 @@ def _commands() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("sender", SENDERS)
-async def test_L8_the_epilog_tells_of_the_end(tmp_path: Path, shell: str, sender: str) -> None:
+async def test_the_epilog_tells_of_the_end_L8(tmp_path: Path, shell: str, sender: str) -> None:
     """One call, exit 0."""
     machine = Machine(tmp_path, shell, sender)
     async with door((200, '{"action":"noted"}')) as there:
@@ -346,7 +346,7 @@ async def test_L8_the_epilog_tells_of_the_end(tmp_path: Path, shell: str, sender
         assert (there.asked[0].path, there.asked[0].body) == ("/v1/ended", {"job_id": "7"})
 
 
-async def test_L8_the_epilog_never_waits_long_nor_fails(machine: Machine) -> None:
+async def test_the_epilog_never_waits_long_nor_fails_L8(machine: Machine) -> None:
     """Whatever we do: a failing epilog would drain nodes."""
     async with door((HANG, "")) as there:
         words = ["--url", there.url, "--token-file", str(machine.folder / "token")]
@@ -388,7 +388,7 @@ GONE = (200, '{"action":"gone"}')
 DRAIN = (200, '{"action":"drain"}')
 
 
-async def test_P24_the_placeholder_says_that_it_started(machine: Machine) -> None:
+async def test_the_placeholder_says_that_it_started_P24(machine: Machine) -> None:
     """In the job's extra first, so that the look which the call brings finds it there."""
     async with door(NOTED) as there, Placeholder(machine, there.url) as process:
         await there.until(1)
@@ -433,7 +433,7 @@ async def test_L6_on_TERM_it_blocks_until_the_pod_is_gone(
         assert left == sorted(left, reverse=True)
 
 
-async def test_L6_without_an_answer_it_blocks_until_it_is_killed(machine: Machine) -> None:
+async def test_without_an_answer_it_blocks_until_it_is_killed_L6(machine: Machine) -> None:
     """A second TERM changes nothing: only Slurm's KILL does."""
     async with door(NOTED) as there, Placeholder(machine, there.url, kill_wait_s=3) as process:
         await there.until(1)

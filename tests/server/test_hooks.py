@@ -101,7 +101,7 @@ TOKENS = [
 
 @pytest.mark.parametrize(("token", "what"), TOKENS, ids=[what for _, what in TOKENS])
 @pytest.mark.parametrize("path", ["/v1/gate", "/v1/ended", STARTED, STOPPING])
-async def test_L5_any_call_without_a_valid_token_is_401(path: str, token: str, what: str) -> None:
+async def test_any_call_without_a_valid_token_is_401_L5(path: str, token: str, what: str) -> None:
     """And tells the core nothing."""
     del what
     async with opened() as world:
@@ -111,7 +111,7 @@ async def test_L5_any_call_without_a_valid_token_is_401(path: str, token: str, w
         assert [one.reply and one.reply.outcome for one in world.called] == ["401"]
 
 
-async def test_L5_a_placeholder_speaks_for_its_own_job_alone() -> None:
+async def test_a_placeholder_speaks_for_its_own_job_alone_L5() -> None:
     """Its token is right, the job is another's: 401. Nor may it use the gate, or the gate it."""
     async with opened() as world:
         own = make_token(KEY, WORK)
@@ -125,7 +125,7 @@ async def test_L5_a_placeholder_speaks_for_its_own_job_alone() -> None:
         assert (await world.post(STARTED, {"job_id": "12"}, token=own))[0] == 200
 
 
-async def test_L5_one_token_serves_the_tasks_of_an_array() -> None:
+async def test_one_token_serves_the_tasks_of_an_array_L5() -> None:
     """The call names its task."""
     async with opened() as world:
         token = make_token(KEY, "k8s/ns/a/00000000")
@@ -212,7 +212,7 @@ async def test_there_is_nothing_else(method: str, path: str, status: int) -> Non
         assert {one.call for one in world.called} <= {"gate", "health", "other"}
 
 
-async def test_L9_a_standby_and_one_that_has_not_listed_yet_say_503() -> None:
+async def test_a_standby_and_one_that_has_not_listed_yet_say_503_L9() -> None:
     """With Retry-After: ask again, perhaps another answers."""
     async with opened() as world:
         world.not_ready = "not listed yet: slurm"
@@ -223,7 +223,7 @@ async def test_L9_a_standby_and_one_that_has_not_listed_yet_say_503() -> None:
         assert world.told == []
 
 
-async def test_L7_a_gate_opens_when_every_node_may_go() -> None:
+async def test_a_gate_opens_when_every_node_may_go_L7() -> None:
     """One call, one answer; the call and its end are facts."""
     async with opened() as world:
         call = asyncio.create_task(world.post("/v1/gate", GATE_CALL))
@@ -241,7 +241,7 @@ async def test_L7_a_gate_opens_when_every_node_may_go() -> None:
         assert world.hooks.calls.waiting == 0
 
 
-async def test_L7_leave_for_a_node_can_be_taken_back() -> None:
+async def test_leave_for_a_node_can_be_taken_back_L7() -> None:
     """The latest word counts while the job has not started."""
     async with opened() as world:
         body = GATE_CALL | {"deadline_s": 0.2}
@@ -257,7 +257,7 @@ async def test_L7_leave_for_a_node_can_be_taken_back() -> None:
         assert await call == (200, {"action": "wait", "pods": ["Pod ns/a"]})
 
 
-async def test_L7_the_callers_deadline_ends_the_wait_with_the_names_of_pods() -> None:
+async def test_the_callers_deadline_ends_the_wait_with_the_names_of_pods_L7() -> None:
     """And the core is told that the call ended."""
     async with opened() as world:
         body = GATE_CALL | {"deadline_s": 0.2}
@@ -279,7 +279,7 @@ async def test_L7_the_callers_deadline_ends_the_wait_with_the_names_of_pods() ->
         ("pass", True, "wait", "passed"),
     ],
 )
-async def test_L9_the_answer_carries_the_action(
+async def test_the_answer_carries_the_action_L9(
     then: str, requeueable: bool, action: str, counted: str
 ) -> None:
     """Requeue only for a job that can be; a job that starts all the same is counted."""
@@ -324,7 +324,7 @@ async def test_an_answer_in_the_moment_in_which_the_caller_goes_is_harmless() ->
 
 
 @pytest.mark.parametrize("word", ["gone", "drain"])
-async def test_L6_a_placeholder_is_told_that_its_pods_are_gone_or_its_host_drained(
+async def test_a_placeholder_is_told_that_its_pods_are_gone_or_its_host_drained_L6(
     word: Any,
 ) -> None:
     """What the core says, at once."""
@@ -339,7 +339,7 @@ async def test_L6_a_placeholder_is_told_that_its_pods_are_gone_or_its_host_drain
         assert world.told[-1] == CallEnded(fact.call)
 
 
-async def test_L6_a_job_that_was_not_seen_yet_is_looked_at_and_asks_again() -> None:
+async def test_a_job_that_was_not_seen_yet_is_looked_at_and_asks_again_L6() -> None:
     """Right after its start, or ours: 503, not 401."""
     async with opened() as world:
         body = {"job_id": "99", "deadline_s": 5}
@@ -347,7 +347,7 @@ async def test_L6_a_job_that_was_not_seen_yet_is_looked_at_and_asks_again() -> N
         assert [type(one) for one in world.told] == [JobNotice]
 
 
-async def test_L8_an_end_is_a_fact_at_once() -> None:
+async def test_an_end_is_a_fact_at_once_L8() -> None:
     """The job is looked at now instead of at the next poll."""
     async with opened() as world:
         answer = await world.post("/v1/ended", {"job_id": "3_1", "state": "COMPLETED"})

@@ -57,7 +57,7 @@ def test_it_is_ready_once_both_sides_were_listed() -> None:
     assert spoken(health)["kubernetes: workload pods"][0] == "degraded"
 
 
-def test_F4_an_outage_of_slurm_is_ready_but_degraded() -> None:
+def test_an_outage_of_slurm_is_ready_but_degraded_F4() -> None:
     """Otherwise the Service would lose its only replica when Slurm is restarted."""
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(Lost("slurm_nodes", "down"))
@@ -67,7 +67,7 @@ def test_F4_an_outage_of_slurm_is_ready_but_degraded() -> None:
     assert spoken(health_of(core))["slurm"] == degraded
 
 
-def test_S20_a_wrong_selector_is_said() -> None:
+def test_a_wrong_selector_is_said_S20() -> None:
     """Most marked Pods exist, but no listing shows them."""
     pod = slurmd_pod()
     core = Core(node(), pod, slurm_node(comment=marked()))
@@ -76,7 +76,7 @@ def test_S20_a_wrong_selector_is_said() -> None:
     assert spoken(health_of(core))["selector"][0] == "degraded"
 
 
-def test_S19_held_drains_are_said() -> None:
+def test_held_drains_are_said_S19() -> None:
     """How many, and what they wait for."""
     rows = [(node(f"kn{i}"), slurmd_pod(f"n{i}"), slurm_node(f"n{i}")) for i in range(3)]
     core = Core(*(row for three in rows for row in three), max_drains_per_minute=1)
@@ -86,7 +86,7 @@ def test_S19_held_drains_are_said() -> None:
     assert spoken(health_of(core))["drains"][1] == "2 held until a second listing agrees"
 
 
-def test_P31_P21_held_ends_and_kept_jobs_are_said() -> None:
+def test_held_ends_and_kept_jobs_are_said_P31_P21() -> None:
     """Degraded, not failed."""
     pods = [pod(f"p{i}", node_name=f"kn{i}", phase="Running", job_id=str(i)) for i in range(3)]
     rows = [row for i in range(3) for row in room(f"n{i}")]
@@ -111,7 +111,7 @@ def test_the_page_of_faults_shows_every_check() -> None:
     assert list(dict.fromkeys(shown)) == list(spoken(health_of(Core())))
 
 
-def test_F7_a_key_out_of_service_is_named() -> None:
+def test_a_key_out_of_service_is_named_F7() -> None:
     """One odd object degrades, it does not stop the others."""
     core = Core(slurm_node())
     reconciler: Reconciler = core.reconciler
@@ -119,7 +119,7 @@ def test_F7_a_key_out_of_service_is_named() -> None:
     assert spoken(health_of(core))["rules"] == ("degraded", "1 keys out of service: n1")
 
 
-def test_F10_on_its_way_out_it_is_not_ready() -> None:
+def test_on_its_way_out_it_is_not_ready_F10() -> None:
     """So that nobody sends it anything more."""
     health = health_of(Core())
     health.stopping = True

@@ -41,7 +41,8 @@ class Secrets:
 
     async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError:
         self.asked.append(request.method)
-        return self.before(request) or self._answer(request, decode)
+        refused = self.before(request)
+        return self._answer(request, decode) if refused is None else refused
 
     def _answer(self, request: Request, decode: Decode[T]) -> T | KubeError:
         body: dict[str, Any] = json.loads(request.body or b"{}")

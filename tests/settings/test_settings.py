@@ -315,7 +315,7 @@ def test_a_mapping_of_the_file_is_the_comma_list_of_the_flag(file: Path) -> None
     assert load({"gres-map": "nvidia.com/gpu=gpu, rdma/*=-"}, {}).gres_map == expected
 
 
-def test_P6_P9_what_is_asked_of_slurm_for_gpus_and_classes(file: Path) -> None:
+def test_what_is_asked_of_slurm_for_gpus_and_classes_P6_P9(file: Path) -> None:
     """Flags and file say the same; a class may ask for several things."""
     file.write_text(
         "priority-map: [high=qos=urgent, high=partition=fast]\ngpu-types: {A100_PCIE_80GB: a100}\n"
@@ -331,7 +331,7 @@ def test_P6_P9_what_is_asked_of_slurm_for_gpus_and_classes(file: Path) -> None:
     assert load({"gres-map": ""}, {}).gres_map == ()
 
 
-def test_P28_what_others_take_of_each_node_is_counted_as_requests_are(file: Path) -> None:
+def test_what_others_take_of_each_node_is_counted_as_requests_are_P28(file: Path) -> None:
     """Thousandths of a CPU, and bytes."""
     file.write_text("node-overhead: {cpu: 1500m, memory: 4Gi}\n")
     expected = (("cpu", 1500), ("memory", 4 << 30))
@@ -352,7 +352,7 @@ def test_a_setting_that_rests_on_a_wrong_one_is_not_told_too() -> None:
     assert "--cluster-name (" in one_mistake_of({"cluster-name": "a/b"})
 
 
-def test_P5_a_table_of_users_is_read_at_start(tmp_path: Path) -> None:
+def test_a_table_of_users_is_read_at_start_P5(tmp_path: Path) -> None:
     """Namespaces and ranges of uids, and `*` for the rest."""
     table = tmp_path / "users.yaml"
     table.write_text("a: 1001\nb: [7, 2000-2999]\nc: 1, 3-4\n'*': '*'\n")
@@ -365,7 +365,7 @@ def test_P5_a_table_of_users_is_read_at_start(tmp_path: Path) -> None:
     )
 
 
-def test_P5_every_mistake_of_a_table_of_users_is_a_line(tmp_path: Path) -> None:
+def test_every_mistake_of_a_table_of_users_is_a_line_P5(tmp_path: Path) -> None:
     """With the flag, the line and what is allowed."""
     table = tmp_path / "users.yaml"
     table.write_text("A_b: 1\nb: alice\nc: 9-3\nd: 2147483647\ne:\nf: {a: 1}\nf: 1\nok: 5\n")
@@ -390,7 +390,7 @@ def test_P5_every_mistake_of_a_table_of_users_is_a_line(tmp_path: Path) -> None:
         (b"a: " + b"[" * 5000, "nested too deeply"),
     ],
 )
-def test_P5_tables_of_users_that_cannot_be_used(tmp_path: Path, content: bytes, why: str) -> None:
+def test_tables_of_users_that_cannot_be_used_P5(tmp_path: Path, content: bytes, why: str) -> None:
     """A service that ran without its table would let everybody be anybody."""
     table = tmp_path / "users.yaml"
     table.write_bytes(content)
@@ -400,7 +400,7 @@ def test_P5_tables_of_users_that_cannot_be_used(tmp_path: Path, content: bytes, 
 
 
 @given(st.binary(max_size=40))
-def test_P5_any_bytes_are_a_table_of_users_or_mistakes(
+def test_any_bytes_are_a_table_of_users_or_mistakes_P5(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     """Never another error."""

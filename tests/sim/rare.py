@@ -52,7 +52,7 @@ class Rare:
         self._backup = self._worlds.kube.backup()
 
     def etcd_restored(self) -> None:
-        """Restore a snapshot of etcd: objects and versions go back, and no API server runs meanwhile.
+        """Restore a snapshot of etcd: objects and versions go back; no API server runs.
 
         Dead connections that nobody has noticed stay open.
         """

@@ -156,7 +156,7 @@ async def test_a_newer_release_is_noticed_though_the_old_version_is_served(serve
     assert server.lines[-1] == NODE
 
 
-async def test_F4_the_first_of_two_answers_counts(server: Server) -> None:
+async def test_the_first_of_two_answers_counts_F4(server: Server) -> None:
     """26.05 sends a second one, in plain text, behind every error."""
     error = http(recorded("26.05", "error-node-unknown"), status=422, close=True)
     server.answers[f"POST /slurm/{V45}/node/n1"] = send(
@@ -168,7 +168,7 @@ async def test_F4_the_first_of_two_answers_counts(server: Server) -> None:
     assert (answer.kind, answer.error_number) == ("no_such", 2018)
 
 
-async def test_F4_the_second_answer_is_never_that_of_the_next_question(server: Server) -> None:
+async def test_the_second_answer_is_never_that_of_the_next_question_F4(server: Server) -> None:
     """Also where the first one does not announce the end of the connection."""
     error = http(recorded("26.05", "error-node-unknown"), status=422)
     server.answers[f"POST /slurm/{V45}/node/n1"] = send(error, http(b"second", status=422))
@@ -217,7 +217,7 @@ SMALL = recorded("26.05", "node-dynamic")
         (OK, "Answer"),
     ],
 )
-async def test_F4_every_answer_is_a_value(server: Server, answer: object, kind: str) -> None:
+async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: str) -> None:
     """HTML, half an answer, garbage, slow, oversized, errors with any status: never raised."""
     server.answers[NODE] = answer  # type: ignore[assignment]
     heard: list[Exchange] = []
@@ -243,7 +243,7 @@ async def test_F4_every_answer_is_a_value(server: Server, answer: object, kind: 
         (send(http(recorded("26.05", "nodes-3-idle"))), "Answer"),
     ],
 )
-async def test_F4_a_listing_is_complete_only_without_any_error(
+async def test_a_listing_is_complete_only_without_any_error_F4(
     server: Server, answer: object, kind: str
 ) -> None:
     """200 with errors, no array, half an array: the rows may be true, but they are not all."""
@@ -363,7 +363,7 @@ def submission() -> Call:
     return submit_job(b"{}", since_s=time.monotonic())
 
 
-async def test_F2_a_submission_is_not_sent_where_slurmctld_does_not_answer(server: Server) -> None:
+async def test_a_submission_is_not_sent_where_slurmctld_does_not_answer_F2(server: Server) -> None:
     """Behind a proxy without slurmrestd, or without slurmctld: nothing is done or waited for."""
     server.answers[PROBE] = in_turn(BAD_GATEWAY, drop(), drop(), AWAY)
     async with connected(server) as client:
@@ -375,7 +375,7 @@ async def test_F2_a_submission_is_not_sent_where_slurmctld_does_not_answer(serve
     assert SUBMIT not in server.lines
 
 
-async def test_F2_of_submissions_that_begin_together_one_probe_is_enough(server: Server) -> None:
+async def test_of_submissions_that_begin_together_one_probe_is_enough_F2(server: Server) -> None:
     """What begins later needs a later answer of slurmctld."""
     server.answers = {PROBE: THERE, SUBMIT: MADE}
     async with connected(server) as client:
@@ -387,7 +387,7 @@ async def test_F2_of_submissions_that_begin_together_one_probe_is_enough(server:
     assert server.lines[4:] == [PROBE, f"POST /slurm/{V45}/job/allocate"]
 
 
-async def test_F2_after_a_failure_the_next_submission_asks_first(server: Server) -> None:
+async def test_after_a_failure_the_next_submission_asks_first_F2(server: Server) -> None:
     """However short ago the address answered."""
     server.answers = {PROBE: THERE, SUBMIT: BAD_GATEWAY}
     async with connected(server) as client:
@@ -398,7 +398,7 @@ async def test_F2_after_a_failure_the_next_submission_asks_first(server: Server)
     assert server.lines == [PROBE, SUBMIT] * 2
 
 
-async def test_F2_a_submission_before_any_version_is_agreed_is_not_sent(server: Server) -> None:
+async def test_a_submission_before_any_version_is_agreed_is_not_sent_F2(server: Server) -> None:
     """The ping failed: its failure is told as that of the submission, which nobody received."""
     server.answers[f"GET /slurm/{V45}/ping/"] = BAD_GATEWAY
     async with connected(server, version="auto") as client:
@@ -408,7 +408,7 @@ async def test_F2_a_submission_before_any_version_is_agreed_is_not_sent(server: 
     assert failure.kind == "garbage"
 
 
-async def test_F2_a_refused_probe_is_an_answer_of_slurmctld(server: Server) -> None:
+async def test_a_refused_probe_is_an_answer_of_slurmctld_F2(server: Server) -> None:
     """No job has that number."""
     refused = b'{"errors":[{"error_number":2017,"error":"Invalid job id"}]}'
     server.answers = {PROBE: send(http(refused)), SUBMIT: MADE}
@@ -451,12 +451,12 @@ async def test_a_submission_goes_to_the_address_that_answers(
     ],
     ids=str,
 )
-def test_F2_only_proof_counts_as_nothing_done(failure: SlurmError, nothing_done: bool) -> None:
+def test_only_proof_counts_as_nothing_done_F2(failure: SlurmError, nothing_done: bool) -> None:
     """All else may have reached slurmctld, or may still reach it."""
     assert failure.nothing_done is nothing_done
 
 
-async def test_F5_a_rotated_token_is_read_again_and_the_call_repeated(
+async def test_a_rotated_token_is_read_again_and_the_call_repeated_F5(
     server: Server, tmp_path: Path
 ) -> None:
     """Once, and also where the file's time did not change."""
@@ -471,7 +471,7 @@ async def test_F5_a_rotated_token_is_read_again_and_the_call_repeated(
     assert [each.headers["x-slurm-user-token"] for each in server.requests] == ["old", "new"]
 
 
-async def test_F5_a_token_that_is_not_taken_is_not_offered_twice(
+async def test_a_token_that_is_not_taken_is_not_offered_twice_F5(
     server: Server, tmp_path: Path
 ) -> None:
     """The file holds nothing newer: one refusal is enough."""
@@ -483,7 +483,7 @@ async def test_F5_a_token_that_is_not_taken_is_not_offered_twice(
     assert len(server.requests) == 1
 
 
-async def test_F2_what_has_come_meanwhile_is_not_asked_for_with_the_newer_token(
+async def test_what_has_come_meanwhile_is_not_asked_for_with_the_newer_token_F2(
     server: Server, tmp_path: Path
 ) -> None:
     """A submission was refused for its token, and its job has been read since (541931)."""
@@ -553,7 +553,7 @@ async def test_eight_connections_and_two_of_them_for_what_is_urgent(server: Serv
         ("not an address", "unreachable"),
     ],
 )
-async def test_F4_an_address_where_nothing_is_is_a_value(address: str, kind: str) -> None:
+async def test_an_address_where_nothing_is_is_a_value_F4(address: str, kind: str) -> None:
     """Refused, unknown, mistyped."""
     async with connected(address) as client:
         assert kind_of(await client.call(get_node("n1"))) == kind

@@ -84,7 +84,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("how", WHOLE)
-async def test_F4_an_answer_is_whole_however_it_comes(
+async def test_an_answer_is_whole_however_it_comes_F4(
     server: Server, network: Network, how: str
 ) -> None:
     """And the next question gets its own."""
@@ -107,7 +107,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-async def test_F4_half_an_answer_is_broken_and_its_connection_is_left(
+async def test_half_an_answer_is_broken_and_its_connection_is_left_F4(
     server: Server, network: Network, how: str
 ) -> None:
     """Nothing of it reaches the next question."""
@@ -127,7 +127,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("how", UNUSABLE)
-async def test_F4_a_connection_that_may_hold_something_else_is_not_used_again(
+async def test_a_connection_that_may_hold_something_else_is_not_used_again_F4(
     server: Server, network: Network, how: str
 ) -> None:
     """Bytes that nobody asked for are never the answer to anything."""

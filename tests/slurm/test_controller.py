@@ -81,7 +81,7 @@ async def test_the_configuration_is_not_asked_for_where_it_is_not_served() -> No
 
 
 @pytest.mark.parametrize("read", [controller.read_conf, controller.ping, controller.diag])
-async def test_F4_what_cannot_be_read_is_a_value(read: object) -> None:
+async def test_what_cannot_be_read_is_a_value_F4(read: object) -> None:
     """A failed call, and an answer of another shape."""
     assert callable(read)
     world = World()
@@ -131,7 +131,7 @@ LISTINGS = [recorded("24.11", "nodes-3-idle"), recorded("26.05", "nodes-drain-mi
 
 @given(st.sampled_from(LISTINGS), st.integers(1, 9000), st.sampled_from([200, 206, 500]), st.data())
 @settings(deadline=None)
-def test_F4_a_changed_listing_ends_only_as_what_it_is(
+def test_a_changed_listing_ends_only_as_what_it_is_F4(
     body: bytes, size: int, status: int, data: st.DataObject
 ) -> None:
     """Pieces cut, doubled, overwritten: it is Lost, or JSON without errors, each node told.
@@ -155,7 +155,7 @@ def test_F4_a_changed_listing_ends_only_as_what_it_is(
 
 
 @pytest.mark.parametrize("body", LISTINGS)
-def test_F4_every_beginning_of_a_listing_is_lost(body: bytes) -> None:
+def test_every_beginning_of_a_listing_is_lost_F4(body: bytes) -> None:
     """Cut anywhere: half a listing never ends."""
     ends = {*range(0, len(body), 211), len(body) - 2, len(body) - 1}
     for end in sorted(ends):

@@ -84,7 +84,7 @@ def test_recorded_nodes_become_facts(release: str, name: str, nodes: list[SlurmN
         ("error-job-unknown", "refused", 2017),
     ],
 )
-def test_F4_recorded_errors_become_values(release: str, name: str, kind: str, number: int) -> None:
+def test_recorded_errors_become_values_F4(release: str, name: str, kind: str, number: int) -> None:
     """By number: the status is 200, 404, 422, 500, 502 or 511, and differs between releases."""
     failure = read_envelope(recorded(release, name))
     assert isinstance(failure, SlurmError)
@@ -111,7 +111,7 @@ def test_the_release_and_the_time_of_a_listing_are_read(release: str) -> None:
         (NumberObject(), None),
     ],
 )
-def test_F4_numbers_are_plain_or_objects(number: Any, value: float | None) -> None:
+def test_numbers_are_plain_or_objects_F4(number: Any, value: float | None) -> None:
     """Neither unset nor infinite is zero."""
     assert number_of(number) == value
 
@@ -127,7 +127,7 @@ def test_F4_numbers_are_plain_or_objects(number: Any, value: float | None) -> No
         (None, set()),
     ],
 )
-def test_F4_states_are_a_list_or_a_word(state: Any, expected: set[str]) -> None:
+def test_states_are_a_list_or_a_word_F4(state: Any, expected: set[str]) -> None:
     """The oldest versions say it in one word; no state at all is none that we know."""
     body = json.dumps({"name": "n1", "state": state, "reason": None, "new_field": [{}]}).encode()
     assert read_node(body) == SlurmNode(name="n1", state=frozenset(expected))
@@ -152,7 +152,7 @@ def test_texts_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"caf\xe9", b"\xff\xfe", b"\xed\xa0\x80", b"\xe4", b"\xf0\x9f"])
-def test_F4_a_reason_in_another_encoding_costs_only_its_letters(bad: bytes) -> None:
+def test_a_reason_in_another_encoding_costs_only_its_letters_F4(bad: bytes) -> None:
     """slurmrestd hands on the bytes that an administrator typed."""
     record = b'{"name":"n1","state":["IDLE","DRAIN"],"reason":"k8s: ' + bad + b'","comment":"c"}'
     for fact in (read_node(record), read_nodes(b'{"nodes":[' + record + b"]}")):
@@ -168,7 +168,7 @@ def test_F4_a_reason_in_another_encoding_costs_only_its_letters(bad: bytes) -> N
 
 
 @pytest.mark.parametrize("record", [b"", b"{}", b"null", b'{"name":1}', b'{"name":"n","state":3}'])
-def test_F4_a_node_that_cannot_be_read_is_a_value(record: bytes) -> None:
+def test_a_node_that_cannot_be_read_is_a_value_F4(record: bytes) -> None:
     """It must not be skipped: a node left out of a listing counts as gone."""
     failure = read_node(record)
     assert isinstance(failure, SlurmError)
@@ -179,7 +179,7 @@ def test_F4_a_node_that_cannot_be_read_is_a_value(record: bytes) -> None:
     "body",
     [b"", b"<html>", b"{}", b"[]", b"null", b'{"nodes":[]}', b'{"errors":3}', b"\xff", b"[" * 9999],
 )
-def test_F4_what_is_no_answer_of_slurmrestd_is_garbage(body: bytes) -> None:
+def test_what_is_no_answer_of_slurmrestd_is_garbage_F4(body: bytes) -> None:
     """Not even an empty object is a success."""
     failure = read_envelope(body)
     assert isinstance(failure, SlurmError)
@@ -187,7 +187,7 @@ def test_F4_what_is_no_answer_of_slurmrestd_is_garbage(body: bytes) -> None:
     assert not failure.final
 
 
-def test_F4_errors_are_read_before_the_payload() -> None:
+def test_errors_are_read_before_the_payload_F4() -> None:
     """200, nodes and an error: the error counts."""
     body = b'{"nodes":[],"meta":{},"errors":[{"error_number":2002,"error":"Access denied"}]}'
     assert read_envelope(body) == SlurmError("refused", "Access denied (2002)", 2002)
@@ -220,7 +220,7 @@ def test_a_text_of_the_server_is_one_bounded_line() -> None:
 
 
 @given(st.sampled_from(all_recorded()), st.data())
-def test_F4_recorded_bytes_cut_and_changed_never_crash(body: bytes, data: st.DataObject) -> None:
+def test_recorded_bytes_cut_and_changed_never_crash_F4(body: bytes, data: st.DataObject) -> None:
     """Pieces removed, doubled and overwritten: a fact or a value, never an exception."""
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
     piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"null", b'"', b"}"]))

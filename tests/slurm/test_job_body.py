@@ -48,7 +48,7 @@ def sent(action: SubmitJob, **given: Any) -> dict[str, Any]:
     return body
 
 
-def test_P4_P6_everything_asked_for_is_in_the_body() -> None:
+def test_everything_asked_for_is_in_the_body_P4_P6() -> None:
     """Numbers that may be unset say that they are set; users are strings."""
     action = replace(BARE, description=FULL, excluded=("n11", "n3", "n10"))
     body = sent(action, script="#!/bin/sh\n", environment=["A=b"])
@@ -98,7 +98,7 @@ def test_what_is_not_asked_for_is_left_out() -> None:
     assert (job["user_id"], job["group_id"], job["current_working_directory"]) == ("0", "0", "/")
 
 
-def test_P11a_an_allocation_is_immediate_and_has_no_script() -> None:
+def test_an_allocation_is_immediate_and_has_no_script_P11a() -> None:
     """Without `immediate` the call would block a worker of slurmrestd."""
     body = sent(replace(BARE, kind="allocation"), script="x", environment=["A=b"])
     assert body["job"]["immediate"] is True
@@ -122,18 +122,18 @@ def test_uids_alone_make_an_array() -> None:
     assert "array" not in sent(BARE)["job"]
 
 
-def test_P7_a_name_that_is_none_excludes_nothing() -> None:
+def test_a_name_that_is_none_excludes_nothing_P7() -> None:
     """It would have the whole job refused (2018)."""
     job = sent(replace(BARE, excluded=("n1", "a b", "[", "")))["job"]
     assert job["excluded_nodes"] == ["n1"]
     assert "excluded_nodes" not in sent(replace(BARE, excluded=("a b",)))["job"]
 
 
-def test_P24_extra_is_what_the_caller_says() -> None:
+def test_extra_is_what_the_caller_says_P24() -> None:
     assert sent(BARE, extra="x")["job"]["extra"] == "x"
 
 
-def test_P7_a_renewal_says_what_is_excluded_and_the_identity_that_tells_of_it() -> None:
+def test_a_renewal_says_what_is_excluded_and_the_identity_that_tells_of_it_P7() -> None:
     """The user's list stays; where there is none, the job's is emptied."""
     action = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
     assert json.loads(exclusions_body(action, IDENTITY)) == {
@@ -144,7 +144,7 @@ def test_P7_a_renewal_says_what_is_excluded_and_the_identity_that_tells_of_it() 
     assert json.loads(exclusions_body(plain, IDENTITY))["excluded_nodes"] == [""]
 
 
-def test_P20_an_update_says_all_that_can_change_and_nothing_else() -> None:
+def test_an_update_says_all_that_can_change_and_nothing_else_P20() -> None:
     """What is asked no more is emptied; what an update would spoil is not sent."""
     action = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
     assert json.loads(update_body(action)) == {
@@ -195,7 +195,7 @@ def test_a_version_refuses_what_it_cannot_say(
     assert bool(told) == bool(why)
 
 
-def test_P20_not_now_is_no_refusal() -> None:
+def test_not_now_is_no_refusal_P20() -> None:
     """EAGAIN answers a change of partition just after the submission; the job need not go."""
     failure = read_envelope(b'{"errors":[{"error_number":11,"error":"Resource temporarily"}]}')
     assert isinstance(failure, SlurmError)

@@ -132,7 +132,7 @@ async def test_a_look_takes_the_read_that_another_made(
 
 @pytest.mark.parametrize("taken", [False, True], ids=["nobody's", "another's"])
 @pytest.mark.parametrize("known", [False, True])
-async def test_F2_a_task_whose_number_was_lost_is_looked_for_in_its_array(
+async def test_a_task_whose_number_was_lost_is_looked_for_in_its_array_F2(
     *, taken: bool, known: bool
 ) -> None:
     """Found by the simulator: slurmctld lost its last seconds between the states and the record;
@@ -276,7 +276,7 @@ def test_an_array_is_read_whole_where_most_of_it_is_asked_for(
     assert pays_whole(wanted, of=of) is pays
 
 
-async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
+async def test_a_late_look_undoes_nothing_that_a_listing_has_read_since_P11(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Found by the simulator: the listing told it as running, and its Pod was bound (216152)."""
@@ -316,7 +316,7 @@ async def test_P11_a_late_look_undoes_nothing_that_a_listing_has_read_since(
     assert known.state == {"NODE_FAIL"}
 
 
-async def test_P18_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start(
+async def test_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start_P18(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Found by the simulator: its job was given up as that of a Pod bound elsewhere (220714)."""

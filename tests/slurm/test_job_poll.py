@@ -127,7 +127,7 @@ async def test_no_jobs_at_all_is_a_listing() -> None:
     assert len(reader.news) == 2
 
 
-async def test_P22_jobs_of_others_are_read_once_and_never_told() -> None:
+async def test_jobs_of_others_are_read_once_and_never_told_P22() -> None:
     """Another cluster's, another scheduler's, a human's, an array's, a heterogeneous one's."""
     world = JobWorld()
     for comment in (THEIRS, identity_of("u1", scheduler="s2"), "", "{"):
@@ -143,7 +143,7 @@ async def test_P22_jobs_of_others_are_read_once_and_never_told() -> None:
     assert reader.read == ["GET job/6"]
 
 
-async def test_P23_an_identity_is_read_once() -> None:
+async def test_an_identity_is_read_once_P23() -> None:
     """Nothing is asked of a job that stands as it stood; what changed is read."""
     world = JobWorld()
     record = world.add(identity_of("u1"))
@@ -237,7 +237,7 @@ async def test_the_order_of_an_arrays_records_does_not_matter() -> None:
     assert await Reader(world).look() == expected
 
 
-async def test_P17_a_task_cancelled_while_it_waits_is_told_as_cancelled() -> None:
+async def test_a_task_cancelled_while_it_waits_is_told_as_cancelled_P17() -> None:
     """Slurm keeps no record of it; its absence from its array says so."""
     world = JobWorld()
     array = world.add(ARRAY)
@@ -261,7 +261,7 @@ async def test_P17_a_task_cancelled_while_it_waits_is_told_as_cancelled() -> Non
     }
 
 
-async def test_P17_a_task_whose_record_is_forgotten_before_its_array_was_not_cancelled() -> None:
+async def test_a_task_whose_record_is_forgotten_before_its_array_was_not_cancelled_P17() -> None:
     """Found by the simulator: its Pod was told that a human had cancelled it (215780)."""
     world = JobWorld()
     array = world.add(ARRAY)
@@ -291,7 +291,7 @@ async def test_an_id_whose_identity_cannot_be_read_leaves_the_listing_open() -> 
     assert list(await reader.look()) == ["1", "2"]
 
 
-async def test_P23_a_new_state_is_not_told_before_its_record_was_read() -> None:
+async def test_a_new_state_is_not_told_before_its_record_was_read_P23() -> None:
     """Found by the simulator: a job was told to run, and nobody knew where (71372)."""
     world = JobWorld()
     record = world.add(identity_of("u1"))
@@ -308,7 +308,7 @@ async def test_P23_a_new_state_is_not_told_before_its_record_was_read() -> None:
 
 @pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
 @pytest.mark.parametrize("restart", [False, True])
-async def test_F2_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_read(
+async def test_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_read_F2(
     fails: str, restart: bool
 ) -> None:
     """Found by the simulator: its Pods got a second job (530388)."""
@@ -331,7 +331,7 @@ async def test_F2_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_re
 
 
 @pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
-async def test_F2_an_ended_job_is_not_taken_for_the_next_of_its_number(fails: str) -> None:
+async def test_an_ended_job_is_not_taken_for_the_next_of_its_number_F2(fails: str) -> None:
     """slurmctld lost all; the new job was told of by its submission alone.
 
     Found by the simulator: its row was the old one's, and its Pods got a second job (7496).
@@ -359,7 +359,7 @@ async def test_F2_an_ended_job_is_not_taken_for_the_next_of_its_number(fails: st
     [("theirs", True, False), ("theirs", False, True), (name_of("u1"), True, True)],
     ids=["marked by mistake", "renamed", "marked"],
 )
-async def test_P23_a_strangers_job_that_our_mark_met_is_none_of_ours(
+async def test_a_strangers_job_that_our_mark_met_is_none_of_ours_P23(
     name: str, replaced: bool, ours: bool
 ) -> None:
     """Found by the simulator: it was cancelled as one that we replace (554577)."""
@@ -368,7 +368,7 @@ async def test_P23_a_strangers_job_that_our_mark_met_is_none_of_ours(
     assert bool(await Reader(world).look()) == ours
 
 
-async def test_P23_an_ended_jobs_id_in_other_hands_is_not_taken_for_it() -> None:
+async def test_an_ended_jobs_id_in_other_hands_is_not_taken_for_it_P23() -> None:
     """A stranger's job was read under it; the rest of the listing was not."""
     world = JobWorld()
     record = world.add(identity_of("u1"), "CANCELLED")
@@ -447,7 +447,7 @@ async def test_what_the_listing_does_not_name_is_not_told() -> None:
     assert reader.read == ["GET job/1"]
 
 
-async def test_P23_an_id_that_comes_again_is_read_again() -> None:
+async def test_an_id_that_comes_again_is_read_again_P23() -> None:
     """It was a stranger's before."""
     world = JobWorld()
     record = world.add("")
@@ -460,7 +460,7 @@ async def test_P23_an_id_that_comes_again_is_read_again() -> None:
     assert list(await reader.look()) == ["1"]
 
 
-async def test_P23_an_id_that_we_were_given_is_ours() -> None:
+async def test_an_id_that_we_were_given_is_ours_P23() -> None:
     """A stranger's until slurmctld forgot it; no listing was between."""
     world = JobWorld()
     record = world.add("")
@@ -474,7 +474,7 @@ async def test_P23_an_id_that_we_were_given_is_ours() -> None:
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
 
 
-async def test_P23_after_a_restart_of_slurmctld_no_id_is_trusted() -> None:
+async def test_after_a_restart_of_slurmctld_no_id_is_trusted_P23() -> None:
     """It forgot a second, and gave our id to somebody else in the very same state."""
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
@@ -486,7 +486,7 @@ async def test_P23_after_a_restart_of_slurmctld_no_id_is_trusted() -> None:
     assert isinstance(reader.news[-1], ListingEnded)
 
 
-async def test_L7_a_listing_that_was_asked_for_always_looks_for_a_restart() -> None:
+async def test_a_listing_that_was_asked_for_always_looks_for_a_restart_L7() -> None:
     """And is told in full."""
     world = JobWorld()
     world.add(identity_of("u1"))
@@ -502,7 +502,7 @@ async def test_L7_a_listing_that_was_asked_for_always_looks_for_a_restart() -> N
     assert isinstance(reader.news[-1], ListingEnded)
 
 
-async def test_P23_an_id_of_ours_in_other_hands_ends_the_trust_in_all() -> None:
+async def test_an_id_of_ours_in_other_hands_ends_the_trust_in_all_P23() -> None:
     """Seen because its state differs."""
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
@@ -620,7 +620,7 @@ async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> Non
     assert reader.read == ["GET job/1"]
 
 
-async def test_P30_what_only_others_told_of_is_told_as_gone() -> None:
+async def test_what_only_others_told_of_is_told_as_gone_P30() -> None:
     """A submission's answer came between two listings; slurmctld lost the job before the second."""
     world = JobWorld()
     reader = Reader(world)
@@ -630,7 +630,7 @@ async def test_P30_what_only_others_told_of_is_told_as_gone() -> None:
     assert [one.name for one in reader.news if isinstance(one, Deleted)] == ["7"]
 
 
-async def test_P30_it_is_told_again_where_the_listing_was_older() -> None:
+async def test_it_is_told_again_where_the_listing_was_older_P30() -> None:
     """Who knows the job by the younger answer does not believe the older listing."""
     world = JobWorld()
     reader = Reader(world)
@@ -649,7 +649,7 @@ async def test_P30_it_is_told_again_where_the_listing_was_older() -> None:
     assert younger == [[False], [True], []]
 
 
-async def test_P30_after_a_restart_of_slurmctld_the_whole_is_told_twice() -> None:
+async def test_after_a_restart_of_slurmctld_the_whole_is_told_twice_P30() -> None:
     """An answer younger than the first listing told of a job that the book then forgot with all."""
     world = JobWorld()
     reader = Reader(world)
@@ -720,7 +720,7 @@ class Distant(JobWorld):
 @pytest.mark.parametrize(
     ("while_it_asks", "joins"), [("GET jobs/state/", True), ("GET diag/", False)]
 )
-async def test_L7_a_call_since_a_listing_began_joins_it(while_it_asks: str, joins: bool) -> None:
+async def test_a_call_since_a_listing_began_joins_it_L7(while_it_asks: str, joins: bool) -> None:
     """Until that looks for a restart: a gate that called a moment earlier waits for no second."""
     world = Distant()
     reader = Reader(world)
@@ -827,7 +827,7 @@ async def _start(world: JobWorld, record: Record) -> float:
     return began_s
 
 
-async def test_P26_the_reason_of_what_waits_is_read_now_and_then() -> None:
+async def test_the_reason_of_what_waits_is_read_now_and_then_P26() -> None:
     """In turn, one record in two listings."""
     world = JobWorld()
     records = [world.add(identity_of(f"u{i}")) for i in range(3)]
@@ -901,7 +901,7 @@ async def test_that_a_job_runs_no_more_is_told_before_the_rest_is_read(lost: boo
 
 
 @pytest.mark.parametrize("awaited", [True, False])
-async def test_L7_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_asks(
+async def test_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_asks_L7(
     awaited: bool,
 ) -> None:
     """What else would like to have news gives them time to become more."""

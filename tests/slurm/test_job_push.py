@@ -105,7 +105,7 @@ async def test_a_script_is_submitted_and_waits() -> None:
     assert len(world.asked) == 3
 
 
-async def test_F2_a_late_answer_tells_what_a_listing_has_read_but_not_told() -> None:
+async def test_a_late_answer_tells_what_a_listing_has_read_but_not_told_F2() -> None:
     """Found by the simulator: the workload was submitted again meanwhile (60182)."""
     world = JobWorld()
     writer = Writer(world)
@@ -117,7 +117,7 @@ async def test_F2_a_late_answer_tells_what_a_listing_has_read_but_not_told() -> 
     assert job_in(late) == known
 
 
-async def test_F2_an_answer_later_than_that_to_another_job_of_its_number_tells_nothing(
+async def test_an_answer_later_than_that_to_another_job_of_its_number_tells_nothing_F2(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Slurm lost its state meanwhile; found by the simulator: the job that stood there was taken
@@ -147,7 +147,7 @@ async def test_F2_an_answer_later_than_that_to_another_job_of_its_number_tells_n
     assert writer.job_owners.ours == {"1": job_in(second)}
 
 
-async def test_P11a_an_allocation_is_placed_when_it_is_told() -> None:
+async def test_an_allocation_is_placed_when_it_is_told_P11a() -> None:
     """The answer names no nodes, so its record is read."""
     world = JobWorld()
     (outcome,) = await Writer(world).do(desired("u1", "allocation"))
@@ -169,7 +169,7 @@ async def test_an_allocation_whose_record_is_not_read_is_left_to_the_listing() -
 
 
 @pytest.mark.parametrize("number", [2013, 2014, 2015, 2016, 2068, 2000, 2045])
-async def test_P10_a_refusal_carries_slurms_number_and_text(number: int) -> None:
+async def test_a_refusal_carries_slurms_number_and_text_P10(number: int) -> None:
     """Busy is one of them: whoever reads it chooses another kind."""
     world = JobWorld()
     no = SlurmError("refused", f"No ({number})", number)
@@ -202,7 +202,7 @@ async def test_a_job_made_beside_an_error_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("kind", ["timeout", "broken", "controller_down", "garbage", "too_large"])
-async def test_F2_without_an_answer_it_may_have_happened(kind: Any) -> None:
+async def test_without_an_answer_it_may_have_happened_F2(kind: Any) -> None:
     """The attempt is told, with a second by which nothing more was sent."""
     world = JobWorld()
     world.after = lambda line: SlurmError(kind, "x") if line.startswith("POST") else None
@@ -222,7 +222,7 @@ async def test_F2_without_an_answer_it_may_have_happened(kind: Any) -> None:
     ],
     ids=str,
 )
-async def test_F2_what_never_reached_slurm_is_no_attempt(failure: SlurmError) -> None:
+async def test_what_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) -> None:
     """It is just tried again."""
     world = JobWorld(before=lambda _: failure)
     (outcome,) = await Writer(world).do(desired("u1"))
@@ -240,7 +240,7 @@ async def test_F2_what_never_reached_slurm_is_no_attempt(failure: SlurmError) ->
     ],
     ids=["it lives", "it has ended", "it is given up", "another's"],
 )
-async def test_F2_a_wish_whose_job_was_read_while_it_waited_is_not_sent(
+async def test_a_wish_whose_job_was_read_while_it_waited_is_not_sent_F2(
     monkeypatch: pytest.MonkeyPatch, learnt: Job, sent: bool
 ) -> None:
     """An earlier one without an answer: a listing knows it by now (520287, 541931)."""
@@ -261,7 +261,7 @@ async def test_F2_a_wish_whose_job_was_read_while_it_waited_is_not_sent(
     assert isinstance(again, Done)
 
 
-async def test_P13_what_is_wished_no_more_when_its_turn_comes_is_not_sent() -> None:
+async def test_what_is_wished_no_more_when_its_turn_comes_is_not_sent_P13() -> None:
     """Its Pod was deleted or edited while Slurm was slow; the others of the array go on."""
     world = JobWorld()
     writer = Writer(world)
@@ -294,7 +294,7 @@ async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
     assert len(noted) == 1
 
 
-async def test_F2_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_not_sent() -> None:
+async def test_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_not_sent_F2() -> None:
     """The array was too large: the first goes, and while it does the last is read."""
     world = JobWorld()
     writer = Writer(world)
@@ -425,7 +425,7 @@ class TestArrays:
         assert [one.number for one in outcomes if isinstance(one, Refused)] == [2016] * 4
         assert len(world.asked) == 2
 
-    async def test_F2_each_of_an_array_without_an_answer_is_an_attempt(self) -> None:
+    async def test_each_of_an_array_without_an_answer_is_an_attempt_F2(self) -> None:
         """Each workload looks for its own."""
         world = JobWorld()
         world.after = lambda line: SlurmError("broken", "x") if line.startswith("POST") else None
@@ -434,7 +434,7 @@ class TestArrays:
             (Attempt(workload_id([uid]), world.now_s),) for uid in UIDS
         ]
 
-    async def test_P23_one_task_is_cancelled_alone(self) -> None:
+    async def test_one_task_is_cancelled_alone_P23(self) -> None:
         """By the array's id, whether it has started or not."""
         world = JobWorld()
         writer = Writer(world)
@@ -449,7 +449,7 @@ class TestArrays:
         assert world.records[1].waiting == [1, 3]
         assert started.state == ["CANCELLED"]
 
-    async def test_P17_a_task_is_marked_alone(self) -> None:
+    async def test_a_task_is_marked_alone_P17(self) -> None:
         """One that waits in the text of the array, one that runs in its own."""
         world = JobWorld()
         writer = Writer(world)
@@ -480,7 +480,7 @@ class TestArrays:
         ]  # fmt: skip
         assert [seen[job.job_id].identity.replaced for job in jobs] == [False, False, False, True]
 
-    async def test_P17_a_humans_cancel_of_a_task_that_waits_is_seen_without_a_read(self) -> None:
+    async def test_a_humans_cancel_of_a_task_that_waits_is_seen_without_a_read_P17(self) -> None:
         """The array that we have just made is known."""
         world = JobWorld()
         writer = Writer(world)
@@ -493,7 +493,7 @@ class TestArrays:
         assert seen["1_1"].state == {"PENDING"}
         assert reader.read == []
 
-    async def test_P20_a_task_cannot_be_changed(self) -> None:
+    async def test_a_task_cannot_be_changed_P20(self) -> None:
         """Slurm changes all that wait, or none (9000)."""
         world = JobWorld()
         writer = Writer(world)
@@ -505,7 +505,7 @@ class TestArrays:
         assert isinstance(outcome, Refused)
         assert not any(line.startswith("POST job/1") for line in world.asked)
 
-    async def test_P7_the_tasks_of_an_array_are_given_other_exclusions_together(self) -> None:
+    async def test_the_tasks_of_an_array_are_given_other_exclusions_together_P7(self) -> None:
         """One request changes all that wait; for the others nothing is read or written."""
         world = JobWorld()
         writer = Writer(world)
@@ -593,7 +593,7 @@ def uids_in(comment: str) -> tuple[str, ...]:
     return identity.uids
 
 
-async def test_P23_a_cancel_names_id_and_name() -> None:
+async def test_a_cancel_names_id_and_name_P23() -> None:
     """Never a number alone, and nothing is read before."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
@@ -604,7 +604,7 @@ async def test_P23_a_cancel_names_id_and_name() -> None:
     assert world.records[1].state == ["CANCELLED"]
 
 
-async def test_P23_each_name_is_cancelled_by_itself() -> None:
+async def test_each_name_is_cancelled_by_itself_P23() -> None:
     """One request names one."""
     world = JobWorld()
     for uid in ("u1", "u2"):
@@ -615,7 +615,7 @@ async def test_P23_each_name_is_cancelled_by_itself() -> None:
 
 
 @pytest.mark.parametrize("begins", ["GET", "DELETE"])
-async def test_P19_a_job_that_is_cancelled_because_it_waits_is_left_alone_once_it_runs(
+async def test_a_job_that_is_cancelled_because_it_waits_is_left_alone_once_it_runs_P19(
     begins: str,
 ) -> None:
     """Its Pod may stand where it began: before it is marked, or as the cancel is on its way."""
@@ -634,7 +634,7 @@ async def test_P19_a_job_that_is_cancelled_because_it_waits_is_left_alone_once_i
     assert record.state == ["RUNNING"]
 
 
-async def test_P19_what_still_waits_is_cancelled_apart_from_what_may_run() -> None:
+async def test_what_still_waits_is_cancelled_apart_from_what_may_run_P19() -> None:
     """The filter is the whole request's."""
     world = JobWorld()
     writer = Writer(world)
@@ -663,7 +663,7 @@ async def test_a_cancel_of_what_has_ended_shows_how(state: str, replaced: bool) 
 
 
 @pytest.mark.parametrize("comment", ["", identity_of("u1", cluster="c2")])
-async def test_P23_an_id_in_other_hands_is_left_alone(comment: Any) -> None:
+async def test_an_id_in_other_hands_is_left_alone_P23(comment: Any) -> None:
     """Ours is gone; the other one runs on."""
     world = JobWorld()
     world.add(comment, "RUNNING", name="theirs")
@@ -677,7 +677,7 @@ async def test_P23_an_id_in_other_hands_is_left_alone(comment: Any) -> None:
     assert not any(line.startswith("POST") for line in world.asked)
 
 
-async def test_P23_another_job_of_ours_under_the_id_is_left_alone() -> None:
+async def test_another_job_of_ours_under_the_id_is_left_alone_P23() -> None:
     """Its name differs."""
     world = JobWorld()
     world.add(identity_of("u2"), "RUNNING", name=name_of("u2"))
@@ -697,7 +697,7 @@ async def test_a_cancel_of_what_slurm_forgot_is_done() -> None:
         assert 100 <= seen.order <= 102
 
 
-async def test_P17_what_we_replace_is_marked_before_it_is_cancelled() -> None:
+async def test_what_we_replace_is_marked_before_it_is_cancelled_P17() -> None:
     """Read, mark, cancel; a second time it is marked already."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
@@ -716,7 +716,7 @@ async def test_P17_what_we_replace_is_marked_before_it_is_cancelled() -> None:
     assert writer.job_owners.ours["1"].identity.replaced
 
 
-async def test_P17_after_a_mark_that_took_long_the_wish_is_asked_again() -> None:
+async def test_after_a_mark_that_took_long_the_wish_is_asked_again_P17() -> None:
     """Found by the simulator: the Pod was bound there by then (60328)."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
@@ -733,7 +733,7 @@ async def test_P17_after_a_mark_that_took_long_the_wish_is_asked_again() -> None
     assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]
 
 
-async def test_P18_a_job_that_was_read_while_another_is_being_made_is_told_as_read() -> None:
+async def test_a_job_that_was_read_while_another_is_being_made_is_told_as_read_P18() -> None:
     """Found by the simulator: its Pod was bound by then, and it was taken for requeued (450113)."""
     world = JobWorld()
     writer = Writer(world)
@@ -754,7 +754,7 @@ async def test_P18_a_job_that_was_read_while_another_is_being_made_is_told_as_re
 
 
 @pytest.mark.parametrize("wanted", ["mark", "update"])
-async def test_P18_a_slow_write_does_not_undo_what_was_read_meanwhile(wanted: str) -> None:
+async def test_a_slow_write_does_not_undo_what_was_read_meanwhile_P18(wanted: str) -> None:
     """The job started while its new text was on its way. Found by the simulator: it was taken for
     one that waits, and its Pod for bound by somebody else (402014).
     """
@@ -780,7 +780,7 @@ async def test_P18_a_slow_write_does_not_undo_what_was_read_meanwhile(wanted: st
         )
 
 
-async def test_P17_what_could_not_be_marked_is_not_cancelled() -> None:
+async def test_what_could_not_be_marked_is_not_cancelled_P17() -> None:
     """A human's cancel and ours could not be told apart."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
@@ -806,7 +806,7 @@ def updating(uid: str = "u1") -> UpdateJob:
 
 
 @pytest.mark.parametrize("action", [updating(), cancel("u1", replaced=True)])
-async def test_P23_nothing_is_changed_by_what_was_read_slowly(action: Action) -> None:
+async def test_nothing_is_changed_by_what_was_read_slowly_P23(action: Action) -> None:
     """Found by the simulator: slurmctld lost its state meanwhile, and somebody else's job had the
     number: it was marked as ours, and cancelled (554577).
     """
@@ -820,7 +820,7 @@ async def test_P23_nothing_is_changed_by_what_was_read_slowly(action: Action) ->
     assert [type(one) for one in await writer.do(action)] == [Done]
 
 
-async def test_P20_a_waiting_job_is_given_another_description() -> None:
+async def test_a_waiting_job_is_given_another_description_P20() -> None:
     """First what it asks for, then the digest: a refused update has been done in part."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
@@ -834,7 +834,7 @@ async def test_P20_a_waiting_job_is_given_another_description() -> None:
     assert read_identity(world.records[1].comment) == updating().identity
 
 
-async def test_P7_a_waiting_job_is_given_other_exclusions_alone() -> None:
+async def test_a_waiting_job_is_given_other_exclusions_alone_P7() -> None:
     """In one request with the identity that tells of them: a refused one changes neither."""
     world = JobWorld()
     world.add(replace(identity_of("u1"), digest="d1", replaced=True), name=name_of("u1"))
@@ -851,7 +851,7 @@ async def test_P7_a_waiting_job_is_given_other_exclusions_alone() -> None:
     assert told == replace(identity_of("u1"), digest="d1", replaced=True, hosts="h2")
 
 
-async def test_P7_a_refused_renewal_is_told_apart_from_a_refused_edit() -> None:
+async def test_a_refused_renewal_is_told_apart_from_a_refused_edit_P7() -> None:
     """A node that Slurm has forgotten (2018): the job stays as it is, and is not given up."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
@@ -866,7 +866,7 @@ async def test_P7_a_refused_renewal_is_told_apart_from_a_refused_edit() -> None:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "CANCELLED"])
-async def test_P20_what_does_not_wait_is_left_alone(state: str) -> None:
+async def test_what_does_not_wait_is_left_alone_P20(state: str) -> None:
     """After it was placed it stays as it is."""
     world = JobWorld()
     world.add(identity_of("u1"), state, name=name_of("u1"))
@@ -875,7 +875,7 @@ async def test_P20_what_does_not_wait_is_left_alone(state: str) -> None:
     assert [call.method for call in world.calls] == ["GET"]
 
 
-async def test_P20_a_refused_update_is_refused_with_its_number() -> None:
+async def test_a_refused_update_is_refused_with_its_number_P20() -> None:
     """Its digest stays the old one."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))
@@ -887,7 +887,7 @@ async def test_P20_a_refused_update_is_refused_with_its_number() -> None:
     assert job_in(outcome).identity == identity_of("u1")
 
 
-async def test_P20_an_update_never_reaches_another_job() -> None:
+async def test_an_update_never_reaches_another_job_P20() -> None:
     """The id belongs to somebody else now."""
     world = JobWorld()
     world.add(identity_of("u2"), name=name_of("u2"))
@@ -945,7 +945,7 @@ async def test_the_text_of_a_replaced_identity_can_be_read_back() -> None:
     assert read_identity(spell_identity(identity)) == identity
 
 
-async def test_P26_of_wishes_that_leave_together_the_oldest_is_the_first_task() -> None:
+async def test_of_wishes_that_leave_together_the_oldest_is_the_first_task_P26() -> None:
     """Whatever order they come in: Slurm starts the tasks of an array by their numbers."""
     writer = Writer(JobWorld())
     await writer.do(

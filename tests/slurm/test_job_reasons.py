@@ -54,7 +54,7 @@ def many(world: JobWorld, count: int = FEW + 1) -> list[Record]:
     return [world.add(identity_of(f"u{i}"), reason="Priority") for i in range(count)]
 
 
-async def test_P26_every_reason_is_read_by_one_listing() -> None:
+async def test_every_reason_is_read_by_one_listing_P26() -> None:
     """Of all that wait, while those that are known stay as they are."""
     world = JobWorld()
     records = many(world)
@@ -69,7 +69,7 @@ async def test_P26_every_reason_is_read_by_one_listing() -> None:
     assert world.asked.count("GET jobs/") == 1
 
 
-async def test_P26_who_has_just_come_may_be_about_to_start() -> None:
+async def test_who_has_just_come_may_be_about_to_start_P26() -> None:
     """A listing amid a burst would only cost; their reasons are as old as the wait for it."""
     world = JobWorld()
     records = many(world)
@@ -82,7 +82,7 @@ async def test_P26_who_has_just_come_may_be_about_to_start() -> None:
     assert await desk.pass_time(2 * LOOK_S + 1) == []
 
 
-async def test_P26_few_are_read_in_turn_without_it() -> None:
+async def test_few_are_read_in_turn_without_it_P26() -> None:
     """A listing of all would cost more."""
     world = JobWorld()
     many(world, FEW)
@@ -92,7 +92,7 @@ async def test_P26_few_are_read_in_turn_without_it() -> None:
     assert desk.reasons.age_s() == 0
 
 
-async def test_P26_an_array_whose_first_task_runs_is_among_it() -> None:
+async def test_an_array_whose_first_task_runs_is_among_it_P26() -> None:
     """Of those that wait, one record tells; one that was requeued has its own."""
     world = JobWorld()
     array = world.add(ARRAY)
@@ -107,7 +107,7 @@ async def test_P26_an_array_whose_first_task_runs_is_among_it() -> None:
     assert await desk.look() == {"1_0": "", "1_1": "BeginTime", "1_2": "Resources"}
 
 
-async def test_P26_while_nothing_changes_it_is_asked_for_changes_only() -> None:
+async def test_while_nothing_changes_it_is_asked_for_changes_only_P26() -> None:
     """Every reason is proved, for a kilobyte; none is older than a minute then."""
     world = JobWorld(changed_s=50)
     many(world)
@@ -121,7 +121,7 @@ async def test_P26_while_nothing_changes_it_is_asked_for_changes_only() -> None:
     assert desk.reasons.age_s() <= AGAIN_S + LOOK_S + 1
 
 
-async def test_P26_a_busy_slurm_is_asked_as_often_as_its_bytes_allow() -> None:
+async def test_a_busy_slurm_is_asked_as_often_as_its_bytes_allow_P26() -> None:
     """120 bytes a job and 30 kB a second are the limit for everything."""
     world = JobWorld(changed_s=10**9)
     world.weight = "x" * 8000
@@ -136,7 +136,7 @@ async def test_P26_a_busy_slurm_is_asked_as_often_as_its_bytes_allow() -> None:
     assert desk.reasons.age_s() <= 150
 
 
-async def test_P26_of_very_many_jobs_none_is_listed() -> None:
+async def test_of_very_many_jobs_none_is_listed_P26() -> None:
     """Somebody else's count: it is slurmrestd that has to make it."""
     world = JobWorld()
     many(world)
@@ -148,7 +148,7 @@ async def test_P26_of_very_many_jobs_none_is_listed() -> None:
     assert await desk.pass_time(120) == []
 
 
-async def test_P26_a_failure_is_no_proof() -> None:
+async def test_a_failure_is_no_proof_P26() -> None:
     """Asked again after a while, for everything."""
     world = JobWorld()
     many(world)

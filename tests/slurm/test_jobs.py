@@ -140,7 +140,7 @@ def test_a_submission_answers_with_the_id(release: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("comment", ["", "k8s", '{"sunk-sync":3}', "{", '{"sunk-sync":{}}'])
-def test_P22_a_job_without_an_identity_is_none_of_ours(comment: str) -> None:
+def test_a_job_without_an_identity_is_none_of_ours_P22(comment: str) -> None:
     """Whatever its name is."""
     assert job_of(read_one(name="k8s/ns/p/12345678", admin_comment=comment)) is None
 
@@ -153,7 +153,7 @@ def test_a_task_beyond_the_list_stands_for_nobody() -> None:
     assert job_of(read_one(admin_comment=text, array_job_id=3)) is None
 
 
-def test_P17_each_task_of_an_array_is_marked_by_itself() -> None:
+def test_each_task_of_an_array_is_marked_by_itself_P17() -> None:
     """The tasks that wait have one text; marking twice is marking once."""
     marked = with_replaced(with_replaced(ARRAY, frozenset({2})), frozenset({2, 4}))
     tasks = [task_identity(marked, task) for task in range(8)]
@@ -188,7 +188,7 @@ def test_P17_each_task_of_an_array_is_marked_by_itself() -> None:
         ({"extra": "starting", "batch_flag": None, "name": None}, {"started": False}),
     ],
 )
-def test_F4_old_and_new_spellings_are_read(
+def test_old_and_new_spellings_are_read_F4(
     fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """Words for lists, numbers for objects, null for what is missing."""
@@ -207,7 +207,7 @@ def test_F4_old_and_new_spellings_are_read(
         b'{"job_id":1,"nodes":3}',
     ],
 )
-def test_F4_a_job_that_cannot_be_read_is_a_value(record: bytes) -> None:
+def test_a_job_that_cannot_be_read_is_a_value_F4(record: bytes) -> None:
     """It must not be skipped: a job left out of a listing counts as gone."""
     failure = read_job(record)
     assert isinstance(failure, SlurmError)
@@ -231,7 +231,7 @@ def test_F4_a_job_that_cannot_be_read_is_a_value(record: bytes) -> None:
         ("9" * 20, ""),
     ],
 )
-def test_F4_ids_in_every_spelling(listed: Any, number: str) -> None:
+def test_ids_in_every_spelling_F4(listed: Any, number: str) -> None:
     """One that is none is an error, not a job that is left out."""
     state = read_state(json.dumps({"job_id": listed, "state": ["RUNNING"]}).encode())
     assert number_in(str(listed)) == number
@@ -239,7 +239,7 @@ def test_F4_ids_in_every_spelling(listed: Any, number: str) -> None:
 
 
 @given(st.sampled_from(all_recorded()), st.data())
-def test_F4_recorded_jobs_cut_and_changed_never_crash(body: bytes, data: st.DataObject) -> None:
+def test_recorded_jobs_cut_and_changed_never_crash_F4(body: bytes, data: st.DataObject) -> None:
     """Pieces removed, doubled and overwritten: a record or a value, never an exception."""
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
     piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"null", b'"', b"}"]))

@@ -155,7 +155,7 @@ async def test_304_to_a_whole_listing_is_no_answer() -> None:
     assert reader.news == [Lost(SOURCE, str(failure))]
 
 
-async def test_F4_half_a_listing_never_ends() -> None:
+async def test_half_a_listing_never_ends_F4() -> None:
     """Its rows are true; what it did not name is unknown."""
 
     class Half(World):
@@ -168,7 +168,7 @@ async def test_F4_half_a_listing_never_ends() -> None:
     assert [type(news) for news in reader.news] == [ListingStarted, *[Observed] * 5, Lost]
 
 
-async def test_F4_a_node_that_cannot_be_read_ends_the_listing() -> None:
+async def test_a_node_that_cannot_be_read_ends_the_listing_F4() -> None:
     """Left out it would count as gone."""
 
     class Strange(World):
@@ -182,7 +182,7 @@ async def test_F4_a_node_that_cannot_be_read_ends_the_listing() -> None:
     assert "a node that cannot be read" in reader.lost()[0].why
 
 
-async def test_F4_a_loss_is_told_once_and_again_when_its_cause_changes() -> None:
+async def test_a_loss_is_told_once_and_again_when_its_cause_changes_F4() -> None:
     """Not once a second for an hour."""
     world = World().add(*NODES)
     reader = Reader(world)
@@ -200,7 +200,7 @@ async def test_F4_a_loss_is_told_once_and_again_when_its_cause_changes() -> None
     assert reader.lost() == [Lost(SOURCE, why) for why in whys]
 
 
-async def test_M2_after_a_minute_it_is_blind() -> None:
+async def test_after_a_minute_it_is_blind_M2() -> None:
     """Told once more, with the same cause; and it sees again by itself."""
     world = World().add(*NODES)
     reader = Reader(world)
@@ -264,7 +264,7 @@ async def test_failures_that_take_long_are_repeated_slower_up_to_five_seconds() 
     assert lower.waits[:2] == [0.5, 1.0]
 
 
-async def test_F4_failures_that_take_no_time_are_repeated_every_half_second() -> None:
+async def test_failures_that_take_no_time_are_repeated_every_half_second_F4() -> None:
     """A refused connection costs slurmctld nothing, and its end is to be seen at once."""
     world = Quick(0.0)
     world.before = lambda _: DOWN

@@ -71,7 +71,7 @@ WRITES: list[tuple[SlurmNode, SlurmAction, str]] = [
 
 
 @pytest.mark.parametrize(("node", "action", "body"), WRITES)
-async def test_S0_what_the_fresh_read_allows_is_written(
+async def test_what_the_fresh_read_allows_is_written_S0(
     node: SlurmNode, action: SlurmAction, body: str
 ) -> None:
     """Read first, then one POST to this node."""
@@ -96,7 +96,7 @@ ALREADY: list[tuple[SlurmNode, SlurmAction]] = [
 
 
 @pytest.mark.parametrize(("node", "action"), ALREADY)
-async def test_S14_what_is_so_already_is_done_without_a_request(
+async def test_what_is_so_already_is_done_without_a_request_S14(
     node: SlurmNode, action: SlurmAction
 ) -> None:
     """And the graph learns that it is so."""
@@ -137,7 +137,7 @@ FORBIDDEN: list[tuple[SlurmNode, SlurmAction, str]] = [
 
 
 @pytest.mark.parametrize(("node", "action", "why"), FORBIDDEN)
-async def test_S0_S11_S12_S13_S15_what_the_fresh_read_forbids_is_not_written(
+async def test_what_the_fresh_read_forbids_is_not_written_S0_S11_S12_S13_S15(
     node: SlurmNode, action: SlurmAction, why: str
 ) -> None:
     """Others' drains and comments, and states in which a write would hide the reason."""
@@ -149,7 +149,7 @@ async def test_S0_S11_S12_S13_S15_what_the_fresh_read_forbids_is_not_written(
     assert world.asked == ["GET node/n1"]
 
 
-async def test_S0_the_world_of_the_read_counts_not_that_of_the_wish() -> None:
+async def test_the_world_of_the_read_counts_not_that_of_the_wish_S0() -> None:
     """A human was faster: his drain stays."""
     world = World().add(slurm_node("n1"))
 
@@ -190,7 +190,7 @@ async def test_an_answer_about_another_node_is_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 60])
-async def test_F4_a_read_that_cannot_be_understood_is_no_evidence(count: int) -> None:
+async def test_a_read_that_cannot_be_understood_is_no_evidence_F4(count: int) -> None:
     """Neither for a write nor for an absence."""
 
     class Strange(World):
@@ -248,7 +248,7 @@ async def test_a_name_missing_from_a_complete_listing_is_unknown() -> None:
     assert {type(outcome) for outcome in outcomes[1:]} == {Done}
 
 
-async def test_S0_no_write_rests_on_a_read_that_waited_for_a_slow_one() -> None:
+async def test_no_write_rests_on_a_read_that_waited_for_a_slow_one_S0() -> None:
     """One hangs; meanwhile a human may have drained the other (simulator, seed 51)."""
     world = World().add(slurm_node("n1"), slurm_node("n2"))
 
@@ -292,7 +292,7 @@ async def test_a_refused_group_is_written_one_by_one() -> None:
 )
 @pytest.mark.parametrize("at", ["GET", "POST"])
 @pytest.mark.parametrize("count", [1, 3, 60])
-async def test_F4_a_failed_call_is_a_value(
+async def test_a_failed_call_is_a_value_F4(
     failure: SlurmError, outcome: type, at: str, count: int
 ) -> None:
     """What may pass is Unsure; what slurmctld refused is not repeated."""
@@ -305,14 +305,14 @@ async def test_F4_a_failed_call_is_a_value(
 
 
 @pytest.mark.parametrize(("version", "reason"), [("v0.0.45", ""), ("v0.0.42", LIFTED)])
-async def test_S2_an_undrain_is_told_as_each_version_leaves_it(version: str, reason: str) -> None:
+async def test_an_undrain_is_told_as_each_version_leaves_it_S2(version: str, reason: str) -> None:
     """26.05 clears the reason, 24.11 keeps the text that we send along."""
     world = World(version=version).add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
     (outcome,) = await push(world, undrain)
     assert seen(outcome) == slurm_node("n1", reason=reason) == world.nodes["n1"]
 
 
-async def test_S6_the_news_is_as_old_as_the_answer() -> None:
+async def test_the_news_is_as_old_as_the_answer_S6() -> None:
     """Done shows the world after the POST was answered; later than the read."""
     world = World().add(slurm_node("n1"))
     (outcome,) = await push(world, drain)
@@ -322,7 +322,7 @@ async def test_S6_the_news_is_as_old_as_the_answer() -> None:
     assert news.order == world.now_s
 
 
-async def test_S6_what_a_write_made_of_a_read_is_marked_as_assumed() -> None:
+async def test_what_a_write_made_of_a_read_is_marked_as_assumed_S6() -> None:
     """Jobs may have started between the two: idle must be read, not concluded."""
     world = World().add(slurm_node("n1"))
     drained, already = [(await push(world, drain))[0] for _ in range(2)]

@@ -39,12 +39,12 @@ def test_nobody_stands_still_and_it_is_looked_once_a_second() -> None:
 
 
 @pytest.mark.parametrize("after_s", [0.005, 0.006, 0.02])
-def test_L7_who_stands_still_after_a_quiet_second_waits_for_no_rest(after_s: float) -> None:
+def test_who_stands_still_after_a_quiet_second_waits_for_no_rest_L7(after_s: float) -> None:
     """A prolog that asks just after a look would wait for four times that look's time."""
     assert looks(took_s=0.005, awaited_s=[1 + after_s], until_s=1.1) == [0, 1, 1 + after_s]
 
 
-def test_L7_the_first_look_of_all_has_no_rest_to_spare() -> None:
+def test_the_first_look_of_all_has_no_rest_to_spare_L7() -> None:
     """Nothing was saved yet."""
     assert looks(took_s=0.005, awaited_s=[0.006], until_s=0.1) == [0, 0.025]
 

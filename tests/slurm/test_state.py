@@ -29,14 +29,14 @@ SILENT = {"EXTERNAL", "CLOUD", "RESUME", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "BLOC
 """Not conditions of a Pod: kinds of node, and words that only an update uses."""
 
 
-def test_M1_every_state_that_slurm_can_spell_is_known() -> None:
+def test_every_state_that_slurm_can_spell_is_known_M1() -> None:
     """No flag falls through because it is written otherwise."""
     told = set(BASE_STATES) | set(FLAGS)
     assert set(SPELLINGS) - told == SILENT | {"REBOOT_CANCELED"}
     assert told <= set(SPELLINGS)
 
 
-def test_M1_the_suffixes_are_those_of_the_contract() -> None:
+def test_the_suffixes_are_those_of_the_contract_M1() -> None:
     """SUNK's names, and some more."""
     assert " ".join(BASE_STATES.values()) == "Allocated Down Error Future Idle Mixed Unknown"
     suffixes = """Completing Drain Fail Invalid InvalidReg Maintenance NotResponding Undrain
@@ -45,7 +45,7 @@ def test_M1_the_suffixes_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("state", SPELLINGS)
-def test_S13_frozen_states(state: str) -> None:
+def test_frozen_states_S13(state: str) -> None:
     """NOT_RESPONDING alone does not stop a drain."""
     frozen = state in {
         *("DOWN", "ERROR", "FAIL", "FUTURE", "UNKNOWN", "INVALID", "INVALID_REG"),
@@ -66,7 +66,7 @@ def test_S13_frozen_states(state: str) -> None:
         ({"IDLE"}, "", False, False),
     ],
 )
-def test_S12_S15_a_drain_is_ours_by_flag_and_text(
+def test_a_drain_is_ours_by_flag_and_text_S12_S15(
     state: set[str], reason: str, *, ours: bool, foreign: bool
 ) -> None:
     """Never by one of them alone."""
@@ -74,7 +74,7 @@ def test_S12_S15_a_drain_is_ours_by_flag_and_text(
     assert (is_ours(node), is_foreign_drain(node)) == (ours, foreign)
 
 
-def test_S6_busy_means_that_jobs_are_there() -> None:
+def test_busy_means_that_jobs_are_there_S6() -> None:
     """Drained is the flag; idle is none of these."""
     assert [s for s in SPELLINGS if is_busy(frozenset({s}))] == ["ALLOCATED", "MIXED", "COMPLETING"]
     assert is_drained(frozenset({"MIXED", "DRAIN"}))
@@ -93,19 +93,19 @@ def test_S6_busy_means_that_jobs_are_there() -> None:
         ("", ""),
     ],
 )
-def test_S17_reasons_are_one_readable_line(text: str, reason: str) -> None:
+def test_reasons_are_one_readable_line_S17(text: str, reason: str) -> None:
     """Nothing that ends a quote, starts a comment or continues a line of slurm.conf."""
     assert sanitise_reason(text) == reason
 
 
-def test_S17_reasons_are_cut_on_a_character() -> None:
+def test_reasons_are_cut_on_a_character_S17() -> None:
     """256 characters, not bytes."""
     assert sanitise_reason("k8s: " + "ü" * 300) == "k8s: " + "ü" * 251
     assert sanitise_reason("x" * 255 + " y") == "x" * 255
 
 
 @given(st.text())
-def test_S17_any_text_becomes_a_reason_once_and_for_all(text: str) -> None:
+def test_any_text_becomes_a_reason_once_and_for_all_S17(text: str) -> None:
     """Twice is once; it always goes over the wire."""
     reason = sanitise_reason(text)
     assert sanitise_reason(reason) == reason

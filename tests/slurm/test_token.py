@@ -15,7 +15,7 @@ def jwt(claims: object) -> str:
     return f"header.{part}.signature"
 
 
-def test_F5_a_replaced_file_is_read_again(tmp_path: Path) -> None:
+def test_a_replaced_file_is_read_again_F5(tmp_path: Path) -> None:
     """As Kubernetes does it: a link is turned to another file."""
     link = tmp_path / "token"
     for number, text in enumerate(("one", "two")):
@@ -27,7 +27,7 @@ def test_F5_a_replaced_file_is_read_again(tmp_path: Path) -> None:
         assert token.current() == text
 
 
-def test_F5_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_not_read_again_F5(tmp_path: Path) -> None:
     """Same file, same time, same size: only `reread` looks inside."""
     path = tmp_path / "token"
     path.write_text("one")
@@ -41,7 +41,7 @@ def test_F5_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", b"\xff\xfe", b"line\nline", None])
-def test_F5_the_last_good_token_outlives_a_bad_file(tmp_path: Path, content: bytes | None) -> None:
+def test_the_last_good_token_outlives_a_bad_file_F5(tmp_path: Path, content: bytes | None) -> None:
     """Half-written, deleted or something else: said, and what worked stays in use."""
     path = tmp_path / "token"
     path.write_text("good")
@@ -78,6 +78,6 @@ def test_a_given_token_is_trimmed_and_one_that_cannot_be_sent_is_none() -> None:
         ("", None),
     ],
 )
-def test_F5_the_expiry_is_read_from_the_token(text: str, expires: float | None) -> None:
+def test_the_expiry_is_read_from_the_token_F5(text: str, expires: float | None) -> None:
     """For the metric and doctor; nothing is verified."""
     assert Token(text=text).expires_at_s == expires

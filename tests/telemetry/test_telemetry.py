@@ -248,7 +248,7 @@ def test_the_release_of_held_drains_is_a_line(bench: Bench) -> None:
     assert [line["event"] for line in bench.lines()] == ["drains held", "drains released"]
 
 
-def test_P31_P21_P25_what_pods_and_jobs_wait_for_is_told_once(bench: Bench) -> None:
+def test_what_pods_and_jobs_wait_for_is_told_once_P31_P21_P25(bench: Bench) -> None:
     """A figure, a warning when it begins, a line when it ends; between them new jobs' names."""
     alarm_gauges = bench.telemetry.alarm_gauges
     for count in (3, 4, 0):
@@ -269,7 +269,7 @@ def test_P31_P21_P25_what_pods_and_jobs_wait_for_is_told_once(bench: Bench) -> N
     ]
 
 
-def test_P21_kept_jobs_are_named_once_ten_a_line(bench: Bench) -> None:
+def test_kept_jobs_are_named_once_ten_a_line_P21(bench: Bench) -> None:
     """An operator finds them in squeue and kubectl by it."""
     alarm_gauges = bench.telemetry.alarm_gauges
     for count in (1, 1, 13, 5, 5):
@@ -280,7 +280,7 @@ def test_P21_kept_jobs_are_named_once_ten_a_line(bench: Bench) -> None:
     assert (second["jobs"], second["first"]) == (12, ", ".join(named))
 
 
-def test_L6_unheard_placeholders_are_told_of_once(bench: Bench) -> None:
+def test_unheard_placeholders_are_told_of_once_L6(bench: Bench) -> None:
     """A warning that names the flag to look at, and a line when it is over."""
     alarm_gauges = bench.telemetry.alarm_gauges
     for count in (0, 12, 3, 0):

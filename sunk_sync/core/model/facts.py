@@ -19,7 +19,7 @@ SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one != OT
 SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """What must have been listed before anything is written."""
-WORKS_NEED: tuple[Source, ...] = ("pods", "jobs")
+WORKLOADS_NEED: tuple[Source, ...] = ("pods", "jobs")
 """What must have been listed too before anything is written for a workload."""
 
 Kind = Literal["Node", "Pod", "Namespace"]

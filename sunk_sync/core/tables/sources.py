@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sunk_sync.core.model.facts import NEEDED, OTHER_PODS, SOURCES, WORKS_NEED, Source
+from sunk_sync.core.model.facts import NEEDED, OTHER_PODS, SOURCES, WORKLOADS_NEED, Source
 from sunk_sync.core.tables.table import Table
 
 
@@ -13,7 +13,7 @@ class Sources:
         self.tables: dict[Source, Table[Any]] = {
             source: Table() for source in (*SOURCES, OTHER_PODS)
         }
-        self._workloads_need = (*WORKS_NEED, OTHER_PODS) if watch_all_pods else WORKS_NEED
+        self._workloads_need = (*WORKLOADS_NEED, OTHER_PODS) if watch_all_pods else WORKLOADS_NEED
         self.refresh()
 
     def refresh(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sunk_sync.core.model.names import DISRUPTION_CONDITION, JOB_ID, PREFIX, SCHEDULED_CONDITION
 from sunk_sync.demo.stage.reading import annotation, whole_condition
-from sunk_sync.demo.stage.worlds import CPUS, GPU, MAIN, SCHEDULER, WORK_HOSTS, Worlds
+from sunk_sync.demo.stage.worlds import CPUS, GPU, MAIN, SCHEDULER, WORKLOAD_HOSTS, Worlds
 from sunk_sync.embedded.kubernetes.kubelet import END_DELAY
 from sunk_sync.embedded.kubernetes.store.kinds import EVENTS, Object
 from sunk_sync.embedded.slurm.model.job import ALIVE, ON_NODES, Job, JobRequest
@@ -156,12 +156,12 @@ class Users:
     def free_hosts(self) -> Sequence[str]:
         """Return the machines for Pods without a live job."""
         held = {host for job in self._live() for host in job.nodes}
-        return [host for host in WORK_HOSTS if host not in held]
+        return [host for host in WORKLOAD_HOSTS if host not in held]
 
     def all_free(self) -> bool:
         """Whether the machines for Pods hold no Pod and no job."""
-        living = any(place_of(pod) in WORK_HOSTS for pod in self.pods())
-        return not living and len(self.free_hosts()) == len(WORK_HOSTS)
+        living = any(place_of(pod) in WORKLOAD_HOSTS for pod in self.pods())
+        return not living and len(self.free_hosts()) == len(WORKLOAD_HOSTS)
 
     def has_event(self, name: str, reason: str) -> bool:
         """Whether an Event with this reason exists for the Pod."""

@@ -23,7 +23,7 @@ from sunk_sync.embedded.slurm.model.tokens import Tokens
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 
 HOSTS = tuple(f"n{number}" for number in range(1, 13))
-PLAIN_HOSTS, WORK_HOSTS = HOSTS[:9], HOSTS[9:]
+PLAIN_HOSTS, WORKLOAD_HOSTS = HOSTS[:9], HOSTS[9:]
 """The story breaks the first group; Slurm schedules Pods to the second group."""
 MAIN, GPU, URGENT = "main", "gpu", "urgent"
 """Partitions; jobs of `urgent` preempt those of `gpu`."""
@@ -209,8 +209,8 @@ def _setup() -> Setup:
         nodes=[NodeSpec(name=host, cpus=CPUS, gres="gpu:4") for host in HOSTS],
         partitions=[
             Partition(name=MAIN, default=True, nodes=PLAIN_HOSTS),
-            Partition(name=GPU, nodes=WORK_HOSTS, preempt_mode="CANCEL"),
-            Partition(name=URGENT, nodes=WORK_HOSTS, tier=2),
+            Partition(name=GPU, nodes=WORKLOAD_HOSTS, preempt_mode="CANCEL"),
+            Partition(name=URGENT, nodes=WORKLOAD_HOSTS, tier=2),
         ],
         knobs=Knobs(
             schedule_every_s=SCHEDULES_EVERY_S,

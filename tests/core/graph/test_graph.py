@@ -60,7 +60,7 @@ def test_a_pod_in_our_listings_is_not_counted_as_missed_by_the_selector() -> Non
     a_removed_pod_is_no_longer_unselected_news()
 
 
-def test_S7_a_pod_that_claims_another_slurm_node_now_is_not_missing() -> None:
+def test_a_pod_that_claims_another_slurm_node_now_is_not_missing_S7() -> None:
     """A Pod whose claim moved is in the picture: nobody is asked, nothing drained for it."""
     pod = slurmd_pod("n1")
     drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod cordoned")
@@ -70,7 +70,7 @@ def test_S7_a_pod_that_claims_another_slurm_node_now_is_not_missing() -> None:
     assert core.verdict("n1").because.startswith("undrained")
 
 
-def test_S7_an_answer_asked_for_before_the_pod_was_last_seen_proves_nothing() -> None:
+def test_an_answer_asked_for_before_the_pod_was_last_seen_proves_nothing_S7() -> None:
     """A read that was under way while the Pod came and went is no evidence that it is gone."""
     an_answer_older_than_the_news_proves_nothing()
 
@@ -231,13 +231,13 @@ def test_what_a_write_showed_of_a_pod_freshens_it_and_never_adds_it() -> None:
     assert key not in core.graph.pods.entries
 
 
-def test_L6_a_call_about_a_job_that_nobody_knows_concerns_no_workload() -> None:
+def test_a_call_about_a_job_that_nobody_knows_concerns_no_workload_L6() -> None:
     """The next listing shows the job; the script asks again."""
     core = Core(*room(), pod())
     assert not core.see(StopCall(1, "99", core.now, core.now + 30))
 
 
-def test_F2_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any_more() -> None:
+def test_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any_more_F2() -> None:
     """They would be kept for each workload that ever was; the next one takes the old ones along."""
     core = Core(*room(), pod())
     attempts = core.graph.workloads.memory.attempts
@@ -285,7 +285,7 @@ def test_the_same_holding_told_twice_is_one_fact() -> None:
     assert set(core.graph.keys.dirty) == {CLUSTER}
 
 
-def test_S16_pods_that_have_no_slurm_node_yet_are_no_rivals() -> None:
+def test_pods_that_have_no_slurm_node_yet_are_no_rivals_S16() -> None:
     """A hostNetwork Pod without a Node claims nothing, however many there are."""
     pods = [slurmd_pod("", name=name, uid=name, node_name="") for name in "ab"]
     core = Core(*pods, slurm_node(), node())

@@ -35,7 +35,7 @@ def binds(world: Core, of: Pod) -> list[tuple[str, str]]:
     return [(want.reference.name, want.node_name) for want in world.workload_wants(of, Bind)]
 
 
-def test_P11_a_pod_is_bound_to_the_node_of_the_allocated_host() -> None:
+def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
     """With its own UID and the id of the job."""
     one = pod()
     world = core(one, running(one))
@@ -52,7 +52,7 @@ def test_P11_a_pod_is_bound_to_the_node_of_the_allocated_host() -> None:
         {"state": "COMPLETED", "slurm_nodes": ("n1",)},
     ],
 )
-def test_P11_nobody_is_bound_before_the_job_holds_a_host(of: dict[str, Any]) -> None:
+def test_nobody_is_bound_before_the_job_holds_a_host_P11(of: dict[str, Any]) -> None:
     """Waiting, suspended, its script not started, unknown to Kubernetes, ended."""
     one = pod()
     assert not binds(core(one, job(one, **of)), one)
@@ -61,7 +61,7 @@ def test_P11_nobody_is_bound_before_the_job_holds_a_host(of: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("word", "bound"), [("starting", True), ("started", True), ("ended", False)]
 )
-def test_P11_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading(
+def test_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading_P11(
     word: Literal["starting", "started", "ended"], bound: bool
 ) -> None:
     """Slurm may take seconds to answer; a binding that was refused would be tried meanwhile."""
@@ -73,7 +73,7 @@ def test_P11_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading(
     assert binds(world, one) == [("p1", "kn1")]
 
 
-def test_P11_nobody_is_bound_while_jobs_cannot_be_read() -> None:
+def test_nobody_is_bound_while_jobs_cannot_be_read_P11() -> None:
     """Found by the simulator: minutes after Slurm had last answered (60050)."""
     one = pod()
     world = core(one, running(one))
@@ -92,7 +92,7 @@ def test_P11_nobody_is_bound_while_jobs_cannot_be_read() -> None:
     assert not kept()
 
 
-def test_P11_a_binding_that_was_answered_is_known_before_any_watch_tells() -> None:
+def test_a_binding_that_was_answered_is_known_before_any_watch_tells_P11() -> None:
     """Found by the simulator: a job was given up as that of an unbound Pod (60034)."""
     one = pod()
     world = core(one, running(one))
@@ -102,7 +102,7 @@ def test_P11_a_binding_that_was_answered_is_known_before_any_watch_tells() -> No
     assert world.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
 
 
-def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> None:
+def test_an_answered_binding_says_nothing_of_another_pod_of_the_name_P11() -> None:
     """Nor does an older answer undo it."""
     one, other = pod(), pod(uid="another")
     world = core(one, running(one))
@@ -116,7 +116,7 @@ def test_P11_an_answered_binding_says_nothing_of_another_pod_of_the_name() -> No
 
 
 @pytest.mark.parametrize("news", [Observed, partial(WriteEcho, asked_s=1000.0)])
-def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> None:
+def test_no_news_that_shows_a_pod_unbound_undoes_its_binding_P11(news: Any) -> None:
     """A write from before the binding, answered or watched only now, has a number of its own.
 
     Found by the simulator: the Pod was bound anew, and its job given up (1733).
@@ -135,7 +135,7 @@ def test_P11_no_news_that_shows_a_pod_unbound_undoes_its_binding(news: Any) -> N
     assert world.reconciler.graph.pods.get("ns/p1") == bound
 
 
-def test_P11_only_a_listing_asked_for_later_shows_a_pod_unbound_again() -> None:
+def test_only_a_listing_asked_for_later_shows_a_pod_unbound_again_P11() -> None:
     """Kubernetes was restored from a backup."""
     one = pod()
     world = core(one, running(one))
@@ -145,7 +145,7 @@ def test_P11_only_a_listing_asked_for_later_shows_a_pod_unbound_again() -> None:
     assert binds(world, one) == [("p1", "kn1")]
 
 
-def test_P11_the_script_s_call_is_enough() -> None:
+def test_the_script_s_call_is_enough_P11() -> None:
     """News come by the hook before they come by the listing."""
     one = pod()
     world = core(one, running(one, started=False))
@@ -154,7 +154,7 @@ def test_P11_the_script_s_call_is_enough() -> None:
     assert binds(world, one) == [("p1", "kn1")]
 
 
-def test_P11_without_a_script_the_allocation_is_enough() -> None:
+def test_without_a_script_the_allocation_is_enough_P11() -> None:
     """Nobody would call."""
     one = pod()
     assert binds(core(one, running(one, started=False, script=False)), one)
@@ -170,7 +170,7 @@ def test_P11_without_a_script_the_allocation_is_enough() -> None:
         (({"state": "SUSPENDED", "slurm_nodes": ("n1",)},), False),
     ],
 )
-def test_P11_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed(
+def test_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed_P11(
     jobs_of_other: tuple[dict[str, Any], ...], bound: bool
 ) -> None:
     """Its containers may still hold what Slurm has given away."""
@@ -185,14 +185,14 @@ def test_P11_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed(
         assert binds(world, one)
 
 
-def test_P11_the_two_of_a_gang_are_not_in_each_others_way() -> None:
+def test_the_two_of_a_gang_are_not_in_each_others_way_P11() -> None:
     """They stand for one job."""
     a, b = gang_pod("a", node_name="kn1", job_id="7"), gang_pod("b")
     assert binds(core(a, b, running(a, b, at=("n1", "n2"))), a) == [("b", "kn2")]
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
-def test_P12_nobody_is_bound_to_a_node_that_is_not_ready(ready: str) -> None:
+def test_nobody_is_bound_to_a_node_that_is_not_ready_P12(ready: str) -> None:
     """Nor to one that is cordoned."""
     one = pod()
     world = core(one, running(one))
@@ -201,7 +201,7 @@ def test_P12_nobody_is_bound_to_a_node_that_is_not_ready(ready: str) -> None:
 
 
 @pytest.mark.parametrize(("second", "bound"), [("PENDING", True), ("RUNNING", False)])
-def test_P29_never_do_two_running_jobs_hold_a_pod(second: str, bound: bool) -> None:
+def test_never_do_two_running_jobs_hold_a_pod_P29(second: str, bound: bool) -> None:
     """The one that runs alone may."""
     one = pod()
     at = ("n2",) if second == "RUNNING" else ()
@@ -209,7 +209,7 @@ def test_P29_never_do_two_running_jobs_hold_a_pod(second: str, bound: bool) -> N
     assert bool(binds(core(one, running(one), twin), one)) is bound
 
 
-def test_G1_all_of_a_gang_are_bound_or_none() -> None:
+def test_all_of_a_gang_are_bound_or_none_G1() -> None:
     """Each to a host of its own."""
     a, b = gang_pod("a"), gang_pod("b")
     world = core(a, b, running(a, b, at=("n1", "n2")))
@@ -218,19 +218,19 @@ def test_G1_all_of_a_gang_are_bound_or_none() -> None:
 
 
 @pytest.mark.parametrize("fate", [{"terminating": True}, {"ended": True}])
-def test_G1_a_gang_that_lost_a_member_is_not_bound(fate: dict[str, Any]) -> None:
+def test_a_gang_that_lost_a_member_is_not_bound_G1(fate: dict[str, Any]) -> None:
     """Nobody would use the others."""
     a, b = gang_pod("a"), gang_pod("b", **fate)
     assert not binds(core(a, b, running(a, b, at=("n1", "n2"))), a)
 
 
-def test_G1_a_member_that_is_not_in_the_picture_holds_all() -> None:
+def test_a_member_that_is_not_in_the_picture_holds_all_G1() -> None:
     """Perhaps it is gone."""
     a, b = gang_pod("a"), gang_pod("b")
     assert not binds(core(a, running(a, b, at=("n1", "n2"))), a)
 
 
-def test_P11_one_event_tells_that_it_is_placed() -> None:
+def test_one_event_tells_that_it_is_placed_P11() -> None:
     """Only of what this process saw, and only for a moment."""
     one = pod()
     world = core(one, running(one))
@@ -244,7 +244,7 @@ def test_P11_one_event_tells_that_it_is_placed() -> None:
     assert not again.workload_wants(placed)
 
 
-def test_P22_a_job_of_others_binds_nobody() -> None:
+def test_a_job_of_others_binds_nobody_P22() -> None:
     """The identity decides, not the name."""
     one, other = pod(), pod("p9")
     foreign = running(one, identity=identity(other))

@@ -11,7 +11,7 @@ HOST = (node("kn1"), slurmd_pod("n1"), slurm_node("n1"))
 
 
 @pytest.mark.parametrize("told", ["", "7"])
-def test_P18_somebody_elses_binding_costs_the_job_and_not_the_pod(told: str) -> None:
+def test_somebody_elses_binding_costs_the_job_and_not_the_pod_P18(told: str) -> None:
     """Also of a Pod that waited so long that it carries the job's id."""
     theirs = pod(node_name="kn1", job_id=told)
     core = Core(*HOST, theirs, job(theirs))
@@ -22,7 +22,7 @@ def test_P18_somebody_elses_binding_costs_the_job_and_not_the_pod(told: str) -> 
     assert event.reason == EVENT_BOUND_ELSEWHERE
 
 
-def test_P18_nobody_knows_where_an_allocation_is_before_its_record_was_read() -> None:
+def test_nobody_knows_where_an_allocation_is_before_its_record_was_read_P18() -> None:
     """Found by the simulator: a Pod's new job was cancelled as that of a Pod elsewhere (215772)."""
     ours = pod(node_name="kn1")
     core = Core(*HOST, ours, job(ours, script=False, submitted_at=0, state="CONFIGURING+RUNNING"))
@@ -31,7 +31,7 @@ def test_P18_nobody_knows_where_an_allocation_is_before_its_record_was_read() ->
     assert core.workload_wants(ours, CancelJob)
 
 
-def test_P19_a_pod_that_we_bound_ends_when_its_job_was_requeued() -> None:
+def test_a_pod_that_we_bound_ends_when_its_job_was_requeued_P19() -> None:
     """It ran before: the id on the Pod came with the binding."""
     ours = pod(node_name="kn1", job_id="7")
     core = Core(*HOST, ours, job(ours, requeued=True))
@@ -41,7 +41,7 @@ def test_P19_a_pod_that_we_bound_ends_when_its_job_was_requeued() -> None:
 
 
 @pytest.mark.parametrize("state", ["PENDING", "CONFIGURING+RUNNING"])
-def test_P19_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it(state: str) -> None:
+def test_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it_P19(state: str) -> None:
     """Found by the simulator (270039): slurmctld was killed and forgot that it had begun."""
     ours = pod(node_name="kn1", job_id="7")
     hosts = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
@@ -60,7 +60,7 @@ def test_P19_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it(state: 
 
 @pytest.mark.parametrize(("state", "hosts"), [("PENDING", ()), ("RUNNING", ("n2",))])
 @pytest.mark.parametrize("bound_for", ["7", "6", ""])
-def test_P19_F1_a_restarted_process_knows_whom_we_bound_by_the_binding_alone(
+def test_a_restarted_process_knows_whom_we_bound_by_the_binding_alone_P19_F1(
     state: str, hosts: tuple[str, ...], bound_for: str
 ) -> None:
     """Found by the simulator: slurmctld was killed and forgot that the job had begun, then we were

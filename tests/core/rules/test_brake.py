@@ -40,7 +40,7 @@ def ready(name: str) -> Any:
     return node(f"k{name}", offer=OFFER)
 
 
-def test_P32_while_no_feasible_host_is_ready_nothing_is_submitted() -> None:
+def test_while_no_feasible_host_is_ready_nothing_is_submitted_P32() -> None:
     """The condition names the Nodes that are waited for; once one is ready the job follows."""
     one = pod()
     world = core(one)
@@ -54,7 +54,7 @@ def test_P32_while_no_feasible_host_is_ready_nothing_is_submitted() -> None:
     assert submissions(world, one)
 
 
-def test_P32_a_host_where_a_job_was_given_up_is_excluded_until_it_is_ready_again() -> None:
+def test_a_host_where_a_job_was_given_up_is_excluded_until_it_is_ready_again_P32() -> None:
     """All such hosts of the last jobs, not only that of the newest one."""
     one = pod()
     world = core(one, *room("n3"))
@@ -71,7 +71,7 @@ def test_P32_a_host_where_a_job_was_given_up_is_excluded_until_it_is_ready_again
     assert again.excluded == ("n2",)
 
 
-def test_P32_a_host_where_a_job_was_given_up_may_be_tried_again_after_five_minutes() -> None:
+def test_a_host_where_a_job_was_given_up_may_be_tried_again_after_five_minutes_P32() -> None:
     """Where Slurm refuses the job because all hosts are excluded, P10 says how long it waits."""
     one = pod()
     world = core(one)
@@ -87,7 +87,7 @@ def test_P32_a_host_where_a_job_was_given_up_may_be_tried_again_after_five_minut
 
 
 @pytest.mark.parametrize(("jobs", "least_s", "most_s"), [(2, 1.5, 2.5), (3, 3, 5), (4, 6, 10)])
-def test_P32_each_pause_is_twice_as_long_as_the_one_before(
+def test_each_pause_is_twice_as_long_as_the_one_before_P32(
     jobs: int, least_s: float, most_s: float
 ) -> None:
     """The first job that is given up is replaced at once."""
@@ -103,7 +103,7 @@ def test_P32_each_pause_is_twice_as_long_as_the_one_before(
     assert submissions(world, one)
 
 
-def test_P32_the_pause_ends_when_a_host_of_such_a_job_is_ready_again() -> None:
+def test_the_pause_ends_when_a_host_of_such_a_job_is_ready_again_P32() -> None:
     """What was wrong there has passed."""
     one = pod()
     world = core(one)
@@ -118,7 +118,7 @@ def test_P32_the_pause_ends_when_a_host_of_such_a_job_is_ready_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["preempted", "unanswered", "refused"])
-def test_P32_no_workload_is_submitted_more_than_five_times_a_minute(how: str) -> None:
+def test_no_workload_is_submitted_more_than_five_times_a_minute_P32(how: str) -> None:
     """Whatever the reason of the next one is: jobs, submissions without an answer, refusals."""
     one = pod()
     world = core(one)

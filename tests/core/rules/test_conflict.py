@@ -33,7 +33,7 @@ CONFLICTS: dict[str, tuple[tuple[Row, ...], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", CONFLICTS)
-def test_S16_two_claims_and_neither_acts(case: str) -> None:
+def test_two_claims_and_neither_acts_S16(case: str) -> None:
     """Nothing is written for the host, whatever causes stand; Event and sentence name both."""
     rows, names = CONFLICTS[case]
     drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
@@ -46,7 +46,7 @@ def test_S16_two_claims_and_neither_acts(case: str) -> None:
     assert {one.reference.path for one in events} <= names
 
 
-def test_S16_each_rival_pod_gets_a_condition_beside_what_stands_there() -> None:
+def test_each_rival_pod_gets_a_condition_beside_what_stands_there_S16() -> None:
     """A condition says so; written once."""
     standing = (condition("SlurmNodeStateIdle"),)
     pods = (replace(A, conditions=standing), B)
@@ -64,7 +64,7 @@ def test_S16_each_rival_pod_gets_a_condition_beside_what_stands_there() -> None:
     assert not core.wants("n1", SetConditions)
 
 
-def test_S16_the_condition_goes_when_the_rival_does() -> None:
+def test_the_condition_goes_when_the_rival_does_S16() -> None:
     """One claim left: it acts again, and nothing of the conflict stays."""
     told = condition(POD_CONFLICT_CONDITION, "True")
     core = Core(replace(A, conditions=(told,)), slurm_node())
@@ -73,7 +73,7 @@ def test_S16_the_condition_goes_when_the_rival_does() -> None:
     assert [one.type for one in want.conditions] == ["SlurmNodeStateIdle"]
 
 
-def test_S16_a_third_rival_is_told_without_moving_the_time() -> None:
+def test_a_third_rival_is_told_without_moving_the_time_S16() -> None:
     """The message names whoever claims; lastTransitionTime is the status's."""
     told = condition(POD_CONFLICT_CONDITION, "True")
     third = slurmd_pod(name="c", uid="c")
@@ -88,7 +88,7 @@ def test_S16_a_third_rival_is_told_without_moving_the_time() -> None:
 @pytest.mark.parametrize(
     ("count", "end"), [(NAMED_MAX, "slurm/p7"), (NAMED_MAX + 5, "slurm/p4 and 5 more")]
 )
-def test_S16_a_crowd_is_named_in_part(count: int, end: str) -> None:
+def test_a_crowd_is_named_in_part_S16(count: int, end: str) -> None:
     """A message is bounded, whoever copies a Pod a thousand times."""
     pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}") for i in range(count)]
     core = Core(*pods, slurm_node())
@@ -113,7 +113,7 @@ QUIET: dict[str, tuple[Row, ...]] = {
 
 
 @pytest.mark.parametrize("case", QUIET)
-def test_S16_what_claims_nothing_makes_no_conflict(case: str) -> None:
+def test_what_claims_nothing_makes_no_conflict_S16(case: str) -> None:
     """Finished Pods, Pods that yield, and Nodes that have their own."""
     core = Core(node(), *QUIET[case], slurm_node())
     assert not core.wants("n1", RecordEvent)

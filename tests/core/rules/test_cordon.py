@@ -47,7 +47,7 @@ TABLE = [
 @pytest.mark.parametrize(
     ("option", "marks", "drain", "kind", "why"), TABLE, ids=[row[-1] for row in TABLE]
 )
-def test_M7_cordon_and_uncordon(
+def test_cordon_and_uncordon_M7(
     option: str, marks: dict[str, Any], drain: tuple[str, str], kind: type | None, why: str
 ) -> None:
     """Once per foreign drain; only what carries the mark is lifted."""
@@ -65,7 +65,7 @@ def test_M7_cordon_and_uncordon(
     assert ("cordon kept: the Node is annotated keep-cordon" in sentences) is keeps
 
 
-def test_M7_our_cordon_makes_no_drain_and_no_echo() -> None:
+def test_our_cordon_makes_no_drain_and_no_echo_M7() -> None:
     """Slurm drains, we cordon, Slurm lifts, we uncordon: at no time do we drain."""
     core = Core(node(), slurmd_pod(), slurm_node(), cordon_on_slurm_drain=True)
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan"))
@@ -78,7 +78,7 @@ def test_M7_our_cordon_makes_no_drain_and_no_echo() -> None:
     assert not core.wants("n1", *KINDS, Drain)
 
 
-def test_M7_nothing_is_lifted_while_slurm_cannot_be_read() -> None:
+def test_nothing_is_lifted_while_slurm_cannot_be_read_M7() -> None:
     """A drain that nobody can see has not ended."""
     core = Core(node(**OURS), slurmd_pod(), slurm_node())
     core.see(Lost("slurm_nodes", "down"))
@@ -88,7 +88,7 @@ def test_M7_nothing_is_lifted_while_slurm_cannot_be_read() -> None:
     assert not core.wants("n1", *KINDS)
 
 
-def test_M7_a_node_that_stands_for_nobody_or_two_is_not_cordoned() -> None:
+def test_a_node_that_stands_for_nobody_or_two_is_not_cordoned_M7() -> None:
     """No Slurm node, or two of them: whose drain would it be?"""
     drained = [slurm_node(name, "IDLE+DRAIN", reason="fan") for name in ("n1", "n2")]
     ends = [slurmd_pod(f"n{i}", node_name="kn1", terminating=True) for i in (1, 2)]
@@ -98,7 +98,7 @@ def test_M7_a_node_that_stands_for_nobody_or_two_is_not_cordoned() -> None:
     assert not Core(node(), slurmd_pod(), cordon_on_slurm_drain=True).wants("n1", *KINDS)
 
 
-def test_M7_the_sentence_says_why() -> None:
+def test_the_sentence_says_why_M7() -> None:
     """An operator finds the reason of the drain, also where there is none."""
     for reason, text in (("fan", "(fan)"), ("", "(no reason)")):
         core = Core(

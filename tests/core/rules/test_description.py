@@ -59,7 +59,7 @@ def configured(**fields: Any) -> Configuration:
     return replace(CONFIGURATION, **fields)
 
 
-def test_P1_a_plain_pod_is_a_job_of_root_on_one_node() -> None:
+def test_a_plain_pod_is_a_job_of_root_on_one_node_P1() -> None:
     assert described(pod()) == JobDescription(slurm_nodes=1, cpus=1, memory_mb=1024)
 
 
@@ -75,7 +75,7 @@ def test_P1_a_plain_pod_is_a_job_of_root_on_one_node() -> None:
         ({"cpu": 0, "memory": 0, "nvidia.com/gpu": 8}, "0 CPUs and 0 MiB"),
     ],
 )
-def test_P2_without_cpu_or_memory_there_is_no_job(
+def test_without_cpu_or_memory_there_is_no_job_P2(
     requests: Mapping[str, int], numbers: str
 ) -> None:
     message = refused(pod(requests=requests))
@@ -86,7 +86,7 @@ def test_P2_without_cpu_or_memory_there_is_no_job(
 
 
 @pytest.mark.parametrize("grace_s", [0, 24])
-def test_P3_a_grace_below_the_limit_is_taken(grace_s: int) -> None:
+def test_a_grace_below_the_limit_is_taken_P3(grace_s: int) -> None:
     """SUNK's own example: with KillWait 30 s the most is 24."""
     described(pod(grace_s=grace_s))
 
@@ -103,7 +103,7 @@ def test_P3_a_grace_below_the_limit_is_taken(grace_s: int) -> None:
         (0, 2.0, 5.0, "no value is allowed"),
     ],
 )
-def test_P3_a_grace_at_the_limit_is_refused_with_both_numbers(
+def test_a_grace_at_the_limit_is_refused_with_both_numbers_P3(
     grace_s: int, kill_wait_s: float, offset_s: float, told: str
 ) -> None:
     configuration = configured(kill_wait_s=kill_wait_s, termination_offset_s=offset_s)
@@ -160,13 +160,13 @@ ANNOTATIONS: list[tuple[str, str, str, object]] = [
 ]
 
 
-def test_P4_every_annotation_has_its_row_above() -> None:
+def test_every_annotation_has_its_row_above_P4() -> None:
     """A new one without a row would be taken for tested."""
     assert {row[0] for row in ANNOTATIONS} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "text", "field", "value"), ANNOTATIONS)
-def test_P4_an_annotation_is_its_field(name: str, text: str, field: str, value: object) -> None:
+def test_an_annotation_is_its_field_P4(name: str, text: str, field: str, value: object) -> None:
     description = described(pod(**{name: text}))
     assert getattr(description, field) == value
     changed = {field: getattr(JobDescription(), field)}
@@ -176,7 +176,7 @@ def test_P4_an_annotation_is_its_field(name: str, text: str, field: str, value: 
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("text", ["", "  "])
-def test_P4_an_empty_annotation_is_none(name: str, text: str) -> None:
+def test_an_empty_annotation_is_none_P4(name: str, text: str) -> None:
     """As templates make them."""
     assert described(pod(**{name: text})) == described(pod())
 
@@ -219,19 +219,19 @@ WRONG = [
 ]
 
 
-def test_P4_every_annotation_has_its_wrong_form_above() -> None:
+def test_every_annotation_has_its_wrong_form_above_P4() -> None:
     assert {row[0] for row in WRONG} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "text", "told"), WRONG)
-def test_P4_a_wrong_form_is_told_with_what_is_allowed(name: str, text: str, told: str) -> None:
+def test_a_wrong_form_is_told_with_what_is_allowed_P4(name: str, text: str, told: str) -> None:
     message = refused(pod(**{name: text}))
     assert message.startswith(f"annotation sunk.coreweave.com/{name}: '{text[0]}"[:40].rstrip("\0"))
     assert told in message
     assert message.isprintable()
 
 
-def test_P4_all_that_is_wrong_is_one_message() -> None:
+def test_all_that_is_wrong_is_one_message_P4() -> None:
     message = refused(
         pod(requests={}, grace_s=99, priority="high", timeout="soon", user_id="me", claims=True)
     )
@@ -241,7 +241,7 @@ def test_P4_all_that_is_wrong_is_one_message() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), st.text(), max_size=4), st.booleans())
-def test_P4_no_text_of_an_annotation_raises(texts: Mapping[str, str], policy: bool) -> None:
+def test_no_text_of_an_annotation_raises_P4(texts: Mapping[str, str], policy: bool) -> None:
     """A description or a message, whatever people write."""
     configuration = configured(user_policy=(("team", ((0, 9),)),) if policy else None)
     outcome = describe([pod(**texts)], configuration)
@@ -251,7 +251,7 @@ def test_P4_no_text_of_an_annotation_raises(texts: Mapping[str, str], policy: bo
 
 
 @given(st.from_regex(r"[0-9dhms:\- ]{1,14}", fullmatch=True))
-def test_P4_no_time_is_zero_or_endless(text: str) -> None:
+def test_no_time_is_zero_or_endless_P4(text: str) -> None:
     outcome = describe([pod(timeout=text)], CONFIGURATION)
     if isinstance(outcome, JobDescription) and text.strip():
         assert 1 <= outcome.time_limit_min <= 52_560_000
@@ -260,7 +260,7 @@ def test_P4_no_time_is_zero_or_endless(text: str) -> None:
 # --- P5
 
 
-def test_P5_a_user_without_a_group_has_the_group_of_that_number() -> None:
+def test_a_user_without_a_group_has_the_group_of_that_number_P5() -> None:
     description = described(pod(user_id="1001"))
     assert (description.user_id, description.group_id) == (1001, 1001)
     description = described(pod(user_id="1001", group_id="7"))
@@ -274,7 +274,7 @@ POLICY = (("*", ((5, 5),)), ("batch", ()), ("team", ((0, 0), (1000, 1999))))
     ("namespace", "user"),
     [("team", "0"), ("team", ""), ("team", "1000"), ("team", "1999"), ("other", "5")],
 )
-def test_P5_who_is_in_the_table_may(namespace: str, user: str) -> None:
+def test_who_is_in_the_table_may_P5(namespace: str, user: str) -> None:
     """Namespaces that are not named share the row `*`."""
     one = pod(namespace=namespace, user_id=user)
     described(one, configuration=configured(user_policy=POLICY))
@@ -284,14 +284,14 @@ def test_P5_who_is_in_the_table_may(namespace: str, user: str) -> None:
     ("namespace", "user"),
     [("team", "1"), ("team", "2000"), ("team", "5"), ("other", ""), ("batch", "5")],
 )
-def test_P5_who_is_not_in_the_table_may_not(namespace: str, user: str) -> None:
+def test_who_is_not_in_the_table_may_not_P5(namespace: str, user: str) -> None:
     """Not even as root by leaving the annotation out."""
     one = pod(namespace=namespace, user_id=user)
     message = refused(one, configuration=configured(user_policy=POLICY))
     assert f"namespace {namespace} may not run jobs as user {user or 0} (" in message
 
 
-def test_P5_an_empty_table_allows_nobody() -> None:
+def test_an_empty_table_allows_nobody_P5() -> None:
     """And no table at all allows everybody."""
     assert "may not" in refused(pod(), configuration=configured(user_policy=()))
     described(pod(user_id="77"), configuration=configured(user_policy=None))
@@ -303,7 +303,7 @@ def test_P5_an_empty_table_allows_nobody() -> None:
 @pytest.mark.parametrize(
     ("millis", "cpus"), [(1, 1), (999, 1), (1000, 1), (1001, 2), (110_000, 110)]
 )
-def test_P6_cpus_are_rounded_up(millis: int, cpus: int) -> None:
+def test_cpus_are_rounded_up_P6(millis: int, cpus: int) -> None:
     assert described(pod(requests={**SMALL, "cpu": millis})).cpus == cpus
 
 
@@ -311,7 +311,7 @@ def test_P6_cpus_are_rounded_up(millis: int, cpus: int) -> None:
     ("octets", "mebibytes"),
     [(1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (960 * GIB, 960 * 1024), (10**9, 954)],
 )
-def test_P6_memory_is_rounded_up(octets: int, mebibytes: int) -> None:
+def test_memory_is_rounded_up_P6(octets: int, mebibytes: int) -> None:
     assert described(pod(requests={**SMALL, "memory": octets})).memory_mb == mebibytes
 
 
@@ -326,25 +326,25 @@ def test_P6_memory_is_rounded_up(octets: int, mebibytes: int) -> None:
         ("hugepages-2Mi", ()),
     ],
 )
-def test_P6_resources_are_counted_as_the_map_says(
+def test_resources_are_counted_as_the_map_says_P6(
     resource: str, gres: tuple[tuple[str, int], ...]
 ) -> None:
     assert described(pod(requests={**SMALL, resource: 2})).gres == gres
 
 
-def test_P6_two_resources_of_one_gres_add_up() -> None:
+def test_two_resources_of_one_gres_add_up_P6() -> None:
     requests = {**SMALL, "nvidia.com/gpu": 2, "amd.com/gpu": 3}
     assert described(pod(requests=requests)).gres == (("gpu", 5),)
 
 
-def test_P6_the_exact_name_wins_over_the_pattern() -> None:
+def test_the_exact_name_wins_over_the_pattern_P6() -> None:
     for gres_map in ((("a/*", "-"), ("a/b", "fpga")), (("a/b", "fpga"), ("a/*", "-"))):
         configuration = configured(gres_map=gres_map)
         one = pod(requests={**SMALL, "a/b": 1, "a/c": 1})
         assert described(one, configuration=configuration).gres == (("fpga", 1),)
 
 
-def test_P6_what_the_map_does_not_name_is_refused() -> None:
+def test_what_the_map_does_not_name_is_refused_P6() -> None:
     """Ignored it would let two Pods share one device."""
     message = refused(pod(requests={**SMALL, "nvidia.com/mig-1g.5gb": 1, "smarter/fuse": 1}))
     assert message == (
@@ -381,31 +381,31 @@ GPUS = {**SMALL, "nvidia.com/gpu": 8}
         ({"terms": (affine("H100", key="other"),)}, "gpu"),
     ],
 )
-def test_P6_the_type_of_gpu_is_asked_for_where_only_one_will_do(
+def test_the_type_of_gpu_is_asked_for_where_only_one_will_do_P6(
     spec: Mapping[str, Any], name: str
 ) -> None:
     """Several: no type here, the other hosts are excluded by P7."""
     assert described(pod(requests=GPUS, **spec)).gres == ((name, 8),)
 
 
-def test_P6_without_a_map_of_types_none_is_asked_for() -> None:
+def test_without_a_map_of_types_none_is_asked_for_P6() -> None:
     one = pod(requests=GPUS, terms=(affine("H100"),))
     assert described(one, configuration=configured(gpu_types=())).gres == (("gpu", 8),)
 
 
-def test_P6_a_type_in_the_map_of_resources_stays() -> None:
+def test_a_type_in_the_map_of_resources_stays_P6() -> None:
     configuration = configured(gres_map=(("nvidia.com/gpu", "gpu:gold"),))
     one = pod(requests=GPUS, terms=(affine("H100"),))
     assert described(one, configuration=configuration).gres == (("gpu:gold", 8),)
 
 
-def test_P6_only_gpus_have_that_type() -> None:
+def test_only_gpus_have_that_type_P6() -> None:
     configuration = configured(gres_map=(("nvidia.com/gpu", "gpu"), ("xilinx.com/fpga", "fpga")))
     one = pod(requests={**GPUS, "xilinx.com/fpga": 1}, terms=(affine("H100"),))
     assert described(one, configuration=configuration).gres == (("fpga", 1), ("gpu:h100", 8))
 
 
-def test_P6_without_gpus_the_type_says_nothing() -> None:
+def test_without_gpus_the_type_says_nothing_P6() -> None:
     assert described(pod(terms=(affine("H100"),))).gres == ()
 
 
@@ -432,7 +432,7 @@ def test_the_example_of_the_seed_is_its_job() -> None:
 HARD = ("podAntiAffinity", "topologySpread")
 
 
-def test_P8_hard_rules_are_ignored_and_named_or_refused() -> None:
+def test_hard_rules_are_ignored_and_named_or_refused_P8() -> None:
     one = pod(hard=HARD)
     assert described(one) == described(pod())
     assert unsupported([one]) == HARD
@@ -444,7 +444,7 @@ def test_P8_hard_rules_are_ignored_and_named_or_refused() -> None:
 
 
 @pytest.mark.parametrize("chosen", ["ignore", "refuse"])
-def test_P8_resource_claims_are_always_refused(chosen: str) -> None:
+def test_resource_claims_are_always_refused_P8(chosen: str) -> None:
     message = refused(pod(claims=True), configuration=configured(unsupported=chosen))
     assert message == "resourceClaims are not supported"
 
@@ -452,7 +452,7 @@ def test_P8_resource_claims_are_always_refused(chosen: str) -> None:
 CLASSES = (("high", "qos", "urgent"), ("high", "priority", 9), ("spare", "partition", "low"))
 
 
-def test_P9_a_class_asks_as_its_map_says_and_annotations_win() -> None:
+def test_a_class_asks_as_its_map_says_and_annotations_win_P9() -> None:
     configuration = configured(priority_map=CLASSES)
 
     def asked(**fields: str) -> tuple[object, ...]:
@@ -466,7 +466,7 @@ def test_P9_a_class_asks_as_its_map_says_and_annotations_win() -> None:
     assert asked(priority_class="other") == asked() == ("", None, "")
 
 
-def test_P27_pinned_cpus_are_told_or_refused() -> None:
+def test_pinned_cpus_are_told_or_refused_P27() -> None:
     one = pod(static_cpu=True)
     described(one)
     assert "whole CPUs" in static_cpu_warning([pod(), one])
@@ -478,7 +478,7 @@ def test_P27_pinned_cpus_are_told_or_refused() -> None:
 # --- G2, G5
 
 
-def test_G5_the_largest_shape_stands_on_every_node() -> None:
+def test_the_largest_shape_stands_on_every_node_G5() -> None:
     """Each resource by itself, whoever asks for it."""
     leader = pod("a", requests={"cpu": 500, "memory": 64 * GIB})
     worker = pod("b", requests={"cpu": 8000, "memory": GIB, "nvidia.com/gpu": 4})
@@ -487,7 +487,7 @@ def test_G5_the_largest_shape_stands_on_every_node() -> None:
     )
 
 
-def test_G5_whose_turn_it_is_does_not_matter() -> None:
+def test_whose_turn_it_is_does_not_matter_G5() -> None:
     """Pods come in any order, and the job's digest must not depend on it."""
     many, few = pod("a", requests=GPUS), pod("b", requests={**SMALL, "nvidia.com/gpu": 1})
     assert described(many, few) == described(few, many)
@@ -496,7 +496,7 @@ def test_G5_whose_turn_it_is_does_not_matter() -> None:
     assert refused(left, right) == refused(right, left)
 
 
-def test_G5_what_one_member_says_holds_for_all() -> None:
+def test_what_one_member_says_holds_for_all_G5() -> None:
     """Workers need not repeat the leader's annotations; whose turn it is does not matter."""
     members = [pod("a"), pod("b", account="x"), pod("c", account="x", timeout="2h")]
     assert described(*members) == described(*reversed(members))
@@ -504,7 +504,7 @@ def test_G5_what_one_member_says_holds_for_all() -> None:
     assert described(*members).time_limit_min == 120
 
 
-def test_G5_one_type_of_gpu_or_none() -> None:
+def test_one_type_of_gpu_or_none_G5() -> None:
     """Two types on one node there are not: P7 excludes what fits nobody."""
     h100, a100, free = (
         pod("a", requests=GPUS, terms=(affine("H100"),)),
@@ -515,7 +515,7 @@ def test_G5_one_type_of_gpu_or_none() -> None:
     assert described(h100, a100).gres == (("gpu", 8),)
 
 
-def test_G5_members_that_contradict_each_other_are_refused_by_name() -> None:
+def test_members_that_contradict_each_other_are_refused_by_name_G5() -> None:
     message = refused(pod("a", account="x"), pod("b", account="y"), pod("c"))
     assert message == (
         "Pod team/b: sunk.coreweave.com/account 'y' differs from 'x' of team/a in the same gang"
@@ -523,7 +523,7 @@ def test_G5_members_that_contradict_each_other_are_refused_by_name() -> None:
     described(pod("a", timeout="2h"), pod("b", timeout="120"))
 
 
-def test_G5_classes_contradict_too_unless_an_annotation_decides() -> None:
+def test_classes_contradict_too_unless_an_annotation_decides_G5() -> None:
     configuration = configured(priority_map=(("high", "qos", "h"), ("low", "qos", "l")))
     members = [pod("a", priority_class="high"), pod("b", priority_class="low")]
     message = refused(*members, configuration=configuration)
@@ -534,12 +534,12 @@ def test_G5_classes_contradict_too_unless_an_annotation_decides() -> None:
     assert decided.qos == "mine"
 
 
-def test_G2_the_message_names_the_member_and_why() -> None:
+def test_the_message_names_the_member_and_why_G2() -> None:
     message = refused(pod("a"), pod("b", grace_s=99), pod("c"))
     assert message.startswith("Pod team/b: terminationGracePeriodSeconds 99 must be less than")
 
 
-def test_G2_members_with_one_fault_share_a_sentence() -> None:
+def test_members_with_one_fault_share_a_sentence_G2() -> None:
     members = [pod(f"w{number}", requests={}) for number in range(6)]
     message = refused(pod("a", priority="x"), *members)
     first, second = message.split(". ")
@@ -547,7 +547,7 @@ def test_G2_members_with_one_fault_share_a_sentence() -> None:
     assert second.startswith("Pods team/w0, team/w1, team/w2 and 3 more: cpu and memory")
 
 
-def test_G1_a_claim_that_makes_no_sense_is_told() -> None:
+def test_a_claim_that_makes_no_sense_is_told_G1() -> None:
     gang = Gang("annotation", "g", problem="gang-size 'x' is no number")
     assert refused(pod(gang=gang)) == "gang-size 'x' is no number"
     described(pod(gang=Gang("annotation", "g", 1)))
@@ -572,7 +572,7 @@ def test_a_message_is_counted_in_bytes() -> None:
 # --- digest
 
 
-def test_P20_the_digest_of_a_description_never_changes() -> None:
+def test_the_digest_of_a_description_never_changes_P20() -> None:
     """It stands in Slurm, and another version of ours must find it right."""
     assert digest(JobDescription()) == "4f53cda14f53cda1"
     full = JobDescription(
@@ -599,13 +599,13 @@ def other(field: str) -> JobDescription:
 
 
 @pytest.mark.parametrize("field", JobDescription.__struct_fields__)
-def test_P20_every_field_counts(field: str) -> None:
+def test_every_field_counts_P20(field: str) -> None:
     assert digest(other(field)) != digest(JobDescription())
     assert len(digest(other(field))) == 16
 
 
 @pytest.mark.parametrize("field", JobDescription.__struct_fields__)
-def test_P20_a_waiting_job_is_given_what_slurm_really_changes(field: str) -> None:
+def test_a_waiting_job_is_given_what_slurm_really_changes_P20(field: str) -> None:
     """For the rest it must be another job: Slurm says yes and does nothing, or something else."""
     given = {"comment", "constraints", "prefer", "reservation", "working_directory"}
     given |= {"required_nodes", "excluded_nodes"}
@@ -627,11 +627,11 @@ def test_P20_a_waiting_job_is_given_what_slurm_really_changes(field: str) -> Non
         ({"time_limit_min": 5}, {}, False),
     ],
 )
-def test_P20_what_slurm_cannot_forget_needs_another_job(
+def test_what_slurm_cannot_forget_needs_another_job_P20(
     old: dict[str, Any], new: dict[str, Any], *, can: bool
 ) -> None:
     assert can_update(digest(JobDescription(**old)), digest(JobDescription(**new))) == can
 
 
-def test_P20_a_job_without_digest_cannot_be_judged() -> None:
+def test_a_job_without_digest_cannot_be_judged_P20() -> None:
     assert not can_update("", digest(JobDescription()))

@@ -119,7 +119,7 @@ PAIRS = [pair for pair in itertools.combinations(ORDER, 2) if possible(pair)]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=["+".join(pair) for pair in PAIRS])
-def test_S9_the_first_cause_gives_the_reason(pair: tuple[str, str]) -> None:
+def test_the_first_cause_gives_the_reason_S9(pair: tuple[str, str]) -> None:
     """Several causes make one drain; S8, S7, S5, S6, S1, S3, S4 is their order."""
     core = core_of()
     begin(core, pair)
@@ -128,7 +128,7 @@ def test_S9_the_first_cause_gives_the_reason(pair: tuple[str, str]) -> None:
     assert want.reason == REASONS[pair[0]]
 
 
-def test_S9_a_node_not_ready_goes_before_its_cordon() -> None:
+def test_a_node_not_ready_goes_before_its_cordon_S9() -> None:
     """S8 before S1, also where the Node is there."""
     core = core_of(node=node(ready="False", unschedulable=True))
     core.wait(41)
@@ -136,7 +136,7 @@ def test_S9_a_node_not_ready_goes_before_its_cordon() -> None:
 
 
 @pytest.mark.parametrize("row", ORDER)
-def test_S9_ours_is_rewritten_to_the_first_cause_once(row: str) -> None:
+def test_ours_is_rewritten_to_the_first_cause_once_S9(row: str) -> None:
     """A reason of ours that is not the first cause's is rewritten; the right one is left."""
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: something else")
     begin(core, (row,))
@@ -146,7 +146,7 @@ def test_S9_ours_is_rewritten_to_the_first_cause_once(row: str) -> None:
     assert not core.wants("n1", *ACTS)
 
 
-def test_S9_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open() -> None:
+def test_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open_S9() -> None:
     """After a restart a missing Pod is asked for first: no text to and fro meanwhile."""
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: pod terminated", node=node(unschedulable=True))
     core.see(deleted("slurmd_pods", slurmd_pod()))
@@ -170,7 +170,7 @@ def test_S9_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open() -> Non
     ],
     ids=["ours of the open cause", "no drain yet", "ours of the cause that stands"],
 )
-def test_S9_a_cause_that_stands_and_one_before_it_that_is_open(
+def test_a_cause_that_stands_and_one_before_it_that_is_open_S9(
     slurm: tuple[str, str], wants: list[Drain], sentence: str
 ) -> None:
     """A Node that stands for its host without a Pod is cordoned, and the Pod is missing."""
@@ -183,7 +183,7 @@ def test_S9_a_cause_that_stands_and_one_before_it_that_is_open(
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("Node", marked(pod="", uid="")), ("Pod", marked())])
-def test_S7_S8_S20_what_is_not_listed_yet_lifts_nothing(kind: str, mark: str) -> None:
+def test_what_is_not_listed_yet_lifts_nothing_S7_S8_S20(kind: str, mark: str) -> None:
     """After a restart, before Kubernetes was listed: nobody knows whether the cause stands."""
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node gone", comment=mark)
     core = Core(ours, listed=False)
@@ -194,7 +194,7 @@ def test_S7_S8_S20_what_is_not_listed_yet_lifts_nothing(kind: str, mark: str) ->
 
 
 @pytest.mark.parametrize("row", [row for row in ORDER if row != "S7"])
-def test_S2_the_last_cause_gone_lifts_ours_with_a_text(row: str) -> None:
+def test_the_last_cause_gone_lifts_ours_with_a_text_S2(row: str) -> None:
     """UNDRAIN carries `lifted, was …` in the same call."""
     core = core_of()
     begin(core, (row,))
@@ -214,7 +214,7 @@ def test_S2_a_new_pod_ends_S7() -> None:
 
 
 @pytest.mark.parametrize("state", ["IDLE", "ALLOCATED", "MIXED", "IDLE+NOT_RESPONDING"])
-def test_S2_our_text_without_a_drain_is_taken_back(state: str) -> None:
+def test_our_text_without_a_drain_is_taken_back_S2(state: str) -> None:
     """No `k8s:` text may stand on a node without DRAIN: slurmctld would keep it for its own."""
     core = core_of(slurm=state, reason="k8s: node cordoned")
     assert core.wants("n1", *ACTS) == [RewriteReason("n1", "lifted, was k8s: node cordoned")]
@@ -223,7 +223,7 @@ def test_S2_our_text_without_a_drain_is_taken_back(state: str) -> None:
     assert not core.wants("n1", *ACTS)
 
 
-def test_S2_our_text_is_taken_back_while_a_cause_is_open() -> None:
+def test_our_text_is_taken_back_while_a_cause_is_open_S2() -> None:
     """A Pod that is not ready yet is no drain; the text must go all the same."""
     core = core_of(slurm="IDLE", reason="k8s: x", pod=slurmd_pod(ready=False))
     assert core.wants("n1", *ACTS) == [RewriteReason("n1", "lifted, was k8s: x")]
@@ -239,7 +239,7 @@ def test_S2_our_text_is_taken_back_while_a_cause_is_open() -> None:
     ],
     ids=["plain", "with its reason", "of our own making", "a reason alone"],
 )
-def test_S1_a_cordoned_node_is_drained(fields: dict[str, Any], reason: str | None) -> None:
+def test_a_cordoned_node_is_drained_S1(fields: dict[str, Any], reason: str | None) -> None:
     """The annotated reason follows; a cordon with the mark of M7 is no cause."""
     core = core_of(node=node(**fields))
     assert core.wants("n1", *ACTS) == ([Drain("n1", reason)] if reason else [])
@@ -251,7 +251,7 @@ def test_S1_a_cordoned_node_is_drained(fields: dict[str, Any], reason: str | Non
     ("value", "reason"),
     [(None, None), ("", "k8s: pod pending deletion"), ("w", "k8s: pod pending deletion: w")],
 )
-def test_S6_pending_deletion_drains(value: str | None, reason: str | None) -> None:
+def test_pending_deletion_drains_S6(value: str | None, reason: str | None) -> None:
     """Any value of the annotation asks, also an empty one."""
     core = core_of(pod=slurmd_pod(pending_deletion=value))
     assert core.wants("n1", *ACTS) == ([Drain("n1", reason)] if reason else [])
@@ -261,7 +261,7 @@ def test_S6_pending_deletion_drains(value: str | None, reason: str | None) -> No
 
 
 @pytest.mark.parametrize("grace_s", [5.0, 0.0, 20.0])
-def test_S4_not_ready_counts_after_its_grace(grace_s: float) -> None:
+def test_not_ready_counts_after_its_grace_S4(grace_s: float) -> None:
     """Longer than --not-ready-grace, from the moment that this process saw it turn."""
     core = core_of(not_ready_grace_s=grace_s)
     core.wait(100)
@@ -273,7 +273,7 @@ def test_S4_not_ready_counts_after_its_grace(grace_s: float) -> None:
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod not ready", absence=True)]
 
 
-def test_S4_a_pod_that_was_ready_in_between_begins_anew() -> None:
+def test_a_pod_that_was_ready_in_between_begins_anew_S4() -> None:
     """Flapping faster than the grace drains nothing."""
     core = core_of()
     for _ in range(5):
@@ -284,7 +284,7 @@ def test_S4_a_pod_that_was_ready_in_between_begins_anew() -> None:
         assert not core.wants("n1", *ACTS)
 
 
-def test_S4_a_finished_pod_counts_as_not_ready() -> None:
+def test_a_finished_pod_counts_as_not_ready_S4() -> None:
     """A Pod Succeeded or Failed claims nothing, but the host it was on has no slurmd."""
     core = core_of()
     core.see(slurmd_pod(finished=True))
@@ -294,7 +294,7 @@ def test_S4_a_finished_pod_counts_as_not_ready() -> None:
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
-def test_S8_a_node_not_ready_counts_after_its_grace(ready: str) -> None:
+def test_a_node_not_ready_counts_after_its_grace_S8(ready: str) -> None:
     """NotReady and Unknown alike, for longer than --node-not-ready-grace."""
     core = core_of()
     core.see(node(ready=ready))
@@ -305,7 +305,7 @@ def test_S8_a_node_not_ready_counts_after_its_grace(ready: str) -> None:
     assert core.verdict().because.startswith(f"drained: Node kn1 is not ready ({ready})")
 
 
-def test_S8_unready_turning_unknown_is_a_new_state_of_the_same_kind() -> None:
+def test_unready_turning_unknown_is_a_new_state_of_the_same_kind_S8() -> None:
     """The sentence follows; the drain stays."""
     core = core_of()
     core.see(node(ready="False"))
@@ -317,7 +317,7 @@ def test_S8_unready_turning_unknown_is_a_new_state_of_the_same_kind() -> None:
 
 @pytest.mark.parametrize("found", ["unknown", "yes"])
 @pytest.mark.parametrize("kind", ["Pod", "Node"])
-def test_S7_S8_S20_what_is_missing_is_asked_for_by_name(kind: str, found: str) -> None:
+def test_what_is_missing_is_asked_for_by_name_S7_S8_S20(kind: str, found: str) -> None:
     """Absence needs evidence: 403 and `it exists` are none, and are asked again after a while."""
     core = core_of()
     row = node() if kind == "Node" else slurmd_pod()
@@ -337,7 +337,7 @@ def test_S7_S8_S20_what_is_missing_is_asked_for_by_name(kind: str, found: str) -
     assert core.wants("n1", GetObject, *ACTS) == [replace(look, after_s=asked_s)]
 
 
-def test_S7_another_uid_under_the_name_means_that_the_pod_is_gone() -> None:
+def test_another_uid_under_the_name_means_that_the_pod_is_gone_S7() -> None:
     """A Pod of the same name is not the same Pod."""
     core = core_of()
     core.see(deleted("slurmd_pods", slurmd_pod()))
@@ -345,14 +345,14 @@ def test_S7_another_uid_under_the_name_means_that_the_pod_is_gone() -> None:
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod terminated", absence=True)]
 
 
-def test_S5_a_pod_that_is_ending_counts_as_such_also_when_its_containers_have_ended() -> None:
+def test_a_pod_that_is_ending_counts_as_such_also_when_its_containers_have_ended_S5() -> None:
     """Finished and terminating: S5 goes before S4."""
     core = core_of()
     core.see(slurmd_pod(finished=True, terminating=True))
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod terminating")]
 
 
-def test_S7_a_finished_pod_is_not_asked_for() -> None:
+def test_a_finished_pod_is_not_asked_for_S7() -> None:
     """It is there, and not ready (S4); only its Node is missing."""
     core = core_of()
     core.see(slurmd_pod(finished=True), deleted("nodes", node()))
@@ -375,7 +375,7 @@ def test_a_host_that_was_never_seen_anywhere_misses_nothing() -> None:
     ],
     ids=["a Node", "a Pod"],
 )
-def test_S18_what_stands_in_kubernetes_now_is_known_without_any_memory(
+def test_what_stands_in_kubernetes_now_is_known_without_any_memory_S18(
     rows: tuple[Row, ...],
 ) -> None:
     """The rule itself asks: a Node alone, a Pod alone."""
@@ -386,7 +386,7 @@ def test_S18_what_stands_in_kubernetes_now_is_known_without_any_memory(
     assert core.wants("n1", Drain)
 
 
-def test_S8_a_node_that_exists_under_another_uid_is_there() -> None:
+def test_a_node_that_exists_under_another_uid_is_there_S8() -> None:
     """Only 404 says that a Node is gone."""
     core = core_of()
     core.see(deleted("nodes", node()))
@@ -394,7 +394,7 @@ def test_S8_a_node_that_exists_under_another_uid_is_there() -> None:
     assert not core.wants("n1", Drain)
 
 
-def test_S7_S8_open_questions_keep_a_drain_of_ours() -> None:
+def test_open_questions_keep_a_drain_of_ours_S7_S8() -> None:
     """What nobody knows neither begins a drain nor lifts one."""
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: node cordoned")
     core.see(deleted("slurmd_pods", slurmd_pod()))
@@ -419,7 +419,7 @@ def test_S7_S8_open_questions_keep_a_drain_of_ours() -> None:
         "another cluster's mark", "foreign comment", "no comment",
     ],
 )  # fmt: skip
-def test_S7_S8_S18_after_a_restart_only_our_mark_names_what_is_gone(
+def test_after_a_restart_only_our_mark_names_what_is_gone_S7_S8_S18(
     comment: str, sights: dict[str, str], reason: str | None
 ) -> None:
     """A fresh process sees neither Pod nor Node; what it may conclude rests on the mark."""
@@ -432,14 +432,14 @@ def test_S7_S8_S18_after_a_restart_only_our_mark_names_what_is_gone(
     assert [want.reason for want in wants if isinstance(want, Drain)] == [reason] * bool(reason)
 
 
-def test_S20_nothing_is_asked_before_kubernetes_was_listed() -> None:
+def test_nothing_is_asked_before_kubernetes_was_listed_S20() -> None:
     """A listing that is not complete shows no absence."""
     core = Core(slurm_node("n1", comment=marked()), listed=False)
     assert not core.wants("n1")
     assert "is not listed yet" in core.verdict().because
 
 
-def test_S20_an_empty_listing_drains_nothing_by_itself() -> None:
+def test_an_empty_listing_drains_nothing_by_itself_S20() -> None:
     """Every row vanished at once: each is asked for by name first."""
     core = core_of()
     core.see(*listing("nodes"), *listing("slurmd_pods"))
@@ -450,7 +450,7 @@ def test_S20_an_empty_listing_drains_nothing_by_itself() -> None:
     }
 
 
-def test_S10_an_undrain_by_hand_is_drained_again_while_the_cause_stands() -> None:
+def test_an_undrain_by_hand_is_drained_again_while_the_cause_stands_S10() -> None:
     """Level-triggered: the cause counts, not who moved last."""
     core = core_of(node=node(unschedulable=True), slurm="IDLE+DRAIN", reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
@@ -461,7 +461,7 @@ def test_S10_an_undrain_by_hand_is_drained_again_while_the_cause_stands() -> Non
 
 @pytest.mark.parametrize("reason", ["bad disk", "", "K8S: shouting", " k8s: spaced", "not k8s:"])
 @pytest.mark.parametrize("row", ORDER)
-def test_S11_S15_a_drain_that_is_not_ours_is_never_touched(row: str, reason: str) -> None:
+def test_a_drain_that_is_not_ours_is_never_touched_S11_S15(row: str, reason: str) -> None:
     """From before the cause until after it: another's reason, or none, is left alone."""
     core = core_of(slurm="IDLE+DRAIN", reason=reason)
     left_alone = f"left alone: drained in Slurm ({reason or 'no reason'})"
@@ -481,7 +481,7 @@ def test_a_host_without_drain_and_cause_has_nothing_to_tell_of_drains() -> None:
     assert "left alone" not in core.verdict().because
 
 
-def test_S12_a_reason_changed_by_a_human_is_theirs() -> None:
+def test_a_reason_changed_by_a_human_is_theirs_S12() -> None:
     """Ours, then rewritten by hand: never lifted by us."""
     core = core_of(node=node(unschedulable=True), slurm="IDLE+DRAIN", reason="k8s: node cordoned")
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="keep it: fan"))
@@ -495,7 +495,7 @@ STATES = sorted(FROZEN)
 
 @pytest.mark.parametrize("drained", ["", "+DRAIN"], ids=["undrained", "drained"])
 @pytest.mark.parametrize("state", STATES)
-def test_S13_a_frozen_state_is_not_written_to(state: str, drained: str) -> None:
+def test_a_frozen_state_is_not_written_to_S13(state: str, drained: str) -> None:
     """Not to drain, not to lift, not to rewrite; looked at again when it changes."""
     core = core_of(slurm=state + drained, reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
@@ -507,20 +507,20 @@ def test_S13_a_frozen_state_is_not_written_to(state: str, drained: str) -> None:
     assert core.wants("n1", *ACTS) == [Drain("n1", "k8s: node cordoned")]
 
 
-def test_S13_not_responding_alone_stops_nothing() -> None:
+def test_not_responding_alone_stops_nothing_S13() -> None:
     """A silent slurmd is drained like any other."""
     core = core_of(slurm="IDLE+NOT_RESPONDING", node=node(unschedulable=True))
     assert core.wants("n1", Drain)
 
 
-def test_S14_a_drain_that_stands_as_wanted_is_not_asked_for() -> None:
+def test_a_drain_that_stands_as_wanted_is_not_asked_for_S14() -> None:
     """Our drain with the right reason: no request."""
     core = core_of(node=node(unschedulable=True), slurm="MIXED+DRAIN", reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
     assert core.verdict().because.startswith("drained: Node kn1 is cordoned")
 
 
-def test_S17_the_reason_is_cut_and_cleaned_and_compared_so() -> None:
+def test_the_reason_is_cut_and_cleaned_and_compared_so_S17() -> None:
     """What was written is what is read back: the second round does nothing."""
     core = core_of(node=node(unschedulable=True, cordon_reason='a"b\n#c\\ ' + "ü" * 300))
     (want,) = core.wants("n1", Drain)
@@ -531,7 +531,7 @@ def test_S17_the_reason_is_cut_and_cleaned_and_compared_so() -> None:
     assert not core.wants("n1", *ACTS)
 
 
-def test_S17_a_lifted_text_of_a_long_reason_is_cut_too() -> None:
+def test_a_lifted_text_of_a_long_reason_is_cut_too_S17() -> None:
     """`lifted, was` and the reason together obey the limit."""
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: " + "x" * 251)
     (want,) = core.wants("n1", Undrain)
@@ -540,7 +540,7 @@ def test_S17_a_lifted_text_of_a_long_reason_is_cut_too() -> None:
 
 
 @pytest.mark.parametrize(("state", "reason"), [("IDLE", "k8s: old"), ("IDLE+DRAIN", "k8s: old")])
-def test_S18_what_kubernetes_does_not_know_is_never_touched(state: str, reason: str) -> None:
+def test_what_kubernetes_does_not_know_is_never_touched_S18(state: str, reason: str) -> None:
     """Neither Node nor Pod nor mark: not even a text that looks like ours."""
     core = Core(slurm_node("n1", state, reason=reason))
     assert not core.wants("n1")
@@ -556,7 +556,7 @@ def test_a_slurm_node_without_any_row_wants_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "annotated"), [("n1", ""), ("kn1", "n1")], ids=["equal name", "annotation"]
 )
-def test_S1_a_node_without_slurmd_pod_stands_for_what_it_claims(name: str, annotated: str) -> None:
+def test_a_node_without_slurmd_pod_stands_for_what_it_claims_S1(name: str, annotated: str) -> None:
     """Design §6: the Node's annotation, else the equal name."""
     core = Core(node(name, slurm_node=annotated, unschedulable=True), slurm_node())
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node cordoned")]
@@ -571,7 +571,7 @@ def test_a_pods_claim_goes_before_its_nodes_annotation() -> None:
     assert not core.wants("n2", *ACTS)
 
 
-def test_S16_a_terminating_pod_yields_to_the_one_that_replaces_it() -> None:
+def test_a_terminating_pod_yields_to_the_one_that_replaces_it_S16() -> None:
     """Two Pods claim one host, one of them is ending: the other counts alone."""
     core = core_of()
     core.see(slurmd_pod(terminating=True), slurmd_pod(name="next", uid="next"))
@@ -580,7 +580,7 @@ def test_S16_a_terminating_pod_yields_to_the_one_that_replaces_it() -> None:
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod cordoned")]
 
 
-def test_S16_a_finished_pod_beside_a_living_one_claims_nothing() -> None:
+def test_a_finished_pod_beside_a_living_one_claims_nothing_S16() -> None:
     """Evicted Pods stay in the API for days."""
     core = core_of()
     core.see(slurmd_pod(name="evicted", uid="evicted", finished=True, terminating=True))

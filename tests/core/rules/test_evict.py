@@ -42,14 +42,14 @@ def ended(state: str, *pods: Pod, **fields: Any) -> Job:
         ("PENDING+COMPLETING", "SlurmJobEnded"),
     ],
 )
-def test_P16_P19_a_bound_pod_ends_with_its_job(state: str, reason: str) -> None:
+def test_a_bound_pod_ends_with_its_job_P16_P19(state: str, reason: str) -> None:
     """The condition names why, the message the job."""
     (end,) = core(BOUND, ended(state)).workload_wants(BOUND, EndPod)
     assert (end.reference, end.reason) == (reference_of(BOUND), reason)
     assert "Slurm job 7" in end.message
 
 
-def test_P16_a_late_binding_ends_with_the_job_that_it_names() -> None:
+def test_a_late_binding_ends_with_the_job_that_it_names_P16() -> None:
     """Found by the simulator: another job had come and gone before it arrived (60123)."""
     next_job = ended("CANCELLED", job_id="9", submitted_at=2, slurm_nodes=())
     given_up = replace(next_job, identity=identity(BOUND, replaced=True))
@@ -57,7 +57,7 @@ def test_P16_a_late_binding_ends_with_the_job_that_it_names() -> None:
     assert (end.reason, "Slurm job 7" in end.message) == ("SlurmNodeFail", True)
 
 
-def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job() -> None:
+def test_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job_P16() -> None:
     """Found by the simulator: the API server was away for longer than MinJobAge (60998)."""
     world = core(BOUND, ended("CANCELLED"))
     wanted = world.workload_wants(BOUND, EndPod)
@@ -67,7 +67,7 @@ def test_P16_what_an_end_asks_for_is_owed_also_when_slurm_has_forgotten_the_job(
     assert not world.reconciler.graph.workloads.memory.ends
 
 
-def test_P16_P23_what_an_end_asks_for_is_owed_also_when_its_id_went_to_another_job() -> None:
+def test_what_an_end_asks_for_is_owed_also_when_its_id_went_to_another_job_P16_P23() -> None:
     """Found by the simulator: slurmctld lost its state and counted from 1 again (7810082)."""
     world = core(BOUND, ended("TIMEOUT"))
     wanted = world.workload_wants(BOUND, EndPod)
@@ -78,7 +78,7 @@ def test_P16_P23_what_an_end_asks_for_is_owed_also_when_its_id_went_to_another_j
 
 
 @pytest.mark.parametrize("there", [BOUND, replace(BOUND, job_id="9"), None])
-def test_P16_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later(there: Pod | None) -> None:
+def test_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later_P16(there: Pod | None) -> None:
     """Found by the simulator: we began while the API server was away (71391)."""
     world = Core(ended("CANCELLED"), *room("n1"), listed=False)
     world.see(*listing("jobs", begun_s=world.now))
@@ -91,7 +91,7 @@ def test_P16_a_forgotten_end_is_owed_to_a_pod_that_is_listed_later(there: Pod | 
     assert len(world.graph.workloads.memory.ends) == bool(there)
 
 
-def test_P16_slurms_own_reason_is_told() -> None:
+def test_slurms_own_reason_is_told_P16() -> None:
     """`None` says nothing."""
     told = core(BOUND, ended("TIMEOUT", reason="TimeLimit")).workload_wants(BOUND, EndPod)
     silent = core(BOUND, ended("TIMEOUT", reason="None")).workload_wants(BOUND, EndPod)
@@ -104,32 +104,32 @@ def test_P16_slurms_own_reason_is_told() -> None:
 @pytest.mark.parametrize(
     "fields", [{"terminating": True}, {"ended": True}, {"node_name": ""}], ids=str
 )
-def test_P16_who_ends_already_or_was_never_bound_is_left_alone(fields: dict[str, Any]) -> None:
+def test_who_ends_already_or_was_never_bound_is_left_alone_P16(fields: dict[str, Any]) -> None:
     """Its own grace runs, or it gets another job."""
     one = pod(**{"node_name": "kn1", "job_id": "7", **fields})
     assert not core(one, ended("PREEMPTED", one)).workload_wants(one, EndPod)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "RUNNING+COMPLETING"])
-def test_P16_a_pod_whose_job_runs_is_left_alone(state: str) -> None:
+def test_a_pod_whose_job_runs_is_left_alone_P16(state: str) -> None:
     """Nothing to do."""
     assert not core(BOUND, ended(state)).workload_wants(BOUND)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
-def test_P18_who_was_bound_by_somebody_else_does_not_end_with_our_job(state: str) -> None:
+def test_who_was_bound_by_somebody_else_does_not_end_with_our_job_P18(state: str) -> None:
     """Only the job does."""
     one = pod(node_name="kn2")
     assert not core(one, ended(state, one)).workload_wants(one, EndPod)
 
 
-def test_P18_nor_by_an_ended_job_that_is_not_the_one_on_it() -> None:
+def test_nor_by_an_ended_job_that_is_not_the_one_on_it_P18() -> None:
     """The annotation of the binding says which."""
     one = pod(node_name="kn1", job_id="9")
     assert not core(one, ended("CANCELLED", one)).workload_wants(one, EndPod)
 
 
-def test_P19_a_pod_ends_with_the_job_that_we_gave_up_on_its_host() -> None:
+def test_a_pod_ends_with_the_job_that_we_gave_up_on_its_host_P19() -> None:
     """Elsewhere it was bound by somebody else."""
     gone = ended("CANCELLED", identity=identity(BOUND, replaced=True))
     assert core(BOUND, gone).workload_wants(BOUND, EndPod)
@@ -137,7 +137,7 @@ def test_P19_a_pod_ends_with_the_job_that_we_gave_up_on_its_host() -> None:
     assert not core(elsewhere, gone).workload_wants(elsewhere, EndPod)
 
 
-def test_P19_an_attempt_that_a_listing_has_settled_does_not_keep_it() -> None:
+def test_an_attempt_that_a_listing_has_settled_does_not_keep_it_P19() -> None:
     """The job that we gave up came of it (547316)."""
     given_up = ended("CANCELLED", identity=identity(BOUND, replaced=True))
     world = core(BOUND, given_up)
@@ -156,14 +156,14 @@ def lose(world: Core, *seconds: float) -> None:
 
 
 @pytest.mark.parametrize("policy", ["keep", "readopt", "end"])
-def test_P30_a_pod_without_job_is_not_lost_before_two_listings_a_minute_apart(policy: str) -> None:
+def test_a_pod_without_job_is_not_lost_before_two_listings_a_minute_apart_P30(policy: str) -> None:
     """slurmctld's first minute counts for nothing."""
     world = core(BOUND, lost_job=policy)
     lose(world, 1.0, 31.0, 60.0)
     assert not world.workload_wants(BOUND)
 
 
-def test_P30_keep_tells_and_ends_nothing() -> None:
+def test_keep_tells_and_ends_nothing_P30() -> None:
     """One Event."""
     world = core(BOUND)
     lose(world, 1.0, 61.0)
@@ -172,7 +172,7 @@ def test_P30_keep_tells_and_ends_nothing() -> None:
     assert event.reason == EVENT_LOST_JOB
 
 
-def test_P30_end_ends_it_and_counts_for_the_breaker() -> None:
+def test_end_ends_it_and_counts_for_the_breaker_P30() -> None:
     """It rests on an absence."""
     world = core(BOUND, lost_job="end")
     lose(world, 1.0, 61.0)
@@ -180,7 +180,7 @@ def test_P30_end_ends_it_and_counts_for_the_breaker() -> None:
     assert end.weak
 
 
-def test_P30_a_job_that_comes_back_ends_the_count() -> None:
+def test_a_job_that_comes_back_ends_the_count_P30() -> None:
     """It begins anew when the job is missing again."""
     world = core(BOUND, lost_job="end")
     lose(world, 1.0)
@@ -195,7 +195,7 @@ def test_P30_a_job_that_comes_back_ends_the_count() -> None:
     ("state", "weak"),
     [("NODE_FAIL", True), ("BOOT_FAIL", True), ("PREEMPTED", False), ("CANCELLED", False)],
 )
-def test_P31_only_what_rests_on_a_failed_node_is_weak(state: str, weak: bool) -> None:
+def test_only_what_rests_on_a_failed_node_is_weak_P31(state: str, weak: bool) -> None:
     """What was read under its identity as cancelled, preempted or timed out is never held."""
     (end,) = core(BOUND, ended(state)).workload_wants(BOUND, EndPod)
     assert end.weak is weak
@@ -216,7 +216,7 @@ def may_end(world: Core, pods: list[Pod]) -> list[str]:
         ("PREEMPTED", 5, None, []),
     ],
 )
-def test_P31_many_weak_ends_are_held_until_the_nodes_were_read_again(
+def test_many_weak_ends_are_held_until_the_nodes_were_read_again_P31(
     state: str, at_once: int, holding: Holding | None, relists: list[Relist]
 ) -> None:
     """At most so many a minute; the others wait for the Nodes' own word."""
@@ -255,7 +255,7 @@ def failed_at_once(count: int) -> tuple[Core, list[Decision]]:
     return world, world.see(*(ended("NODE_FAIL", one, job_id=one.job_id) for one in pods))
 
 
-def test_P31_an_event_tells_of_each_pod_whose_end_is_held() -> None:
+def test_an_event_tells_of_each_pod_whose_end_is_held_P31() -> None:
     """Not of the one that ends, and no more once it does."""
     world, decisions = failed_at_once(3)
     assert words(decisions) == ["p001", "p002"]
@@ -269,7 +269,7 @@ def test_P31_an_event_tells_of_each_pod_whose_end_is_held() -> None:
     assert {held, *may_end(world, [pod("p001"), pod("p002")])} == {"p001", "p002"}
 
 
-def test_P31_of_thousands_that_are_held_a_hundred_a_minute_are_told_of() -> None:
+def test_of_thousands_that_are_held_a_hundred_a_minute_are_told_of_P31() -> None:
     """No flood; who was told of stays so, that the outbox does not drop it."""
     world, decisions = failed_at_once(251)
     assert len(words(decisions)) == HELD_TOLD_PER_MINUTE
@@ -277,7 +277,7 @@ def test_P31_of_thousands_that_are_held_a_hundred_a_minute_are_told_of() -> None
     assert len(words(world.wait(60))) == 250
 
 
-def test_P31_the_default_is_the_greater_of_20_and_a_tenth() -> None:
+def test_the_default_is_the_greater_of_20_and_a_tenth_P31() -> None:
     """Of the bound workloads."""
     pods = [pod(f"p{i}", node_name="kn1", job_id=str(i)) for i in range(30)]
     jobs = [ended("NODE_FAIL", one, job_id=one.job_id) for one in pods]

@@ -30,13 +30,13 @@ CORDON_TOLERATIONS: dict[str, tuple[Toleration, bool]] = {
 }
 
 
-def test_P7_an_unschedulable_node_takes_no_pod() -> None:
+def test_an_unschedulable_node_takes_no_pod_P7() -> None:
     assert why_unfit(PodSpec(), node(unschedulable=True)) == CORDONED
     assert why_unfit(PodSpec(), node()) == ""
 
 
 @pytest.mark.parametrize("case", CORDON_TOLERATIONS)
-def test_P7_a_pod_may_tolerate_the_cordon(case: str) -> None:
+def test_a_pod_may_tolerate_the_cordon_P7(case: str) -> None:
     """As its taint, whether the taint stands there or not."""
     toleration, fits = CORDON_TOLERATIONS[case]
     spec = PodSpec(tolerations=(toleration,))
@@ -65,14 +65,14 @@ TAINTED: dict[str, tuple[Taint, Toleration, bool]] = {
 
 
 @pytest.mark.parametrize("case", TAINTED)
-def test_P7_a_taint_needs_a_toleration(case: str) -> None:
+def test_a_taint_needs_a_toleration_P7(case: str) -> None:
     taint, toleration, fits = TAINTED[case]
     untolerated = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     tainted = node(offer=Offer(taints=(taint,)))
     assert why_unfit(PodSpec(tolerations=(toleration,)), tainted) == ("" if fits else untolerated)
 
 
-def test_P7_each_taint_needs_a_toleration_and_the_first_without_is_named() -> None:
+def test_each_taint_needs_a_toleration_and_the_first_without_is_named_P7() -> None:
     taints = (Taint("a", "PreferNoSchedule"), Taint("b", "NoSchedule"), Taint("c", "NoSchedule"))
     tainted = node(offer=Offer(taints=taints))
     spec = PodSpec(tolerations=(Toleration("b", "Exists"),))
@@ -96,7 +96,7 @@ SELECTED: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize("case", SELECTED)
-def test_P7_every_label_of_the_node_selector_must_be_there(case: str) -> None:
+def test_every_label_of_the_node_selector_must_be_there_P7(case: str) -> None:
     selector, labels, fits = SELECTED[case]
     spec = PodSpec(node_selector=tuple(sorted(selector.items())))
     assert why_unfit(spec, node(offer=labelled(**labels))) == ("" if fits else MISMATCH)
@@ -150,7 +150,7 @@ LINES: dict[str, tuple[Requirement, str | None, bool]] = {
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_P7_a_line_of_node_affinity_holds_as_kube_scheduler_reads_it(case: str) -> None:
+def test_a_line_of_node_affinity_holds_as_kube_scheduler_reads_it_P7(case: str) -> None:
     line, label, fits = LINES[case]
     labels = {"a": "1", "z": "1"} | ({} if label is None else {"k": label})
     spec = PodSpec(terms=(Term((line,)),))
@@ -185,13 +185,13 @@ TERMS: dict[str, tuple[tuple[Term, ...] | None, bool]] = {
 
 
 @pytest.mark.parametrize("case", TERMS)
-def test_P7_one_term_must_hold_with_all_of_its_lines(case: str) -> None:
+def test_one_term_must_hold_with_all_of_its_lines_P7(case: str) -> None:
     terms, fits = TERMS[case]
     spec = PodSpec(terms=terms)
     assert why_unfit(spec, node(offer=labelled(k="1"))) == ("" if fits else MISMATCH)
 
 
-def test_P7_node_selector_and_affinity_must_both_hold() -> None:
+def test_node_selector_and_affinity_must_both_hold_P7() -> None:
     both = PodSpec(node_selector=(("k", "1"),), terms=(Term((THERE,)),))
     assert why_unfit(both, node(offer=labelled(k="1"))) == MISMATCH
     assert why_unfit(both, node(offer=labelled(l="1"))) == MISMATCH
@@ -229,24 +229,24 @@ def amounts(given: Amounts) -> tuple[tuple[str, int], ...]:
 
 
 @pytest.mark.parametrize("case", SIZES)
-def test_P28_what_is_asked_must_be_free_beside_what_is_taken(case: str) -> None:
+def test_what_is_asked_must_be_free_beside_what_is_taken_P28(case: str) -> None:
     asked, taken, why = SIZES[case]
     roomy = node(offer=Offer(allocatable=amounts(ROOM)))
     assert why_unfit(PodSpec(requests=amounts(asked)), roomy, taken=amounts(taken)) == why
 
 
-def test_P28_a_node_that_tells_no_number_of_pods_is_not_limited_by_it() -> None:
+def test_a_node_that_tells_no_number_of_pods_is_not_limited_by_it_P28() -> None:
     """Unlike kube-scheduler, to which it offers no place at all: a kubelet always tells one."""
     unnumbered = node(offer=Offer(allocatable=(("cpu", 1000),)))
     assert why_unfit(PodSpec(requests=(("cpu", 1),)), unnumbered, taken=(("pods", 500),)) == ""
 
 
-def test_P28_a_node_that_offers_nothing_takes_only_what_asks_for_nothing() -> None:
+def test_a_node_that_offers_nothing_takes_only_what_asks_for_nothing_P28() -> None:
     assert why_unfit(PodSpec(), node()) == ""
     assert why_unfit(PodSpec(requests=(("cpu", 1),)), node()) == "Insufficient cpu"
 
 
-def test_P7_P28_reasons_come_in_kube_scheduler_s_order() -> None:
+def test_reasons_come_in_kube_scheduler_s_order_P7_P28() -> None:
     """A cordoned Node is not said to be too small as well."""
     bad = node(unschedulable=True, offer=Offer(taints=(Taint("k", "NoSchedule"),)))
     spec = PodSpec(requests=(("cpu", 1),), node_selector=(("a", "1"),))
@@ -273,6 +273,6 @@ NONE: dict[str, tuple[list[Reasons], int, str]] = {
 
 
 @pytest.mark.parametrize("case", NONE)
-def test_P7_why_none_counts_reasons_as_kube_scheduler_does(case: str) -> None:
+def test_why_none_counts_reasons_as_kube_scheduler_does_P7(case: str) -> None:
     unfit, nodes, text = NONE[case]
     assert why_none(unfit, nodes=nodes) == text

@@ -36,7 +36,7 @@ def said(world: Core, of: Pod) -> dict[str, str]:
     return {want.reference.name: want.message for want in wants}
 
 
-def test_G1_a_gang_is_one_job_with_a_node_for_each() -> None:
+def test_a_gang_is_one_job_with_a_node_for_each_G1() -> None:
     """Its id is that of its members."""
     (submit,) = core(A, B).workload_wants(A, SubmitJob)
     assert submit.identity.workload == workload_id([A.uid, B.uid])
@@ -44,7 +44,7 @@ def test_G1_a_gang_is_one_job_with_a_node_for_each() -> None:
     assert submit.description.slurm_nodes == 2
 
 
-def test_G1_it_waits_until_all_members_exist() -> None:
+def test_it_waits_until_all_members_exist_G1() -> None:
     """And says so."""
     world = core(A)
     world.wait(1)
@@ -53,7 +53,7 @@ def test_G1_it_waits_until_all_members_exist() -> None:
 
 
 @pytest.mark.parametrize("fate", [{"gated": True}, {"terminating": True}, {"ended": True}])
-def test_G1_a_member_that_cannot_start_does_not_count(fate: dict[str, Any]) -> None:
+def test_a_member_that_cannot_start_does_not_count_G1(fate: dict[str, Any]) -> None:
     """All or none."""
     assert not core(A, replace(B, **fate)).workload_wants(A, SubmitJob)
 
@@ -62,7 +62,7 @@ def grouped(name: str, **fields: Any) -> Pod:
     return pod(name, gang=Gang("group", "g"), **fields)
 
 
-def test_G1_an_unknown_size_is_asked_for_and_told() -> None:
+def test_an_unknown_size_is_asked_for_and_told_G1() -> None:
     """Once; what does not tell is asked again after a while."""
     one = grouped("a")
     world = core(one, grouped("b"))
@@ -79,7 +79,7 @@ def test_G1_an_unknown_size_is_asked_for_and_told() -> None:
     assert world.workload_wants(one, SubmitJob)
 
 
-def test_G1_the_size_outlives_an_edit_of_the_only_member() -> None:
+def test_the_size_outlives_an_edit_of_the_only_member_G1() -> None:
     """Our own condition on it is one."""
     one = grouped("a")
     world = core(one)
@@ -88,7 +88,7 @@ def test_G1_the_size_outlives_an_edit_of_the_only_member() -> None:
     assert not world.workload_wants(one, GetGang)
 
 
-def test_G1_the_size_of_a_gang_that_is_gone_is_forgotten() -> None:
+def test_the_size_of_a_gang_that_is_gone_is_forgotten_G1() -> None:
     """Memory is bounded by what exists."""
     one = grouped("a")
     world = core(one)
@@ -96,7 +96,7 @@ def test_G1_the_size_of_a_gang_that_is_gone_is_forgotten() -> None:
     assert not world.graph.workloads.memory.sizes
 
 
-def test_G1_a_recreated_member_is_another_workload() -> None:
+def test_a_recreated_member_is_another_workload_G1() -> None:
     """The job of the old one is given up, the new gang gets its own."""
     world = core(A, B, job(A, B))
     again = replace(B, uid="again")
@@ -108,7 +108,7 @@ def test_G1_a_recreated_member_is_another_workload() -> None:
     assert submit.identity.workload == workload_id([A.uid, "again"])
 
 
-def test_G2_one_wrong_member_refuses_the_gang() -> None:
+def test_one_wrong_member_refuses_the_gang_G2() -> None:
     """Each Pod says which and why."""
     wrong = replace(B, spec=replace(SMALL, grace_s=600))
     world = core(A, wrong)
@@ -122,7 +122,7 @@ def bound(of: Pod, at: str) -> Pod:
     return replace(of, node_name=at, job_id="7")
 
 
-def test_G3_a_member_that_is_deleted_takes_the_others_along() -> None:
+def test_a_member_that_is_deleted_takes_the_others_along_G3() -> None:
     """The job ends once, after them."""
     a, b = bound(A, "kn1"), bound(B, "kn2")
     world = core(a, b, runs(a, b))
@@ -137,7 +137,7 @@ def test_G3_a_member_that_is_deleted_takes_the_others_along() -> None:
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_G3_a_member_that_has_ended_keeps_no_job_from_those_that_wait(ended: bool) -> None:
+def test_a_member_that_has_ended_keeps_no_job_from_those_that_wait_G3(ended: bool) -> None:
     """Found by the simulator: one had failed, one was deleted, and the third waited for ever beside
     a job that ran (556129).
     """
@@ -149,7 +149,7 @@ def test_G3_a_member_that_has_ended_keeps_no_job_from_those_that_wait(ended: boo
     assert bool(world.workload_wants(a, EndPod)) != ended
 
 
-def test_G3_all_members_end_with_their_job() -> None:
+def test_all_members_end_with_their_job_G3() -> None:
     """Each with its own grace."""
     a, b = bound(A, "kn1"), bound(B, "kn2")
     world = core(a, b, runs(a, b, state="PREEMPTED"))
@@ -157,7 +157,7 @@ def test_G3_all_members_end_with_their_job() -> None:
 
 
 @pytest.mark.parametrize("kind", ["annotation", "group"])
-def test_G3_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lost(
+def test_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lost_G3(
     kind: str,
 ) -> None:
     """Found by the simulator: half a gang lived on (71159). The whole one is kept (P30)."""
@@ -176,7 +176,7 @@ def test_G3_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lo
     assert [end.reference.name for end in world.workload_wants(a, EndPod)] == ["a"]
 
 
-def test_P30_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further() -> None:
+def test_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further_P30() -> None:
     """The host of the bound member is what the missing job concerns; the other has none."""
     world = core(bound(A, "kn1"), B)
     for seconds in (1.0, 61.0):
@@ -186,7 +186,7 @@ def test_P30_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further() -> N
     assert world.wants("n1", Drain)
 
 
-def test_G4_a_binding_that_cannot_be_rolls_everything_back() -> None:
+def test_a_binding_that_cannot_be_rolls_everything_back_G4() -> None:
     """Bound members end, and the job after them (P14), as replaced."""
     a = bound(A, "kn1")
     world = core(a, B, runs(A, B))
@@ -200,7 +200,7 @@ def test_G4_a_binding_that_cannot_be_rolls_everything_back() -> None:
     assert cancel.replaced
 
 
-def test_G4_a_host_that_turned_unfit_ends_the_bound_members_before_their_job() -> None:
+def test_a_host_that_turned_unfit_ends_the_bound_members_before_their_job_G4() -> None:
     """Found by the simulator: the job went first, and its Pod lived on beside whom Slurm let in
     (569314).
     """
@@ -217,7 +217,7 @@ def test_G4_a_host_that_turned_unfit_ends_the_bound_members_before_their_job() -
 
 
 @pytest.mark.parametrize("bound_for", ["", "7"], ids=["by somebody else", "before a requeue"])
-def test_P14_a_member_that_stands_elsewhere_costs_those_on_the_jobs_hosts_first(
+def test_a_member_that_stands_elsewhere_costs_those_on_the_jobs_hosts_first_P14(
     bound_for: str,
 ) -> None:
     """The job ends after them, whoever bound the one (P18, P19)."""
@@ -229,7 +229,7 @@ def test_P14_a_member_that_stands_elsewhere_costs_those_on_the_jobs_hosts_first(
     assert [cancel.replaced for cancel in world.workload_wants(a, CancelJob)] == [True]
 
 
-def test_G4_a_member_that_ended_by_itself_does_not_keep_such_a_job() -> None:
+def test_a_member_that_ended_by_itself_does_not_keep_such_a_job_G4() -> None:
     """Nobody stands on its hosts."""
     a = replace(bound(A, "kn1"), ended=True)
     world = core(a, B, runs(A, B))
@@ -238,7 +238,7 @@ def test_G4_a_member_that_ended_by_itself_does_not_keep_such_a_job() -> None:
     assert [cancel.replaced for cancel in world.workload_wants(a, CancelJob)] == [True]
 
 
-def test_G1_the_host_of_a_bound_member_is_no_matter_of_the_others() -> None:
+def test_the_host_of_a_bound_member_is_no_matter_of_the_others_G1() -> None:
     """Its Node is not ready any more: what becomes of it is Kubernetes' business."""
     a = bound(A, "kn1")
     world = core(a, B, runs(A, B))
@@ -247,7 +247,7 @@ def test_G1_the_host_of_a_bound_member_is_no_matter_of_the_others() -> None:
     assert not world.workload_wants(a, CancelJob, EndPod)
 
 
-def test_G4_the_refusal_ends_with_its_job() -> None:
+def test_the_refusal_ends_with_its_job_G4() -> None:
     """The next one holds other hosts."""
     world = core(A, B, runs(A, B))
     world.see(BindRefused(B.uid, "kn2", "no"))
@@ -258,14 +258,14 @@ def test_G4_the_refusal_ends_with_its_job() -> None:
     assert world.workload_wants(a, Bind)
 
 
-def test_G5_the_largest_shape_counts_on_every_node() -> None:
+def test_the_largest_shape_counts_on_every_node_G5() -> None:
     """Heterogeneous jobs wait for the backfill thread."""
     large = replace(B, spec=replace(SMALL, requests=(("cpu", 4000), ("memory", 1 << 30))))
     (submit,) = core(A, large).workload_wants(A, SubmitJob)
     assert submit.description.cpus == 4
 
 
-def test_G6_the_same_name_in_two_namespaces_is_two_gangs() -> None:
+def test_the_same_name_in_two_namespaces_is_two_gangs_G6() -> None:
     """Neither waits for the other."""
     other = replace(B, namespace="elsewhere")
     world = core(A, other)
@@ -274,7 +274,7 @@ def test_G6_the_same_name_in_two_namespaces_is_two_gangs() -> None:
 
 
 @pytest.mark.parametrize("with_job", [False, True])
-def test_G7_the_surplus_waits_with_a_message(with_job: bool) -> None:
+def test_the_surplus_waits_with_a_message_G7(with_job: bool) -> None:
     """The oldest are the gang."""
     late = gang_pod("aa", created_s=9)
     rows: list[Row] = [A, B, late, *([job(A, B)] if with_job else [])]
@@ -286,7 +286,7 @@ def test_G7_the_surplus_waits_with_a_message(with_job: bool) -> None:
         assert submit.identity.workload == workload_id([A.uid, B.uid])
 
 
-def test_G7_the_surplus_of_a_gang_that_runs_says_so_too() -> None:
+def test_the_surplus_of_a_gang_that_runs_says_so_too_G7() -> None:
     """Nobody waits in silence."""
     a, b = bound(A, "kn1"), bound(B, "kn2")
     late = gang_pod("c", created_s=9)
@@ -294,7 +294,7 @@ def test_G7_the_surplus_of_a_gang_that_runs_says_so_too() -> None:
     assert set(said(world, a)) == {"c"}
 
 
-def test_F2_a_gangs_submission_without_an_answer_is_looked_for() -> None:
+def test_a_gangs_submission_without_an_answer_is_looked_for_F2() -> None:
     """Under the id of its members."""
     world = core(A, B)
     sent_s = world.now
@@ -304,7 +304,7 @@ def test_F2_a_gangs_submission_without_an_answer_is_looked_for() -> None:
     assert world.workload_wants(A, SubmitJob)
 
 
-def test_P26_a_gangs_place_in_the_queue_is_told() -> None:
+def test_a_gangs_place_in_the_queue_is_told_P26() -> None:
     """By the job, which is older than it."""
     one = pod()
     jobs = [job(one), job(A, B, job_id="9")]

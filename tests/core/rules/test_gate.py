@@ -29,14 +29,14 @@ def answer(world: Core, name: str = "n1") -> bool | None:
     return answers[0] if answers else None
 
 
-def test_L7_a_job_may_start_where_no_pod_lives() -> None:
+def test_a_job_may_start_where_no_pod_lives_L7() -> None:
     """Also on a host that only Slurm knows."""
     world = core()
     ask(world, "n1", "n9")
     assert (answer(world), answer(world, "n9"), answer(world, "n2")) == (True, True, None)
 
 
-def test_L7_a_pod_must_be_confirmed_by_a_read_begun_after_the_call() -> None:
+def test_a_pod_must_be_confirmed_by_a_read_begun_after_the_call_L7() -> None:
     """Then go; until then the jobs are listed."""
     world = core(BOUND, RUNS)
     call = ask(world)
@@ -52,7 +52,7 @@ def test_L7_a_pod_must_be_confirmed_by_a_read_begun_after_the_call() -> None:
 @pytest.mark.parametrize(
     "state", ["PENDING", "SUSPENDED", "CANCELLED+COMPLETING", "PREEMPTED", "COMPLETED"]
 )
-def test_L7_ended_suspended_and_waiting_jobs_mean_wait(state: str) -> None:
+def test_ended_suspended_and_waiting_jobs_mean_wait_L7(state: str) -> None:
     """The caller is told for whom."""
     world = core(BOUND, job(BOUND, state=state, slurm_nodes=("n1",)))
     call = ask(world)
@@ -61,7 +61,7 @@ def test_L7_ended_suspended_and_waiting_jobs_mean_wait(state: str) -> None:
     assert (told.go, told.why) == (False, "Pod ns/p1")
 
 
-def test_L7_a_missing_job_means_wait_until_the_containers_are_gone() -> None:
+def test_a_missing_job_means_wait_until_the_containers_are_gone_L7() -> None:
     """Whoever bound the Pod."""
     world = core(BOUND)
     ask(world)
@@ -70,7 +70,7 @@ def test_L7_a_missing_job_means_wait_until_the_containers_are_gone() -> None:
     assert answer(world) is True
 
 
-def test_L7_a_pod_that_is_gone_is_not_waited_for() -> None:
+def test_a_pod_that_is_gone_is_not_waited_for_L7() -> None:
     """The watch's word is enough."""
     world = core(BOUND)
     ask(world)
@@ -78,7 +78,7 @@ def test_L7_a_pod_that_is_gone_is_not_waited_for() -> None:
     assert answer(world) is True
 
 
-def test_L7_a_job_that_runs_elsewhere_confirms_nothing_here() -> None:
+def test_a_job_that_runs_elsewhere_confirms_nothing_here_L7() -> None:
     """The host is what is asked about."""
     world = core(BOUND, job(BOUND, state="RUNNING", slurm_nodes=("n2",)))
     call = ask(world)
@@ -86,7 +86,7 @@ def test_L7_a_job_that_runs_elsewhere_confirms_nothing_here() -> None:
     assert answer(world) is False
 
 
-def test_L7_P23_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own() -> None:
+def test_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own_L7_P23() -> None:
     """After Slurm lost its state the number may be another's."""
     world = core(BOUND, RUNS)
     call = ask(world, job_id="7")
@@ -96,7 +96,7 @@ def test_L7_P23_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own() -> Non
 
 
 @pytest.mark.parametrize("lost", ["slurmd Pod", "rival"])
-def test_L7_where_nobody_knows_the_node_pods_on_any_that_it_may_be_count(lost: str) -> None:
+def test_where_nobody_knows_the_node_pods_on_any_that_it_may_be_count_L7(lost: str) -> None:
     """A slurmd Pod that is being replaced, or two claims on one Slurm node: unknown is wait."""
     world = core(BOUND)
     if lost == "rival":
@@ -109,7 +109,7 @@ def test_L7_where_nobody_knows_the_node_pods_on_any_that_it_may_be_count(lost: s
     assert answer(world) is True
 
 
-def test_L7_a_call_that_ended_is_not_answered() -> None:
+def test_a_call_that_ended_is_not_answered_L7() -> None:
     """Nobody would read it."""
     world = core(BOUND)
     ask(world)
@@ -117,7 +117,7 @@ def test_L7_a_call_that_ended_is_not_answered() -> None:
     assert answer(world) is None
 
 
-def test_L7_the_node_s_own_state_does_not_matter() -> None:
+def test_the_node_s_own_state_does_not_matter_L7() -> None:
     """An unready Node proves no container gone (P25b)."""
     world = core(BOUND)
     world.see(node("kn1", ready="Unknown"))

@@ -24,7 +24,7 @@ def cluster(**fields: Any) -> Cluster:
     return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})
 
 
-def test_S19_a_held_drain_is_told_once() -> None:
+def test_a_held_drain_is_told_once_S19() -> None:
     """One Warning, the same however many are held."""
     some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
     assert some == more
@@ -32,19 +32,19 @@ def test_S19_a_held_drain_is_told_once() -> None:
     assert some.because.startswith("More drains than --max-drains-per-minute are wanted")
 
 
-def test_S19_nothing_held_says_nothing() -> None:
+def test_nothing_held_says_nothing_S19() -> None:
     """The quiet case."""
     assert hold(cluster(), HERE, NOW) is QUIET
 
 
-def test_P31_held_ends_say_why() -> None:
+def test_held_ends_say_why_P31() -> None:
     """Their own Events tell of each; nothing of drains is said."""
     ruling = hold(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
     assert not ruling.wants
     assert "--max-pod-ends-per-minute" in ruling.because
 
 
-def test_S19_P31_both_are_told() -> None:
+def test_both_are_told_S19_P31() -> None:
     """In one sentence each."""
     ruling = hold(cluster(holding=Holding(3, 50.0, ends=8, ends_since_s=70.0)), HERE, NOW)
     assert "--max-drains-per-minute" in ruling.because
@@ -55,7 +55,7 @@ def test_S19_P31_both_are_told() -> None:
     ("marked_pods", "unselected", "told"),
     [(0, 0, False), (10, 0, False), (10, 4, False), (10, 5, True), (10, 10, True), (0, 1, True)],
 )
-def test_S20_most_marked_pods_missing_from_the_listing_is_a_wrong_selector(
+def test_most_marked_pods_missing_from_the_listing_is_a_wrong_selector_S20(
     marked_pods: int, unselected: int, told: bool
 ) -> None:
     """Half of them or more exist by name, and no listing shows them."""
@@ -65,7 +65,7 @@ def test_S20_most_marked_pods_missing_from_the_listing_is_a_wrong_selector(
     assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is told
 
 
-def test_S20_a_wrong_selector_is_told_and_drains_nothing() -> None:
+def test_a_wrong_selector_is_told_and_drains_nothing_S20() -> None:
     """Two marked Pods exist by name and match no listing."""
     core = Core(*[slurm_node(name, comment=marked(name)) for name in ("n1", "n2")])
     for name in ("n1", "n2"):

@@ -24,14 +24,14 @@ def wants(core: Core) -> list[object]:
     return [one for one in ruling.wants if isinstance(one, ACTS)]
 
 
-def test_L6_before_the_script_is_killed_the_host_is_closed() -> None:
+def test_before_the_script_is_killed_the_host_is_closed_L6() -> None:
     core, _ = core_of()
     assert wants(core) == []
     core.now += KILLED_S - 1
     assert wants(core) == [Drain("n1", REASON)]
 
 
-def test_L6_the_host_stays_closed_when_the_call_was_answered() -> None:
+def test_the_host_stays_closed_when_the_call_was_answered_L6() -> None:
     """A script that was told `drain` asks again, or is killed; its Pod lives on."""
     core, bound = core_of()
     core.now += KILLED_S - 1
@@ -44,7 +44,7 @@ def test_L6_the_host_stays_closed_when_the_call_was_answered() -> None:
     assert [type(one) for one in wants(core)] == [Undrain]
 
 
-def test_L6_a_script_that_was_only_sent_a_signal_closes_nothing() -> None:
+def test_a_script_that_was_only_sent_a_signal_closes_nothing_L6() -> None:
     """Its job runs on: no end was read."""
     core, bound = core_of()
     core.see(job(bound, state="RUNNING", slurm_nodes=("n1",)))
@@ -52,7 +52,7 @@ def test_L6_a_script_that_was_only_sent_a_signal_closes_nothing() -> None:
     assert wants(core) == []
 
 
-def test_L6_what_a_call_says_is_decided_at_once() -> None:
+def test_what_a_call_says_is_decided_at_once_L6() -> None:
     """The call itself wakes the host, not only the job's next reading."""
     core, _ = core_of()
     core.now += KILLED_S

@@ -31,7 +31,7 @@ def its(state: str, **fields: Any) -> Job:
         ("CANCELLED", {"slurm_nodes": ()}, {}, True),
     ],
 )
-def test_P25_the_host_of_a_pod_that_outlives_its_job_is_held(
+def test_the_host_of_a_pod_that_outlives_its_job_is_held_P25(
     state: str, fields: dict[str, Any], chosen: dict[str, Any], drained: bool
 ) -> None:
     """Unless the gate stands, or a script that still ends holds it by itself."""
@@ -41,7 +41,7 @@ def test_P25_the_host_of_a_pod_that_outlives_its_job_is_held(
     assert not world.wants("n2", Drain)
 
 
-def test_P25_the_hold_ends_with_the_pod() -> None:
+def test_the_hold_ends_with_the_pod_P25() -> None:
     """Undrained as any drain of ours."""
     world = core(BOUND, its("CANCELLED"))
     world.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod still terminating"))
@@ -65,7 +65,7 @@ def test_P25_the_hold_ends_with_the_pod() -> None:
         ("SUSPENDED", ("n1",), False),
     ],
 )
-def test_P25_the_host_of_a_pod_whose_job_is_not_there_is_held(
+def test_the_host_of_a_pod_whose_job_is_not_there_is_held_P25(
     state: str, slurm_nodes: tuple[str, ...], drained: bool, script: bool
 ) -> None:
     """Requeued, or bound by somebody else; found by the simulator: it was held only once the job
@@ -82,7 +82,7 @@ def test_P25_the_host_of_a_pod_whose_job_is_not_there_is_held(
     assert not world.wants("n1", Drain)
 
 
-def test_L6_a_deletion_that_takes_too_long_is_a_cause_of_its_own() -> None:
+def test_a_deletion_that_takes_too_long_is_a_cause_of_its_own_L6() -> None:
     """Until the Pod is gone; before that the drain is undecided."""
     world = core(BOUND, its("CANCELLED+COMPLETING", script=True))
     world.see(StopCall(1, "7", world.now, world.now + 30))
@@ -94,7 +94,7 @@ def test_L6_a_deletion_that_takes_too_long_is_a_cause_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("policy", "drained"), [("keep", True), ("readopt", False), ("end", False)]
 )
-def test_P30_the_host_of_a_pod_without_job_is_drained(policy: str, drained: bool) -> None:
+def test_the_host_of_a_pod_without_job_is_drained_P30(policy: str, drained: bool) -> None:
     """Unless it ends, or is about to be readopted."""
     world = core(BOUND, lost_job=policy)
     for begun_s in (1001.0, 1061.0):
@@ -105,7 +105,7 @@ def test_P30_the_host_of_a_pod_without_job_is_drained(policy: str, drained: bool
     assert world.wants("n1", Drain) == wanted
 
 
-def test_P30_a_job_that_comes_back_lifts_it() -> None:
+def test_a_job_that_comes_back_lifts_it_P30() -> None:
     """slurmctld was behind."""
     world = core(BOUND)
     for begun_s in (1001.0, 1061.0):
@@ -115,7 +115,7 @@ def test_P30_a_job_that_comes_back_lifts_it() -> None:
     assert world.verdict("n1").because.startswith("undrained")
 
 
-def test_S9_a_lost_node_ranks_before_a_pod_that_lingers() -> None:
+def test_a_lost_node_ranks_before_a_pod_that_lingers_S9() -> None:
     """And the lingering Pod before a terminating slurmd."""
     world = core(BOUND, its("CANCELLED"))
     world.see(node("kn1", ready="Unknown"))
@@ -126,7 +126,7 @@ def test_S9_a_lost_node_ranks_before_a_pod_that_lingers() -> None:
 
 
 @pytest.mark.parametrize("cause", ["terminating", "cordoned"])
-def test_S9_a_pod_that_lingers_ranks_before_these(cause: str) -> None:
+def test_a_pod_that_lingers_ranks_before_these_S9(cause: str) -> None:
     """S8, S7, P30, L6, P25, S5, S6, S1, S3, S4."""
     world = core(BOUND, its("CANCELLED"))
     if cause == "cordoned":

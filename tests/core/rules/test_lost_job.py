@@ -29,7 +29,7 @@ def drained(core: Core) -> bool:
     return bool(core.wants("n1", Drain))
 
 
-def test_P30_two_listings_a_minute_apart_drain_the_host() -> None:
+def test_two_listings_a_minute_apart_drain_the_host_P30() -> None:
     core = core_of("keep")
     list_jobs(core, 59.0)
     assert not drained(core)
@@ -37,7 +37,7 @@ def test_P30_two_listings_a_minute_apart_drain_the_host() -> None:
     assert drained(core)
 
 
-def test_P30_readopt_asks_for_another_job_before_it_drains() -> None:
+def test_readopt_asks_for_another_job_before_it_drains_P30() -> None:
     """A drain of our own would refuse the allocation."""
     core = core_of("readopt")
     list_jobs(core, 60.0)
@@ -47,7 +47,7 @@ def test_P30_readopt_asks_for_another_job_before_it_drains() -> None:
     assert drained(core), "nobody answered"
 
 
-def test_P30_readopt_that_slurm_refused_keeps_the_host_drained() -> None:
+def test_readopt_that_slurm_refused_keeps_the_host_drained_P30() -> None:
     """The record that the refusal leaves is no job of the Pod: the drain is not lifted for it."""
     core = core_of("readopt")
     list_jobs(core, 60.0)

@@ -24,7 +24,7 @@ COMMENTS: dict[str, tuple[str, list[SetComment]]] = {
 
 
 @pytest.mark.parametrize("case", COMMENTS)
-def test_M8_the_mark_stands_only_where_the_comment_is_empty_or_ours(case: str) -> None:
+def test_the_mark_stands_only_where_the_comment_is_empty_or_ours_M8(case: str) -> None:
     """A comment of somebody else is never overwritten."""
     comment, wants = COMMENTS[case]
     core = Core(node(), slurmd_pod(), slurm_node("n1", comment=comment))
@@ -34,7 +34,7 @@ def test_M8_the_mark_stands_only_where_the_comment_is_empty_or_ours(case: str) -
         assert "not marked: the Slurm node has a comment that is not ours" in core.verdict().because
 
 
-def test_M8_F11_a_mark_that_a_reconfigure_took_away_is_put_again() -> None:
+def test_a_mark_that_a_reconfigure_took_away_is_put_again_M8_F11() -> None:
     """slurm.conf's comment comes back with every reconfigure."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", comment=OURS))
     assert not core.wants("n1", SetComment)
@@ -53,18 +53,18 @@ NOT_YET: dict[str, tuple[Row, ...]] = {
 
 
 @pytest.mark.parametrize("case", NOT_YET)
-def test_M8_what_does_not_stand_yet_is_not_marked(case: str) -> None:
+def test_what_does_not_stand_yet_is_not_marked_M8(case: str) -> None:
     """The old mark stays: it names what may be missing (S7)."""
     assert not Core(*NOT_YET[case]).wants("n1", SetComment)
 
 
-def test_M8_a_node_without_slurmd_pod_is_marked_as_itself() -> None:
+def test_a_node_without_slurmd_pod_is_marked_as_itself_M8() -> None:
     """S8 works for it across a restart."""
     core = Core(node("n1"), slurm_node())
     assert core.wants("n1", SetComment) == [SetComment("n1", mark_text(Mark(CLUSTER_UID, "n1")))]
 
 
-def test_M8_the_mark_of_a_pod_outlives_it_on_a_node_of_the_same_name() -> None:
+def test_the_mark_of_a_pod_outlives_it_on_a_node_of_the_same_name_M8() -> None:
     """Marking the Node alone would forget the Pod that S7 asks about."""
     pod = slurmd_pod(node_name="n1")
     core = Core(node("n1"), pod, slurm_node("n1", comment=marked(node="n1")))
@@ -79,7 +79,7 @@ def test_two_hosts_on_one_node_mark_nothing_for_the_node_alone() -> None:
     assert core.wants("n2", SetComment)
 
 
-def test_M8_a_node_that_stands_for_another_host_marks_nothing() -> None:
+def test_a_node_that_stands_for_another_host_marks_nothing_M8() -> None:
     """The rule itself asks, whatever the graph shows of such a host."""
     core = Core(node("n1"), slurm_node())
     host = core.graph.host("n1")

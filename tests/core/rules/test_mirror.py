@@ -97,7 +97,7 @@ STATES = [
 
 
 @pytest.mark.parametrize(("state", "suffixes"), STATES, ids=[state for state, _ in STATES])
-def test_M1_each_state_is_a_condition_of_the_pod(state: str, suffixes: set[str]) -> None:
+def test_each_state_is_a_condition_of_the_pod_M1(state: str, suffixes: set[str]) -> None:
     """The first base state and every flag; what we do not know is not shown."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan\nbroken"))
     conditions = shown(core, "Pod") or ()
@@ -109,7 +109,7 @@ def test_M1_each_state_is_a_condition_of_the_pod(state: str, suffixes: set[str])
     assert list(conditions) == sorted(conditions, key=lambda one: one.type)
 
 
-def test_M1_ended_states_are_taken_away_and_lasting_ones_keep_their_time() -> None:
+def test_ended_states_are_taken_away_and_lasting_ones_keep_their_time_M1() -> None:
     """The whole set is applied by one manager: what is left out ends."""
     standing = (condition("SlurmNodeStateDrain"), condition("SlurmNodeStateIdle"))
     pod = slurmd_pod(conditions=standing, changed_at=("10", "11"))
@@ -128,7 +128,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("state", TRUE)
-def test_M2_the_node_says_what_slurm_does(state: str) -> None:
+def test_the_node_says_what_slurm_does_M2(state: str) -> None:
     """Four conditions, always, True or False."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan"))
     conditions = shown(core, "Node") or ()
@@ -155,7 +155,7 @@ def test_M2_the_node_says_what_slurm_does(state: str) -> None:
     ],
     ids=["all true", "all false"],
 )
-def test_M2_every_condition_has_its_reason_and_a_drain_its_message(
+def test_every_condition_has_its_reason_and_a_drain_its_message_M2(
     state: str, status: str, reasons: tuple[str, ...], messages: tuple[str, ...]
 ) -> None:
     """What Slurm calls a reason is the message; a text without a drain is not told."""
@@ -170,7 +170,7 @@ def test_M2_every_condition_has_its_reason_and_a_drain_its_message(
 @pytest.mark.parametrize(
     ("reason", "begun_in_slurm"), [("k8s: node cordoned", "False"), ("fan", "True"), ("", "True")]
 )
-def test_M2_slurm_cordon_is_true_only_for_a_drain_begun_in_slurm(
+def test_slurm_cordon_is_true_only_for_a_drain_begun_in_slurm_M2(
     reason: str, begun_in_slurm: str
 ) -> None:
     """Ours began in Kubernetes."""
@@ -180,7 +180,7 @@ def test_M2_slurm_cordon_is_true_only_for_a_drain_begun_in_slurm(
     assert status["SlurmDrain"] == "True"
 
 
-def test_M2_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times() -> None:
+def test_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times_M2() -> None:
     """Unknown after a minute, on the Node alone; times move only where the status does."""
     core = Core(node(), slurmd_pod(), slurm_node())
     write(core)
@@ -204,7 +204,7 @@ def test_M2_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times
     assert set(times(core, "Node").values()) == {""}
 
 
-def test_M2_a_pod_that_comes_while_slurm_cannot_be_read_is_shown_nothing() -> None:
+def test_a_pod_that_comes_while_slurm_cannot_be_read_is_shown_nothing_M2() -> None:
     """What was last known of the host may not hold for it."""
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(Lost("slurm_nodes", "down", blind=True), slurmd_pod(uid="new"))
@@ -212,7 +212,7 @@ def test_M2_a_pod_that_comes_while_slurm_cannot_be_read_is_shown_nothing() -> No
     assert BLIND in core.verdict().because
 
 
-def test_M2_a_message_that_changes_moves_no_time() -> None:
+def test_a_message_that_changes_moves_no_time_M2() -> None:
     """lastTransitionTime is the status's."""
     core = Core(node(), slurm_node("n1"), slurmd_pod())
     write(core)
@@ -234,7 +234,7 @@ def test_M2_a_message_that_changes_moves_no_time() -> None:
         ("IDLE", "fan", None),
     ],
 )
-def test_M3_the_drain_reason_is_an_annotation(state: str, reason: str, text: str | None) -> None:
+def test_the_drain_reason_is_an_annotation_M3(state: str, reason: str, text: str | None) -> None:
     """On the Pod and on the Node, while the drain lasts."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason=reason))
     assert {row.drain for row in written(core).values()} == {text}
@@ -245,7 +245,7 @@ def test_M3_the_drain_reason_is_an_annotation(state: str, reason: str, text: str
     assert {row.drain for row in written(core).values()} == {None}
 
 
-def test_M4_the_node_names_cluster_namespace_pod_and_nodeset() -> None:
+def test_the_node_names_cluster_namespace_pod_and_nodeset_M4() -> None:
     """Labels on Nodes in use; gone when the Node is no longer."""
     core = Core(node(), slurmd_pod(nodeset="gpu"), slurm_node(), cluster_name="big one")
     named = metadata(core, "Node")
@@ -274,7 +274,7 @@ def test_M4_the_node_names_cluster_namespace_pod_and_nodeset() -> None:
         ("_.gpu-", "gpu"),
     ],
 )
-def test_M4_a_name_that_may_not_be_a_label_is_made_one(name: str, label: str) -> None:
+def test_a_name_that_may_not_be_a_label_is_made_one_M4(name: str, label: str) -> None:
     """At most 63 characters, beginning and ending with a letter or digit."""
     core = Core(node(), slurmd_pod(nodeset=name), slurm_node())
     wanted = metadata(core, "Node")
@@ -282,7 +282,7 @@ def test_M4_a_name_that_may_not_be_a_label_is_made_one(name: str, label: str) ->
     assert dict(wanted.labels)[LABEL_NODESET] == label
 
 
-def test_M4_a_node_without_slurmd_pod_carries_the_cluster_alone() -> None:
+def test_a_node_without_slurmd_pod_carries_the_cluster_alone_M4() -> None:
     """It claims a Slurm node by its name; there is no Pod to name."""
     core = Core(node("n1"), slurm_node())
     wanted = metadata(core, "Node")
@@ -292,7 +292,7 @@ def test_M4_a_node_without_slurmd_pod_carries_the_cluster_alone() -> None:
 
 @pytest.mark.parametrize("state", ["IDLE", "IDLE+DRAIN", "DOWN+NOT_RESPONDING"])
 @pytest.mark.parametrize("name", ["kn1", "n1"], ids=["names differ", "names are equal"])
-def test_M5_the_second_round_writes_nothing(state: str, name: str) -> None:
+def test_the_second_round_writes_nothing_M5(state: str, name: str) -> None:
     """Once shown, nothing is wanted, however many rounds."""
     core = Core(node(name), slurmd_pod(node_name=name), slurm_node("n1", state, reason="fan"))
     write(core)
@@ -302,7 +302,7 @@ def test_M5_the_second_round_writes_nothing(state: str, name: str) -> None:
         assert not core.wants("n1", *KINDS)
 
 
-def test_M6_a_vanished_slurm_node_takes_everything_along() -> None:
+def test_a_vanished_slurm_node_takes_everything_along_M6() -> None:
     """Conditions, annotation and labels of ours are removed from Pod and Node."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", "IDLE+DRAIN", reason="fan"))
     write(core)
@@ -315,7 +315,7 @@ def test_M6_a_vanished_slurm_node_takes_everything_along() -> None:
     assert not core.wants("n1", *KINDS)
 
 
-def test_M6_a_node_that_had_vanished_before_slurm_went_blind_is_told_as_vanished() -> None:
+def test_a_node_that_had_vanished_before_slurm_went_blind_is_told_as_vanished_M6() -> None:
     """Nothing of it is unknown."""
     core = Core(node(), slurmd_pod(), slurm_node())
     write(core)
@@ -325,13 +325,13 @@ def test_M6_a_node_that_had_vanished_before_slurm_went_blind_is_told_as_vanished
     assert shown(core, "Node") == ()
 
 
-def test_M6_nothing_is_taken_away_before_slurm_was_listed() -> None:
+def test_nothing_is_taken_away_before_slurm_was_listed_M6() -> None:
     """Unknown is not gone."""
     core = Core(node(conditions=(condition("SlurmDrain"),)), slurmd_pod(), listed=False)
     assert not core.wants("n1", *KINDS)
 
 
-def test_M6_a_node_left_for_another_shows_nothing_of_the_host() -> None:
+def test_a_node_left_for_another_shows_nothing_of_the_host_M6() -> None:
     """The Pod came up on another Node: the old one stands for no Slurm node."""
     labels = labels_of(((LABEL_CLUSTER, "slurm"), (LABEL_POD, "slurmd-n1")))
     old = node("old", labels=labels, conditions=(condition("SlurmDrain"),), drain="fan")
@@ -347,7 +347,7 @@ def test_M6_a_node_left_for_another_shows_nothing_of_the_host() -> None:
     [{"labels": ((LABEL_CLUSTER, "slurm"),)}, {"drain": ""}, {"drain": "fan"}],
     ids=["labels", "an empty annotation", "the annotation"],
 )
-def test_M6_each_thing_of_ours_is_taken_away_by_itself(left: dict[str, Any]) -> None:
+def test_each_thing_of_ours_is_taken_away_by_itself_M6(left: dict[str, Any]) -> None:
     """Whatever stands of it on a Node that stands for no Slurm node."""
     core = Core(node("old", **left), slurm_node())
     wanted = metadata(core, "Node", "old")
@@ -356,7 +356,7 @@ def test_M6_each_thing_of_ours_is_taken_away_by_itself(left: dict[str, Any]) -> 
     assert shown(core, "Node", "old") is None
 
 
-def test_M6_a_namesake_of_a_slurm_node_that_a_pod_claims_is_cleaned() -> None:
+def test_a_namesake_of_a_slurm_node_that_a_pod_claims_is_cleaned_M6() -> None:
     """Node n1 stood for Slurm node n1 by its name until a Pod on another Node claimed it."""
     namesake = node("n1", labels=labels_of(((LABEL_CLUSTER, "slurm"),)))
     core = Core(namesake, node(), slurmd_pod(), slurm_node())
@@ -377,7 +377,7 @@ def test_two_slurm_nodes_on_one_node_show_nothing_on_it() -> None:
 
 
 @pytest.mark.parametrize("field", ["reason", "message", "status"])
-def test_M2_whatever_differs_but_the_time_is_written_again(field: str) -> None:
+def test_whatever_differs_but_the_time_is_written_again_M2(field: str) -> None:
     """Another text by whomever: ours is the truth of Slurm."""
     core = Core(node(), slurmd_pod(), slurm_node())
     write(core)

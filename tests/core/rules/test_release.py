@@ -62,7 +62,7 @@ def orphan(world: Core, of: Job) -> StandingVerdict:
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
-def test_P13_a_pod_deleted_before_it_was_bound_frees_its_job_at_once(state: str) -> None:
+def test_a_pod_deleted_before_it_was_bound_frees_its_job_at_once_P13(state: str) -> None:
     """The watch's word is enough."""
     one = pod()
     its = job(one, state=state, slurm_nodes=("n1",) if state == "RUNNING" else ())
@@ -73,7 +73,7 @@ def test_P13_a_pod_deleted_before_it_was_bound_frees_its_job_at_once(state: str)
     assert (cancel.job_id, cancel.name, cancel.replaced) == ("7", its.name, False)
 
 
-def test_P13_what_the_watch_told_outlives_news_of_the_job() -> None:
+def test_what_the_watch_told_outlives_news_of_the_job_P13() -> None:
     """The job may start in the meantime."""
     one = pod()
     its = job(one)
@@ -84,7 +84,7 @@ def test_P13_what_the_watch_told_outlives_news_of_the_job() -> None:
     assert [type(want) for want in orphan(world, started).verdict.wants] == [CancelJob]
 
 
-def test_P13_a_pod_that_leaves_unbound_needs_no_job() -> None:
+def test_a_pod_that_leaves_unbound_needs_no_job_P13() -> None:
     """Finalizers may keep it for long."""
     one = pod(terminating=True)
     assert cancels(core(one, job(one)), one) == [("7", False)]
@@ -99,7 +99,7 @@ def test_P13_a_pod_that_leaves_unbound_needs_no_job() -> None:
         ({}, False),
     ],
 )
-def test_P14_P15_the_job_of_a_bound_pod_stays_until_its_containers_ended(
+def test_the_job_of_a_bound_pod_stays_until_its_containers_ended_P14_P15(
     fields: dict[str, Any], over: bool
 ) -> None:
     """Never earlier."""
@@ -107,7 +107,7 @@ def test_P14_P15_the_job_of_a_bound_pod_stays_until_its_containers_ended(
     assert cancels(core(one, running(one)), one) == ([("7", False)] if over else [])
 
 
-def test_P12_a_job_on_a_host_that_cannot_take_the_pod_is_replaced() -> None:
+def test_a_job_on_a_host_that_cannot_take_the_pod_is_replaced_P12() -> None:
     """An Event says so."""
     one = pod()
     world = core(one, running(one))
@@ -117,14 +117,14 @@ def test_P12_a_job_on_a_host_that_cannot_take_the_pod_is_replaced() -> None:
     assert (event.reason, "Node kn1 is not ready" in event.message) == (EVENT_REPLACED, True)
 
 
-def test_P12_a_job_on_a_host_without_a_node_is_replaced() -> None:
+def test_a_job_on_a_host_without_a_node_is_replaced_P12() -> None:
     """Unknown in Kubernetes; a job whose hosts were not read yet is left alone."""
     one = pod()
     assert cancels(core(one, running(one, at=("n9",))), one) == [("7", True)]
     assert cancels(core(one, running(one, at=())), one) == []
 
 
-def test_P12_a_job_on_a_host_that_yields_its_node_to_another_is_replaced() -> None:
+def test_a_job_on_a_host_that_yields_its_node_to_another_is_replaced_P12() -> None:
     """Its slurmd Pod is terminating, and another's stands on the Node: a Pod that was bound there
     would count as bound by somebody else.
     """
@@ -136,7 +136,7 @@ def test_P12_a_job_on_a_host_that_yields_its_node_to_another_is_replaced() -> No
     assert cancels(world, one) == [("7", True)]
 
 
-def test_P17_a_job_suspended_before_its_pod_was_bound_is_replaced() -> None:
+def test_a_job_suspended_before_its_pod_was_bound_is_replaced_P17() -> None:
     """It holds a host for nothing."""
     one = pod()
     its = job(one, state="SUSPENDED", slurm_nodes=("n1",))
@@ -144,7 +144,7 @@ def test_P17_a_job_suspended_before_its_pod_was_bound_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("hint", ["", "7"])
-def test_P18_the_job_of_a_pod_that_somebody_else_bound_ends(hint: str) -> None:
+def test_the_job_of_a_pod_that_somebody_else_bound_ends_P18(hint: str) -> None:
     """Though it waited so long that our hint stands on it."""
     one = pod(node_name="kn2", job_id=hint)
     world = core(one, running(one))
@@ -153,13 +153,13 @@ def test_P18_the_job_of_a_pod_that_somebody_else_bound_ends(hint: str) -> None:
     assert event.reason == EVENT_BOUND_ELSEWHERE
 
 
-def test_P18_a_job_of_which_nobody_has_read_where_it_runs_stays() -> None:
+def test_a_job_of_which_nobody_has_read_where_it_runs_stays_P18() -> None:
     """Found by the simulator: its record could not be read, and it ended under its Pod (71372)."""
     one = pod(node_name="kn1", job_id="7")
     assert not cancels(core(one, running(one, at=())), one)
 
 
-def test_P18_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile() -> None:
+def test_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile_P18() -> None:
     """Its own name is no Slurm node: the job of the Pod there goes on."""
     one = pod(node_name="kn1", job_id="7")
     world = core(one, running(one))
@@ -167,7 +167,7 @@ def test_P18_a_node_whose_slurmd_pod_is_replaced_stands_for_nobody_meanwhile() -
     assert not world.workload_wants(one)
 
 
-def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
+def test_a_job_is_not_given_up_while_its_pod_may_be_bound_P14() -> None:
     """Found by the simulator: a binding had no answer, and its watch stood still (72731)."""
     one = pod()
     world = core(one, running(one))
@@ -182,7 +182,7 @@ def test_P14_a_job_is_not_given_up_while_its_pod_may_be_bound() -> None:
 
 
 @pytest.mark.parametrize(("found", "uid"), [("yes", "uid-p1"), ("yes", "another"), ("no", "")])
-def test_P14_a_pod_that_was_read_unbound_after_the_binding_was_given_up_lets_its_job_go(
+def test_a_pod_that_was_read_unbound_after_the_binding_was_given_up_lets_its_job_go_P14(
     found: Any, uid: str
 ) -> None:
     """A question asked before, or without an answer, proves nothing: it is asked again soon."""
@@ -201,7 +201,7 @@ def test_P14_a_pod_that_was_read_unbound_after_the_binding_was_given_up_lets_its
     assert cancels(world, one) == [("7", True)]
 
 
-def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None:
+def test_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once_P13() -> None:
     """Nothing is left to be bound."""
     one = pod()
     world = core(one, running(one))
@@ -210,7 +210,7 @@ def test_P13_a_pod_that_may_be_bound_and_is_gone_frees_its_job_at_once() -> None
     assert [type(want) for want in orphan(world, running(one)).verdict.wants] == [CancelJob]
 
 
-def test_P19_a_requeued_job_of_a_bound_pod_is_replaced() -> None:
+def test_a_requeued_job_of_a_bound_pod_is_replaced_P19() -> None:
     """A Pod is never moved. Where the job begins on its host before that, it stays with it."""
     one = pod(node_name="kn1", job_id="7")
     world = core(one, job(one))
@@ -218,7 +218,7 @@ def test_P19_a_requeued_job_of_a_bound_pod_is_replaced() -> None:
     assert [want.waiting for want in world.workload_wants(one, CancelJob)] == [True]
 
 
-def test_P19_a_job_that_runs_elsewhere_is_replaced_whatever_it_does() -> None:
+def test_a_job_that_runs_elsewhere_is_replaced_whatever_it_does_P19() -> None:
     """It is not where its Pod is, and never will be."""
     one = pod(node_name="kn2", job_id="7")
     (want,) = core(one, running(one)).workload_wants(one, CancelJob)
@@ -236,7 +236,7 @@ def workload_key_of_one(of: Pod) -> str:
     return identity(of).workload
 
 
-def test_P20_the_job_of_an_edited_pod_is_updated_while_it_waits() -> None:
+def test_the_job_of_an_edited_pod_is_updated_while_it_waits_P20() -> None:
     """With the digest of what it asks for now."""
     one = pod()
     before = digests(core(one), one)
@@ -249,7 +249,7 @@ def test_P20_the_job_of_an_edited_pod_is_updated_while_it_waits() -> None:
     assert update.description.constraints == "fast"
 
 
-def test_P20_where_slurm_does_not_let_it_the_job_is_replaced_once() -> None:
+def test_where_slurm_does_not_let_it_the_job_is_replaced_once_P20() -> None:
     """The refusal is of that job: the next one asks for the new already."""
     one = pod()
     before = digests(core(one), one)
@@ -264,7 +264,7 @@ def test_P20_where_slurm_does_not_let_it_the_job_is_replaced_once() -> None:
     assert not cancels(world, edited)
 
 
-def test_P20_a_job_of_an_older_installation_is_left_as_it_is() -> None:
+def test_a_job_of_an_older_installation_is_left_as_it_is_P20() -> None:
     """Without a digest nobody knows what it was asked for."""
     one = pod(settings=EDITED)
     assert not core(one, job(one)).workload_wants(one, UpdateJob, CancelJob)
@@ -288,7 +288,7 @@ TAINTED = replace(OFFER, taints=(Taint("mine", "NoSchedule"),))
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_P7_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit(gone: bool) -> None:
+def test_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit_P7(gone: bool) -> None:
     """Once in half a minute, however many changes there were."""
     world, one, its = waiting()
     listed(world, its, 1)
@@ -312,7 +312,7 @@ def test_P7_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit(gone: b
         assert not world.workload_wants(one, UpdateJob)
 
 
-def test_P7_a_host_that_can_take_it_by_now_is_excluded_no_longer() -> None:
+def test_a_host_that_can_take_it_by_now_is_excluded_no_longer_P7() -> None:
     """A label, a taint that went, a new Node."""
     one = pod()
     fewer = Core(*room("n1"), slurm_node("n2"), one).graph.workload(workload_key_of_one(one))
@@ -325,7 +325,7 @@ def test_P7_a_host_that_can_take_it_by_now_is_excluded_no_longer() -> None:
     assert update.excluded == ()
 
 
-def test_P7_a_cordon_renews_nothing() -> None:
+def test_a_cordon_renews_nothing_P7() -> None:
     """It comes and goes, and drains its host meanwhile (decision 13)."""
     world, one, its = waiting()
     listed(world, its, 1)
@@ -334,7 +334,7 @@ def test_P7_a_cordon_renews_nothing() -> None:
     assert not world.workload_wants(one, UpdateJob)
 
 
-def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
+def test_where_no_host_is_left_the_job_keeps_what_it_excludes_P7() -> None:
     """Slurm would take its priority away for a while (BadConstraints)."""
     world, one, its = waiting()
     listed(world, its, 1)
@@ -343,7 +343,7 @@ def test_P7_where_no_host_is_left_the_job_keeps_what_it_excludes() -> None:
     assert not world.workload_wants(one, UpdateJob)
 
 
-def test_P7_jobs_that_run_are_not_renewed() -> None:
+def test_jobs_that_run_are_not_renewed_P7() -> None:
     """Slurm takes no other list then (2073), and what they were to exclude is forgotten."""
     world, one, its = waiting()
     world.see(node("kn1", offer=TAINTED))
@@ -358,7 +358,7 @@ def test_P7_jobs_that_run_are_not_renewed() -> None:
 
 
 @pytest.mark.parametrize(("job_id", "excluded"), [("7", ("n1", "n9")), ("7_1", ("n1",))])
-def test_P12_a_renewal_keeps_the_host_where_a_job_was_given_up(
+def test_a_renewal_keeps_the_host_where_a_job_was_given_up_P12(
     job_id: str, excluded: tuple[str, ...]
 ) -> None:
     """As long as Slurm remembers that; the tasks of an array have one list for all of them."""
@@ -375,7 +375,7 @@ def test_P12_a_renewal_keeps_the_host_where_a_job_was_given_up(
     assert update.excluded == excluded
 
 
-def test_P7_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next() -> None:
+def test_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next_P7() -> None:
     """And none in a third, while no host changes; the first listing after the change may be older
     than it, and does not count (found by history 4168).
     """
@@ -393,7 +393,7 @@ def test_P7_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next() ->
     assert not world.workload_wants(one, UpdateJob)
 
 
-def test_P7_many_that_wait_have_their_turn_one_after_the_other() -> None:
+def test_many_that_wait_have_their_turn_one_after_the_other_P7() -> None:
     """Five a second, ten at a listing: a change of a Node costs nothing meanwhile."""
     world, _, its = waiting()
     pods = [pod(f"q{number}") for number in range(30)]
@@ -413,7 +413,7 @@ def test_P7_many_that_wait_have_their_turn_one_after_the_other() -> None:
     assert not [decision for decision in changed if decision.key[0] == "workload"]
 
 
-def test_P20_an_edit_brings_the_exclusions_of_now() -> None:
+def test_an_edit_brings_the_exclusions_of_now_P20() -> None:
     """And a refused renewal is no reason to give a job up."""
     world, one, its = waiting()
     edited = replace(one, settings=EDITED)
@@ -425,7 +425,7 @@ def test_P20_an_edit_brings_the_exclusions_of_now() -> None:
     assert not cancels(world, edited)
 
 
-def test_P21_an_orphan_is_asked_for_by_name_before_its_job_ends() -> None:
+def test_an_orphan_is_asked_for_by_name_before_its_job_ends_P21() -> None:
     """After a restart the listing alone proves nothing."""
     one = pod()
     its = running(one)
@@ -444,7 +444,7 @@ def test_P21_an_orphan_is_asked_for_by_name_before_its_job_ends() -> None:
         ("unknown", "", False),
     ],
 )
-def test_P21_only_a_404_or_another_uid_ends_an_orphan(found: str, uid: str, ends: bool) -> None:
+def test_only_a_404_or_another_uid_ends_an_orphan_P21(found: str, uid: str, ends: bool) -> None:
     """403 and an unwatched namespace are unknown: kept, and asked again after a while."""
     one = pod()
     its = running(one)
@@ -459,7 +459,7 @@ def test_P21_only_a_404_or_another_uid_ends_an_orphan(found: str, uid: str, ends
     ]
 
 
-def test_P21_each_of_several_missing_pods_is_asked_for_again_in_its_own_time() -> None:
+def test_each_of_several_missing_pods_is_asked_for_again_in_its_own_time_P21() -> None:
     """Whatever the order of the answers."""
     its = running(gang_pod("p1"), gang_pod("p2"), gang_pod("p3"), at=("n1", "n2", "n3"))
     world = core(its)
@@ -469,7 +469,7 @@ def test_P21_each_of_several_missing_pods_is_asked_for_again_in_its_own_time() -
     assert orphan(world, its).look_again_s == world.now - 3 + LOOK_AGAIN_S
 
 
-def test_P21_an_answer_from_before_the_job_was_seen_proves_nothing() -> None:
+def test_an_answer_from_before_the_job_was_seen_proves_nothing_P21() -> None:
     """The Pod may have come since."""
     one = pod()
     its = running(one)
@@ -478,7 +478,7 @@ def test_P21_an_answer_from_before_the_job_was_seen_proves_nothing() -> None:
     assert [type(want) for want in orphan(world, its).verdict.wants] == [GetObject]
 
 
-def test_P21_a_pod_that_comes_back_to_the_picture_keeps_its_job() -> None:
+def test_a_pod_that_comes_back_to_the_picture_keeps_its_job_P21() -> None:
     """The listing was behind."""
     one = pod(node_name="kn1", job_id="7")
     its = running(one)
@@ -487,7 +487,7 @@ def test_P21_a_pod_that_comes_back_to_the_picture_keeps_its_job() -> None:
     assert not world.workload_wants(one)
 
 
-def test_P29_of_two_live_jobs_the_one_where_the_pod_stands_stays() -> None:
+def test_of_two_live_jobs_the_one_where_the_pod_stands_stays_P29() -> None:
     """Whatever its number."""
     one = pod(node_name="kn2", job_id="9")
     rows = [running(one), running(one, at=("n2",), job_id="9")]
@@ -498,7 +498,7 @@ def test_P29_of_two_live_jobs_the_one_where_the_pod_stands_stays() -> None:
     ("first", "second", "goes"),
     [("PENDING", "RUNNING", "7"), ("RUNNING", "PENDING", "9"), ("PENDING", "PENDING", "9")],
 )
-def test_P29_else_the_running_one_else_the_first(first: str, second: str, goes: str) -> None:
+def test_else_the_running_one_else_the_first_P29(first: str, second: str, goes: str) -> None:
     """Ids are compared as numbers."""
     one = pod()
     rows = [
@@ -516,7 +516,7 @@ def twins(*, tried: str) -> tuple[Core, Pod]:
     return world, one
 
 
-def test_P29_the_one_to_which_the_pod_may_be_bound_stays_until_the_pod_was_read() -> None:
+def test_the_one_to_which_the_pod_may_be_bound_stays_until_the_pod_was_read_P29() -> None:
     """Whoever is the first by number; then the other goes, at once."""
     world, one = twins(tried="9")
     assert world.workload_wants(one) == [GetObject("Pod", "ns", "p1", world.now)]
@@ -527,7 +527,7 @@ def test_P29_the_one_to_which_the_pod_may_be_bound_stays_until_the_pod_was_read(
     assert world.graph.pods.get("ns/p1") == replace(one, node_name="kn2", job_id="9")
 
 
-def test_P29_once_the_pod_was_read_unbound_the_first_stays() -> None:
+def test_once_the_pod_was_read_unbound_the_first_stays_P29() -> None:
     """Nothing is left of the doubt."""
     world, one = twins(tried="9")
     world.now += 1
@@ -535,13 +535,13 @@ def test_P29_once_the_pod_was_read_unbound_the_first_stays() -> None:
     assert cancels(world, one) == [("9", True)]
 
 
-def test_P29_a_late_one_to_which_nothing_can_be_bound_goes_at_once() -> None:
+def test_a_late_one_to_which_nothing_can_be_bound_goes_at_once_P29() -> None:
     """Though nobody knows of the binding to the other."""
     world, one = twins(tried="7")
     assert cancels(world, one) == [("9", True)]
 
 
-def test_P29_of_three_only_those_in_doubt_stay() -> None:
+def test_of_three_only_those_in_doubt_stay_P29() -> None:
     """A second binding without an answer does not end the doubt about the first."""
     world, one = twins(tried="9")
     world.see(BindTried(one.uid, "11", world.now))
@@ -550,7 +550,7 @@ def test_P29_of_three_only_those_in_doubt_stay() -> None:
     assert cancels(world, one) == [("12", True)]
 
 
-def test_L8_a_job_that_slurm_speaks_of_is_looked_at_now() -> None:
+def test_a_job_that_slurm_speaks_of_is_looked_at_now_L8() -> None:
     """Once, until a read that began later."""
     one = pod()
     its = job(one)
@@ -565,7 +565,7 @@ def test_L8_a_job_that_slurm_speaks_of_is_looked_at_now() -> None:
     assert not world.workload_wants(one, GetJob)
 
 
-def test_L6_a_script_that_starts_where_its_job_was_read_needs_no_other_read() -> None:
+def test_a_script_that_starts_where_its_job_was_read_needs_no_other_read_L6() -> None:
     """Its first word was all that was missing; a second one means that it runs anew."""
     one = pod()
     its = job(one, state="RUNNING", slurm_nodes=("n1",), started=False)
@@ -577,7 +577,7 @@ def test_L6_a_script_that_starts_where_its_job_was_read_needs_no_other_read() ->
 
 
 @pytest.mark.parametrize(("state", "nodes"), [("PENDING", ()), ("RUNNING", ())])
-def test_L6_a_script_that_starts_where_nobody_read_is_looked_at(
+def test_a_script_that_starts_where_nobody_read_is_looked_at_L6(
     state: str, nodes: tuple[str, ...]
 ) -> None:
     """It waited when it was last read, or its nodes could not be. A read that was under way when
@@ -600,7 +600,7 @@ def test_L6_a_script_that_starts_where_nobody_read_is_looked_at(
     assert world.workload_wants(one, Bind)
 
 
-def test_L6_with_another_word_the_first_one_of_a_script_is_no_more_than_that() -> None:
+def test_with_another_word_the_first_one_of_a_script_is_no_more_than_that_L6() -> None:
     """What else was spoken of must be read since."""
     one = pod()
     world = core(one, job(one, started=False))
@@ -611,7 +611,7 @@ def test_L6_with_another_word_the_first_one_of_a_script_is_no_more_than_that() -
     assert world.workload_wants(one, GetJob) == [GetJob("7", world.now)]
 
 
-def test_L6_a_script_whose_call_does_not_come_is_looked_at_ever_less_often() -> None:
+def test_a_script_whose_call_does_not_come_is_looked_at_ever_less_often_L6() -> None:
     """It wrote to `extra` that it started, and the hooks server may be out of its reach."""
     one = pod()
     its = running(one, started=False)
@@ -629,7 +629,7 @@ def test_L6_a_script_whose_call_does_not_come_is_looked_at_ever_less_often() -> 
     assert world.workload_wants(one, Bind)
 
 
-def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
+def test_no_other_key_looks_after_a_job_whose_pod_is_known_P22() -> None:
     """Slurm nodes that nobody knows change nothing of it."""
     one = pod(node_name="kn1", job_id="7")
     its = running(one)
@@ -639,7 +639,7 @@ def test_P22_no_other_key_looks_after_a_job_whose_pod_is_known() -> None:
     assert known == [workload_key(identity(one).workload)]
 
 
-def test_P11_a_script_that_never_starts_is_given_up() -> None:
+def test_a_script_that_never_starts_is_given_up_P11() -> None:
     """slurmctld 26.05 forgets to start one that was at the gate when it was stopped."""
     its = pod()
     held = job(its, state="RUNNING+CONFIGURING", slurm_nodes=("n1",), started=False)
@@ -654,14 +654,14 @@ def test_P11_a_script_that_never_starts_is_given_up() -> None:
     assert cancel.replaced
 
 
-def test_P20_an_edit_of_one_task_of_an_array_replaces_its_job() -> None:
+def test_an_edit_of_one_task_of_an_array_replaces_its_job_P20() -> None:
     """Slurm changes all tasks that wait, or none."""
     its = pod(settings=(("comment", "new"),))
     task = job(its, job_id="3_1", identity=identity(its, digest=f"{'0' * 8}{'1' * 8}"))
     assert cancels(core(its, task), its) == [("3_1", True)]
 
 
-def test_P20_an_edit_that_is_refused_ends_the_waiting_job() -> None:
+def test_an_edit_that_is_refused_ends_the_waiting_job_P20() -> None:
     """It asked for what nobody wants any more."""
     its = pod(settings=(("priority", "high"),))
     assert cancels(core(its, job(its, identity=identity(its, digest="0" * 16))), its) == [
@@ -669,7 +669,7 @@ def test_P20_an_edit_that_is_refused_ends_the_waiting_job() -> None:
     ]
 
 
-def test_P29_orphans_of_a_workload_whose_pods_nobody_knows_are_named_by_it() -> None:
+def test_orphans_of_a_workload_whose_pods_nobody_knows_are_named_by_it_P29() -> None:
     """Two jobs of one submission, and no Pod to name them by: all but the first end."""
     one = pod()
     twins = [running(one, job_id=job_id) for job_id in ("7", "8")]

@@ -54,20 +54,20 @@ def contradict(core: Core, row: Node | SlurmdPod | Pod) -> None:
 # Breakers
 
 
-def test_S19_held_drains_ask_for_a_second_listing() -> None:
+def test_held_drains_ask_for_a_second_listing_S19() -> None:
     """One of each source, the same however many are held."""
     some, more = (relist(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
     assert some == more
     assert some.wants == (Relist("nodes", 50.0), Relist("slurmd_pods", 50.0))
 
 
-def test_P31_held_ends_ask_for_the_nodes_again() -> None:
+def test_held_ends_ask_for_the_nodes_again_P31() -> None:
     """Nothing else would: a watch that stands for days never lists."""
     ruling = relist(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
     assert ruling.wants == (Relist("nodes", 70.0),)
 
 
-def test_S19_P31_F3_the_listing_for_all_begins_after_the_last_of_them() -> None:
+def test_the_listing_for_all_begins_after_the_last_of_them_S19_P31_F3() -> None:
     """One want for each source."""
     holding = Holding(3, 50.0, ends=8, ends_since_s=70.0)
     doubts = (Doubt("nodes", "kn1", 80.0, 82.0), Doubt("pods", "ns/p1", 60.0, 62.0))
@@ -88,7 +88,7 @@ def test_nothing_held_and_nothing_in_doubt_lists_nothing() -> None:
 
 
 @pytest.mark.parametrize("row", OBJECTS)
-def test_F3_a_refused_uid_leads_to_a_listing(row: Node | SlurmdPod | Pod) -> None:
+def test_a_refused_uid_leads_to_a_listing_F3(row: Node | SlurmdPod | Pod) -> None:
     """Found by the simulator: after etcd was restored Pods stayed stale for good (7700275)."""
     core = Core(*OBJECTS)
     asked_s = core.now
@@ -102,7 +102,7 @@ def test_F3_a_refused_uid_leads_to_a_listing(row: Node | SlurmdPod | Pod) -> Non
 
 
 @pytest.mark.parametrize("row", OBJECTS)
-def test_F3_no_listing_where_the_watch_tells_in_time(row: Node | SlurmdPod | Pod) -> None:
+def test_no_listing_where_the_watch_tells_in_time_F3(row: Node | SlurmdPod | Pod) -> None:
     """We wrote to an object that was being deleted: the usual race."""
     core = Core(*OBJECTS)
     contradict(core, row)
@@ -111,7 +111,7 @@ def test_F3_no_listing_where_the_watch_tells_in_time(row: Node | SlurmdPod | Pod
     assert not relists(core)
 
 
-def test_F3_what_a_listing_under_way_may_show_is_in_no_doubt() -> None:
+def test_what_a_listing_under_way_may_show_is_in_no_doubt_F3() -> None:
     """It was asked for later than the write was sent."""
     core = Core(*OBJECTS)
     sent_s = core.now
@@ -122,7 +122,7 @@ def test_F3_what_a_listing_under_way_may_show_is_in_no_doubt() -> None:
     assert not relists(core)
 
 
-def test_F3_another_uid_in_the_picture_is_in_no_doubt() -> None:
+def test_another_uid_in_the_picture_is_in_no_doubt_F3() -> None:
     """The watch was faster than the answer."""
     core = Core(*OBJECTS)
     core.see(Contradicted(reference_of(node(uid="old")), core.now))
@@ -130,7 +130,7 @@ def test_F3_another_uid_in_the_picture_is_in_no_doubt() -> None:
 
 
 @pytest.mark.parametrize(("found", "uid"), [("no", ""), ("yes", "another")])
-def test_F3_a_read_by_name_that_contradicts_a_row_leads_to_a_listing(found: Any, uid: str) -> None:
+def test_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(found: Any, uid: str) -> None:
     """404, or another UID."""
     core = Core(*OBJECTS)
     asked_s = core.now
@@ -140,14 +140,14 @@ def test_F3_a_read_by_name_that_contradicts_a_row_leads_to_a_listing(found: Any,
 
 
 @pytest.mark.parametrize("found", ["yes", "unknown"])
-def test_F3_a_read_by_name_that_agrees_or_fails_leads_to_none(found: Any) -> None:
+def test_a_read_by_name_that_agrees_or_fails_leads_to_none_F3(found: Any) -> None:
     """403 or a time-out says nothing."""
     core = Core(*OBJECTS)
     core.see(GetResult("Node", "", "kn1", found, node().uid if found == "yes" else "", core.now))
     assert not core.graph.doubts.rows
 
 
-def test_F3_an_answer_of_another_history_leads_to_a_listing() -> None:
+def test_an_answer_of_another_history_leads_to_a_listing_F3() -> None:
     """It was asked for after we learnt of the row, and yet has a lower resourceVersion."""
     core = Core(*OBJECTS)
     core.see(Observed(node(cordon_reason="x"), 1000.0))
@@ -158,7 +158,7 @@ def test_F3_an_answer_of_another_history_leads_to_a_listing() -> None:
     assert relists(core) == [Relist("nodes", asked_s)]
 
 
-def test_F3_a_late_answer_to_an_older_write_is_no_contradiction() -> None:
+def test_a_late_answer_to_an_older_write_is_no_contradiction_F3() -> None:
     """The watch told of a newer one meanwhile."""
     core = Core(*OBJECTS)
     asked_s = core.now
@@ -171,7 +171,7 @@ def test_F3_a_late_answer_to_an_older_write_is_no_contradiction() -> None:
 # Bounds
 
 
-def test_F3_listings_for_doubts_that_come_again_wait_longer_each_time() -> None:
+def test_listings_for_doubts_that_come_again_wait_longer_each_time_F3() -> None:
     """Never a storm: whatever is wrong, a listing may not cure it."""
     core = Core(*OBJECTS)
     pauses, last_s = [], core.now
@@ -187,7 +187,7 @@ def test_F3_listings_for_doubts_that_come_again_wait_longer_each_time() -> None:
     assert pauses == [WATCH_S + 0.5, *doubled, PAUSE_MAX_S, PAUSE_MAX_S]
 
 
-def test_F3_after_some_calm_a_listing_follows_at_once() -> None:
+def test_after_some_calm_a_listing_follows_at_once_F3() -> None:
     """What was wrong is long over."""
     core = Core(*OBJECTS)
     for _ in range(2):
@@ -204,7 +204,7 @@ def test_F3_after_some_calm_a_listing_follows_at_once() -> None:
     assert relists(core), "its pause is the first again"
 
 
-def test_F3_many_rows_in_doubt_are_one_listing() -> None:
+def test_many_rows_in_doubt_are_one_listing_F3() -> None:
     """The same want from the first to the last of them."""
     rows = [node(f"kn{number}") for number in range(50)]
     core = Core(*rows)
@@ -215,7 +215,7 @@ def test_F3_many_rows_in_doubt_are_one_listing() -> None:
     assert relists(core) == [Relist("nodes", asked_s)]
 
 
-def test_F3_a_listing_that_broke_off_settles_nothing() -> None:
+def test_a_listing_that_broke_off_settles_nothing_F3() -> None:
     """It is asked for again, whoever else asked for one and gave it up."""
     core = Core(*OBJECTS)
     contradict(core, node())
@@ -231,7 +231,7 @@ def test_F3_a_listing_that_broke_off_settles_nothing() -> None:
 
 
 @pytest.mark.parametrize("begun", ["under way", "complete"])
-def test_F3_an_answer_asked_for_before_a_listing_says_nothing(begun: str) -> None:
+def test_an_answer_asked_for_before_a_listing_says_nothing_F3(begun: str) -> None:
     """Found by the simulator: its resourceVersion was of before etcd was restored, and overruled
     all that came after (7712041).
     """
@@ -245,7 +245,7 @@ def test_F3_an_answer_asked_for_before_a_listing_says_nothing(begun: str) -> Non
     assert core.graph.nodes.get("kn1") == node()
 
 
-def test_F3_a_binding_asked_for_before_a_listing_is_told_by_the_watch() -> None:
+def test_a_binding_asked_for_before_a_listing_is_told_by_the_watch_F3() -> None:
     """It may be one that etcd has lost: no row would show the Pod unbound again."""
     core = Core(*room("n1"), pod())
     asked_s = core.now

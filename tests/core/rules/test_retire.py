@@ -32,7 +32,7 @@ def retired(core: Core) -> list[tuple[tuple[str, str], ...]]:
 
 @pytest.mark.parametrize("drained", [False, True], ids=["not yet told", "told before"])
 @pytest.mark.parametrize(("fields", "state", "done", "why"), TABLE, ids=[why for *_, why in TABLE])
-def test_S6_drained_stands_exactly_while_it_holds(
+def test_drained_stands_exactly_while_it_holds_S6(
     fields: dict[str, Any], state: str, done: bool, why: str, drained: bool
 ) -> None:
     """`drained=true` comes when nothing runs there any more, and goes as soon as that ends."""
@@ -44,7 +44,7 @@ def test_S6_drained_stands_exactly_while_it_holds(
     assert ("no longer drained and idle" in sentences) is (drained and not done)
 
 
-def test_S6_only_a_read_after_the_drain_counts() -> None:
+def test_only_a_read_after_the_drain_counts_S6() -> None:
     """A job may start between our read and our DRAIN."""
     pod = slurmd_pod(**PENDING)
     core = Core(pod, slurm_node("n1", "IDLE+DRAIN", reason=OURS, assumed=True))
@@ -55,14 +55,14 @@ def test_S6_only_a_read_after_the_drain_counts() -> None:
     assert not retired(core)
 
 
-def test_S6_nobody_is_told_while_slurm_cannot_be_read() -> None:
+def test_nobody_is_told_while_slurm_cannot_be_read_S6() -> None:
     """Unknown is not idle."""
     core = Core(slurmd_pod(drained=True, **PENDING), slurm_node("n1", "IDLE+DRAIN", reason=OURS))
     core.see(Lost("slurm_nodes", "down", blind=True))
     assert retired(core) == [()]
 
 
-def test_S6_without_slurm_node_or_pod_there_is_nothing_to_tell() -> None:
+def test_without_slurm_node_or_pod_there_is_nothing_to_tell_S6() -> None:
     """A Pod whose Slurm node is unknown is not drained; no Pod, no annotation."""
     core = Core(node(), slurmd_pod(drained=True, **PENDING))
     assert retired(core) == [()]
@@ -70,7 +70,7 @@ def test_S6_without_slurm_node_or_pod_there_is_nothing_to_tell() -> None:
     assert not retired(core)
 
 
-def test_S6_the_annotation_is_of_this_very_pod() -> None:
+def test_the_annotation_is_of_this_very_pod_S6() -> None:
     """UID and all: a successor of the same name is not told."""
     pod = slurmd_pod(**PENDING)
     core = Core(pod, slurm_node("n1", "IDLE+DRAIN", reason=OURS))

@@ -44,7 +44,7 @@ def core_of(*more: object, slurmd_cpu: int = 0, **chosen: Any) -> Core:
 
 
 @pytest.mark.parametrize(("slurmd_cpu", "excluded"), [(0, ()), (10_000, ()), (10_001, ("n1",))])
-def test_P28_a_host_whose_slurmd_leaves_too_little_is_excluded(
+def test_a_host_whose_slurmd_leaves_too_little_is_excluded_P28(
     slurmd_cpu: int, excluded: tuple[str, ...]
 ) -> None:
     """6 of 16 CPUs beside the slurmd Pod's own request."""
@@ -54,7 +54,7 @@ def test_P28_a_host_whose_slurmd_leaves_too_little_is_excluded(
     assert submit.excluded == excluded
 
 
-def test_P28_a_slurmd_pod_that_asks_for_less_now_gives_room() -> None:
+def test_a_slurmd_pod_that_asks_for_less_now_gives_room_P28() -> None:
     """Its requests can be changed in place; workloads that it kept out are looked at again."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, slurmd_cpu=10_001)
@@ -63,7 +63,7 @@ def test_P28_a_slurmd_pod_that_asks_for_less_now_gives_room() -> None:
     assert submit.excluded == ()
 
 
-def test_G1_a_gang_of_two_kinds_that_no_host_can_take_both_of_says_so() -> None:
+def test_a_gang_of_two_kinds_that_no_host_can_take_both_of_says_so_G1() -> None:
     """Each kind has a host of its own; a job's nodes must take any member."""
     here, there = (
         gang_pod(name, spec=replace(SMALL, node_selector=(("zone", zone),)))
@@ -83,7 +83,7 @@ def test_G1_a_gang_of_two_kinds_that_no_host_can_take_both_of_says_so() -> None:
     assert "no host can take every Pod of the gang" in core.workload_verdict(here).because
 
 
-def test_P7_what_was_worked_out_for_kinds_of_pods_is_bounded() -> None:
+def test_what_was_worked_out_for_kinds_of_pods_is_bounded_P7() -> None:
     """A Pod with an annotation of its own is a kind of its own, and there are millions."""
     feasible_hosts = core_of().graph.workloads.feasible_hosts
     kinds = [PodSpec(requests=(("cpu", cpu),), grace_s=5) for cpu in range(SPECS_KEPT + 1)]
@@ -94,7 +94,7 @@ def test_P7_what_was_worked_out_for_kinds_of_pods_is_bounded() -> None:
     assert feasible_hosts.reach(kinds[0]) is not first
 
 
-def test_P28_what_the_operator_says_others_take_counts_everywhere() -> None:
+def test_what_the_operator_says_others_take_counts_everywhere_P28() -> None:
     """No host is left: nothing is submitted, and the Pod says why."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, node_overhead=(("cpu", 11_000),))
@@ -102,7 +102,7 @@ def test_P28_what_the_operator_says_others_take_counts_everywhere() -> None:
     assert "Insufficient cpu" in core.workload_verdict(wanted).because
 
 
-def test_P28_a_pod_is_not_bound_beside_pods_that_leave_too_little() -> None:
+def test_a_pod_is_not_bound_beside_pods_that_leave_too_little_P28() -> None:
     """The kubelet would answer OutOfcpu: the job is given up instead."""
     others = [pod(f"o{n}", spec=BIG, node_name="kn1", job_id=f"{n}") for n in (1, 2)]
     jobs = [job(one, state="RUNNING", job_id=one.job_id, slurm_nodes=("n1",)) for one in others]
@@ -117,7 +117,7 @@ def test_P28_a_pod_is_not_bound_beside_pods_that_leave_too_little() -> None:
     assert [want.node_name for want in core.workload_wants(wanted, Bind)] == ["kn2"]
 
 
-def test_P11_a_pod_that_is_about_to_leave_is_waited_for() -> None:
+def test_a_pod_that_is_about_to_leave_is_waited_for_P11() -> None:
     """Its job has ended: its host is not excluded for ever (found by the simulator)."""
     other = pod("o1", spec=FULL, node_name="kn1", job_id="1", terminating=True)
     ended = job(other, state="CANCELLED", job_id="1", slurm_nodes=("n1",))
@@ -128,7 +128,7 @@ def test_P11_a_pod_that_is_about_to_leave_is_waited_for() -> None:
     assert [want.node_name for want in core.workload_wants(wanted, Bind)] == ["kn1"]
 
 
-def test_G1_a_member_that_is_bound_already_does_not_stand_in_the_way() -> None:
+def test_a_member_that_is_bound_already_does_not_stand_in_the_way_G1() -> None:
     """The gang gave its own job up (found by the simulator)."""
     both = [pod(name, spec=FULL, gang=Gang("annotation", "g", 2)) for name in ("a", "b")]
     held = job(*both, state="RUNNING", slurm_nodes=("n1", "n2"))
@@ -139,14 +139,14 @@ def test_G1_a_member_that_is_bound_already_does_not_stand_in_the_way() -> None:
     assert [want.node_name for want in core.workload_wants(both[0], Bind)] == [binds[0].node_name]
 
 
-def test_P12_a_job_whose_hosts_were_not_read_yet_stays() -> None:
+def test_a_job_whose_hosts_were_not_read_yet_stays_P12() -> None:
     """Its state was read, its record was not: it was given up for holding too few hosts (sim)."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, job(wanted, state="RUNNING", slurm_nodes=()))
     assert not core.workload_wants(wanted, Bind, CancelJob)
 
 
-def test_P17_nothing_is_bound_to_a_job_that_is_being_given_up() -> None:
+def test_nothing_is_bound_to_a_job_that_is_being_given_up_P17() -> None:
     """We have marked it, and are about to cancel it."""
     wanted = pod(spec=BIG)
     held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
@@ -164,21 +164,21 @@ def watching(*more: object, slurmd_cpu: int = 0) -> Core:
     return core
 
 
-def test_P28_pods_of_others_exclude_a_host_that_they_leave_too_little() -> None:
+def test_pods_of_others_exclude_a_host_that_they_leave_too_little_P28() -> None:
     """Each Node by itself, where `--node-overhead` is the same for all."""
     wanted = pod(spec=BIG)
     (submit,) = watching(wanted).workload_wants(wanted, SubmitJob)
     assert submit.excluded == ("n1",)
 
 
-def test_P28_the_slurmd_pod_is_one_of_all_pods() -> None:
+def test_the_slurmd_pod_is_one_of_all_pods_P28() -> None:
     """It is not counted twice."""
     wanted = pod(spec=PodSpec(requests=(("cpu", 5_000), ("memory", GIB)), grace_s=5))
     (submit,) = watching(wanted, slurmd_cpu=10_000).workload_wants(wanted, SubmitJob)
     assert submit.excluded == ()
 
 
-def test_P28_a_pod_of_others_that_came_first_gives_the_host_back() -> None:
+def test_a_pod_of_others_that_came_first_gives_the_host_back_P28() -> None:
     """Found at the binding: the kubelet would answer OutOfcpu."""
     wanted = pod(spec=BIG)
     core = watching(wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
@@ -188,7 +188,7 @@ def test_P28_a_pod_of_others_that_came_first_gives_the_host_back() -> None:
     assert core.workload_wants(wanted, Bind)
 
 
-def test_P28_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave() -> None:
+def test_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave_P28() -> None:
     """Their end is news; who stands on a Node that is no host concerns nobody."""
     wanted = pod(spec=BIG)
     core = watching(wanted)
@@ -199,7 +199,7 @@ def test_P28_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave() -> N
     assert submit.excluded == ("n2",)
 
 
-def test_P28_nothing_is_written_for_a_pod_before_all_pods_were_listed() -> None:
+def test_nothing_is_written_for_a_pod_before_all_pods_were_listed_P28() -> None:
     """A full Node looks empty until then."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, watch_all_pods=True)

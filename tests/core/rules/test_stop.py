@@ -34,7 +34,7 @@ def told(world: Core, of: Pod = BOUND) -> list[str]:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "CANCELLED+COMPLETING", "PREEMPTED+COMPLETING"])
-def test_L6_the_script_is_told_when_its_pod_is_gone(state: str) -> None:
+def test_the_script_is_told_when_its_pod_is_gone_L6(state: str) -> None:
     """Slurm calls a cancelled job ended at once, though its script still holds the host."""
     world = core(BOUND, its(state=state))
     call(world)
@@ -43,7 +43,7 @@ def test_L6_the_script_is_told_when_its_pod_is_gone(state: str) -> None:
     assert told(world) == ["gone"]
 
 
-def test_L6_what_was_told_of_the_pod_before_the_job_ended_counts() -> None:
+def test_what_was_told_of_the_pod_before_the_job_ended_counts_L6() -> None:
     """Usually the Pod goes first, and our own cancel ends the job."""
     world = core(BOUND, its())
     world.see(deleted("pods", BOUND))
@@ -52,14 +52,14 @@ def test_L6_what_was_told_of_the_pod_before_the_job_ended_counts() -> None:
     assert told(world) == ["gone"]
 
 
-def test_L6_containers_that_ended_are_as_good() -> None:
+def test_containers_that_ended_are_as_good_L6() -> None:
     """The Pod object may stay for ever."""
     world = core(replace(BOUND, ended=True), its())
     call(world)
     assert told(world) == ["gone"]
 
 
-def test_L6_a_placeholder_without_a_bound_pod_may_end_once_no_binding_is_under_way() -> None:
+def test_a_placeholder_without_a_bound_pod_may_end_once_no_binding_is_under_way_L6() -> None:
     """Nothing of it runs; where its script never started none was ever made."""
     one = pod()
     world = core(one, its(one))
@@ -72,7 +72,7 @@ def test_L6_a_placeholder_without_a_bound_pod_may_end_once_no_binding_is_under_w
     assert told(early, one) == ["gone"]
 
 
-def test_L6_shortly_before_it_is_killed_the_host_is_drained() -> None:
+def test_shortly_before_it_is_killed_the_host_is_drained_L6() -> None:
     """And the script is told so."""
     world = core(BOUND, its(state="CANCELLED+COMPLETING"))
     call(world)
@@ -84,7 +84,7 @@ def test_L6_shortly_before_it_is_killed_the_host_is_drained() -> None:
     assert world.verdict("n1").because.startswith("drained: Pod ns/p1 outlives its job")
 
 
-def test_L6_a_call_that_ended_is_not_answered() -> None:
+def test_a_call_that_ended_is_not_answered_L6() -> None:
     """Nobody would read it."""
     world = core(BOUND, its())
     call(world)

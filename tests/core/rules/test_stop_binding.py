@@ -24,7 +24,7 @@ def stop(core: Core) -> StopCall:
 
 
 @pytest.mark.parametrize(("started", "at_once"), [(False, True), (True, False)])
-def test_L6_a_binding_that_may_be_on_its_way_is_waited_for(started: bool, at_once: bool) -> None:
+def test_a_binding_that_may_be_on_its_way_is_waited_for_L6(started: bool, at_once: bool) -> None:
     """Only a placeholder that said that it started can have been bound to."""
     core = core_of(started=started)
     core.see(stop(core))
@@ -33,7 +33,7 @@ def test_L6_a_binding_that_may_be_on_its_way_is_waited_for(started: bool, at_onc
     assert [want.verdict for want in core.workload_wants(pod(), AnswerStop)] == ["gone"]
 
 
-def test_L6_a_binding_that_arrives_meanwhile_keeps_the_script() -> None:
+def test_a_binding_that_arrives_meanwhile_keeps_the_script_L6() -> None:
     """Found by the simulator: it was told that all were gone while its binding was under way."""
     core = core_of(started=True)
     core.see(stop(core))
@@ -43,7 +43,7 @@ def test_L6_a_binding_that_arrives_meanwhile_keeps_the_script() -> None:
     assert "gone" not in [want.verdict for want in core.workload_wants(pod(), AnswerStop)]
 
 
-def test_L6_so_it_is_where_its_job_was_read_as_ended_meanwhile() -> None:
+def test_so_it_is_where_its_job_was_read_as_ended_meanwhile_L6() -> None:
     """Found by the simulator (252012): the next job of the Pod had not started, so all was well."""
     core = core_of(started=True)
     core.see(stop(core))
@@ -54,7 +54,7 @@ def test_L6_so_it_is_where_its_job_was_read_as_ended_meanwhile() -> None:
     assert [want.verdict for want in core.workload_wants(pod(), AnswerStop)] == ["gone"]
 
 
-def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
+def test_nothing_is_bound_to_a_placeholder_that_was_told_to_end_P11() -> None:
     """Slurm gives its hosts to others as soon as the script is gone."""
     core = core_of(started=True)
     assert core.workload_wants(pod(), Bind)
@@ -67,7 +67,7 @@ def test_P11_nothing_is_bound_to_a_placeholder_that_was_told_to_end() -> None:
     assert said.message.endswith("is allocated: its script was told to end")
 
 
-def test_F1_a_job_that_runs_long_after_that_began_once_more() -> None:
+def test_a_job_that_runs_long_after_that_began_once_more_F1() -> None:
     """Found by the simulator: slurmctld was killed and forgot the end; the Pod waited for ever
     (554682).
     """
@@ -80,7 +80,7 @@ def test_F1_a_job_that_runs_long_after_that_began_once_more() -> None:
     assert core.workload_wants(pod(), Bind)
 
 
-def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:
+def test_another_job_under_the_id_was_not_told_to_end_P23() -> None:
     """Slurm that lost its state counts from the start again."""
     core = core_of(started=True)
     core.see(stop(core), CallEnded(1))
@@ -89,7 +89,7 @@ def test_P23_another_job_under_the_id_was_not_told_to_end() -> None:
     assert core.workload_wants(pod(), Bind)
 
 
-def test_P23_nor_was_one_that_was_just_made_under_the_id() -> None:
+def test_nor_was_one_that_was_just_made_under_the_id_P23() -> None:
     """Found by the simulator (252352): Slurm's answer to a submission does not tell its time."""
     core = core_of(started=True)
     core.see(job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=1))

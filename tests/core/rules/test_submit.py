@@ -49,7 +49,7 @@ def ended(of: Pod, state: str, **fields: Any) -> Row:
     return job(of, state=state, **{"slurm_nodes": ("n1",), **fields})
 
 
-def test_P1_a_pod_that_waits_gets_one_job_under_its_identity() -> None:
+def test_a_pod_that_waits_gets_one_job_under_its_identity_P1() -> None:
     """Name and identity tell for whom it is."""
     only = pod()
     action = submitted(core(only), only)
@@ -61,7 +61,7 @@ def test_P1_a_pod_that_waits_gets_one_job_under_its_identity() -> None:
 
 
 @pytest.mark.parametrize("source", SLURM_SOURCES)
-def test_F2_nothing_is_submitted_while_slurm_cannot_be_read(source: Source) -> None:
+def test_nothing_is_submitted_while_slurm_cannot_be_read_F2(source: Source) -> None:
     """Such a submission would leave a doubt that lasts longer than the outage."""
     only = pod()
     world = core(only)
@@ -94,13 +94,13 @@ def test_F2_nothing_is_submitted_while_slurm_cannot_be_read(source: Source) -> N
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_P1_P2_P3_P4_P7_nothing_is_submitted_for(change: dict[str, Any]) -> None:
+def test_nothing_is_submitted_for_P1_P2_P3_P4_P7(change: dict[str, Any]) -> None:
     """Gates, an end, a Node, a wrong request, a long grace, a wrong word, no host, no gang."""
     one = pod(**change)
     assert submitted(core(one), one) is None
 
 
-def test_P7_hosts_that_cannot_take_it_are_excluded() -> None:
+def test_hosts_that_cannot_take_it_are_excluded_P7() -> None:
     """Those without a Node too."""
     one = pod()
     world = core(one, slurm_node("n3"), node("kn4", slurm_node="n4"), slurm_node("n4"))
@@ -110,7 +110,7 @@ def test_P7_hosts_that_cannot_take_it_are_excluded() -> None:
 
 
 @pytest.mark.parametrize("placeholder", ["script", "external"])
-def test_P10_what_slurm_refused_is_asked_again_after_five_minutes(placeholder: str) -> None:
+def test_what_slurm_refused_is_asked_again_after_five_minutes_P10(placeholder: str) -> None:
     """Or as soon as the Pod asks for something else."""
     one = pod()
     world = core(one, placeholder=placeholder)
@@ -125,7 +125,7 @@ def test_P10_what_slurm_refused_is_asked_again_after_five_minutes(placeholder: s
     assert submitted(world, one) is not None
 
 
-def test_P10_an_edit_ends_the_wait() -> None:
+def test_an_edit_ends_the_wait_P10() -> None:
     """The refusal was of another description."""
     one = pod()
     world = core(one)
@@ -138,7 +138,7 @@ def test_P10_an_edit_ends_the_wait() -> None:
     assert action.description.account == "other"
 
 
-def test_P11a_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_again() -> None:
+def test_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_again_P11a() -> None:
     """Once for one Pod; else its word that it was refused is taken back each time."""
     one = pod()
     world = core(one, gate="on")
@@ -166,7 +166,7 @@ def test_P11a_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_a
         ({"gate": "on"}, (job(pod(), state="FAILED", script=False),), "script"),
     ],
 )
-def test_P11a_it_is_allocated_at_once_where_that_can_be(
+def test_it_is_allocated_at_once_where_that_can_be_P11a(
     chosen: dict[str, Any], more: tuple[Row, ...], kind: str
 ) -> None:
     """With the gate, where room is seen, nothing of ours waits and it was not tried before."""
@@ -176,7 +176,7 @@ def test_P11a_it_is_allocated_at_once_where_that_can_be(
     assert action.kind == kind
 
 
-def test_P11a_no_room_is_seen_on_drained_hosts() -> None:
+def test_no_room_is_seen_on_drained_hosts_P11a() -> None:
     """A busy refusal would leave a record in Slurm for nothing."""
     one = pod()
     world = core(one, gate="on")
@@ -188,7 +188,7 @@ def test_P11a_no_room_is_seen_on_drained_hosts() -> None:
     assert submitted(world, one).kind == "allocation"  # type: ignore[union-attr]
 
 
-def test_P11a_only_external_nodes_take_an_external_placeholder() -> None:
+def test_only_external_nodes_take_an_external_placeholder_P11a() -> None:
     """No slurmd would run a script there."""
     one = pod()
     world = core(one)
@@ -196,7 +196,7 @@ def test_P11a_only_external_nodes_take_an_external_placeholder() -> None:
     assert submitted(world, one).kind == "external"  # type: ignore[union-attr]
 
 
-def test_P12_the_host_of_a_job_that_was_given_up_is_excluded() -> None:
+def test_the_host_of_a_job_that_was_given_up_is_excluded_P12() -> None:
     """Our own replacing cancel is nobody's word against a new job (P17)."""
     one = pod()
     given_up = job(
@@ -207,7 +207,7 @@ def test_P12_the_host_of_a_job_that_was_given_up_is_excluded() -> None:
     assert action.excluded == ("n1",)
 
 
-def test_P12_where_slurm_had_no_other_host_for_it_the_excluded_one_is_taken_again() -> None:
+def test_where_slurm_had_no_other_host_for_it_the_excluded_one_is_taken_again_P12() -> None:
     """Found by the simulator: on a cluster of one host the Pod waited for ever (60338)."""
     one = pod()
     mine = identity(one, replaced=True)
@@ -219,7 +219,7 @@ def test_P12_where_slurm_had_no_other_host_for_it_the_excluded_one_is_taken_agai
 
 
 @pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
-def test_P17_an_unbound_pod_whose_job_slurm_took_gets_another_at_once(state: str) -> None:
+def test_an_unbound_pod_whose_job_slurm_took_gets_another_at_once_P17(state: str) -> None:
     """Nobody meant the Pod."""
     one = pod()
     assert submitted(core(one, ended(one, state)), one) is not None
@@ -235,7 +235,7 @@ def test_P17_an_unbound_pod_whose_job_slurm_took_gets_another_at_once(state: str
         ({"cancelled": "6/", "resubmit": "1"}, False),
     ],
 )
-def test_P17_after_a_humans_cancel_only_the_owners_word_makes_a_new_job(
+def test_after_a_humans_cancel_only_the_owners_word_makes_a_new_job_P17(
     fields: dict[str, str], again: bool
 ) -> None:
     """While annotation cancelled equals the present resubmit, and before it is written."""
@@ -245,13 +245,13 @@ def test_P17_after_a_humans_cancel_only_the_owners_word_makes_a_new_job(
     assert (submitted(world, one) is not None) is again
 
 
-def test_P17_a_humans_cancel_outlives_the_record_of_the_job() -> None:
+def test_a_humans_cancel_outlives_the_record_of_the_job_P17() -> None:
     """Slurm forgets, the annotation does not."""
     one = pod(cancelled="7/")
     assert submitted(core(one), one) is None
 
 
-def test_P17_resubmit_cancelled_takes_no_cancel_for_an_answer() -> None:
+def test_resubmit_cancelled_takes_no_cancel_for_an_answer_P17() -> None:
     """--resubmit-cancelled."""
     one = pod()
     world = core(one, ended(one, "CANCELLED"), resubmit_cancelled=True)
@@ -259,7 +259,7 @@ def test_P17_resubmit_cancelled_takes_no_cancel_for_an_answer() -> None:
     assert submitted(world, one) is not None
 
 
-def test_P17_a_job_that_ends_by_itself_is_not_repeated_at_once() -> None:
+def test_a_job_that_ends_by_itself_is_not_repeated_at_once_P17() -> None:
     """Each time it takes longer."""
     one = pod()
     world = core(one, ended(one, "FAILED"))
@@ -273,7 +273,7 @@ def test_P17_a_job_that_ends_by_itself_is_not_repeated_at_once() -> None:
     assert submitted(world, one) is not None
 
 
-def test_F2_after_a_submission_without_an_answer_slurm_is_read_first() -> None:
+def test_after_a_submission_without_an_answer_slurm_is_read_first_F2() -> None:
     """By a listing begun long enough after the last byte was sent."""
     one = pod()
     world = core(one)
@@ -285,7 +285,7 @@ def test_F2_after_a_submission_without_an_answer_slurm_is_read_first() -> None:
         assert (submitted(world, one) is not None) is again
 
 
-def test_F2_a_job_that_was_made_after_all_is_taken_for_its_own() -> None:
+def test_a_job_that_was_made_after_all_is_taken_for_its_own_F2() -> None:
     """Nothing twice."""
     one = pod()
     world = core(one)
@@ -294,7 +294,7 @@ def test_F2_a_job_that_was_made_after_all_is_taken_for_its_own() -> None:
     assert submitted(world, one) is None
 
 
-def test_P30_a_pod_without_job_is_readopted_on_its_own_host() -> None:
+def test_a_pod_without_job_is_readopted_on_its_own_host_P30() -> None:
     """At once or not at all, and only once."""
     one = pod(node_name="kn1", job_id="7")
     world = core(one, lost_job="readopt")
@@ -309,7 +309,7 @@ def test_P30_a_pod_without_job_is_readopted_on_its_own_host() -> None:
     assert submitted(world, one) is None
 
 
-def test_F2_a_job_for_a_pod_that_lives_without_one_is_looked_for_before_another_is_asked_for() -> (
+def test_a_job_for_a_pod_that_lives_without_one_is_looked_for_before_another_is_asked_for_F2() -> (
     None
 ):
     """Found by history 6577: each answer that was lost made another one."""
@@ -325,7 +325,7 @@ def test_F2_a_job_for_a_pod_that_lives_without_one_is_looked_for_before_another_
     assert submitted(world, one) is not None
 
 
-def test_P30_a_pod_that_ends_is_not_readopted() -> None:
+def test_a_pod_that_ends_is_not_readopted_P30() -> None:
     """It needs no job any more."""
     one = pod(node_name="kn1", job_id="7", terminating=True)
     world = core(one, lost_job="readopt")
@@ -335,7 +335,7 @@ def test_P30_a_pod_that_ends_is_not_readopted() -> None:
     assert submitted(world, one) is None
 
 
-def test_P13_a_pod_that_is_gone_wants_nothing() -> None:
+def test_a_pod_that_is_gone_wants_nothing_P13() -> None:
     """Nor is it remembered."""
     one = pod()
     world = core(one)

@@ -66,7 +66,7 @@ def notes(world: Core, of: Pod) -> list[dict[str, str]]:
     return [dict(want.annotations) for want in wants]
 
 
-def test_P1_a_pod_that_is_placed_within_a_second_costs_the_binding_alone() -> None:
+def test_a_pod_that_is_placed_within_a_second_costs_the_binding_alone_P1() -> None:
     """Then condition, Event and the job's id."""
     one = pod()
     world = core(one, job(one, reason="Resources"))
@@ -82,7 +82,7 @@ def test_P1_a_pod_that_is_placed_within_a_second_costs_the_binding_alone() -> No
     assert notes(world, after) == [{JOB_ID: "7"}]
 
 
-def test_P26_the_log_line_of_that_word_has_its_cause() -> None:
+def test_the_log_line_of_that_word_has_its_cause_P26() -> None:
     """The job that waits, and Slurm's reason as Slurm spells it."""
     one = pod()
     world = core(one, job(one, reason="Resources"))
@@ -90,7 +90,7 @@ def test_P26_the_log_line_of_that_word_has_its_cause() -> None:
     assert world.workload_verdict(one).because == "job 7 waits in Slurm (Resources)"
 
 
-def test_P1_slurm_may_take_a_moment_to_say_why_a_job_waits() -> None:
+def test_slurm_may_take_a_moment_to_say_why_a_job_waits_P1() -> None:
     """The next word comes a minute later."""
     one = pod()
     world = core(one, job(one, reason="None"))
@@ -100,7 +100,7 @@ def test_P1_slurm_may_take_a_moment_to_say_why_a_job_waits() -> None:
     assert said(world, one)
 
 
-def test_P1_what_is_said_already_is_not_said_again() -> None:
+def test_what_is_said_already_is_not_said_again_P1() -> None:
     """M5 for workload Pods."""
     one = pod()
     world = core(one, job(one, reason="Resources"))
@@ -123,7 +123,7 @@ def test_P1_what_is_said_already_is_not_said_again() -> None:
         ({"spec": NOWHERE}, "FailedScheduling", "0/2 nodes are available"),
     ],
 )
-def test_P2_P3_P4_P7_P8_what_is_wrong_with_a_pod_is_said_at_once(
+def test_what_is_wrong_with_a_pod_is_said_at_once_P2_P3_P4_P7_P8(
     fields: dict[str, Any], event: str, words: str
 ) -> None:
     """With the numbers; nothing else happens to it."""
@@ -135,7 +135,7 @@ def test_P2_P3_P4_P7_P8_what_is_wrong_with_a_pod_is_said_at_once(
 
 
 @pytest.mark.parametrize("fields", [{"gated": True}, {"terminating": True}, {"ended": True}])
-def test_P1_who_does_not_wait_for_us_says_nothing(fields: dict[str, Any]) -> None:
+def test_who_does_not_wait_for_us_says_nothing_P1(fields: dict[str, Any]) -> None:
     """Gates are Kubernetes' own word."""
     one = pod(spec=NOWHERE, **fields)
     world = core(one)
@@ -143,7 +143,7 @@ def test_P1_who_does_not_wait_for_us_says_nothing(fields: dict[str, Any]) -> Non
     assert not said(world, one)
 
 
-def test_P10_slurms_refusal_is_told_with_its_number() -> None:
+def test_slurms_refusal_is_told_with_its_number_P10() -> None:
     """In plain words."""
     one = pod()
     world = core(one)
@@ -155,7 +155,7 @@ def test_P10_slurms_refusal_is_told_with_its_number() -> None:
     assert events(world, told(world, one)) == [EVENT_REFUSED]
 
 
-def test_F2_a_submission_without_an_answer_is_told() -> None:
+def test_a_submission_without_an_answer_is_told_F2() -> None:
     """Nobody wonders why there is no job."""
     one = pod()
     world = core(one)
@@ -164,7 +164,7 @@ def test_F2_a_submission_without_an_answer_is_told() -> None:
     assert said(world, one) == [("Unschedulable", "Slurm has not answered to the job yet")]
 
 
-def test_F2_a_later_refusal_is_an_answer() -> None:
+def test_a_later_refusal_is_an_answer_F2() -> None:
     """Asked again as a script, the Pod does not say that nobody answers."""
     one = pod()
     world = core(one)
@@ -174,7 +174,7 @@ def test_F2_a_later_refusal_is_an_answer() -> None:
     assert not said(world, one)
 
 
-def test_P11_an_allocated_job_tells_whom_it_waits_for() -> None:
+def test_an_allocated_job_tells_whom_it_waits_for_P11() -> None:
     """Another Pod, or its own script."""
     one, other = pod(), pod("other", node_name="kn1", job_id="8")
     runs = job(one, state="RUNNING", slurm_nodes=("n1",))
@@ -188,7 +188,7 @@ def test_P11_an_allocated_job_tells_whom_it_waits_for() -> None:
     assert message == "Slurm job 7 is allocated: its script has not started yet"
 
 
-def test_P17_a_humans_cancel_is_left_on_the_pod_and_told() -> None:
+def test_a_humans_cancel_is_left_on_the_pod_and_told_P17() -> None:
     """Before anything else happens."""
     one = pod(resubmit="2", job_id="7")
     world = core(one, job(one, state="CANCELLED"))
@@ -200,7 +200,7 @@ def test_P17_a_humans_cancel_is_left_on_the_pod_and_told() -> None:
     assert events(world, told(world, one)) == [EVENT_CANCELLED]
 
 
-def test_P17_the_mark_of_an_earlier_cancel_stays_with_the_hint() -> None:
+def test_the_mark_of_an_earlier_cancel_stays_with_the_hint_P17() -> None:
     """The annotations of one writer go together."""
     one = pod(cancelled="7/", resubmit="1", job_id="7")
     world = core(one, job(one, job_id="8"))
@@ -210,7 +210,7 @@ def test_P17_the_mark_of_an_earlier_cancel_stays_with_the_hint() -> None:
     assert notes(world, after) == [{JOB_ID: "8", CANCELLED: "7/"}]
 
 
-def test_P17_our_own_replacing_cancel_leaves_no_mark() -> None:
+def test_our_own_replacing_cancel_leaves_no_mark_P17() -> None:
     """Nobody asked for an end."""
     one = pod()
     gone = job(one, state="CANCELLED", identity=identity(one, replaced=True))
@@ -228,7 +228,7 @@ def test_P17_our_own_replacing_cancel_leaves_no_mark() -> None:
         (replace(SMALL, static_cpu=True), {"refuse_static_cpu": True}, EVENT_INVALID),
     ],
 )
-def test_P8_P27_what_slurm_cannot_keep_is_one_event_or_a_refusal(
+def test_what_slurm_cannot_keep_is_one_event_or_a_refusal_P8_P27(
     spec: PodSpec, chosen: dict[str, Any], event: str
 ) -> None:
     """As the operator chose."""
@@ -239,7 +239,7 @@ def test_P8_P27_what_slurm_cannot_keep_is_one_event_or_a_refusal(
     assert event in events(world, told(world, one))
 
 
-def test_P20_an_edit_after_the_binding_has_no_effect_but_an_event() -> None:
+def test_an_edit_after_the_binding_has_no_effect_but_an_event_P20() -> None:
     """The job stays as it is."""
     one = pod(node_name="kn1", job_id="7", settings=(("account", "other"),))
     runs = job(one, state="RUNNING", slurm_nodes=("n1",), identity=identity(one, digest="00"))
@@ -249,7 +249,7 @@ def test_P20_an_edit_after_the_binding_has_no_effect_but_an_event() -> None:
     assert (event.reference, event.reason) == (reference_of(one), EVENT_TOO_LATE)
 
 
-def test_P26_it_is_told_about_how_many_wait_ahead() -> None:
+def test_it_is_told_about_how_many_wait_ahead_P26() -> None:
     """Rounded; looked at once a minute."""
     pods = [pod(f"p{i:02}") for i in range(12)]
     jobs: list[Job] = [job(one, job_id=str(i + 1)) for i, one in enumerate(pods)]
@@ -266,7 +266,7 @@ def test_P26_it_is_told_about_how_many_wait_ahead() -> None:
     ("named", "where", "corrected"),
     [("3", "n1", True), ("7", "n1", False), ("", "n1", False), ("3", "n2", False)],
 )
-def test_P16_P30_a_bound_pod_names_the_job_that_holds_its_host(
+def test_a_bound_pod_names_the_job_that_holds_its_host_P16_P30(
     named: str, where: str, corrected: bool
 ) -> None:
     """An older word that arrived late, or a job that was readopted; foreign bindings are left."""

@@ -25,14 +25,14 @@ def answer(core: Core, found: str) -> None:
     core.see(GetResult("Node", "", "kn1", found, "", core.now))  # type: ignore[arg-type]
 
 
-def test_P25b_a_node_that_vanished_is_asked_for_by_name() -> None:
+def test_a_node_that_vanished_is_asked_for_by_name_P25b() -> None:
     """A listing may be wrong; nothing ends for it alone."""
     core = core_of()
     lose_node(core)
     assert core.workload_wants(ENDING) == [GetObject("Node", "", "kn1", 0.0)]
 
 
-def test_P25b_a_pod_whose_node_is_gone_counts_as_gone() -> None:
+def test_a_pod_whose_node_is_gone_counts_as_gone_P25b() -> None:
     """Its job ends, and no gate waits for it."""
     core = core_of(gate="on")
     lose_node(core)
@@ -44,7 +44,7 @@ def test_P25b_a_pod_whose_node_is_gone_counts_as_gone() -> None:
     assert core.verdict("n1").because
 
 
-def test_P25b_what_is_not_proved_is_asked_again() -> None:
+def test_what_is_not_proved_is_asked_again_P25b() -> None:
     """A 403 or a time-out says nothing; nor does a Node that exists after all."""
     core = core_of()
     lose_node(core)
@@ -55,7 +55,7 @@ def test_P25b_what_is_not_proved_is_asked_again() -> None:
     assert core.workload_wants(ENDING) == [GetObject("Node", "", "kn1", asked_s)]
 
 
-def test_P25b_a_pod_that_is_not_to_end_is_left_alone() -> None:
+def test_a_pod_that_is_not_to_end_is_left_alone_P25b() -> None:
     """Whoever deletes Nodes has their Pods deleted too, in a while."""
     core = core_of(POD)
     lose_node(core)
@@ -63,7 +63,7 @@ def test_P25b_a_pod_that_is_not_to_end_is_left_alone() -> None:
     assert core.workload_wants(POD) == []
 
 
-def test_P25b_a_node_that_is_back_stands_for_its_pods_again() -> None:
+def test_a_node_that_is_back_stands_for_its_pods_again_P25b() -> None:
     """The old answer is forgotten."""
     core = core_of()
     lose_node(core)
@@ -74,7 +74,7 @@ def test_P25b_a_node_that_is_back_stands_for_its_pods_again() -> None:
     assert core.graph.workloads.residents.on("kn1", slurm_node="n1").all
 
 
-def test_P25b_a_pod_that_is_to_end_later_counts_as_gone_at_once() -> None:
+def test_a_pod_that_is_to_end_later_counts_as_gone_at_once_P25b() -> None:
     """Another Pod's answer about the same Node holds for it."""
     other = pod("p2", node_name="kn1", phase="Running", job_id="8")
     core = core_of()
@@ -86,7 +86,7 @@ def test_P25b_a_pod_that_is_to_end_later_counts_as_gone_at_once() -> None:
     assert not core.graph.host("n1").residents
 
 
-def test_P25b_a_silent_node_proves_nothing_and_a_human_is_told() -> None:
+def test_a_silent_node_proves_nothing_and_a_human_is_told_P25b() -> None:
     """The job stays, the gate waits as far as it may; after the grace an Event says what to do."""
     core = core_of(gate="on")
     core.see(node("kn1", ready="Unknown"))
@@ -101,7 +101,7 @@ def test_P25b_a_silent_node_proves_nothing_and_a_human_is_told() -> None:
     assert not core.wants("n1", AnswerGate)[0].go  # type: ignore[attr-defined]
 
 
-def test_P25b_the_word_ends_when_the_node_answers() -> None:
+def test_the_word_ends_when_the_node_answers_P25b() -> None:
     """Ready again: its kubelet ends the Pod."""
     core = core_of()
     core.see(node("kn1", ready="Unknown"))
@@ -111,7 +111,7 @@ def test_P25b_the_word_ends_when_the_node_answers() -> None:
     assert core.workload_wants(ENDING) == []
 
 
-def test_P25b_before_nodes_were_listed_none_is_missing() -> None:
+def test_before_nodes_were_listed_none_is_missing_P25b() -> None:
     """An empty picture says nothing of a Node."""
     core = Core(ENDING, job(POD, state="RUNNING", slurm_nodes=("n1",)), listed=False)
     assert core.workload_wants(ENDING, GetObject) == []
@@ -119,7 +119,7 @@ def test_P25b_before_nodes_were_listed_none_is_missing() -> None:
     assert core.workload_wants(ENDING, GetObject) == [GetObject("Node", "", "kn1", 0.0)]
 
 
-def test_P25b_an_answer_about_a_node_is_forgotten_with_the_last_pod_that_stood_there() -> None:
+def test_an_answer_about_a_node_is_forgotten_with_the_last_pod_that_stood_there_P25b() -> None:
     """Nothing is kept of what nobody asks for."""
     core = core_of()
     lose_node(core)

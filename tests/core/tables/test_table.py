@@ -163,7 +163,7 @@ def test_the_last_word_of_a_row_has_its_time() -> None:
     assert list(rows.rows()) == []
 
 
-def test_F3_an_answer_to_a_write_is_not_a_word_of_the_listing_under_way() -> None:
+def test_an_answer_to_a_write_is_not_a_word_of_the_listing_under_way_F3() -> None:
     """The object was deleted before the listing was asked for; our older answer comes meanwhile."""
     rows = table(A, order=10)
     rows.start_listing(begun_s=5, order=30)
@@ -171,7 +171,7 @@ def test_F3_an_answer_to_a_write_is_not_a_word_of_the_listing_under_way() -> Non
     assert rows.end_listing() == [("a", 30)]
 
 
-def test_F3_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector() -> None:
+def test_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector_F3() -> None:
     """The answer is newer than the event, and came before it."""
     pod = slurmd_pod()
     core = Core(node(), pod, slurm_node())
@@ -182,7 +182,7 @@ def test_F3_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector() 
 
 
 @pytest.mark.parametrize("kube", [True, False])
-def test_F3_an_answer_to_a_write_outlives_only_a_listing_without_selector(kube: bool) -> None:
+def test_an_answer_to_a_write_outlives_only_a_listing_without_selector_F3(kube: bool) -> None:
     """A Pod may have left the selector; a Slurm node that was just written is there."""
     rows: Table[Node | SlurmNode] = Table()
     row = A if kube else slurm_node("a")
@@ -192,7 +192,7 @@ def test_F3_an_answer_to_a_write_outlives_only_a_listing_without_selector(kube: 
     assert rows.end_listing() == ([("a", 30)] if kube else [])
 
 
-def test_F3_an_answer_to_a_write_never_adds_a_row() -> None:
+def test_an_answer_to_a_write_never_adds_a_row_F3() -> None:
     """A Pod left our selector; the answer to a PATCH of it does not bring it back."""
     core = Core(slurm_node())
     core.see(WriteEcho(slurmd_pod(), 99.0, core.now))
@@ -215,7 +215,7 @@ def test_an_answer_freshens_the_row_that_it_is_of() -> None:
     assert core.graph.pods.get("a/b") != workload
 
 
-def test_S19_a_listing_asked_for_earlier_that_ends_later_takes_nothing_back() -> None:
+def test_a_listing_asked_for_earlier_that_ends_later_takes_nothing_back_S19() -> None:
     """A second look by the breaker beside a watch that lists anew (simulator, seed 30914)."""
     table: Table[Node] = Table()
     for begun_s in (10.0, 9.0):

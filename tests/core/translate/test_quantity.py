@@ -47,7 +47,7 @@ SUFFIXES = {
         ("1e-999999999", 1, 1),
     ],
 )
-def test_P6_a_quantity_is_counted_as_kubernetes_does(text: str, cpu: int, bytes_: int) -> None:
+def test_a_quantity_is_counted_as_kubernetes_does_P6(text: str, cpu: int, bytes_: int) -> None:
     """P6: cpu in thousandths, all else in whole units, rounded up, at most 2^63 - 1."""
     assert counted("cpu", nanos(text)) == cpu
     assert counted("memory", nanos(text)) == bytes_
@@ -69,7 +69,7 @@ def test_nonsense_is_no_quantity(text: str) -> None:
     part=st.text("0123456789", max_size=15),
     suffix=st.sampled_from(list(SUFFIXES)),
 )
-def test_P6_no_digit_is_lost(whole: int, part: str, suffix: str) -> None:
+def test_no_digit_is_lost_P6(whole: int, part: str, suffix: str) -> None:
     """P6: against fractions, which know no rounding."""
     text = f"{whole}.{part}{suffix}" if part else f"{whole}{suffix}"
     exact = Fraction(f"{whole}.{part or 0}") * SUFFIXES[suffix] * NANO

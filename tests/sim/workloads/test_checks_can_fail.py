@@ -77,7 +77,7 @@ def _no(*_: object) -> bool:
 
 
 Broken = tuple[list[tuple[Any, str, Any]], str, set[str]]
-RULES = decide.WORK_RULES
+RULES = decide.WORKLOAD_RULES
 BROKEN: dict[str, Broken] = {
     "bound to another Node than its job's (P11)": (
         [(bind, "_bind", _blindly)], "a pod is bound", {"bound blindly"},

@@ -28,7 +28,7 @@ def bound(name: str) -> Doing:
 @pytest.mark.parametrize("how", ["refused", "html"])
 @pytest.mark.parametrize("created_s", [0.0, 0.2, 3.0])
 @pytest.mark.parametrize("lasts_s", [6.0, 90.0])
-def test_F2_after_an_outage_in_which_nothing_was_submitted_nothing_is_waited_for(
+def test_after_an_outage_in_which_nothing_was_submitted_nothing_is_waited_for_F2(
     how: Literal["refused", "html"], created_s: float, lasts_s: float
 ) -> None:
     """However long the outage was, and also where no poll has met it before the Pod came."""
