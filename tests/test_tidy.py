@@ -1,6 +1,7 @@
 """The house's own rules, read from its source: sizes, names, imports, one owner per field."""
 
 import ast
+import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -87,7 +88,12 @@ def short(path: Path) -> str:
 
 @cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    """Its source, parsed. In Python 3.11 a garbage collection meanwhile can raise SystemError."""
+    gc.disable()
+    try:
+        return ast.parse(path.read_text())
+    finally:
+        gc.enable()
 
 
 def functions(path: Path) -> Iterator[Function]:
