@@ -20,7 +20,7 @@ from sunk_sync.kube.api.client import KubeClient, Permission
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
 from sunk_sync.kube.read.listing import Listing
 from sunk_sync.kube.write.hooks_key import Place, find_key, secret_name
-from sunk_sync.kube.write.outcomes import Caller
+from sunk_sync.kube.write.outcomes import is_gone
 from sunk_sync.server.tokens import KeyFileError, checked_key, read_key
 from sunk_sync.service.hooks_key import cure_of, needs_secret
 from sunk_sync.service.wiring import configuration_of, subjects_of
@@ -244,7 +244,9 @@ def _by_resource(asked: Iterable[Asked]) -> Iterable[tuple[str, list[str]]]:
     return verbs.items()
 
 
-async def check_hooks_key(client: Caller, settings: Settings, *, namespace: str) -> list[Finding]:
+async def check_hooks_key(
+    client: KubeClient, settings: Settings, *, namespace: str
+) -> list[Finding]:
     """The key of the hook tokens outlives a restart: it is in a file or in a Secret (L5)."""
     if settings.hooks_key_file is not None:
         return [_key_in_file(Path(settings.hooks_key_file))]
@@ -252,12 +254,20 @@ async def check_hooks_key(client: Caller, settings: Settings, *, namespace: str)
         return []
     place = Place(namespace, secret_name(settings.cluster_name))
     found = await find_key(client, place)
+    if isinstance(found, KubeError) and is_gone(found):
+        create = Permission(verb="create", resource="secrets", namespace=namespace)
+        if await client.may(create) is True:
+            return [_no_key(place, "is missing")]
     if isinstance(found, KubeError):
         return [fail("hooks key", f"Secret {place} cannot be read: {found.why}", cure_of(place))]
     if not found:
-        text = f"Secret {place} is empty: sunk-sync puts a key there when it starts"
-        return [warn("hooks key", text, f"start it; if it stays empty: {cure_of(place)}")]
+        return [_no_key(place, "is empty")]
     return [_key_checked(lambda: checked_key(found, f"Secret {place}"), f"in Secret {place}")]
+
+
+def _no_key(place: Place, why: str) -> Finding:
+    text = f"Secret {place} {why}: sunk-sync puts a key there when it starts"
+    return warn("hooks key", text, f"start it; if that does not help: {cure_of(place)}")
 
 
 def _key_in_file(path: Path) -> Finding:

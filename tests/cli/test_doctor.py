@@ -543,7 +543,7 @@ async def test_a_missing_permission_is_found(servers: Servers, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("key", "found"),
     [
-        (None, "fail hooks key    Secret default/sunk-sync-slurm-hooks-key cannot be read"),
+        (None, "warn hooks key    Secret default/sunk-sync-slurm-hooks-key is missing"),
         (b"", "warn hooks key    Secret default/sunk-sync-slurm-hooks-key is empty"),
         (b"short", "fail hooks key    Secret default/sunk-sync-slurm-hooks-key: a key has"),
         (b"0123456789abcdef", "ok   hooks key    in Secret default/sunk-sync-slurm-hooks-key"),
@@ -558,6 +558,16 @@ async def test_a_hooks_key_that_dies_with_the_process_is_found_L5(
     _, text = await examined(settings_for(servers.url, tmp_path))
     assert found in text
     assert not key or key.decode() not in text
+
+
+async def test_a_missing_secret_is_wrong_where_we_may_not_make_it_L5(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """As under the manifests' roles."""
+    servers.hooks_key, servers.denied = None, ("create", "secrets")
+    code, text = await examined(settings_for(servers.url, tmp_path))
+    assert code == 1
+    assert "fail hooks key    Secret default/sunk-sync-slurm-hooks-key cannot be read" in text
 
 
 async def test_the_key_file_is_looked_at_instead_of_the_secret_L5(

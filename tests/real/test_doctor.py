@@ -1,6 +1,7 @@
 """Doctor on real servers, with the permissions of the manifests."""
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from sunk_sync.cli.doctor import doctor
 from sunk_sync.settings.sources import load
-from tests.real.testbed import Bed, SlurmConf
+from tests.real.testbed import Bed, KubeServer, SlurmConf
 
 pytestmark = pytest.mark.real
 
@@ -23,7 +24,17 @@ class Installation:
         self.token_file = folder / "token"
         self.renew_token()
         bed.kube.kubectl("apply", "-k", str(MANIFESTS))
+        self.put_key(bed.kube, "0123456789abcdef")
         self._kubeconfig = bed.kube.kubeconfig_for("sunk-sync", "slurm")
+
+    @staticmethod
+    def put_key(kube: KubeServer, key: str | None) -> None:
+        """As sunk-sync does when it starts; None: as the manifests bring the Secret."""
+        filled = json.dumps({"data": None, "stringData": {"key": key} if key else None})
+        kube.kubectl(
+            *("patch", "secret", "-n", "slurm", "sunk-sync-slurm-hooks-key"),
+            *("--type=merge", "-p", filled),
+        )
 
     def renew_token(self, lifespan_s: int = 7200, *, user: str = "root") -> None:
         self.token_file.write_text(self.bed.slurm.token(lifespan_s, user=user))
@@ -58,6 +69,17 @@ async def test_a_correct_installation_has_no_findings(installation: Installation
     assert "slurmctld and this process agree" in text
     assert "2 Slurm nodes have their host, 2 by a slurmd Pod" in text
     assert installation.bed.slurm.version in text
+
+
+async def test_a_hooks_key_that_is_not_there_is_doubtful_L5(installation: Installation) -> None:
+    """Before the first start, and where sunk-sync may not write it."""
+    kube = installation.bed.kube
+    installation.put_key(kube, None)
+    try:
+        _, text = await installation.examine()
+    finally:
+        installation.put_key(kube, "0123456789abcdef")
+    assert "Secret slurm/sunk-sync-slurm-hooks-key is empty" in text
 
 
 async def test_kill_wait_is_compared_if_slurm_reports_it(installation: Installation) -> None:

@@ -1,0 +1,178 @@
+"""L5: without any flag the tokens of running placeholders survive a restart of sunk-sync.
+
+The manifests bring the Secret with the key empty. `-rP` shows the measured seconds.
+"""
+
+import base64
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import check_health
+from tests.real.service import NAMESPACE, Service, install
+from tests.real.stage import Host
+from tests.real.testbed import Bed
+from tests.real.testbed.kube import REPOSITORY
+from tests.real.testbed.rest import RestError
+from tests.real.workloads import KILL_WAIT_S, Load, WorkloadIndex
+
+pytestmark = pytest.mark.real
+
+SECRET = "sunk-sync-slurm-hooks-key"
+ROLE = "sunk-sync-hooks-key"
+HOOKS_KEY = REPOSITORY / "deploy" / "manifests" / "hooks-key.yaml"
+SOON_S = 2.0
+NOT_KEPT = "hooks key is not kept"
+
+
+class Key:
+    """The Secret with the key, as an administrator sees and changes it."""
+
+    def __init__(self, bed: Bed, *, namespace: str = NAMESPACE, name: str = SECRET) -> None:
+        self._bed = bed
+        self._path = f"/api/v1/namespaces/{namespace}/secrets"
+        self._name = name
+
+    @property
+    def value(self) -> str | None:
+        """Empty: the Secret holds none; None: there is no Secret."""
+        listed = self._bed.kube.rest.call("GET", self._path)["items"]
+        found: Any = {one["metadata"]["name"]: one for one in listed}.get(self._name)
+        if found is None:
+            return None
+        return base64.b64decode((found.get("data") or {}).get("key", "")).decode()
+
+    def delete(self) -> None:
+        with suppress(RestError):
+            self._bed.kube.rest.call("DELETE", f"{self._path}/{self._name}")
+
+
+def without_flag(workloads: WorkloadIndex, **flags: str) -> Service:
+    """The service as the manifests run it: nobody says where the key is."""
+    workloads.quit()
+    settings = workloads.settings(flags)
+    del settings["hooks_key_file"]
+    return Service(workloads.bed, **settings)
+
+
+@pytest.fixture
+def key(workloads: WorkloadIndex) -> Iterator[Key]:
+    """The Secret as the manifests bring it, before and after."""
+    key = Key(workloads.bed)
+    key.delete()
+    install(workloads.bed)
+    assert key.value == ""
+    yield key
+    install(workloads.bed)
+
+
+@pytest.fixture
+def host(workloads: WorkloadIndex) -> Host:
+    """A machine that no other test has used."""
+    return workloads.take()
+
+
+def seconds_until_released(load: Load, host: Host) -> float:
+    """From the moment in which the Pod is gone until its host is free of its job."""
+    load.until(lambda: load.live and load.live[0]["job_state"] == ["RUNNING"])
+    load.delete(now=True)
+    load.until(lambda: load.gone)
+    gone_s = time.monotonic()
+    load.until(load.ended, within_s=KILL_WAIT_S + 10)
+    host.until(lambda: "COMPLETING" not in host.state)
+    took_s = time.monotonic() - gone_s
+    print(f"host released {took_s:.2f} s after its Pod was gone")
+    return took_s
+
+
+def test_after_a_restart_a_running_placeholder_releases_its_host_at_once_L5(
+    workloads: WorkloadIndex, key: Key, host: Host
+) -> None:
+    """The process filled the Secret once, and reads it from then on."""
+    with without_flag(workloads) as service:
+        made = key.value
+        assert made
+        load = workloads.load(host)
+        load.until_bound()
+        since = service.mark()
+        service.restart()
+        assert key.value == made
+        assert seconds_until_released(load, host) < SOON_S
+        assert service.lines("hook refused: no valid token", since=since) == []
+        assert service.lines(NOT_KEPT) == []
+        assert made not in service.log_file.read_text()
+        check_health(service, since=0)
+
+
+def test_applying_the_manifests_again_keeps_the_key_L5(workloads: WorkloadIndex, key: Key) -> None:
+    """By either kind of apply."""
+    with without_flag(workloads):
+        made = key.value
+    assert made
+    install(workloads.bed)
+    assert key.value == made
+    workloads.bed.kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", HOOKS_KEY)
+    assert key.value == made
+
+
+def test_without_any_right_on_the_secret_the_log_says_what_to_do_L5(
+    workloads: WorkloadIndex, key: Key, host: Host
+) -> None:
+    """It runs all the same. After a restart the host waits for KillWait: what the key is for."""
+    kubectl = workloads.bed.kube.kubectl
+    kubectl("delete", "rolebinding", "-n", NAMESPACE, ROLE)
+    with without_flag(workloads) as service:
+        (line,) = service.lines(NOT_KEPT)
+        assert line["level"] == "warning"
+        assert "forbidden" in line["why"]
+        assert f"create secret generic {SECRET}" in line["cure"]
+        assert key.value == ""
+        load = workloads.load(host)
+        load.until_bound()
+        service.restart()
+        assert seconds_until_released(load, host) > KILL_WAIT_S - 1
+
+
+def test_a_missing_secret_is_not_made_and_the_cure_cures_L5(
+    workloads: WorkloadIndex, key: Key
+) -> None:
+    """Our account can make no Secret, whatever its name: that right cannot be limited to one."""
+    kube = workloads.bed.kube
+    key.delete()
+    with without_flag(workloads) as service:
+        (line,) = service.lines(NOT_KEPT)
+        assert key.value is None
+        command = line["cure"].partition(";")[0]
+        kube.kubectl(*command.split()[1:])
+        service.restart()
+        assert key.value
+        assert service.lines(NOT_KEPT, since=service.begun) == []
+
+
+def test_who_may_make_secrets_needs_no_manifests_L5(workloads: WorkloadIndex) -> None:
+    """Outside a cluster, under an administrator's kubeconfig: in the namespace of its context."""
+    bed = workloads.bed
+    found = Key(bed, namespace="default", name="sunk-sync-abroad-hooks-key")
+    assert found.value is None
+    flags = {"kubeconfig": str(bed.kube.admin_kubeconfig), "cluster_name": "Abroad"}
+    with without_flag(workloads, **flags) as service:
+        made = found.value
+        assert made
+        service.restart()
+        assert found.value == made
+        assert service.lines(NOT_KEPT) == []
+    found.delete()
+
+
+def test_a_key_file_wins_L5(workloads: WorkloadIndex, key: Key, tmp_path: Path) -> None:
+    """The Secret stays as it is."""
+    file = tmp_path / "key"
+    file.write_text("0123456789abcdef")
+    service = workloads.serve(hooks_key_file=str(file))
+    assert service.lines("hooks key") == []
+    assert service.lines(NOT_KEPT) == []
+    assert key.value == ""
