@@ -67,14 +67,14 @@ def test_while_no_node_is_ready_nothing_is_submitted_P32(
     nodes = ", ".join(sorted(host.name for host in pool.hosts))
     told = f"no host is ready; waiting for Node {nodes}"
     for load in loads:
-        load.until(lambda load=load: load.message == told)  # type: ignore[misc]
+        load.until(lambda load=load: load.message == told)
     time.sleep(MINUTE_S)
     assert submissions(service, loads, since=since) == [0] * 5
     assert [load.told("FailedScheduling") for load in loads] == [[told]] * 5
     pool.set_ready(pool.hosts[1], ready=True)
     ready_s = time.monotonic()
     for load in loads:
-        load.until(lambda load=load: load.node == pool.hosts[1].name, within_s=SOON_S)  # type: ignore[misc]
+        load.until(lambda load=load: load.node == pool.hosts[1].name, within_s=SOON_S)
     print(f"all bound {time.monotonic() - ready_s:.2f} s after the Node was ready")
     assert max(submissions(service, loads, since=since)) <= 3  # the others are not excluded
 
@@ -97,7 +97,7 @@ def test_where_only_a_full_host_is_ready_few_jobs_are_made_P32_P12(
     assert max(submissions(service, loads, since=since)) <= A_MINUTE_MAX
     workloads.scancel(theirs)
     for load in loads:
-        load.until(lambda load=load: load.node == full.name, within_s=SOON_S)  # type: ignore[misc]
+        load.until(lambda load=load: load.node == full.name, within_s=SOON_S)
 
 
 @contextmanager

@@ -37,8 +37,7 @@ class Key:
         self._path = f"/api/v1/namespaces/{namespace}/secrets"
         self._name = name
 
-    @property
-    def value(self) -> str | None:
+    def read(self) -> str | None:
         """Empty: the Secret holds none; None: there is no Secret."""
         listed = self._bed.kube.rest.call("GET", self._path)["items"]
         found: Any = {one["metadata"]["name"]: one for one in listed}.get(self._name)
@@ -65,7 +64,7 @@ def key(workloads: WorkloadIndex) -> Iterator[Key]:
     key = Key(workloads.bed)
     key.delete()
     install(workloads.bed)
-    assert key.value == ""
+    assert key.read() == ""
     yield key
     install(workloads.bed)
 
@@ -94,13 +93,13 @@ def test_after_a_restart_a_running_placeholder_releases_its_host_at_once_L5(
 ) -> None:
     """The process filled the Secret once, and reads it from then on."""
     with without_flag(workloads) as service:
-        made = key.value
+        made = key.read()
         assert made
         load = workloads.load(host)
         load.until_bound()
         since = service.mark()
         service.restart()
-        assert key.value == made
+        assert key.read() == made
         assert seconds_until_released(load, host) < SOON_S
         assert service.lines("hook refused: no valid token", since=since) == []
         assert service.lines(NOT_KEPT) == []
@@ -111,12 +110,12 @@ def test_after_a_restart_a_running_placeholder_releases_its_host_at_once_L5(
 def test_applying_the_manifests_again_keeps_the_key_L5(workloads: WorkloadIndex, key: Key) -> None:
     """By either kind of apply."""
     with without_flag(workloads):
-        made = key.value
+        made = key.read()
     assert made
     install(workloads.bed)
-    assert key.value == made
+    assert key.read() == made
     workloads.bed.kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", HOOKS_KEY)
-    assert key.value == made
+    assert key.read() == made
 
 
 def test_without_any_right_on_the_secret_the_log_says_what_to_do_L5(
@@ -130,7 +129,7 @@ def test_without_any_right_on_the_secret_the_log_says_what_to_do_L5(
         assert line["level"] == "warning"
         assert "forbidden" in line["why"]
         assert f"create secret generic {SECRET}" in line["cure"]
-        assert key.value == ""
+        assert key.read() == ""
         load = workloads.load(host)
         load.until_bound()
         service.restart()
@@ -145,11 +144,11 @@ def test_a_missing_secret_is_not_made_and_the_cure_cures_L5(
     key.delete()
     with without_flag(workloads) as service:
         (line,) = service.lines(NOT_KEPT)
-        assert key.value is None
+        assert key.read() is None
         command = line["cure"].partition(";")[0]
         kube.kubectl(*command.split()[1:])
         service.restart()
-        assert key.value
+        assert key.read()
         assert service.lines(NOT_KEPT, since=service.begun) == []
 
 
@@ -157,13 +156,13 @@ def test_who_may_make_secrets_needs_no_manifests_L5(workloads: WorkloadIndex) ->
     """Outside a cluster, under an administrator's kubeconfig: in the namespace of its context."""
     bed = workloads.bed
     found = Key(bed, namespace="default", name="sunk-sync-abroad-hooks-key")
-    assert found.value is None
+    assert found.read() is None
     flags = {"kubeconfig": str(bed.kube.admin_kubeconfig), "cluster_name": "Abroad"}
     with without_flag(workloads, **flags) as service:
-        made = found.value
+        made = found.read()
         assert made
         service.restart()
-        assert found.value == made
+        assert found.read() == made
         assert service.lines(NOT_KEPT) == []
     found.delete()
 
@@ -175,4 +174,4 @@ def test_a_key_file_wins_L5(workloads: WorkloadIndex, key: Key, tmp_path: Path) 
     service = workloads.serve(hooks_key_file=str(file))
     assert service.lines("hooks key") == []
     assert service.lines(NOT_KEPT) == []
-    assert key.value == ""
+    assert key.read() == ""

@@ -41,8 +41,8 @@ class Secrets:
 
     async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError:
         self.asked.append(request.method)
-        refused = self.before(request)
-        return self._answer(request, decode) if refused is None else refused
+        instead = self.before(request)
+        return self._answer(request, decode) if instead is None else instead
 
     def _answer(self, request: Request, decode: Decode[T]) -> T | KubeError:
         body: dict[str, Any] = json.loads(request.body or b"{}")
