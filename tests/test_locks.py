@@ -119,3 +119,18 @@ def test_newer_releases_of_every_package_change_nothing(tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
     found = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check")
     assert {"reporter==1.0", "counter==1.0"} <= set(found.stdout.split())
+
+
+def test_the_lock_installs_though_every_package_in_it_has_a_newer_release(tmp_path: Path) -> None:
+    """A local index offers a newer release of each; the pinned ones are installed."""
+    lock = "requirements.lock"
+    index = tmp_path / "index"
+    index.mkdir()
+    for name in locked(lock):
+        wheel(index, name.replace("-", "_"), "9999.0")
+    python = fresh(tmp_path / "venv")
+    done = run(python, "-m", *install_arguments(), lock, "--find-links", str(index))
+    assert not done.returncode, done.stderr
+    found = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check")
+    assert "9999" not in found.stdout
+    assert installed(python) | BROUGHT == locked(lock) | BROUGHT
