@@ -118,6 +118,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         (15, drained("n1", CORDONED)),
         n1=CORDONED,
     ),
+    "a write is late, and its token has expired": told(
+        "S0 S11 F5",
+        (1, delay("POST", "/node/n1", out_s=9)),
+        (0, cordon("k1")),
+        (3, drain("n1", "fan broken")),
+        (0, expire_token),
+        n1="fan broken",
+    ),
     "a drain without a reason": told(
         "S15", (1, update("n1", state="DRAIN")), (1, cordon("k1")), n1=""
     ),

@@ -2,6 +2,8 @@
 takes.
 """
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec import structs
 
@@ -21,6 +23,7 @@ from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.slurm.api.answers import Answer, SlurmError
 from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.read.one_node import YOUNG_S
 from sunk_sync.slurm.write.nodes import SlurmPush
 from tests.slurm.recorded.world import DOWN, World, slurm_node
 
@@ -246,6 +249,19 @@ async def test_a_name_missing_from_a_complete_listing_is_unknown() -> None:
         (Deleted("slurm_nodes", "", "n0", "", 100.0),),
     )
     assert {type(outcome) for outcome in outcomes[1:]} == {Done}
+
+
+@pytest.mark.parametrize("names", [("n1",), ("n1", "n2")])
+async def test_a_write_is_sent_soon_after_its_read_or_not_at_all_S0(names: Sequence[str]) -> None:
+    """Found by the simulator: it was sent again with a new token, 13 s later (8113111)."""
+    world = World(tick_s=0.0).add(*map(slurm_node, names))
+    await push(world, *[Drain(name, CORDONED) for name in names])
+    (post,) = [call for call in world.calls if call.method == "POST"]
+    assert post.wanted()
+    world.now_s += YOUNG_S
+    assert post.wanted()
+    world.now_s += 0.1
+    assert not post.wanted()
 
 
 async def test_no_write_rests_on_a_read_that_waited_for_a_slow_one_S0() -> None:

@@ -128,7 +128,7 @@ class Endpoint:
 
     async def _exchange(self, version: str, token: str, errand: Errand) -> Answer | SlurmError:
         if not errand.call.wanted():
-            return SlurmError("unwanted", "not sent: meanwhile it is wanted no more")
+            return SlurmError("unwanted", "not sent: what it rests on may have changed meanwhile")
         question = self._question(version, token, errand)
         listing = errand.listing
         if listing:

@@ -33,7 +33,7 @@ class Call(Struct, frozen=True, kw_only=True):
     """One of many: leaves connections free for what is urgent."""
     deadline_s: float = CALL_S
     wanted: Callable[[], bool] = _always
-    """Asked each time before it is sent: what it is for may have come while it waited."""
+    """Asked each time before the call is sent: what it rests on may have changed meanwhile."""
     answered_since_s: float | None = None
     """Sent only where slurmctld answered later than in this second: without an answer nobody would
     know for seconds what the request did (decision 26). None: sent in any case."""
@@ -55,15 +55,17 @@ def get_node(name: str, *, bulk: bool = False) -> Call:
     return Call(path=f"node/{quote(name, safe='')}", kind="node/{name}", bulk=bulk)
 
 
-def post_node(name: str, body: bytes, *, bulk: bool = False) -> Call:
+def post_node(
+    name: str, body: bytes, *, bulk: bool = False, wanted: Callable[[], bool] = _always
+) -> Call:
     """Change one Slurm node."""
     path = f"node/{quote(name, safe='')}"
-    return Call(method="POST", path=path, kind="node/{name}", body=body, bulk=bulk)
+    return Call(method="POST", path=path, kind="node/{name}", body=body, bulk=bulk, wanted=wanted)
 
 
-def post_nodes(body: bytes) -> Call:
+def post_nodes(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
     """Change the Slurm nodes that the body names."""
-    return Call(method="POST", path="nodes/", kind="nodes/", body=body)
+    return Call(method="POST", path="nodes/", kind="nodes/", body=body, wanted=wanted)
 
 
 def list_nodes(*, changed_since_s: int | None = None) -> Call:

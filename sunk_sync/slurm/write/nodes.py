@@ -33,7 +33,7 @@ from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import post_node, post_nodes
 from sunk_sync.slurm.api.versions import dialect_of
-from sunk_sync.slurm.read.one_node import Reads, read_fresh
+from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, read_fresh
 from sunk_sync.slurm.write.precondition import Change, No, plan
 
 _KEPT_S: Final = 60.0
@@ -97,11 +97,18 @@ class SlurmPush:
         return {write.index: self._outcome(write, answer) for write in group}
 
     async def _post(self, group: Sequence[_Write]) -> Answer | SlurmError:
-        first = group[0]
+        """Sent now or not at all: not after a long wait, nor again with another token (S0)."""
+        first, by_s = group[0], self._clock() + YOUNG_S
+
+        def young() -> bool:
+            return self._clock() <= by_s
+
         if len(group) == 1:
-            call = post_node(first.node.name, _body(first.change), bulk=first.bulk)
+            body = _body(first.change)
+            call = post_node(first.node.name, body, bulk=first.bulk, wanted=young)
         else:
-            call = post_nodes(_body(first.change, [write.node.name for write in group]))
+            body = _body(first.change, [write.node.name for write in group])
+            call = post_nodes(body, wanted=young)
         return await self._client.call(call)
 
     def _outcome(self, write: _Write, answer: Answer | SlurmError) -> Outcome:

@@ -233,4 +233,12 @@ MUTANTS = (
         old="        if answer.asked_s < kind.table.begun_s:",
         new="        if False:",
     ),
+    Mutant(
+        name="a write that waited for long is sent all the same",
+        story="slurmctld took no token for 13 s, and a human's drain was written over (simulator,"
+        " 8113111).",
+        path=PUSH,
+        old="            return self._clock() <= by_s",
+        new="            return self._clock() >= 0.0",
+    ),
 )
