@@ -182,7 +182,7 @@ def test_only_a_terminal_gets_the_live_display(
             "write", "    2 ms  cancel-job k8s/a/b/0: why",
         ),
         (
-            {"event": "write", "level": "info", "action": "look-job", "job_id": "5",
+            {"event": "write", "level": "info", "action": "get-job", "job_id": "5",
              "outcome": "done", "because": "why", "seconds": 0.002},
             "mirror", "    2 ms  look-job 5: why",
         ),

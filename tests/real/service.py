@@ -203,7 +203,7 @@ class Service:
         """Return the number of writes since its start; reads do not count."""
         total = self.metric("sunk_sync_writes_total")
         return total - sum(
-            self.metric("sunk_sync_writes_total", action=read) for read in ("look", "relist")
+            self.metric("sunk_sync_writes_total", action=read) for read in ("get-object", "relist")
         )
 
     def readyz(self) -> tuple[int, str]:

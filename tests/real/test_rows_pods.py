@@ -67,7 +67,7 @@ def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
     assert str(load.job["job_id"]) == job_id == load.annotation("job-id")
     load.until(lambda: load.told("Scheduled"))
     written = [line["action"] for line in service.writes(since=since, pod=load.path)]
-    assert written == ["bind", "announce"]
+    assert written == ["bind", "record-event"]
     managers = {one["manager"] for one in load.pod["metadata"]["managedFields"]}
     assert not [one for one in managers if one.startswith("sunk-sync-")]
 
