@@ -96,7 +96,7 @@ async def test_a_namespace_without_our_role_is_found(installation: Installation)
     """With the missing verbs."""
     code, text = await installation.examine(slurmd_namespace="slurm,kube-system")
     assert code == 2
-    assert "may not get, list, watch, patch pods in kube-system" in text
+    assert "may not list, watch, get, patch pods in kube-system" in text
 
 
 async def test_an_administrators_account_gives_a_warning(installation: Installation) -> None:
