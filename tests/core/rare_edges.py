@@ -228,16 +228,16 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
     ),
-    "_pod_touched:self.keys.mark_each(self._workload_edges.keys_of_pods_on(pod.node_name))": (
+    "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.keys_of_pods_on(row.node_name))": (
         a_pods_node_loses_its_slurmd
     ),
     "node_changed:self.keys.mark_each(self._workload_edges.keys_of_pods_on(row.name))": (
         a_pods_node_names_another_host
     ),
-    "_mark_pods_at:self.keys.mark_each(self._workload_edges.keys_of_pods_on(name))": (
+    "slurm_node_changed:self.keys.mark_each(self._keys_of_pods_near(hosts))": (
         a_pods_node_becomes_a_slurm_node
     ),
-    "_node_stands:self.keys.mark_each(self._workload_edges.node_turned(after.name))": (
+    "node_changed:self.keys.mark_each(self._workload_edges.node_turned(after.name))": (
         a_pods_node_falls_silent
     ),
     "_listed:self.keys.mark_each(self._workload_edges.pods_listed())": (

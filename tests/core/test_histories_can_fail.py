@@ -20,6 +20,8 @@ from sunk_sync.core.model.verdict import Ruling
 from sunk_sync.core.rules.host import drain, mirror
 from sunk_sync.core.rules.host.drain import Stands
 from sunk_sync.core.tables.claims import Claims
+from sunk_sync.core.tables.host_identity import HostIdentity
+from sunk_sync.core.tables.last_seen import LastSeen
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_states import is_drained
 from sunk_sync.core.workloads import edges as workload_module
@@ -90,10 +92,10 @@ def drop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
     function, line, _ = edge
 
     def forgetful(mark: Callable[..., None]) -> Callable[..., None]:
-        def marks(self: Keys, *arguments: Any) -> None:
+        def marks(self: Keys, *arguments: Any, **named: Any) -> None:
             here = sys._getframe(1)
             if (here.f_code.co_name, here.f_lineno) != (function, line):
-                mark(self, *arguments)
+                mark(self, *arguments, **named)
 
         return marks
 
@@ -114,12 +116,38 @@ def drop_workload_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload_module, name, forgets)
 
 
+def host_answers() -> list[Edge]:
+    """Every line of HostIdentity that looks hosts up for its answer: function, line, what."""
+    return [
+        (function.name, call.lineno, call.func.attr)
+        for function in functions(HostIdentity.__module__)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("hosts_on_node", "hosts_last_at")
+    ]
+
+
+def drop_host_answer(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This line of HostIdentity finds no host any more."""
+    function, line, name = edge
+    table = Claims if name == "hosts_on_node" else LastSeen
+    find = getattr(table, name)
+
+    def finds(self: object, place: object) -> object:
+        here = sys._getframe(1)
+        return () if (here.f_code.co_name, here.f_lineno) == (function, line) else find(self, place)
+
+    monkeypatch.setattr(table, name, finds)
+
+
 NOBODY: Key = ("host", "nobody")
 WORKLOAD_EDGES = workload_edges()
 WORKLOAD_NAMES = [
     f"{function}:{name}:{[(f, n) for f, _, n in WORKLOAD_EDGES[: nth + 1]].count((function, name))}"
     for nth, (function, _, name) in enumerate(WORKLOAD_EDGES)
 ]
+HOST_ANSWERS = host_answers()
 EDGES = edges()
 NAMES = [f"{name}:{source}" for name, _, source in EDGES]
 RARE = CLUSTER_EDGE
@@ -158,6 +186,15 @@ def test_any_dirty_edge_that_is_dropped_is_noticed(
 ) -> None:
     """Each edge of the graph matters: without it a verdict stands that is no longer right."""
     drop(EDGES[NAMES.index(name)], monkeypatch)
+    assert first_failure() in ("oracle", "read-set")
+
+
+@pytest.mark.parametrize("edge", HOST_ANSWERS, ids=str)
+def test_any_host_that_an_identity_does_not_name_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, edge: Edge
+) -> None:
+    """Each answer of HostIdentity names every host that the change concerns."""
+    drop_host_answer(edge, monkeypatch)
     assert first_failure() in ("oracle", "read-set")
 
 

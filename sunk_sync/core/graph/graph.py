@@ -40,10 +40,11 @@ from sunk_sync.core.model.facts import (
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
-from sunk_sync.core.tables.claims import Claims, pod_key
+from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.doubts import Doubts
 from sunk_sync.core.tables.entries import Entry
-from sunk_sync.core.tables.last_seen import LastSeen, Place
+from sunk_sync.core.tables.host_identity import HostIdentity
+from sunk_sync.core.tables.last_seen import Place
 from sunk_sync.core.tables.open_calls import CallWord, OpenCalls
 from sunk_sync.core.tables.sources import Sources
 from sunk_sync.core.tables.table import Table
@@ -52,7 +53,7 @@ from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Workload
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.snapshot import WorkloadSnapshots
-from sunk_sync.core.workloads.workloads import Hosts, Workloads
+from sunk_sync.core.workloads.workloads import Workloads
 
 
 class RowKind(NamedTuple):
@@ -78,16 +79,21 @@ class Graph:
         self.pods: Table[Pod] = tables["pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
         self.jobs: Table[Job] = tables["jobs"]
-        self.claims = Claims(nodes=self.nodes, pods=self.slurmd_pods)
+        hosts = HostIdentity(
+            nodes=self.nodes,
+            slurmd_pods=self.slurmd_pods,
+            slurm_nodes=self.slurm_nodes,
+            cluster_uid=configuration.cluster_uid,
+        )
+        self.claims, self.last_seen = hosts.claims, hosts.last_seen
         self.calls = OpenCalls()
-        self.last_seen = LastSeen()
         self.doubts = Doubts()
         self.holding: Holding | None = None
         self.workloads = Workloads(
             configuration=configuration,
             pods=self.pods,
             jobs=self.jobs,
-            hosts=Hosts(self.nodes, self.slurm_nodes, self.claims, self.last_seen),
+            hosts=hosts,
             calls=self.calls,
         )
         self.host_snapshots = HostSnapshots(self.workloads, self.slurmd_pods)

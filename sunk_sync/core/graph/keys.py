@@ -54,13 +54,14 @@ class Keys:
             if key[0] == "workload" or self.knows_host(key[1]):
                 self.dirty[key] = None
 
-    def mark_hosts(self, names: Iterable[str]) -> None:
+    def mark_hosts(self, names: Iterable[str], *, also_gone: bool = False) -> None:
         """Mark those that any row concerns; a Node's own name usually is no host at all.
 
+        `also_gone`: the change may be the end of some, and their verdicts are to be forgotten.
         Sorted, for they come as sets: one history replays the same in every process.
         """
         for name in sorted(names):
-            if self.knows_host(name):
+            if also_gone or self.knows_host(name):
                 self.dirty[("host", name)] = None
             if name in self._index.arrivals:
                 self.mark_each(self._edges.keys_at(name))

@@ -46,18 +46,13 @@ class LastSeen:
         """All of them."""
         return self._get_results
 
-    def remember_pod(self, pod: SlurmdPod, *, alone: bool = False) -> bool:
-        """A living Pod was seen; one that is ending does not take the place of another, unless it
-        stands `alone` by now.
-
-        Whether the host was not last there before.
-        """
+    def remember_pod(self, pod: SlurmdPod, *, alone: bool = False) -> None:
+        """A living Pod was seen. One that is terminating replaces another only if it is `alone`."""
         seen = self.seen.get(pod.slurm_node)
         another = seen is not None and seen.uid not in ("", pod.uid)
         if pod.finished or (pod.terminating and another and not alone):
-            return False
-        place = Mark("", pod.node_name, pod.namespace, pod.name, pod.uid)
-        return self._remember(pod.slurm_node, place)
+            return
+        self._remember(pod.slurm_node, Mark("", pod.node_name, pod.namespace, pod.name, pod.uid))
 
     def remember_node(self, slurm_node: str, node: Node) -> None:
         """A Node claims a Slurm node by itself; it yields to what is known of a Pod."""
@@ -65,13 +60,11 @@ class LastSeen:
         if seen is None or not seen.pod:
             self._remember(slurm_node, Mark("", node.name))
 
-    def _remember(self, slurm_node: str, place: Mark) -> bool:
+    def _remember(self, slurm_node: str, place: Mark) -> None:
         before = self.seen.get(slurm_node)
-        if before == place:
-            return False
-        self.seen[slurm_node] = place
-        self._follow(slurm_node, before)
-        return True
+        if before != place:
+            self.seen[slurm_node] = place
+            self._follow(slurm_node, before)
 
     def remark(self, slurm_node: str, comment: str, *, cluster: str) -> None:
         """The comment of a Slurm node changed; only marks of this Kubernetes cluster count."""
@@ -95,9 +88,9 @@ class LastSeen:
         self._get_results[place] = get_result
         return hosts
 
-    def withdraw(self, place: Place) -> bool:
+    def withdraw(self, place: Place) -> None:
         """The object is in our listings: what reads by name said no longer counts."""
-        return self._get_results.pop(place, None) is not None
+        self._get_results.pop(place, None)
 
     def _follow(self, slurm_node: str, before: Mark | None) -> None:
         """Keep the index from places to hosts true after a change of a host's places."""

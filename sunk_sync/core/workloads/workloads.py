@@ -1,13 +1,11 @@
 """All that is known of workloads, put together: their index, memory, watchlists and hosts."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Job, Node, Pod, SlurmNode
-from sunk_sync.core.tables.claims import Claims
+from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
-from sunk_sync.core.tables.last_seen import LastSeen
+from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.open_calls import OpenCalls
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.workloads.exclusions import ExclusionUpdates
@@ -16,15 +14,6 @@ from sunk_sync.core.workloads.memory import WorkloadMemory
 from sunk_sync.core.workloads.queue_position import Queue
 from sunk_sync.core.workloads.residents import ResidentIndex
 from sunk_sync.core.workloads.watchlists import Watchlists
-
-
-class Hosts(NamedTuple):
-    """The tables that tell of hosts."""
-
-    nodes: Table[Node]
-    slurm_nodes: Table[SlurmNode]
-    claims: Claims
-    last_seen: LastSeen
 
 
 class Workloads:
@@ -36,7 +25,7 @@ class Workloads:
         configuration: Configuration,
         pods: Table[Pod],
         jobs: Table[Job],
-        hosts: Hosts,
+        hosts: HostIdentity,
         calls: OpenCalls,
     ) -> None:
         self.configuration = configuration

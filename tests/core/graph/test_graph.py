@@ -37,7 +37,7 @@ from tests.kit.build import (
     slurmd_pod,
 )
 
-CLUSTER_EDGE = "_pod_touched:self.keys.mark(CLUSTER)"
+CLUSTER_EDGE = "_claims_changed:self.keys.mark(CLUSTER)"
 
 
 def a_removed_pod_is_no_longer_unselected_news() -> None:

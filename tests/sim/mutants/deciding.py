@@ -2,7 +2,7 @@
 
 from tests.sim.mutants.mutant import Mutant
 
-HOST_EDGES = "core/graph/host_edges.py"
+HOST_IDENTITY = "core/tables/host_identity.py"
 DRAIN, GRAPH, TABLE, POLICY = (
     "core/rules/host/drain.py",
     "core/graph/graph.py",
@@ -98,18 +98,17 @@ MUTANTS = (
         name="forgotten dirty edge of a Node",
         story="A Node that was deleted marked nobody: its host kept its verdict until the next"
         " audit.",
-        path=HOST_EDGES,
-        old="        self._keys.mark_hosts(self._last_seen.hosts_last_at(node_place(row.name)))\n\n"
-        "    def _mark_pods_at(",
-        new="\n    def _mark_pods_at(",
+        path=HOST_IDENTITY,
+        old="        hosts.update(self.last_seen.hosts_last_at(node_place(row.name)))\n",
+        new="",
     ),
     Mutant(
         name="the wrong rival remembered",
         story="Found by the simulator (seed 134): the place of a Pod that had gone was kept after"
         " a neighbour's conflict ended, so the loss of the Node was never noticed.",
-        path=HOST_EDGES,
-        old="            self._remember_standing(before.slurm_node, *beside)",
-        new="            self._remember_standing(before.slurm_node)",
+        path=HOST_IDENTITY,
+        old="before.slurm_node, *self.claims.hosts_on_node(before.node_name)",
+        new="before.slurm_node",
     ),
     Mutant(
         name="older events win",
