@@ -79,12 +79,7 @@ class Graph:
         self.pods: Table[Pod] = tables["pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
         self.jobs: Table[Job] = tables["jobs"]
-        hosts = HostIdentity(
-            nodes=self.nodes,
-            slurmd_pods=self.slurmd_pods,
-            slurm_nodes=self.slurm_nodes,
-            cluster_uid=configuration.cluster_uid,
-        )
+        hosts = HostIdentity(tables, cluster_uid=configuration.cluster_uid)
         self.claims, self.last_seen = hosts.claims, hosts.last_seen
         self.calls = OpenCalls()
         self.doubts = Doubts()

@@ -3,7 +3,10 @@
 A change of a row is taken in here, once. The answer is the set of hosts that it concerns.
 """
 
-from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
+from collections.abc import Mapping
+from typing import Any
+
+from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode, Source
 from sunk_sync.core.tables.claims import Claims, same_claim, same_own_claim, yields
 from sunk_sync.core.tables.entries import UNCLAIMED
 from sunk_sync.core.tables.last_seen import LastSeen, Place, node_place
@@ -13,17 +16,10 @@ from sunk_sync.core.tables.table import Table
 class HostIdentity:
     """The claims and the last known places of all hosts. They change here alone."""
 
-    def __init__(
-        self,
-        *,
-        nodes: Table[Node],
-        slurmd_pods: Table[SlurmdPod],
-        slurm_nodes: Table[SlurmNode],
-        cluster_uid: str,
-    ) -> None:
-        self.nodes = nodes
-        self.slurm_nodes = slurm_nodes
-        self.claims = Claims(nodes=nodes, pods=slurmd_pods)
+    def __init__(self, tables: Mapping[Source, Table[Any]], *, cluster_uid: str) -> None:
+        self.nodes: Table[Node] = tables["nodes"]
+        self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
+        self.claims = Claims(nodes=self.nodes, pods=tables["slurmd_pods"])
         self.last_seen = LastSeen()
         self._cluster_uid = cluster_uid
 
