@@ -1,4 +1,4 @@
-"""One authority's way out: a queue by urgency and time, and the tasks that empty it."""
+"""The writes of one authority: a queue by urgency and time, and the tasks that empty it."""
 
 import asyncio
 import heapq
@@ -7,103 +7,38 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from sunk_sync.core.model.actions import (
-    Action,
-    AnswerGate,
-    AnswerStop,
-    Bind,
-    CancelJob,
-    Cordon,
-    Drain,
-    EndPod,
-    GetGang,
-    GetJob,
-    GetObject,
-    Push,
-    Relist,
-    SetComment,
-    SetConditions,
-    SubmitJob,
-    Uncordon,
-    Undrain,
-    UpdateJob,
-)
-
-LEISURELY = 2
-"""Urgency from which on an action is not urgent."""
-
-
-BEHIND_S = 0.05
-"""Between two looks whether a target that excludes another is still under way."""
+from sunk_sync.controller.slots import BEHIND_S, Slot
+from sunk_sync.controller.urgency import LEISURELY, urgency
+from sunk_sync.core.model.actions import Push
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one authority may be asked at a time."""
+    """Bounds on the requests to one authority at a time."""
 
     concurrency: int
     batch: int
-    """Actions handed to one push; above 1 only where its API takes lists."""
+    """Actions in one push; more than 1 only if the API takes lists."""
     leisurely: int
-    """How many of the concurrent pushes may carry what is not urgent, so that drains never wait."""
+    """Concurrent pushes that may carry actions that are not urgent: drains never wait for them."""
     leisurely_batch: int = 1
 
 
-class Slot(Struct, gc=False, eq=False):
-    """One target: what is wished of it and what is under way."""
-
-    key: tuple[str, str] = ("", "")
-    because: str = ""
-    desired: Action | None = None
-    desired_at_s: float = 0.0
-    in_flight: Action | None = None
-    facts_changed: bool = False
-    """A fact of its key changed since it went under way."""
-    settled: Action | None = None
-    """Answered, and not repeated until a fact of its key changes."""
-    ask_again_s: float | None = None
-    """When it is asked once more though nothing changed: a refusal, an end that nothing shows."""
-    attempts: int = 0
-    told_to_wait: bool = False
-    """The authority said for how long (Retry-After): nothing cuts that short (F8)."""
-    not_before_s: float = 0.0
-    sent_s: float = float("-inf")
-    sent: Action | None = None
-    """What was sent last."""
-    queued: bool = False
-    behind: tuple["Slot", ...] = ()
-    """Targets that exclude this one: not taken up while something is under way there."""
-    after: tuple["Slot", ...] = ()
-    """Targets whose end it waits for, also for that of their doubt."""
-    doubt_until_s: float = 0.0
-    """What was sent last may still happen, or the loop may not have heard what came of it."""
-
-    def open(self) -> bool:
-        """Something is wished that is neither under way nor answered."""
-        return self.desired is not None and self.in_flight is None and self.desired != self.settled
-
-    def must_wait(self, now: float) -> bool:
-        """Something that excludes it is under way, or may be."""
-        return any(one.in_flight is not None for one in (*self.behind, *self.after)) or any(
-            one.doubt_until_s > now for one in self.after
-        )
-
-
 Carry = Callable[[Push, Sequence[Slot]], Awaitable[None]]
-"""Pushes one batch and settles what came of it; the outbox gives it to its work queues."""
+"""Pushes one batch and records its outcomes; the outbox passes it to its work queues."""
 
 
 class WorkQueue:
-    """One authority: a queue by urgency and time, and the tasks that empty it."""
+    """The queue of one authority, and the tasks that empty it."""
 
     def __init__(
         self, *, push: Push, limits: Limits, carry: Carry, clock: Callable[[], float]
     ) -> None:
         self.closing = False
-        """Nothing more is taken up."""
+        """The queue sends nothing more."""
         self._gathering = False
-        """More is about to come that may share a request: nothing is taken up yet."""
+        """The rest of a batch is about to come and may share a request: nothing is sent yet."""
         self.added = 0
-        """Slots queued so far, again after a failure too."""
+        """Slots queued so far; a slot counts again after a failure."""
         self._push = push
         self._limits = limits
         self._carry_out = carry
@@ -112,15 +47,15 @@ class WorkQueue:
         self._later: list[tuple[float, int, Slot]] = []
         self._count = itertools.count()
         self._waiting: dict[asyncio.Event, None] = {}
-        self._strolling = 0
-        """Pushes under way that carry nothing urgent."""
+        self._leisurely_pushes = 0
+        """Pushes in flight that carry nothing urgent."""
 
     def depth(self) -> int:
-        """Targets that wait."""
+        """Return the number of targets that wait."""
         return len(self._ready) + len(self._later)
 
     def add(self, slot: Slot, *, now: float) -> None:
-        """Queue a slot; time and urgency decide when it is taken. Twice is harmless."""
+        """Queue a slot; time and urgency decide when it is sent. A second call is harmless."""
         slot.queued = True
         self.added += 1
         if slot.not_before_s > now:
@@ -131,7 +66,7 @@ class WorkQueue:
         self._wake()
 
     def gather(self, *, on: bool) -> None:
-        """Take nothing up while `on`; afterwards all that came meanwhile goes together."""
+        """Send nothing while `on`; afterwards send all that was queued meanwhile together."""
         released = self._gathering and not on
         self._gathering = on
         if released:
@@ -150,9 +85,9 @@ class WorkQueue:
         """Push until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(self._limits.concurrency):
-                tasks.create_task(self._workload())
+                tasks.create_task(self._push_batches())
 
-    async def _workload(self) -> None:
+    async def _push_batches(self) -> None:
         event = asyncio.Event()
         while True:
             slots = self._take()
@@ -165,16 +100,16 @@ class WorkQueue:
             self._waiting.pop(event, None)
 
     async def _carry(self, slots: list[Slot]) -> None:
-        strolls = _is_leisurely(slots[0])
-        self._strolling += strolls
+        leisurely = _is_leisurely(slots[0])
+        self._leisurely_pushes += leisurely
         try:
             await self._carry_out(self._push, slots)
         finally:
-            self._strolling -= strolls
+            self._leisurely_pushes -= leisurely
         self._wake()
 
     async def _wait(self, event: asyncio.Event) -> None:
-        """Until something is queued, or the first delayed slot is due."""
+        """Wait until a slot is queued, or the first delayed slot is due."""
         if not self._later or self.closing or self._gathering:
             await event.wait()
             return
@@ -186,7 +121,7 @@ class WorkQueue:
             return
 
     def _take(self) -> list[Slot]:
-        """Up to one batch of the most urgent slots that are still open."""
+        """Take up to one batch of the most urgent slots that are still open."""
         if self.closing or self._gathering:
             return []
         now = self._clock()
@@ -195,7 +130,7 @@ class WorkQueue:
         most = self._limits.batch
         while self._ready and len(taken) < most:
             if self._ready[0][0] >= LEISURELY:
-                if self._strolling >= self._limits.leisurely or _is_urgent(taken):
+                if self._leisurely_pushes >= self._limits.leisurely or _is_urgent(taken):
                     break
                 most = self._limits.leisurely_batch
             slot = heapq.heappop(self._ready)[2]
@@ -211,7 +146,7 @@ class WorkQueue:
         return taken
 
     def _ripen(self, now: float) -> None:
-        """Move what is due from the delayed slots to the ready ones."""
+        """Move the slots that are due from the delayed to the ready ones."""
         while self._later and self._later[0][0] <= now:
             slot = heapq.heappop(self._later)[2]
             slot.queued = False
@@ -219,31 +154,12 @@ class WorkQueue:
                 self.add(slot, now=now)
 
     def hurry(self) -> None:
-        """The authority answers again: what waits only because it failed goes now."""
+        """The authority answers again: retry failed writes now."""
         now = self._clock()
         for _, _, slot in list(self._later):
             if slot.attempts and not slot.told_to_wait and slot.open():
                 slot.not_before_s = now
                 self.add(slot, now=now)
-
-
-def urgency(action: Action) -> int:
-    """Lower goes first: drains before reads before what is only shown."""
-    match action:
-        case Drain() | Undrain() | EndPod() | CancelJob() | AnswerGate() | AnswerStop():
-            return 0
-        case GetObject() | GetJob() | GetGang() | Cordon() | Uncordon() | Bind():
-            return 1
-        case Relist() if action.source == "jobs":
-            return 1  # a prolog waits for it
-        case SetComment() | SubmitJob() | UpdateJob():
-            return 2
-        case _ if only_unknown(action):
-            return 5
-        case SetConditions() if action.reference.kind == "Pod":
-            return 3  # the first that tells of a drain; the same on the Node may follow
-        case _:
-            return 4
 
 
 def _is_urgent(taken: Sequence[Slot]) -> bool:
@@ -252,10 +168,3 @@ def _is_urgent(taken: Sequence[Slot]) -> bool:
 
 def _is_leisurely(slot: Slot) -> bool:
     return slot.in_flight is not None and urgency(slot.in_flight) >= LEISURELY
-
-
-def only_unknown(action: Action) -> bool:
-    """Conditions that say nothing but that nobody knows (M2)."""
-    return isinstance(action, SetConditions) and any(
-        condition.status == "Unknown" for condition in action.conditions
-    )

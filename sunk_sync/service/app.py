@@ -171,7 +171,7 @@ class Service:
         try:
             await self._unless_stopped(self._run(parts, slurm))
             self.health.stopping = True
-            self.log.info("stopping", in_flight=parts.outbox.flying)
+            self.log.info("stopping", in_flight=parts.outbox.in_flight)
             await parts.finish()
         finally:
             await parts.end()

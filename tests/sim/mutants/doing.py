@@ -2,12 +2,10 @@
 
 from tests.sim.mutants.mutant import Mutant
 
-PRECONDITION, PUSH, OUTBOX = (
-    "slurm/write/precondition.py",
-    "slurm/write/nodes.py",
-    "controller/outbox.py",
-)
-LANE, WATCH = "controller/workqueue.py", "kube/read/watch.py"
+PRECONDITION, PUSH = "slurm/write/precondition.py", "slurm/write/nodes.py"
+PACING, SETTLING = "controller/pacing.py", "controller/settling.py"
+SLOTS, WORK_QUEUE = "controller/slots.py", "controller/workqueue.py"
+WATCH = "kube/read/watch.py"
 
 MUTANTS = (
     Mutant(
@@ -84,7 +82,7 @@ MUTANTS = (
         name="lost wake-up",
         story="A wish came while everybody slept and nobody was woken: it waited for the next"
         " event of any kind (bridge#51).",
-        path=LANE,
+        path=WORK_QUEUE,
         old="        if released:\n",
         new="        if released and not self._ready:\n",
     ),
@@ -92,24 +90,23 @@ MUTANTS = (
         name="lost wish",
         story="Found by the simulator (seed 79): the event of our write came before its answer,"
         " the answer was remembered, and the same desired write was never carried out again.",
-        path=OUTBOX,
-        old="        if slot.desired is None:\n            return\n"
-        "        if isinstance(action, SubmitJob)",
-        new="        if isinstance(action, SubmitJob)",
+        path=SETTLING,
+        old="    if slot.desired is not None:\n        _settle_answer(slot, slot.desired,",
+        new="    if True:\n        _settle_answer(slot, slot.desired or action,",
     ),
     Mutant(
         name="undone before it was answered",
         story="The news that a human had undone our write was older than its answer, which then"
         " counted as the end of the matter.",
-        path=OUTBOX,
-        old="        if slot.facts_changed and slot.desired == action:",
-        new="        if slot.facts_changed and slot.desired is None:",
+        path=SETTLING,
+        old="    if slot.facts_changed and desired == action:",
+        new="    if slot.facts_changed and desired is None:",
     ),
     Mutant(
         name="two at once",
         story="A second request for the same node was sent before the first was answered, and"
         " they arrived the other way round.",
-        path=LANE,
+        path=SLOTS,
         old="self.in_flight is None and self.desired != self.settled",
         new="self.desired != self.settled",
     ),
@@ -117,16 +114,15 @@ MUTANTS = (
         name="hammering",
         story="Every failed request was sent again at once; an API server that had just come back"
         " went down again (soperator SCHED-1214).",
-        path=OUTBOX,
-        old="            slot.not_before_s = now + self._backoff_s(slot.attempts,"
-        " outcome.retry_after_s)",
-        new="            slot.not_before_s = now",
+        path=SETTLING,
+        old="        slot.not_before_s = now + backoff_s(\n",
+        new="        slot.not_before_s = now + 0.0 * backoff_s(\n",
     ),
     Mutant(
         name="status thrash",
         story="Conditions of one node were written many times a second while jobs started and"
         " ended (operator CHANGELOG, status thrash).",
-        path=OUTBOX,
+        path=PACING,
         old="PACE_S = 1.0",
         new="PACE_S = 0.001",
     ),
@@ -134,8 +130,8 @@ MUTANTS = (
         name="Unknown out of turn",
         story="Found by the simulator (seed 40): in the second in which Slurm went blind a Node"
         " was written twice.",
-        path=OUTBOX,
-        old="            return max(self._unknown_next_s, paced_s)",
+        path=PACING,
+        old="            return max(self._unknown_next_s, paced_s(slot, action))",
         new="            return self._unknown_next_s",
     ),
     Mutant(

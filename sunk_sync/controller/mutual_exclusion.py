@@ -1,0 +1,58 @@
+"""Writes that must not be in flight together, and bindings whose result is in doubt."""
+
+from sunk_sync.controller.slots import Slot, Slots
+from sunk_sync.core.model.actions import Action, AnswerGate, Bind, SubmitJob
+
+
+class MutualExclusion:
+    """Lets a slot wait for the slots that its write excludes."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._submits: dict[tuple[str, str], Slot] = {}
+        """Key to the last submission for it."""
+        self._binds: dict[str, list[Slot]] = {}
+        """Slurm node to the bindings to it that are in flight or in doubt."""
+
+    def arrange(self, slot: Slot, action: Action, *, now: float) -> None:
+        """Name the slots that this write must wait for."""
+        match action:
+            case Bind():
+                self._bind(slot, action, now=now)
+            case SubmitJob():
+                self._submit(slot)
+            case AnswerGate(go=True):
+                slot.after = tuple(self._bindings(action.slurm_node, now=now))
+            case AnswerGate():
+                slot.after = ()
+
+    def forget(self, slot: Slot) -> None:
+        """Forget a slot that the outbox removes."""
+        if self._submits.get(slot.key) is slot:
+            del self._submits[slot.key]
+
+    def _bind(self, slot: Slot, action: Bind, *, now: float) -> None:
+        """Do not bind a Pod while its job is being cancelled, nor the other way round (P12)."""
+        job = self._slots.of(("job", action.job_id))
+        slot.behind = (job,)
+        if slot not in job.behind:
+            job.behind = (*job.behind, slot)
+        others = [one for one in self._bindings(action.slurm_node, now=now) if one is not slot]
+        self._binds[action.slurm_node] = [*others, slot]
+
+    def _submit(self, slot: Slot) -> None:
+        """Submit a gang whose members changed only after the answer to the earlier submission.
+
+        The two have different targets: the identity of the job is another one (G1, P29).
+        """
+        earlier, self._submits[slot.key] = self._submits.get(slot.key, slot), slot
+        if earlier is not slot and earlier.in_flight is not None:
+            slot.behind, earlier.behind = (earlier,), (slot,)
+
+    def _bindings(self, slurm_node: str, *, now: float) -> list[Slot]:
+        """Return the bindings that may still bring a Pod to this host: no job starts there (L7)."""
+        slots = self._binds.pop(slurm_node, [])
+        may = [one for one in slots if one.desired or one.in_flight or one.doubt_until_s > now]
+        if may:
+            self._binds[slurm_node] = may
+        return may

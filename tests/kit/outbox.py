@@ -1,0 +1,122 @@
+"""An outbox between fake authorities, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
+from sunk_sync.controller.workqueue import Limits
+from sunk_sync.core.model.actions import (
+    Action,
+    Done,
+    Drain,
+    Outcome,
+    Refused,
+    SetConditions,
+    Target,
+    Undrain,
+    Unsure,
+    target_of,
+)
+from sunk_sync.core.model.facts import Reference
+from tests.kit.build import condition
+from tests.kit.clock import now, run
+
+KEY, OTHER = ("host", "n1"), ("host", "n2")
+POD = Reference("Pod", "slurm", "p", "u")
+DRAIN, AGAIN, LIFT = Drain("n1", "k8s: a"), Drain("n1", "k8s: b"), Undrain("n1", "lifted")
+ONE = Limits(concurrency=1, batch=1, leisurely=1)
+Answer = Callable[[Action], Outcome]
+
+
+def shown(text: str, status: str = "True", reference: Reference = POD) -> SetConditions:
+    return SetConditions(reference, (condition("SlurmDrain", status, message=text),))
+
+
+class Authority:
+    """A fake writer: records each push and its time; answers after `seconds`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, tuple[Action, ...]]] = []
+        self.answers: list[Answer | Exception] = []
+        self.seconds = 0.0
+        self.in_flight: list[Target] = []
+        self.in_flight_max = 0
+
+    @property
+    def actions(self) -> list[Action]:
+        return [action for _, actions in self.calls for action in actions]
+
+    @property
+    def times(self) -> list[float]:
+        return [round(at - 1000, 6) for at, _ in self.calls]
+
+    async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        targets = [target_of(action) for action in actions]
+        assert not set(targets) & set(self.in_flight), "two in flight for one target"
+        self.calls.append((now(), tuple(actions)))
+        self.in_flight += targets
+        self.in_flight_max = max(self.in_flight_max, len(self.in_flight))
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.in_flight = [one for one in self.in_flight if one not in targets]
+        answer = self.answers.pop(0) if self.answers else Done
+        if isinstance(answer, Exception):
+            raise answer
+        return [answer(action) for action in actions]
+
+
+class Bench:
+    """An outbox in virtual time between two authorities."""
+
+    def __init__(self, slurm: Limits = ONE, kube: Limits = ONE, jitter: float = 0.0) -> None:
+        self.slurm, self.kube, self.jobs, self.hooks = (Authority() for _ in range(4))
+        self.reports: list[WriteReport] = []
+        writers = Writers(
+            slurm=(self.slurm.push, slurm),
+            kube=(self.kube.push, kube),
+            jobs=(self.jobs.push, ONE),
+            hooks=(self.hooks.push, Limits(concurrency=5, batch=1, leisurely=5)),
+        )
+        self.outbox = Outbox(writers, clock=now, random=lambda: jitter)
+        self.outbox.report = self.report
+        self.task = asyncio.ensure_future(self.outbox.run())
+
+    async def report(self, reports: Sequence[WriteReport]) -> None:
+        self.reports += reports
+
+    def want(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
+        self.outbox.want(key, wants, because="for a test")
+
+    async def sweep_for(self, seconds: int) -> None:
+        """Sweep once a second, as the loop does, without a changed fact."""
+        for _ in range(seconds):
+            await asyncio.sleep(1)
+            self.outbox.sweep()
+
+    async def change_facts_in_flight(self, first: Action, *then: Action, after_s: float) -> None:
+        """Change a fact of the key before the answer to `first`; then want `then`."""
+        self.want(first)
+        await asyncio.sleep(after_s)
+        self.outbox.facts_changed(KEY)
+        self.want(*then)
+        await asyncio.sleep(5)
+
+
+def run_bench(steps: Callable[[Bench], Awaitable[None]], **chosen: object) -> Bench:
+    """Run these steps on a new bench, in virtual time."""
+
+    async def on_bench() -> Bench:
+        bench = Bench(**chosen)  # type: ignore[arg-type]
+        await steps(bench)
+        return bench
+
+    return run(on_bench())
+
+
+def unsure(action: Action) -> Outcome:
+    return Unsure(action, "timeout")
+
+
+def refused(action: Action) -> Outcome:
+    return Refused(action, "forbidden")
