@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TextIO
 
+import anyio
+
 from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_skew_s, span
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
@@ -64,7 +66,7 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
     async with _kube(settings) as kube, _slurm(settings) as slurm:
         whole, *each = slurm
         report.tell(check_token(whole.token, now=time.time()))
-        examined = await asyncio.gather(
+        examined = await anyio.gather(
             examine_kubernetes(kube, settings, graph),
             *map(examine_address, each),
             list_slurm(whole, graph),
@@ -164,7 +166,7 @@ def check_scheduler(settings: Settings) -> list[Finding]:
 async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
     wanted = list(_wanted(settings, secrets=client.namespace))
     everything = Permission(verb="*", group="*", resource="*")
-    answers = await asyncio.gather(*(client.may(one) for one in [*wanted, everything]))
+    answers = await anyio.gather(*(client.may(one) for one in [*wanted, everything]))
     asked = zip(wanted, answers[:-1], strict=True)
     return check_permissions(
         [(_spelled(one), answer) for one, answer in asked], everything=answers[-1]

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+import anyio
+
 from sunk_sync.controller.outbox import Outbox, WriteReport
 from sunk_sync.core.model.actions import Action, Outcome, shown_by
 from sunk_sync.core.model.facts import (
@@ -120,11 +122,8 @@ class Loop:
         timer_s = self.reconciler.next_timer_s()
         due_s = min(self._audit_next_s, self._clock() + HEARTBEAT_S)
         due_s = due_s if timer_s is None else min(due_s, timer_s)
-        try:
-            async with asyncio.timeout(max(0.0, due_s - self._clock())):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+        with anyio.move_on_after(max(0.0, due_s - self._clock())):
+            await self._woken.wait()
 
     def _step(self) -> bool:
         """One stretch of work; whether more waits."""

@@ -5,9 +5,9 @@ for each authority sends them with bounded concurrency. Every outcome goes back 
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.controller.mutual_exclusion import MutualExclusion
@@ -87,19 +87,18 @@ class Outbox:
 
     async def run(self) -> None:
         """Send writes until cancelled."""
-        async with asyncio.TaskGroup() as work_queues:
+        async with anyio.create_task_group() as tasks:
             for work_queue in self.work_queues:
-                work_queues.create_task(work_queue.run())
+                tasks.start_soon(work_queue.run)
 
     async def finish(self, grace_s: float) -> None:
         """Send nothing more; wait at most `grace_s` for the answers to the writes in flight."""
         for work_queue in self.work_queues:
             work_queue.closing = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s):
-                while self.in_flight:
-                    self._answered.clear()
-                    await self._answered.wait()
+        with anyio.move_on_after(grace_s):
+            while self.in_flight:
+                self._answered.clear()
+                await self._answered.wait()
 
     def gather(self, *, on: bool) -> None:
         """Only collect writes while `on`: the rest of their batch is about to come."""
@@ -221,10 +220,10 @@ class Outbox:
     async def _push(self, push: Push, actions: Sequence[Action]) -> Sequence[Outcome]:
         """Return one outcome for each action, whatever the push does."""
         try:
-            async with asyncio.timeout(PUSH_LIMIT_S):
+            with anyio.fail_after(PUSH_LIMIT_S):
                 outcomes = await push(actions)
         except Exception as error:  # noqa: BLE001 - a bug there must not end the work queue
-            why = f"{type(error).__name__}: {error}"[:200]
+            why = _why(error)
             return [self._unknown(action, why) for action in actions]
         if len(outcomes) != len(actions):
             return [self._unknown(action, "push lost count of its answers") for action in actions]
@@ -238,3 +237,10 @@ class Outbox:
             tried = BindTried(action.reference.uid, action.job_id, self.clock())
             return Unsure(action, why, seen=(tried,))
         return Unsure(action, why)
+
+
+def _why(error: Exception) -> str:
+    """Return a short text; for a group of exceptions that of its first."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"[:200]

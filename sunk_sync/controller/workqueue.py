@@ -5,6 +5,7 @@ import heapq
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.controller.slots import BEHIND_S, Slot
@@ -83,9 +84,9 @@ class WorkQueue:
 
     async def run(self) -> None:
         """Push until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with anyio.create_task_group() as tasks:
             for _ in range(self._limits.concurrency):
-                tasks.create_task(self._push_batches())
+                tasks.start_soon(self._push_batches)
 
     async def _push_batches(self) -> None:
         event = asyncio.Event()
@@ -114,11 +115,8 @@ class WorkQueue:
             await event.wait()
             return
         delay_s = max(0.0, self._later[0][0] - self._clock())
-        try:
-            async with asyncio.timeout(delay_s):
-                await event.wait()
-        except TimeoutError:
-            return
+        with anyio.move_on_after(delay_s):
+            await event.wait()
 
     def _take(self) -> list[Slot]:
         """Take up to one batch of the most urgent slots that are still open."""

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
+import anyio
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
@@ -76,7 +77,8 @@ async def listen(
         await _start(runner, address, flags, backlog=bounds.backlog)
         yield _spelled(runner.addresses[0])
     finally:
-        await runner.cleanup()
+        with anyio.CancelScope(shield=True):  # aiohttp bounds it by SHUTDOWN_S
+            await runner.cleanup()
 
 
 async def _start(runner: web.ServerRunner, address: Address, flags: str, *, backlog: int) -> None:

@@ -4,12 +4,12 @@ Every answer is one line of JSON. A call that waits costs its connection and one
 with the core's word, with its own deadline, or with its caller.
 """
 
-import asyncio
 import contextlib
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
+import anyio
 import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
@@ -190,7 +190,7 @@ def _told(verdict: GateVerdict, *, action: str = "", outcome: str = "") -> Reply
 
 async def _body(request: web.BaseRequest) -> bytes:
     try:
-        async with asyncio.timeout(BODY_S):
+        with anyio.fail_after(BODY_S):
             return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         raise _No(413, f"a body has at most {BODY_BYTES_MAX} bytes") from error

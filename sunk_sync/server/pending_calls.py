@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.core.model.actions import Action, AnswerGate, AnswerStop, Done, Outcome, Refused
@@ -94,7 +95,7 @@ class PendingCalls:
         self._waiting[fact.call] = waiting
         try:
             await self._tell([*also, fact])
-            async with asyncio.timeout(deadline_s):
+            with anyio.fail_after(deadline_s):
                 return GateVerdict(await waiting.done)
         except TimeoutError:
             return GateVerdict("wait", _distinct(waiting.held.values()))

@@ -4,10 +4,12 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from sunk_sync.core.alarms import Overlap, Unheard, kept_jobs
 from sunk_sync.core.graph.graph import Graph
@@ -168,20 +170,18 @@ class Service:
             ambient=Ambient(clock=self.clock),
         )
         self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
-        try:
-            await self._unless_stopped(self._run(parts, slurm))
-            self.health.stopping = True
-            self.log.info("stopping", in_flight=parts.outbox.in_flight)
-            await parts.finish()
-        finally:
-            await parts.end()
+        async with AsyncExitStack() as hooks:
+            await self._open_hooks(hooks, parts)
+            async with anyio.create_task_group() as writers:
+                writers.start_soon(parts.outbox.run)
+                await self._unless_stopped(self._run_parts(parts, slurm))
+                self.health.stopping = True
+                self.log.info("stopping", in_flight=parts.outbox.in_flight)
+                await hooks.aclose()
+                await parts.finish()
+                writers.cancel_scope.cancel()
         self.log.info("stopped")
         return 0
-
-    async def _run(self, parts: Parts, slurm: SlurmClient) -> None:
-        async with AsyncExitStack() as stack:
-            await self._open_hooks(stack, parts)
-            await self._run_parts(parts, slurm)
 
     async def _open_hooks(self, stack: AsyncExitStack, parts: Parts) -> None:
         address = self.settings.hooks_api_bind_address
@@ -191,14 +191,14 @@ class Service:
             self.log.info("hooks server open", address=bound, url=self.settings.hooks_url)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(parts.run())
-            tasks.create_task(self._tell_gauges(parts, slurm))
-            tasks.create_task(gc_pauses.walk_everything_now_and_then())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(parts.run)
+            tasks.start_soon(self._tell_gauges, parts, slurm)
+            tasks.start_soon(gc_pauses.walk_everything_now_and_then)
             if parts.schedules:
-                tasks.create_task(self._tell_overlap(parts.reconciler.graph))
+                tasks.start_soon(self._tell_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
-                tasks.create_task(self._tell_unheard(parts.reconciler.graph))
+                tasks.start_soon(self._tell_unheard, parts.reconciler.graph)
 
     async def _tell_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Figures that are cheaper to count now and then than at every change."""
@@ -272,16 +272,16 @@ class Service:
             await backoff.wait(uid.retry_after_s)
         return uid
 
-    async def _unless_stopped(self, workload: Coroutine[Any, Any, str | None]) -> str | None:
-        """The work's result, or None when told to stop first; failures of it are raised."""
-        task = asyncio.create_task(workload)
-        stop = asyncio.create_task(self._stop.wait())
-        try:
-            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-        finally:
-            stop.cancel()
-            task.cancel()
-            await asyncio.wait((task,))
-        return None
+    async def _unless_stopped(self, work: Awaitable[str | None]) -> str | None:
+        """Return the result of the work, or None if the service is stopped first."""
+        result: str | None = None
+
+        async def cancel_when_stopped() -> None:
+            await self._stop.wait()
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel_when_stopped)
+            result = await work
+            tasks.cancel_scope.cancel()
+        return result

@@ -1,9 +1,9 @@
 """Readers, loop, outbox and hooks around one picture: everything but connections and doors."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import anyio
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
@@ -128,7 +128,6 @@ class Parts:
         self.loop = Loop(
             reconciler=self.reconciler, outbox=self.outbox, journal=journal, clock=ambient.clock
         )
-        self._pushing: asyncio.Task[None] | None = None
 
     def _tell_of(self, source: Source) -> Tell:
         """Where its news goes: Pods of others come to the picture as sums."""
@@ -235,33 +234,20 @@ class Parts:
         await self._tell(news)
 
     async def run(self) -> None:
-        """Until cancelled; only a bug of ours ends it otherwise."""
-        self._pushing = asyncio.create_task(self.outbox.run())
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.loop.run())
-            tasks.create_task(self._poll.run())
+        """Read and decide until cancelled. The outbox runs beside it, for it ends later."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.loop.run)
+            tasks.start_soon(self._poll.run)
             if self.schedules:
-                tasks.create_task(self._job_poll.run())
-                tasks.create_task(self.reasons.run())
-            tasks.create_task(self._watch_pushing(self._pushing))
+                tasks.start_soon(self._job_poll.run)
+                tasks.start_soon(self.reasons.run)
             for watch in self._watches.values():
-                tasks.create_task(watch.run())
+                tasks.start_soon(watch.run)
 
     async def finish(self) -> None:
-        """Let what is in flight be answered, within the grace; then end the work queues."""
+        """Wait for the answers to the writes in flight, within the grace."""
         await self.outbox.finish(FINISH_S)
         self.loop.flush()
-        await self.end()
-
-    async def end(self) -> None:
-        """End the work queues, whatever is in flight."""
-        if self._pushing is not None:
-            self._pushing.cancel()
-            await asyncio.wait((self._pushing,))
-
-    async def _watch_pushing(self, pushing: asyncio.Task[None]) -> None:
-        """Work queues outlive the readers at SIGTERM, but their failure is a failure of all."""
-        await asyncio.shield(pushing)
 
     async def _tell(self, news: Sequence[News]) -> None:
         await self.loop.tell(news)

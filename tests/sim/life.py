@@ -100,6 +100,7 @@ class Life:
         )
         history.note("service", f"life {number} begins")
         self._others = asyncio.all_tasks()
+        self._writers = asyncio.create_task(self.parts.outbox.run(), name="writers")
         self._running = asyncio.create_task(self.parts.run(), name="service")
 
     def _on_bad(self, kind: str, name: str, why: str) -> None:
@@ -107,8 +108,9 @@ class Life:
 
     def check(self) -> None:
         """Raise the exception that ended the service, which is a bug."""
-        if self._running.done() and not self._running.cancelled():
-            self.history.break_promise("died", repr(self._running.exception()))
+        for task in (self._writers, self._running):
+            if task.done() and not task.cancelled():
+                self.history.break_promise("died", repr(task.exception()))
 
     async def crash(self) -> None:
         """Crash as with kill -9: all tasks end; requests on their way may still arrive."""

@@ -1,12 +1,12 @@
 """How long to wait before the next attempt; and where time and chance come from."""
 
+import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 
-import anyio
 from msgspec import Struct
 
 FIRST_DELAY_S = 0.1
@@ -19,7 +19,7 @@ class Ambient(Struct, frozen=True):
 
     clock: Callable[[], float] = time.monotonic
     """Monotonic seconds."""
-    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
     """From 0 up to 1."""
     wall_clock: Callable[[], datetime] = partial(datetime.now, UTC)

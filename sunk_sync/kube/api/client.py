@@ -1,12 +1,12 @@
 """One Kubernetes API server under one identity: calls and streams, troubles as values."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Self, TypedDict
 
 import aiohttp
+import anyio
 import msgspec
 from msgspec import Struct
 from yarl import URL
@@ -174,7 +174,7 @@ class KubeClient:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_DEADLINE_S, sock_read=silence_s
         )
-        async with asyncio.timeout(request.deadline_s):
+        with anyio.fail_after(request.deadline_s):
             response = await self._streams.get(
                 self._url(request),
                 headers=_headers(authorization),

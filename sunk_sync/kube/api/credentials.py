@@ -1,5 +1,6 @@
 """Who we are to the API server: kubernetes_asyncio's rules, renewed while we run."""
 
+import asyncio
 import os
 import ssl
 from collections.abc import Callable
@@ -34,7 +35,7 @@ class Credentials:
         self._context = context
         self._clock = clock
         self._loader: KubeConfigLoader | None = None
-        self._lock = anyio.Lock()
+        self._lock = asyncio.Lock()
         self._loaded_s = self._renewed_s = float("-inf")
         self.configuration = Configuration(host="")
         self.namespace = "default"

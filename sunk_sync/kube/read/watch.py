@@ -4,6 +4,7 @@ What the graph may rely on: after ListingEnded or Confirmed, until Lost, every c
 with its resourceVersion as order; ListingEnded follows only a complete listing.
 """
 
+import asyncio
 from typing import Protocol
 
 import anyio
@@ -59,7 +60,7 @@ class Watch:
         self._subject = subject
         self._ambient = ambient
         self._listing = Listing(client, subject, tell=tell, on_bad=on_bad, ambient=ambient)
-        self._one_listing = anyio.Lock()
+        self._one_listing = asyncio.Lock()
         """Two listings of one source at once could not be told apart."""
         self._standing = Liveness(subject, tell=tell, ambient=ambient)
         self._reading = Reading(subject, tell=tell, on_bad=on_bad, ambient=ambient)

@@ -88,15 +88,7 @@ class KubePush:
         """Carry out all of them side by side; the outcomes stand in the order of the actions."""
         if len(actions) == 1:
             return [await self._one(actions[0])]
-        outcomes: dict[int, Outcome] = {}
-
-        async def carry_out(place: int, action: Action) -> None:
-            outcomes[place] = await self._one(action)
-
-        async with anyio.create_task_group() as group:
-            for place, action in enumerate(actions):
-                group.start_soon(carry_out, place, action)
-        return [outcomes[place] for place in range(len(actions))]
+        return await anyio.gather(*map(self._one, actions))
 
     async def _one(self, action: Action) -> Outcome:
         match action:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, Protocol
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.slurm.api.answers import Answer, SlurmError
@@ -108,7 +109,7 @@ class SlurmClient:
     async def _connection(self, call: Call) -> AsyncIterator[None]:
         """Wait for a connection. Raises TimeoutError at the deadline."""
         async with AsyncExitStack() as held:
-            async with asyncio.timeout(call.deadline_s):
+            with anyio.fail_after(call.deadline_s):
                 if call.bulk:
                     await held.enter_async_context(self._bulk)
                 await held.enter_async_context(self._all)

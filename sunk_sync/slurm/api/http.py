@@ -1,10 +1,10 @@
 """One HTTP request to one address, and everything that may come back, as a value."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.slurm.api.answers import SlurmError, printable
@@ -41,7 +41,7 @@ async def exchange(
     body = _Body(sink, clock())
     failure = None
     try:
-        async with asyncio.timeout(max(question.timeout_s, 0)):
+        with anyio.fail_after(max(question.timeout_s, 0)):
             await transport.ask(question, begin=body.begin, take=body.take)
     except _THEIRS as error:
         failure = _failure_of(error, question)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.slurm.api.connection import Connection
@@ -123,7 +124,7 @@ class Network:
         if len(self._idle) >= CONNECTIONS_MAX:
             self._idle.pop(0)[2].close()
         try:
-            async with asyncio.timeout(CONNECT_S):
+            with anyio.fail_after(CONNECT_S):
                 return await self._connect(origin)
         except TimeoutError:
             raise UnreachableError(f"no connection within {CONNECT_S:g} s") from None

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final
 
+import anyio
 from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Job, Observed, Tell
@@ -99,9 +100,9 @@ class JobReading:
             await self._ask(list_jobs())
         self._wants = wanted
         arrays = _Arrays(self._job_owners, self._unread(wanted), left, asked_s=self._asked_s)
-        await asyncio.gather(*(self._read_array(one, arrays) for one in sorted(arrays.numbers)))
+        await anyio.gather(*(self._read_array(one, arrays) for one in sorted(arrays.numbers)))
         numbers = {number_in(one) for one in self._unread(wanted)}
-        await asyncio.gather(*map(self._read_number, sorted(numbers)))
+        await anyio.gather(*map(self._read_number, sorted(numbers)))
         for listed_id in self._unread(wanted):
             self._give_up(listed_id)
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -193,7 +194,7 @@ class JobLook:
     async def _read(self, numbers: Mapping[str, str]) -> Finds:
         """Jobs by id, each in the record of this number."""
         distinct = list(dict.fromkeys(numbers.values()))
-        shown = dict(zip(distinct, await asyncio.gather(*map(self._show, distinct)), strict=True))
+        shown = dict(zip(distinct, await anyio.gather(*map(self._show, distinct)), strict=True))
         found = {one: await self._pick(one, shown[number]) for one, number in numbers.items()}
         astray = [one for one, what in found.items() if _is_astray(what, number=numbers[one])]
         for one in found.keys() - astray:

@@ -1,10 +1,10 @@
 """Reads of single Slurm nodes that begin now: the evidence for a write (S0)."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import Deleted, Observed, SlurmNode
@@ -44,7 +44,7 @@ async def read_fresh(client: Slurm, names: AbstractSet[str], *, bulk: bool, cloc
         return await _read_all(client, names)
     ordered = sorted(names)
     reads = (_read_timed(client, name, bulk=bulk, clock=clock) for name in ordered)
-    seen = await asyncio.gather(*reads)
+    seen = await anyio.gather(*reads)
     now_s = clock()
     young = [_while_young(one, age_s=now_s - answered_s) for one, answered_s in seen]
     return dict(zip(ordered, young, strict=True))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import anyio
 from msgspec import Struct
 
 from sunk_sync.slurm.api.answers import SlurmError
@@ -115,12 +116,12 @@ class Rhythm:
     async def _sleep_unless(self, event: asyncio.Event, seconds: float) -> None:
         if event.is_set() or seconds <= 0:
             return
-        waits = [
-            asyncio.ensure_future(self._time.sleep(seconds)),
-            asyncio.ensure_future(event.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+
+        async def wake() -> None:
+            await event.wait()
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wake)
+            await self._time.sleep(seconds)
+            tasks.cancel_scope.cancel()

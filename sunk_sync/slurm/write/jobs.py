@@ -6,10 +6,11 @@ changes a job rests on a read of its identity just before.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Final, TypeGuard
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeGuard
 from weakref import WeakValueDictionary
 
+import anyio
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -73,7 +74,7 @@ class JobPush:
         desired_writes: DesiredWrites = [
             (place, one) for place, one in placed if isinstance(one, SubmitJob)
         ]
-        parts: list[Awaitable[Part]] = [
+        parts: list[Coroutine[Any, Any, Part]] = [
             self._submit.submit(group) for group in grouped(desired_writes)
         ]
         parts += [self._cancel(group) for group in _alike(placed)]
@@ -83,7 +84,7 @@ class JobPush:
             for place, one in placed
             if not isinstance(one, JobAction)
         }
-        for part in await asyncio.gather(*parts):
+        for part in await anyio.gather(*parts):
             outcomes.update(part)
         return [self._as_read(outcomes[place]) for place, _ in placed]
 
@@ -113,7 +114,7 @@ class JobPush:
         """Jobs that one request fits; first those are marked that shall be replaced."""
         outcomes: dict[int, Outcome] = {}
         marked = [(place, one) for place, one in group if one.replaced]
-        verdicts = await asyncio.gather(*(self._mark(one) for _, one in marked))
+        verdicts = await anyio.gather(*(self._mark(one) for _, one in marked))
         marks: dict[int, Observed] = {}
         for (place, _), verdict in zip(marked, verdicts, strict=True):
             if isinstance(verdict, Observed):
@@ -132,7 +133,7 @@ class JobPush:
         if isinstance(failed, SlurmError):
             return {place: _unsuccessful(one, failed) for place, one in group}
         codes = [(place, one, failed.get(one.job_id, (0, ""))) for place, one in group]
-        outcomes = await asyncio.gather(
+        outcomes = await anyio.gather(
             *(self._after(one, code=code, text=text) for _, one, (code, text) in codes)
         )
         return {place: outcome for (place, _, _), outcome in zip(codes, outcomes, strict=True)}

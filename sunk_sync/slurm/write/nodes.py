@@ -5,13 +5,13 @@ slurmctld has no compare-and-set: what a human writes between our read and our w
 trip, is lost (S0).
 """
 
-import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Final, TypeGuard
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -79,7 +79,7 @@ class SlurmPush:
                 writes.append(verdict)
             else:
                 outcomes[index] = verdict
-        for answered in await asyncio.gather(*map(self._send, _grouped(writes))):
+        for answered in await anyio.gather(*map(self._send, _grouped(writes))):
             outcomes.update(answered)
         return [outcomes[index] for index in range(len(actions))]
 
@@ -92,7 +92,7 @@ class SlurmPush:
         """One request for all; if it is refused one each, for some were changed and some not."""
         answer = await self._post(group)
         if isinstance(answer, SlurmError) and answer.final and len(group) > 1:
-            singles = await asyncio.gather(*(self._send([write]) for write in group))
+            singles = await anyio.gather(*(self._send([write]) for write in group))
             return {index: outcome for single in singles for index, outcome in single.items()}
         return {write.index: self._outcome(write, answer) for write in group}
 

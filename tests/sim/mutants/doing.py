@@ -139,8 +139,8 @@ MUTANTS = (
         story="A connection that nobody answered was waited for for ever; only a restart helped"
         " (operator#239).",
         path="slurm/api/http.py",
-        old="        async with asyncio.timeout(max(question.timeout_s, 0)):",
-        new="        async with asyncio.timeout(None):",
+        old="        with anyio.fail_after(max(question.timeout_s, 0)):",
+        new="        with anyio.fail_after(None):",
     ),
     Mutant(
         name="a silent watch",
