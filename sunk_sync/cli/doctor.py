@@ -18,24 +18,24 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import NEEDED, News, Tell
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.api.client import KubeClient, Permission
+from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
 from sunk_sync.kube.read.listing import Listing
-from sunk_sync.kube.write.hooks_key import Place, find_key, secret_name
+from sunk_sync.kube.write.hooks_key import SecretReference, find_key, secret_name
 from sunk_sync.kube.write.outcomes import is_gone
 from sunk_sync.server.tokens import KeyFileError, checked_key, read_key
 from sunk_sync.service.hooks_key import cure_of, needs_secret
-from sunk_sync.service.wiring import configuration_of, subjects_of
+from sunk_sync.service.wiring import configuration_of, selections_of
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.controller import Conf, read_conf
-from sunk_sync.slurm.api.requests import Call
+from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
 from sunk_sync.slurm.api.versions import NEWEST, OLDEST
 from sunk_sync.slurm.read.nodes import NodePoll
-from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.telemetry.exchange import Exchange
 
 TOKEN_SOON_S = 600.0
@@ -109,10 +109,10 @@ async def examine_kubernetes(
 ) -> list[Finding]:
     """Reach, version, clock, permissions; fills the graph with Nodes and slurmd Pods."""
     if isinstance(client, KubeError):
-        return [_kube_trouble(client, "no way to Kubernetes")]
+        return [_kube_finding(client, "no way to Kubernetes")]
     version = await client.server_version()
     if isinstance(version, KubeError):
-        return [_kube_trouble(version, f"{client.address} does not answer")]
+        return [_kube_finding(version, f"{client.address} does not answer")]
     findings = [ok("kubernetes", f"{version} at {client.address}")]
     findings += check_skew("Kubernetes", await kubernetes_skew_s(_path(settings), settings.context))
     findings += await _permissions(client, settings)
@@ -121,34 +121,34 @@ async def examine_kubernetes(
     return findings + check_scheduler(settings)
 
 
-def _kube_trouble(trouble: KubeError, what: str) -> Finding:
-    cure = _KUBE_CURES.get(trouble.kind, "see the log of the API server")
-    if trouble.status == 401:
+def _kube_finding(error: KubeError, what: str) -> Finding:
+    cure = _KUBE_CURES.get(error.kind, "see the log of the API server")
+    if error.status == 401:
         cure = "the credentials are not taken: renew them"
-    elif trouble.status == 403:
+    elif error.status == 403:
         cure = _ROLES
-    return blind("kubernetes", f"{what}: {trouble.why}", cure)
+    return blind("kubernetes", f"{what}: {error.why}", cure)
 
 
 async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> list[Finding]:
     uid = await client.cluster_uid()
     if isinstance(uid, KubeError):
-        return [_kube_trouble(uid, "the namespace kube-system cannot be read")]
+        return [_kube_finding(uid, "the namespace kube-system cannot be read")]
     graph.configuration = configuration_of(settings, cluster_uid=uid)
     bad: list[str] = []
-    for source, subject in subjects_of(settings).items():
+    for source, selection in selections_of(settings).items():
         if source not in NEEDED:
             continue
         listing = Listing(
             client,
-            subject,
+            selection,
             tell=_filling(graph),
             on_bad=lambda kind, name, why: bad.append(f"{kind} {name} ({why})"),
             ambient=Ambient(),
         )
         answer = await listing.run()
         if isinstance(answer, KubeError):
-            return [_kube_trouble(answer, f"{subject.source} cannot be listed")]
+            return [_kube_finding(answer, f"{selection.source} cannot be listed")]
     if bad:
         return [warn("kubernetes", f"unreadable objects, {some_of(bad)}", "look at them")]
     return []
@@ -165,7 +165,7 @@ def check_scheduler(settings: Settings) -> list[Finding]:
 
 async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
     wanted = list(_wanted(settings, secrets=client.namespace))
-    everything = Permission(verb="*", group="*", resource="*")
+    everything = ResourceAttributes(verb="*", group="*", resource="*")
     answers = await anyio.gather(*(client.may(one) for one in [*wanted, everything]))
     asked = zip(wanted, answers[:-1], strict=True)
     return check_permissions(
@@ -173,7 +173,7 @@ async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
     )
 
 
-def _wanted(settings: Settings, *, secrets: str) -> Iterator[Permission]:
+def _wanted(settings: Settings, *, secrets: str) -> Iterator[ResourceAttributes]:
     """Each verb by itself; secrets: the namespace of the hooks key."""
     for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
         if permission.component not in settings.components:
@@ -187,7 +187,7 @@ def _wanted(settings: Settings, *, secrets: str) -> Iterator[Permission]:
         for namespace in namespaces:
             for verb, _ in permission.verbs:
                 for name in names:
-                    yield Permission(
+                    yield ResourceAttributes(
                         verb=verb,
                         group=permission.group,
                         resource=resource,
@@ -211,7 +211,7 @@ Asked = tuple[str, str]
 """Verb, and `pods/status in slurm`."""
 
 
-def _spelled(one: Permission) -> Asked:
+def _spelled(one: ResourceAttributes) -> Asked:
     resource = f"{one.resource}/{one.subresource}" if one.subresource else one.resource
     name = f" {one.name}" if one.name else ""
     return one.verb, f"{resource}{name}" + (f" in {one.namespace}" if one.namespace else "")
@@ -254,10 +254,10 @@ async def check_hooks_key(
         return [_key_in_file(Path(settings.hooks_key_file))]
     if not needs_secret(settings):
         return []
-    place = Place(namespace, secret_name(settings.cluster_name))
+    place = SecretReference(namespace, secret_name(settings.cluster_name))
     found = await find_key(client, place)
     if isinstance(found, KubeError) and is_gone(found):
-        create = Permission(verb="create", resource="secrets", namespace=namespace)
+        create = ResourceAttributes(verb="create", resource="secrets", namespace=namespace)
         if await client.may(create) is True:
             return [_no_key(place, "is missing")]
     if isinstance(found, KubeError):
@@ -267,7 +267,7 @@ async def check_hooks_key(
     return [_key_checked(lambda: checked_key(found, f"Secret {place}"), f"in Secret {place}")]
 
 
-def _no_key(place: Place, why: str) -> Finding:
+def _no_key(place: SecretReference, why: str) -> Finding:
     text = f"Secret {place} {why}: sunk-sync puts a key there when it starts"
     return warn("hooks key", text, f"start it; if that does not help: {cure_of(place)}")
 
@@ -349,15 +349,15 @@ def check_user(user: str, conf: Conf | SlurmError | None = None) -> list[Finding
 async def examine_address(client: SlurmClient) -> list[Finding]:
     """One address of slurmrestd, by a question that slurmctld itself must answer; its clock."""
     asked_s = time.time()
-    answer = await client.call(Call(path="diag/", kind="diag/"))
+    answer = await client.call(SlurmCall(path="diag/", kind="diag/"))
     endpoint = client.endpoint
     if isinstance(answer, SlurmError):
-        return [_slurm_trouble(answer, endpoint.address)]
+        return [_slurm_finding(answer, endpoint.address)]
     text = f"{endpoint.release or 'version unknown'}, {answer.version} at {endpoint.address}"
     return [ok("slurm", text), *check_skew("slurmctld", slurmctld_skew_s(answer.body, asked_s))]
 
 
-def _slurm_trouble(failure: SlurmError, address: str) -> Finding:
+def _slurm_finding(failure: SlurmError, address: str) -> Finding:
     cure = _SLURM_CURES.get(failure.kind, "see the logs of slurmrestd and slurmctld")
     return fail("slurm", f"{address}: {failure}", cure)
 
@@ -367,7 +367,7 @@ async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
     poll = NodePoll(
         client,
         _filling(graph),
-        pace=Pace(),
+        timing=PollTiming(),
         time=Time(clock=time.monotonic, sleep=asyncio.sleep, random=random.random),
     )
     failure = await poll.poll()

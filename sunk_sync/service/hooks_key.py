@@ -6,8 +6,8 @@ from structlog.typing import FilteringBoundLogger
 
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
-from sunk_sync.kube.write.hooks_key import Place, find_key, keep_key, secret_name
-from sunk_sync.kube.write.outcomes import Caller
+from sunk_sync.kube.api.client import Caller
+from sunk_sync.kube.write.hooks_key import SecretReference, find_key, keep_key, secret_name
 from sunk_sync.server.tokens import KeyFileError, checked_key, new_key
 from sunk_sync.settings.model import Settings
 
@@ -16,7 +16,7 @@ TRIES: Final = 8
 EVENT: Final = "hooks key is not kept"
 
 
-def cure_of(place: Place) -> str:
+def cure_of(place: SecretReference) -> str:
     """What an operator can do."""
     return (
         f"kubectl -n {place.namespace} create secret generic {place.name}; grant get and patch on"
@@ -41,7 +41,7 @@ async def kept_key(
     """The key in the Secret, which is made where it is missing; else one for this process alone."""
     if not needs_secret(settings):
         return new_key()
-    place = Place(namespace, secret_name(settings.cluster_name))
+    place = SecretReference(namespace, secret_name(settings.cluster_name))
     found = await _found(client, place, writes=not settings.dry_run, ambient=ambient)
     try:
         if isinstance(found, KubeError):
@@ -61,7 +61,7 @@ async def kept_key(
 
 
 async def _found(
-    client: Caller, place: Place, *, writes: bool, ambient: Ambient
+    client: Caller, place: SecretReference, *, writes: bool, ambient: Ambient
 ) -> bytes | KubeError:
     """Tried again while the failure may pass."""
     backoff = Backoff(ambient)
@@ -73,5 +73,5 @@ async def _found(
     return await _once(client, place, writes=writes)
 
 
-async def _once(client: Caller, place: Place, *, writes: bool) -> bytes | KubeError:
+async def _once(client: Caller, place: SecretReference, *, writes: bool) -> bytes | KubeError:
     return await (keep_key(client, place, make=new_key) if writes else find_key(client, place))

@@ -21,24 +21,24 @@ from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.read.listing import OnBad
-from sunk_sync.kube.read.other_pods import Others
-from sunk_sync.kube.read.selection import COLLECTIONS, Scope, Subject
-from sunk_sync.kube.read.watch import Server, Watch
-from sunk_sync.kube.write.write import KubePush, RelistOne
+from sunk_sync.kube.read.other_pods import OtherPods
+from sunk_sync.kube.read.selection import COLLECTIONS, Scope, Selection
+from sunk_sync.kube.read.watch import Watch, WatchClient
+from sunk_sync.kube.write.push import KubePush, RelistOne
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import make_token
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.read.job_owners import JobOwners
-from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.nodes import NodePoll
-from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.slurm.read.pending_reasons import JobReasons
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.nodes import SlurmPush
 from sunk_sync.slurm.write.requeue import is_requeueable
-from sunk_sync.slurm.write.submit import Origin
+from sunk_sync.slurm.write.submit import SubmitContext
 from sunk_sync.telemetry.exchange import Called
 
 SLURM_LIMITS = Limits(concurrency=6, batch=500, leisurely=2, leisurely_batch=16)
@@ -78,7 +78,7 @@ class Callers(Struct, frozen=True):
 class Authorities(Struct, frozen=True):
     """Both worlds, as far as readers and writers need them."""
 
-    kube: Server
+    kube: WatchClient
     slurm: Slurm
     cluster_uid: str
     """UID of the namespace kube-system: the name of this Kubernetes cluster."""
@@ -106,16 +106,16 @@ class Parts:
         self.graph = Graph(self.configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
         self._callers = authorities.callers
-        subjects = subjects_of(settings)
+        selections = selections_of(settings)
         self._watches = {
-            source: Watch(kube, subject, tell=self._tell_of(source), on_bad=on_bad, ambient=ambient)
-            for source, subject in subjects.items()
+            source: Watch(kube, each, tell=self._tell_of(source), on_bad=on_bad, ambient=ambient)
+            for source, each in selections.items()
         }
-        self._nodes = subjects["nodes"].wire
+        self._nodes = selections["nodes"].decoder
         self._poll = NodePoll(
             slurm,
             self._tell,
-            pace=Pace(interval_s=settings.slurm_poll_interval_s),
+            timing=PollTiming(interval_s=settings.slurm_poll_interval_s),
             time=_time(ambient),
         )
         job_owners = JobOwners(self._is_ours)
@@ -131,22 +131,22 @@ class Parts:
 
     def _tell_of(self, source: Source) -> Tell:
         """Where its news goes: Pods of others come to the picture as sums."""
-        return Others(self._tell).tell if source == OTHER_PODS else self._tell
+        return OtherPods(self._tell).tell if source == OTHER_PODS else self._tell
 
     def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
-        pace = Pace(interval_s=settings.slurm_poll_interval_s)
+        timing = PollTiming(interval_s=settings.slurm_poll_interval_s)
         return JobPoll(
             self._slurm,
             self._tell,
             job_owners=job_owners,
-            pace=JobPace(busy=self._awaits_jobs, pace=pace),
+            timing=JobPollTiming(busy=self._awaits_jobs, while_busy=timing),
             time=_time(ambient),
         )
 
-    def _writers(self, kube: Server, job_owners: JobOwners, ambient: Ambient) -> Writers:
+    def _writers(self, kube: WatchClient, job_owners: JobOwners, ambient: Ambient) -> Writers:
         clock = ambient.clock
-        origin = Origin(self._script, self._stands)
-        self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, origin=origin)
+        context = SubmitContext(self._script, self._is_wanted)
+        self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, context=context)
         self._node_push = SlurmPush(self._slurm, clock=clock)
         return Writers(
             slurm=(self._push_nodes, SLURM_LIMITS),
@@ -168,7 +168,7 @@ class Parts:
             self._job_poll.poll_now()
         return outcomes
 
-    def _kube_push(self, kube: Server, ambient: Ambient) -> KubePush:
+    def _kube_push(self, kube: WatchClient, ambient: Ambient) -> KubePush:
         relist: dict[Source, RelistOne] = {
             source: watch.relist for source, watch in self._watches.items()
         }
@@ -205,7 +205,7 @@ class Parts:
             kill_wait_s=self.configuration.kill_wait_s,
         )
 
-    def _stands(self, action: SubmitJob) -> bool:
+    def _is_wanted(self, action: SubmitJob) -> bool:
         return self.outbox.stands(action)
 
     def _rest(self) -> Rest:
@@ -281,7 +281,7 @@ def configuration_of(
     )
 
 
-def subjects_of(settings: Settings) -> Mapping[Source, Subject]:
+def selections_of(settings: Settings) -> Mapping[Source, Selection]:
     """What is watched in Kubernetes."""
     scope = Scope(
         slurmd_namespace=settings.slurmd_namespace,
@@ -292,7 +292,7 @@ def subjects_of(settings: Settings) -> Mapping[Source, Subject]:
         watch_all_pods=watches_all_pods(settings),
     )
     read = {source: one for source, one in COLLECTIONS.items() if one.is_read(scope)}
-    return {source: one.subject(scope) for source, one in read.items()}
+    return {source: one.selection(scope) for source, one in read.items()}
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:

@@ -8,7 +8,13 @@ from typing import Any
 
 from sunk_sync.controller.loop import KEYS_PER_STEP
 from sunk_sync.core.model.facts import Observed
-from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, PODS, SLURMD_PODS, Wire
+from sunk_sync.kube.decode.source_decoder import (
+    NODES,
+    OFFERING_NODES,
+    PODS,
+    SLURMD_PODS,
+    SourceDecoder,
+)
 from sunk_sync.service import gc_pauses
 from sunk_sync.slurm.api.json_stream import Cutter
 from tests.bench.figures import Figure
@@ -76,11 +82,11 @@ def _decide(picture: Picture, news: Observed) -> None:
     picture.reconciler.step(now=NOW_S, limit=KEYS_PER_STEP)
 
 
-def _watched(wire: Wire[Any]) -> Feed:
+def _watched(decoder: SourceDecoder[Any]) -> Feed:
     def feed(picture: Picture, events: Events, order: float) -> None:
         del order
         for line in events:
-            news = wire.event(line)
+            news = decoder.event(line)
             assert isinstance(news, Observed)
             _decide(picture, news)
 

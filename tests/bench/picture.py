@@ -18,7 +18,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
-from sunk_sync.kube.decode.decode import NODES, PODS, SLURMD_PODS, Wire
+from sunk_sync.kube.decode.source_decoder import NODES, PODS, SLURMD_PODS, SourceDecoder
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.decode.nodes import read_node
 from tests.bench.running import BenchError
@@ -101,8 +101,8 @@ class Picture:
             raise BenchError(f"{len(standing)} keys, writes are still wanted: {wants[:2]}")
 
 
-def _seen(wire: Wire[Any], content: bytes) -> Observed:
-    seen = wire.object(content)
+def _seen(decoder: SourceDecoder[Any], content: bytes) -> Observed:
+    seen = decoder.object(content)
     if not isinstance(seen, Observed):
         raise BenchError(f"a recorded object cannot be read: {seen.why}")
     return seen

@@ -46,7 +46,7 @@ from sunk_sync.core.model.facts import (
     Source,
 )
 from sunk_sync.core.model.names import DRAIN, MANAGER_RETIRE
-from sunk_sync.slurm.write.precondition import Change, No, plan
+from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 from tests.kit.build import labels_of
 
 SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
@@ -240,9 +240,9 @@ class World:
             gone = Deleted("slurm_nodes", "", action.slurm_node, "", self.now)
             return Refused(action, "no such node", (gone,))
         planned = plan(action, node)
-        if isinstance(planned, No):
+        if isinstance(planned, Forbidden):
             return Refused(action, planned.why, (Observed(node, self.now),))
-        if isinstance(planned, Change):
+        if isinstance(planned, NodeUpdate):
             node = planned.applied_to(node, clears_reason=self.clears_reason)
             if planned.state == "UNDRAIN" and not self.clears_reason:
                 node = replace(node, reason=planned.reason)

@@ -13,10 +13,10 @@ from sunk_sync.embedded.kubernetes.api.http import KubeServer, kubeconfig
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.api.client import KubeClient, Permission, Request
-from sunk_sync.kube.read.other_pods import Others
+from sunk_sync.kube.api.client import KubeClient, Request, ResourceAttributes
+from sunk_sync.kube.read.other_pods import OtherPods
 from sunk_sync.kube.read.watch import Watch
-from tests.kit.subjects import nodes, other_pods
+from tests.kit.selections import nodes, other_pods
 from tests.kube.recorded.server import Ear
 
 
@@ -60,10 +60,10 @@ async def test_our_client_reads_and_writes(client: KubeClient) -> None:
     assert await client.server_version() == "v1.35.4"
     uid = await client.cluster_uid()
     assert not isinstance(uid, KubeError)
-    assert await client.may(Permission(verb="patch", resource="nodes")) is True
+    assert await client.may(ResourceAttributes(verb="patch", resource="nodes")) is True
     refused = await client.call(Request(path="/api/v1/nodes/none"), bytes)
     assert isinstance(refused, KubeError)
-    assert (refused.status, refused.reason, refused.subject) == (404, "NotFound", "none")
+    assert (refused.status, refused.reason, refused.object_name) == (404, "NotFound", "none")
 
 
 async def test_our_reader_follows_changes(
@@ -123,7 +123,7 @@ async def test_pods_of_others_are_followed_P28(
     """Events for Pods of this scheduler, without a Node, or ended are not sent."""
     ear = Ear()
     subject = other_pods(scheduler_name="ours")
-    tell = Others(ear.tell).tell
+    tell = OtherPods(ear.tell).tell
     watch = Watch(client, subject, tell=tell, on_bad=ear.on_bad, ambient=Ambient())
     reading = asyncio.create_task(watch.run())
     await ear.until(lambda ear: "ListingEnded" in ear.kinds())

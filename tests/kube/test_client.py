@@ -13,7 +13,7 @@ from aiohttp import web
 
 from sunk_sync.kube.api import credentials
 from sunk_sync.kube.api.answers import KubeError
-from sunk_sync.kube.api.client import KubeClient, Permission, Request
+from sunk_sync.kube.api.client import KubeClient, Request, ResourceAttributes
 from sunk_sync.kube.api.transport import Stream, route
 from sunk_sync.telemetry.exchange import Exchange
 from tests.kube.recorded.server import ApiServer, page, refusal, serving, status, stream
@@ -344,8 +344,8 @@ async def test_small_questions_are_answered(tmp_path: Path) -> None:
     async with serving(answer, tmp_path) as (_, client):
         assert await client.cluster_uid() == "u-1"
         assert await client.server_version() == "v1.35.4"
-        assert await client.may(Permission(verb="list", resource="nodes")) is True
-        assert await client.may(Permission(verb="drop", resource="nodes")) is False
+        assert await client.may(ResourceAttributes(verb="list", resource="nodes")) is True
+        assert await client.may(ResourceAttributes(verb="drop", resource="nodes")) is False
 
 
 async def test_small_questions_bring_their_trouble(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ async def test_small_questions_bring_their_trouble(tmp_path: Path) -> None:
         for trouble in (
             await client.cluster_uid(),
             await client.server_version(),
-            await client.may(Permission(verb="list", resource="nodes")),
+            await client.may(ResourceAttributes(verb="list", resource="nodes")),
         ):
             assert isinstance(trouble, KubeError)
             assert trouble.why == "you may not"

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Condition, Node, Observed, Pod, SlurmdPod
 from sunk_sync.kube.api.answers import BAD_BYTES, KubeError, refusal, stream_refusal
-from sunk_sync.kube.decode.decode import (
+from sunk_sync.kube.decode.source_decoder import (
     NODES,
     OFFERING_NODES,
     PODS,
     SLURMD_PODS,
-    Failed,
-    Gone,
-    Mark,
+    Bookmark,
+    DeletedEvent,
+    ErrorEvent,
+    SourceDecoder,
     Unreadable,
-    Wire,
 )
 from tests.kube.recorded.server import node, pod, recorded
 
 LINES = [
-    (wire, line)
-    for wire, name in (
+    (decoder, line)
+    for decoder, name in (
         (NODES, "watch-nodes.json"),
         (NODES, "watchlist-nodes.json"),
         (OFFERING_NODES, "watchlist-nodes.json"),
@@ -43,8 +43,8 @@ PAGES = [
 ]
 
 
-def row_of(wire: Wire[Any], an_object: dict[str, Any]) -> Any:
-    seen = wire.object(json.dumps(an_object).encode())
+def row_of(decoder: SourceDecoder[Any], an_object: dict[str, Any]) -> Any:
+    seen = decoder.object(json.dumps(an_object).encode())
     assert isinstance(seen, Observed), seen
     return seen.row
 
@@ -90,7 +90,7 @@ def test_a_recorded_watch_tells_changes_in_order() -> None:
     events = [NODES.event(line) for line in recorded("watch-nodes.json").splitlines()]
     orders = [event.order for event in events if isinstance(event, Observed)]
     assert orders == sorted(orders)
-    assert isinstance(events[-1], Gone)
+    assert isinstance(events[-1], DeletedEvent)
     (*_, last) = (event.row for event in events if isinstance(event, Observed))
     assert isinstance(last, Node)
     assert last.unschedulable
@@ -100,16 +100,16 @@ def test_a_recorded_watch_list_ends_with_its_bookmark() -> None:
     """The bookmark that ends the initial events carries the version of the whole."""
     *rows, end = [NODES.event(line) for line in recorded("watchlist-nodes.json").splitlines()]
     assert all(isinstance(row, Observed) for row in rows)
-    assert isinstance(end, Mark)
+    assert isinstance(end, Bookmark)
     assert end.ends_listing
 
 
 def test_a_recorded_410_event_is_an_answer_of_status_410() -> None:
     """F3: on a watch, 410 comes as an ERROR event in a 200 stream."""
     event = NODES.event(recorded("watch-gone.json").strip())
-    assert isinstance(event, Failed)
-    trouble = stream_refusal(event.status)
-    assert (trouble.status, trouble.reason) == (410, "Expired")
+    assert isinstance(event, ErrorEvent)
+    error = stream_refusal(event.status)
+    assert (error.status, error.reason) == (410, "Expired")
 
 
 def test_recorded_pages_lead_from_one_to_the_next() -> None:
@@ -133,8 +133,8 @@ def test_recorded_pages_lead_from_one_to_the_next() -> None:
 )
 def test_recorded_refusals_are_read(name: str, code: int, reason: str, subject: str) -> None:
     """Reason and name of the object are Kubernetes' own; only then is a 404 evidence."""
-    trouble = refusal(code, recorded(name))
-    assert (trouble.status, trouble.reason, trouble.subject) == (code, reason, subject)
+    error = refusal(code, recorded(name))
+    assert (error.status, error.reason, error.object_name) == (code, reason, subject)
 
 
 # Fields
@@ -264,33 +264,35 @@ def test_nothing_but_a_list_passes_for_an_empty_list_S20(body: bytes) -> None:
 
 @given(st.sampled_from(LINES), st.data())
 def test_a_line_cut_anywhere_is_no_event(
-    line: tuple[Wire[Any], bytes], data: st.DataObject
+    line: tuple[SourceDecoder[Any], bytes], data: st.DataObject
 ) -> None:
     """F4: half a line brings no news of any kind."""
-    wire, whole = line
+    decoder, whole = line
     cut = data.draw(st.integers(0, len(whole) - 1))
-    assert wire.event(whole[:cut]) is None
+    assert decoder.event(whole[:cut]) is None
 
 
 @given(st.sampled_from(LINES), st.data())
 def test_a_line_with_changed_bytes_never_crashes(
-    line: tuple[Wire[Any], bytes], data: st.DataObject
+    line: tuple[SourceDecoder[Any], bytes], data: st.DataObject
 ) -> None:
     """F4: whatever becomes of a byte, the answer is a value; a DELETED is never made of another."""
-    wire, whole = line
+    decoder, whole = line
     at = data.draw(st.integers(0, len(whole) - 1))
     some = data.draw(st.binary(max_size=8))
-    event = wire.event(whole[:at] + some + whole[at + len(some) :])
-    assert not isinstance(event, Gone) or whole.startswith(b'{"type":"DELETED"')
+    event = decoder.event(whole[:at] + some + whole[at + len(some) :])
+    assert not isinstance(event, DeletedEvent) or whole.startswith(b'{"type":"DELETED"')
 
 
 @given(st.sampled_from(PAGES), st.data())
-def test_a_page_cut_anywhere_is_no_page(page: tuple[Wire[Any], bytes], data: st.DataObject) -> None:
+def test_a_page_cut_anywhere_is_no_page(
+    page: tuple[SourceDecoder[Any], bytes], data: st.DataObject
+) -> None:
     """F4, S20: half a list is not a shorter list."""
-    wire, whole = page
+    decoder, whole = page
     cut = data.draw(st.integers(0, len(whole.rstrip()) - 1))
     with pytest.raises(BAD_BYTES):
-        wire.page(whole[:cut])
+        decoder.page(whole[:cut])
 
 
 _JSON = st.recursive(
@@ -309,15 +311,15 @@ _JSON = st.recursive(
 def test_any_json_in_an_event_is_a_value(an_object: Any, kind: str) -> None:
     """F7: no shape of JSON makes a reader fall over."""
     line = msgspec.json.encode({"type": kind, "object": an_object})
-    for wire in (NODES, OFFERING_NODES, SLURMD_PODS, PODS):
-        assert isinstance(wire.event(line), Unreadable | Failed | None)
-        assert isinstance(wire.object(line), Unreadable)
+    for decoder in (NODES, OFFERING_NODES, SLURMD_PODS, PODS):
+        assert isinstance(decoder.event(line), Unreadable | ErrorEvent | None)
+        assert isinstance(decoder.object(line), Unreadable)
     assert isinstance(stream_refusal(line), KubeError)
 
 
 @given(st.integers(300, 599), st.binary(max_size=100), st.text(max_size=12))
 def test_any_refusal_is_a_value(code: int, body: bytes, retry_after: str) -> None:
     """F4, F8: foreign bodies and foreign Retry-After headers are read as far as they make sense."""
-    trouble = refusal(code, body, retry_after=retry_after)
-    assert trouble.status == code
-    assert trouble.retry_after_s is None or 0 <= trouble.retry_after_s <= 120
+    error = refusal(code, body, retry_after=retry_after)
+    assert error.status == code
+    assert error.retry_after_s is None or 0 <= error.retry_after_s <= 120

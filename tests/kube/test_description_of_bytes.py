@@ -11,7 +11,7 @@ from sunk_sync.core.model.facts import Observed, Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.translate.job_spec import Invalid, describe
-from sunk_sync.kube.decode.decode import PODS
+from sunk_sync.kube.decode.source_decoder import PODS
 from tests.kube.recorded.server import pod
 
 CONFIGURATION = Configuration(

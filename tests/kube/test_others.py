@@ -16,8 +16,8 @@ from sunk_sync.core.model.facts import (
     Taken,
 )
 from sunk_sync.core.model.pod_spec import PodSpec
-from sunk_sync.kube.decode.decode import OTHERS, PODS
-from sunk_sync.kube.read.other_pods import Others
+from sunk_sync.kube.decode.source_decoder import OTHERS, PODS
+from sunk_sync.kube.read.other_pods import OtherPods
 from tests.kube.recorded.server import pod
 
 CPU = PodSpec(requests=(("cpu", 500),))
@@ -30,7 +30,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.told: list[News] = []
-        self.others = Others(self._tell)
+        self.others = OtherPods(self._tell)
 
     async def _tell(self, news: Sequence[News]) -> None:
         self.told += news

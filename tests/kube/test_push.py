@@ -39,7 +39,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.write.events import event_of
-from sunk_sync.kube.write.write import KubePush
+from sunk_sync.kube.write.push import KubePush
 from tests.kube.recorded.server import ApiServer, node, pod, recorded, refusal, serving, status
 
 NODE = Reference("Node", "", "g0", "uid-g0")

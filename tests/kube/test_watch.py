@@ -11,11 +11,11 @@ from aiohttp import web
 from sunk_sync.core.model.facts import Confirmed, Deleted, ListingStarted, Lost, Observed
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.api.client import History
+from sunk_sync.kube.api.client import Restores
 from sunk_sync.kube.read import watch
-from sunk_sync.kube.read.selection import Subject
+from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.watch import Watch
-from tests.kit.subjects import nodes, slurmd_pods
+from tests.kit.selections import nodes, slurmd_pods
 from tests.kube.recorded.server import (
     ApiServer,
     Ear,
@@ -83,7 +83,7 @@ class Running:
         self.ear = ear
         self.watch = reader
         self.slept_s: list[float] = []
-        self.history: History
+        self.restores: Restores
 
     def watched_from(self) -> list[str]:
         """Versions from which streams were asked for; empty for a WatchList."""
@@ -99,7 +99,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    script: Step, folder: Path, subject: Subject | None = None
+    script: Step, folder: Path, subject: Selection | None = None
 ) -> AsyncIterator[Running]:
     """Delays are noted, and kept short."""
     async with serving(script, folder) as (server, client):
@@ -118,7 +118,7 @@ async def running(
             ambient=Ambient(sleep=sleep, random=lambda: 0.5),
         )
         made = Running(server, ear, reader)
-        made.history = client.history
+        made.restores = client.restores
         made.slept_s = slept_s
         task = asyncio.create_task(reader.run())
         try:
@@ -411,7 +411,7 @@ async def test_a_cluster_restored_from_a_backup_is_listed_again(tmp_path: Path) 
     async with running(script, tmp_path) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
         await run.watches_from("20")
-    assert run.history.restores == 1
+    assert run.restores.count == 1
     again = run.ear.news[4]
     assert isinstance(again, ListingStarted)
     assert again.order == 20
@@ -422,7 +422,7 @@ async def test_a_restore_that_another_watch_noticed_is_heeded(tmp_path: Path) ->
     runs: list[Running] = []
 
     async def another_notices(request: web.Request) -> web.StreamResponse:
-        runs[0].history.restores += 1
+        runs[0].restores.count += 1
         return await streams(event("ADDED", node("b", 8)))(request)
 
     script = Script(
@@ -432,7 +432,7 @@ async def test_a_restore_that_another_watch_noticed_is_heeded(tmp_path: Path) ->
     async with running(script, tmp_path) as run:
         runs.append(run)
         await run.ear.hears(*LISTED, "Observed b", "Lost", *LISTED, "Observed c")
-    assert run.history.restores == 1
+    assert run.restores.count == 1
 
 
 async def test_a_bad_object_is_told_and_the_others_go_on_F7(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import News
 from sunk_sync.kube.api.answers import Decode, KubeError, T, refusal
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.api.client import History, Request
+from sunk_sync.kube.api.client import Request, Restores
 from sunk_sync.kube.api.transport import decoded
-from sunk_sync.kube.read.selection import Subject
+from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.watch import Watch
-from tests.kit.subjects import nodes, slurmd_pods
+from tests.kit.selections import nodes, slurmd_pods
 from tests.kube.recorded.server import bookmark, event, node, pod, status
 
 STEPS = 150
@@ -113,7 +113,7 @@ class BadServer:
     """Serves the world; while `faulty`, in every bad way there is."""
 
     def __init__(self, world: World, *, watch_list: bool) -> None:
-        self.history = History()
+        self.restores = Restores()
         self.world = world
         self.random = world.random
         self.faulty = True
@@ -265,7 +265,7 @@ class Picture:
         }
 
 
-async def live_through(seed: int, subject: Subject, *, watch_list: bool, restores: bool) -> None:
+async def live_through(seed: int, subject: Selection, *, watch_list: bool, restores: bool) -> None:
     random = Random(seed)
     world = World(subject.paths, random, restores=restores)
     server = BadServer(world, watch_list=watch_list)

@@ -10,20 +10,26 @@ from sunk_sync.core.model.facts import Condition, Node, Observed, Pod
 from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec, Requirement, Taint, Term, Toleration
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
-from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, PODS, Unreadable, Wire
 from sunk_sync.kube.decode.gangs import SIZE_MAX
-from sunk_sync.kube.decode.pod_objects import WirePodAnnotations
+from sunk_sync.kube.decode.source_decoder import (
+    NODES,
+    OFFERING_NODES,
+    PODS,
+    SourceDecoder,
+    Unreadable,
+)
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
+from sunk_sync.kube.decode.wire_pods import WirePodAnnotations
 from sunk_sync.kube.read.selection import COLLECTIONS, Scope
-from tests.kit.subjects import nodes
+from tests.kit.selections import nodes
 from tests.kube.recorded.server import node, pod, recorded
 
 Json = dict[str, Any]
 GIB = 2**30
 
 
-def seen(wire: Wire[Any], an_object: Json) -> Any:
-    one = wire.object(json.dumps(an_object).encode())
+def seen(decoder: SourceDecoder[Any], an_object: Json) -> Any:
+    one = decoder.object(json.dumps(an_object).encode())
     assert isinstance(one, Observed), one
     return one.row
 
@@ -521,8 +527,8 @@ def test_a_label_that_is_too_long_to_keep_is_read_all_the_same() -> None:
 
 def test_offers_are_read_only_where_somebody_schedules() -> None:
     """Without the scheduler a Node costs what it always did."""
-    assert nodes().wire is NODES
-    assert COLLECTIONS["nodes"].subject(Scope(schedules=True)).wire is OFFERING_NODES
+    assert nodes().decoder is NODES
+    assert COLLECTIONS["nodes"].selection(Scope(schedules=True)).decoder is OFFERING_NODES
     assert OFFERING_NODES.source == NODES.source
     plain = NODES.object(recorded("answer-apply-node.json"))
     offered = OFFERING_NODES.object(recorded("answer-apply-node.json"))

@@ -33,8 +33,8 @@ from sunk_sync.core.model.facts import (
     SlurmdPod,
 )
 from sunk_sync.core.model.pod_spec import NO_OFFER
-from sunk_sync.kube.decode.decode import OFFERING_NODES
-from sunk_sync.kube.write.write import KubePush
+from sunk_sync.kube.decode.source_decoder import OFFERING_NODES
+from sunk_sync.kube.write.push import KubePush
 from tests.kube.recorded.server import node, pod, serving, status
 
 Json = dict[str, Any]

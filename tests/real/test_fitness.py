@@ -16,7 +16,7 @@ import pytest
 from sunk_sync.core.model.facts import Node, Observed, Pod
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.node_fit import Amounts, Demand, Reasons, why_none
-from sunk_sync.kube.decode.decode import OFFERING_NODES, PODS
+from sunk_sync.kube.decode.source_decoder import OFFERING_NODES, PODS
 from tests.real.conftest import require
 from tests.real.fitness_draw import NAMESPACE, PIN, Draw
 from tests.real.testbed import KubeServer, kube_objects

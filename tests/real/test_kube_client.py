@@ -28,11 +28,11 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Condition, GetResult, Lost, News, Reference
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.api.client import KubeClient, Permission
-from sunk_sync.kube.read.selection import Subject
+from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
+from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.watch import Watch
-from sunk_sync.kube.write.write import KubePush
-from tests.kit.subjects import nodes, slurmd_pods
+from sunk_sync.kube.write.push import KubePush
+from tests.kit.selections import nodes, slurmd_pods
 from tests.real.conftest import require
 from tests.real.testbed import KubeServer, kube_objects
 from tests.real.testbed.cache import KUBE_DEFAULT
@@ -69,7 +69,7 @@ async def client_of(
 class Picture:
     """A graph fed by one watch."""
 
-    def __init__(self, client: KubeClient, subject: Subject) -> None:
+    def __init__(self, client: KubeClient, subject: Selection) -> None:
         self.graph = Graph(Configuration())
         self.news: list[News] = []
         self.watch = Watch(client, subject, tell=self._tell, on_bad=self._on_bad, ambient=Ambient())
@@ -91,7 +91,7 @@ class Picture:
 
 
 @asynccontextmanager
-async def watching(client: KubeClient, subject: Subject) -> AsyncIterator[Picture]:
+async def watching(client: KubeClient, subject: Selection) -> AsyncIterator[Picture]:
     picture = Picture(client, subject)
     task = asyncio.create_task(picture.watch.run())
     try:
@@ -199,8 +199,8 @@ async def test_410_leads_to_a_new_listing_F3(own_server: KubeServer) -> None:
         old = picture.news[0]
         own_server.add_nodes("b")
         await asyncio.to_thread(own_server.restart)
-        trouble = await picture.watch._follow_all(f"{old.order - 1:.0f}", restores=0)  # type: ignore[union-attr]
-    assert (trouble.status, trouble.reason) == (410, "Expired")
+        error = await picture.watch._follow_all(f"{old.order - 1:.0f}", restores=0)  # type: ignore[union-attr]
+    assert (error.status, error.reason) == (410, "Expired")
 
 
 async def test_a_restore_of_etcd_leads_to_a_new_listing(own_server: KubeServer) -> None:
@@ -243,7 +243,7 @@ def with_etcd_stopped(server: KubeServer, doing: Callable[[], object]) -> None:
 async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServer) -> None:
     """403 is reported, SelfSubjectAccessReview agrees, and a new role ends it."""
     kubeconfig = kube_server.kubeconfig_for("reader", "default")
-    list_nodes = Permission(verb="list", resource="nodes")
+    list_nodes = ResourceAttributes(verb="list", resource="nodes")
     async with client_of(kube_server, kubeconfig) as client:
         assert await client.may(list_nodes) is False
         picture = Picture(client, nodes())

@@ -22,8 +22,8 @@ from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
 from sunk_sync.core.model.pod_spec import Gang, Requirement, Taint, Term, Toleration
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient, Request
-from sunk_sync.kube.decode.decode import OFFERING_NODES, PODS, Unreadable
-from sunk_sync.kube.write.write import KubePush
+from sunk_sync.kube.decode.source_decoder import OFFERING_NODES, PODS, Unreadable
+from sunk_sync.kube.write.push import KubePush
 from tests.real.testbed import KubeServer, RestError, kube_objects
 from tests.real.testbed.kubelet import END_DELAY, RUN, START_DELAY
 

@@ -451,7 +451,9 @@ def test_each_missing_slurmd_pod_is_read_by_name_S20(stage: Stage, serve: Serve)
     for host in hosts:
         eventually(lambda host=host: _terminated(service, host), "told")  # type: ignore[misc]
         drained = _terminated(service, host)[0]
-        looks = service.lines("read", pod=f"slurm/{host.pod_name}", action="get-object", since=since)
+        looks = service.lines(
+            "read", pod=f"slurm/{host.pod_name}", action="get-object", since=since
+        )
         assert looks[0]["timestamp"] < drained["timestamp"]
 
 

@@ -27,11 +27,11 @@ from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
 from sunk_sync.core.rules.workload.release import cancel
 from sunk_sync.slurm.api.client import SlurmClient
 from sunk_sync.slurm.read.job_owners import JobOwners
-from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.pacing import Time
 from sunk_sync.slurm.read.pending_reasons import JobReasons
 from sunk_sync.slurm.write.jobs import JobPush
-from sunk_sync.slurm.write.submit import Origin
+from sunk_sync.slurm.write.submit import SubmitContext
 from sunk_sync.telemetry.exchange import Exchange
 from tests.real.conftest import require
 from tests.real.test_slurm_client import connected
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.real
 
 CONF = SlurmConf(slurmds=3, extra_lines=("SchedulerParameters=batch_sched_delay=0",))
 SCRIPT = "#!/bin/sh\nexec sleep 600\n"
-ORIGIN = Origin(lambda _: SCRIPT, lambda _: True)
+CONTEXT = SubmitContext(lambda _: SCRIPT, lambda _: True)
 SMALL = JobDescription(cpus=4, memory_mb=100)
 WHOLE = JobDescription(cpus=16, memory_mb=100)
 TICK_S = 3.0
@@ -59,11 +59,11 @@ class Side:
         self.client = client
         self.news: list[News] = []
         self.job_owners = JobOwners(lambda one: (one.cluster, one.scheduler) == (cluster, "s1"))
-        self.push = JobPush(client, time.monotonic, job_owners=self.job_owners, origin=ORIGIN)
+        self.push = JobPush(client, time.monotonic, job_owners=self.job_owners, context=CONTEXT)
         self.moments = Time(clock=time.monotonic, sleep=asyncio.sleep, random=Random(1).random)
-        pace = JobPace(busy=lambda: True, refresh_every=1000)
+        timing = JobPollTiming(busy=lambda: True, refresh_every=1000)
         self.poll = JobPoll(
-            client, self.tell, job_owners=self.job_owners, pace=pace, time=self.moments
+            client, self.tell, job_owners=self.job_owners, timing=timing, time=self.moments
         )
 
     def anew(self) -> "Side":
@@ -125,7 +125,7 @@ def job_in(outcome: Outcome) -> Job:
     return seen.row
 
 
-def look_now(job_id: str) -> GetJob:
+def get_job_now(job_id: str) -> GetJob:
     """Read the job; earlier reads do not count."""
     return GetJob(job_id, time.monotonic())
 
@@ -181,7 +181,7 @@ async def test_the_start_of_the_script_is_read_P24(side: Side, server: SlurmServ
     (made,) = await side.make(side.want())
     await side.until_state("RUNNING", made)
     server.scontrol("update", f"JobId={made.job_id}", "extra=k8s: started")
-    (outcome,) = await side.do(look_now(made.job_id))
+    (outcome,) = await side.do(get_job_now(made.job_id))
     assert job_in(outcome).started
 
 
@@ -265,7 +265,7 @@ async def test_one_task_is_cancelled_alone_P23(side: Side) -> None:
             False, True, False, False, False, True, True,
         ]  # fmt: skip
         assert [seen[job.job_id].identity.replaced for job in made] == [False] * 6 + [True]
-    (look,) = await side.do(look_now(made[6].job_id))
+    (look,) = await side.do(get_job_now(made[6].job_id))
     assert job_in(look).state == {"CANCELLED"}
     assert job_in(look).identity.replaced
     (again,) = await side.do(cancel(made[1]))
@@ -406,7 +406,7 @@ async def test_reading_an_unknown_or_foreign_job(side: Side, server: SlurmServer
     """Unknown to Slurm, or a foreign job."""
     theirs = foreign_allocation(server)
     for job_id in ("99999", str(theirs)):
-        (outcome,) = await side.do(look_now(job_id))
+        (outcome,) = await side.do(get_job_now(job_id))
         assert isinstance(outcome, Done)
         assert isinstance(outcome.seen[0], Deleted)
         assert abs(outcome.seen[0].order - time.monotonic()) < 5
@@ -473,7 +473,7 @@ async def test_each_api_version_reports_the_same_jobs(side: Side, server: SlurmS
         async with connected(server, version=version) as client:
             older = Side(client, cluster=side.cluster)
             assert await older.jobs() == expected
-            looked = await older.do(*(look_now(job.job_id) for job in made))
+            looked = await older.do(*(get_job_now(job.job_id) for job in made))
             assert {job_in(one).job_id: job_in(one) for one in looked} == expected
 
 

@@ -12,12 +12,12 @@ from structlog.testing import LogCapture
 from sunk_sync.kube.api.answers import Decode, KubeError, T, refusal
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import Request
-from sunk_sync.kube.write.hooks_key import Place, find_key, keep_key, secret_name
+from sunk_sync.kube.write.hooks_key import SecretReference, find_key, keep_key, secret_name
 from sunk_sync.server.tokens import KEY_BYTES_MIN
 from sunk_sync.service.hooks_key import EVENT, TRIES, kept_key
 from sunk_sync.settings.model import Settings
 
-PLACE = Place("slurm", "sunk-sync-slurm-hooks-key")
+PLACE = SecretReference("slurm", "sunk-sync-slurm-hooks-key")
 PATH = "/api/v1/namespaces/slurm/secrets"
 KEY = b"0123456789abcdef"
 FORBIDDEN = KubeError(kind="answer", status=403, why="secrets is forbidden", reason="Forbidden")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from sunk_sync.embedded.kubernetes.api.watch import Subscription
 from sunk_sync.embedded.wire import Answer, Question
 from sunk_sync.kube.api.answers import Decode, KubeError, T, garbage, refusal
-from sunk_sync.kube.api.client import History, Request
+from sunk_sync.kube.api.client import Request, Restores
 from sunk_sync.kube.api.transport import decoded
 from sunk_sync.kube.read.stream import Lines
 from sunk_sync.slurm.api import transport
@@ -32,7 +32,7 @@ class KubeEnd:
     """Implements `kube.watch.Server` over the wire."""
 
     def __init__(self, wire: Wire, process: Process) -> None:
-        self.history = History()
+        self.restores = Restores()
         self._wire = wire
         self._process = process
 
@@ -111,7 +111,7 @@ class Stream:
         self._silence_s = silence_s
         self._loop = asyncio.get_running_loop()
         self._pieces: list[list[bytes]] = []
-        self._trouble: KubeError | None = None
+        self._error: KubeError | None = None
         self._dead = False
         """The connection is dead, and nobody notices."""
         self.frozen = False
@@ -128,7 +128,7 @@ class Stream:
         """As transport.Stream.lines."""
         try:
             async with asyncio.timeout(self._silence_s):
-                while not self._pieces and self._trouble is None:
+                while not self._pieces and self._error is None:
                     self._arrived.clear()
                     await self._arrived.wait()
         except TimeoutError:
@@ -140,8 +140,8 @@ class Stream:
             piece = self._pieces.pop(0)
             self._wire.streamed(self._process, self._question, piece)
             return piece
-        assert self._trouble is not None
-        return self._trouble
+        assert self._error is not None
+        return self._error
 
     def close(self) -> None:
         """Close the watch."""
@@ -169,7 +169,7 @@ class Stream:
 
     def _deliver(self) -> None:
         self._delivery = None
-        if self._dead or self._trouble is not None:
+        if self._dead or self._error is not None:
             return
         faults = self._wire.faults
         if faults.happens("silent streams"):
@@ -195,9 +195,9 @@ class Stream:
             self._pieces.append([line.rstrip(b"\n") for line in piece])
         self._arrived.set()
 
-    def _end(self, trouble: KubeError) -> None:
-        if self._trouble is None:
-            self._trouble = trouble
+    def _end(self, error: KubeError) -> None:
+        if self._error is None:
+            self._error = error
             self._arrived.set()
 
     def _arm(self) -> None:
@@ -216,7 +216,7 @@ class SlurmEnd:
         self._wire = wire
         self._process = process
 
-    async def ask(self, question: transport.Question, *, begin: Begin, take: Take) -> None:
+    async def ask(self, question: transport.HttpRequest, *, begin: Begin, take: Take) -> None:
         """Send one request."""
         path, _, query = question.target.partition("?")
         asked = Question(

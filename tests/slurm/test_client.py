@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.slurm.api import transport
-from sunk_sync.slurm.api.answers import Answer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import (
-    Call,
+    SlurmCall,
     allocate_job,
     get_node,
     list_nodes,
@@ -64,7 +64,7 @@ async def second() -> AsyncIterator[Server]:
         yield running
 
 
-async def names_of(client: SlurmClient, call: Call | None = None) -> tuple[list[str], object]:
+async def names_of(client: SlurmClient, call: SlurmCall | None = None) -> tuple[list[str], object]:
     """The names that a listing handed over, and what came of it."""
     names: list[str] = []
 
@@ -95,8 +95,8 @@ async def test_the_newest_version_of_both_is_found(server: Server, release: str)
     async with connected(server, version="auto") as client:
         answer = await client.call(get_node("n1"))
         again = await client.call(get_node("n1"))
-    assert isinstance(answer, Answer)
-    assert isinstance(again, Answer)
+    assert isinstance(answer, SlurmAnswer)
+    assert isinstance(again, SlurmAnswer)
     assert answer.version == version
     assert server.lines[-3:] == [
         f"GET /slurm/{version}/ping/",
@@ -138,7 +138,7 @@ async def test_an_older_server_is_noticed_and_negotiated_with_anew(server: Serve
         server.speak("24.11", "v0.0.42")
         server.answers["GET /slurm/v0.0.42/node/n1"] = OK
         answer = await client.call(get_node("n1"))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, SlurmAnswer)
     assert answer.version == "v0.0.42"
 
 
@@ -176,7 +176,7 @@ async def test_the_second_answer_is_never_that_of_the_next_question_F4(server: S
     async with connected(server) as client:
         for _ in range(3):
             assert kind_of(await client.call(post_node("n1", b"{}"))) == "no_such"
-            assert kind_of(await client.call(get_node("n1"))) == "Answer"
+            assert kind_of(await client.call(get_node("n1"))) == "SlurmAnswer"
 
 
 async def test_a_connection_is_used_again(server: Server) -> None:
@@ -184,7 +184,7 @@ async def test_a_connection_is_used_again(server: Server) -> None:
     server.answers[NODE] = OK
     async with connected(server) as client:
         for _ in range(100):
-            assert isinstance(await client.call(get_node("n1")), Answer)
+            assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
     assert server.accepted == 1
 
 
@@ -213,8 +213,8 @@ SMALL = recorded("26.05", "node-dynamic")
         (send(http(recorded("26.05", "error-ctld-down-nodes"), status=502)), "controller_down"),
         (send(http(recorded("26.05", "error-get-node-unknown"))), "no_such"),
         (send(http(b'"' + b"x" * 5_000_000 + b'"')), "too_large"),
-        (send(http(b"", status=304)), "Answer"),
-        (OK, "Answer"),
+        (send(http(b"", status=304)), "SlurmAnswer"),
+        (OK, "SlurmAnswer"),
     ],
 )
 async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: str) -> None:
@@ -239,8 +239,8 @@ async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: 
         (send(http(b'{"nodes":[{"name":"n1"}],"errors":[{"error_number":2002}]}')), "refused"),
         (send(http(b'{"nodes":[{"name":"n1"}]}')), "garbage"),
         (send(http(b"<html>")), "garbage"),
-        (send(http(b'{"nodes":[], "errors":[],"meta":{}}')), "Answer"),
-        (send(http(recorded("26.05", "nodes-3-idle"))), "Answer"),
+        (send(http(b'{"nodes":[], "errors":[],"meta":{}}')), "SlurmAnswer"),
+        (send(http(recorded("26.05", "nodes-3-idle"))), "SlurmAnswer"),
     ],
 )
 async def test_a_listing_is_complete_only_without_any_error_F4(
@@ -264,7 +264,7 @@ async def test_a_listing_that_broke_is_not_handed_over_twice(server: Server) -> 
         assert 0 < len(names) < 200
         names, outcome = await names_of(client)
     assert names == [f"n{i}" for i in range(200)]
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, SlurmAnswer)
 
 
 async def test_reading_a_big_listing_lets_others_run(server: Server) -> None:
@@ -283,7 +283,7 @@ async def test_reading_a_big_listing_lets_others_run(server: Server) -> None:
         names, outcome = await names_of(client)
         running.cancel()
     assert len(names) == 10_000
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, SlurmAnswer)
     assert len(outcome.body) < 2_000
     assert turns > 200
 
@@ -293,7 +293,7 @@ async def test_unchanged_is_an_answer_of_its_own(server: Server) -> None:
     server.answers[f"{NODES}?update_time=17"] = send(http(b"", status=304))
     async with connected(server) as client:
         names, outcome = await names_of(client, list_nodes(changed_since_s=17))
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, SlurmAnswer)
     assert outcome.unchanged
     assert names == []
 
@@ -304,7 +304,7 @@ async def test_a_dead_address_is_passed_over_and_the_living_one_kept(server: Ser
     heard: list[Exchange] = []
     async with connected("http://127.0.0.1:1", server, heard=heard) as client:
         for _ in range(3):
-            assert isinstance(await client.call(get_node("n1")), Answer)
+            assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
         assert client.endpoint.address == server.url
     assert [exchange.status for exchange in heard] == ["connection", "200", "200", "200"]
 
@@ -318,7 +318,7 @@ async def test_the_first_address_is_asked_again_when_the_second_fails(
     async with connected(server, second) as client:
         addresses = []
         for _ in range(3):
-            assert isinstance(await client.call(get_node("n1")), Answer)
+            assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
             addresses.append(client.endpoint.address)
     assert addresses == [second.url, server.url, server.url]
 
@@ -332,7 +332,7 @@ async def test_after_a_time_out_the_next_call_goes_elsewhere(
     call = msgspec.structs.replace(get_node("n1"), deadline_s=0.2)
     async with connected(server, second) as client:
         assert kind_of(await client.call(call)) == "timeout"
-        assert kind_of(await client.call(call)) == "Answer"
+        assert kind_of(await client.call(call)) == "SlurmAnswer"
 
 
 @pytest.mark.parametrize("answer", [drop(), send(http(b"<html>", status=502))])
@@ -347,7 +347,7 @@ async def test_a_write_that_may_have_happened_is_not_sent_again(
         assert kind_of(await client.call(post_node("n1", b"{}"))) in ("broken", "garbage")
     assert (len(server.requests), len(second.requests)) == (1, 0)
     async with connected("http://127.0.0.1:1", second) as client:
-        assert isinstance(await client.call(post_node("n1", b"{}")), Answer)
+        assert isinstance(await client.call(post_node("n1", b"{}")), SlurmAnswer)
 
 
 PROBE = f"GET /slurm/{V45}/jobs/state/?job_id=1"
@@ -358,7 +358,7 @@ BAD_GATEWAY = send(http(b"<html>502 Bad Gateway</html>", status=502))
 AWAY = send(http(b'{"errors":[{"error_number":1800,"error":"connect failure"}]}', status=502))
 
 
-def submission() -> Call:
+def submission() -> SlurmCall:
     """One that is wanted from now on."""
     return submit_job(b"{}", since_s=time.monotonic())
 
@@ -381,7 +381,7 @@ async def test_of_submissions_that_begin_together_one_probe_is_enough_F2(server:
     async with connected(server) as client:
         calls = [submission() for _ in range(3)]
         answers = await asyncio.gather(*map(client.call, calls))
-        assert all(isinstance(answer, Answer) for answer in answers)
+        assert all(isinstance(answer, SlurmAnswer) for answer in answers)
         assert server.lines == [PROBE, *[SUBMIT] * 3]
         await client.call(allocate_job(b"{}", since_s=time.monotonic()))
     assert server.lines[4:] == [PROBE, f"POST /slurm/{V45}/job/allocate"]
@@ -413,7 +413,7 @@ async def test_a_refused_probe_is_an_answer_of_slurmctld_F2(server: Server) -> N
     refused = b'{"errors":[{"error_number":2017,"error":"Invalid job id"}]}'
     server.answers = {PROBE: send(http(refused)), SUBMIT: MADE}
     async with connected(server) as client:
-        assert isinstance(await client.call(submission()), Answer)
+        assert isinstance(await client.call(submission()), SlurmAnswer)
 
 
 async def test_a_submission_goes_to_the_address_that_answers(
@@ -423,7 +423,7 @@ async def test_a_submission_goes_to_the_address_that_answers(
     server.answers[PROBE] = BAD_GATEWAY
     second.answers = {PROBE: THERE, SUBMIT: MADE}
     async with connected(server, second) as client:
-        assert isinstance(await client.call(submission()), Answer)
+        assert isinstance(await client.call(submission()), SlurmAnswer)
 
 
 @pytest.mark.parametrize(
@@ -467,7 +467,7 @@ async def test_a_rotated_token_is_read_again_and_the_call_repeated_F5(
         asked = asyncio.ensure_future(client.call(get_node("n1")))
         await asyncio.sleep(0.02)
         path.write_text("new")
-        assert isinstance(await asked, Answer)
+        assert isinstance(await asked, SlurmAnswer)
     assert [each.headers["x-slurm-user-token"] for each in server.requests] == ["old", "new"]
 
 
@@ -537,7 +537,7 @@ async def test_eight_connections_and_two_of_them_for_what_is_urgent(server: Serv
         began = time.monotonic()
         answers = await asyncio.gather(*(client.call(get_node("n1")) for _ in range(10)))
         assert time.monotonic() - began < late_s / 2
-        assert {kind_of(answer) for answer in answers} == {"Answer"}
+        assert {kind_of(answer) for answer in answers} == {"SlurmAnswer"}
         await asyncio.gather(*listings)
     assert server.open_most <= 8
 

@@ -11,8 +11,8 @@ import pytest
 
 from sunk_sync.slurm.api import connection, transport
 from sunk_sync.slurm.api.answers import SlurmError
-from sunk_sync.slurm.api.http import Reply, Sink, exchange
-from sunk_sync.slurm.api.transport import Network, Question
+from sunk_sync.slurm.api.http import HttpReply, Sink, exchange
+from sunk_sync.slurm.api.transport import HttpRequest, Network
 from tests.slurm.recorded.server import Answer, Request, Server, http, send, serving
 
 LINE = "GET /x"
@@ -44,18 +44,20 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     return kept
 
 
-def question(server: Server, target: str = "/x", **headers: str) -> Question:
-    return Question(method="GET", address=server.url, target=target, headers=headers, timeout_s=5)
+def question(server: Server, target: str = "/x", **headers: str) -> HttpRequest:
+    return HttpRequest(
+        method="GET", address=server.url, target=target, headers=headers, timeout_s=5
+    )
 
 
 async def ask(
     network: Network, server: Server, *, sink: Sink | None = None, target: str = "/x", **more: str
-) -> Reply:
+) -> HttpReply:
     asked = question(server, target, **more)
     return await exchange(network, asked, clock=time.monotonic, sink=sink)
 
 
-def kind_of(reply: Reply) -> str:
+def kind_of(reply: HttpReply) -> str:
     return reply.failure.kind if reply.failure else "answer"
 
 

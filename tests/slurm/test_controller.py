@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from sunk_sync.core.model.facts import ListingEnded, Lost, News, Observed, SlurmNode
 from sunk_sync.slurm.api import controller
-from sunk_sync.slurm.api.answers import Answer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
-from sunk_sync.slurm.api.requests import Call
+from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.api.token import Token
-from sunk_sync.slurm.api.transport import Begin, Question, Take
+from sunk_sync.slurm.api.transport import Begin, HttpRequest, Take
 from sunk_sync.slurm.read.nodes import NodePoll
-from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.telemetry.exchange import Exchange
 from tests.slurm.recorded import RELEASES, recorded
 from tests.slurm.recorded.world import DOWN, World
@@ -31,9 +31,9 @@ class Told(World):
         super().__init__(version=version)
         self.body = body
 
-    async def call(self, call: Call) -> Answer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
         self._ask(call)
-        return Answer(body=self.body, version=self.version, asked_s=1.0, answered_s=2.0)
+        return SlurmAnswer(body=self.body, version=self.version, asked_s=1.0, answered_s=2.0)
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -98,7 +98,7 @@ def listen(body: bytes, size: int, status: int) -> list[News]:
     heard: list[Exchange] = []
 
     class Pieces:
-        async def ask(self, question: Question, *, begin: Begin, take: Take) -> None:
+        async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
             assert question.target.startswith("/slurm/v0.0.45/nodes/")
             begin(status)
             for start in range(0, len(body), size):
@@ -120,7 +120,7 @@ def listen(body: bytes, size: int, status: int) -> list[News]:
             on_exchange=heard.append,
         )
         time = Time(clock=lambda: 1.0, sleep=asyncio.sleep, random=lambda: 0.0)
-        await NodePoll(client, tell, pace=Pace(), time=time).poll()
+        await NodePoll(client, tell, timing=PollTiming(), time=time).poll()
 
     asyncio.run(run())
     return news

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Job, Observed
 from sunk_sync.core.model.job_identity import Identity
-from sunk_sync.slurm.api.answers import Answer, SlurmError
-from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of
 from sunk_sync.slurm.read.job_owners import JobOwners
-from sunk_sync.slurm.read.one_job import Enough, Found, JobLook, pays_whole
+from sunk_sync.slurm.read.one_job import Enough, Found, JobFinder, pays_whole
 from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
 from tests.slurm.test_job_poll import Reader
 
@@ -29,7 +29,7 @@ class Looks:
     def __init__(self, *, started: int) -> None:
         self.world = JobWorld()
         self.job_owners = JobOwners(is_mine)
-        self.look = JobLook(self.world, self.world.clock, job_owners=self.job_owners)
+        self.look = JobFinder(self.world, self.world.clock, job_owners=self.job_owners)
         self.world.add(ARRAY)
         self.job_owners.learn_array(JobRecord(number=1, array=1, identity=ARRAY, state=PENDING))
         self.start(started)
@@ -286,7 +286,7 @@ async def test_a_late_look_undoes_nothing_that_a_listing_has_read_since_P11(
     await reader.look()
     at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
 
-    async def late(call: Call, name: str, take: Take) -> Answer | SlurmError:
+    async def late(call: SlurmCall, name: str, take: Take) -> SlurmAnswer | SlurmError:
         kept: list[tuple[Sequence[bytes], float]] = []
 
         async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
@@ -301,7 +301,7 @@ async def test_a_late_look_undoes_nothing_that_a_listing_has_read_since_P11(
 
     with monkeypatch.context() as patch:
         patch.setattr(world, "read_records", late)
-        look = JobLook(world, world.clock, job_owners=reader.job_owners)
+        look = JobFinder(world, world.clock, job_owners=reader.job_owners)
         looking = asyncio.ensure_future(look.find("1"))
         await asked.wait()
     record.state = ["NODE_FAIL"]
@@ -324,11 +324,11 @@ async def test_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start_P1
     array = world.add(ARRAY)
     reader = Reader(world, refresh_every=1)
     await reader.look()
-    look = JobLook(world, world.clock, job_owners=reader.job_owners)
+    look = JobFinder(world, world.clock, job_owners=reader.job_owners)
     at_once = world.read_records
     found: list[Found | SlurmError] = []
 
-    async def cut(call: Call, name: str, take: Take) -> Answer | SlurmError:
+    async def cut(call: SlurmCall, name: str, take: Take) -> SlurmAnswer | SlurmError:
         """The task starts after the states; of its array's records only the first arrives."""
         kept: list[tuple[Sequence[bytes], float]] = []
 

@@ -18,11 +18,11 @@ from sunk_sync.core.model.facts import (
     Observed,
 )
 from sunk_sync.core.model.job_identity import Identity, spell_identity
-from sunk_sync.slurm.api.answers import Answer, SlurmError
-from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.decode.jobs import JobRecord, with_replaced
 from sunk_sync.slurm.read.job_owners import JobOwners
-from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.pacing import Time
 from tests.slurm.recorded.job_world import GONE, JobWorld, Record, identity_of, is_mine, name_of
 
@@ -53,8 +53,8 @@ class Reader:
         self.busy = busy
         self.job_owners = job_owners or JobOwners(is_mine)
         time = Time(clock=world.clock, sleep=self.sleep, random=lambda: 1.0)
-        pace = JobPace(busy=lambda: self.busy, refresh_every=refresh_every)
-        self.poll = JobPoll(world, self.tell, job_owners=self.job_owners, pace=pace, time=time)
+        timing = JobPollTiming(busy=lambda: self.busy, refresh_every=refresh_every)
+        self.poll = JobPoll(world, self.tell, job_owners=self.job_owners, timing=timing, time=time)
 
     async def tell(self, news: Sequence[News]) -> None:
         self.news.extend(news)
@@ -711,7 +711,7 @@ async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
 class Distant(JobWorld):
     """Its answers take a moment to arrive."""
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
         answer = await super().read_records(call, key, take)
         await asyncio.sleep(0)
         return answer
@@ -914,7 +914,7 @@ async def test_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_asks_
             await asyncio.Event().wait()
         world.now_s += seconds
 
-    reader.poll._rhythm._time = Time(clock=world.clock, sleep=sleep, random=lambda: 0.0)
+    reader.poll._loop._time = Time(clock=world.clock, sleep=sleep, random=lambda: 0.0)
     running = asyncio.ensure_future(reader.poll.run())
     await until(lambda: len(reader.waits) >= 2)
     assert reader.waits == [pytest.approx(0.004), pytest.approx(0.046)]

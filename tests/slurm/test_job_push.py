@@ -25,14 +25,14 @@ from sunk_sync.core.model.facts import Attempt, Deleted, Job, Observed, SubmitRe
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity, spell_identity, workload_id
 from sunk_sync.core.rules.workload.release import cancel as cancel_of
-from sunk_sync.slurm.api.answers import Answer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
 from sunk_sync.slurm.api.client import BULK_MAX
-from sunk_sync.slurm.api.requests import PING, Call
+from sunk_sync.slurm.api.requests import PING, SlurmCall
 from sunk_sync.slurm.decode.jobs import JobRecord
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.write.concurrency import Throttle
 from sunk_sync.slurm.write.jobs import JobPush
-from sunk_sync.slurm.write.submit import ALLOCATED_MAX, ARRAY_MAX, Origin
+from sunk_sync.slurm.write.submit import ALLOCATED_MAX, ARRAY_MAX, SubmitContext
 from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, is_mine, name_of
 from tests.slurm.test_job_poll import Reader
 
@@ -49,9 +49,9 @@ class Writer:
     def __init__(self, world: JobWorld) -> None:
         self.world = world
         self.job_owners = JobOwners(is_mine)
-        self.stands: Callable[[SubmitJob], bool] = lambda _: True
-        origin = Origin(lambda _: SCRIPT, lambda one: self.stands(one))
-        self.push = JobPush(world, world.clock, job_owners=self.job_owners, origin=origin)
+        self.is_wanted: Callable[[SubmitJob], bool] = lambda _: True
+        context = SubmitContext(lambda _: SCRIPT, lambda one: self.is_wanted(one))
+        self.push = JobPush(world, world.clock, job_owners=self.job_owners, context=context)
 
     async def do(self, *actions: Action) -> list[Outcome]:
         return list(await self.push.push(actions))
@@ -127,7 +127,7 @@ async def test_an_answer_later_than_that_to_another_job_of_its_number_tells_noth
     writer = Writer(world)
     at_once, made, released = world.call, asyncio.Event(), asyncio.Event()
 
-    async def keeps_one(call: Call) -> Answer | SlurmError:
+    async def keeps_one(call: SlurmCall) -> SlurmAnswer | SlurmError:
         answer = await at_once(call)
         if b"u1" in (call.body or b""):
             made.set()
@@ -247,7 +247,7 @@ async def test_a_wish_whose_job_was_read_while_it_waited_is_not_sent_F2(
     world = JobWorld()
     writer, at_once = Writer(world), world.call
 
-    async def meanwhile(call: Call) -> Answer | SlurmError:
+    async def meanwhile(call: SlurmCall) -> SlurmAnswer | SlurmError:
         if call is PING:
             writer.job_owners.learn(learnt)
         return await at_once(call)
@@ -266,7 +266,7 @@ async def test_what_is_wished_no_more_when_its_turn_comes_is_not_sent_P13() -> N
     world = JobWorld()
     writer = Writer(world)
     desired_writes = [desired(uid) for uid in UIDS]
-    writer.stands = lambda one: one != desired_writes[1]
+    writer.is_wanted = lambda one: one != desired_writes[1]
     outcomes = await writer.do(*desired_writes)
     assert [isinstance(one, Done) for one in outcomes] == [True, False, True, True]
     assert outcomes[1] == Unsure(
@@ -285,7 +285,7 @@ async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
     noted: list[float] = []
     monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
     writer, stands = Writer(JobWorld()), iter([True, False, True, True])
-    writer.stands = lambda _: next(stands)
+    writer.is_wanted = lambda _: next(stands)
     (unsent,) = await writer.do(desired("u1"))
     assert isinstance(unsent, Unsure)
     assert noted == []

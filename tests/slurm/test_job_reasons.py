@@ -8,7 +8,7 @@ import msgspec
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.read.job_owners import JobOwners
-from sunk_sync.slurm.read.jobs import JobPace, JobPoll
+from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.pacing import Time
 from sunk_sync.slurm.read.pending_reasons import AGAIN_S, FEW, LOOK_S, RECORDS_MAX, JobReasons
 from tests.slurm.recorded.job_world import JobWorld, Record, identity_of, is_mine
@@ -23,8 +23,10 @@ class Desk:
         self.world = world
         self.job_owners = JobOwners(is_mine)
         self.time = Time(clock=world.clock, sleep=self.sleep, random=lambda: 1.0)
-        pace = JobPace(busy=lambda: True, refresh_every=10**6)
-        self.poll = JobPoll(world, self.tell, job_owners=self.job_owners, pace=pace, time=self.time)
+        timing = JobPollTiming(busy=lambda: True, refresh_every=10**6)
+        self.poll = JobPoll(
+            world, self.tell, job_owners=self.job_owners, timing=timing, time=self.time
+        )
         self.reasons = JobReasons(world, job_owners=self.job_owners, time=self.time)
         self.until_s = 0.0
 

@@ -7,10 +7,10 @@ from typing import Final
 import pytest
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
-from sunk_sync.slurm.api.answers import Answer, SlurmError
-from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.nodes import NodePoll
-from sunk_sync.slurm.read.pacing import Pace, Time
+from sunk_sync.slurm.read.pacing import PollTiming, Time
 from tests.slurm.recorded.world import DOWN, World, slurm_node
 
 NODES = [slurm_node(f"n{i}") for i in range(5)]
@@ -29,13 +29,15 @@ async def until(condition: Callable[[], bool]) -> None:
 class Reader:
     """A poll over a small world, its news, its waits."""
 
-    def __init__(self, world: World, *, pace: Pace | None = None, random: float = 1.0) -> None:
+    def __init__(
+        self, world: World, *, timing: PollTiming | None = None, random: float = 1.0
+    ) -> None:
         self.world = world
         self.news: list[News] = []
         self.waits: list[float] = []
         self.began: list[float] = []
         time = Time(clock=world.clock, sleep=self.sleep, random=lambda: random)
-        self.poll = NodePoll(world, self.tell, pace=pace or Pace(), time=time)
+        self.poll = NodePoll(world, self.tell, timing=timing or PollTiming(), time=time)
 
     async def tell(self, news: Sequence[News]) -> None:
         self.news.extend(news)
@@ -64,7 +66,7 @@ class Quick(World):
         self.took_s = took_s
         self.times: list[float] = []
 
-    def _ask(self, call: Call) -> tuple[float, str]:
+    def _ask(self, call: SlurmCall) -> tuple[float, str]:
         self.times.append(self.now_s)
         begun_s, line = super()._ask(call)
         self.now_s += self.took_s - 1
@@ -145,7 +147,9 @@ async def test_304_to_a_whole_listing_is_no_answer() -> None:
     """It would confirm what was never read."""
 
     class Odd(World):
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+        async def read_records(
+            self, call: SlurmCall, key: str, take: Take
+        ) -> SlurmAnswer | SlurmError:
             del call, key, take
             return self._answer(100.0, {}, unchanged=True)
 
@@ -159,7 +163,9 @@ async def test_half_a_listing_never_ends_F4() -> None:
     """Its rows are true; what it did not name is unknown."""
 
     class Half(World):
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+        async def read_records(
+            self, call: SlurmCall, key: str, take: Take
+        ) -> SlurmAnswer | SlurmError:
             await super().read_records(call, key, take)
             return SlurmError("broken", "connection lost")
 
@@ -172,7 +178,9 @@ async def test_a_node_that_cannot_be_read_ends_the_listing_F4() -> None:
     """Left out it would count as gone."""
 
     class Strange(World):
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+        async def read_records(
+            self, call: SlurmCall, key: str, take: Take
+        ) -> SlurmAnswer | SlurmError:
             answer = await super().read_records(call, key, take)
             return await take([b'{"name":7}'], 100.0) or answer
 
@@ -285,7 +293,7 @@ async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
 async def test_a_wish_for_news_cuts_the_wait_short() -> None:
     """But not the share of time, and not a listing that runs."""
     world = Quick(0.01).add(*NODES)
-    reader = Reader(world, pace=Pace(interval_s=100.0))
+    reader = Reader(world, timing=PollTiming(interval_s=100.0))
     blocked = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -314,7 +322,7 @@ async def test_a_full_inbox_is_waited_for() -> None:
         await room.wait()
 
     time = Time(clock=world.clock, sleep=asyncio.sleep, random=lambda: 0.0)
-    poll = NodePoll(world, tell, pace=Pace(), time=time)
+    poll = NodePoll(world, tell, timing=PollTiming(), time=time)
     running = asyncio.ensure_future(poll.poll())
     await asyncio.sleep(0.01)
     assert not running.done()

@@ -21,8 +21,8 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
-from sunk_sync.slurm.api.answers import Answer, SlurmError
-from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.one_node import YOUNG_S
 from sunk_sync.slurm.write.nodes import SlurmPush
 from tests.slurm.recorded.world import DOWN, World, slurm_node
@@ -197,11 +197,13 @@ async def test_a_read_that_cannot_be_understood_is_no_evidence_F4(count: int) ->
     """Neither for a write nor for an absence."""
 
     class Strange(World):
-        async def call(self, call: Call) -> Answer | SlurmError:
+        async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
             answer = await super().call(call)
             return structs.replace(answer, body=b'{"nodes":[{"name":7}]}')
 
-        async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+        async def read_records(
+            self, call: SlurmCall, key: str, take: Take
+        ) -> SlurmAnswer | SlurmError:
             answer = await super().read_records(call, key, take)
             return await take([b'{"name":7}'], 100.0) or answer
 
@@ -367,7 +369,7 @@ async def test_two_wishes_for_one_node_tell_one_world() -> None:
 class Interrupted(World):
     """While a mark is on its way, another batch drains the node."""
 
-    async def call(self, call: Call) -> Answer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
         if b"comment" in call.body:
             await self.writer.push([drain])
         return await super().call(call)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sunk_sync.slurm.read.pacing import Pace, Rhythm, Time
+from sunk_sync.slurm.read.pacing import PollLoop, PollTiming, Time
 from tests.kit.clock import now, run
 
 
@@ -21,11 +21,11 @@ def looks(*, took_s: float, awaited_s: Sequence[float], until_s: float) -> list[
     async def whole() -> None:
         nonlocal from_s
         from_s = now()
-        rhythm = Rhythm(Pace(), Time(clock=now, sleep=asyncio.sleep, random=lambda: 0.0))
-        running = asyncio.ensure_future(rhythm.run(look, interval=lambda: 1.0))
+        loop = PollLoop(PollTiming(), Time(clock=now, sleep=asyncio.sleep, random=lambda: 0.0))
+        running = asyncio.ensure_future(loop.run(look, interval=lambda: 1.0))
         for moment_s in awaited_s:
             await asyncio.sleep(from_s + moment_s - now())
-            rhythm.look_now(awaited=True)
+            loop.poll_now(awaited=True)
         await asyncio.sleep(from_s + until_s - now())
         running.cancel()
 

@@ -30,7 +30,7 @@ class KubeError(Struct, frozen=True, kw_only=True):
     """HTTP status; 0 where none came."""
     reason: str = ""
     """Kubernetes' word for it: NotFound, Conflict, Expired, AlreadyExists; empty if not given."""
-    subject: str = ""
+    object_name: str = ""
     """The name of the object that the Status speaks of."""
     retry_after_s: float | None = None
 
@@ -67,7 +67,7 @@ _UNTOLD = {429: "HTTP 429: too many requests"}
 
 
 def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> KubeError:
-    """The Trouble behind an HTTP status of 300 and more; `retry_after` is that header."""
+    """The KubeError behind an HTTP status of 300 and more; `retry_after` is that header."""
     try:
         answer = _decode_status(body)
     except BAD_BYTES:
@@ -79,13 +79,13 @@ def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> Kube
         status=status,
         why=short(answer.message or f"HTTP {status}"),
         reason=answer.reason,
-        subject=answer.details.name if answer.details else "",
+        object_name=answer.details.name if answer.details else "",
         retry_after_s=_seconds(retry_after),
     )
 
 
 def stream_refusal(body: bytes) -> KubeError:
-    """The Trouble behind an ERROR event of a watch: `body` is its Status."""
+    """The KubeError behind an ERROR event of a watch: `body` is its Status."""
     try:
         code = _decode_status(body).code
     except BAD_BYTES:

@@ -1,9 +1,9 @@
-"""One Kubernetes API server under one identity: calls and streams, troubles as values."""
+"""One Kubernetes API server under one identity: calls and streams, errors as values."""
 
 import time
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
-from typing import Self, TypedDict
+from typing import Protocol, Self, TypedDict
 
 import aiohttp
 import anyio
@@ -46,7 +46,7 @@ class Request(Struct, frozen=True, kw_only=True):
     bytes_max: int = ANSWER_BYTES_MAX
 
 
-class Permission(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ResourceAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that we may or may not do, as a SelfSubjectAccessReview puts it."""
 
     verb: str
@@ -57,12 +57,20 @@ class Permission(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
 
 
-class History(Struct):
+class Restores(Struct):
     """What the watches of one API server found out about it together."""
 
-    restores: int = 0
+    count: int = 0
     """How often one of them found its versions gone back: etcd came from a backup. Another may
     not have looked before the server had come past its own version again."""
+
+
+class Caller(Protocol):
+    """The part of KubeClient that sends one request and reads its answer."""
+
+    async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError:
+        """Send the request, decode the answer."""
+        ...
 
 
 class KubeClient:
@@ -71,7 +79,7 @@ class KubeClient:
     def __init__(
         self, credentials: Credentials, *, on_exchange: OnExchange, clock: Callable[[], float]
     ) -> None:
-        self.history = History()
+        self.restores = Restores()
         self._credentials = credentials
         self._on_exchange = on_exchange
         self._clock = clock
@@ -88,9 +96,9 @@ class KubeClient:
     ) -> Self | KubeError:
         """Find address and credentials: in-cluster, else as kubectl does. Sends nothing yet."""
         credentials = Credentials(kubeconfig=kubeconfig, context=context, clock=clock)
-        trouble = await credentials.load()
-        if trouble is not None:
-            return trouble
+        unusable = await credentials.load()
+        if unusable is not None:
+            return unusable
         try:
             return cls(credentials, on_exchange=on_exchange, clock=clock)
         except OSError as error:  # ssl.SSLError is one
@@ -199,7 +207,7 @@ class KubeClient:
         answer = await self.call(Request(path="/version"), _decode_version)
         return answer if isinstance(answer, KubeError) else answer.git_version
 
-    async def may(self, permission: Permission) -> bool | KubeError:
+    async def may(self, permission: ResourceAttributes) -> bool | KubeError:
         """Whether we are allowed to do this (SelfSubjectAccessReview)."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -279,12 +287,12 @@ def _headers(authorization: str, content_type: str = "") -> dict[str, str]:
     return headers
 
 
-class _Meta(Struct, frozen=True):
+class _UidMeta(Struct, frozen=True):
     uid: str
 
 
 class _WithUid(Struct, frozen=True):
-    metadata: _Meta
+    metadata: _UidMeta
 
 
 class _Version(Struct, frozen=True):

@@ -50,11 +50,11 @@ class Credentials:
             with anyio.fail_after(PLUGIN_DEADLINE_S):
                 await self._load_into(fresh)
         except TimeoutError:
-            return _trouble(f"no credentials within {PLUGIN_DEADLINE_S:.0f} s")
+            return _error(f"no credentials within {PLUGIN_DEADLINE_S:.0f} s")
         except _CONFIG_ERRORS as error:
-            return _trouble(f"{type(error).__name__}: {error}")
+            return _error(f"{type(error).__name__}: {error}")
         if not fresh.host:
-            return _trouble("the kubeconfig names no server")
+            return _error("the kubeconfig names no server")
         self.configuration = fresh
         self.tls = _tls(fresh)
         self._loaded_s = self._clock()
@@ -170,7 +170,7 @@ def _written(value: object) -> float:
         return 0.0
 
 
-def _trouble(why: str) -> KubeError:
+def _error(why: str) -> KubeError:
     return KubeError(kind="credentials", why=short(why))
 
 

@@ -27,9 +27,9 @@ class Meter:
         self.status = 0
         self.received_bytes = 0
 
-    def report(self, trouble: object = None) -> None:
-        """The exchange is over, with this Trouble or without any."""
-        kind = trouble.kind if isinstance(trouble, KubeError) else "answer"
+    def report(self, error: object = None) -> None:
+        """The exchange is over, with this KubeError or without any."""
+        kind = error.kind if isinstance(error, KubeError) else "answer"
         exchange = Exchange(
             authority="kubernetes",
             method=self._method,
@@ -50,7 +50,7 @@ class Stream:
         self._rest = b""
 
     async def lines(self) -> list[bytes] | KubeError:
-        """The lines that came since, at least one; a Trouble of kind `ended` after the last.
+        """The lines that came since, at least one; a KubeError of kind `ended` after the last.
 
         Bytes after the last line break wait for the rest of their line.
         """
@@ -101,7 +101,7 @@ async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | Kube
 
 
 async def read_refusal(response: aiohttp.ClientResponse) -> KubeError:
-    """The Trouble behind a status of 300 and more."""
+    """The KubeError behind a status of 300 and more."""
     body = await read(response, ERROR_BYTES_MAX)
     retry_after = response.headers.get("Retry-After")
     text = b"" if isinstance(body, KubeError) else body
@@ -109,7 +109,7 @@ async def read_refusal(response: aiohttp.ClientResponse) -> KubeError:
 
 
 def decoded(body: bytes, decode: Decode[T]) -> T | KubeError:
-    """The value of the body; bytes that are none become a Trouble that shows how they begin."""
+    """The value of the body; bytes that are none become a KubeError that shows how they begin."""
     try:
         return decode(body)
     except BAD_BYTES as error:

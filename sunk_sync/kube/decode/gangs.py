@@ -4,7 +4,7 @@ from typing import Final
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.pod_spec import Gang
-from sunk_sync.kube.decode import pod_objects as shapes
+from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.strings import cut
 
 SIZE_MAX: Final = 4096

@@ -6,30 +6,32 @@ from sys import intern
 from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import NO_LABELS, Condition, Labels, Node, SlurmdPod
 from sunk_sync.core.model.pod_spec import NO_OFFER, Offer
-from sunk_sync.kube.decode import objects, pod_objects
+from sunk_sync.kube.decode import wire_hosts, wire_pods
 from sunk_sync.kube.decode.node_offers import offered
 from sunk_sync.kube.decode.pods import FINISHED
 from sunk_sync.kube.decode.slurmd_requests import requests_of
 from sunk_sync.kube.decode.strings import asked, condition, cut, cut_or_none
 
 _NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
-_NO_NODE_ANNOTATIONS = objects.NodeAnnotations()
-_NO_POD_ANNOTATIONS = objects.PodAnnotations()
+_NO_NODE_ANNOTATIONS = wire_hosts.WireNodeAnnotations()
+_NO_POD_ANNOTATIONS = wire_hosts.WireSlurmdPodAnnotations()
 
 
-def node_row(wire: objects.Node) -> Node:
+def node_row(wire: wire_hosts.WireNode) -> Node:
     """A Node without what it offers."""
     labels = wire.metadata.labels
     return _node(wire, NO_LABELS if labels is None else _node_labels(labels), NO_OFFER)
 
 
-def offering_node_row(wire: pod_objects.OfferingNode) -> Node:
+def offering_node_row(wire: wire_pods.WireOfferingNode) -> Node:
     """A Node with what it offers to Pods."""
     known = offered(wire)
     return _node(wire, known.ours, known.offer)
 
 
-def _node(wire: objects.Node | pod_objects.OfferingNode, labels: Labels, offer: Offer) -> Node:
+def _node(
+    wire: wire_hosts.WireNode | wire_pods.WireOfferingNode, labels: Labels, offer: Offer
+) -> Node:
     meta = wire.metadata
     annotations = meta.annotations or _NO_NODE_ANNOTATIONS
     ready, ours, changed_at = _node_conditions(wire.status.conditions or ())
@@ -50,11 +52,11 @@ def _node(wire: objects.Node | pod_objects.OfferingNode, labels: Labels, offer: 
     )
 
 
-Liveness = tuple[str, tuple[Condition, ...], tuple[str, ...]]
+ReadyAndConditions = tuple[str, tuple[Condition, ...], tuple[str, ...]]
 """Status of Ready; our conditions, sorted by type; lastTransitionTime of each of ours."""
 
 
-def _node_conditions(conditions: Iterable[objects.Condition]) -> Liveness:
+def _node_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndConditions:
     ready = "Unknown"
     ours = []
     for one in conditions:
@@ -66,7 +68,7 @@ def _node_conditions(conditions: Iterable[objects.Condition]) -> Liveness:
     return (ready, *_ours(ours))
 
 
-def _pod_conditions(conditions: Iterable[objects.Condition]) -> Liveness:
+def _pod_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndConditions:
     ready = "Unknown"
     ours = []
     for one in conditions:
@@ -78,7 +80,9 @@ def _pod_conditions(conditions: Iterable[objects.Condition]) -> Liveness:
     return (ready, *_ours(ours))
 
 
-def _ours(conditions: list[objects.Condition]) -> tuple[tuple[Condition, ...], tuple[str, ...]]:
+def _ours(
+    conditions: list[wire_hosts.WireCondition],
+) -> tuple[tuple[Condition, ...], tuple[str, ...]]:
     if not _are_sorted(conditions):
         conditions.sort(key=_type_of)
     return (
@@ -87,7 +91,7 @@ def _ours(conditions: list[objects.Condition]) -> tuple[tuple[Condition, ...], t
     )
 
 
-def _times(conditions: list[objects.Condition]) -> tuple[str, ...]:
+def _times(conditions: list[wire_hosts.WireCondition]) -> tuple[str, ...]:
     """Those that turned together share one text."""
     times: list[str] = []
     latest = ""
@@ -99,7 +103,7 @@ def _times(conditions: list[objects.Condition]) -> tuple[str, ...]:
     return tuple(times)
 
 
-def _are_sorted(conditions: list[objects.Condition]) -> bool:
+def _are_sorted(conditions: list[wire_hosts.WireCondition]) -> bool:
     """As we write them: to look is cheaper than to sort."""
     before = ""
     for one in conditions:
@@ -110,11 +114,11 @@ def _are_sorted(conditions: list[objects.Condition]) -> bool:
     return True
 
 
-def _type_of(condition: objects.Condition) -> str:
+def _type_of(condition: wire_hosts.WireCondition) -> str:
     return condition.type
 
 
-def _node_labels(labels: objects.NodeLabels) -> Labels:
+def _node_labels(labels: wire_hosts.WireNodeLabels) -> Labels:
     return (
         _interned(labels.cluster),
         _interned(labels.namespace),
@@ -128,7 +132,7 @@ def _interned(value: str | None) -> str | None:
     return value if value is None else intern(value)
 
 
-def slurmd_pod_row(wire: objects.Pod) -> SlurmdPod:
+def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
     """A slurmd Pod."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or _NO_POD_ANNOTATIONS
@@ -153,12 +157,12 @@ def slurmd_pod_row(wire: objects.Pod) -> SlurmdPod:
     )
 
 
-def _slurm_node(pod_name: str, spec: objects.PodSpec) -> str:
+def _slurm_node(pod_name: str, spec: wire_hosts.WireSlurmdPodSpec) -> str:
     """The claim without an annotation; empty while a hostNetwork Pod has no Node yet."""
     return spec.hostname or (spec.node_name if spec.host_network else pod_name)
 
 
-def _nodeset(meta: objects.PodMeta) -> str:
+def _nodeset(meta: wire_hosts.WireSlurmdPodMeta) -> str:
     for owner in meta.owner_references or ():
         if owner.kind == "NodeSet":
             return owner.name

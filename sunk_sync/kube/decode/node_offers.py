@@ -11,7 +11,7 @@ from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Labels
 from sunk_sync.core.model.pod_spec import Offer, Taint
 from sunk_sync.core.translate.quantity import counted, nanos
-from sunk_sync.kube.decode import pod_objects as shapes
+from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.strings import cut
 
 OFFERS_KEPT: Final = 16_384
@@ -20,7 +20,7 @@ BYTES_KEPT: Final = 32 << 10
 """Longer ones are decoded at each event."""
 
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
-_decode_taints = msgspec.json.Decoder(list[shapes.Taint] | None).decode
+_decode_taints = msgspec.json.Decoder(list[shapes.WireTaint] | None).decode
 _decode_amounts = msgspec.json.Decoder(dict[str, str | int | float] | None).decode
 
 
@@ -31,7 +31,7 @@ class Offered(Struct, frozen=True, gc=False):
     ours: Labels
 
 
-def offered(node: shapes.OfferingNode) -> Offered:
+def offered(node: shapes.WireOfferingNode) -> Offered:
     """The same bytes give the same object. Raises one of BAD_BYTES."""
     labels = bytes(node.metadata.labels)
     taints = bytes(node.spec.taints)

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from sunk_sync.core.model.pod_spec import PodSpec, Requirement, Term, Toleration
 from sunk_sync.core.translate.quantity import NANO, Amounts, amounts_of, counted, pod_requests
-from sunk_sync.kube.decode import pod_objects as shapes
+from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.strings import cut
 
 SPECS_KEPT: Final = 4096
@@ -24,12 +24,12 @@ SIDECAR: Final = "Always"
 """restartPolicy of an init container that runs beside the others."""
 
 
-_decode_resources = msgspec.json.Decoder(shapes.Resources | None).decode
+_decode_resources = msgspec.json.Decoder(shapes.WireResources | None).decode
 _decode_amounts = msgspec.json.Decoder(dict[str, str | int | float] | None).decode
 _decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
-_decode_affinity = msgspec.json.Decoder(shapes.Affinity | None).decode
-_decode_tolerations = msgspec.json.Decoder(list[shapes.Toleration] | None).decode
-_decode_spreads = msgspec.json.Decoder(list[shapes.Spread] | None).decode
+_decode_affinity = msgspec.json.Decoder(shapes.WireAffinity | None).decode
+_decode_tolerations = msgspec.json.Decoder(list[shapes.WireToleration] | None).decode
+_decode_spreads = msgspec.json.Decoder(list[shapes.WireSpread] | None).decode
 
 
 _known: dict[bytes, PodSpec] = {}
@@ -74,7 +74,7 @@ def _keep(key: bytes, spec: PodSpec) -> PodSpec:
 
 
 def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
-    affinity = _decode_affinity(_given(spec.affinity)) or shapes.Affinity()
+    affinity = _decode_affinity(_given(spec.affinity)) or shapes.WireAffinity()
     return _once(
         PodSpec(
             requests=_requests(spec),
@@ -103,7 +103,7 @@ def _given(raw: Raw) -> Raw | bytes:
 # What it asks for
 
 
-def requests_alone(spec: shapes.OtherSpec) -> PodSpec:
+def requests_alone(spec: shapes.WireOtherPodSpec) -> PodSpec:
     """A PodSpec of its requests only; equal ones are one object. Raises one of BAD_BYTES."""
     parts: list[Raw | bytes] = [b"alone", spec.resources, spec.overhead]
     parts += [one.resources for one in spec.containers]
@@ -113,7 +113,7 @@ def requests_alone(spec: shapes.OtherSpec) -> PodSpec:
     return _known.get(key) or _keep(key, _once(PodSpec(requests=_requests(spec))))
 
 
-def _requests(spec: shapes.WirePodSpec | shapes.OtherSpec) -> tuple[tuple[str, int], ...]:
+def _requests(spec: shapes.WirePodSpec | shapes.WireOtherPodSpec) -> tuple[tuple[str, int], ...]:
     amounts = pod_requests(
         containers=[_asked(one.resources) for one in spec.containers],
         init_containers=[
@@ -146,7 +146,7 @@ def _node_selector(content: Raw) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((_decode_selector(_given(content)) or {}).items()))
 
 
-def _terms(affinity: shapes.NodeAffinity | None) -> tuple[Term, ...] | None:
+def _terms(affinity: shapes.WireNodeAffinity | None) -> tuple[Term, ...] | None:
     if affinity is None or affinity.required is None:
         return None
     return tuple(
@@ -158,19 +158,19 @@ def _terms(affinity: shapes.NodeAffinity | None) -> tuple[Term, ...] | None:
     )
 
 
-def _requirement(wire: shapes.Requirement) -> Requirement:
+def _requirement(wire: shapes.WireRequirement) -> Requirement:
     return Requirement(wire.key, wire.operator, wire.values or ())
 
 
 def _tolerations(content: Raw) -> tuple[Toleration, ...]:
-    tolerations: Iterable[shapes.Toleration] = _decode_tolerations(_given(content)) or ()
+    tolerations: Iterable[shapes.WireToleration] = _decode_tolerations(_given(content)) or ()
     return tuple(
         Toleration(one.key, one.operator or "Equal", cut(one.value), one.effect)
         for one in tolerations
     )
 
 
-def _hard(affinity: shapes.Affinity, spreads: Raw) -> Iterator[str]:
+def _hard(affinity: shapes.WireAffinity, spreads: Raw) -> Iterator[str]:
     """Which hard rules about other Pods it has (P8)."""
     if affinity.pod_affinity and affinity.pod_affinity.required:
         yield "podAffinity"

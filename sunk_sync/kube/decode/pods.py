@@ -10,11 +10,11 @@ from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Condition, Pod
 from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
-from sunk_sync.kube.decode import pod_objects as shapes
+from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.gangs import gang_of
-from sunk_sync.kube.decode.objects import Condition as WireCondition
 from sunk_sync.kube.decode.pod_specs import requests_alone, spec_of
 from sunk_sync.kube.decode.strings import condition, cut
+from sunk_sync.kube.decode.wire_hosts import WireCondition
 
 FINISHED: Final = ("Succeeded", "Failed")
 ENDS_FOR_GOOD: Final = "Never"
@@ -54,7 +54,7 @@ def pod_row(wire: shapes.WirePod) -> Pod:
     )
 
 
-def other_row(wire: shapes.Other) -> Pod:
+def other_row(wire: shapes.WireOtherPod) -> Pod:
     """A Pod of somebody else. Raises one of BAD_BYTES where a quantity is none."""
     meta, spec = wire.metadata, wire.spec
     return Pod(

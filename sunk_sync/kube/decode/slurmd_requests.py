@@ -8,16 +8,18 @@ import msgspec
 
 from sunk_sync.core.translate.quantity import amounts_of, counted, pod_requests
 from sunk_sync.kube.api.answers import BAD_BYTES
-from sunk_sync.kube.decode import objects
-from sunk_sync.kube.decode import pod_objects as workload
+from sunk_sync.kube.decode import wire_hosts
+from sunk_sync.kube.decode import wire_pods as workload
 
 SEPARATOR = b"\0"
 """No JSON holds one."""
 
-_decode_resources = msgspec.json.Decoder(workload.Resources | None).decode
+_decode_resources = msgspec.json.Decoder(workload.WireResources | None).decode
 
 
-def requests_of(containers: Sequence[objects.Container]) -> tuple[tuple[str, int], ...]:
+def requests_of(
+    containers: Sequence[wire_hosts.WireSlurmdContainer],
+) -> tuple[tuple[str, int], ...]:
     """Resource and amount, sorted; what cannot be read counts for nothing."""
     return _read(SEPARATOR.join([bytes(one.resources) for one in containers]))
 

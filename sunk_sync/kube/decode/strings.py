@@ -4,7 +4,7 @@ from functools import lru_cache
 from sys import intern
 
 from sunk_sync.core.model.facts import Condition
-from sunk_sync.kube.decode import objects
+from sunk_sync.kube.decode import wire_hosts
 
 VALUE_LENGTH_MAX = 1024
 
@@ -24,7 +24,7 @@ def asked(value: str) -> bool:
     return bool(value) and value.strip().lower() not in ("", "false")
 
 
-def condition(wire: objects.Condition) -> Condition:
+def condition(wire: wire_hosts.WireCondition) -> Condition:
     """The same few stand on thousands of objects: each is kept once, and quick to compare.
 
     Most say what the last of their type said, and to see that is cheaper than to look it up.

@@ -6,16 +6,15 @@ listed at exactly that one. So the whole is one moment of the cluster, and one o
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Protocol
 
 import msgspec
 
 from sunk_sync.core.model.facts import ListingEnded, ListingStarted, Observed, Tell
-from sunk_sync.kube.api.answers import Decode, KubeError, T
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.api.client import Request
-from sunk_sync.kube.decode.decode import Page, Unreadable, order_of
-from sunk_sync.kube.read.selection import Subject
+from sunk_sync.kube.api.client import Caller, Request
+from sunk_sync.kube.decode.source_decoder import ListPage, Unreadable, order_of
+from sunk_sync.kube.read.selection import Selection
 
 PAGE = 500
 PAGE_BYTES_MAX = 64 << 20
@@ -27,20 +26,14 @@ OnBad = Callable[[str, str, str], None]
 """An object that cannot be read: its kind, its `namespace/name`, why."""
 
 
-class Caller(Protocol):
-    """The part of KubeClient that a listing needs."""
-
-    async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError: ...
-
-
 class Listing:
     """Lists one source. `run` may be called any number of times, one at a time."""
 
     def __init__(
-        self, client: Caller, subject: Subject, *, tell: Tell, on_bad: OnBad, ambient: Ambient
+        self, client: Caller, selection: Selection, *, tell: Tell, on_bad: OnBad, ambient: Ambient
     ) -> None:
         self._client = client
-        self._subject = subject
+        self._selection = selection
         self._tell = tell
         self._on_bad = on_bad
         self._ambient = ambient
@@ -53,7 +46,7 @@ class Listing:
         """
         version = ""
         begun_s = self._ambient.clock()
-        for path in self._subject.paths:
+        for path in self._selection.paths:
             next_ = ""
             while True:
                 page = await self._page(path, version=version, next_=next_)
@@ -66,7 +59,7 @@ class Listing:
                 next_ = page.next
                 if not next_:
                     break
-        await self._tell([ListingEnded(self._subject.source)])
+        await self._tell([ListingEnded(self._selection.source)])
         return version
 
     async def version_now(self, path: str) -> float | KubeError:
@@ -75,15 +68,15 @@ class Listing:
         Without selectors: the server would read on until something matches.
         """
         request = Request(path=path, query=(("limit", "1"),))
-        page = await self._client.call(request, self._subject.wire.page)
+        page = await self._client.call(request, self._selection.decoder.page)
         return page if isinstance(page, KubeError) else order_of(page.version)
 
     async def _start(self, begun_s: float, version: str) -> None:
-        source = self._subject.source
+        source = self._selection.source
         await self._tell([ListingStarted(source, begun_s, order_of(version))])
 
-    async def _page(self, path: str, *, version: str, next_: str) -> Page | KubeError:
-        query = [*self._subject.selectors, ("limit", str(self._page_size))]
+    async def _page(self, path: str, *, version: str, next_: str) -> ListPage | KubeError:
+        query = [*self._selection.selectors, ("limit", str(self._page_size))]
         if next_:
             query.append(("continue", next_))
         elif version:
@@ -91,7 +84,7 @@ class Listing:
         request = Request(
             path=path, query=tuple(query), deadline_s=PAGE_DEADLINE_S, bytes_max=PAGE_BYTES_MAX
         )
-        page = await self._client.call(request, self._subject.wire.page)
+        page = await self._client.call(request, self._selection.decoder.page)
         if isinstance(page, KubeError) and page.kind == "too-large":
             self._page_size = max(1, self._page_size // 4)
         return page
@@ -105,9 +98,9 @@ class Listing:
     def _readable(self, items: list[msgspec.Raw]) -> list[Observed]:
         rows = []
         for item in items:
-            seen = self._subject.wire.object(item)
+            seen = self._selection.decoder.object(item)
             if isinstance(seen, Unreadable):
-                self._on_bad(self._subject.wire.kind, seen.name, seen.why)
+                self._on_bad(self._selection.decoder.kind, seen.name, seen.why)
             else:
                 rows.append(seen)
         return rows

@@ -20,7 +20,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.translate.node_fit import Amounts, summed
 
 
-class Others:
+class OtherPods:
     """Takes the news of that watch; hands on one `Taken` for each Node that it changes."""
 
     def __init__(self, tell: Tell) -> None:

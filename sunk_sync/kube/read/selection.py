@@ -6,7 +6,14 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import OTHER_PODS, Source
-from sunk_sync.kube.decode.decode import NODES, OFFERING_NODES, OTHERS, PODS, SLURMD_PODS, Wire
+from sunk_sync.kube.decode.source_decoder import (
+    NODES,
+    OFFERING_NODES,
+    OTHERS,
+    PODS,
+    SLURMD_PODS,
+    SourceDecoder,
+)
 
 EVERYWHERE = "*"
 Selectors = tuple[tuple[str, str], ...]
@@ -24,17 +31,17 @@ class Scope(Struct, frozen=True, kw_only=True):
     watch_all_pods: bool = False
 
 
-class Subject(Struct, frozen=True, kw_only=True):
+class Selection(Struct, frozen=True, kw_only=True):
     """One source. `paths` are its collections: one, or one for each namespace."""
 
-    wire: Wire[Any]
+    decoder: SourceDecoder[Any]
     paths: tuple[str, ...]
     selectors: Selectors = ()
 
     @property
     def source(self) -> Source:
         """The source that the news is about."""
-        return self.wire.source
+        return self.decoder.source
 
 
 class Collection(Struct, frozen=True, kw_only=True):
@@ -42,8 +49,8 @@ class Collection(Struct, frozen=True, kw_only=True):
 
     title: str
     """As /readyz names them."""
-    wire: Wire[Any]
-    offering: Wire[Any] | None = None
+    decoder: SourceDecoder[Any]
+    offering: SourceDecoder[Any] | None = None
     """In its place where Pods are scheduled."""
     resource: str
     group: str = ""
@@ -62,10 +69,10 @@ class Collection(Struct, frozen=True, kw_only=True):
     )
     """What must be granted, and why."""
 
-    def subject(self, scope: Scope) -> Subject:
+    def selection(self, scope: Scope) -> Selection:
         """Those that are read in this scope."""
-        wire = self.offering if self.offering and scope.schedules else self.wire
-        return Subject(wire=wire, paths=self._paths(scope), selectors=self.selectors(scope))
+        decoder = self.offering if self.offering and scope.schedules else self.decoder
+        return Selection(decoder=decoder, paths=self._paths(scope), selectors=self.selectors(scope))
 
     def _paths(self, scope: Scope) -> tuple[str, ...]:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
@@ -93,25 +100,25 @@ def _of_others(scope: Scope) -> Selectors:
 
 COLLECTIONS: Final[Mapping[Source, Collection]] = {
     "nodes": Collection(
-        title="nodes", wire=NODES, offering=OFFERING_NODES, resource="nodes", where="cluster"
+        title="nodes", decoder=NODES, offering=OFFERING_NODES, resource="nodes", where="cluster"
     ),
     "slurmd_pods": Collection(
         title="slurmd pods",
-        wire=SLURMD_PODS,
+        decoder=SLURMD_PODS,
         resource="pods",
         where="slurmd",
         selectors=lambda scope: (("labelSelector", scope.slurmd_selector),),
     ),
     "pods": Collection(
         title="workload pods",
-        wire=PODS,
+        decoder=PODS,
         resource="pods",
         where="work",
         selectors=lambda scope: (("fieldSelector", f"spec.schedulerName={scope.scheduler_name}"),),
     ),
     OTHER_PODS: Collection(
         title="pods of others",
-        wire=OTHERS,
+        decoder=OTHERS,
         resource="pods",
         where="cluster",
         selectors=_of_others,

@@ -7,16 +7,23 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import Deleted, ListingEnded, ListingStarted, News, Observed, Tell
 from sunk_sync.kube.api.answers import KubeError, garbage, stream_refusal
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.kube.decode.decode import Event, Failed, Gone, Mark, Unreadable, order_of
+from sunk_sync.kube.decode.source_decoder import (
+    Bookmark,
+    DeletedEvent,
+    ErrorEvent,
+    Unreadable,
+    WatchEvent,
+    order_of,
+)
 from sunk_sync.kube.read.listing import SLICE, OnBad
-from sunk_sync.kube.read.selection import Subject
+from sunk_sync.kube.read.selection import Selection
 
 
 class Lines(Protocol):
     """An open stream."""
 
     async def lines(self) -> list[bytes] | KubeError:
-        """Whole lines, at least one; a Trouble after the last."""
+        """Whole lines, at least one; a KubeError after the last."""
         ...
 
     def close(self) -> None:
@@ -46,30 +53,32 @@ class Thread(Struct):
 class Reading:
     """Takes lines of the streams of one source."""
 
-    def __init__(self, subject: Subject, *, tell: Tell, on_bad: OnBad, ambient: Ambient) -> None:
-        self._wire = subject.wire
+    def __init__(
+        self, selection: Selection, *, tell: Tell, on_bad: OnBad, ambient: Ambient
+    ) -> None:
+        self._decoder = selection.decoder
         self._tell = tell
         self._on_bad = on_bad
         self._ambient = ambient
 
     async def take(self, lines: list[bytes], thread: Thread) -> KubeError | None:
-        """Tell what the lines say; a Trouble where the stream is of no more use.
+        """Tell what the lines say; a KubeError where the stream is of no more use.
 
         `thread` moves on with every slice that was told.
         """
         for start in range(0, len(lines), SLICE):
             if start:
                 await self._ambient.sleep(0)
-            trouble = await self._take_slice(lines[start : start + SLICE], thread)
-            if trouble is not None:
-                return trouble
+            error = await self._take_slice(lines[start : start + SLICE], thread)
+            if error is not None:
+                return error
         return None
 
     async def _take_slice(self, lines: list[bytes], thread: Thread) -> KubeError | None:
         news: list[News] = []
         for line in filter(None, lines):
-            event = self._wire.event(line)
-            if isinstance(event, Mark) and event.ends_listing and thread.waiting is not None:
+            event = self._decoder.event(line)
+            if isinstance(event, Bookmark) and event.ends_listing and thread.waiting is not None:
                 await self._tell_list([*thread.waiting, *news], thread, event.version)
                 news = []
                 continue
@@ -82,21 +91,23 @@ class Reading:
         await self._hand_over(news, thread)
         return None
 
-    def _note(self, event: Event | None, thread: Thread) -> Observed | Deleted | KubeError | None:
+    def _note(
+        self, event: WatchEvent | None, thread: Thread
+    ) -> Observed | Deleted | KubeError | None:
         """What one event says; the thread moves on past it."""
         match event:
             case Observed():
                 thread.version = _version(event.order)
                 return event
-            case Gone():
+            case DeletedEvent():
                 thread.version = _version(event.observed.order)
                 return self._deleted(event.observed)
-            case Mark():
+            case Bookmark():
                 thread.version = event.version
             case Unreadable():
-                self._on_bad(self._wire.kind, event.name, event.why)
+                self._on_bad(self._decoder.kind, event.name, event.why)
                 thread.version = _version(event.order) if event.order else thread.version
-            case Failed():
+            case ErrorEvent():
                 return stream_refusal(event.status)
             case None:
                 return garbage("a line of the watch is no event")
@@ -105,7 +116,7 @@ class Reading:
     def _deleted(self, observed: Observed) -> Deleted:
         row = observed.row
         return Deleted(
-            source=self._wire.source,
+            source=self._decoder.source,
             namespace=getattr(row, "namespace", ""),
             name=row.name,
             uid=getattr(row, "uid", ""),
@@ -125,7 +136,7 @@ class Reading:
         facts wait until then; they are what the graph will hold anyway, a fraction of the bytes
         that they came from.
         """
-        source = self._wire.source
+        source = self._decoder.source
         await self._tell([ListingStarted(source, thread.begun_s, order_of(version))])
         for start in range(0, len(news), SLICE):
             await self._tell(news[start : start + SLICE])

@@ -12,11 +12,11 @@ import anyio
 from sunk_sync.core.model.facts import Tell
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
-from sunk_sync.kube.api.client import History, Request
-from sunk_sync.kube.decode.decode import order_of
-from sunk_sync.kube.read.listing import Caller, Listing, OnBad
+from sunk_sync.kube.api.client import Caller, Request, Restores
+from sunk_sync.kube.decode.source_decoder import order_of
+from sunk_sync.kube.read.listing import Listing, OnBad
 from sunk_sync.kube.read.liveness import Liveness
-from sunk_sync.kube.read.selection import Subject
+from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.stream import Lines, Reading, Thread
 
 SILENCE_S = 100.0
@@ -39,10 +39,10 @@ _INITIAL_EVENTS = (
 )
 
 
-class Server(Caller, Protocol):
+class WatchClient(Caller, Protocol):
     """The part of KubeClient that a watch needs."""
 
-    history: History
+    restores: Restores
 
     async def open(self, request: Request, *, silence_s: float) -> Lines | KubeError:
         """Begin a stream."""
@@ -53,27 +53,33 @@ class Watch:
     """Reads one source until cancelled. `run` once; `relist` at any time beside it."""
 
     def __init__(
-        self, client: Server, subject: Subject, *, tell: Tell, on_bad: OnBad, ambient: Ambient
+        self,
+        client: WatchClient,
+        selection: Selection,
+        *,
+        tell: Tell,
+        on_bad: OnBad,
+        ambient: Ambient,
     ) -> None:
         self._client = client
-        self._history = client.history
-        self._subject = subject
+        self._restores = client.restores
+        self._selection = selection
         self._ambient = ambient
-        self._listing = Listing(client, subject, tell=tell, on_bad=on_bad, ambient=ambient)
+        self._listing = Listing(client, selection, tell=tell, on_bad=on_bad, ambient=ambient)
         self._one_listing = asyncio.Lock()
         """Two listings of one source at once could not be told apart."""
-        self._standing = Liveness(subject, tell=tell, ambient=ambient)
-        self._reading = Reading(subject, tell=tell, on_bad=on_bad, ambient=ambient)
+        self._liveness = Liveness(selection, tell=tell, ambient=ambient)
+        self._reading = Reading(selection, tell=tell, on_bad=on_bad, ambient=ambient)
         self._backoff = Backoff(ambient)
-        self._streams_lists = len(subject.paths) == 1
+        self._streams_lists = len(selection.paths) == 1
         """Ask for a WatchList; several collections have no moment in common that way."""
 
     async def run(self) -> None:
         """List and follow for ever; everything that goes wrong on the wire is healed here."""
         while True:
-            trouble = await self._list_and_follow()
-            await self._standing.lost(self._subject.paths[0], trouble)
-            await self._backoff.wait(trouble.retry_after_s)
+            error = await self._list_and_follow()
+            await self._liveness.lost(self._selection.paths[0], error)
+            await self._backoff.wait(error.retry_after_s)
 
     async def relist(self, after_s: float) -> KubeError | None:  # noqa: ARG002
         """One more complete listing beside the running watch; why not, if it broke off.
@@ -87,15 +93,15 @@ class Watch:
     async def _list_and_follow(self) -> KubeError:
         """One life of the source, up to the point where only a new listing helps."""
         if self._streams_lists:
-            trouble = await self._stream_list_and_follow()
+            error = await self._stream_list_and_follow()
             if self._streams_lists:
-                return trouble
-        begun_s, restores = self._ambient.clock(), self._history.restores
+                return error
+        begun_s, restores = self._ambient.clock(), self._restores.count
         async with self._one_listing:
             version = await self._listing.run()
         if isinstance(version, KubeError):
             return version
-        self._standing.listed(begun_s)
+        self._liveness.listed(begun_s)
         return await self._follow_all(version, restores=restores)
 
     # Following
@@ -109,7 +115,7 @@ class Watch:
             group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
-            for path in self._subject.paths:
+            for path in self._selection.paths:
                 group.start_soon(follow, Thread(path, version, restores=restores))
         return ends[0]
 
@@ -121,36 +127,36 @@ class Watch:
         strikes = 0
         while True:
             version, begun_s = thread.version, self._ambient.clock()
-            trouble = await self._attempt(thread, again=again)
+            error = await self._attempt(thread, again=again)
             again = True
-            thread.was_away |= self._was_dead(trouble, thread) if thread.opened else trouble.away
-            if trouble.status == GONE:
-                return trouble
+            thread.was_away |= self._was_dead(error, thread) if thread.opened else error.away
+            if error.status == GONE:
+                return error
             lived = thread.opened and self._ambient.clock() - begun_s > LIVED_S
             if lived or thread.version != version:
                 strikes = 0
                 self._backoff.succeeded()
-            elif thread.opened and trouble.kind in ("garbage", "too-large"):
+            elif thread.opened and error.kind in ("garbage", "too-large"):
                 strikes += 1
                 if strikes >= STRIKES_MAX:
-                    return trouble
+                    return error
             if not thread.opened:
-                await self._standing.lost(thread.path, trouble)
+                await self._liveness.lost(thread.path, error)
             if not thread.opened or thread.version == version:
-                await self._backoff.wait(trouble.retry_after_s)
+                await self._backoff.wait(error.retry_after_s)
 
     async def _attempt(self, thread: Thread, *, again: bool) -> KubeError:
         """One stream, from where the last one broke off to its end."""
         thread.opened = False
-        trouble = await self._check_history(thread) if again else None
-        if trouble is not None:
-            return trouble
+        error = await self._check_history(thread) if again else None
+        if error is not None:
+            return error
         stream = await self._open(thread.path, (("resourceVersion", thread.version),))
         if isinstance(stream, KubeError):
             return stream
         thread.opened, thread.heard_s = True, self._ambient.clock()
         try:
-            await self._standing.stands(thread.path)
+            await self._liveness.resumed(thread.path)
             return await self._read(stream, thread)
         finally:
             stream.close()
@@ -162,10 +168,10 @@ class Watch:
             if isinstance(lines, KubeError):
                 return lines
             thread.heard_s = self._ambient.clock()
-            self._standing.heard(thread.path)
-            trouble = await self._reading.take(lines, thread) or self._restored(thread)
-            if trouble is not None:
-                return trouble
+            self._liveness.heard(thread.path)
+            error = await self._reading.take(lines, thread) or self._restored(thread)
+            if error is not None:
+                return error
 
     async def _check_history(self, thread: Thread) -> KubeError | None:
         """Whether the server's history is still the one we followed.
@@ -177,8 +183,8 @@ class Watch:
         now = await self._listing.version_now(thread.path)
         if isinstance(now, KubeError):
             return now
-        if now < order_of(thread.version) and thread.restores == self._history.restores:
-            self._history.restores += 1
+        if now < order_of(thread.version) and thread.restores == self._restores.count:
+            self._restores.count += 1
         restored = self._restored(thread)
         if restored is not None:
             return restored
@@ -189,20 +195,20 @@ class Watch:
 
     def _restored(self, thread: Thread) -> KubeError | None:
         """Some watch found since this one listed that the server's history is another."""
-        if thread.restores == self._history.restores:
+        if thread.restores == self._restores.count:
             return None
         return KubeError(kind="answer", status=GONE, why="the cluster was restored from a backup")
 
-    def _was_dead(self, trouble: KubeError, thread: Thread) -> bool:
+    def _was_dead(self, error: KubeError, thread: Thread) -> bool:
         """Nobody knows what the server did since an open stream last brought something."""
-        if trouble.kind in ("connection", "garbage"):
+        if error.kind in ("connection", "garbage"):
             return self._ambient.clock() - thread.heard_s > DEAD_S
-        return trouble.kind == "timeout"
+        return error.kind == "timeout"
 
     async def _open(self, path: str, start: tuple[tuple[str, str], ...]) -> Lines | KubeError:
         seconds = int(WATCH_S * (1 + self._ambient.random()))
         query = (
-            *self._subject.selectors,
+            *self._selection.selectors,
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", str(seconds)),
@@ -215,24 +221,24 @@ class Watch:
     async def _stream_list_and_follow(self) -> KubeError:
         """As `_list_and_follow`; gives WatchLists up for good where the server has none."""
         begun_s = self._ambient.clock()
-        restores = self._history.restores
-        thread = Thread(self._subject.paths[0], begun_s=begun_s, restores=restores, waiting=[])
+        restores = self._restores.count
+        thread = Thread(self._selection.paths[0], begun_s=begun_s, restores=restores, waiting=[])
         stream = await self._open(thread.path, _INITIAL_EVENTS)
         if isinstance(stream, KubeError):
             self._streams_lists = stream.status in (0, 401, 403, 429)
             return stream
         try:
-            trouble = await self._read_list(stream, thread)
-            if trouble is not None:
+            error = await self._read_list(stream, thread)
+            if error is not None:
                 self._streams_lists = False
-                return trouble
-            self._standing.listed(begun_s)
+                return error
+            self._liveness.listed(begun_s)
             thread.heard_s = self._ambient.clock()
-            trouble = await self._read(stream, thread)
+            error = await self._read(stream, thread)
         finally:
             stream.close()
-        thread.was_away = self._was_dead(trouble, thread)
-        return trouble if trouble.status == GONE else await self._follow(thread, again=True)
+        thread.was_away = self._was_dead(error, thread)
+        return error if error.status == GONE else await self._follow(thread, again=True)
 
     async def _read_list(self, stream: Lines, thread: Thread) -> KubeError | None:
         """Read up to the end of the initial events."""
@@ -242,8 +248,8 @@ class Watch:
                 if isinstance(lines, KubeError):
                     return lines
                 async with self._one_listing:
-                    trouble = await self._reading.take(lines, thread)
-                if trouble is not None:
-                    return trouble
+                    error = await self._reading.take(lines, thread)
+                if error is not None:
+                    return error
             return None
         return KubeError(kind="timeout", why=f"a WatchList of more than {LIST_DEADLINE_S:.0f} s")

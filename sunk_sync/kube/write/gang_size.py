@@ -10,9 +10,8 @@ from msgspec import Struct
 from sunk_sync.core.model.actions import Done, GetGang, Outcome, Refused, Unsure
 from sunk_sync.core.model.facts import GangSize
 from sunk_sync.kube.api.answers import Decode, KubeError
-from sunk_sync.kube.api.client import Request
+from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.gangs import SIZE_MAX
-from sunk_sync.kube.write.outcomes import Caller
 
 Clock = Callable[[], float]
 
@@ -35,22 +34,22 @@ class _JobSpec(Struct, frozen=True, rename="camel"):
     completion_mode: str = "NonIndexed"
 
 
-class _Job(Struct, frozen=True):
+class _IndexedJob(Struct, frozen=True):
     spec: _JobSpec
 
 
-Answer = _Group | _Job
+GangObject = _Group | _IndexedJob
 
 _PLACES: Final[dict[str, tuple[str, Decode[Any]]]] = {
     "group": (
         f"/apis/{POD_GROUPS}/namespaces/{{}}/podgroups/{{}}",
         msgspec.json.Decoder(_Group).decode,
     ),
-    "job": ("/apis/batch/v1/namespaces/{}/jobs/{}", msgspec.json.Decoder(_Job).decode),
+    "job": ("/apis/batch/v1/namespaces/{}/jobs/{}", msgspec.json.Decoder(_IndexedJob).decode),
 }
 
 
-async def look(client: Caller, action: GetGang, *, clock: Clock) -> Outcome:
+async def read_size(client: Caller, action: GetGang, *, clock: Clock) -> Outcome:
     """Done with a GangSize, known or not; Unsure where the next attempt may bring it."""
     place = _PLACES.get(action.kind)
     if place is None or not (
@@ -60,7 +59,7 @@ async def look(client: Caller, action: GetGang, *, clock: Clock) -> Outcome:
     path, decode = place
     asked_s = clock()
     request = Request(path=path.format(action.namespace, action.name))
-    answer: Answer | KubeError = await client.call(request, decode)
+    answer: GangObject | KubeError = await client.call(request, decode)
     if isinstance(answer, KubeError) and answer.passing and answer.kind != "garbage":
         return Unsure(action, f"GET {request.path}: {answer.why}", answer.retry_after_s)
     size, why = _size(answer)
@@ -69,16 +68,16 @@ async def look(client: Caller, action: GetGang, *, clock: Clock) -> Outcome:
     return Done(action, (known,))
 
 
-def _size(answer: Answer | KubeError) -> tuple[int, str]:
+def _size(answer: GangObject | KubeError) -> tuple[int, str]:
     """Or 0, and why it is unknown."""
     match answer:
         case KubeError():
             return 0, answer.why
         case _Group():
             return _bounded(answer.spec.min_member, "spec.minMember")
-        case _Job() if answer.spec.completion_mode != "Indexed":
+        case _IndexedJob() if answer.spec.completion_mode != "Indexed":
             return 0, "only an Indexed Job can be a gang"
-        case _Job():
+        case _IndexedJob():
             return _bounded(answer.spec.completions or 0, "spec.completions")
 
 

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync.kube.api.answers import KubeError
-from sunk_sync.kube.api.client import Request
-from sunk_sync.kube.write.outcomes import Caller, is_gone
+from sunk_sync.kube.api.client import Caller, Request
+from sunk_sync.kube.write.outcomes import is_gone
 
 FIELD: Final = "key"
 """In the data of the Secret."""
@@ -21,7 +21,7 @@ _TRIES: Final = 3
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
 
 
-class Place(Struct, frozen=True):
+class SecretReference(Struct, frozen=True):
     """Which Secret."""
 
     namespace: str
@@ -31,12 +31,12 @@ class Place(Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-class _Meta(Struct, frozen=True):
+class _SecretMeta(Struct, frozen=True):
     version: str = msgspec.field(name="resourceVersion")
 
 
 class _Secret(Struct, frozen=True):
-    metadata: _Meta
+    metadata: _SecretMeta
     data: dict[str, bytes] | None = None
 
 
@@ -48,18 +48,20 @@ def secret_name(cluster_name: str) -> str:
     return f"sunk-sync-{_UNFIT.sub('-', cluster_name.lower())}-hooks-key"
 
 
-async def find_key(client: Caller, place: Place) -> bytes | KubeError:
+async def find_key(client: Caller, place: SecretReference) -> bytes | KubeError:
     """The key in the Secret; empty: the Secret holds none."""
     found = await _read(client, place)
     return found if isinstance(found, KubeError) else _key_in(found)
 
 
-async def keep_key(client: Caller, place: Place, *, make: Callable[[], bytes]) -> bytes | KubeError:
+async def keep_key(
+    client: Caller, place: SecretReference, *, make: Callable[[], bytes]
+) -> bytes | KubeError:
     """The key in the Secret; made and put there first where the Secret is empty or missing.
 
     Of two processes that do so at once, the second reads what the first one wrote.
     """
-    trouble = KubeError(kind="answer", status=409, why=f"Secret {place} changes all the time")
+    error = KubeError(kind="answer", status=409, why=f"Secret {place} changes all the time")
     for _ in range(_TRIES):
         found = await _read(client, place)
         if isinstance(found, KubeError) and not is_gone(found):
@@ -72,13 +74,13 @@ async def keep_key(client: Caller, place: Place, *, make: Callable[[], bytes]) -
         written = await client.call(_put(place, key, version=version), _decode)
         if not isinstance(written, KubeError):
             return key
-        trouble = written
+        error = written
         if written.status != 409:
             break
-    return trouble
+    return error
 
 
-async def _read(client: Caller, place: Place) -> _Secret | KubeError:
+async def _read(client: Caller, place: SecretReference) -> _Secret | KubeError:
     return await client.call(Request(path=_path(place)), _decode)
 
 
@@ -86,7 +88,7 @@ def _key_in(secret: _Secret) -> bytes:
     return (secret.data or {}).get(FIELD, b"").strip()
 
 
-def _put(place: Place, key: bytes, *, version: str) -> Request:
+def _put(place: SecretReference, key: bytes, *, version: str) -> Request:
     """Put it into the Secret of this version and no other; empty: there is none yet."""
     if version:
         filled = {"metadata": {"resourceVersion": version}, "data": {FIELD: key}}
@@ -112,5 +114,5 @@ def _put(place: Place, key: bytes, *, version: str) -> Request:
     )
 
 
-def _path(place: Place) -> str:
+def _path(place: SecretReference) -> str:
     return f"/api/v1/namespaces/{place.namespace}/secrets/{place.name}"

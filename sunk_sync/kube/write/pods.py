@@ -17,11 +17,12 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import BindTried, Condition, Observed, Pod, Reference
 from sunk_sync.kube.api.answers import KubeError
-from sunk_sync.kube.decode.decode import PODS, Unreadable
+from sunk_sync.kube.api.client import Caller
+from sunk_sync.kube.decode.source_decoder import PODS, Unreadable
 from sunk_sync.kube.decode.strings import cut
 from sunk_sync.kube.write import gang_size
 from sunk_sync.kube.write import pod_requests as requests
-from sunk_sync.kube.write.outcomes import Caller, WallClock, failed, is_gone, is_missing, spelled
+from sunk_sync.kube.write.outcomes import WallClock, failed, is_gone, is_missing, spelled
 
 _decode_any = msgspec.json.decode
 
@@ -48,7 +49,7 @@ class WorkloadPush:
             case SetScheduled():
                 return await self._set_scheduled(action)
             case GetGang():
-                return await gang_size.look(self._client, action, clock=self._clock)
+                return await gang_size.read_size(self._client, action, clock=self._clock)
 
     # Bind
 
@@ -118,10 +119,10 @@ class WorkloadPush:
         pod = _pod(seen)
         if pod.node_name:
             return Refused(action, f"{action.reference.path} is on Node {pod.node_name}", (seen,))
-        standing = _scheduled_condition(pod)
-        if standing == _wanted(action):
+        current = _scheduled_condition(pod)
+        if current == _wanted(action):
             return Done(action, (seen,))
-        changes = standing is None or standing.status != "False"
+        changes = current is None or current.status != "False"
         since = spelled(self._wall_clock()) if changes else None
         request = requests.scheduled(action, version=int(seen.order), since=since)
         answer = await self._client.call(request, PODS.object)

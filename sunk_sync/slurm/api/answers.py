@@ -66,7 +66,7 @@ class SlurmError(Struct, frozen=True):
         return f"{self.kind.replace('_', ' ')}: {self.text}"
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class SlurmAnswer(Struct, frozen=True, kw_only=True):
     """A success: its errors were read and there are none."""
 
     body: bytes
@@ -108,7 +108,7 @@ class _Slurm(Struct, frozen=True):
     release: str | None = None
 
 
-class _Meta(Struct, frozen=True):
+class _WireMeta(Struct, frozen=True):
     slurm: _Slurm | None = None
 
 
@@ -116,7 +116,7 @@ class Envelope(Struct, frozen=True):
     """What every answer of slurmrestd has around its payload."""
 
     errors: list[_Error] | None = None
-    meta: _Meta | None = None
+    meta: _WireMeta | None = None
     last_update: Number = None
     job_id: Any = None
     """Of a submission, also where there are errors beside it."""

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 import anyio
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import Answer, SlurmError
-from sunk_sync.slurm.api.endpoint import Endpoint, Errand, Line
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.endpoint import Endpoint, EndpointContext, RoutedCall
 from sunk_sync.slurm.api.http import Clock
-from sunk_sync.slurm.api.requests import Call, Listing, Take
+from sunk_sync.slurm.api.requests import RecordStream, SlurmCall, Take
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import CONNECTIONS_MAX, Transport
 from sunk_sync.telemetry.exchange import OnExchange
@@ -40,10 +40,10 @@ class Access(Struct, frozen=True, kw_only=True):
 class Slurm(Protocol):
     """What readers and writers of Slurm need of a client."""
 
-    async def call(self, call: Call) -> Answer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
         """Ask; never raises."""
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
         """Ask for a listing and hand over the elements of its array `key` as they arrive."""
 
 
@@ -60,7 +60,7 @@ class SlurmClient:
         on_exchange: OnExchange,
     ) -> None:
         self.token = token
-        line = Line(
+        context = EndpointContext(
             transport=transport,
             token=token,
             user_name=access.user_name,
@@ -68,9 +68,9 @@ class SlurmClient:
             on_exchange=on_exchange,
         )
         pinned = "" if access.version == "auto" else access.version
-        self._line = line
+        self._context = context
         self._endpoints = [
-            Endpoint(address.rstrip("/"), line, pinned=pinned) for address in access.addresses
+            Endpoint(address.rstrip("/"), context, pinned=pinned) for address in access.addresses
         ]
         self._current = self._endpoints[0]
         self._all = asyncio.Semaphore(CONNECTIONS_MAX)
@@ -83,30 +83,30 @@ class SlurmClient:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._line.transport.aclose()
+        await self._context.transport.aclose()
 
-    async def call(self, call: Call) -> Answer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
         """Ask; never raises. Writes are repeated only where nothing was done."""
         return await self._run(call, None)
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
         """Ask for a listing; never raises. Elements of the array `key` go to `take` meanwhile.
 
         The answer holds the envelope. On a failure, what was handed over is true but not all.
         """
-        return await self._run(call, Listing(key, take))
+        return await self._run(call, RecordStream(key, take))
 
-    async def _run(self, call: Call, listing: Listing | None) -> Answer | SlurmError:
-        errand = Errand(call, self._line.clock() + call.deadline_s, listing)
+    async def _run(self, call: SlurmCall, listing: RecordStream | None) -> SlurmAnswer | SlurmError:
+        routed = RoutedCall(call, self._context.clock() + call.deadline_s, listing)
         try:
             async with self._connection(call):
-                return await self._ask(errand)
+                return await self._ask(routed)
         except TimeoutError:
             why = f"no free connection within {call.deadline_s:g} s"
             return SlurmError("timeout", why, sent=False)
 
     @asynccontextmanager
-    async def _connection(self, call: Call) -> AsyncIterator[None]:
+    async def _connection(self, call: SlurmCall) -> AsyncIterator[None]:
         """Wait for a connection. Raises TimeoutError at the deadline."""
         async with AsyncExitStack() as held:
             with anyio.fail_after(call.deadline_s):
@@ -115,16 +115,16 @@ class SlurmClient:
                 await held.enter_async_context(self._all)
             yield
 
-    async def _ask(self, errand: Errand) -> Answer | SlurmError:
-        answer: Answer | SlurmError = SlurmError("unreachable", "no address")
+    async def _ask(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
+        answer: SlurmAnswer | SlurmError = SlurmError("unreachable", "no address")
         for endpoint in self._order():
-            answer = await endpoint.ask(errand)
-            if isinstance(answer, Answer) or answer.kind not in _LEAVE:
+            answer = await endpoint.ask(routed)
+            if isinstance(answer, SlurmAnswer) or answer.kind not in _LEAVE:
                 self._current = endpoint
                 return answer
             self._leave(endpoint)
-            safe = errand.call.repeatable or answer.nothing_done
-            if not safe or errand.begun or answer.kind == "timeout":
+            safe = routed.call.repeatable or answer.nothing_done
+            if not safe or routed.begun or answer.kind == "timeout":
                 return answer
         return answer
 

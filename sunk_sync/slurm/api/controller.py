@@ -8,15 +8,15 @@ from msgspec import Struct
 
 from sunk_sync.slurm.api.answers import (
     UNREADABLE,
-    Answer,
     Number,
+    SlurmAnswer,
     SlurmError,
     decoded,
     number_of,
     printable,
 )
 from sunk_sync.slurm.api.client import Slurm
-from sunk_sync.slurm.api.requests import PING, Call
+from sunk_sync.slurm.api.requests import PING, SlurmCall
 from sunk_sync.slurm.api.versions import dialect_of
 
 _Shape = TypeVar("_Shape")
@@ -57,7 +57,7 @@ async def read_conf(client: Slurm) -> Conf | SlurmError:
         return ping
     if not dialect_of(ping.version).conf:
         return SlurmError("unserved", f"{ping.version} has no /conf")
-    wire = await _read(client, Call(path="conf", kind="conf"), _WireConf)
+    wire = await _read(client, SlurmCall(path="conf", kind="conf"), _WireConf)
     if isinstance(wire, SlurmError):
         return wire
     conf = wire.slurm_conf
@@ -77,7 +77,7 @@ async def ping(client: Slurm) -> Sequence[Ping] | SlurmError:
 
 async def diag(client: Slurm) -> Diag | SlurmError:
     """The load; slurmctld itself must answer."""
-    wire = await _read(client, Call(path="diag/", kind="diag/"), _WireDiag)
+    wire = await _read(client, SlurmCall(path="diag/", kind="diag/"), _WireDiag)
     if isinstance(wire, SlurmError):
         return wire
     return msgspec.convert(wire.statistics, Diag, from_attributes=True)
@@ -88,7 +88,7 @@ async def counting_since(client: Slurm) -> int | SlurmError:
 
     Also after midnight and `sdiag --reset`.
     """
-    wire = await _read(client, Call(path="diag/", kind="diag/", bulk=True), _WireDiag)
+    wire = await _read(client, SlurmCall(path="diag/", kind="diag/", bulk=True), _WireDiag)
     if isinstance(wire, SlurmError):
         return wire
     return int(number_of(wire.statistics.req_time_start) or 0)
@@ -130,8 +130,8 @@ class _WireDiag(Struct, frozen=True):
     statistics: _WireStatistics
 
 
-async def _read(client: Slurm, call: Call, shape: type[_Shape]) -> _Shape | SlurmError:
-    answer: Answer | SlurmError = await client.call(call)
+async def _read(client: Slurm, call: SlurmCall, shape: type[_Shape]) -> _Shape | SlurmError:
+    answer: SlurmAnswer | SlurmError = await client.call(call)
     if isinstance(answer, SlurmError):
         return answer
     try:

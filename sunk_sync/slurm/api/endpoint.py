@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync.slurm.api.answers import Answer, Envelope, SlurmError, printable, read_envelope
-from sunk_sync.slurm.api.http import Clock, Reply, exchange
+from sunk_sync.slurm.api.answers import Envelope, SlurmAnswer, SlurmError, printable, read_envelope
+from sunk_sync.slurm.api.http import Clock, HttpReply, exchange
 from sunk_sync.slurm.api.json_stream import CutError, TooLargeError
-from sunk_sync.slurm.api.requests import PING, PROBE, Call, Listing
+from sunk_sync.slurm.api.requests import PING, PROBE, RecordStream, SlurmCall
 from sunk_sync.slurm.api.token import Token
-from sunk_sync.slurm.api.transport import Question, Transport
+from sunk_sync.slurm.api.transport import HttpRequest, Transport
 from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.telemetry.exchange import Exchange, OnExchange
 
@@ -27,7 +27,7 @@ _LABELS: Final = {
 }
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class EndpointContext(Struct, frozen=True, kw_only=True):
     """What all addresses have in common."""
 
     transport: Transport
@@ -37,13 +37,13 @@ class Line(Struct, frozen=True, kw_only=True):
     on_exchange: OnExchange
 
 
-class Errand(Struct, frozen=True):
+class RoutedCall(Struct, frozen=True):
     """One call on its way through addresses, versions and tokens."""
 
-    call: Call
+    call: SlurmCall
     by_s: float
     """Monotonic second in which it must have ended."""
-    listing: Listing | None = None
+    listing: RecordStream | None = None
 
     @property
     def begun(self) -> bool:
@@ -54,14 +54,14 @@ class Errand(Struct, frozen=True):
 class Endpoint:
     """One base address. `pinned` is an API version, or empty: the newest that both speak."""
 
-    def __init__(self, address: str, line: Line, *, pinned: str = "") -> None:
+    def __init__(self, address: str, context: EndpointContext, *, pinned: str = "") -> None:
         self.address = address
         self.version = pinned
         """API version in use; empty: to be found out."""
         self.release = ""
         """Slurm's version as the last answer named it."""
         self._pinned = pinned
-        self._line = line
+        self._context = context
         self._negotiating = asyncio.Lock()
         self._answered_s = float("-inf")
         """When slurmctld last answered through it."""
@@ -71,26 +71,26 @@ class Endpoint:
         self.version = self._pinned
         self._answered_s = float("-inf")
 
-    async def ask(self, errand: Errand) -> Answer | SlurmError:
+    async def ask(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
         """Ask here; once more where its version changed, or an idle connection was dead."""
-        answer = await self._ask_once(errand)
-        if isinstance(answer, Answer) or errand.begun:
+        answer = await self._ask_once(routed)
+        if isinstance(answer, SlurmAnswer) or routed.begun:
             return answer
         changed = answer.kind == "unserved" and not self._pinned and self.version != ""
         if changed:
             self.forget()
-        repeatable = errand.call.repeatable or not answer.sent
+        repeatable = routed.call.repeatable or not answer.sent
         if changed or (answer.kind == "broken" and repeatable):
-            return await self._ask_once(errand)
+            return await self._ask_once(routed)
         return answer
 
-    async def _ask_once(self, errand: Errand) -> Answer | SlurmError:
-        failure = None if self.version else await self._negotiate(errand.by_s)
-        if failure is None and errand.call.answered_since_s is not None:
-            failure = await self._probe(errand.call.answered_since_s, errand.by_s)
+    async def _ask_once(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
+        failure = None if self.version else await self._negotiate(routed.by_s)
+        if failure is None and routed.call.answered_since_s is not None:
+            failure = await self._probe(routed.call.answered_since_s, routed.by_s)
         if failure is not None:
             return replace(failure, sent=False)
-        return await self._ask_in(self.version, errand)
+        return await self._ask_in(self.version, routed)
 
     async def _probe(self, since_s: float, by_s: float) -> SlurmError | None:
         """Make sure that slurmctld has answered through this address since then; of many calls that
@@ -99,8 +99,8 @@ class Endpoint:
         async with self._negotiating:
             if self._answered_s > since_s:
                 return None
-            answer = await self._ask_in(self.version, Errand(PROBE, by_s))
-        return None if isinstance(answer, Answer) or answer.final else answer
+            answer = await self._ask_in(self.version, RoutedCall(PROBE, by_s))
+        return None if isinstance(answer, SlurmAnswer) or answer.final else answer
 
     async def _negotiate(self, by_s: float) -> SlurmError | None:
         """Newest first: a version that is not served costs a 404, 0.5 ms."""
@@ -108,66 +108,68 @@ class Endpoint:
             if self.version:
                 return None
             for version in DIALECTS:
-                answer = await self._ask_in(version, Errand(PING, by_s))
-                if isinstance(answer, Answer):
+                answer = await self._ask_in(version, RoutedCall(PING, by_s))
+                if isinstance(answer, SlurmAnswer):
                     self.version = version
                     return None
                 if answer.kind != "unserved":
                     return answer
         return SlurmError("unserved", f"none of the API versions {', '.join(DIALECTS)}")
 
-    async def _ask_in(self, version: str, errand: Errand) -> Answer | SlurmError:
+    async def _ask_in(self, version: str, routed: RoutedCall) -> SlurmAnswer | SlurmError:
         """Ask in this version; once more where the token was not taken and the file has another."""
-        token = self._line.token.current()
-        answer = await self._exchange(version, token, errand)
+        token = self._context.token.current()
+        answer = await self._exchange(version, token, routed)
         if isinstance(answer, SlurmError) and answer.kind == "auth":
-            newer = self._line.token.reread()
+            newer = self._context.token.reread()
             if newer != token:
-                return await self._exchange(version, newer, errand)
+                return await self._exchange(version, newer, routed)
         return answer
 
-    async def _exchange(self, version: str, token: str, errand: Errand) -> Answer | SlurmError:
-        if not errand.call.wanted():
+    async def _exchange(
+        self, version: str, token: str, routed: RoutedCall
+    ) -> SlurmAnswer | SlurmError:
+        if not routed.call.wanted():
             return SlurmError("unwanted", "not sent: what it rests on may have changed meanwhile")
-        question = self._question(version, token, errand)
-        listing = errand.listing
+        question = self._question(version, token, routed)
+        listing = routed.listing
         if listing:
             listing.restart()
         reply = await exchange(
-            self._line.transport,
+            self._context.transport,
             question,
-            clock=self._line.clock,
+            clock=self._context.clock,
             sink=listing.feed if listing else None,
         )
         answer = await self._judge(version, reply, listing)
-        if isinstance(answer, Answer) and errand.call is not PING:
+        if isinstance(answer, SlurmAnswer) and routed.call is not PING:
             self._answered_s = reply.answered_s
-        self._report(errand.call, reply, answer)
+        self._report(routed.call, reply, answer)
         return answer
 
-    def _question(self, version: str, token: str, errand: Errand) -> Question:
-        call = errand.call
+    def _question(self, version: str, token: str, routed: RoutedCall) -> HttpRequest:
+        call = routed.call
         query = f"?{urlencode(call.query)}" if call.query else ""
-        return Question(
+        return HttpRequest(
             method=call.method,
             address=self.address,
             target=f"/slurm/{version}/{call.path}{query}",
             headers=self._headers(token),
             body=call.body,
-            timeout_s=errand.by_s - self._line.clock(),
+            timeout_s=routed.by_s - self._context.clock(),
         )
 
     def _headers(self, token: str) -> Mapping[str, str]:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if token:
             headers["X-SLURM-USER-TOKEN"] = token
-        if self._line.user_name:
-            headers["X-SLURM-USER-NAME"] = self._line.user_name
+        if self._context.user_name:
+            headers["X-SLURM-USER-NAME"] = self._context.user_name
         return headers
 
     async def _judge(
-        self, version: str, reply: Reply, listing: Listing | None
-    ) -> Answer | SlurmError:
+        self, version: str, reply: HttpReply, listing: RecordStream | None
+    ) -> SlurmAnswer | SlurmError:
         if reply.failure:
             return reply.failure
         if reply.status == HTTPStatus.NOT_MODIFIED:
@@ -189,9 +191,9 @@ class Endpoint:
             self.forget()
         self.release = envelope.release or self.release
 
-    def _report(self, call: Call, reply: Reply, answer: Answer | SlurmError) -> None:
+    def _report(self, call: SlurmCall, reply: HttpReply, answer: SlurmAnswer | SlurmError) -> None:
         label = _LABELS.get(answer.kind) if isinstance(answer, SlurmError) else None
-        self._line.on_exchange(
+        self._context.on_exchange(
             Exchange(
                 authority="slurm",
                 method=call.method,
@@ -203,7 +205,7 @@ class Endpoint:
         )
 
 
-async def _finish(listing: Listing, asked_s: float) -> bytes | SlurmError:
+async def _finish(listing: RecordStream, asked_s: float) -> bytes | SlurmError:
     try:
         return await listing.finish(asked_s)
     except TooLargeError as error:
@@ -212,8 +214,8 @@ async def _finish(listing: Listing, asked_s: float) -> bytes | SlurmError:
         return SlurmError("garbage", printable(str(error)))
 
 
-def _answer(version: str, reply: Reply, body: bytes) -> Answer:
-    return Answer(
+def _answer(version: str, reply: HttpReply, body: bytes) -> SlurmAnswer:
+    return SlurmAnswer(
         body=body,
         version=version,
         asked_s=reply.asked_s,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from sunk_sync.slurm.api.answers import SlurmError, printable
 from sunk_sync.slurm.api.connection import BrokenError
 from sunk_sync.slurm.api.json_stream import MEBIBYTE, CutError, TooLargeError
-from sunk_sync.slurm.api.transport import Question, Transport, UnreachableError, UnsendableError
+from sunk_sync.slurm.api.transport import HttpRequest, Transport, UnreachableError, UnsendableError
 
 _BODY_MAX: Final = 4 * MEBIBYTE
 _PIECE_MAX: Final = 64 * 1024
@@ -22,7 +22,7 @@ Sink = Callable[[bytes, float], Awaitable[SlurmError | None]]
 """Takes the next piece of a successful body and the second of the question; a failure ends it."""
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class HttpReply(Struct, frozen=True, kw_only=True):
     """What came back: a status with its body, or a failure (then the status may be 0)."""
 
     status: int = 0
@@ -35,8 +35,8 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 async def exchange(
-    transport: Transport, question: Question, *, clock: Clock, sink: Sink | None
-) -> Reply:
+    transport: Transport, question: HttpRequest, *, clock: Clock, sink: Sink | None
+) -> HttpReply:
     """Ask once. A body that ends well goes to `sink` piece by piece, else into the reply."""
     body = _Body(sink, clock())
     failure = None
@@ -45,7 +45,7 @@ async def exchange(
             await transport.ask(question, begin=body.begin, take=body.take)
     except _THEIRS as error:
         failure = _failure_of(error, question)
-    return Reply(
+    return HttpReply(
         status=body.status,
         body=bytes(body.kept),
         received_bytes=body.received_bytes,
@@ -87,7 +87,7 @@ class _Body:
         return True
 
 
-def _failure_of(error: Exception, question: Question) -> SlurmError:
+def _failure_of(error: Exception, question: HttpRequest) -> SlurmError:
     text = printable(str(error)) or type(error).__name__
     match error:
         case TooLargeError():

@@ -20,7 +20,7 @@ def _always() -> bool:
     return True
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class SlurmCall(Struct, frozen=True, kw_only=True):
     """One request below /slurm/{version}/."""
 
     method: str = "GET"
@@ -44,76 +44,78 @@ class Call(Struct, frozen=True, kw_only=True):
         return self.method == "GET"
 
 
-PING: Final = Call(path="ping/", kind="ping/")
-PROBE: Final = Call(path="jobs/state/", kind="jobs/state/", query={"job_id": "1"})
+PING: Final = SlurmCall(path="ping/", kind="ping/")
+PROBE: Final = SlurmCall(path="jobs/state/", kind="jobs/state/", query={"job_id": "1"})
 """Needs slurmctld, in 1 ms whether that job exists or not. A ping would also wait for a backup
 controller that is switched off."""
 
 
-def get_node(name: str, *, bulk: bool = False) -> Call:
+def get_node(name: str, *, bulk: bool = False) -> SlurmCall:
     """Read one Slurm node."""
-    return Call(path=f"node/{quote(name, safe='')}", kind="node/{name}", bulk=bulk)
+    return SlurmCall(path=f"node/{quote(name, safe='')}", kind="node/{name}", bulk=bulk)
 
 
 def post_node(
     name: str, body: bytes, *, bulk: bool = False, wanted: Callable[[], bool] = _always
-) -> Call:
+) -> SlurmCall:
     """Change one Slurm node."""
     path = f"node/{quote(name, safe='')}"
-    return Call(method="POST", path=path, kind="node/{name}", body=body, bulk=bulk, wanted=wanted)
+    return SlurmCall(
+        method="POST", path=path, kind="node/{name}", body=body, bulk=bulk, wanted=wanted
+    )
 
 
-def post_nodes(body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
+def post_nodes(body: bytes, *, wanted: Callable[[], bool] = _always) -> SlurmCall:
     """Change the Slurm nodes that the body names."""
-    return Call(method="POST", path="nodes/", kind="nodes/", body=body, wanted=wanted)
+    return SlurmCall(method="POST", path="nodes/", kind="nodes/", body=body, wanted=wanted)
 
 
-def list_nodes(*, changed_since_s: int | None = None) -> Call:
+def list_nodes(*, changed_since_s: int | None = None) -> SlurmCall:
     """List all Slurm nodes, or none if nothing changed since that second of slurmctld's clock."""
     query = {} if changed_since_s is None else {"update_time": str(changed_since_s)}
-    return Call(path="nodes/", kind="nodes/", query=query, bulk=True, deadline_s=LISTING_S)
+    return SlurmCall(path="nodes/", kind="nodes/", query=query, bulk=True, deadline_s=LISTING_S)
 
 
 _BRIEF: Final = {"flags": "ALL"}
 """Without the map of cores, which takes most of a record; `nodes` stands there all the same."""
 
 
-def get_job(job_id: str, *, bulk: bool = False) -> Call:
+def get_job(job_id: str, *, bulk: bool = False) -> SlurmCall:
     """Read one job; of an array, by its own id, every task that has a record, and the rest."""
     path = f"job/{quote(job_id, safe='')}"
-    return Call(path=path, kind="job/{id}", query=_BRIEF, bulk=bulk, deadline_s=LISTING_S)
+    return SlurmCall(path=path, kind="job/{id}", query=_BRIEF, bulk=bulk, deadline_s=LISTING_S)
 
 
-def list_job_states(*, of: str = "") -> Call:
+def list_job_states(*, of: str = "") -> SlurmCall:
     """List every job's id and state, nothing else: 80 bytes each; or those of one job or array."""
     query = {"job_id": of} if of else {}
-    return Call(
+    return SlurmCall(
         path="jobs/state/", kind="jobs/state/", query=query, bulk=not of, deadline_s=LISTING_S
     )
 
 
-def list_jobs(*, changed_since_s: int | None = None) -> Call:
+def list_jobs(*, changed_since_s: int | None = None) -> SlurmCall:
     """List all jobs in full, 8 kB each; or none if not one changed since that second of slurmctld's
     clock.
     """
     query = dict(_BRIEF)
     if changed_since_s is not None:
         query["update_time"] = str(changed_since_s)
-    return Call(path="jobs/", kind="jobs/", query=query, bulk=True, deadline_s=2 * LISTING_S)
+    return SlurmCall(path="jobs/", kind="jobs/", query=query, bulk=True, deadline_s=2 * LISTING_S)
 
 
-def submit_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> Call:
+def submit_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> SlurmCall:
     """Make a job that waits for its turn; wanted since that second."""
     return _make_job("job/submit", body, since_s=since_s, wanted=wanted)
 
 
-def allocate_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> Call:
+def allocate_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> SlurmCall:
     """Make a job that runs at once or not at all; wanted since that second."""
     return _make_job("job/allocate", body, since_s=since_s, wanted=wanted)
 
 
-def _make_job(path: str, body: bytes, *, since_s: float, wanted: Callable[[], bool]) -> Call:
-    return Call(
+def _make_job(path: str, body: bytes, *, since_s: float, wanted: Callable[[], bool]) -> SlurmCall:
+    return SlurmCall(
         method="POST",
         path=path,
         kind=path,
@@ -124,22 +126,22 @@ def _make_job(path: str, body: bytes, *, since_s: float, wanted: Callable[[], bo
     )
 
 
-def update_job(job_id: str, body: bytes, *, wanted: Callable[[], bool] = _always) -> Call:
+def update_job(job_id: str, body: bytes, *, wanted: Callable[[], bool] = _always) -> SlurmCall:
     """Change a job; of an array the tasks that wait."""
     path = f"job/{quote(job_id, safe='')}"
-    return Call(method="POST", path=path, kind="job/{id}", body=body, wanted=wanted)
+    return SlurmCall(method="POST", path=path, kind="job/{id}", body=body, wanted=wanted)
 
 
-def cancel_jobs(body: bytes) -> Call:
+def cancel_jobs(body: bytes) -> SlurmCall:
     """End the jobs that all filters of the body match."""
-    return Call(method="DELETE", path="jobs/", kind="jobs/", body=body)
+    return SlurmCall(method="DELETE", path="jobs/", kind="jobs/", body=body)
 
 
 Take = Callable[[Sequence[bytes], float], Awaitable[SlurmError | None]]
 """Takes records of a listing and the second in which it was asked for; a failure stops it."""
 
 
-class Listing:
+class RecordStream:
     """Where the elements of the array `key` of an answer go."""
 
     def __init__(self, key: str, take: Take) -> None:

@@ -23,7 +23,7 @@ _VALUE = re.compile(r"[ -~]*").fullmatch
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class HttpRequest(Struct, frozen=True, kw_only=True):
     """One request as it goes over the wire."""
 
     method: str
@@ -52,7 +52,7 @@ class UnsendableError(Exception):
 class Transport(Protocol):
     """Carries one question out and its answer back."""
 
-    async def ask(self, question: Question, *, begin: Begin, take: Take) -> None:
+    async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
         """Tell the status to `begin`, then the body to `take`, a piece at a time.
 
         Raises UnreachableError, UnsendableError or BrokenError.
@@ -64,7 +64,7 @@ class Transport(Protocol):
         ...
 
 
-class Origin(Struct, frozen=True):
+class ServerAddress(Struct, frozen=True):
     """Where an address leads."""
 
     tls: bool
@@ -80,13 +80,13 @@ class Network:
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._idle: list[tuple[float, Origin, Connection]] = []
+        self._idle: list[tuple[float, ServerAddress, Connection]] = []
         """Since when, oldest first."""
         self._tls: ssl.SSLContext | None = None
 
-    async def ask(self, question: Question, *, begin: Begin, take: Take) -> None:
+    async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
         """Ask over an idle connection, else over a new one."""
-        origin = origin_of(question.address)
+        origin = server_address_of(question.address)
         request = _request(question, origin)
         connection = self._taken(origin) or await self._connected(origin)
         try:
@@ -109,7 +109,7 @@ class Network:
             connection.close()
         self._idle.clear()
 
-    def _taken(self, origin: Origin) -> Connection | None:
+    def _taken(self, origin: ServerAddress) -> Connection | None:
         """The idle connection used last; those that ended or rested too long are given up."""
         young_s = self._clock() - IDLE_S
         for entry in [one for one in self._idle if not one[2].open or one[0] < young_s]:
@@ -120,7 +120,7 @@ class Network:
                 return self._idle.pop(place)[2]
         return None
 
-    async def _connected(self, origin: Origin) -> Connection:
+    async def _connected(self, origin: ServerAddress) -> Connection:
         if len(self._idle) >= CONNECTIONS_MAX:
             self._idle.pop(0)[2].close()
         try:
@@ -131,7 +131,7 @@ class Network:
         except (OSError, ValueError, OverflowError) as error:
             raise UnreachableError(str(error) or type(error).__name__) from error
 
-    async def _connect(self, origin: Origin) -> Connection:
+    async def _connect(self, origin: ServerAddress) -> Connection:
         loop = asyncio.get_running_loop()
         tls = None
         if origin.tls:
@@ -143,7 +143,7 @@ class Network:
 
 
 @lru_cache(maxsize=64)
-def origin_of(address: str) -> Origin:
+def server_address_of(address: str) -> ServerAddress:
     """Raises UnreachableError where the address is none."""
     try:
         parts = urlsplit(address)
@@ -151,10 +151,10 @@ def origin_of(address: str) -> Origin:
     except (ValueError, KeyError) as error:
         raise UnreachableError(f"{address!r} is no address: {error}") from error
     authority = parts.netloc.rpartition("@")[2]
-    return Origin(parts.scheme == "https", parts.hostname or "", port, authority, parts.path)
+    return ServerAddress(parts.scheme == "https", parts.hostname or "", port, authority, parts.path)
 
 
-def _request(question: Question, origin: Origin) -> bytes:
+def _request(question: HttpRequest, origin: ServerAddress) -> bytes:
     target = origin.path + question.target
     values = (origin.authority, *question.headers.values())
     if not _SENDABLE(target) or not all(_VALUE(value) for value in values):

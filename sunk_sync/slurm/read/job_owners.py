@@ -38,7 +38,7 @@ class JobOwners:
         self.recorded: defaultdict[str, set[int]] = defaultdict(set)
         """Id of an array of ours → tasks that were seen with a record of their own."""
         self.touched = False
-        """Others were told of an end that a listing did not show: the next must be told in full."""
+        """Others reported an end that no listing showed: report the next listing in full."""
         self._listed: dict[str, str] = {}
         """Job id → listed id."""
         self.read_s: dict[str, float] = {}
@@ -80,7 +80,7 @@ class JobOwners:
         self.learn(job)
         return Observed(job, asked_s)
 
-    def freshen(self, news: News) -> News:
+    def as_last_read(self, news: News) -> News:
         """What was seen of a job of ours, or what was read of it since."""
         if not isinstance(news, Observed) or not isinstance(news.row, Job):
             return news
@@ -111,7 +111,7 @@ class JobOwners:
             if job is not None:
                 self.keep(listed_id, job)
                 self.read_s[listed_id] = read_s
-        self._started = {one: told for one, told in self._started.items() if told[1] >= asked_s}
+        self._started = {one: shown for one, shown in self._started.items() if shown[1] >= asked_s}
 
     def at(self, job_id: str) -> Job | None:
         """What is known of the job of this id."""
@@ -152,9 +152,9 @@ class JobOwners:
         uids = record.identity.uids if record.identity is not None else ()
         for task in range(len(uids)):
             known = self.at(f"{record.array}_{task}")
-            told = job_of(record, task)
-            if known is not None and told is not None and "PENDING" in known.state:
-                self.learn(replace(known, identity=told.identity))
+            shown = job_of(record, task)
+            if known is not None and shown is not None and "PENDING" in known.state:
+                self.learn(replace(known, identity=shown.identity))
         self.touched = True
 
     def learn_gone(self, job_id: str) -> None:

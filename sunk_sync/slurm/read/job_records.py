@@ -17,7 +17,7 @@ from sunk_sync.core.model.facts import Job, Observed, Tell
 from sunk_sync.core.translate.job_states import LIVE, is_live
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
-from sunk_sync.slurm.api.requests import Call, get_job, list_jobs
+from sunk_sync.slurm.api.requests import SlurmCall, get_job, list_jobs
 from sunk_sync.slurm.decode.jobs import JobRecord, States, job_of, number_in, read_job, withdrawn
 from sunk_sync.slurm.read.job_owners import JobOwners, base_of
 from sunk_sync.slurm.read.one_job import pays_whole, why_no_record
@@ -33,9 +33,9 @@ _BREATH: Final = 2048
 class Early:
     """Who is told before the listing is complete, and what they know."""
 
-    def __init__(self, tell: Tell, told: dict[str, Job]) -> None:
+    def __init__(self, tell: Tell, reported: dict[str, Job]) -> None:
         self.tell = tell
-        self.told = told
+        self.reported = reported
         """Job id → job as it was told last; kept."""
 
 
@@ -170,7 +170,7 @@ class JobReading:
         if read_s > self._asked_s and listed_id in self._job_owners.ours:
             self._read_s.setdefault(listed_id, read_s)
 
-    async def _ask(self, call: Call, *, number: str = "") -> None:
+    async def _ask(self, call: SlurmCall, *, number: str = "") -> None:
         asked = await self._client.read_records(call, "jobs", self._take)
         if not isinstance(asked, SlurmError):
             return
@@ -196,7 +196,7 @@ class JobReading:
     async def _tell_early(self) -> None:
         news, self._news = self._news, {}
         if news and self._early is not None and not self.reused:
-            self._early.told |= {job_id: job for job_id, (job, _) in news.items()}
+            self._early.reported |= {job_id: job for job_id, (job, _) in news.items()}
             await self._early.tell([Observed(job, asked_s) for job, asked_s in news.values()])
 
     def _note_foreign(self, record: JobRecord, asked_s: float) -> None:
@@ -248,7 +248,7 @@ class JobReading:
                 return
 
     def _was_placed(self, job: Job) -> bool:
-        known = None if self._early is None else self._early.told.get(job.job_id)
+        known = None if self._early is None else self._early.reported.get(job.job_id)
         return known is not None and bool(known.slurm_nodes)
 
     def _give_up(self, listed_id: str) -> None:

@@ -34,27 +34,27 @@ from sunk_sync.slurm.api.requests import list_job_states
 from sunk_sync.slurm.decode.jobs import States, read_state
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.job_records import Early, JobReading, revived
-from sunk_sync.slurm.read.pacing import Pace, Rhythm, Time
+from sunk_sync.slurm.read.pacing import PollLoop, PollTiming, Time
 
 _SOURCE: Final = "jobs"
-_TOLD_AT_ONCE: Final = 256
+_NEWS_AT_ONCE: Final = 256
 _REFRESH_AMONG: Final = 512
 
 
-class JobPace(Struct, frozen=True, kw_only=True):
+class JobPollTiming(Struct, frozen=True, kw_only=True):
     """How often to look."""
 
     busy: Callable[[], bool]
     """Something of ours lives, or is awaited."""
-    pace: Pace = Pace()
+    while_busy: PollTiming = PollTiming()
     """While busy."""
-    lively_s: float = 0.2
+    fast_s: float = 0.2
     """From one look to the next while jobs of ours move and others wait; the pace, if shorter."""
-    lively_for_s: float = 2.5
+    fast_for_s: float = 2.5
     """So long after the last move: two rounds of Slurm's scheduler."""
     idle_s: float = 30.0
-    told_every_s: float = 10.0
-    """So often the whole is told; in between only what changed."""
+    full_every_s: float = 10.0
+    """So often the whole is reported; in between only what changed."""
     checked_every_s: float = 5.0
     """At least so often it is asked whether slurmctld was started anew."""
     refresh_every: int = 2
@@ -65,34 +65,34 @@ class JobPoll:
     """The reader of our jobs."""
 
     def __init__(
-        self, client: Slurm, tell: Tell, *, job_owners: JobOwners, pace: JobPace, time: Time
+        self, client: Slurm, tell: Tell, *, job_owners: JobOwners, timing: JobPollTiming, time: Time
     ) -> None:
         self._client = client
         self._tell = tell
         self._job_owners = job_owners
-        self._pace = pace
+        self._timing = timing
         self._time = time
-        self._rhythm = Rhythm(pace.pace, time)
+        self._loop = PollLoop(timing.while_busy, time)
         self._waiting: list[asyncio.Future[SlurmError | None]] = []
         """Who asked for the next listing."""
         self._joined: list[asyncio.Future[SlurmError | None]] = []
         """Who waits for the one under way."""
         self._open_since_s: float | None = None
         """When that began; None: none, or nobody can join it any more."""
-        self._told: dict[str, Job] | None = None
+        self._reported: dict[str, Job] | None = None
         """Jobs of the last listing that ended, and those that it did not show any more, though a
-        younger answer had, of which others told. None: there was none yet."""
+        younger answer had, of which others reported. None: there was none yet."""
         self._in_full = True
-        """The next one is told as a whole."""
+        """The next one is reported as a whole."""
         self._forgot = False
-        """Others told of jobs that the book knew no more when the listing under way came."""
-        self._told_s = 0.0
+        """Others reported of jobs that the book knew no more when the listing under way came."""
+        self._reported_at_s = 0.0
         self._read_s = time.clock()
         self._since: int | None = None
         """Since when slurmctld counts, as it last said."""
         self._checked_s = float("-inf")
         self._lost: Lost | None = None
-        self._lively_until_s = float("-inf")
+        self._fast_until_s = float("-inf")
         self._round = 0
         self._cursor = 0
         """Where the search for a job that waits goes on."""
@@ -100,7 +100,7 @@ class JobPoll:
     def poll_now(self) -> None:
         """Begin another listing as soon as the share of time allows; what runs now is too old."""
         self._moved()
-        self._rhythm.look_now()
+        self._loop.poll_now()
 
     async def relist(self, after_s: float) -> SlurmError | None:
         """Wait for a whole listing that began later than that; several callers share one."""
@@ -109,31 +109,31 @@ class JobPoll:
             self._joined.append(done)
         else:
             self._waiting.append(done)
-            self._rhythm.look_now(awaited=True)
+            self._loop.poll_now(awaited=True)
         failure: SlurmError | None = await done
         return failure
 
     async def run(self) -> None:
         """List for ever; ends only by cancellation."""
         try:
-            await self._rhythm.run(self.poll, interval=self._interval)
+            await self._loop.run(self.poll, interval=self._interval)
         finally:
             _settle(self._waiting, SlurmError("unreachable", "jobs are not read any more"))
 
     def _interval(self) -> float:
-        if not self._pace.busy():
-            return self._pace.idle_s
-        usual_s = self._pace.pace.interval_s
-        return min(usual_s, self._pace.lively_s) if self._is_lively() else usual_s
+        if not self._timing.busy():
+            return self._timing.idle_s
+        usual_s = self._timing.while_busy.interval_s
+        return min(usual_s, self._timing.fast_s) if self._is_fast() else usual_s
 
-    def _is_lively(self) -> bool:
-        return self._time.clock() < self._lively_until_s and self._job_owners.waits()
+    def _is_fast(self) -> bool:
+        return self._time.clock() < self._fast_until_s and self._job_owners.waits()
 
     def _moved(self) -> None:
-        self._lively_until_s = self._time.clock() + self._pace.lively_for_s
+        self._fast_until_s = self._time.clock() + self._timing.fast_for_s
 
     async def poll(self) -> SlurmError | None:
-        """One listing, told; a failure is told as Lost, once per change of why."""
+        """One listing, reported; a failure is reported as Lost, once per change of why."""
         self._joined, self._waiting = self._waiting, []
         self._open_since_s = self._time.clock()
         outcome: SlurmError | None = SlurmError("unreachable", "the listing was given up")
@@ -149,7 +149,7 @@ class JobPoll:
         answer = await self._client.read_records(list_job_states(), "jobs", states.take)
         if isinstance(answer, SlurmError):
             return await self._lose(answer)
-        self._rhythm.listing_s = answer.answered_s - answer.asked_s
+        self._loop.listing_s = answer.answered_s - answer.asked_s
         strict, self._open_since_s = bool(self._joined), None
         if failure := await self._check_restart(strict=strict):
             await self._tell_revived(states.seen, answer.asked_s)
@@ -168,8 +168,8 @@ class JobPoll:
         return None
 
     async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
-        """What is new; who knows nothing yet is told of all together."""
-        early = None if self._told is None else Early(self._tell, self._told)
+        """What is new; who knows nothing yet is reported of all together."""
+        early = None if self._reported is None else Early(self._tell, self._reported)
         reading = JobReading(
             self._client, self._job_owners, early=early, states=states, asked_s=asked_s
         )
@@ -179,7 +179,7 @@ class JobPoll:
     async def _check_restart(self, *, strict: bool) -> SlurmError | None:
         """After the listing: if slurmctld still counts as before, the ids are those we know."""
         now_s = self._time.clock()
-        if not strict and now_s - self._checked_s < self._pace.checked_every_s:
+        if not strict and now_s - self._checked_s < self._timing.checked_every_s:
             return None
         since = await counting_since(self._client)
         if isinstance(since, SlurmError):
@@ -192,9 +192,9 @@ class JobPoll:
         return None
 
     def _note_known(self) -> None:
-        """What others told of since the last listing: a number may be another job's since then."""
-        if self._told is not None:
-            self._told |= {job.job_id: job for job in self._job_owners.ours.values()}
+        """Keep the jobs that others reported since the last listing: numbers may be reused."""
+        if self._reported is not None:
+            self._reported |= {job.job_id: job for job in self._job_owners.ours.values()}
 
     def _refreshed(self) -> Sequence[str]:
         """Now and then one job that waits, in turn: why it waits may have changed.
@@ -202,7 +202,7 @@ class JobPoll:
         Of an array its first task, and only while that waits: later a read of all takes long.
         """
         self._round += 1
-        if self._round % self._pace.refresh_every:
+        if self._round % self._timing.refresh_every:
             return ()
         jobs = self._job_owners.ours
         ids = list(itertools.islice(jobs, self._cursor, self._cursor + _REFRESH_AMONG))
@@ -215,20 +215,20 @@ class JobPoll:
         return ()
 
     async def _tell_all(self, reading: JobReading, asked_s: float) -> None:
-        """In full, or what differs from what was told before."""
-        jobs, told = reading.jobs, self._told
-        old = asked_s - self._told_s >= self._pace.told_every_s
-        if told is None or self._in_full or old:
+        """In full, or what differs from what was reported before."""
+        jobs, reported = reading.jobs, self._reported
+        old = asked_s - self._reported_at_s >= self._timing.full_every_s
+        if reported is None or self._in_full or old:
             await self._tell_rows(jobs, asked_s)
             await self._tell([ListingEnded(_SOURCE)])
-            self._told_s, self._in_full, self._forgot = asked_s, self._forgot, False
+            self._reported_at_s, self._in_full, self._forgot = asked_s, self._forgot, False
         else:
-            news: list[News] = [*_changes(told, jobs)]
-            gone = {one for one in (*told, *reading.left) if one not in jobs}
+            news: list[News] = [*_changes(reported, jobs)]
+            gone = {one for one in (*reported, *reading.left) if one not in jobs}
             news += [Deleted(_SOURCE, "", job_id, "", asked_s) for job_id in sorted(gone)]
             await self._tell_in_parts([*news, Confirmed(_SOURCE, asked_s)])
         younger = {one: job for one, (job, read_s) in reading.left.items() if read_s > asked_s}
-        self._told = younger | {job_id: job for job_id, (job, _) in jobs.items()}
+        self._reported = younger | {job_id: job for job_id, (job, _) in jobs.items()}
 
     async def _tell_rows(self, jobs: Mapping[str, tuple[Job, float]], asked_s: float) -> None:
         news: list[News] = [ListingStarted(_SOURCE, begun_s=asked_s, order=asked_s)]
@@ -236,12 +236,12 @@ class JobPoll:
         await self._tell_in_parts(news)
 
     async def _tell_in_parts(self, news: Sequence[News]) -> None:
-        for start in range(0, len(news), _TOLD_AT_ONCE):
-            await self._tell(news[start : start + _TOLD_AT_ONCE])
+        for start in range(0, len(news), _NEWS_AT_ONCE):
+            await self._tell(news[start : start + _NEWS_AT_ONCE])
 
     async def _tell_revived(self, states: Mapping[str, States], asked_s: float) -> None:
-        """What was told of an end that is none: nothing must be made in such a job's place."""
-        known = {**(self._told or {}), **self._job_owners.ours}
+        """What was reported of an end that is none: nothing must be made in such a job's place."""
+        known = {**(self._reported or {}), **self._job_owners.ours}
         jobs = revived(states, known, foreign=self._job_owners.foreign)
         await self._tell_in_parts([Observed(job, asked_s) for job in jobs])
 
@@ -257,16 +257,18 @@ class JobPoll:
         self._in_full = True
         self._checked_s = float("-inf")
         unread_s = self._time.clock() - self._read_s
-        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.pace.blind_after_s)
+        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._timing.while_busy.blind_after_s)
         if lost != self._lost:
             self._lost = lost
             await self._tell([lost])
         return failure
 
 
-def _changes(told: Mapping[str, Job], jobs: Mapping[str, tuple[Job, float]]) -> Iterator[Observed]:
+def _changes(
+    reported: Mapping[str, Job], jobs: Mapping[str, tuple[Job, float]]
+) -> Iterator[Observed]:
     for job_id, (job, order) in jobs.items():
-        before = told.get(job_id)
+        before = reported.get(job_id)
         if before is not job and before != job:
             yield Observed(job, order)
 

@@ -19,12 +19,12 @@ from sunk_sync.core.model.facts import (
     Observed,
     Tell,
 )
-from sunk_sync.slurm.api.answers import Answer, SlurmError, number_of, read_envelope
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError, number_of, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import list_nodes
 from sunk_sync.slurm.api.versions import dialect_of
 from sunk_sync.slurm.decode.nodes import read_node
-from sunk_sync.slurm.read.pacing import Pace, Rhythm, Time
+from sunk_sync.slurm.read.pacing import PollLoop, PollTiming, Time
 
 _SOURCE: Final = "slurm_nodes"
 
@@ -32,12 +32,12 @@ _SOURCE: Final = "slurm_nodes"
 class NodePoll:
     """The reader of Slurm nodes."""
 
-    def __init__(self, client: Slurm, tell: Tell, *, pace: Pace, time: Time) -> None:
+    def __init__(self, client: Slurm, tell: Tell, *, timing: PollTiming, time: Time) -> None:
         self._client = client
         self._tell = tell
-        self._pace = pace
+        self._timing = timing
         self._time = time
-        self._rhythm = Rhythm(pace, time)
+        self._loop = PollLoop(timing, time)
         self._read_s = time.clock()
         self._lost: Lost | None = None
         self._since_s: int | None = None
@@ -47,7 +47,7 @@ class NodePoll:
 
     def poll_now(self) -> None:
         """Begin another listing as soon as the share of time allows; what runs now is too old."""
-        self._rhythm.look_now()
+        self._loop.poll_now()
 
     def touched(self) -> None:
         """Somebody else told of single nodes just now: list all of them next time."""
@@ -55,7 +55,7 @@ class NodePoll:
 
     async def run(self) -> None:
         """List for ever; ends only by cancellation."""
-        await self._rhythm.run(self.poll, interval=lambda: self._pace.interval_s)
+        await self._loop.run(self.poll, interval=lambda: self._timing.interval_s)
 
     async def poll(self) -> SlurmError | None:
         """One listing, told; a failure is told as Lost, once per change of why."""
@@ -67,7 +67,7 @@ class NodePoll:
         self._lost = None
         return None
 
-    async def _list(self) -> Answer | SlurmError:
+    async def _list(self) -> SlurmAnswer | SlurmError:
         since_s = self._since()
         telling = _Telling(self._tell)
         call = list_nodes(changed_since_s=since_s)
@@ -84,10 +84,10 @@ class NodePoll:
         return answer
 
     def _since(self) -> int | None:
-        due = self._time.clock() - self._full_s >= self._pace.full_every_s
+        due = self._time.clock() - self._full_s >= self._timing.full_every_s
         return None if due or self._touched_s > self._full_s else self._since_s
 
-    def _remember(self, answer: Answer) -> None:
+    def _remember(self, answer: SlurmAnswer) -> None:
         """From when on to ask for changes: slurmctld's own clock, as its answer says."""
         envelope = read_envelope(answer.body)
         conditional = dialect_of(answer.version).conditional_nodes
@@ -98,7 +98,7 @@ class NodePoll:
     async def _lose(self, failure: SlurmError) -> None:
         self._since_s = None
         unread_s = self._time.clock() - self._read_s
-        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._pace.blind_after_s)
+        lost = Lost(_SOURCE, str(failure), blind=unread_s >= self._timing.blind_after_s)
         if lost != self._lost:
             self._lost = lost
             await self._tell([lost])

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.translate.job_states import is_placed
-from sunk_sync.slurm.api.answers import Answer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
-from sunk_sync.slurm.api.requests import Call, get_job, list_job_states
+from sunk_sync.slurm.api.requests import SlurmCall, get_job, list_job_states
 from sunk_sync.slurm.api.transport import CONNECTIONS_MAX
 from sunk_sync.slurm.decode.jobs import (
     NO_SUCH_JOB,
@@ -95,7 +95,7 @@ class _Round:
         self.found: Finds = {}
 
 
-class JobLook:
+class JobFinder:
     """Reads under way, and who waits for the next one."""
 
     def __init__(self, client: Slurm, clock: Clock, *, job_owners: JobOwners) -> None:
@@ -155,10 +155,10 @@ class JobLook:
         left = self._take_known(wanted, found)
         numbers: Mapping[str, str] = dict.fromkeys(left, array)
         if left and _has_others(self._job_owners.arrays.get(array)):
-            told = await self._numbers(array, left)
-            if isinstance(told, SlurmError):
-                return found | dict.fromkeys(left, told)
-            numbers = told
+            numbered = await self._numbers(array, left)
+            if isinstance(numbered, SlurmError):
+                return found | dict.fromkeys(left, numbered)
+            numbers = numbered
             left = self._take_known({one: wanted[one] for one in left}, found)
         return found | await self._read({one: numbers[one] for one in left})
 
@@ -277,8 +277,8 @@ async def why_no_record(client: Slurm, answer: SlurmError, *, number: str) -> Sl
 
 
 async def _read_each(
-    client: Slurm, call: Call, read: Callable[[bytes], Read | SlurmError]
-) -> tuple[list[Read], Answer | SlurmError]:
+    client: Slurm, call: SlurmCall, read: Callable[[bytes], Read | SlurmError]
+) -> tuple[list[Read], SlurmAnswer | SlurmError]:
     """What stands in one answer; a failure where one piece of it cannot be read."""
     found: list[Read] = []
 
@@ -300,7 +300,7 @@ async def _states(client: Slurm, job_id: str) -> tuple[float, dict[str, States] 
     """
     states, answer = await _read_each(client, list_job_states(of=job_id), read_state)
     listed = {state.listed_id: state.state for state in states}
-    return (answer.asked_s, listed) if isinstance(answer, Answer) else (0.0, answer)
+    return (answer.asked_s, listed) if isinstance(answer, SlurmAnswer) else (0.0, answer)
 
 
 def pays_whole(wanted: int, *, of: int) -> bool:

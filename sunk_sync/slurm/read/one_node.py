@@ -38,7 +38,9 @@ class Seen(Struct, frozen=True):
 Reads = Mapping[str, Seen | SlurmError]
 
 
-async def read_fresh(client: Slurm, names: AbstractSet[str], *, bulk: bool, clock: Clock) -> Reads:
+async def read_nodes_now(
+    client: Slurm, names: AbstractSet[str], *, bulk: bool, clock: Clock
+) -> Reads:
     """Every name, by a read of its own or, if there are many, by one listing; never raises."""
     if len(names) > LIST_ABOVE:
         return await _read_all(client, names)

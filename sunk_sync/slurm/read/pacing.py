@@ -20,7 +20,7 @@ _RETRY_MIN_S: Final = 0.5
 slurmctld nothing."""
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class PollTiming(Struct, frozen=True, kw_only=True):
     """How often to look."""
 
     interval_s: float = 1.0
@@ -40,11 +40,11 @@ class Time(Struct, frozen=True, kw_only=True):
     random: Callable[[], float]
 
 
-class Rhythm:
+class PollLoop:
     """Looks for ever; `interval` says each time how long from one look to the next."""
 
-    def __init__(self, pace: Pace, time: Time) -> None:
-        self._pace = pace
+    def __init__(self, timing: PollTiming, time: Time) -> None:
+        self._timing = timing
         self._time = time
         self._wanted = asyncio.Event()
         self._awaited = asyncio.Event()
@@ -57,7 +57,7 @@ class Rhythm:
         """How long the listing itself took; None: the whole look. What a look reads beside it is
         bounded by what is new, and resting four times as long would leave a burst waiting."""
 
-    def look_now(self, *, awaited: bool = False) -> None:
+    def poll_now(self, *, awaited: bool = False) -> None:
         """Look again as soon as the share of time allows; what runs now is too old.
 
         `awaited`: somebody stands still until then.
@@ -99,7 +99,7 @@ class Rhythm:
         rested_s = self._time.clock() - from_s
         left_s = interval() - took_s - rested_s
         while left_s > 0 and not self._wanted.is_set():
-            step_s = min(left_s, self._pace.interval_s)
+            step_s = min(left_s, self._timing.interval_s)
             await self._sleep_unless(self._wanted, step_s)
             rested_s += step_s
             left_s = interval() - took_s - rested_s
@@ -109,7 +109,7 @@ class Rhythm:
     async def _rest_after_failure(self, took_s: float) -> None:
         """Longer after each failure, yet so that a look may take its share of the time."""
         share_s = max(_RETRY_MIN_S, 2 * _SHARE * took_s)
-        growing_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._pace.retry_max_s)
+        growing_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._timing.retry_max_s)
         longest_s = min(share_s, growing_s)
         await self._time.sleep(longest_s * (1 + self._time.random()) / 2)
 

@@ -30,21 +30,21 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.translate.job_states import is_live
-from sunk_sync.slurm.api.answers import UNREADABLE, Answer, SlurmError, decoded, printable
+from sunk_sync.slurm.api.answers import UNREADABLE, SlurmAnswer, SlurmError, decoded, printable
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import cancel_jobs, update_job
 from sunk_sync.slurm.decode.jobs import ALREADY_ENDED, NO_SUCH_JOB, JobRecord, with_replaced
 from sunk_sync.slurm.read.job_owners import JobOwners
-from sunk_sync.slurm.read.one_job import READ_NOW, Enough, JobLook
+from sunk_sync.slurm.read.one_job import READ_NOW, Enough, JobFinder
 from sunk_sync.slurm.write.job_json import exclusions_body, identity_body, update_body
-from sunk_sync.slurm.write.submit import DesiredWrites, JobSubmit, Origin, grouped
+from sunk_sync.slurm.write.submit import DesiredWrites, JobSubmit, SubmitContext, grouped
 
 _NOT_MATCHING: Final = 2172
 """There is no job of this id that passes the other filters."""
 _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
 
-_FRESH_S: Final = 5.0
+_RECENT_S: Final = 5.0
 """So old may a read of a job be that its change, or its cancel as replaced, rests on: the id alone
 is what a change goes by, and a slurmctld that lost its state hands it out again (P23)."""
 
@@ -56,14 +56,14 @@ class JobPush:
     """The one writer of jobs; its method `push` is an actions.Push."""
 
     def __init__(
-        self, client: Slurm, clock: Clock, *, job_owners: JobOwners, origin: Origin
+        self, client: Slurm, clock: Clock, *, job_owners: JobOwners, context: SubmitContext
     ) -> None:
         self._client = client
         self._clock = clock
         self._job_owners = job_owners
-        self._jobs = JobLook(client, clock, job_owners=job_owners)
+        self._jobs = JobFinder(client, clock, job_owners=job_owners)
         self._submit = JobSubmit(
-            client, clock, job_owners=job_owners, look=self._jobs, origin=origin
+            client, clock, job_owners=job_owners, jobs=self._jobs, context=context
         )
         self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By array: all its tasks that wait share one text."""
@@ -92,17 +92,17 @@ class JobPush:
         """Jobs that were made, as they were read while the slowest of the batch was waited for."""
         if not (isinstance(outcome, Done) and isinstance(outcome.action, SubmitJob)):
             return outcome
-        return replace(outcome, seen=tuple(map(self._job_owners.freshen, outcome.seen)))
+        return replace(outcome, seen=tuple(map(self._job_owners.as_last_read, outcome.seen)))
 
     async def _one(self, place: int, action: GetJob | UpdateJob) -> Part:
         if isinstance(action, GetJob):
             enough = Enough(action.after_s, action.placed_after_s)
-            return {place: await self._look(action, action.job_id, enough)}
+            return {place: await self._get(action, action.job_id, enough)}
         return {place: await self._update(action)}
 
     # --- looking
 
-    async def _look(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
+    async def _get(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
         found = await self._jobs.find(job_id, enough)
         if isinstance(found, SlurmError):
             return _unsuccessful(action, found)
@@ -140,7 +140,7 @@ class JobPush:
 
     async def _after(self, action: CancelJob, *, code: int, text: str) -> Outcome:
         if code in _OVER:
-            return await self._look(action, action.job_id)
+            return await self._get(action, action.job_id)
         if code:
             return Refused(action, f"{text} ({code})", number=code)
         return Done(action)
@@ -153,7 +153,7 @@ class JobPush:
         array = action.job_id.partition("_")[0]
         async with self._marking.setdefault(array, asyncio.Lock()):
             found = await self._checked(action)
-            if not isinstance(found, _Standing):
+            if not isinstance(found, _LiveJob):
                 return found
             if action.waiting and "PENDING" not in found.job.state:
                 return Done(action, (found.seen,))
@@ -164,11 +164,11 @@ class JobPush:
             if isinstance(answer, SlurmError):
                 return await self._unwritten(action, answer)
             mark = self._learn_mark(found, identity)
-            if not self._is_fresh(found.asked_s):
+            if not self._is_recent(found.asked_s):
                 return Unsure(action, "it was marked, but slowly", seen=(mark,))
             return mark
 
-    async def _checked(self, action: CancelJob | UpdateJob) -> "_Standing | Outcome":
+    async def _checked(self, action: CancelJob | UpdateJob) -> "_LiveJob | Outcome":
         """The job if it still is the one that was meant and has not ended; else the outcome."""
         found = await self._jobs.find(action.job_id)
         if isinstance(found, SlurmError):
@@ -180,27 +180,27 @@ class JobPush:
             return Done(action, (Deleted("jobs", "", action.job_id, "", found.asked_s),))
         if not is_live(job):
             return Done(action, found.news)
-        return _Standing(job, record, found.asked_s)
+        return _LiveJob(job, record, found.asked_s)
 
-    async def _write(self, standing: "_Standing", body: bytes) -> Answer | SlurmError:
-        number = str(standing.record.number)
-        call = update_job(number, body, wanted=lambda: self._is_fresh(standing.asked_s))
+    async def _write(self, live: "_LiveJob", body: bytes) -> SlurmAnswer | SlurmError:
+        number = str(live.record.number)
+        call = update_job(number, body, wanted=lambda: self._is_recent(live.asked_s))
         return await self._client.call(call)
 
-    def _is_fresh(self, asked_s: float) -> bool:
-        return self._clock() <= asked_s + _FRESH_S
+    def _is_recent(self, asked_s: float) -> bool:
+        return self._clock() <= asked_s + _RECENT_S
 
     async def _unwritten(self, action: CancelJob | UpdateJob, failure: SlurmError) -> Outcome:
         if failure.error_number in _OVER:
-            return await self._look(action, action.job_id)
+            return await self._get(action, action.job_id)
         return _unsuccessful(action, failure)
 
-    def _learn_mark(self, standing: "_Standing", identity: Identity) -> Observed:
-        job, record = standing.job, standing.record
+    def _learn_mark(self, live: "_LiveJob", identity: Identity) -> Observed:
+        job, record = live.job, live.record
         if record.array and record.task is None:
             self._job_owners.learn_array(replace(record, identity=identity))
         job = replace(job, identity=replace(job.identity, replaced=True))
-        return self._job_owners.learn_written(job, asked_s=standing.asked_s)
+        return self._job_owners.learn_written(job, asked_s=live.asked_s)
 
     # --- updating
 
@@ -215,45 +215,43 @@ class JobPush:
             return await self._update_one(action)
 
     async def _update_one(self, action: UpdateJob) -> Outcome:
-        standing = await self._checked(action)
-        if not isinstance(standing, _Standing):
-            return standing
-        seen = (standing.seen,)
-        if standing.record.array and not action.exclusions_only:
+        live = await self._checked(action)
+        if not isinstance(live, _LiveJob):
+            return live
+        seen = (live.seen,)
+        if live.record.array and not action.exclusions_only:
             return Refused(action, "one task of an array cannot be changed alone", seen)
-        if "PENDING" not in standing.job.state:
+        if "PENDING" not in live.job.state:
             return Refused(action, "it does not wait any more", seen)
-        new = _renewed(standing, action) if action.exclusions_only else action.identity
-        answer = await self._write_update(standing, action, new)
+        new = _renewed(live, action) if action.exclusions_only else action.identity
+        answer = await self._write_update(live, action, new)
         if isinstance(answer, SlurmError):
             outcome = await self._unwritten(action, answer)
             return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome
-        return Done(action, (self._learn_update(standing, new, asked_s=answer.asked_s),))
+        return Done(action, (self._learn_update(live, new, asked_s=answer.asked_s),))
 
     async def _write_update(
-        self, standing: "_Standing", action: UpdateJob, identity: Identity
-    ) -> Answer | SlurmError:
+        self, live: "_LiveJob", action: UpdateJob, identity: Identity
+    ) -> SlurmAnswer | SlurmError:
         """What a waiting job asks for, then its identity: a refused update is done in part.
 
         Its exclusions alone go with it, for they are taken both or not at all.
         """
         if action.exclusions_only:
-            return await self._write(standing, exclusions_body(action, identity))
-        answer = await self._write(standing, update_body(action))
+            return await self._write(live, exclusions_body(action, identity))
+        answer = await self._write(live, update_body(action))
         if isinstance(answer, SlurmError):
             return answer
-        changed = replace(standing, asked_s=answer.answered_s)
+        changed = replace(live, asked_s=answer.answered_s)
         return await self._write(changed, identity_body(identity))
 
-    def _learn_update(
-        self, standing: "_Standing", identity: Identity, *, asked_s: float
-    ) -> Observed:
+    def _learn_update(self, live: "_LiveJob", identity: Identity, *, asked_s: float) -> Observed:
         """It waited when Slurm took the change, which was after `asked_s`."""
-        if not standing.record.array:
-            job = replace(standing.job, identity=identity)
+        if not live.record.array:
+            job = replace(live.job, identity=identity)
             return self._job_owners.learn_written(job, asked_s=asked_s)
-        self._job_owners.relearn_array(replace(standing.record, identity=identity))
-        known = self._job_owners.at(standing.job.job_id) or standing.job
+        self._job_owners.relearn_array(replace(live.record, identity=identity))
+        known = self._job_owners.at(live.job.job_id) or live.job
         return Observed(known, asked_s)
 
 
@@ -261,7 +259,7 @@ Cancels = Sequence[tuple[int, CancelJob]]
 """Each with its place in the batch."""
 
 
-class _Standing(Struct, frozen=True):
+class _LiveJob(Struct, frozen=True):
     """A job of ours that lives, as it was just read."""
 
     job: Job
@@ -294,19 +292,19 @@ def _is_single(action: Action) -> TypeGuard[GetJob | UpdateJob]:
     return isinstance(action, GetJob | UpdateJob)
 
 
-def _replaced(standing: _Standing) -> Identity:
+def _replaced(live: _LiveJob) -> Identity:
     """The identity as it stands in the record, with the mark."""
-    identity, record = standing.record.identity, standing.record
+    identity, record = live.record.identity, live.record
     assert identity is not None
     if not record.array:
         return replace(identity, replaced=True)
-    task = int(standing.job.job_id.partition("_")[2])
+    task = int(live.job.job_id.partition("_")[2])
     return with_replaced(identity, frozenset({task}))
 
 
-def _renewed(standing: _Standing, action: UpdateJob) -> Identity:
+def _renewed(live: _LiveJob, action: UpdateJob) -> Identity:
     """The identity as it stands in the record, with the hosts that are excluded now."""
-    identity = standing.record.identity
+    identity = live.record.identity
     assert identity is not None
     return replace(identity, hosts=action.identity.hosts)
 
@@ -341,7 +339,7 @@ class _WireStatuses(Struct, frozen=True):
 _statuses = msgspec.json.Decoder(_WireStatuses).decode
 
 
-def _read_status(answer: Answer) -> Mapping[str, tuple[int, str]] | SlurmError:
+def _read_status(answer: SlurmAnswer) -> Mapping[str, tuple[int, str]] | SlurmError:
     """Ids that were not cancelled, each with the number and text of why."""
     try:
         wire = decoded(_statuses, answer.body)

@@ -28,13 +28,13 @@ from sunk_sync.core.model.actions import (
     Unsure,
 )
 from sunk_sync.core.model.facts import Observed, SlurmNode
-from sunk_sync.slurm.api.answers import Answer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import post_node, post_nodes
 from sunk_sync.slurm.api.versions import dialect_of
-from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, read_fresh
-from sunk_sync.slurm.write.precondition import Change, No, plan
+from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, read_nodes_now
+from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 
 _KEPT_S: Final = 60.0
 """Longer than any push lasts."""
@@ -49,7 +49,7 @@ class _Write(Struct, frozen=True):
     action: SlurmAction
     node: SlurmNode
     read_s: float
-    change: Change
+    change: NodeUpdate
 
     @property
     def bulk(self) -> bool:
@@ -86,7 +86,7 @@ class SlurmPush:
     async def _read(self, desired_writes: Sequence[SlurmAction]) -> Reads:
         names = {desired.slurm_node for desired in desired_writes}
         bulk = all(isinstance(desired, SetComment) for desired in desired_writes)
-        return await read_fresh(self._client, names, bulk=bulk, clock=self._clock)
+        return await read_nodes_now(self._client, names, bulk=bulk, clock=self._clock)
 
     async def _send(self, group: Sequence[_Write]) -> dict[int, Outcome]:
         """One request for all; if it is refused one each, for some were changed and some not."""
@@ -96,7 +96,7 @@ class SlurmPush:
             return {index: outcome for single in singles for index, outcome in single.items()}
         return {write.index: self._outcome(write, answer) for write in group}
 
-    async def _post(self, group: Sequence[_Write]) -> Answer | SlurmError:
+    async def _post(self, group: Sequence[_Write]) -> SlurmAnswer | SlurmError:
         """Sent now or not at all: not after a long wait, nor again with another token (S0)."""
         first, by_s = group[0], self._clock() + YOUNG_S
 
@@ -111,13 +111,13 @@ class SlurmPush:
             call = post_nodes(body, wanted=young)
         return await self._client.call(call)
 
-    def _outcome(self, write: _Write, answer: Answer | SlurmError) -> Outcome:
+    def _outcome(self, write: _Write, answer: SlurmAnswer | SlurmError) -> Outcome:
         if isinstance(answer, SlurmError):
             news = () if answer.kind == "no_such" else (Observed(write.node, write.read_s),)
             return _unsuccessful(write.action, answer, news)
         return Done(write.action, (self._note(write, answer),))
 
-    def _note(self, write: _Write, answer: Answer) -> Observed:
+    def _note(self, write: _Write, answer: SlurmAnswer) -> Observed:
         """The node as this write left it, on top of what we wrote since it was read."""
         name, read = write.node.name, (write.node, write.read_s)
         node, order = max(read, self._written.get(name, read), key=itemgetter(1))
@@ -156,7 +156,7 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
     planned = plan(action, seen.node)
     if planned is None:
         return Done(action, seen.news)
-    if isinstance(planned, No):
+    if isinstance(planned, Forbidden):
         return Refused(action, planned.why, seen.news)
     return _Write(index, action, seen.node, seen.asked_s, planned)
 
@@ -168,13 +168,13 @@ def _unsuccessful(action: Action, failure: SlurmError, news: Sequence[Observed] 
 
 
 def _grouped(writes: Iterable[_Write]) -> Iterable[Sequence[_Write]]:
-    groups: defaultdict[Change, list[_Write]] = defaultdict(list)
+    groups: defaultdict[NodeUpdate, list[_Write]] = defaultdict(list)
     for write in writes:
         groups[write.change].append(write)
     return groups.values()
 
 
-def _body(change: Change, names: Sequence[str] = ()) -> bytes:
+def _body(change: NodeUpdate, names: Sequence[str] = ()) -> bytes:
     """The update as slurmrestd takes it; fields that are left alone are left out."""
     fields = {
         "name": names or None,

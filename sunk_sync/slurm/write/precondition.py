@@ -20,7 +20,7 @@ from sunk_sync.core.translate.node_states import (
 )
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class NodeUpdate(Struct, frozen=True, kw_only=True):
     """Fields of a node update, as slurmrestd takes them; None: left alone."""
 
     state: str | None = None
@@ -45,51 +45,51 @@ class Change(Struct, frozen=True, kw_only=True):
         )
 
 
-class No(Struct, frozen=True):
+class Forbidden(Struct, frozen=True):
     """It must not be done."""
 
     why: str
 
 
-def plan(action: SlurmAction, node: SlurmNode) -> Change | No | None:
+def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
     """What to write for `action` on `node` as it was just read; None: it is so already."""
     match action:
         case _ if is_frozen(node.state):
-            return No(f"Slurm node is {'+'.join(sorted(node.state))}")
+            return Forbidden(f"Slurm node is {'+'.join(sorted(node.state))}")
         case SetComment():
             return _comment(action, node)
         case _ if is_foreign_drain(node):
-            return No(f"drained by somebody else: {node.reason or 'no reason given'}")
+            return Forbidden(f"drained by somebody else: {node.reason or 'no reason given'}")
         case Drain():
             return _drain(action, node)
         case Undrain():
-            return Change(state="UNDRAIN", reason=action.reason) if is_ours(node) else None
+            return NodeUpdate(state="UNDRAIN", reason=action.reason) if is_ours(node) else None
         case RewriteReason():
             return _rewrite(action, node)
 
 
-def _drain(action: Drain, node: SlurmNode) -> Change | None:
+def _drain(action: Drain, node: SlurmNode) -> NodeUpdate | None:
     if is_drained(node.state) and node.reason == action.reason:
         return None
-    return Change(state=DRAIN_FLAG, reason=action.reason)
+    return NodeUpdate(state=DRAIN_FLAG, reason=action.reason)
 
 
-def _rewrite(action: RewriteReason, node: SlurmNode) -> Change | No | None:
+def _rewrite(action: RewriteReason, node: SlurmNode) -> NodeUpdate | Forbidden | None:
     if node.reason == action.reason:
         return None
     if is_drained(node.state):
-        return No("it is drained, so its reason stands rightly")
+        return Forbidden("it is drained, so its reason stands rightly")
     if not is_our_reason(node.reason):
-        return No(f"its reason is not ours: {node.reason or 'empty'}")
-    return Change(reason=action.reason)
+        return Forbidden(f"its reason is not ours: {node.reason or 'empty'}")
+    return NodeUpdate(reason=action.reason)
 
 
-def _comment(action: SetComment, node: SlurmNode) -> Change | No | None:
+def _comment(action: SetComment, node: SlurmNode) -> NodeUpdate | Forbidden | None:
     if node.comment == action.comment:
         return None
-    wanted, standing = parse_mark(action.comment), parse_mark(node.comment)
+    wanted, current = parse_mark(action.comment), parse_mark(node.comment)
     if wanted is None:
-        return No("what should be written is no mark of ours")
-    if node.comment and (standing is None or standing.cluster != wanted.cluster):
-        return No("its comment belongs to somebody else")
-    return Change(comment=action.comment)
+        return Forbidden("what should be written is no mark of ours")
+    if node.comment and (current is None or current.cluster != wanted.cluster):
+        return Forbidden("its comment belongs to somebody else")
+    return NodeUpdate(comment=action.comment)

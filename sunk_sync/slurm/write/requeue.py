@@ -10,12 +10,12 @@ from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import get_job
 
 
-class _WireJob(Struct, frozen=True):
+class _WireRequeue(Struct, frozen=True):
     requeue: bool = False
     batch_flag: bool = False
 
 
-_job = msgspec.json.Decoder(_WireJob).decode
+_job = msgspec.json.Decoder(_WireRequeue).decode
 
 
 async def is_requeueable(client: Slurm, job_id: str) -> bool:
@@ -23,7 +23,7 @@ async def is_requeueable(client: Slurm, job_id: str) -> bool:
 
     slurmctld would end any other job whose prolog fails.
     """
-    found: list[_WireJob] = []
+    found: list[_WireRequeue] = []
 
     async def take(records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         del asked_s

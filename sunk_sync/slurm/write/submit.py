@@ -12,13 +12,13 @@ from sunk_sync.core.model.actions import Done, Outcome, Refused, SubmitJob, Unsu
 from sunk_sync.core.model.facts import Attempt, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.placeholder import PLACEHOLDERS
-from sunk_sync.slurm.api.answers import Answer, SlurmError, read_envelope
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
-from sunk_sync.slurm.api.requests import PING, Call, allocate_job, submit_job
+from sunk_sync.slurm.api.requests import PING, SlurmCall, allocate_job, submit_job
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of
 from sunk_sync.slurm.read.job_owners import JobOwners
-from sunk_sync.slurm.read.one_job import JobLook
+from sunk_sync.slurm.read.one_job import JobFinder
 from sunk_sync.slurm.write.concurrency import Throttle
 from sunk_sync.slurm.write.job_json import refusal, submit_body
 
@@ -42,12 +42,12 @@ _LATE_S: Final = 120.0
 _UNWANTED: Final = SlurmError("unwanted", "not sent: its job has been read, or is wished no more")
 
 
-class Origin(Struct, frozen=True):
+class SubmitContext(Struct, frozen=True):
     """Where submissions come from, as far as they go back to it."""
 
     script: Script
     """Of the job."""
-    stands: Callable[[SubmitJob], bool]
+    is_wanted: Callable[[SubmitJob], bool]
     """Whether it is still wished: it may have waited for its turn."""
 
 
@@ -55,13 +55,19 @@ class JobSubmit:
     """The maker of jobs; knows what the server speaks."""
 
     def __init__(
-        self, client: Slurm, clock: Clock, *, job_owners: JobOwners, look: JobLook, origin: Origin
+        self,
+        client: Slurm,
+        clock: Clock,
+        *,
+        job_owners: JobOwners,
+        jobs: JobFinder,
+        context: SubmitContext,
     ) -> None:
         self._client = client
         self._clock = clock
         self._job_owners = job_owners
-        self._look = look
-        self._origin = origin
+        self._jobs = jobs
+        self._context = context
         self._throttle = Throttle()
         self._version = ""
         """As the last answer said; empty: to be asked for."""
@@ -86,7 +92,7 @@ class JobSubmit:
         """
 
         def is_wanted(desired: SubmitJob) -> bool:
-            return desired.identity.workload not in learnt and self._origin.stands(desired)
+            return desired.identity.workload not in learnt and self._context.is_wanted(desired)
 
         version = await self._known_version()
         async with self._throttle.slot():
@@ -123,11 +129,16 @@ class JobSubmit:
         return outcomes
 
     async def _conclude(
-        self, group: DesiredWrites, action: SubmitJob, answer: Answer | SlurmError, *, sent_s: float
+        self,
+        group: DesiredWrites,
+        action: SubmitJob,
+        answer: SlurmAnswer | SlurmError,
+        *,
+        sent_s: float,
     ) -> dict[int, Outcome]:
         number = _made(answer)
         if number:
-            assert isinstance(answer, Answer | SlurmError)
+            assert isinstance(answer, SlurmAnswer | SlurmError)
             if self._is_given_anew(number, sent_s=sent_s):
                 failure = SlurmError(
                     "garbage", f"number {number} has been given to another job since"
@@ -154,20 +165,20 @@ class JobSubmit:
                 self._learn_version(await self._client.call(PING))
         return self._version
 
-    def _learn_version(self, answer: Answer | SlurmError) -> None:
-        if isinstance(answer, Answer):
+    def _learn_version(self, answer: SlurmAnswer | SlurmError) -> None:
+        if isinstance(answer, SlurmAnswer):
             self._version = answer.version
         elif not answer.final:
             self._version = ""  # another address may answer next time
 
-    def _call(self, action: SubmitJob, *, since_s: float, wanted: Callable[[], bool]) -> Call:
+    def _call(self, action: SubmitJob, *, since_s: float, wanted: Callable[[], bool]) -> SlurmCall:
         kind = PLACEHOLDERS[action.kind]
-        script = self._origin.script(action) if kind.scripted else ""
+        script = self._context.script(action) if kind.scripted else ""
         body = submit_body(action, script=script, environment=ENVIRONMENT)
         make = allocate_job if kind.at_once else submit_job
         return make(body, since_s=since_s, wanted=wanted)
 
-    async def _send(self, call: Call, *, sent_s: float) -> Answer | SlurmError:
+    async def _send(self, call: SlurmCall, *, sent_s: float) -> SlurmAnswer | SlurmError:
         answer = await self._client.call(call)
         if not (isinstance(answer, SlurmError) and answer.kind == "unwanted"):
             self._throttle.note(self._clock() - sent_s)
@@ -208,7 +219,7 @@ class JobSubmit:
 
         Unread, it is told without nodes: that makes the next listing read it.
         """
-        found = await self._look.find(job.job_id)
+        found = await self._jobs.find(job.job_id)
         if isinstance(found, SlurmError) or found.job is None:
             return None
         return Observed(found.job, max(found.asked_s, now_s))
@@ -281,12 +292,12 @@ def _cut(family: DesiredWrites) -> Iterable[DesiredWrites]:
     return [family[start : start + ARRAY_MAX] for start in range(0, len(family), ARRAY_MAX)]
 
 
-def _is_alone(answer: Answer | SlurmError) -> bool:
+def _is_alone(answer: SlurmAnswer | SlurmError) -> bool:
     """It was not made, but one by one they may be."""
     return isinstance(answer, SlurmError) and not answer.job_id and answer.error_number in _ALONE
 
 
-def _made(answer: Answer | SlurmError) -> int:
+def _made(answer: SlurmAnswer | SlurmError) -> int:
     """Id of the job that was made; also beside errors, such as an unknown flag."""
     if isinstance(answer, SlurmError):
         return answer.job_id

@@ -28,23 +28,24 @@ MUTANTS = (
         name="RESUME instead of UNDRAIN",
         story="RESUME also clears DOWN: a node that had died meanwhile was declared healthy.",
         path=PRECONDITION,
-        old='        case Undrain():\n            return Change(state="UNDRAIN"',
-        new='        case Undrain():\n            return Change(state="RESUME"',
+        old='        case Undrain():\n            return NodeUpdate(state="UNDRAIN"',
+        new='        case Undrain():\n            return NodeUpdate(state="RESUME"',
     ),
     Mutant(
         name="another cluster's mark",
         story="Two controllers of two clusters shared one Slurm and wrote over each other's marks"
         " every second.",
         path=PRECONDITION,
-        old="    if node.comment and (standing is None or standing.cluster != wanted.cluster):",
-        new="    if node.comment and standing is None:",
+        old="    if node.comment and (current is None or current.cluster != wanted.cluster):",
+        new="    if node.comment and current is None:",
     ),
     Mutant(
         name="stale cache read",
         story="The precondition was checked against what was written last instead of a read:"
         " a human's drain in between was lifted.",
         path=PUSH,
-        old="        return await read_fresh(self._client, names, bulk=bulk, clock=self._clock)",
+        old="        return await read_nodes_now(self._client, names, bulk=bulk,"
+        " clock=self._clock)",
         new="        known = {\n            name: Seen(name,"
         " *self._written[name]) for name in names if name in self._written\n"
         "        }\n        unknown = names - known.keys()\n"
@@ -155,8 +156,7 @@ MUTANTS = (
         story="After a compaction the watch was opened again and again at a version that was"
         " gone, instead of listing anew.",
         path=WATCH,
-        old="            if trouble.status == GONE:\n               "
-        " return trouble\n            lived",
+        old="            if error.status == GONE:\n                return error\n            lived",
         new="            lived",
     ),
     Mutant(
@@ -164,14 +164,14 @@ MUTANTS = (
         story="The token was replaced in time, and the process went on with the old one until it"
         " was restarted (operator#240).",
         path="slurm/api/endpoint.py",
-        old="            newer = self._line.token.reread()",
+        old="            newer = self._context.token.reread()",
         new="            newer = token",
     ),
     Mutant(
         name="Retry-After ignored",
         story="Priority and fairness asked for a second of peace and got none.",
         path="kube/write/outcomes.py",
-        old="        return Unsure(action, why, trouble.retry_after_s)\n    return Refused",
+        old="        return Unsure(action, why, error.retry_after_s)\n    return Refused",
         new="        return Unsure(action, why)\n    return Refused",
     ),
     Mutant(
@@ -185,9 +185,9 @@ MUTANTS = (
     Mutant(
         name="a 404 of somebody else",
         story="A proxy answered 404 for the API server, and every Pod counted as gone.",
-        path="kube/write/write.py",
+        path="kube/write/push.py",
         old="    elif answer.status == 404 and answer.reason =="
-        ' "NotFound" and answer.subject == look.name:',
+        ' "NotFound" and answer.object_name == action.name:',
         new="    elif answer.status == 404:",
     ),
     Mutant(
@@ -211,7 +211,7 @@ MUTANTS = (
         story="etcd was restored unseen: every write was refused with an immutable metadata.uid,"
         " and nothing listed again (simulator, 7700275).",
         path="kube/write/outcomes.py",
-        old="    return Refused(action, why, missing=is_missing(trouble))",
+        old="    return Refused(action, why, missing=is_missing(error))",
         new="    return Refused(action, why)",
     ),
     Mutant(

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity, workload_id
-from sunk_sync.slurm.api.answers import Answer, SlurmError
-from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, Take
 
 GONE = SlurmError("refused", "Invalid job id specified (2017)", 2017)
 ENDED = SlurmError("refused", "Job has already finished (2084)", 2084)
@@ -94,7 +94,7 @@ class JobWorld:
     changed_s: int = 0
     """When a job last changed, as far as `update_time` goes."""
     asked: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[SlurmCall] = field(default_factory=list)
     weight: str = ""
     """What a listing's records carry beside what is read."""
     before: Callable[[str], SlurmError | None] = lambda _: None
@@ -127,7 +127,7 @@ class JobWorld:
 
     # --- the client's side
 
-    async def call(self, call: Call) -> Answer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
         if not call.wanted():
             return SlurmError("unwanted", "not sent")
         line = self._ask(call)
@@ -140,7 +140,7 @@ class JobWorld:
             done if isinstance(done, SlurmError) else self._answer(done, begun_s)
         )
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
         assert key == "jobs"
         line = self._ask(call)
         if failure := self.before(line):
@@ -157,21 +157,21 @@ class JobWorld:
         updated = {"set": True, "number": int(begun_s)}
         return self._answer({"last_update": updated} if call.path == "jobs/" else {}, begun_s)
 
-    def _ask(self, call: Call) -> str:
+    def _ask(self, call: SlurmCall) -> str:
         line = f"{call.method} {call.path}" + (f" {call.body.decode()}" if call.body else "")
         self.asked.append(line)
         self.calls.append(call)
         return line
 
-    def _answer(self, body: dict[str, Any], begun_s: float) -> Answer:
-        return Answer(
+    def _answer(self, body: dict[str, Any], begun_s: float) -> SlurmAnswer:
+        return SlurmAnswer(
             body=msgspec.json.encode({**body, "errors": [], "meta": {}}),
             version=self.version,
             asked_s=begun_s,
             answered_s=self.now_s,
         )
 
-    def _elements(self, call: Call) -> Sequence[dict[str, Any]] | SlurmError:
+    def _elements(self, call: SlurmCall) -> Sequence[dict[str, Any]] | SlurmError:
         if call.path == "jobs/state/":
             return [
                 {"job_id": listed, "state": record.state}
@@ -189,7 +189,7 @@ class JobWorld:
     def _records_of(self, number: int) -> Sequence[Record]:
         return [one for one in self.records.values() if number in (one.number, one.array)]
 
-    def _do(self, call: Call) -> dict[str, Any] | SlurmError:
+    def _do(self, call: SlurmCall) -> dict[str, Any] | SlurmError:
         if call.path == "diag/":
             return {"statistics": {"req_time_start": {"set": True, "number": self.counting}}}
         if call.path == "ping/":

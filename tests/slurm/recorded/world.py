@@ -7,8 +7,8 @@ from typing import Any, Self
 import msgspec
 
 from sunk_sync.core.model.facts import SlurmNode
-from sunk_sync.slurm.api.answers import Answer, SlurmError
-from sunk_sync.slurm.api.requests import Call, Take
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, Take
 
 NO_SUCH = SlurmError("no_such", "Failure to query node: No error (0)", 0)
 INVALID_NAME = SlurmError("no_such", "Invalid node name specified (2018)", 2018)
@@ -33,7 +33,7 @@ class World:
     tick_s: float = 1.0
     """How long each answer takes."""
     asked: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[SlurmCall] = field(default_factory=list)
     before: Callable[[str], SlurmError | None] = lambda _: None
     last_update: int | None = 17
     changed: bool = True
@@ -49,7 +49,7 @@ class World:
     def writes(self) -> list[str]:
         return [asked for asked in self.asked if asked.startswith("POST")]
 
-    async def call(self, call: Call) -> Answer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
         begun_s, line = self._ask(call)
         if failure := self.before(line):
             return failure
@@ -58,7 +58,7 @@ class World:
         node = self.nodes.get(call.path.removeprefix("node/"))
         return self._answer(begun_s, {"nodes": [_wire(node)]}) if node else NO_SUCH
 
-    async def read_records(self, call: Call, key: str, take: Take) -> Answer | SlurmError:
+    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
         assert key == "nodes"
         begun_s, line = self._ask(call)
         if failure := self.before(line):
@@ -71,7 +71,7 @@ class World:
                 return failure
         return self._answer(begun_s, {"last_update": self.last_update})
 
-    def _ask(self, call: Call) -> tuple[float, str]:
+    def _ask(self, call: SlurmCall) -> tuple[float, str]:
         query = "".join(f"?{name}={value}" for name, value in call.query.items())
         line = f"{call.method} {call.path}{query}" + (f" {call.body.decode()}" if call.body else "")
         self.asked.append(line)
@@ -80,8 +80,10 @@ class World:
         self.now_s += self.tick_s
         return begun_s, line
 
-    def _answer(self, begun_s: float, body: dict[str, Any], *, unchanged: bool = False) -> Answer:
-        return Answer(
+    def _answer(
+        self, begun_s: float, body: dict[str, Any], *, unchanged: bool = False
+    ) -> SlurmAnswer:
+        return SlurmAnswer(
             body=msgspec.json.encode({**body, "errors": [], "meta": {}}),
             version=self.version,
             asked_s=begun_s,
@@ -89,7 +91,7 @@ class World:
             unchanged=unchanged,
         )
 
-    def _update(self, call: Call, begun_s: float) -> Answer | SlurmError:
+    def _update(self, call: SlurmCall, begun_s: float) -> SlurmAnswer | SlurmError:
         body = msgspec.json.decode(call.body)
         for name in body.get("name", [call.path.removeprefix("node/")]):
             if name not in self.nodes:

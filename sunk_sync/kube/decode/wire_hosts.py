@@ -17,7 +17,7 @@ NOT_GIVEN = msgspec.Raw()
 ObjectT = TypeVar("ObjectT")
 
 
-class NodeAnnotations(Struct, gc=False, frozen=True):
+class WireNodeAnnotations(Struct, gc=False, frozen=True):
     cloud_cordon_reason: str = field(name=names.CLOUD_CORDON_REASON, default="")
     cordon_reason: str = field(name=names.CORDON_REASON, default="")
     slurm_node: str = field(name=names.SLURM_NODE, default="")
@@ -27,14 +27,14 @@ class NodeAnnotations(Struct, gc=False, frozen=True):
     initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
 
 
-class NodeLabels(Struct, gc=False, frozen=True):
+class WireNodeLabels(Struct, gc=False, frozen=True):
     cluster: str | None = field(name=names.LABEL_CLUSTER, default=None)
     namespace: str | None = field(name=names.LABEL_NAMESPACE, default=None)
     nodeset: str | None = field(name=names.LABEL_NODESET, default=None)
     pod: str | None = field(name=names.LABEL_POD, default=None)
 
 
-class PodAnnotations(Struct, gc=False, frozen=True):
+class WireSlurmdPodAnnotations(Struct, gc=False, frozen=True):
     slurm_node: str = field(name=names.SLURM_NODE, default="")
     cordon: str = field(name=names.CORDON, default="")
     pending_deletion: str | None = field(name=names.PENDING_DELETION, default=None)
@@ -43,16 +43,16 @@ class PodAnnotations(Struct, gc=False, frozen=True):
     initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
 
 
-class PodLabels(Struct, gc=False, frozen=True):
+class WireSlurmdPodLabels(Struct, gc=False, frozen=True):
     nodeset: str = field(name=names.LABEL_NODESET, default="")
 
 
-class Owner(Struct, gc=False, frozen=True):
+class WireSlurmdPodOwner(Struct, gc=False, frozen=True):
     kind: str = ""
     name: str = ""
 
 
-class Condition(Struct, gc=False, frozen=True, rename="camel"):
+class WireCondition(Struct, gc=False, frozen=True, rename="camel"):
     type: str
     status: str
     reason: str = ""
@@ -60,89 +60,89 @@ class Condition(Struct, gc=False, frozen=True, rename="camel"):
     last_transition_time: str | None = None
 
 
-class NodeMeta(Struct, gc=False, frozen=True, rename="camel"):
+class WireNodeMeta(Struct, gc=False, frozen=True, rename="camel"):
     resource_version: str
     name: str = ""
     uid: str = ""
-    annotations: NodeAnnotations | None = None
-    labels: NodeLabels | None = None
+    annotations: WireNodeAnnotations | None = None
+    labels: WireNodeLabels | None = None
 
 
-class NodeSpec(Struct, gc=False, frozen=True):
+class WireNodeSpec(Struct, gc=False, frozen=True):
     unschedulable: bool = False
 
 
-class Conditions(Struct, gc=False, frozen=True):
-    conditions: list[Condition] | None = None
+class WireNodeStatus(Struct, gc=False, frozen=True):
+    conditions: list[WireCondition] | None = None
 
 
-class Node(Struct, gc=False, frozen=True):
-    metadata: NodeMeta
+class WireNode(Struct, gc=False, frozen=True):
+    metadata: WireNodeMeta
     kind: str = "Node"
-    spec: NodeSpec = NodeSpec()
-    status: Conditions = Conditions()
+    spec: WireNodeSpec = WireNodeSpec()
+    status: WireNodeStatus = WireNodeStatus()
 
 
-class PodMeta(Struct, gc=False, frozen=True, rename="camel"):
+class WireSlurmdPodMeta(Struct, gc=False, frozen=True, rename="camel"):
     resource_version: str
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    annotations: PodAnnotations | None = None
-    labels: PodLabels | None = None
-    owner_references: list[Owner] | None = None
+    annotations: WireSlurmdPodAnnotations | None = None
+    labels: WireSlurmdPodLabels | None = None
+    owner_references: list[WireSlurmdPodOwner] | None = None
     deletion_timestamp: str | None = None
 
 
-class Container(Struct, gc=False, frozen=True):
+class WireSlurmdContainer(Struct, gc=False, frozen=True):
     resources: msgspec.Raw = NOT_GIVEN
 
 
-class PodSpec(Struct, gc=False, frozen=True, rename="camel"):
+class WireSlurmdPodSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
     hostname: str = ""
     host_network: bool = False
-    containers: tuple[Container, ...] = ()
+    containers: tuple[WireSlurmdContainer, ...] = ()
 
 
-class PodStatus(Struct, gc=False, frozen=True):
+class WireSlurmdPodStatus(Struct, gc=False, frozen=True):
     phase: str = "Pending"
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
 
 
-class Pod(Struct, gc=False, frozen=True):
-    metadata: PodMeta
+class WireSlurmdPod(Struct, gc=False, frozen=True):
+    metadata: WireSlurmdPodMeta
     kind: str = "Pod"
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: WireSlurmdPodSpec = WireSlurmdPodSpec()
+    status: WireSlurmdPodStatus = WireSlurmdPodStatus()
 
 
 # Answers that hold objects.
 
 
-class Event(Struct, Generic[ObjectT], gc=False, frozen=True):
+class WireEvent(Struct, Generic[ObjectT], gc=False, frozen=True):
     """One line of a watch."""
 
     type: str
     object: ObjectT
 
 
-class ListMeta(Struct, frozen=True, rename="camel"):
+class WireListMeta(Struct, frozen=True, rename="camel"):
     resource_version: str
     continue_: str | None = field(name="continue", default=None)
 
 
-class List(Struct, frozen=True):
+class WireList(Struct, frozen=True):
     kind: str
-    metadata: ListMeta
+    metadata: WireListMeta
     items: list[msgspec.Raw]
 
 
-class AnyMeta(Struct, frozen=True, rename="camel"):
+class WireAnyMeta(Struct, frozen=True, rename="camel"):
     name: Any = ""
     namespace: Any = ""
     resource_version: Any = "0"
 
 
-class AnyObject(Struct, frozen=True):
-    metadata: AnyMeta = AnyMeta()
+class WireAnyObject(Struct, frozen=True):
+    metadata: WireAnyMeta = WireAnyMeta()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model.facts import Node, Observed, Pod, Row, SlurmdPod, Source
 from sunk_sync.kube.api.answers import BAD_BYTES
-from sunk_sync.kube.decode import objects, pod_objects
+from sunk_sync.kube.decode import wire_hosts, wire_pods
 from sunk_sync.kube.decode.hosts import node_row, offering_node_row, slurmd_pod_row
 from sunk_sync.kube.decode.pods import other_row, pod_row
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
@@ -36,7 +36,7 @@ class Unreadable(Struct, frozen=True):
 # Whole answers.
 
 
-class Mark(Struct, frozen=True):
+class Bookmark(Struct, frozen=True):
     """A bookmark: everything up to this resourceVersion was sent."""
 
     version: str
@@ -44,19 +44,19 @@ class Mark(Struct, frozen=True):
     """It closes the initial events of a WatchList."""
 
 
-class Gone(Struct, frozen=True):
+class DeletedEvent(Struct, frozen=True):
     """An event DELETED, with the object as it last was."""
 
     observed: Observed
 
 
-class Failed(Struct, frozen=True):
+class ErrorEvent(Struct, frozen=True):
     """An event ERROR, with its Status as bytes."""
 
     status: bytes
 
 
-class Page(Struct, frozen=True):
+class ListPage(Struct, frozen=True):
     """One page of a list; its items are decoded later, a slice at a time."""
 
     version: str
@@ -65,14 +65,14 @@ class Page(Struct, frozen=True):
     """Continue token; empty on the last page."""
 
 
-Event = Observed | Gone | Mark | Failed | Unreadable
+WatchEvent = Observed | DeletedEvent | Bookmark | ErrorEvent | Unreadable
 
-_decode_list = msgspec.json.Decoder(objects.List).decode
-_decode_any_event = msgspec.json.Decoder(objects.Event[msgspec.Raw]).decode
-_decode_any_object = msgspec.json.Decoder(objects.AnyObject).decode
+_decode_list = msgspec.json.Decoder(wire_hosts.WireList).decode
+_decode_any_event = msgspec.json.Decoder(wire_hosts.WireEvent[msgspec.Raw]).decode
+_decode_any_object = msgspec.json.Decoder(wire_hosts.WireAnyObject).decode
 
 
-class Wire(Generic[RowT]):
+class SourceDecoder(Generic[RowT]):
     """How the objects of one source stand on the wire."""
 
     def __init__(
@@ -82,17 +82,17 @@ class Wire(Generic[RowT]):
         self.kind = kind
         self._row_of: Callable[[Any], RowT] = row_of
         self._decode_object = msgspec.json.Decoder(shape).decode
-        event: Any = objects.Event
+        event: Any = wire_hosts.WireEvent
         self._decode_event = msgspec.json.Decoder(event[shape]).decode
 
-    def page(self, body: bytes) -> Page:
+    def page(self, body: bytes) -> ListPage:
         """One page of a list. Raises one of BAD_BYTES where it is none."""
         answer = _decode_list(body)
         if answer.kind != f"{self.kind}List":
             raise ValueError(f"a {self.kind}List was asked for, not kind {answer.kind[:40]!r}")
         version = answer.metadata.resource_version
         order_of(version)
-        return Page(version, answer.items, answer.metadata.continue_ or "")
+        return ListPage(version, answer.items, answer.metadata.continue_ or "")
 
     def object(self, body: bytes | msgspec.Raw) -> Observed | Unreadable:
         """One object: an item of a list, or the answer to a write."""
@@ -101,7 +101,7 @@ class Wire(Generic[RowT]):
         except BAD_BYTES as error:
             return _unreadable(body, error)
 
-    def event(self, line: bytes) -> Event | None:
+    def event(self, line: bytes) -> WatchEvent | None:
         """One line of a watch; None where it is not even an event."""
         try:
             event = self._decode_event(line)
@@ -109,7 +109,7 @@ class Wire(Generic[RowT]):
             if kind in ("MODIFIED", "ADDED"):
                 return self._observed(event.object)
             if kind == "DELETED":
-                return Gone(self._observed(event.object))
+                return DeletedEvent(self._observed(event.object))
             if kind == "BOOKMARK":
                 return _mark(event.object.metadata)
         except BAD_BYTES:
@@ -122,14 +122,14 @@ class Wire(Generic[RowT]):
             raise ValueError(f"a {self.kind} without name or uid")
         return Observed(self._row_of(wire), order_of(meta.resource_version))
 
-    def _odd_event(self, line: bytes) -> Event | None:
+    def _odd_event(self, line: bytes) -> WatchEvent | None:
         """What does not decode as events usually do: an ERROR, or an object that is bad."""
         try:
             event = _decode_any_event(line)
         except BAD_BYTES:
             return None
         if event.type == "ERROR":
-            return Failed(bytes(event.object))
+            return ErrorEvent(bytes(event.object))
         if event.type not in ("ADDED", "MODIFIED", "DELETED"):
             return None
         seen = self.object(event.object)
@@ -146,11 +146,11 @@ def order_of(version: str) -> float:
     return float(version)
 
 
-def _mark(meta: Any) -> Mark:
+def _mark(meta: Any) -> Bookmark:
     order_of(meta.resource_version)
     annotations = meta.annotations
     ends = annotations is not None and annotations.initial_events_end == "true"
-    return Mark(meta.resource_version, ends)
+    return Bookmark(meta.resource_version, ends)
 
 
 def _unreadable(body: bytes | msgspec.Raw, error: Exception) -> Unreadable:
@@ -166,10 +166,14 @@ def _unreadable(body: bytes | msgspec.Raw, error: Exception) -> Unreadable:
         return Unreadable(name, why)
 
 
-NODES: Wire[Node] = Wire("nodes", "Node", objects.Node, node_row)
-OFFERING_NODES: Wire[Node] = Wire("nodes", "Node", pod_objects.OfferingNode, offering_node_row)
+NODES: SourceDecoder[Node] = SourceDecoder("nodes", "Node", wire_hosts.WireNode, node_row)
+OFFERING_NODES: SourceDecoder[Node] = SourceDecoder(
+    "nodes", "Node", wire_pods.WireOfferingNode, offering_node_row
+)
 """The same with what they offer to Pods: only the scheduler reads it, and it costs."""
-SLURMD_PODS: Wire[SlurmdPod] = Wire("slurmd_pods", "Pod", objects.Pod, slurmd_pod_row)
-OTHERS: Wire[Pod] = Wire("other_pods", "Pod", pod_objects.Other, other_row)
+SLURMD_PODS: SourceDecoder[SlurmdPod] = SourceDecoder(
+    "slurmd_pods", "Pod", wire_hosts.WireSlurmdPod, slurmd_pod_row
+)
+OTHERS: SourceDecoder[Pod] = SourceDecoder("other_pods", "Pod", wire_pods.WireOtherPod, other_row)
 """Pods of others: nothing but where they are and what they take."""
-PODS: Wire[Pod] = Wire("pods", "Pod", pod_objects.WirePod, pod_row)
+PODS: SourceDecoder[Pod] = SourceDecoder("pods", "Pod", wire_pods.WirePod, pod_row)

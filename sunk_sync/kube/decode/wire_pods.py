@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, field
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.job_description import SETTINGS
-from sunk_sync.kube.decode.objects import INITIAL_EVENTS_END, Condition, NodeAnnotations
+from sunk_sync.kube.decode.wire_hosts import INITIAL_EVENTS_END, WireCondition, WireNodeAnnotations
 
 ABSENT = Raw()
 
@@ -21,7 +21,7 @@ def _ours(name: str) -> str:
     return names.PREFIX + name.replace("_", "-")
 
 
-class WorkloadMarks(Struct, gc=False, frozen=True, rename=_ours):
+class WireWorkloadMarks(Struct, gc=False, frozen=True, rename=_ours):
     """Annotations of ours that set no field of a job."""
 
     gang: str = ""
@@ -36,12 +36,12 @@ class WorkloadMarks(Struct, gc=False, frozen=True, rename=_ours):
 
 SETTING_FIELDS = tuple(name.replace("-", "_") for name in SETTINGS)
 if TYPE_CHECKING:
-    WirePodAnnotations = WorkloadMarks
+    WirePodAnnotations = WireWorkloadMarks
 else:
     WirePodAnnotations = msgspec.defstruct(
         "WirePodAnnotations",
         [(name, str | None, None) for name in SETTING_FIELDS],
-        bases=(WorkloadMarks,),
+        bases=(WireWorkloadMarks,),
         rename=_ours,
         frozen=True,
         gc=False,
@@ -95,19 +95,19 @@ class WirePodSpec(Struct, gc=False, frozen=True, rename="camel"):
     resources: Raw = ABSENT
 
 
-class ContainerState(Struct, gc=False, frozen=True):
+class WireContainerState(Struct, gc=False, frozen=True):
     terminated: Raw = ABSENT
 
 
-class ContainerStatus(Struct, gc=False, frozen=True):
-    state: ContainerState = ContainerState()
+class WireContainerStatus(Struct, gc=False, frozen=True):
+    state: WireContainerState = WireContainerState()
 
 
 class WirePodStatus(Struct, gc=False, frozen=True, rename="camel"):
     phase: str = "Pending"
     qos_class: str = ""
-    conditions: list[Condition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
+    conditions: list[WireCondition] | None = None
+    container_statuses: list[WireContainerStatus] | None = None
 
 
 class WirePod(Struct, gc=False, frozen=True):
@@ -119,19 +119,19 @@ class WirePod(Struct, gc=False, frozen=True):
     status: WirePodStatus = WirePodStatus()
 
 
-class OtherAnnotations(Struct, gc=False, frozen=True):
+class WireOtherPodAnnotations(Struct, gc=False, frozen=True):
     initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
 
 
-class OtherMeta(Struct, gc=False, frozen=True, rename="camel"):
+class WireOtherPodMeta(Struct, gc=False, frozen=True, rename="camel"):
     resource_version: str
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    annotations: OtherAnnotations | None = None
+    annotations: WireOtherPodAnnotations | None = None
 
 
-class OtherSpec(Struct, gc=False, frozen=True, rename="camel"):
+class WireOtherPodSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
     containers: list[WireContainer] = []
     init_containers: list[WireContainer] | None = None
@@ -139,94 +139,94 @@ class OtherSpec(Struct, gc=False, frozen=True, rename="camel"):
     resources: Raw = ABSENT
 
 
-class Other(Struct, gc=False, frozen=True):
+class WireOtherPod(Struct, gc=False, frozen=True):
     """A Pod of somebody else: what it takes of its Node."""
 
-    metadata: OtherMeta
+    metadata: WireOtherPodMeta
     kind: str = "Pod"
-    spec: OtherSpec = OtherSpec()
+    spec: WireOtherPodSpec = WireOtherPodSpec()
 
 
 # Parts of it, decoded where their bytes are new.
 
 
-class Resources(Struct, gc=False, frozen=True):
+class WireResources(Struct, gc=False, frozen=True):
     requests: dict[str, str | int | float] | None = None
 
 
-class Requirement(Struct, gc=False, frozen=True):
+class WireRequirement(Struct, gc=False, frozen=True):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] | None = None
 
 
-class Term(Struct, gc=False, frozen=True, rename="camel"):
-    match_expressions: list[Requirement] | None = None
-    match_fields: list[Requirement] | None = None
+class WireTerm(Struct, gc=False, frozen=True, rename="camel"):
+    match_expressions: list[WireRequirement] | None = None
+    match_fields: list[WireRequirement] | None = None
 
 
-class NodeSelector(Struct, gc=False, frozen=True, rename="camel"):
-    node_selector_terms: list[Term] | None = None
+class WireNodeSelector(Struct, gc=False, frozen=True, rename="camel"):
+    node_selector_terms: list[WireTerm] | None = None
 
 
-class NodeAffinity(Struct, gc=False, frozen=True):
-    required: NodeSelector | None = field(
+class WireNodeAffinity(Struct, gc=False, frozen=True):
+    required: WireNodeSelector | None = field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
 
 
-class PodAffinity(Struct, gc=False, frozen=True):
+class WirePodAffinity(Struct, gc=False, frozen=True):
     required: list[Raw] | None = field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
 
 
-class Affinity(Struct, gc=False, frozen=True, rename="camel"):
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
+class WireAffinity(Struct, gc=False, frozen=True, rename="camel"):
+    node_affinity: WireNodeAffinity | None = None
+    pod_affinity: WirePodAffinity | None = None
+    pod_anti_affinity: WirePodAffinity | None = None
 
 
-class Toleration(Struct, gc=False, frozen=True):
+class WireToleration(Struct, gc=False, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
 
 
-class Spread(Struct, gc=False, frozen=True, rename="camel"):
+class WireSpread(Struct, gc=False, frozen=True, rename="camel"):
     when_unsatisfiable: str = ""
 
 
 # A Node with what it offers.
 
 
-class OfferingMeta(Struct, gc=False, frozen=True, rename="camel"):
+class WireOfferingNodeMeta(Struct, gc=False, frozen=True, rename="camel"):
     resource_version: str
     name: str = ""
     uid: str = ""
-    annotations: NodeAnnotations | None = None
+    annotations: WireNodeAnnotations | None = None
     labels: Raw = ABSENT
 
 
-class OfferingSpec(Struct, gc=False, frozen=True):
+class WireOfferingNodeSpec(Struct, gc=False, frozen=True):
     unschedulable: bool = False
     taints: Raw = ABSENT
 
 
-class OfferingStatus(Struct, gc=False, frozen=True):
-    conditions: list[Condition] | None = None
+class WireOfferingNodeStatus(Struct, gc=False, frozen=True):
+    conditions: list[WireCondition] | None = None
     allocatable: Raw = ABSENT
 
 
-class OfferingNode(Struct, gc=False, frozen=True):
-    metadata: OfferingMeta
+class WireOfferingNode(Struct, gc=False, frozen=True):
+    metadata: WireOfferingNodeMeta
     kind: str = "Node"
-    spec: OfferingSpec = OfferingSpec()
-    status: OfferingStatus = OfferingStatus()
+    spec: WireOfferingNodeSpec = WireOfferingNodeSpec()
+    status: WireOfferingNodeStatus = WireOfferingNodeStatus()
 
 
-class Taint(Struct, gc=False, frozen=True):
+class WireTaint(Struct, gc=False, frozen=True):
     key: str = ""
     effect: str = ""
     value: str = ""

@@ -31,29 +31,29 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import GetResult, Kind, Node, Observed, Source
 from sunk_sync.core.model.names import WORKLOAD_MANAGERS
 from sunk_sync.kube.api.answers import Decode, KubeError
-from sunk_sync.kube.api.client import Request
-from sunk_sync.kube.decode.decode import NODES, PODS, SLURMD_PODS, Unreadable, Wire
+from sunk_sync.kube.api.client import Caller, Request
+from sunk_sync.kube.decode.source_decoder import NODES, PODS, SLURMD_PODS, SourceDecoder, Unreadable
 from sunk_sync.kube.write import apply, events
-from sunk_sync.kube.write.outcomes import Caller, WallClock, failed, spelled
+from sunk_sync.kube.write.outcomes import WallClock, failed, spelled
 from sunk_sync.kube.write.pods import WorkloadPush
 
 RelistOne = Callable[[float], Awaitable[KubeError | None]]
 """Waits for a complete listing that began later than that."""
 
 
-class _Meta(Struct, frozen=True, rename="camel"):
+class _NamedMeta(Struct, frozen=True, rename="camel"):
     name: str
     uid: str
     resource_version: str = ""
 
 
-class _Spec(Struct, frozen=True, rename="camel"):
+class _NamedSpec(Struct, frozen=True, rename="camel"):
     node_name: str = ""
 
 
 class _Named(Struct, frozen=True):
-    metadata: _Meta
-    spec: _Spec = _Spec()
+    metadata: _NamedMeta
+    spec: _NamedSpec = _NamedSpec()
 
 
 _KINDS: dict[str, Kind] = {"Node": "Node", "Pod": "Pod", "Namespace": "Namespace"}
@@ -74,7 +74,7 @@ class KubePush:
         relist: Mapping[Source, RelistOne],
         clock: Callable[[], float] = time.monotonic,
         wall_clock: WallClock = lambda: datetime.now(UTC),
-        nodes: Wire[Node] = NODES,
+        nodes: SourceDecoder[Node] = NODES,
     ) -> None:
         """`nodes`: as the watch of Nodes reads them, lest an answer of ours forgets an offer."""
         self._client = client
@@ -97,7 +97,7 @@ class KubePush:
             case RecordEvent():
                 return await self._record_event(action)
             case GetObject():
-                return await self._look(action)
+                return await self._get_object(action)
             case Relist():
                 return await self._list_again(action)
             case Bind() | EndPod() | SetScheduled() | GetGang():
@@ -126,7 +126,7 @@ class KubePush:
             return Done(action)
         return failed(action, answer, request=request)
 
-    async def _look(self, action: GetObject) -> Outcome:
+    async def _get_object(self, action: GetObject) -> Outcome:
         kind = _KINDS.get(action.kind)
         named = _NAME.fullmatch(action.name) and _NAMESPACE.fullmatch(action.namespace)
         if kind is None or not named:
@@ -140,10 +140,10 @@ class KubePush:
         relist = self._relist.get(action.source)
         if relist is None:
             return Refused(action, f"{action.source} is not read from Kubernetes")
-        trouble = await relist(action.after_s)
-        if trouble is None:
+        error = await relist(action.after_s)
+        if error is None:
             return Done(action)
-        return Unsure(action, trouble.why, trouble.retry_after_s)
+        return Unsure(action, error.why, error.retry_after_s)
 
     def _decoder(self, action: apply.Apply) -> Decode[Observed | Unreadable]:
         """An answer is the row of the source whose rows the rule read."""
@@ -157,7 +157,7 @@ class KubePush:
 
 
 def _get_result(
-    kind: Kind, look: GetObject, answer: _Named | KubeError, asked_s: float
+    kind: Kind, action: GetObject, answer: _Named | KubeError, asked_s: float
 ) -> GetResult:
     """Yes and no only from the API server's own word about this very name.
 
@@ -166,15 +166,15 @@ def _get_result(
     found: Literal["yes", "no", "unknown"] = "unknown"
     uid = node_name = version = ""
     if not isinstance(answer, KubeError):
-        if answer.metadata.name == look.name:
+        if answer.metadata.name == action.name:
             found, uid, node_name = "yes", answer.metadata.uid, answer.spec.node_name
             version = answer.metadata.resource_version
-    elif answer.status == 404 and answer.reason == "NotFound" and answer.subject == look.name:
+    elif answer.status == 404 and answer.reason == "NotFound" and answer.object_name == action.name:
         found = "no"
     return GetResult(
         kind=kind,
-        namespace=look.namespace,
-        name=look.name,
+        namespace=action.namespace,
+        name=action.name,
         found=found,
         uid=uid,
         asked_s=asked_s,
