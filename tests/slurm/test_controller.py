@@ -4,7 +4,6 @@ way from the wire to the news.
 
 import asyncio
 import json
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +19,7 @@ from sunk_sync.slurm.api.transport import Begin, HttpRequest, Take
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.telemetry.exchange import Exchange
+from tests.kit.news import NewsLog
 from tests.slurm.recorded import RELEASES, recorded
 from tests.slurm.recorded.world import DOWN, World
 
@@ -94,7 +94,7 @@ async def test_what_cannot_be_read_is_a_value_F4(read: object) -> None:
 
 def listen(body: bytes, size: int, status: int) -> list[News]:
     """The news of one poll of a server that answers `body` in pieces."""
-    news: list[News] = []
+    log = NewsLog()
     heard: list[Exchange] = []
 
     class Pieces:
@@ -108,9 +108,6 @@ def listen(body: bytes, size: int, status: int) -> list[News]:
         async def aclose(self) -> None:
             pass
 
-    async def tell(more: Sequence[News]) -> None:
-        news.extend(more)
-
     async def run() -> None:
         client = SlurmClient(
             Access(addresses=("http://slurm.invalid",), version="v0.0.45"),
@@ -120,10 +117,10 @@ def listen(body: bytes, size: int, status: int) -> list[News]:
             on_exchange=heard.append,
         )
         time = Time(clock=lambda: 1.0, sleep=asyncio.sleep, random=lambda: 0.0)
-        await NodePoll(client, tell, timing=PollTiming(), time=time).poll()
+        await NodePoll(client, log.tell, timing=PollTiming(), time=time).poll()
 
     asyncio.run(run())
-    return news
+    return log.news
 
 
 LISTINGS = [recorded("24.11", "nodes-3-idle"), recorded("26.05", "nodes-drain-mixed")]

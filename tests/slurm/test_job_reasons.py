@@ -1,7 +1,6 @@
 """P26: why jobs wait, read for all of them at once where they are many."""
 
 import asyncio
-from typing import Any
 
 import msgspec
 
@@ -11,6 +10,7 @@ from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.pacing import Time
 from sunk_sync.slurm.read.pending_reasons import AGAIN_S, FEW, LOOK_S, RECORDS_MAX, JobReasons
+from tests.kit.news import NewsLog
 from tests.slurm.recorded.job_world import JobWorld, Record, identity_of, is_mine
 
 ARRAY = Identity("c1", "s1", uids=("u0", "u1", "u2"))
@@ -25,13 +25,10 @@ class Desk:
         self.time = Time(clock=world.clock, sleep=self.sleep, random=lambda: 1.0)
         timing = JobPollTiming(busy=lambda: True, refresh_every=10**6)
         self.poll = JobPoll(
-            world, self.tell, job_owners=self.job_owners, timing=timing, time=self.time
+            world, NewsLog().tell, job_owners=self.job_owners, timing=timing, time=self.time
         )
         self.reasons = JobReasons(world, job_owners=self.job_owners, time=self.time)
         self.until_s = 0.0
-
-    async def tell(self, news: Any) -> None:
-        pass
 
     async def sleep(self, seconds: float) -> None:
         self.world.now_s += seconds

@@ -13,6 +13,7 @@ from sunk_sync.core.model.facts import News
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.telemetry.exchange import Exchange
+from tests.kit.news import NewsLog
 
 HERE = Path(__file__).parent
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -93,16 +94,16 @@ async def serving(answer: Answer, folder: Path) -> AsyncIterator[tuple[ApiServer
         await server.stop()
 
 
-class Ear:
+class Ear(NewsLog):
     """Hears the news of a reader, and can wait for some."""
 
     def __init__(self) -> None:
-        self.news: list[News] = []
+        super().__init__()
         self.bad: list[tuple[str, str, str]] = []
         self._came = asyncio.Event()
 
     async def tell(self, news: Sequence[News]) -> None:
-        self.news += news
+        await super().tell(news)
         self._came.set()
 
     def on_bad(self, kind: str, name: str, why: str) -> None:

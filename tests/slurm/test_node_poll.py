@@ -11,6 +11,7 @@ from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
+from tests.kit.news import NewsLog
 from tests.slurm.recorded.world import DOWN, World, slurm_node
 
 NODES = [slurm_node(f"n{i}") for i in range(5)]
@@ -26,21 +27,18 @@ async def until(condition: Callable[[], bool]) -> None:
     pytest.fail("it never came to that")
 
 
-class Reader:
+class Reader(NewsLog):
     """A poll over a small world, its news, its waits."""
 
     def __init__(
         self, world: World, *, timing: PollTiming | None = None, random: float = 1.0
     ) -> None:
+        super().__init__()
         self.world = world
-        self.news: list[News] = []
         self.waits: list[float] = []
         self.began: list[float] = []
         time = Time(clock=world.clock, sleep=self.sleep, random=lambda: random)
         self.poll = NodePoll(world, self.tell, timing=timing or PollTiming(), time=time)
-
-    async def tell(self, news: Sequence[News]) -> None:
-        self.news.extend(news)
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)

@@ -1,6 +1,4 @@
-"""Desired writes to requests: the fresh read, what forbids a write, and how few requests it
-takes.
-"""
+"""Desired writes to requests: the read before, what forbids a write, few requests."""
 
 from collections.abc import Sequence
 
@@ -412,8 +410,7 @@ async def test_what_is_not_for_slurm_is_refused() -> None:
     assert world.asked == []
 
 
-async def test_no_wish_no_request() -> None:
-    """An empty batch costs nothing."""
+async def test_an_empty_batch_sends_no_request() -> None:
     world = World()
     assert await push(world) == []
     assert world.asked == []

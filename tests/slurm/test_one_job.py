@@ -14,8 +14,8 @@ from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.one_job import Enough, Found, JobFinder, pays_whole
+from tests.kit.job_reader import Reader
 from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
-from tests.slurm.test_job_poll import Reader
 
 TASKS = 12
 ARRAY = Identity("c1", "s1", uids=tuple(f"u{task}" for task in range(TASKS)))

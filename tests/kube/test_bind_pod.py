@@ -1,0 +1,125 @@
+"""Bind: binding and job id in one write, and what a conflict means."""
+
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import Action, Bind, Done, GetGang, Outcome, Refused, Unsure
+from sunk_sync.core.model.facts import BindTried
+from tests.kit.pod_push import (
+    END,
+    GONE,
+    NOW,
+    OTHER,
+    POD,
+    WAITS,
+    Json,
+    Script,
+    a_pod,
+    outcome_of,
+    seen_pod,
+)
+from tests.kube.recorded.server import status
+
+BIND = Bind(POD, "n1", "17", "n1")
+BOUND = status(409, "Conflict", message='pod p is already assigned to node "n1"')
+
+
+async def test_binding_and_job_id_are_one_write_P11(tmp_path: Path) -> None:
+    """P1, P11: the UID as precondition, the annotation beside it."""
+    script = Script(POST_binding=status(201, "") | {"status": "Success"})
+    assert await outcome_of(script, tmp_path, BIND) == Done(BIND)
+    assert script.asked == ["POST_binding"]
+    assert script.sent == [
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": "p",
+                "namespace": "slurm",
+                "uid": "uid-p",
+                "annotations": {names.JOB_ID: "17", names.BOUND_FOR: "17"},
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (a_pod(spec={"nodeName": "n1"}, annotations={names.JOB_ID: "17"}), Done),
+        (a_pod(spec={"nodeName": "n1"}, annotations={names.JOB_ID: "16"}), Refused),
+        (a_pod(spec={"nodeName": "n1"}), Refused),
+        (a_pod(spec={"nodeName": "n2"}, annotations={names.JOB_ID: "17"}), Refused),
+        (a_pod(deletionTimestamp=NOW), Refused),
+        (a_pod(spec={"schedulingGates": [{"name": "x"}]}), Refused),
+        (a_pod(), Unsure),
+    ],
+)
+async def test_after_a_conflict_the_pod_itself_says_P11_P18(
+    tmp_path: Path, found: Json, outcome: type[Outcome]
+) -> None:
+    """P11, P18: only our own binding, whose answer was lost, is as good as done."""
+    script = Script(POST_binding=BOUND, GET=found)
+    came = await outcome_of(script, tmp_path, BIND)
+    assert type(came) is outcome
+    assert script.asked == ["POST_binding", "GET"]
+    if not isinstance(came, Unsure):
+        assert seen_pod(came).node_name == found["spec"].get("nodeName", "")
+    if isinstance(came, Refused):
+        assert "already assigned" in came.why
+
+
+@pytest.mark.parametrize("found", [a_pod(uid="another"), GONE])
+async def test_a_conflict_with_a_pod_that_is_gone_P23(tmp_path: Path, found: Json) -> None:
+    """A Pod of another UID is not looked at any further."""
+    came = await outcome_of(Script(POST_binding=BOUND, GET=found), tmp_path, BIND)
+    assert type(came) is Refused
+    assert not came.seen
+
+
+async def test_a_conflict_with_a_pod_that_cannot_be_read_may_be_a_binding_of_ours_P14(
+    tmp_path: Path,
+) -> None:
+    """Somebody bound it: perhaps we, and the answer was lost."""
+    script = Script(POST_binding=BOUND, GET=status(500, "x"))
+    came = await outcome_of(script, tmp_path, BIND)
+    assert isinstance(came, Unsure)
+    assert came.seen == (BindTried(POD.uid, BIND.job_id, 42.0),)
+
+
+@pytest.mark.parametrize("answer", [GONE, OTHER, status(403, "Forbidden"), status(422, "Invalid")])
+async def test_a_binding_that_can_never_be_is_refused_P11(tmp_path: Path, answer: Json) -> None:
+    """The Pod is gone, another has its name, or we may not."""
+    script = Script(POST_binding=answer)
+    assert isinstance(await outcome_of(script, tmp_path, BIND), Refused)
+    assert script.asked == ["POST_binding"]
+
+
+@pytest.mark.parametrize(("code", "may_be"), [(401, False), (429, False), (500, True), (504, True)])
+async def test_a_binding_that_may_have_happened_says_so_P14(
+    tmp_path: Path, code: int, may_be: bool
+) -> None:
+    """Unless the API server did not even look at it."""
+    came = await outcome_of(Script(POST_binding=status(code, "x")), tmp_path, BIND)
+    assert isinstance(came, Unsure)
+    assert came.seen == ((BindTried(POD.uid, BIND.job_id, 42.0),) if may_be else ())
+
+
+@pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
+@pytest.mark.parametrize("action", [BIND, END, WAITS, GetGang("job", "slurm", "g", 0.0)])
+async def test_passing_failures_are_unsure_F8(tmp_path: Path, code: int, action: Action) -> None:
+    """F8: tried again; nothing else was written meanwhile."""
+    requests: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        requests.append(request.method)
+        return web.json_response(status(code, "x"), status=code, headers={"Retry-After": "2"})
+
+    came = await outcome_of(answer, tmp_path, action)
+    assert isinstance(came, Unsure)
+    assert came.retry_after_s == 2.0
+    assert "DELETE" not in requests

@@ -1,0 +1,89 @@
+"""EndPod: the condition first, then the deletion."""
+
+from pathlib import Path
+
+import pytest
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import Done, EndPod, Unsure
+from tests.kit.pod_push import (
+    END,
+    GONE,
+    LATER,
+    NOW,
+    OTHER,
+    POD,
+    Json,
+    Script,
+    a_pod,
+    outcome_of,
+    seen_pod,
+)
+from tests.kube.recorded.server import status
+
+
+async def test_first_the_condition_then_the_deletion_with_its_own_grace_P16(tmp_path: Path) -> None:
+    """P16: both for this very Pod; no grace of ours in the deletion."""
+    script = Script(PATCH_status=a_pod(), DELETE=a_pod(deletionTimestamp=NOW))
+    came = await outcome_of(script, tmp_path, END)
+    assert isinstance(came, Done)
+    assert seen_pod(came).terminating
+    assert script.asked == ["PATCH_status", "DELETE"]
+    assert dict(script.requests[0].query) == {"fieldManager": names.MANAGER_RELEASE}
+    assert script.requests[0].content_type == "application/strategic-merge-patch+json"
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "job 17 was preempted",
+        "lastTransitionTime": NOW,
+    }
+    assert script.sent == [
+        {"metadata": {"uid": "uid-p"}, "status": {"conditions": [condition]}},
+        {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}},
+    ]
+
+
+async def test_a_pod_that_is_ending_already_is_left_its_time_P16(tmp_path: Path) -> None:
+    """P16: a second deletion could only shorten what its owner gave it."""
+    script = Script(PATCH_status=a_pod(deletionTimestamp=NOW))
+    came = await outcome_of(script, tmp_path, END)
+    assert isinstance(came, Done)
+    assert script.asked == ["PATCH_status"]
+
+
+@pytest.mark.parametrize("answer", [GONE, OTHER])
+async def test_a_pod_that_is_gone_has_ended_P16(tmp_path: Path, answer: Json) -> None:
+    """P16: whatever has its name now is not touched."""
+    first = Script(PATCH_status=answer)
+    assert await outcome_of(first, tmp_path, END) == Done(END, missing=True)
+    assert first.asked == ["PATCH_status"]
+    second = Script(PATCH_status=a_pod(), DELETE=answer)
+    assert await outcome_of(second, tmp_path, END) == Done(END, missing=True)
+
+
+async def test_without_its_condition_for_now_nothing_is_deleted_P16(tmp_path: Path) -> None:
+    """P16: the owner's controller must find the reason when it looks."""
+    script = Script(PATCH_status=LATER)
+    assert isinstance(await outcome_of(script, tmp_path, END), Unsure)
+    assert script.asked == ["PATCH_status"]
+
+
+@pytest.mark.parametrize("answer", [status(403, "Forbidden"), status(422, "Invalid")])
+async def test_a_condition_that_can_never_be_does_not_keep_the_pod_P16(
+    tmp_path: Path, answer: Json
+) -> None:
+    """P16: two workloads on one machine are worse than an end without its reason."""
+    script = Script(PATCH_status=answer, DELETE=a_pod(deletionTimestamp=NOW))
+    assert isinstance(await outcome_of(script, tmp_path, END), Done)
+    assert script.asked == ["PATCH_status", "DELETE"]
+
+
+async def test_no_reason_of_slurms_keeps_a_pod_alive_P16(tmp_path: Path) -> None:
+    """P16: text without UTF-8, and without end."""
+    script = Script(PATCH_status=a_pod(), DELETE=a_pod(deletionTimestamp=NOW))
+    odd = EndPod(POD, "SlurmJobEnded", "\ud800" + "x" * 5000)
+    assert isinstance(await outcome_of(script, tmp_path, odd), Done)
+    message = script.sent[0]["status"]["conditions"][0]["message"]
+    assert message.startswith("?x")
+    assert len(message) == 1024

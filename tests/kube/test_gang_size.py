@@ -1,0 +1,68 @@
+"""GetGang: one read of the PodGroup or Job."""
+
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from sunk_sync.core.model.actions import Done, GetGang, Refused
+from sunk_sync.core.model.facts import GangSize
+from tests.kit.pod_push import Json, Script, outcome_of
+from tests.kube.recorded.server import status
+
+# GetGang
+GROUP = GetGang("group", "slurm", "g", 0.0)
+JOB = GetGang("job", "slurm", "g", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "size", "why"),
+    [
+        (GROUP, {"spec": {"minMember": 4}}, 4, ""),
+        (GROUP, {"spec": {}}, 0, "minMember is 0"),
+        (GROUP, {"spec": {"minMember": 10**9}}, 0, "not between"),
+        (GROUP, {"spec": {"minMember": "x"}}, 0, "minMember"),
+        (GROUP, status(404, "NotFound", message="no podgroups"), 0, "no podgroups"),
+        (GROUP, status(403, "Forbidden", message="may not"), 0, "may not"),
+        (JOB, {"spec": {"completions": 3, "completionMode": "Indexed"}}, 3, ""),
+        (JOB, {"spec": {"completions": 3}}, 0, "Indexed"),
+        (JOB, {"spec": {"completionMode": "Indexed"}}, 0, "completions is 0"),
+        (JOB, {}, 0, "spec"),
+    ],
+)
+async def test_the_size_of_a_gang_is_read_once_G1(
+    tmp_path: Path, action: GetGang, body: Json, size: int, why: str
+) -> None:
+    """G1: minMember of a PodGroup, completions of an Indexed Job; else unknown, and why."""
+    paths: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        paths.append(request.path)
+        return web.json_response(body, status=body.get("code", 200))
+
+    came = await outcome_of(answer, tmp_path, action)
+    assert isinstance(came, Done)
+    (told,) = came.seen
+    assert isinstance(told, GangSize)
+    assert (told.kind, told.namespace, told.name) == (action.kind, "slurm", "g")
+    assert (told.size, told.asked_s) == (size, 42.0)
+    assert why in told.why
+    assert bool(told.why) is bool(why)
+    assert paths == [
+        "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/slurm/podgroups/g"
+        if action is GROUP
+        else "/apis/batch/v1/namespaces/slurm/jobs/g"
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
+async def test_a_foreign_name_leads_nowhere_else_G1(tmp_path: Path, name: str) -> None:
+    """G1: names of groups are labels that anybody writes."""
+    script = Script()
+    for action in (
+        GetGang("group", "slurm", name, 0.0),
+        GetGang("group", name or "..", "g", 0.0),
+        GetGang("annotation", "slurm", "g", 0.0),
+    ):
+        assert isinstance(await outcome_of(script, tmp_path, action), Refused)
+    assert not script.asked

@@ -1,0 +1,69 @@
+"""What a Node offers to Pods."""
+
+from typing import Any
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.facts import Node, Observed
+from sunk_sync.core.model.pod_spec import Offer, Taint
+from sunk_sync.kube.decode.source_decoder import NODES, OFFERING_NODES
+from sunk_sync.kube.read.selection import COLLECTIONS, Scope
+from tests.kit.pod_rows import GIB, seen
+from tests.kit.selections import nodes
+from tests.kube.recorded.server import node, recorded
+
+
+# Offers of Nodes
+def offering(**parts: Any) -> Node:
+    made = node("n1", 1)
+    made["metadata"] |= {"labels": parts.get("labels")}
+    made["spec"] = made.get("spec", {}) | {"taints": parts.get("taints")}
+    made["status"] = made.get("status", {}) | {"allocatable": parts.get("allocatable")}
+    found = seen(OFFERING_NODES, made)
+    assert isinstance(found, Node)
+    return found
+
+
+def test_a_node_offers_labels_taints_and_allocatable_P7_P28() -> None:
+    """P7, P28: all labels, ours among them; amounts as requests are counted."""
+    found = offering(
+        labels={"b": "2", "a": "1", names.LABEL_POD: "p"},
+        taints=[{"key": "k", "effect": "NoExecute", "timeAdded": "x"}, {"key": "l", "value": "v"}],
+        allocatable={"memory": "16Gi", "cpu": "3900m", "nvidia.com/gpu": "8"},
+    )
+    assert found.offer == Offer(
+        (("a", "1"), ("b", "2"), (names.LABEL_POD, "p")),
+        (Taint("k", "NoExecute"), Taint("l", "", "v")),
+        (("cpu", 3900), ("memory", 16 * GIB), ("nvidia.com/gpu", 8)),
+    )
+    assert found.labels == (None, None, None, "p")
+    assert offering().offer == Offer()
+
+
+def test_equal_offers_are_one_object() -> None:
+    """Thousands of Nodes change without changing what they offer."""
+    one = offering(labels={"a": "1"}, allocatable={"cpu": "1"})
+    two = offering(labels={"a": "1"}, allocatable={"cpu": "1000m"})
+    assert one.offer is two.offer
+    assert one.offer is not offering(labels={"a": "2"}, allocatable={"cpu": "1"}).offer
+
+
+def test_a_label_that_is_too_long_to_keep_is_read_all_the_same() -> None:
+    """What is remembered is bounded, what is true is not."""
+    labels = {f"label-{number}": "x" * 60 for number in range(2000)}
+    assert len(offering(labels=labels).offer.labels) == 2000
+
+
+def test_offers_are_read_only_where_somebody_schedules() -> None:
+    """Without the scheduler a Node costs what it always did."""
+    assert nodes().decoder is NODES
+    assert COLLECTIONS["nodes"].selection(Scope(schedules=True)).decoder is OFFERING_NODES
+    assert OFFERING_NODES.source == NODES.source
+    plain = NODES.object(recorded("answer-apply-node.json"))
+    offered = OFFERING_NODES.object(recorded("answer-apply-node.json"))
+    assert isinstance(plain, Observed)
+    assert isinstance(offered, Observed)
+    assert isinstance(plain.row, Node)
+    assert isinstance(offered.row, Node)
+    assert plain.row.offer == Offer()
+    assert dict(offered.row.offer.labels)["kubernetes.io/hostname"] == "g0"
+    assert (plain.order, plain.row.labels) == (offered.order, offered.row.labels)

@@ -1,0 +1,229 @@
+"""A watch follows its source: broken streams, lost history, outages, unreadable objects."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from sunk_sync.core.model.facts import Confirmed, Deleted, ListingStarted, Lost
+from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.read import watch
+from sunk_sync.kube.read.watch import Watch
+from tests.kit.kube_watch import (
+    LISTED,
+    NO_WATCH_LIST,
+    QUIET,
+    Running,
+    Script,
+    Step,
+    lists,
+    refuses,
+    running,
+    streams,
+)
+from tests.kit.selections import nodes
+from tests.kube.recorded.server import Ear, bookmark, event, node, serving, status
+
+
+async def test_half_lines_wait_for_their_rest_F3(tmp_path: Path) -> None:
+    """F3: packets end anywhere."""
+    line = event("MODIFIED", node("a", 8))
+    script = Script(
+        lists=[lists(version=7)],
+        watches=[NO_WATCH_LIST, streams(line[:5], line[5:40], line[40:] + line[:1])],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears("ListingStarted", "ListingEnded", "Observed a")
+
+
+async def test_a_broken_stream_goes_on_where_it_broke_F3(tmp_path: Path) -> None:
+    """F3: nothing is listed again and nothing is lost; half a line does not count."""
+    line = event("MODIFIED", node("a", 8))
+    script = Script(
+        lists=[lists(version=7)],
+        watches=[NO_WATCH_LIST, streams(line + line[:30], then="break"), streams(line)],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears("ListingStarted", "ListingEnded", "Observed a", "Observed a")
+    assert run.watched_from() == ["", "7", "8"]
+
+
+async def test_bookmarks_move_the_point_to_go_on_from(tmp_path: Path) -> None:
+    """A quiet source never falls out of the server's history."""
+    script = Script(
+        lists=[lists(version=7)],
+        watches=[NO_WATCH_LIST, streams(bookmark("Node", 55), then="end"), QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.watches_from("55")
+        assert run.ear.kinds() == ["ListingStarted", "ListingEnded"]
+
+
+@pytest.mark.parametrize(
+    "gone", [streams(event("ERROR", status(410, "Expired"))), refuses(410, "Expired")]
+)
+async def test_410_leads_to_a_fresh_listing_F3(tmp_path: Path, gone: Step) -> None:
+    """F3: as an ERROR event in a 200 stream, and as a status."""
+    script = Script(
+        lists=[lists(node("a", 3), version=7)],
+        watches=[NO_WATCH_LIST, gone, streams(event("DELETED", node("a", 9)))],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED, "Lost", *LISTED, "Deleted a")
+    deleted = run.ear.news[-1]
+    assert deleted == Deleted("nodes", "", "a", "uid-a", 9.0)
+
+
+async def test_an_outage_is_lost_then_confirmed_without_a_listing_F3(tmp_path: Path) -> None:
+    """F3: Confirmed speaks of the time when the server was last heard, not of now."""
+    script = Script(
+        lists=[lists(version=7)],
+        watches=[
+            NO_WATCH_LIST,
+            streams(bookmark("Node", 8), then="break"),
+            refuses(503, "Unavailable"),
+            refuses(503, "Unavailable"),
+            QUIET,
+        ],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears("ListingStarted", "ListingEnded", "Lost", "Confirmed")
+    started, _, lost, confirmed = run.ear.news
+    assert isinstance(started, ListingStarted)
+    assert isinstance(lost, Lost)
+    assert isinstance(confirmed, Confirmed)
+    assert started.begun_s < confirmed.begun_s
+    assert not lost.blind
+
+
+async def test_a_server_that_was_away_is_listed_again_F3(tmp_path: Path) -> None:
+    """F3: nobody knows what it was restarted with; a broken stream alone does not count."""
+
+    async def drop(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    script = Script(
+        lists=[lists(node("a", 3), version=7)],
+        watches=[NO_WATCH_LIST, streams(bookmark("Node", 8), then="break"), *[drop] * 4, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED, "Lost", "Lost", *LISTED)
+
+
+async def test_garbage_lines_end_the_stream_and_at_last_force_a_listing_F4(tmp_path: Path) -> None:
+    """F4: read again from the last version; the same garbage three times over is passed by."""
+    script = Script(
+        lists=[lists(node("a", 3), version=7)],
+        watches=[NO_WATCH_LIST, *[streams(b"<html>\n")] * 3, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED, "Lost", *LISTED)
+    assert run.watched_from()[:4] == ["", "7", "7", "7"]
+
+
+async def test_a_silent_connection_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bookmarks come about every minute; without any nobody knows what the server did (F3)."""
+    monkeypatch.setattr(watch, "SILENCE_S", 0.1)
+    script = Script(
+        lists=[lists(version=7)],
+        watches=[NO_WATCH_LIST, QUIET, streams(event("ADDED", node("a", 8)))],
+    )
+    async with running(script, tmp_path) as run:
+        listed = ("ListingStarted", "ListingEnded")
+        await run.ear.hears(*listed, "Lost", *listed, "Observed a")
+
+
+@pytest.mark.parametrize("as_watch_list", [False, True])
+async def test_a_connection_that_was_silent_before_it_broke_leads_to_a_listing_F3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_watch_list: bool
+) -> None:
+    """It may have been dead while etcd was restored, and the server be past our version by now."""
+    monkeypatch.setattr(watch, "DEAD_S", 0.1)
+    silence = asyncio.Event()
+    end = bookmark("Node", 7, ends_listing=True) if as_watch_list else b""
+    breaks = streams(*([end] if end else []), silence, then="break")
+    relisted = streams(bookmark("Node", 8, ends_listing=True))
+    script = Script(
+        lists=[lists(version=7)],
+        watches=[breaks, relisted] if as_watch_list else [NO_WATCH_LIST, breaks, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        listed = ("ListingStarted", "ListingEnded")
+        await run.ear.hears(*listed)
+        await asyncio.sleep(0.2)
+        silence.set()
+        await run.ear.hears(*listed, "Lost", *listed)
+
+
+async def test_a_cluster_restored_from_a_backup_is_listed_again(tmp_path: Path) -> None:
+    """Its versions are lower than ours, and a watch from a future version stays silent."""
+    script = Script(
+        lists=[lists(node("a", 3), version=5000), lists(node("a", 2), version=20)],
+        watches=[NO_WATCH_LIST, streams(bookmark("Node", 5001), then="break"), QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED, "Lost", *LISTED)
+        await run.watches_from("20")
+    assert run.restores.count == 1
+    again = run.ear.news[4]
+    assert isinstance(again, ListingStarted)
+    assert again.order == 20
+
+
+async def test_a_restore_that_another_watch_noticed_is_heeded(tmp_path: Path) -> None:
+    """This one looked when the server had come past its version again."""
+    runs: list[Running] = []
+
+    async def another_notices(request: web.Request) -> web.StreamResponse:
+        runs[0].restores.count += 1
+        return await streams(event("ADDED", node("b", 8)))(request)
+
+    script = Script(
+        lists=[lists(node("a", 3), version=7), lists(node("a", 12), version=12)],
+        watches=[NO_WATCH_LIST, another_notices, streams(event("ADDED", node("c", 13)))],
+    )
+    async with running(script, tmp_path) as run:
+        runs.append(run)
+        await run.ear.hears(*LISTED, "Observed b", "Lost", *LISTED, "Observed c")
+    assert run.restores.count == 1
+
+
+async def test_a_bad_object_is_told_and_the_others_go_on_F7(tmp_path: Path) -> None:
+    """F7: in a list and in a stream; the stream goes on behind it."""
+    bad = node("bad", 8, unschedulable="perhaps")
+    script = Script(
+        lists=[lists(bad, node("a", 3), version=7)],
+        watches=[
+            NO_WATCH_LIST,
+            streams(event("ADDED", {**bad}), event("ADDED", node("b", 9))),
+        ],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED, "Observed b")
+    assert [(kind, name) for kind, name, _ in run.ear.bad] == [("Node", "bad")] * 2
+
+
+async def test_a_source_unreadable_for_a_minute_is_blind(tmp_path: Path) -> None:
+    """Lost is told again when what was seen must no longer be shown as true."""
+    script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
+    async with serving(script, tmp_path) as (_, client):
+        ear = Ear()
+        now_s = 0.0
+
+        async def sleep(delay_s: float) -> None:
+            nonlocal now_s
+            now_s += delay_s
+            await asyncio.sleep(0)
+
+        ambient = Ambient(clock=lambda: now_s, sleep=sleep, random=lambda: 0.5)
+        reader = Watch(client, nodes(), tell=ear.tell, on_bad=ear.on_bad, ambient=ambient)
+        task = asyncio.create_task(reader.run())
+        await ear.until(lambda ear: len(ear.news) == 2)
+        task.cancel()
+    assert [getattr(one, "blind", None) for one in ear.news] == [False, True]
+    assert 60 <= now_s < 95

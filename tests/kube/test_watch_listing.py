@@ -1,0 +1,230 @@
+"""A watch lists its source: pages, WatchLists, several namespaces, listings beside the watch."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sunk_sync.core.model.facts import ListingStarted, Observed
+from sunk_sync.kube.api.answers import KubeError
+from sunk_sync.kube.read import watch
+from tests.kit.kube_watch import (
+    LISTED,
+    NO_WATCH_LIST,
+    QUIET,
+    Script,
+    lists,
+    refuses,
+    running,
+    streams,
+)
+from tests.kit.selections import slurmd_pods
+from tests.kube.recorded.server import bookmark, event, node, pod, recorded, status
+
+
+async def test_a_list_is_read_page_by_page_and_followed_from_its_version(tmp_path: Path) -> None:
+    """Rows of all pages, one end; the watch begins where the list stood."""
+    script = Script(
+        lists=[lists(node("a", 3), version=7, next_="more"), lists(node("b", 5), version=7)],
+        watches=[NO_WATCH_LIST, streams(event("MODIFIED", node("a", 8)))],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(
+            "ListingStarted", "Observed a", "Observed b", "ListingEnded", "Observed a"
+        )
+    started = run.ear.news[0]
+    assert isinstance(started, ListingStarted)
+    assert started.order == 7
+    assert run.watched_from() == ["", "7"]
+    assert [query.get("continue") for query in run.server.queries()[1:3]] == [None, "more"]
+
+
+async def test_a_watch_list_is_one_listing_with_the_order_of_its_end(tmp_path: Path) -> None:
+    """Initial events wait for the bookmark that names the version of the whole."""
+    gate = asyncio.Event()
+    first = event("ADDED", node("a", 3))
+    end = bookmark("Node", 9, ends_listing=True) + event("MODIFIED", node("a", 10))
+    script = Script(lists=[NO_WATCH_LIST], watches=[streams(first, gate, end)])
+    async with running(script, tmp_path) as run:
+        await asyncio.sleep(0.05)
+        assert run.ear.news == []
+        gate.set()
+        await run.ear.hears(*LISTED, "Observed a")
+    started, _, _, live = run.ear.news
+    assert isinstance(started, ListingStarted)
+    assert isinstance(live, Observed)
+    assert (started.order, live.order) == (9, 10)
+    assert run.server.queries()[0]["sendInitialEvents"] == "true"
+
+
+async def test_a_recorded_watch_list_is_a_listing(tmp_path: Path) -> None:
+    """What 1.35 sends."""
+    script = Script(lists=[NO_WATCH_LIST], watches=[streams(recorded("watchlist-nodes.json"))])
+    async with running(script, tmp_path) as run:
+        await run.ear.hears("ListingStarted", "Observed g0", "Observed g1", "ListingEnded")
+
+
+async def test_a_server_without_watch_lists_is_asked_only_once(tmp_path: Path) -> None:
+    """1.30 answers 422; the next listing comes in pages straight away."""
+    gone = streams(event("ERROR", status(410, "Expired")))
+    script = Script(lists=[lists(node("a", 3), version=7)], watches=[NO_WATCH_LIST, gone, QUIET])
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED, "Lost", *LISTED)
+    assert sum("sendInitialEvents" in query for query in run.server.queries()) == 1
+
+
+async def test_a_watch_list_that_breaks_off_tells_nothing(tmp_path: Path) -> None:
+    """Half of the initial events are no listing; pages are read instead."""
+    script = Script(
+        lists=[lists(node("a", 3), version=7)],
+        watches=[streams(event("ADDED", node("half", 2)), then="end"), QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED)
+
+
+async def test_an_unfinished_watch_list_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old etcd never sends the bookmark at the end: pages after a deadline."""
+    monkeypatch.setattr(watch, "LIST_DEADLINE_S", 0.1)
+    script = Script(
+        lists=[lists(node("a", 3), version=7)],
+        watches=[streams(event("ADDED", node("half", 2))), QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED)
+
+
+async def test_an_expired_continue_token_begins_the_listing_anew_F3(tmp_path: Path) -> None:
+    """F3: 410 on a later page; the first part never counts as complete."""
+    script = Script(
+        lists=[
+            lists(node("a", 3), version=7, next_="more"),
+            refuses(410, "Expired"),
+            lists(node("a", 3), version=9),
+        ],
+        watches=[NO_WATCH_LIST, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears("ListingStarted", "Observed a", "Lost", *LISTED)
+
+
+async def test_retry_after_is_waited_for_F8(tmp_path: Path) -> None:
+    """F8: 429 on a list; the server's desired write is longer than our back-off."""
+    busy = refuses(429, "TooManyRequests", **{"Retry-After": "7"})
+    script = Script(
+        lists=[busy, lists(node("a", 3), version=7)],
+        watches=[NO_WATCH_LIST, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears("Lost", *LISTED)
+    assert 7.0 in run.slept_s
+
+
+async def test_failures_are_retried_ever_more_slowly(tmp_path: Path) -> None:
+    """Doubling delays, five seconds at most, one Lost."""
+    script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
+    async with running(script, tmp_path) as run:
+        async with asyncio.timeout(5):
+            while len(run.slept_s) < 12:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert run.ear.kinds() == ["Lost"]
+    assert run.slept_s[:4] == pytest.approx([0.075, 0.15, 0.3, 0.6])
+    assert max(run.slept_s) <= 5
+
+
+async def test_rows_are_told_in_slices(tmp_path: Path) -> None:
+    """A page of 500 never holds the loop at a stretch."""
+    rows = [node(f"n{i}", i + 1) for i in range(500)]
+    script = Script(lists=[lists(*rows, version=600)], watches=[NO_WATCH_LIST, QUIET])
+    sizes = []
+    async with running(script, tmp_path) as run:
+        tell = run.ear.tell
+
+        async def measured(news: list[Observed]) -> None:
+            sizes.append(len(news))
+            await tell(news)
+
+        run.watch._listing._tell = measured  # type: ignore[assignment]
+        await run.ear.until(lambda ear: ear.kinds()[-1:] == ["ListingEnded"])
+    assert sum(sizes) == 502
+    assert max(sizes) == 100
+
+
+async def test_several_namespaces_are_one_listing_at_one_version(tmp_path: Path) -> None:
+    """The second namespace is listed exactly where the first stood, and both are followed."""
+    script = Script(
+        lists=[lists(pod("p", 3, "a"), version=7), lists(pod("q", 4, "b"), version=7)],
+        watches=[streams(event("ADDED", pod("r", 9, "a"))), QUIET],
+    )
+    subject = slurmd_pods(["a", "b", "a"], selector="app=slurmd")
+    async with running(script, tmp_path, subject) as run:
+        await run.ear.hears(
+            "ListingStarted", "Observed p", "Observed q", "ListingEnded", "Observed r"
+        )
+        async with asyncio.timeout(5):
+            while run.watched_from() != ["7", "7"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    first, second = run.server.queries()[:2]
+    assert first["labelSelector"] == "app=slurmd"
+    assert "resourceVersion" not in first
+    assert (second["resourceVersion"], second["resourceVersionMatch"]) == ("7", "Exact")
+
+
+async def test_one_unreadable_namespace_leaves_the_source_incomplete(tmp_path: Path) -> None:
+    """Absence counts only once all namespaces were listed."""
+    script = Script(
+        lists=[lists(pod("p", 3, "a"), version=7), refuses(403, "Forbidden")], watches=[QUIET]
+    )
+    subject = slurmd_pods(["a", "b"], selector="app=slurmd")
+    async with running(script, tmp_path, subject) as run:
+        await run.ear.until(lambda ear: "Lost" in ear.kinds())
+        assert "ListingEnded" not in run.ear.kinds()
+
+
+async def test_one_namespace_out_of_history_lists_all_of_them_again(tmp_path: Path) -> None:
+    """410 of one stream ends the other's too."""
+    gone = streams(event("ERROR", status(410, "Expired")))
+    script = Script(lists=[lists(version=7)], watches=[gone, QUIET])
+    subject = slurmd_pods(["a", "b"], selector="app=slurmd")
+    async with running(script, tmp_path, subject) as run:
+        await run.ear.hears(
+            "ListingStarted", "ListingEnded", "Lost", "ListingStarted", "ListingEnded"
+        )
+
+
+async def test_relist_lists_once_more_beside_the_watch(tmp_path: Path) -> None:
+    """S19: a second complete listing, while the stream stays open."""
+    script = Script(
+        lists=[lists(node("a", 3), version=7), lists(node("a", 3), version=12)],
+        watches=[NO_WATCH_LIST, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED)
+        assert await run.watch.relist(0.0) is None
+        await run.ear.hears(*LISTED, *LISTED)
+    assert run.watched_from() == ["", "7"]
+
+
+async def test_a_relist_that_fails_says_why_and_proves_nothing(tmp_path: Path) -> None:
+    """S20: half a listing is no evidence."""
+    script = Script(
+        lists=[
+            lists(node("a", 3), version=7),
+            lists(version=12, next_="more"),
+            refuses(500, "InternalError"),
+        ],
+        watches=[NO_WATCH_LIST, QUIET],
+    )
+    async with running(script, tmp_path) as run:
+        await run.ear.hears(*LISTED)
+        trouble = await run.watch.relist(0.0)
+    assert isinstance(trouble, KubeError)
+    assert trouble.status == 500
+    assert run.ear.kinds().count("ListingEnded") == 1
+
+
+def test_star_means_every_namespace() -> None:
+    """`*` is one watch over all namespaces."""
+    assert slurmd_pods(["*"], selector="x").paths == ("/api/v1/pods",)

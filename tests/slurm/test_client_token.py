@@ -1,0 +1,84 @@
+"""The token and the user name that each request carries."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from sunk_sync.slurm.api.answers import SlurmAnswer
+from sunk_sync.slurm.api.client import Access, SlurmClient
+from sunk_sync.slurm.api.requests import get_node, post_node
+from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.api.transport import Network
+from sunk_sync.telemetry.exchange import Exchange
+from tests.kit.slurm_client import DENIED, NODE, OK, V45, connected, kind_of
+from tests.slurm.recorded.server import Server, in_turn, late, send
+
+
+async def test_a_rotated_token_is_read_again_and_the_call_repeated_F5(
+    server: Server, tmp_path: Path
+) -> None:
+    """Once, and also where the file's time did not change."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    server.answers[NODE] = in_turn(late(0.05, send(DENIED, close=True)), OK)
+    async with connected(server, token=Token(path=str(path))) as client:
+        asked = asyncio.ensure_future(client.call(get_node("n1")))
+        await asyncio.sleep(0.02)
+        path.write_text("new")
+        assert isinstance(await asked, SlurmAnswer)
+    assert [each.headers["x-slurm-user-token"] for each in server.requests] == ["old", "new"]
+
+
+async def test_a_token_that_is_not_taken_is_not_offered_twice_F5(
+    server: Server, tmp_path: Path
+) -> None:
+    """The file holds nothing newer: one refusal is enough."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    server.answers[NODE] = send(DENIED, close=True)
+    async with connected(server, token=Token(path=str(path))) as client:
+        assert kind_of(await client.call(get_node("n1"))) == "auth"
+    assert len(server.requests) == 1
+
+
+async def test_what_has_come_meanwhile_is_not_asked_for_with_the_newer_token_F2(
+    server: Server, tmp_path: Path
+) -> None:
+    """A submission was refused for its token, and its job has been read since (541931)."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    server.answers["POST /slurm/" + V45 + "/node/n1"] = late(0.05, send(DENIED, close=True))
+    wanted = True
+    async with connected(server, token=Token(path=str(path))) as client:
+        call = replace(post_node("n1", b"{}"), wanted=lambda: wanted)
+        asked = asyncio.ensure_future(client.call(call))
+        await asyncio.sleep(0.02)
+        path.write_text("new")
+        wanted = False
+        assert kind_of(await asked) == "unwanted"
+        assert kind_of(await client.call(call)) == "unwanted"
+    assert len(server.requests) == 1
+
+
+async def test_the_user_name_is_sent_only_where_one_is_given(server: Server) -> None:
+    """Without it the identity is the token's."""
+    server.answers[NODE] = OK
+    async with connected(server) as client:
+        await client.call(get_node("n1"))
+    access = Access(addresses=(f"{server.url}/",), version=V45, user_name="slurm")
+    heard: list[Exchange] = []
+    named = SlurmClient(
+        access,
+        Token(),
+        transport=Network(clock=time.monotonic),
+        clock=time.monotonic,
+        on_exchange=heard.append,
+    )
+    await named.call(get_node("n1"))
+    await named.aclose()
+    first, last = server.requests
+    assert "x-slurm-user-name" not in first.headers
+    assert last.headers["x-slurm-user-name"] == "slurm"
+    assert "x-slurm-user-token" not in last.headers

@@ -1,0 +1,209 @@
+"""Cancellations: by id and name, after a mark where sunk-sync replaces the job."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Done, Refused, Unsure
+from sunk_sync.core.model.facts import Deleted
+from sunk_sync.core.model.job_identity import read_identity, spell_identity
+from sunk_sync.core.rules.workload.release import cancel as cancel_of
+from sunk_sync.slurm.api.answers import SlurmError
+from tests.kit.job_writer import (
+    BUSY,
+    RUNNING,
+    UIDS,
+    Writer,
+    cancel,
+    desired,
+    job_in,
+    refusing,
+    sent,
+    updating,
+)
+from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
+
+
+async def test_a_cancel_names_id_and_name_P23() -> None:
+    """Never a number alone, and nothing is read before."""
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+    assert await Writer(world).do(cancel("u1")) == [Done(cancel("u1"))]
+    assert [call.method for call in world.calls] == ["DELETE"]
+    assert world.calls[0].path == "jobs/"
+    assert sent(world) == {"jobs": ["1"], "job_name": name_of("u1")}
+    assert world.records[1].state == ["CANCELLED"]
+
+
+async def test_each_name_is_cancelled_by_itself_P23() -> None:
+    """One request names one."""
+    world = JobWorld()
+    for uid in ("u1", "u2"):
+        world.add(identity_of(uid), name=name_of(uid))
+    outcomes = await Writer(world).do(cancel("u1", "1"), cancel("u2", "2"))
+    assert [type(one) for one in outcomes] == [Done, Done]
+    assert [record.state for record in world.records.values()] == [["CANCELLED"]] * 2
+
+
+@pytest.mark.parametrize("begins", ["GET", "DELETE"])
+async def test_a_job_that_is_cancelled_because_it_waits_is_left_alone_once_it_runs_P19(
+    begins: str,
+) -> None:
+    """Its Pod may stand where it began: before it is marked, or as the cancel is on its way."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"), name=name_of("u1"))
+
+    def start(line: str) -> None:
+        if line.startswith(begins):
+            world.start(record, "n1")
+
+    world.before = start
+    (outcome,) = await Writer(world).do(cancel("u1", replaced=True, waiting=True))
+    assert isinstance(outcome, Done)
+    assert job_in(outcome).state == RUNNING
+    assert job_in(outcome).identity.replaced == (begins == "DELETE")
+    assert record.state == ["RUNNING"]
+
+
+async def test_what_still_waits_is_cancelled_apart_from_what_may_run_P19() -> None:
+    """The filter is the whole request's."""
+    world = JobWorld()
+    writer = Writer(world)
+    jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
+    started = world.start(world.records[1], "n1", task=2)
+    ends = [cancel_of(jobs[0], waiting=True), cancel_of(jobs[2])]
+    assert [type(one) for one in await writer.do(*ends)] == [Done, Done]
+    assert [sent(world, place) for place in (-2, -1)] == [
+        {"jobs": ["1_0"], "job_name": name_of("u0"), "job_state": ["PENDING"]},
+        {"jobs": ["1_2"], "job_name": name_of("u0")},
+    ]
+    assert world.records[1].waiting == [1, 3]
+    assert started.state == ["CANCELLED"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("state", ["CANCELLED", "COMPLETED", "PREEMPTED"])
+async def test_a_cancel_of_what_has_ended_shows_how(state: str, replaced: bool) -> None:
+    """2021 is no failure, and nothing is marked any more."""
+    world = JobWorld()
+    world.add(identity_of("u1"), state, name=name_of("u1"))
+    (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
+    assert not any(line.startswith("POST") for line in world.asked)
+    assert isinstance(outcome, Done)
+    assert job_in(outcome).state == {state}
+
+
+@pytest.mark.parametrize("comment", ["", identity_of("u1", cluster="c2")])
+async def test_an_id_in_other_hands_is_left_alone_P23(comment: Any) -> None:
+    """Ours is gone; the other one runs on."""
+    world = JobWorld()
+    world.add(comment, "RUNNING", name="theirs")
+    for replaced in (False, True):
+        (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
+        assert isinstance(outcome, Done)
+        (seen,) = outcome.seen
+        assert isinstance(seen, Deleted)
+        assert (seen.source, seen.name) == ("jobs", "1")
+        assert world.records[1].state == ["RUNNING"]
+    assert not any(line.startswith("POST") for line in world.asked)
+
+
+async def test_another_job_of_ours_under_the_id_is_left_alone_P23() -> None:
+    """Its name differs."""
+    world = JobWorld()
+    world.add(identity_of("u2"), "RUNNING", name=name_of("u2"))
+    for replaced in (False, True):
+        (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
+        assert isinstance(outcome, Done)
+        assert world.records[1].state == ["RUNNING"]
+
+
+async def test_a_cancel_of_what_slurm_forgot_is_done() -> None:
+    """And the graph learns that it is gone."""
+    for replaced in (False, True):
+        (outcome,) = await Writer(JobWorld()).do(cancel("u1", replaced=replaced))
+        assert isinstance(outcome, Done)
+        (seen,) = outcome.seen
+        assert isinstance(seen, Deleted)
+        assert 100 <= seen.order <= 102
+
+
+async def test_what_we_replace_is_marked_before_it_is_cancelled_P17() -> None:
+    """Read, mark, cancel; a second time it is marked already."""
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+    stop = SlurmError("timeout", "x")
+    world.before = lambda line: stop if line.startswith("DELETE") else None
+    writer = Writer(world)
+    (outcome,) = await writer.do(cancel("u1", replaced=True))
+    assert isinstance(outcome, Unsure)
+    assert job_in(outcome).identity.replaced  # found by the simulator: it was bound to (60133)
+    assert [call.method for call in world.calls] == ["GET", "POST", "DELETE"]
+    assert read_identity(world.records[1].comment) == replace(identity_of("u1"), replaced=True)
+    world.before = lambda _: None
+    assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]
+    assert [call.method for call in world.calls[3:]] == ["GET", "DELETE"]
+    assert world.records[1].state == ["CANCELLED"]
+    assert writer.job_owners.ours["1"].identity.replaced
+
+
+async def test_after_a_mark_that_took_long_the_wish_is_asked_again_P17() -> None:
+    """Found by the simulator: the Pod was bound there by then (60328)."""
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+
+    def slowly(line: str) -> None:
+        world.now_s += 6.0 * line.startswith("POST")
+
+    world.before = slowly
+    writer = Writer(world)
+    (outcome,) = await writer.do(cancel("u1", replaced=True))
+    assert isinstance(outcome, Unsure)
+    assert job_in(outcome).identity.replaced
+    assert world.records[1].state == ["PENDING"]
+    assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]
+
+
+@pytest.mark.parametrize("wanted", ["mark", "update"])
+async def test_a_slow_write_does_not_undo_what_was_read_meanwhile_P18(wanted: str) -> None:
+    """The job started while its new text was on its way. Found by the simulator: it was taken for
+    one that waits, and its Pod for bound by somebody else (402014).
+    """
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+    writer = Writer(world)
+
+    def starts(line: str) -> None:
+        if line.startswith("POST"):
+            world.now_s += 6.0
+            running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
+            writer.job_owners.learn(
+                replace(writer.job_owners.ours["1"], **running), asked_s=world.now_s
+            )
+
+    world.after = starts
+    (outcome,) = await writer.do(cancel("u1", replaced=True) if wanted == "mark" else updating())
+    for told in (job_in(outcome), writer.job_owners.ours["1"]):
+        assert told.state == {"RUNNING"}
+        assert told.slurm_nodes == ("n1",)
+        assert (told.identity.replaced, told.identity.digest) == (
+            (True, "d1") if wanted == "mark" else (False, "d2")
+        )
+
+
+async def test_what_could_not_be_marked_is_not_cancelled_P17() -> None:
+    """A human's cancel and ours could not be told apart."""
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+    for failure, kind in ((SlurmError("timeout", "x"), Unsure), (BUSY, Refused)):
+        world.before = refusing(failure)
+        (outcome,) = await Writer(world).do(cancel("u1", replaced=True))
+        assert isinstance(outcome, kind)
+    assert world.records[1].state == ["PENDING"]
+
+
+async def test_the_text_of_a_replaced_identity_can_be_read_back() -> None:
+    """By ourselves after a restart."""
+    identity = replace(identity_of("u1"), replaced=True)
+    assert read_identity(spell_identity(identity)) == identity

@@ -1,0 +1,253 @@
+"""What sunk-sync cannot read leaves the listing of jobs open; reused job ids are noticed."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.facts import Confirmed, Deleted, ListingEnded, ListingStarted, Lost
+from sunk_sync.core.model.job_identity import spell_identity
+from tests.kit.job_reader import ARRAY, CANCELLED, DOWN, RUNNING, SOURCE, Reader
+from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
+
+
+async def test_an_id_whose_identity_cannot_be_read_leaves_the_listing_open() -> None:
+    """Unknown is not absent; what was read is true."""
+    world = JobWorld()
+    world.add(identity_of("u1"))
+    world.add(identity_of("u2"))
+    world.before = lambda line: DOWN if line == "GET job/2" else None
+    reader = Reader(world)
+    failure = await reader.poll.poll()
+    assert failure is not None
+    assert "job 2: " in failure.text
+    assert list(reader.jobs()) == ["1"]
+    assert not any(isinstance(news, ListingEnded | Confirmed) for news in reader.news)
+    assert reader.news[-1] == Lost(SOURCE, str(failure))
+    world.before = lambda _: None
+    assert list(await reader.look()) == ["1", "2"]
+
+
+async def test_a_new_state_is_not_told_before_its_record_was_read_P23() -> None:
+    """Found by the simulator: a job was told to run, and nobody knew where (71372)."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"))
+    reader = Reader(world)
+    await reader.look()
+    world.start(record, "n1")
+    world.before = lambda line: DOWN if line == "GET job/1" else None
+    reader.news.clear()
+    assert await reader.poll.poll() is not None
+    assert [type(news) for news in reader.news] == [ListingStarted, Lost]
+    world.before = lambda _: None
+    assert (await reader.look())["1"].slurm_nodes == ("n1",)
+
+
+@pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_read_F2(
+    fails: str, restart: bool
+) -> None:
+    """Found by the simulator: its Pods got a second job (530388)."""
+    world = JobWorld()
+    array = world.add(ARRAY)
+    reader = Reader(world)
+    await reader.look()
+    array.waiting, array.state = [], ["CANCELLED"]
+    assert (await reader.look())["1_1"].state == CANCELLED
+    array.waiting, array.state = [0, 1, 2, 3], ["PENDING"]
+    world.counting += restart
+    world.now_s += 5
+    world.before = lambda line: DOWN if line == fails else None
+    reader.news.clear()
+    assert await reader.poll.poll() is not None
+    assert {job.state for job in reader.jobs().values()} == {frozenset({"PENDING"})}
+    assert len(reader.jobs()) == 4
+    world.before = lambda _: None
+    assert (await reader.look())["1_1"].state == {"PENDING"}
+
+
+@pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
+async def test_an_ended_job_is_not_taken_for_the_next_of_its_number_F2(fails: str) -> None:
+    """slurmctld lost all; the new job was told of by its submission alone.
+
+    Found by the simulator: its row was the old one's, and its Pods got a second job (7496).
+    """
+    world = JobWorld()
+    record = world.add(identity_of("u1"), "CANCELLED")
+    reader = Reader(world)
+    told = await reader.look()
+    record.comment, record.state = spell_identity(identity_of("u2")), ["SUSPENDED"]
+    record.nodes = "n1"
+    new = replace(told["1"], identity=identity_of("u2"), state=RUNNING, slurm_nodes=("n1",))
+    reader.job_owners.learn(new, asked_s=world.now_s + 1)
+    world.counting, world.now_s = 2, world.now_s + 5
+    world.before = lambda line: DOWN if line == fails else None
+    reader.news.clear()
+    for _ in range(2):
+        assert await reader.poll.poll() is not None
+    assert reader.jobs() == {}
+    world.before = lambda _: None
+    assert (await reader.look())["1"].identity == identity_of("u2")
+
+
+@pytest.mark.parametrize(
+    ("name", "replaced", "ours"),
+    [("theirs", True, False), ("theirs", False, True), (name_of("u1"), True, True)],
+    ids=["marked by mistake", "renamed", "marked"],
+)
+async def test_a_strangers_job_that_our_mark_met_is_none_of_ours_P23(
+    name: str, replaced: bool, ours: bool
+) -> None:
+    """Found by the simulator: it was cancelled as one that we replace (554577)."""
+    world = JobWorld()
+    world.add(replace(identity_of("u1"), replaced=replaced), name=name)
+    assert bool(await Reader(world).look()) == ours
+
+
+async def test_an_ended_jobs_id_in_other_hands_is_not_taken_for_it_P23() -> None:
+    """A stranger's job was read under it; the rest of the listing was not."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"), "CANCELLED")
+    reader = Reader(world)
+    await reader.look()
+    record.comment, record.state = "", ["RUNNING"]
+    world.add(identity_of("u2"))
+    world.before = lambda line: DOWN if line == "GET job/2" else None
+    reader.news.clear()
+    assert await reader.poll.poll() is not None
+    assert reader.jobs() == {}
+
+
+async def test_a_listed_job_without_a_record_leaves_the_listing_open() -> None:
+    """It may be ours; the id stands for something else since."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"))
+
+    def become_a_task(line: str) -> None:
+        if line == "GET job/1":
+            record.array, record.task, record.comment = 1, 0, spell_identity(ARRAY)
+
+    world.before = become_a_task
+    reader = Reader(world)
+    failure = await reader.poll.poll()
+    assert failure is not None
+    assert "job 1 " in failure.text
+    assert isinstance(reader.news[-1], Lost)
+    await reader.look()
+    assert isinstance(reader.news[-1], ListingEnded)
+
+
+async def test_a_job_that_is_gone_before_its_record_is_read_is_absent() -> None:
+    """Its record was purged between the two."""
+    world = JobWorld()
+    world.add(identity_of("u1"))
+
+    def purge(line: str) -> None:
+        if line == "GET job/1":
+            del world.records[1]
+
+    world.before = purge
+    assert await Reader(world).look() == {}
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_job_that_is_listed_but_hidden_is_not_gone(known: bool) -> None:
+    """PrivateData: Slurm calls it unknown to a token without rights (2017), and lists its state."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"))
+    reader = Reader(world)
+    if known:
+        await reader.look()
+        record.state = ["RUNNING"]
+    world.before = lambda line: GONE if line == "GET job/1" else None
+    failure = await reader.poll.poll()
+    assert failure is not None
+    assert "PrivateData" in failure.text
+    assert [news for news in reader.news if isinstance(news, Deleted)] == []
+    world.before = lambda _: None
+    assert await reader.look()
+
+
+async def test_what_the_listing_does_not_name_is_not_told() -> None:
+    """And its id is read anew when it comes again."""
+    world = JobWorld()
+    record = world.add(identity_of("u1"))
+    reader = Reader(world)
+    await reader.look()
+    del world.records[1]
+    assert await reader.look() == {}
+    assert [type(news) for news in reader.news] == [Deleted, Confirmed]
+    world.records[1] = record
+    record.comment = ""
+    assert await reader.look() == {}
+    assert reader.read == ["GET job/1"]
+
+
+async def test_an_id_that_comes_again_is_read_again_P23() -> None:
+    """It was a stranger's before."""
+    world = JobWorld()
+    record = world.add("")
+    reader = Reader(world)
+    await reader.look()
+    del world.records[1]
+    await reader.look()
+    record.comment = spell_identity(identity_of("u1"))
+    world.records[1] = record
+    assert list(await reader.look()) == ["1"]
+
+
+async def test_an_id_that_we_were_given_is_ours_P23() -> None:
+    """A stranger's until slurmctld forgot it; no listing was between."""
+    world = JobWorld()
+    record = world.add("")
+    reader = Reader(world)
+    await reader.look()
+    record.comment = spell_identity(identity_of("u1"))
+    (job,) = (await Reader(world).look()).values()
+    reader.job_owners.learn(job)
+    assert await reader.look() == {"1": job}
+    world.start(record, "n1")
+    assert (await reader.look())["1"].slurm_nodes == ("n1",)
+
+
+async def test_after_a_restart_of_slurmctld_no_id_is_trusted_P23() -> None:
+    """It forgot a second, and gave our id to somebody else in the very same state."""
+    world = JobWorld()
+    record = world.start(world.add(identity_of("u1")), "n1")
+    reader = Reader(world)
+    assert list(await reader.look()) == ["1"]
+    world.counting, record.comment = 2, ""
+    world.now_s += 5
+    assert await reader.look() == {}
+    assert isinstance(reader.news[-1], ListingEnded)
+
+
+async def test_a_listing_that_was_asked_for_always_looks_for_a_restart_L7() -> None:
+    """And is told in full."""
+    world = JobWorld()
+    world.add(identity_of("u1"))
+    reader = Reader(world)
+    await reader.look()
+    world.asked.clear()
+    reader.news.clear()
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
+    await asyncio.sleep(0)
+    await reader.poll.poll()
+    assert await asked is None
+    assert world.asked == ["GET jobs/state/", "GET diag/"]
+    assert isinstance(reader.news[-1], ListingEnded)
+
+
+async def test_an_id_of_ours_in_other_hands_ends_the_trust_in_all_P23() -> None:
+    """Seen because its state differs."""
+    world = JobWorld()
+    record = world.start(world.add(identity_of("u1")), "n1")
+    world.add(identity_of("u2"))
+    reader = Reader(world)
+    await reader.look()
+    record.comment, record.state = "", ["PENDING"]
+    assert await reader.poll.poll() is not None
+    assert isinstance(reader.news[-1], Lost)
+    assert list(await reader.look()) == ["2"]
+    assert sorted(reader.read) == ["GET job/1", "GET job/2"]

@@ -1,0 +1,247 @@
+"""What the reader of jobs reports: the whole, changes, failures; callers share a listing."""
+
+import asyncio
+
+import pytest
+
+from sunk_sync.core.model.facts import (
+    Confirmed,
+    Deleted,
+    Job,
+    ListingEnded,
+    ListingStarted,
+    Lost,
+    Observed,
+)
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, Take
+from tests.kit.job_reader import DOWN, RUNNING, SOURCE, Reader, until
+from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
+
+
+def job_of(name: str) -> Job:
+    """Job 7, as the answer to a look showed it."""
+    return Job(
+        job_id="7", name=name, identity=identity_of("u1"), state=RUNNING, slurm_nodes=("n1",)
+    )
+
+
+class Distant(JobWorld):
+    """Its answers take a moment to arrive."""
+
+    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
+        answer = await super().read_records(call, key, take)
+        await asyncio.sleep(0)
+        return answer
+
+
+async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> None:
+    """What was told as gone may still be listed."""
+    world = JobWorld()
+    world.add(identity_of("u1"))
+    reader = Reader(world)
+    await reader.look()
+    reader.job_owners.learn_gone("1")
+    assert list(await reader.look()) == ["1"]
+    assert isinstance(reader.news[-1], ListingEnded)
+    assert reader.read == ["GET job/1"]
+
+
+async def test_what_only_others_told_of_is_told_as_gone_P30() -> None:
+    """A submission's answer came between two listings; slurmctld lost the job before the second."""
+    world = JobWorld()
+    reader = Reader(world)
+    await reader.look()
+    reader.job_owners.learn(job_of(name_of("u1")))
+    await reader.poll.poll()
+    assert [one.name for one in reader.news if isinstance(one, Deleted)] == ["7"]
+
+
+async def test_it_is_told_again_where_the_listing_was_older_P30() -> None:
+    """Who knows the job by the younger answer does not believe the older listing."""
+    world = JobWorld()
+    reader = Reader(world)
+    await reader.look()
+    learnt_s = world.now_s + 0.1
+
+    def look(line: str) -> None:
+        if line.startswith("GET jobs/state"):
+            reader.job_owners.learn(job_of(name_of("u1")), asked_s=learnt_s)
+
+    younger: list[list[bool]] = []
+    for world.before in (look, lambda _: None, lambda _: None):
+        reader.news.clear()
+        await reader.poll.poll()
+        younger.append([one.order > learnt_s for one in reader.news if isinstance(one, Deleted)])
+    assert younger == [[False], [True], []]
+
+
+async def test_after_a_restart_of_slurmctld_the_whole_is_told_twice_P30() -> None:
+    """An answer younger than the first listing told of a job that the book then forgot with all."""
+    world = JobWorld()
+    reader = Reader(world)
+    await reader.look()
+    world.counting, world.now_s = 2, world.now_s + 5
+    kinds = []
+    for _ in range(3):
+        await reader.look()
+        kinds.append(type(reader.news[-1]))
+        world.now_s += 1
+    assert kinds == [ListingEnded, ListingEnded, Confirmed]
+
+
+async def test_the_whole_is_told_every_ten_seconds() -> None:
+    """In between what changed and what is gone."""
+    world = JobWorld()
+    records = [world.add(identity_of(f"u{i}")) for i in range(3)]
+    reader = Reader(world)
+    kinds: list[list[str]] = []
+    for second in range(12):
+        if second == 2:
+            world.start(records[0], "n1")
+        if second == 4:
+            del world.records[2]
+        await reader.look()
+        kinds.append([type(news).__name__[:4] for news in reader.news])
+        world.now_s = 100.0 + second + 1
+    assert kinds[0] == ["List", "Obse", "Obse", "Obse", "List"]
+    assert kinds[1:10] == [
+        ["Conf"], ["Obse", "Conf"], ["Conf"], ["Dele", "Conf"], *[["Conf"]] * 5
+    ]  # fmt: skip
+    assert kinds[10] == ["List", "Obse", "Obse", "List"]
+    assert kinds[11] == ["Conf"]
+
+
+async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
+    """One that runs already is too old."""
+    world = JobWorld()
+    reader = Reader(world)
+    late: list[asyncio.Future[SlurmError | None]] = []
+
+    def ask_meanwhile(line: str) -> SlurmError | None:
+        if line == "GET jobs/state/" and not late:
+            late.extend(asyncio.ensure_future(reader.poll.relist(world.now_s)) for _ in range(3))
+        return None
+
+    world.before = ask_meanwhile
+    early = asyncio.ensure_future(reader.poll.relist(world.now_s))
+    await asyncio.sleep(0)
+    await reader.poll.poll()
+    await asyncio.sleep(0)
+    assert early.done()
+    assert not any(one.done() for one in late)
+    await reader.poll.poll()
+    assert [await one for one in late] == [None] * 3
+    assert world.asked.count("GET jobs/state/") == 2
+
+
+@pytest.mark.parametrize(
+    ("while_it_asks", "joins"), [("GET jobs/state/", True), ("GET diag/", False)]
+)
+async def test_a_call_since_a_listing_began_joins_it_L7(while_it_asks: str, joins: bool) -> None:
+    """Until that looks for a restart: a gate that called a moment earlier waits for no second."""
+    world = Distant()
+    reader = Reader(world)
+    asked: list[asyncio.Future[SlurmError | None]] = []
+
+    def ask_meanwhile(line: str) -> SlurmError | None:
+        if line == while_it_asks and not asked:
+            asked.append(asyncio.ensure_future(reader.poll.relist(world.now_s - 0.001)))
+        return None
+
+    await reader.look()
+    world.now_s += 10.0
+    world.asked.clear()
+    world.before = ask_meanwhile
+    await reader.poll.poll()
+    await asyncio.sleep(0)
+    assert asked[0].done() is joins
+    assert world.asked == ["GET jobs/state/", "GET diag/"]
+    await reader.poll.poll()
+    assert await asked[0] is None
+
+
+async def test_a_caller_learns_that_the_listing_failed() -> None:
+    """And one that waits when the reader ends does not wait for ever."""
+    world = JobWorld(before=lambda _: DOWN)
+    reader = Reader(world)
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
+    await asyncio.sleep(0)
+    await reader.poll.poll()
+    assert await asked == DOWN
+    running = asyncio.ensure_future(reader.poll.run())
+    await until(lambda: len(reader.waits) > 2)
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert await asked is not None
+
+
+async def test_a_failure_is_told_once() -> None:
+    """After a minute it is told that nothing may be shown as true."""
+    world = JobWorld(before=lambda _: DOWN)
+    reader = Reader(world)
+    for _ in range(3):
+        await reader.poll.poll()
+    assert reader.news == [Lost(SOURCE, str(DOWN))]
+    world.now_s += 60
+    await reader.poll.poll()
+    assert reader.news[1:] == [Lost(SOURCE, str(DOWN), blind=True)]
+
+
+async def test_after_a_failure_the_whole_is_told() -> None:
+    """However little changed."""
+    world = JobWorld()
+    reader = Reader(world)
+    await reader.look()
+    world.before = lambda _: DOWN
+    await reader.poll.poll()
+    world.before = lambda _: None
+    await reader.look()
+    assert [type(news) for news in reader.news] == [ListingStarted, ListingEnded]
+
+
+async def test_where_a_job_runs_is_told_before_the_rest_is_read() -> None:
+    """Once: the end of the listing repeats only what has changed again. Not to who knows nothing
+    yet: a first listing is told as a whole.
+    """
+    world = JobWorld()
+    records = [world.add(identity_of(uid)) for uid in ("u1", "u2")]
+    reader = Reader(world)
+    await reader.look()
+    told: list[list[str]] = []
+    for record in records:
+        world.start(record, "n1")
+    world.before = lambda line: told.append(list(reader.jobs())) if "job/" in line else None
+    jobs = await reader.look()
+    assert told == [[], ["1"]]
+    assert [type(news) for news in reader.news] == [Observed, Observed, Confirmed]
+    assert [job.slurm_nodes for job in jobs.values()] == [("n1",), ("n1",)]
+    other = Reader(world)
+    await other.look()
+    assert isinstance(other.news[0], ListingStarted)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["", "after a listing that failed"])
+async def test_that_a_job_runs_no_more_is_told_before_the_rest_is_read(lost: bool) -> None:
+    """A slurmctld that was killed forgot that it had begun. Found by the simulator: its Pod was
+    bound seconds after, while another record was waited for (410164).
+    """
+    world = JobWorld()
+    records = [world.add(identity_of(uid)) for uid in ("u1", "u2")]
+    reader = Reader(world)
+    for record in records:
+        world.start(record, "n1")
+    await reader.look()
+    if lost:
+        world.before = lambda _: SlurmError("timeout", "x")
+        await reader.poll.poll()
+    told: list[dict[str, Job]] = []
+    for record in records:
+        record.state, record.nodes = ["PENDING"], ""
+    world.before = lambda line: told.append(reader.jobs()) if "job/" in line else None
+    reader.news.clear()
+    await reader.look()
+    assert [list(jobs) for jobs in told] == [[], ["1"]]
+    assert told[1]["1"].state == {"PENDING"}

@@ -1,0 +1,109 @@
+"""When the reader of jobs asks Slurm again."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.slurm.read.pacing import Time
+from tests.kit.job_reader import RUNNING, Reader, until
+from tests.slurm.recorded.job_world import JobWorld, Record, identity_of
+
+
+async def _start(world: JobWorld, record: Record) -> float:
+    """When it started, which is ten seconds ago."""
+    began_s = world.now_s
+    world.start(record, "n1")
+    await until(lambda: world.now_s > began_s + 10)
+    return began_s
+
+
+async def test_idle_it_looks_seldom_and_wakes_when_it_is_wanted() -> None:
+    """Every 30 s; once a second from the moment something is awaited."""
+    world = JobWorld()
+    reader = Reader(world, busy=False)
+    running = asyncio.ensure_future(reader.poll.run())
+    began: list[float] = []
+    world.before = lambda line: began.append(world.now_s) if line == "GET jobs/state/" else None
+    await until(lambda: len(began) >= 3)
+    assert 29 <= began[2] - began[1] <= 32
+    reader.busy = True
+    await until(lambda: len(began) >= 5)
+    assert began[4] - began[3] < 12
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_burst_is_looked_at_more_often_until_it_rests() -> None:
+    """Five times a second while some start and others wait; once a second when nothing moves."""
+    world = JobWorld(takes_s=0.001)
+    records = [world.add(identity_of(f"u{i}")) for i in range(3)]
+    began: list[float] = []
+    world.before = lambda line: began.append(world.now_s) if line == "GET jobs/state/" else None
+    reader = Reader(world)
+    running = asyncio.ensure_future(reader.poll.run())
+    await until(lambda: len(began) >= 5)
+    first_s = await _start(world, records[0])
+    assert sum(1 < one - first_s < 3 for one in began) >= 9
+    assert sum(5 < one - first_s < 10 for one in began) <= 6
+    await _start(world, records[1])
+    last_s = await _start(world, records[2])
+    assert sum(1 < one - last_s < 10 for one in began) <= 10, "nothing waits any more"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_reason_of_what_waits_is_read_now_and_then_P26() -> None:
+    """In turn, one record in two listings."""
+    world = JobWorld()
+    records = [world.add(identity_of(f"u{i}")) for i in range(3)]
+    reader = Reader(world, refresh_every=2)
+    await reader.look()
+    read: list[str] = []
+    for record in records:
+        record.reason = "Resources"
+    for _ in range(8):
+        await reader.look()
+        read += reader.read
+    assert sorted(read) == ["GET job/1", "GET job/2", "GET job/3"]
+    assert {job.reason for job in reader.job_owners.ours.values()} == {"Resources"}
+
+
+async def test_a_job_that_runs_nobody_knows_where_is_read_again() -> None:
+    """Found by the simulator: its record could not be read when it started, and never was again."""
+    world = JobWorld()
+    reader = Reader(world)
+    record = world.add(identity_of("u1"))
+    (waiting,) = (await reader.look()).values()
+    reader.job_owners.learn(replace(waiting, state=RUNNING))
+    world.start(record, "n1")
+    (job,) = (await reader.look()).values()
+    assert job.slurm_nodes == ("n1",)
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+async def test_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_asks_L7(
+    awaited: bool,
+) -> None:
+    """What else would like to have news gives them time to become more."""
+    world = JobWorld(takes_s=0.001)
+    reader = Reader(world)
+
+    async def sleep(seconds: float) -> None:
+        reader.waits.append(seconds)
+        if seconds > 0.02:
+            await asyncio.Event().wait()
+        world.now_s += seconds
+
+    reader.poll._loop._time = Time(clock=world.clock, sleep=sleep, random=lambda: 0.0)
+    running = asyncio.ensure_future(reader.poll.run())
+    await until(lambda: len(reader.waits) >= 2)
+    assert reader.waits == [pytest.approx(0.004), pytest.approx(0.046)]
+    asked = asyncio.ensure_future(reader.poll.relist(world.now_s)) if awaited else None
+    reader.poll.poll_now()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert world.asked.count("GET jobs/state/") == 1 + awaited
+    running.cancel()
+    if asked is not None:
+        assert await asked is None

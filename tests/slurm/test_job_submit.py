@@ -1,0 +1,315 @@
+"""Submissions: which requests sunk-sync sends, and which outcome each answer leads to."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Done, GetJob, Refused, Unsure
+from sunk_sync.core.model.facts import Attempt, Job
+from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.model.job_identity import Identity, read_identity
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.client import BULK_MAX
+from sunk_sync.slurm.api.requests import PING, SlurmCall
+from sunk_sync.slurm.write.concurrency import Throttle
+from tests.kit.job_writer import (
+    BUSY,
+    RUNNING,
+    SCRIPT,
+    UIDS,
+    Kind,
+    Writer,
+    cancel,
+    desired,
+    job_in,
+    sent,
+)
+from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
+
+
+def known_job(identity: Identity, state: str) -> Job:
+    """As a listing has shown it."""
+    return Job(job_id="7", name="x", identity=identity, state=frozenset({state}))
+
+
+async def test_a_script_is_submitted_and_waits() -> None:
+    """One request once the version is known; what was made is news at once."""
+    world = JobWorld()
+    writer = Writer(world)
+    (outcome,) = await writer.do(desired("u1"))
+    assert outcome == Done(desired("u1"), outcome.seen)
+    job = job_in(outcome)
+    assert (job.job_id, job.identity, job.script) == ("1", identity_of("u1"), True)
+    assert job.state == {"PENDING"}
+    assert [line.split(" {")[0] for line in world.asked] == ["GET ping/", "POST job/submit"]
+    body = sent(world)
+    assert body["script"] == SCRIPT
+    assert read_identity(body["job"]["admin_comment"]) == identity_of("u1")
+    assert writer.job_owners.ours == {"1": job}
+    await writer.do(desired("u2"))
+    assert len(world.asked) == 3
+
+
+async def test_a_late_answer_tells_what_a_listing_has_read_but_not_told_F2() -> None:
+    """Found by the simulator: the workload was submitted again meanwhile (60182)."""
+    world = JobWorld()
+    writer = Writer(world)
+    (first,) = await writer.do(desired("u1"))
+    known = replace(job_in(first), state=RUNNING)
+    writer.job_owners.learn(known)
+    world.next_id = 1
+    (late,) = await writer.do(desired("u1"))
+    assert job_in(late) == known
+
+
+async def test_an_answer_later_than_that_to_another_job_of_its_number_tells_nothing_F2(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slurm lost its state meanwhile; found by the simulator: the job that stood there was taken
+    for gone and submitted again (214976).
+    """
+    world = JobWorld()
+    writer = Writer(world)
+    at_once, made, released = world.call, asyncio.Event(), asyncio.Event()
+
+    async def keeps_one(call: SlurmCall) -> SlurmAnswer | SlurmError:
+        answer = await at_once(call)
+        if b"u1" in (call.body or b""):
+            made.set()
+            await released.wait()
+        return answer
+
+    monkeypatch.setattr(world, "call", keeps_one)
+    first = asyncio.ensure_future(writer.do(desired("u1")))
+    await made.wait()
+    world.next_id = 1
+    (second,) = await writer.do(desired("u2"))
+    released.set()
+    (late,) = await first
+    attempt = Attempt(identity_of("u1").workload, world.now_s)
+    assert isinstance(late, Unsure)
+    assert late.seen == (attempt,)
+    assert writer.job_owners.ours == {"1": job_in(second)}
+
+
+async def test_an_allocation_is_placed_when_it_is_told_P11a() -> None:
+    """The answer names no nodes, so its record is read."""
+    world = JobWorld()
+    (outcome,) = await Writer(world).do(desired("u1", "allocation"))
+    assert job_in(outcome).slurm_nodes == ("n1",)
+    assert job_in(outcome).state == {"RUNNING"}
+    assert sent(world, 1)["job"]["immediate"] is True
+    assert [line.split(" {")[0] for line in world.asked[1:]] == ["POST job/allocate", "GET job/1"]
+
+
+async def test_an_allocation_whose_record_is_not_read_is_left_to_the_listing() -> None:
+    """It runs, who knows where: that makes the reader look (test_slurm_job_poll)."""
+    world = JobWorld()
+    world.before = lambda line: GONE if line.startswith("GET job/") else None
+    writer = Writer(world)
+    (outcome,) = await writer.do(desired("u1", "allocation"))
+    assert isinstance(outcome, Done)
+    assert "RUNNING" in job_in(outcome).state
+    assert job_in(outcome).slurm_nodes == ()
+
+
+@pytest.mark.parametrize("number", [2013, 2014, 2015, 2016, 2068, 2000, 2045])
+async def test_a_refusal_carries_slurms_number_and_text_P10(number: int) -> None:
+    """Busy is one of them: whoever reads it chooses another kind."""
+    world = JobWorld()
+    no = SlurmError("refused", f"No ({number})", number)
+    world.before = lambda line: no if line.startswith("POST") else None
+    (outcome,) = await Writer(world).do(desired("u1", "allocation"))
+    assert outcome == Refused(desired("u1", "allocation"), f"refused: No ({number})", number=number)
+
+
+async def test_the_version_is_asked_for_once() -> None:
+    """Also by many at once, and after a refusal; anew where another address may answer."""
+    world = JobWorld(before=lambda line: BUSY if line.startswith("POST") else None)
+    writer = Writer(world)
+    await writer.do(*(desired(f"u{i}", excluded=(f"n{i}",)) for i in range(5)))
+    await writer.do(desired("u9"))
+    assert world.asked.count("GET ping/") == 1
+    world.before = lambda line: SlurmError("broken", "x") if line.startswith("POST") else None
+    await writer.do(desired("u9"))
+    await writer.do(desired("u9"))
+    assert world.asked.count("GET ping/") == 2
+
+
+async def test_a_job_made_beside_an_error_is_not_lost() -> None:
+    """An unknown flag is an error; the job stands."""
+    world = JobWorld()
+    error = SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1)
+    world.after = lambda line: error if line.startswith("POST") else None
+    (outcome,) = await Writer(world).do(desired("u1"))
+    assert isinstance(outcome, Done)
+    assert job_in(outcome).job_id == "1"
+
+
+@pytest.mark.parametrize("kind", ["timeout", "broken", "controller_down", "garbage", "too_large"])
+async def test_without_an_answer_it_may_have_happened_F2(kind: Any) -> None:
+    """The attempt is told, with a second by which nothing more was sent."""
+    world = JobWorld()
+    world.after = lambda line: SlurmError(kind, "x") if line.startswith("POST") else None
+    (outcome,) = await Writer(world).do(desired("u1"))
+    assert isinstance(outcome, Unsure)
+    assert outcome.seen == (Attempt(identity_of("u1").workload, world.now_s),)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        SlurmError("unreachable", "x"),
+        SlurmError("unserved", "x"),
+        SlurmError("auth", "x"),
+        SlurmError("controller_down", "connect failure", 1800),
+        SlurmError("garbage", "502 of a proxy to the question before", sent=False),
+    ],
+    ids=str,
+)
+async def test_what_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) -> None:
+    """It is just tried again."""
+    world = JobWorld(before=lambda _: failure)
+    (outcome,) = await Writer(world).do(desired("u1"))
+    assert isinstance(outcome, Unsure)
+    assert outcome.seen == ()
+
+
+@pytest.mark.parametrize(
+    ("learnt", "sent"),
+    [
+        (known_job(identity_of("u1"), "PENDING"), False),
+        (known_job(identity_of("u1"), "COMPLETED"), True),
+        (known_job(replace(identity_of("u1"), replaced=True), "RUNNING"), True),
+        (known_job(identity_of("u2"), "RUNNING"), True),
+    ],
+    ids=["it lives", "it has ended", "it is given up", "another's"],
+)
+async def test_a_wish_whose_job_was_read_while_it_waited_is_not_sent_F2(
+    monkeypatch: pytest.MonkeyPatch, learnt: Job, sent: bool
+) -> None:
+    """An earlier one without an answer: a listing knows it by now (520287, 541931)."""
+    world = JobWorld()
+    writer, at_once = Writer(world), world.call
+
+    async def meanwhile(call: SlurmCall) -> SlurmAnswer | SlurmError:
+        if call is PING:
+            writer.job_owners.learn(learnt)
+        return await at_once(call)
+
+    monkeypatch.setattr(world, "call", meanwhile)
+    (outcome,) = await writer.do(desired("u1"))
+    assert isinstance(outcome, Done) == sent
+    assert bool(outcome.seen) == sent
+    assert len(world.asked) == 1 + sent
+    (again,) = await writer.do(desired("u1"))
+    assert isinstance(again, Done)
+
+
+async def test_what_is_wished_no_more_when_its_turn_comes_is_not_sent_P13() -> None:
+    """Its Pod was deleted or edited while Slurm was slow; the others of the array go on."""
+    world = JobWorld()
+    writer = Writer(world)
+    desired_writes = [desired(uid) for uid in UIDS]
+    writer.is_wanted = lambda one: one != desired_writes[1]
+    outcomes = await writer.do(*desired_writes)
+    assert [isinstance(one, Done) for one in outcomes] == [True, False, True, True]
+    assert outcomes[1] == Unsure(
+        desired_writes[1], "unwanted: not sent: its job has been read, or is wished no more"
+    )
+    assert sent(world)["job"]["array"] == "0-2"
+    assert [job_in(one).identity.workload for one in outcomes if isinstance(one, Done)] == [
+        one.identity.workload for one in desired_writes if one != desired_writes[1]
+    ]
+
+
+async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was wished when its turn came, and no more when a connection was free."""
+    noted: list[float] = []
+    monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
+    writer, stands = Writer(JobWorld()), iter([True, False, True, True])
+    writer.is_wanted = lambda _: next(stands)
+    (unsent,) = await writer.do(desired("u1"))
+    assert isinstance(unsent, Unsure)
+    assert noted == []
+    (made,) = await writer.do(desired("u1"))
+    assert isinstance(made, Done)
+    assert len(noted) == 1
+
+
+async def test_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_not_sent_F2() -> None:
+    """The array was too large: the first goes, and while it does the last is read."""
+    world = JobWorld()
+    writer = Writer(world)
+    *_, last = desired_writes = [desired(uid) for uid in UIDS]
+
+    def before(line: str) -> SlurmError | None:
+        if '"array"' in line:
+            return SlurmError("refused", "too many (2050)", 2050)
+        if line.startswith("POST"):
+            writer.job_owners.learn(known_job(last.identity, "PENDING"))
+        return None
+
+    world.before = before
+    outcomes = await writer.do(*desired_writes)
+    assert [isinstance(one, Done) for one in outcomes] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(("version", "kind"), [("v0.0.42", "external"), ("v0.0.40", "allocation")])
+async def test_what_this_version_cannot_do_is_not_sent(version: str, kind: Kind) -> None:
+    """slurmrestd would make another job of it."""
+    world = JobWorld(version=version)
+    (outcome,) = await Writer(world).do(desired("u1", kind))
+    assert isinstance(outcome, Refused)
+    assert version in outcome.why
+    assert world.asked == ["GET ping/"]
+
+
+async def test_an_external_job_has_no_script() -> None:
+    """With one it is refused (2189)."""
+    world = JobWorld()
+    (outcome,) = await Writer(world).do(desired("u1", "external"))
+    assert isinstance(outcome, Done)
+    assert "script" not in sent(world)
+    assert sent(world)["job"]["flags"] == ["EXTERNAL_JOB"]
+
+
+async def test_a_job_that_was_read_while_another_is_being_made_is_told_as_read_P18() -> None:
+    """Found by the simulator: its Pod was bound by then, and it was taken for requeued (450113)."""
+    world = JobWorld()
+    writer = Writer(world)
+
+    def starts(line: str) -> None:
+        if "u2" in line:
+            running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
+            writer.job_owners.learn(
+                replace(writer.job_owners.ours["1"], **running), asked_s=world.now_s
+            )
+
+    world.after = starts
+    slower = desired("u2", description=JobDescription(cpus=3))
+    first, second = await writer.do(desired("u1"), slower)
+    assert job_in(first) == writer.job_owners.ours["1"]
+    assert job_in(first).slurm_nodes == ("n1",)
+    assert job_in(second).state == {"PENDING"}
+
+
+async def test_submits_leave_two_connections_free() -> None:
+    """A burst never keeps a drain or a cancel waiting."""
+    world = JobWorld()
+    world.add(identity_of("u1"), name=name_of("u1"))
+    writer = Writer(world)
+    await writer.do(desired("u2"), desired("u3", "allocation"), cancel("u1"), GetJob("1", 0))
+    bulk = {call.path: call.bulk for call in world.calls if call.path != "ping/"}
+    assert bulk == {
+        "job/submit": True,
+        "job/allocate": True,
+        "jobs/": False,
+        "job/1": False,
+        "job/3": False,
+    }
+    assert BULK_MAX == 6

@@ -1,0 +1,116 @@
+"""A submission is sent only after slurmctld has answered."""
+
+import asyncio
+import time
+
+import pytest
+
+from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.requests import SlurmCall, allocate_job, submit_job
+from tests.kit.slurm_client import V45, connected, kind_of
+from tests.slurm.recorded.server import Server, drop, http, in_turn, send
+
+PROBE = f"GET /slurm/{V45}/jobs/state/?job_id=1"
+SUBMIT = f"POST /slurm/{V45}/job/submit"
+THERE = send(http(b'{"jobs":[],"errors":[]}'))
+MADE = send(http(b'{"job_id":7,"errors":[]}'))
+BAD_GATEWAY = send(http(b"<html>502 Bad Gateway</html>", status=502))
+AWAY = send(http(b'{"errors":[{"error_number":1800,"error":"connect failure"}]}', status=502))
+
+
+def submission() -> SlurmCall:
+    """One that is wanted from now on."""
+    return submit_job(b"{}", since_s=time.monotonic())
+
+
+async def test_a_submission_is_not_sent_where_slurmctld_does_not_answer_F2(server: Server) -> None:
+    """Behind a proxy without slurmrestd, or without slurmctld: nothing is done or waited for."""
+    server.answers[PROBE] = in_turn(BAD_GATEWAY, drop(), drop(), AWAY)
+    async with connected(server) as client:
+        for kind in ("garbage", "broken", "controller_down"):
+            failure = await client.call(submission())
+            assert kind_of(failure) == kind
+            assert isinstance(failure, SlurmError)
+            assert failure.nothing_done
+    assert SUBMIT not in server.lines
+
+
+async def test_of_submissions_that_begin_together_one_probe_is_enough_F2(server: Server) -> None:
+    """What begins later needs a later answer of slurmctld."""
+    server.answers = {PROBE: THERE, SUBMIT: MADE}
+    async with connected(server) as client:
+        calls = [submission() for _ in range(3)]
+        answers = await asyncio.gather(*map(client.call, calls))
+        assert all(isinstance(answer, SlurmAnswer) for answer in answers)
+        assert server.lines == [PROBE, *[SUBMIT] * 3]
+        await client.call(allocate_job(b"{}", since_s=time.monotonic()))
+    assert server.lines[4:] == [PROBE, f"POST /slurm/{V45}/job/allocate"]
+
+
+async def test_after_a_failure_the_next_submission_asks_first_F2(server: Server) -> None:
+    """However short ago the address answered."""
+    server.answers = {PROBE: THERE, SUBMIT: BAD_GATEWAY}
+    async with connected(server) as client:
+        failure = await client.call(submission())
+        assert isinstance(failure, SlurmError)
+        assert not failure.nothing_done
+        await client.call(submission())
+    assert server.lines == [PROBE, SUBMIT] * 2
+
+
+async def test_a_submission_before_any_version_is_agreed_is_not_sent_F2(server: Server) -> None:
+    """The ping failed: its failure is told as that of the submission, which nobody received."""
+    server.answers[f"GET /slurm/{V45}/ping/"] = BAD_GATEWAY
+    async with connected(server, version="auto") as client:
+        failure = await client.call(submission())
+    assert isinstance(failure, SlurmError)
+    assert failure.nothing_done
+    assert failure.kind == "garbage"
+
+
+async def test_a_refused_probe_is_an_answer_of_slurmctld_F2(server: Server) -> None:
+    """No job has that number."""
+    refused = b'{"errors":[{"error_number":2017,"error":"Invalid job id"}]}'
+    server.answers = {PROBE: send(http(refused)), SUBMIT: MADE}
+    async with connected(server) as client:
+        assert isinstance(await client.call(submission()), SlurmAnswer)
+
+
+async def test_a_submission_goes_to_the_address_that_answers(
+    server: Server, second: Server
+) -> None:
+    """It was not sent to the first one."""
+    server.answers[PROBE] = BAD_GATEWAY
+    second.answers = {PROBE: THERE, SUBMIT: MADE}
+    async with connected(server, second) as client:
+        assert isinstance(await client.call(submission()), SlurmAnswer)
+
+
+@pytest.mark.parametrize(
+    ("failure", "nothing_done"),
+    [
+        (SlurmError("unreachable", "connection refused"), True),
+        (SlurmError("unserved", "404"), True),
+        (SlurmError("auth", "", 1007), True),
+        (SlurmError("unwanted", ""), True),
+        (SlurmError("controller_down", "connect failure", 1800), True),
+        (SlurmError("controller_down", "connect failure", 1001), True),
+        (SlurmError("controller_down", "too many", 1804), True),
+        (SlurmError("controller_down", "too many", 1805), True),
+        (SlurmError("controller_down", "standby", 2027), True),
+        (SlurmError("controller_down", "standby", 2131), True),
+        (SlurmError("controller_down", "receive failure", 1802), False),
+        (SlurmError("controller_down", "Unspecified error", -1), False),
+        (SlurmError("broken", ""), False),
+        (SlurmError("timeout", ""), False),
+        (SlurmError("garbage", "502 of a proxy"), False),
+        (SlurmError("too_large", ""), False),
+        (SlurmError("timeout", "", sent=False), True),
+        (SlurmError("garbage", "", sent=False), True),
+        (SlurmError("auth", "", 1007, job_id=7), False),
+    ],
+    ids=str,
+)
+def test_only_proof_counts_as_nothing_done_F2(failure: SlurmError, nothing_done: bool) -> None:
+    """All else may have reached slurmctld, or may still reach it."""
+    assert failure.nothing_done is nothing_done
