@@ -11,7 +11,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 GPU: Final = "gpu"
 KUBELET_ONLY: Final = "-"
-"""In a gres map: left to the kubelet, Slurm does not hear of it."""
+"""In a gres map: only the kubelet counts the resource, and Slurm does not."""
 TYPE_LABELS: Final = ("gpu.nvidia.com/model", "gpu.nvidia.com/class")
 
 _SLURM_COUNTS: Final = frozenset({"cpu", "memory"})
@@ -44,7 +44,7 @@ def read_gpu_type(entry: tuple[str, str]) -> tuple[str, str]:
 def gres_of(
     requests: Iterable[tuple[str, int]], gres_map: Pairs
 ) -> tuple[dict[str, int], tuple[str, ...]]:
-    """How many of each GRES, and the resources that the map does not name."""
+    """Count each GRES; also return the resources that the map does not name."""
     counts: dict[str, int] = {}
     unmapped = []
     for resource, amount in requests:
@@ -59,7 +59,7 @@ def gres_of(
 
 
 def _mapped(resource: str, gres_map: Pairs) -> str:
-    """The exact name wins over `prefix/*`; empty: not named."""
+    """The GRES of the resource. The exact name wins over `prefix/*`; empty: not in the map."""
     found = ""
     for pattern, name in gres_map:
         if pattern == resource:
@@ -70,9 +70,9 @@ def _mapped(resource: str, gres_map: Pairs) -> str:
 
 
 def gpu_type(spec: PodSpec, gpu_types: Pairs) -> str:
-    """The one type that the Pod's selector or every term of its affinity asks for; else empty.
+    """The one GPU type that the selector or every affinity term requests; else empty.
 
-    Where several would do, no type is asked for: hosts of other types are excluded by name (P7).
+    With several types sunk-sync requests none: it excludes hosts of other types by name (P7).
     """
     types = dict(gpu_types)
     if not types:
@@ -94,7 +94,7 @@ def _type_of(term: Term, types: Mapping[str, str]) -> str:
 
 
 def _wanted(term: Term) -> Iterable[Sequence[str]]:
-    """Values of the lines that name a type, the model before the class."""
+    """Values of the expressions that name a GPU type, the model before the class."""
     for label in TYPE_LABELS:
         for line in term.expressions:
             if line.key == label and line.operator == "In":
@@ -102,5 +102,5 @@ def _wanted(term: Term) -> Iterable[Sequence[str]]:
 
 
 def typed(counts: Mapping[str, int], kind: str) -> dict[str, int]:
-    """The same, with this type for GPUs that have none; an empty type changes nothing."""
+    """Add this type to GPUs that have none; an empty type changes nothing."""
     return {f"{GPU}:{kind}" if name == GPU and kind else name: n for name, n in counts.items()}

@@ -1,7 +1,7 @@
-"""Hostlists as Slurm writes them: `n[001-012,020],gpu-a`, `r[1-2]n[01-03]-ib`. Pure.
+"""Slurm's hostlists: `n[001-012,020],gpu-a`, `r[1-2]n[01-03]-ib`. Pure.
 
-What is accepted here means the same to `scontrol show hostnames` (24.11 and 26.05). Slurm turns
-what it cannot read into an empty list, or half of it; here it is an error.
+Every accepted text means the same to `scontrol show hostnames` (24.11 and 26.05). Slurm reads an
+invalid one as an empty list, or as half of it; here it is an error.
 """
 
 import re
@@ -23,11 +23,11 @@ _last_number = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL).fullmatch
 
 
 class HostlistError(ValueError):
-    """The text is no hostlist, or stands for more than NAMES_MAX names. Its text says which."""
+    """The text is no hostlist, or it has more than NAMES_MAX names. The message says which."""
 
 
 def expand(text: str) -> Sequence[str]:
-    """The names that a hostlist stands for, in its order, doubles kept. Raises HostlistError."""
+    """Expand a hostlist into its names, in its order, with duplicates. Raises HostlistError."""
     names: list[str] = []
     for word in _words(text):
         names.extend(_expand_word(word, room=NAMES_MAX - len(names)))
@@ -35,9 +35,9 @@ def expand(text: str) -> Sequence[str]:
 
 
 def compress(names: Iterable[str]) -> str:
-    """The shortest hostlist that brackets the last number of each name; sorted, no doubles.
+    """The shortest hostlist that brackets the last number of each name; sorted, no duplicates.
 
-    Raises HostlistError: a name that cannot stand in a hostlist.
+    Raises HostlistError: a name is not valid in a hostlist.
     """
     words: list[str] = []
     families: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -97,7 +97,7 @@ def _bracketed(numbers: Sequence[str]) -> str:
 
 
 def _ranges(numbers: Sequence[str]) -> Sequence[tuple[str, str]]:
-    """Runs of numbers, each written as the run's first number and its width make it."""
+    """Ranges of consecutive numbers; the first number of a range gives the width."""
     ranges: list[tuple[str, str]] = []
     waiting: dict[str, int] = {}
     for number in sorted(numbers, key=lambda number: (int(number), len(number))):

@@ -1,6 +1,6 @@
-"""What the annotations of a workload Pod say of its job (P4): their forms and bounds. Pure.
+"""Annotations of a workload Pod that set options of its job (P4): their forms and bounds. Pure.
 
-An empty annotation is one that is not there. Bounds are those of slurmctld 24.11 and 26.05.
+An empty annotation counts as absent. The bounds are those of slurmctld 24.11 and 26.05.
 """
 
 import re
@@ -17,16 +17,16 @@ from sunk_sync.core.translate.kube_forms import is_subdomain
 
 Value = str | int
 Settings = tuple[tuple[str, str], ...]
-"""Annotations without their prefix, and what stands there."""
+"""Annotations without their prefix, and their values."""
 
 TEXT_BYTES_MAX: Final = 1024
-"""One more is refused by slurmctld (2012)."""
+"""slurmctld refuses longer texts (2012)."""
 PATH_BYTES_MAX: Final = 4095
 NODES_BYTES_MAX: Final = 64 << 10
 PRIORITY_MAX: Final = 2**32 - 3
-"""The two above are Slurm's words for unset and unlimited."""
+"""Slurm uses the two numbers above it for unset and unlimited."""
 ID_MAX: Final = 2**31 - 2
-"""24.11 refuses groups above it; 26.05 takes user 4294967295 for -1."""
+"""24.11 refuses groups above it; 26.05 reads user 4294967295 as -1."""
 TIMEOUT_MAX_MIN: Final = 100 * 365 * 24 * 60
 SHOWN_MAX: Final = 60
 
@@ -39,7 +39,7 @@ _SHARING: Final = {
     "true": "none",
     "false": "",
 }
-"""SUNK's word (`true` and `false` before its 5.7) to Slurm's; empty: not asked."""
+"""SUNK's value (`true` and `false` before its 5.7) → Slurm's; empty: not set."""
 
 _CLASS_MAY_SAY: Final = ("qos", "partition", "priority")
 
@@ -50,17 +50,17 @@ _DAY_HOUR_MINUTE_S: Final = (86_400, 3_600, 60, 1)
 
 
 class Asked(Struct, frozen=True, gc=False):
-    """What annotations ask for."""
+    """Values of annotations, and their problems."""
 
     values: Mapping[str, Value]
     """Annotation, without prefix, and its value as JobDescription takes it."""
     problems: tuple[str, ...] = ()
-    """One sentence for each that has the wrong form."""
+    """One sentence for each annotation with a wrong form."""
 
 
 @lru_cache(maxsize=1024)
 def read_settings(settings: Settings) -> Asked:
-    """What these annotations ask for, and what is wrong with them; never raises."""
+    """Read these annotations; never raises, but lists problems."""
     values: dict[str, Value] = {}
     problems: list[str] = []
     for name, text in settings:
@@ -74,7 +74,7 @@ def read_settings(settings: Settings) -> Asked:
 
 
 def read_priority_class(entry: tuple[str, str]) -> tuple[str, str, Value]:
-    """One entry of --priority-map: the class, and what an annotation of its Pods could say (P9).
+    """One entry of --priority-map: the class, and the annotation and value it stands for (P9).
 
     ValueError says what is allowed.
     """
@@ -105,7 +105,7 @@ def read_minutes(text: str) -> int:
 
 
 def _seconds(word: str) -> int:
-    """0 where it is no time."""
+    """0 if the text is no time."""
     if match := _days(word) or _units.fullmatch(word):
         parts: Sequence[str | None] = match.groups()
     elif match := _clock(word):
@@ -154,7 +154,7 @@ def _comment(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """One line: Slurm knows what it means."""
+    """One line; Slurm checks its meaning."""
     word = text.strip()
     if not word.isprintable():
         raise ValueError("allowed are printable characters")
@@ -170,7 +170,7 @@ def _names(text: str) -> str:
 
 
 def _nodes(text: str) -> str:
-    """A hostlist as it stands; Slurm would take half of a wrong one."""
+    """A hostlist, checked here because Slurm uses half of an invalid one."""
     word = ",".join(part.strip() for part in text.strip().split(","))
     if not word.isprintable():
         raise ValueError("allowed are printable characters")

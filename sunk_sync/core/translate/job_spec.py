@@ -1,7 +1,7 @@
-"""The placeholder job that some Pods ask for, or all that is wrong with them (P2-P9, P27, G2, G5).
+"""The placeholder job for a Pod or a gang, or every problem with it (P2-P9, P27, G2, G5).
 
-Pure. One Pod, or the members of a gang: then the job has a node for each, and on every node what
-the largest asks for.
+Pure. The job of a gang has one node for each member. On every node it requests what the largest
+member requests.
 """
 
 import hashlib
@@ -21,53 +21,53 @@ from sunk_sync.core.translate.gres import GPU, gpu_type, gres_of, typed
 from sunk_sync.core.translate.job_annotations import Value, read_settings
 
 MESSAGE_MAX: Final = 1000
-"""Kubernetes takes 1,024 bytes in an Event; ours may hold some that are longer than one."""
+"""Bytes. Kubernetes accepts 1,024 in an Event, and a character may be longer than one byte."""
 _MEBIBYTE: Final = 1 << 20
-_ALIKE_SHOWN: Final = 3
+_NAMES_SHOWN: Final = 3
 
 _NOT_ASKED: Final = msgspec.structs.asdict(NOT_ASKED)
 _UPDATE: Final = {setting.field: setting.update for setting in SETTINGS.values()}
-"""Of each field that an annotation sets. An update would take any shape, even one that a submission
-would be refused."""
+"""Field that an annotation sets → how it can be updated. Slurm accepts any shape in an update, even
+one that it refuses in a submission."""
 
 
 class Invalid(NamedTuple):
     """Why these Pods get no job until one of them changes."""
 
     message: str
-    """All that is wrong; of a gang with the member's name before it (G2)."""
+    """Every problem; in a gang with the member's name before it (G2)."""
 
 
-class _DesiredWrite(NamedTuple):
-    """What one Pod asks for, as far as it makes sense."""
+class _PodRequest(NamedTuple):
+    """The valid part of one Pod's request, and its problems."""
 
     values: Mapping[str, Value]
     """Annotations and their values."""
     by_class: Mapping[str, Value]
-    """What its PriorityClass asks for, under the names of annotations."""
+    """Settings of its PriorityClass, by the names of annotations."""
     gres: Mapping[str, int]
     gpu_type: str
     problems: tuple[str, ...]
 
 
 def describe(pods: Sequence[Pod], configuration: Configuration) -> JobDescription | Invalid:
-    """The job for one Pod or for all members of a gang; never raises. `pods` is not empty."""
+    """Describe the job for one Pod or a whole gang; never raises. `pods` is not empty."""
     members = sorted(pods, key=lambda pod: (pod.namespace, pod.name))
-    desired_writes = [_desired(pod, configuration) for pod in members]
-    values, conflicts = _merged(members, desired_writes)
+    pod_requests = [_desired(pod, configuration) for pod in members]
+    values, conflicts = _merged(members, pod_requests)
     problems = [
         desired.problems + conflict
-        for desired, conflict in zip(desired_writes, conflicts, strict=True)
+        for desired, conflict in zip(pod_requests, conflicts, strict=True)
     ]
     if any(problems):
-        return Invalid(_told(members, problems))
-    return JobDescription(**_shape(members, desired_writes), **_settings(values))
+        return Invalid(_message(members, problems))
+    return JobDescription(**_shape(members, pod_requests), **_settings(values))
 
 
 def digest(description: JobDescription) -> str:
-    """16 hex digits: 8 of what only another job can have, 8 of what a waiting job can be given.
+    """16 hex digits: 8 of fields that need a new job, 8 of fields that an update can change.
 
-    A field that is not asked for does not count, so new ones change nothing.
+    A field without a value does not count, so a new field changes no digest.
     """
     asked = msgspec.structs.asdict(description)
     asked = {name: value for name, value in asked.items() if value != _NOT_ASKED[name]}
@@ -78,7 +78,7 @@ def digest(description: JobDescription) -> str:
 
 
 def can_update(old: str, new: str) -> bool:
-    """Whether a waiting job of digest `old` can be given the description of digest `new` (P20)."""
+    """Whether an update can turn a waiting job of digest `old` into one of digest `new` (P20)."""
     return bool(old) and old[:8] == new[:8]
 
 
@@ -89,15 +89,15 @@ def _hashed(fields: Mapping[str, object]) -> str:
 def digested(
     pods: Sequence[Pod], configuration: Configuration
 ) -> tuple[JobDescription | Invalid, str]:
-    """The same with its digest. Pods of one template, and there are thousands, ask for the same."""
+    """Describe the job and digest it. Thousands of Pods of one template share the result."""
     only = pods[0]
     if len(pods) > 1 or only.gang is not None:
         return _digested(pods, configuration)
-    return _alike(only.spec, only.settings, only.namespace, configuration)
+    return _digested_spec(only.spec, only.settings, only.namespace, configuration)
 
 
 @lru_cache(maxsize=4096)
-def _alike(
+def _digested_spec(
     spec: PodSpec,
     settings: tuple[tuple[str, str], ...],
     namespace: str,
@@ -120,7 +120,7 @@ def static_cpu_warning(pods: Sequence[Pod]) -> str:
 
 
 def unsupported(pods: Sequence[Pod]) -> tuple[str, ...]:
-    """Hard rules of these Pods that Slurm cannot keep, sorted: for one Event (P8)."""
+    """Hard rules of these Pods that Slurm cannot keep, sorted, for one Event (P8)."""
     return tuple(sorted({rule for pod in pods for rule in pod.spec.hard}))
 
 
@@ -133,7 +133,7 @@ _STATIC_CPU: Final = (
 # --- one Pod
 
 
-def _desired(pod: Pod, configuration: Configuration) -> _DesiredWrite:
+def _desired(pod: Pod, configuration: Configuration) -> _PodRequest:
     asked = read_settings(pod.settings)
     gres, unmapped = gres_of(pod.spec.requests, configuration.gres_map)
     problems = (
@@ -144,7 +144,7 @@ def _desired(pod: Pod, configuration: Configuration) -> _DesiredWrite:
         *_of_user(pod, asked.values, configuration),
         *_of_rules(pod, configuration),
     )
-    return _DesiredWrite(
+    return _PodRequest(
         values=asked.values,
         by_class=_by_class(pod, configuration),
         gres=gres,
@@ -159,7 +159,7 @@ def _of_gang(pod: Pod) -> Iterable[str]:
 
 
 def _of_requests(pod: Pod, unmapped: Sequence[str]) -> Iterable[str]:
-    """P2, P6: Slurm counts what is requested, so something must be."""
+    """P2, P6: Slurm counts requests, so a Pod needs some."""
     asked = dict(pod.spec.requests)
     cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
     if cpu <= 0 or memory <= 0:
@@ -186,7 +186,7 @@ def _of_grace(pod: Pod, configuration: Configuration) -> Iterable[str]:
 
 
 def _of_user(pod: Pod, values: Mapping[str, Value], configuration: Configuration) -> Iterable[str]:
-    """P5: the table says who may be whom; without a table nobody asks."""
+    """P5: the table says which namespace may use which user; without a table all may."""
     policy = configuration.user_policy
     if policy is None:
         return
@@ -195,13 +195,13 @@ def _of_user(pod: Pod, values: Mapping[str, Value], configuration: Configuration
     ranges = table.get(pod.namespace, table.get("*", ()))
     if not any(first <= user <= last for first, last in ranges):
         yield (
-            f"namespace {pod.namespace} may not run jobs as user {user} (--user-policy; "
-            f"annotation {PREFIX}user-id says which)"
+            f"namespace {pod.namespace} may not run jobs as user {user} (--user-policy); "
+            f"annotation {PREFIX}user-id sets the user"
         )
 
 
 def _of_rules(pod: Pod, configuration: Configuration) -> Iterable[str]:
-    """P8, P27: what Slurm cannot keep."""
+    """P8, P27: rules that Slurm cannot keep."""
     if pod.spec.claims:
         yield "resourceClaims are not supported"
     if pod.spec.hard and configuration.unsupported == "refuse":
@@ -219,33 +219,39 @@ def _by_class(pod: Pod, configuration: Configuration) -> Mapping[str, Value]:
 # --- all of them
 
 
-_Said = dict[str, tuple[Value, Pod]]
-"""What was asked for first, and by whom."""
+_First = dict[str, tuple[Value, Pod]]
+"""Annotation → its first value, and the Pod that has it."""
 
 
 def _merged(
-    members: Sequence[Pod], desired_writes: Sequence[_DesiredWrite]
+    members: Sequence[Pod], pod_requests: Sequence[_PodRequest]
 ) -> tuple[Mapping[str, Value], Sequence[tuple[str, ...]]]:
-    """What all members together ask for, and of each what contradicts an earlier one.
+    """Merge the settings of all members; also the contradictions of each to an earlier member.
 
-    What one member leaves open another may say; any annotation wins over any PriorityClass.
+    A member may leave a setting to another. An annotation wins over any PriorityClass.
     """
-    said: _Said = {}
+    first_values: _First = {}
     conflicts = [
-        _joined(said, pod, desired.values, where=PREFIX)
-        for pod, desired in zip(members, desired_writes, strict=True)
+        _joined(first_values, pod, desired.values, where=PREFIX)
+        for pod, desired in zip(members, pod_requests, strict=True)
     ]
-    by_class: _Said = {}
+    by_class: _First = {}
     for index, pod in enumerate(members):
-        left = {name: to for name, to in desired_writes[index].by_class.items() if name not in said}
+        left = {
+            name: to
+            for name, to in pod_requests[index].by_class.items()
+            if name not in first_values
+        }
         conflicts[index] += _joined(by_class, pod, left, where="by its PriorityClass ")
-    return {name: value for name, (value, _) in (by_class | said).items()}, conflicts
+    return {name: value for name, (value, _) in (by_class | first_values).items()}, conflicts
 
 
-def _joined(said: _Said, pod: Pod, more: Mapping[str, Value], *, where: str) -> tuple[str, ...]:
+def _joined(
+    first_values: _First, pod: Pod, more: Mapping[str, Value], *, where: str
+) -> tuple[str, ...]:
     problems = []
     for name, value in more.items():
-        first, who = said.setdefault(name, (value, pod))
+        first, who = first_values.setdefault(name, (value, pod))
         if first != value:
             problems.append(
                 f"{where}{name} {_short(value)} differs from {_short(first)} of {_path(who)} in "
@@ -263,13 +269,13 @@ def _short(value: Value) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
-def _shape(members: Sequence[Pod], desired_writes: Sequence[_DesiredWrite]) -> dict[str, Any]:
-    """P6, G5: on each node as much as the largest member needs."""
+def _shape(members: Sequence[Pod], pod_requests: Sequence[_PodRequest]) -> dict[str, Any]:
+    """P6, G5: each node has what the largest member requests."""
     requests = [dict(pod.spec.requests) for pod in members]
-    kinds = {desired.gpu_type for desired in desired_writes if desired.gpu_type}
+    kinds = {desired.gpu_type for desired in pod_requests if desired.gpu_type}
     kind = kinds.pop() if len(kinds) == 1 else ""
     gres: dict[str, int] = {}
-    for desired in desired_writes:
+    for desired in pod_requests:
         for name, count in typed(desired.gres, kind).items():
             gres[name] = max(count, gres.get(name, 0))
     return {
@@ -288,28 +294,28 @@ def _settings(values: Mapping[str, Value]) -> dict[str, Any]:
     return fields
 
 
-# --- words
+# --- messages
 
 
-def _told(members: Sequence[Pod], problems: Sequence[tuple[str, ...]]) -> str:
-    """All of it; members with the same problems share a sentence."""
+def _message(members: Sequence[Pod], problems: Sequence[tuple[str, ...]]) -> str:
+    """All problems; members with the same problems share a sentence."""
     if len(members) == 1:
         return _cut("; ".join(problems[0]))
-    alike: dict[str, list[str]] = {}
+    by_text: dict[str, list[str]] = {}
     for pod, one in zip(members, problems, strict=True):
         if one:
-            alike.setdefault("; ".join(one), []).append(_path(pod))
-    return _cut(". ".join(f"{_named(names)}: {text}" for text, names in alike.items()))
+            by_text.setdefault("; ".join(one), []).append(_path(pod))
+    return _cut(". ".join(f"{_named(names)}: {text}" for text, names in by_text.items()))
 
 
 def _named(names: Sequence[str]) -> str:
-    more = len(names) - _ALIKE_SHOWN
-    shown = ", ".join(names[:_ALIKE_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _NAMES_SHOWN
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
     return f"{'Pods' if len(names) > 1 else 'Pod'} {shown}"
 
 
 def _cut(text: str) -> str:
-    """Within the bytes that an Event can hold."""
+    """The text, cut to MESSAGE_MAX bytes."""
     whole = text.encode(errors="replace")
     if len(whole) <= MESSAGE_MAX:
         return text

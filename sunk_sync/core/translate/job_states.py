@@ -1,4 +1,4 @@
-"""What the states of a job mean for the Pods that it stands for."""
+"""The states of a job, and their meaning for its Pods."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +22,7 @@ _DISRUPTIONS: Final = {
 
 def is_live(job: Job) -> bool:
     """It has not ended: it may still hold nodes, or get some."""
-    state = job.state  # asked for several times of every event: three looks cost half of a disjoint
+    state = job.state  # three look-ups cost half of isdisjoint, and each event asks several times
     return "RUNNING" in state or "PENDING" in state or "SUSPENDED" in state
 
 
@@ -37,7 +37,7 @@ def is_running(job: Job) -> bool:
 
 
 def is_placed(job: Job) -> bool:
-    """It holds its nodes, and it was read which."""
+    """It holds its nodes, and sunk-sync has read which."""
     return is_running(job) and bool(job.slurm_nodes)
 
 
@@ -52,7 +52,7 @@ def is_busy_refusal(job: Job) -> bool:
 
 
 def is_edited(job: Job, digest: str) -> bool:
-    """Its Pods ask for something else than it was submitted with, and it waits (P20)."""
+    """It waits, and its Pods no longer request what it was submitted with (P20)."""
     before = job.identity.digest
     return is_waiting(job) and bool(before) and digest not in ("", before)
 
@@ -64,20 +64,20 @@ def number_of(job: Job) -> tuple[int, int]:
 
 
 def end_of(job: Job) -> str:
-    """The state that it ended in: its base state."""
+    """The base state in which it ended."""
     ends = job.state - {"COMPLETING", "CONFIGURING"}
     return min(ends, key=_rank) if ends else "COMPLETED"
 
 
 def disruption_of(job: Job) -> str:
-    """Reason of condition DisruptionTarget for a Pod whose job is so (P16)."""
+    """Reason of condition DisruptionTarget for a Pod of this job (P16)."""
     return next(
         (reason for state, reason in _DISRUPTIONS.items() if state in job.state), "SlurmJobEnded"
     )
 
 
 def newest(jobs: Sequence[Job]) -> Job | None:
-    """The one submitted last."""
+    """The job that was submitted last."""
     return max(jobs, key=lambda job: (job.submitted_at, number_of(job)), default=None)
 
 

@@ -1,4 +1,4 @@
-"""Forms of names and selectors in Kubernetes. Pure."""
+"""Valid names and selectors of Kubernetes. Pure."""
 
 import re
 from typing import Final

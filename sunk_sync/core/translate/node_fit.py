@@ -1,6 +1,6 @@
 """Whether a Node can take Pods of a spec, as kube-scheduler would say (rows P7, P28).
 
-What it does not look at: readiness (P12), and hard rules that compare Pods with Pods (P8).
+It ignores readiness (P12) and hard rules that compare Pods with Pods (P8).
 """
 
 import re
@@ -17,7 +17,7 @@ Amounts = tuple[tuple[str, int], ...]
 """Resource and amount, sorted, in the units of Offer.allocatable; `pods` counts Pods."""
 ONE_POD: Amounts = (("pods", 1),)
 Reasons = tuple[str, ...]
-"""kube-scheduler's own words, which people can look up; empty: the Node can take the Pod."""
+"""In kube-scheduler's wording, which users can look up; empty: the Node can take the Pod."""
 Labels = tuple[tuple[str, str], ...]
 Check = Callable[[str | None], bool]
 """Whether a label (None: not there) is as asked."""
@@ -38,10 +38,10 @@ SPECS_KEPT = 256
 
 
 def why_unfit(spec: PodSpec, node: Node, *, taken: Amounts = ()) -> str:
-    """Why the Node cannot take one more Pod of this spec; empty where it can.
+    """Why the Node cannot take one more Pod of this spec; empty if it can.
 
-    `taken` is what stands on the Node already: requests of the slurmd Pod, of DaemonSets and of
-    other Pods, and their number as `pods`.
+    `taken`: requests of the slurmd Pod, of DaemonSets and of other Pods on the Node, and their
+    number as `pods`.
     """
     return ", ".join(demand_of(spec).reasons(node, taken))
 
@@ -59,21 +59,21 @@ def why_none(unfit: Iterable[Reasons], *, nodes: int) -> str:
 
 
 class Demand:
-    """A PodSpec made ready to be held against many Nodes."""
+    """A PodSpec, prepared for comparison with many Nodes."""
 
-    __slots__ = ("_repelled", "_selector", "_short", "_terms", "_unbarred")
+    __slots__ = ("_repelled", "_selector", "_short", "_terms", "_tolerates_cordon")
 
     def __init__(self, spec: PodSpec) -> None:
-        self._unbarred = _tolerated(CORDON_TAINT, spec.tolerations)
+        self._tolerates_cordon = _tolerated(CORDON_TAINT, spec.tolerations)
         self._selector = spec.node_selector
         self._terms = ANYWHERE if spec.terms is None else _ready_terms(spec.terms)
-        # Nodes are few in kind, by their taints and by their size.
+        # Nodes have few kinds of taints and few sizes.
         self._repelled = lru_cache(KINDS_MAX)(partial(_repelled, spec.tolerations))
         self._short = lru_cache(KINDS_MAX)(partial(_short, spec.requests))
 
     def reasons(self, node: Node, taken: Amounts = ()) -> Reasons:
-        """Those of the first kind that rejects the Node, in kube-scheduler's order."""
-        if node.unschedulable and not self._unbarred:
+        """Reasons of the first check that rejects the Node, in kube-scheduler's order."""
+        if node.unschedulable and not self._tolerates_cordon:
             return UNSCHEDULABLE
         offer = node.offer
         if offer.taints and (reasons := self._repelled(offer.taints)):
@@ -90,7 +90,7 @@ class Demand:
 
 @lru_cache(SPECS_KEPT)
 def demand_of(spec: PodSpec) -> Demand:
-    """Made ready once: Pods of one template, and there are thousands, ask for the same."""
+    """Prepare a spec once: thousands of Pods of one template share it."""
     return Demand(spec)
 
 
@@ -99,7 +99,7 @@ def demand_of(spec: PodSpec) -> Demand:
 
 def _short(requests: Amounts, allocatable: Amounts, taken: Amounts) -> Reasons:
     room = dict(allocatable)
-    # A Node that tells no number of Pods is not limited by it.
+    # A Node without an allocatable number of Pods has no such limit.
     counted = "pods" in room
     for resource, amount in taken:
         room[resource] = room.get(resource, 0) - amount
@@ -170,7 +170,7 @@ ANYWHERE = (_Term((), ()),)
 
 
 def _ready_terms(terms: tuple[Term, ...]) -> tuple[_Term, ...]:
-    """Those that can hold at all: an empty or ill-formed one holds for no Node."""
+    """Terms that can match: an empty or ill-formed one matches no Node."""
     ready = [_ready_term(term) for term in terms if term.expressions or term.fields]
     return tuple(term for term in ready if term is not None)
 
@@ -184,7 +184,7 @@ def _ready_term(term: Term) -> _Term | None:
 
 
 def _label_check(line: Requirement) -> Check | None:
-    """None where the line is ill-formed: kube-scheduler then takes no Node by its term."""
+    """None if the line is ill-formed: kube-scheduler then matches no Node by its term."""
     if not all(LABEL_VALUE.fullmatch(value) for value in line.values):
         return None
     if line.operator in ("In", "NotIn"):

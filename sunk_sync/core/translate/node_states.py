@@ -1,7 +1,7 @@
-"""What a Slurm node's states mean to us: tables and predicates, all pure.
+"""The states of a Slurm node: tables and predicates, all pure.
 
-States are spelled as slurmrestd spells them (`facts.SlurmNode.state`): one base state and any
-number of flags. The spellings stand in the OpenAPI documents of slurmrestd.
+`facts.SlurmNode.state` has slurmrestd's spellings: one base state and any number of flags. The
+OpenAPI documents of slurmrestd list them.
 """
 
 from collections.abc import Mapping
@@ -66,28 +66,28 @@ FROZEN: Final[States] = frozenset(
         "UNKNOWN",
     }
 )
-"""While one of these stands nothing is written to the node's state or reason (S13)."""
+"""sunk-sync does not write the state or reason of a node in one of these (S13)."""
 
 BUSY: Final[States] = frozenset({"ALLOCATED", "COMPLETING", "MIXED"})
 
 
 def is_drained(state: States) -> bool:
-    """The DRAIN flag stands, whether or not jobs still run."""
+    """The DRAIN flag is set, whether or not jobs still run."""
     return DRAIN_FLAG in state
 
 
 def is_our_reason(reason: str) -> bool:
-    """The text was written by us (and not yet taken back)."""
+    """sunk-sync wrote the text, and has not withdrawn it."""
     return reason.startswith(REASON_PREFIX)
 
 
 def is_ours(node: SlurmNode) -> bool:
-    """The drain on this node is ours: flag and text, never one alone."""
+    """sunk-sync drained this node: the flag is set and the text is ours."""
     return is_drained(node.state) and is_our_reason(node.reason)
 
 
 def is_foreign_drain(node: SlurmNode) -> bool:
-    """Somebody else drained it, or nobody said why (S11, S12, S15): never touched."""
+    """Somebody else drained it, or gave no reason (S11, S12, S15): sunk-sync never changes it."""
     return is_drained(node.state) and not is_our_reason(node.reason)
 
 
@@ -97,7 +97,7 @@ def is_frozen(state: States) -> bool:
 
 
 def is_busy(state: States) -> bool:
-    """Jobs run or are ending there."""
+    """Jobs run or end there."""
     return not state.isdisjoint(BUSY)
 
 
@@ -106,12 +106,12 @@ _REPLACED: Final = str.maketrans({'"': "'", "\\": "/", "#": " "})
 
 @lru_cache(maxsize=4096)
 def sanitise_reason(text: str) -> str:
-    """The text as a reason may stand in Slurm (S17); doing it twice changes nothing.
+    """Make the text valid as a reason in Slurm (S17); a second call changes nothing.
 
-    Whatever cannot be printed (control characters, line ends, text-direction marks, lone
-    surrogates) becomes a space, runs of spaces one space. Double quotes would end a quoted value
-    of slurm.conf, `#` starts a comment there even inside quotes, a backslash continues a line:
-    they become `'`, a space and `/`. `=`, `,` and `:` are harmless inside quotes and stay.
+    Each unprintable character (control characters, line ends, text-direction marks, lone
+    surrogates) becomes a space, and runs of spaces become one. In slurm.conf a double quote ends a
+    quoted value, `#` starts a comment even inside quotes, and a backslash continues a line: they
+    become `'`, a space and `/`. `=`, `,` and `:` are harmless inside quotes and stay.
     """
     readable = text.translate(_REPLACED)
     if not readable.isprintable():
@@ -120,5 +120,5 @@ def sanitise_reason(text: str) -> str:
 
 
 def same_kind(before: SlurmNode, after: SlurmNode) -> bool:
-    """Whether jobs of the same kinds can run there: an EXTERNAL node has no slurmd."""
+    """Whether the same kinds of jobs can run there: an EXTERNAL node has no slurmd."""
     return ("EXTERNAL" in before.state) == ("EXTERNAL" in after.state)

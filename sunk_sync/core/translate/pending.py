@@ -1,6 +1,6 @@
-"""Slurm's reasons and errors in words for who wrote a Pod and knows little of Slurm (P1, P10, P26).
+"""Slurm's reasons and errors, explained to an author of Pods who knows little of Slurm.
 
-Slurm's own spelling or number always stands in the text, so that nothing is lost.
+Each text keeps Slurm's own spelling or number (P1, P10, P26).
 """
 
 import re
@@ -16,19 +16,19 @@ TEXT_LENGTH_MAX: Final = 300
 """Characters of a text or an advice."""
 AHEAD_MAX: Final = 1000
 MESSAGE_BYTES_MAX: Final = 1024
-"""An Event's message may not be longer in Kubernetes."""
+"""The limit of Kubernetes for the message of an Event."""
 
-_UNKNOWN: Final = "ask who runs Slurm what this means"
+_UNKNOWN: Final = "ask the operator of Slurm what this means"
 _REFUSALS: Final = {
     "user": "Slurm refused the job",
     "operator": "Slurm refused the job",
-    "wait": "Slurm did not take it now",
+    "wait": "Slurm did not accept the job now",
 }
 _LEAD_IN: Final = re.compile(
     "(refused: |no such: )?"
     "((Batch job submission|Job allocation request|Job update requested) failed: )?"
 )
-"""What our client and slurmrestd put before the text that says why."""
+"""Prefixes that the client and slurmrestd add to the text that says why."""
 _AGES: Final = (
     (86_400, "more than a day ago"),
     (36_000, "more than 10 hours ago"),
@@ -36,7 +36,7 @@ _AGES: Final = (
     (600, "more than 10 minutes ago"),
     (60, "more than a minute ago"),
 )
-"""Coarse on purpose: every change of the message is a write."""
+"""Few steps, because each change of the message is a write."""
 
 
 class Words(Struct, frozen=True, gc=False):
@@ -45,7 +45,7 @@ class Words(Struct, frozen=True, gc=False):
     text: str
     advice: str
     whose: Whose
-    """Who can do something: who wrote the Pod, who runs Slurm, or nobody needs to."""
+    """Who can act: the author of the Pod, the operator of Slurm, or nobody needs to."""
 
     def __str__(self) -> str:
         return f"{self.text}; {self.advice}"
@@ -53,10 +53,10 @@ class Words(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=1024)
 def in_words(reason: str) -> Words:
-    """The meaning of a pending reason as `state_reason` spells it.
+    """Explain a pending reason as `state_reason` spells it.
 
-    What squeue or `state_description` add behind a comma (`ReqNodeNotAvail,
-    UnavailableNodes:n2`) is kept.
+    The text keeps the part that squeue or `state_description` add behind a comma
+    (`ReqNodeNotAvail, UnavailableNodes:n2`).
     """
     spelled = _line(reason).strip("() ")
     name = spelled.partition(",")[0] or "None"
@@ -68,16 +68,16 @@ def in_words(reason: str) -> Words:
 
 
 def error_in_words(number: int, text: str) -> Words:
-    """The meaning of an error of slurmrestd; `text` is Slurm's own, the number is added to it.
+    """Explain an error of slurmrestd; `text` is Slurm's own, and the number is added to it.
 
-    0: there is none, as where we refuse by ourselves.
+    Number 0: Slurm gave none, or sunk-sync itself refused.
     """
     row = meaning(number)
     whose: Whose = row[0] if row else "operator"
     line = _line(text)
     began = _LEAD_IN.match(line)
     said = line[began.end() if began else 0 :].removesuffix(f"({number})").rstrip(" .") or "error"
-    # The number has its place whatever length the text has.
+    # A long text leaves room for the number.
     spelled = _bounded(f"{_REFUSALS[whose]}: {said}", TEXT_LENGTH_MAX - 15)
     if number and f"({number})" not in spelled:
         spelled += f" ({number})"
@@ -87,25 +87,25 @@ def error_in_words(number: int, text: str) -> Words:
 def waiting_message(reason: str, job_id: str, *, ahead: int, age_s: float) -> str:
     """Message of PodScheduled for a Pod that waits, at most 1 kB (P1, P26).
 
-    `job_id` empty: not submitted yet. `ahead`: Pods of ours that wait longer. `age_s`: seconds
-    since Slurm's reason was read.
+    An empty `job_id`: not submitted yet. `ahead`: other Pods in front of it. `age_s`: seconds since
+    sunk-sync read Slurm's reason.
     """
     if job_id:
         waits = _waits(reason, _aged(age_s), ahead)
         said = f"Slurm job {_bounded(_line(job_id), 40)} {waits}"
     else:
-        said = f"No Slurm job yet: it is submitted in its turn. {_ahead(ahead)}."
+        said = f"No Slurm job yet: sunk-sync will submit one. {_ahead(ahead)}."
     return _within(said, MESSAGE_BYTES_MAX)
 
 
 @lru_cache(maxsize=1024)
 def _waits(reason: str, aged: str, ahead: int) -> str:
-    """What thousands of Pods that wait for the same have in common."""
+    """The part that thousands of Pods with the same reason share."""
     return f"waits: {in_words(reason)}.{aged} {_ahead(ahead)}."
 
 
 def about(count: int) -> int:
-    """0, 1, 10, 100 or 1,000: what is shown seldom changes."""
+    """0, 1, 10, 100 or 1,000, so that the shown number seldom changes."""
     return min(10 ** (len(str(count)) - 1), AHEAD_MAX) if count > 0 else 0
 
 
@@ -118,15 +118,15 @@ def _ahead(count: int) -> str:
 
 
 def _aged(age_s: float) -> str:
-    """Empty while the reason is fresh."""
+    """How old the reason is; empty below a minute."""
     if age_s < _AGES[-1][0]:
         return ""
-    told = next((words for least, words in _AGES if age_s >= least), "")
-    return f" Slurm said so {told}." if told else ""
+    age = next((words for least, words in _AGES if age_s >= least), "")
+    return f" Slurm gave this reason {age}." if age else ""
 
 
 def _line(text: str) -> str:
-    """One line of what can be printed. Of a long text only the beginning is looked at."""
+    """The printable characters as one line. Only the beginning of a long text is read."""
     begin = text[: 4 * TEXT_LENGTH_MAX]
     if begin.isprintable():
         return " ".join(begin.split())

@@ -1,7 +1,7 @@
 """Kubernetes' quantities (`100m`, `1.5`, `2Gi`, `1e3`) as exact whole numbers, and their sums.
 
-As Kubernetes: finer than a billionth is rounded up, amounts above 2^63 - 1 are that, and what is
-counted in thousandths or whole units is rounded up once, after all sums.
+As in Kubernetes, amounts are rounded up to a billionth and capped at 2^63 - 1. Thousandths and
+whole units are rounded up once, after all sums.
 """
 
 import re
@@ -40,7 +40,7 @@ _POWER_MAX: Final = 100
 
 @lru_cache(maxsize=4096)
 def nanos(text: str) -> int:
-    """How many billionths. Raises ValueError where the text is no quantity."""
+    """Billionths. Raises ValueError: the text is no quantity."""
     form = _FORM.fullmatch(text) if len(text) <= _LENGTH_MAX else None
     if form is None or not (form["whole"] or form["part"]):
         raise ValueError(f"{text[:40]!r} is no quantity")
@@ -65,7 +65,7 @@ def _shifted(number: int, power: int) -> int:
 
 
 def counted(resource: str, amount: int) -> int:
-    """Billionths as facts count them: cpu in thousandths, all else in whole units, rounded up."""
+    """Convert billionths to the units of facts, rounded up: thousandths of cpu, else units."""
     return min(-(-amount // (10**6 if resource == "cpu" else NANO)), AMOUNT_MAX)
 
 
@@ -80,7 +80,7 @@ def read_overhead(entry: tuple[str, str]) -> tuple[str, int]:
 
 
 def amounts_of(given: dict[str, str | int | float] | None) -> Amounts:
-    """A resource list. Raises ValueError where an amount is no quantity."""
+    """Read a resource list. Raises ValueError: an amount is no quantity."""
     return {resource: nanos(str(amount)) for resource, amount in (given or {}).items()}
 
 
@@ -91,9 +91,9 @@ def pod_requests(
     pod_level: Amounts,
     overhead: Amounts,
 ) -> Amounts:
-    """What a Pod asks for, as Kubernetes' own PodRequests counts it.
+    """The requests of a Pod, computed as PodRequests in Kubernetes does.
 
-    Beside each init container stands whether it is a sidecar, which goes on running.
+    Each init container comes with whether it is a sidecar, which continues to run.
     """
     amounts = _of_containers(containers, init_containers)
     for resource, amount in pod_level.items():
@@ -106,7 +106,7 @@ def pod_requests(
 def _of_containers(
     containers: Iterable[Amounts], init_containers: Iterable[tuple[Amounts, bool]]
 ) -> Amounts:
-    """The greater of what runs at the end and what an init container needs beside its elders."""
+    """The larger of the running containers and any init container with the sidecars before it."""
     running: Amounts = defaultdict(int)
     sidecars: Amounts = defaultdict(int)
     peak: Amounts = defaultdict(int)

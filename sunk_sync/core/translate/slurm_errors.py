@@ -1,7 +1,7 @@
-"""What slurmrestd and slurmctld answer instead of a job, by number (slurm_errno.h).
+"""Errors of slurmrestd and slurmctld by number (slurm_errno.h), and their meaning for a Pod.
 
-Slurm's own text says what is wrong; here stands what that means for a Pod and what to do. The
-numbers of 24.11 and 26.05 that a call of ours can meet have a row, the others one for their range.
+Each number of 24.11 and 26.05 that a request of sunk-sync can meet has a row. The others have one
+row for their range.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from typing import Final
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.translate.slurm_reasons import Row
 
-_ASK: Final = "ask who runs Slurm"
-_AGAIN: Final = "it is tried again by itself"
+_ASK: Final = "ask the operator of Slurm"
+_AGAIN: Final = "sunk-sync tries again"
 _BUG: Final = "please report this with the log of sunk-sync"
 
 
@@ -24,50 +24,50 @@ def _passing(meaning: str) -> Row:
 
 
 def _ours(meaning: str) -> Row:
-    return "operator", f"sunk-sync and this Slurm misunderstand each other: {meaning}", _BUG
+    return "operator", f"sunk-sync sent what this Slurm does not accept: {meaning}", _BUG
 
 
-_NO_NODE: Final = "no node of its partition is large enough or has what it asks for"
-_TOO_BIG: Final = "ask for less, or for what the nodes of this partition have"
-_GONE: Final = "the job is not there, or no longer"
+_NO_NODE: Final = "no node of its partition is large enough or has what it requests"
+_TOO_BIG: Final = "request less, or what the nodes of this partition have"
+_GONE: Final = "the job does not exist, or no longer exists"
 
 _PASSING: Final[Mapping[int, Row]] = {
-    -1: _passing("Slurm did not say why"),
-    11: _passing("Slurm is short of something, with 24.11 of places for jobs (MaxJobCount)"),
-    1804: _passing("Slurm limits how often it is asked"),
-    1805: _passing("Slurm limits how often it is asked"),
-    2007: _passing("Slurm has as many jobs as it takes (MaxJobCount)"),
-    2013: _passing("other jobs come first"),
+    -1: _passing("Slurm gave no reason"),
+    11: _passing("Slurm lacks a resource, in 24.11 a place for another job (MaxJobCount)"),
+    1804: _passing("Slurm limits the rate of requests"),
+    1805: _passing("Slurm limits the rate of requests"),
+    2007: _passing("Slurm has its maximum number of jobs (MaxJobCount)"),
+    2013: _passing("jobs of higher priority come first"),
     2015: (
         "user",
-        "the partition does not have so many nodes or CPUs, or is closed to its user",
-        f"ask for less, or choose another by annotation {PREFIX}partition",
+        "the partition has too few nodes or CPUs, or excludes its user",
+        f"request less, or choose another with annotation {PREFIX}partition",
     ),
     2016: _passing("the nodes are in use"),
-    2020: _passing("the job is just changing its state"),
-    2027: _passing("a standby of slurmctld was asked"),
-    2035: _passing("no node has enough of what it asks for in one piece"),
-    2040: _passing("licences that it asks for are in use"),
+    2020: _passing("the job changes its state"),
+    2027: _passing("a standby slurmctld answered"),
+    2035: _passing("no node has enough contiguous resources"),
+    2040: _passing("licences that it requests are in use"),
     2059: _passing("all ports are in use"),
-    2061: _passing("the node is still being prepared"),
+    2061: _passing("Slurm still prepares the node"),
     2068: _passing("a node that it needs is down, drained or reserved"),
     2078: _passing("the job cannot start at once"),
-    2079: _passing("the network switch has nothing free"),
+    2079: _passing("the network switch has no free resources"),
     2100: _passing("the burst buffer is not ready"),
     2118: _passing("maintenance is about to begin"),
-    2125: _passing("Slurm does not start jobs at once here (defer)"),
-    2131: _passing("a standby of slurmctld was asked"),
-    2177: _passing("as many nodes are powered up as may be"),
+    2125: _passing("this Slurm starts no job at its submission (defer)"),
+    2131: _passing("a standby slurmctld answered"),
+    2177: _passing("the maximum number of nodes is powered up"),
 }
 
 _ASKED_WRONG: Final[Mapping[int, Row]] = {
     2000: _annotation("partition", "Slurm has no partition of this name"),
     2001: _annotation("partition", "no partition was named and Slurm has no default one"),
-    2003: _annotation("partition", "the partition is closed to the user's group"),
+    2003: _annotation("partition", "the partition excludes the user's group"),
     2004: _annotation("required-nodes", "these nodes are not in the partition"),
-    2005: ("user", "the partition does not have so many CPUs or nodes", _TOO_BIG),
-    2006: _annotation("partition", "it asks for more or fewer nodes than the partition allows"),
-    2012: ("user", "a text is longer than Slurm takes", "shorten the annotations of the Pod"),
+    2005: ("user", "the partition has too few CPUs or nodes", _TOO_BIG),
+    2006: _annotation("partition", "it requests more or fewer nodes than the partition allows"),
+    2012: ("user", "a text is longer than Slurm accepts", "shorten the annotations of the Pod"),
     2014: ("user", _NO_NODE, _TOO_BIG),
     2018: (
         "user",
@@ -75,14 +75,14 @@ _ASKED_WRONG: Final[Mapping[int, Row]] = {
         f"correct annotations {PREFIX}required-nodes and {PREFIX}excluded-nodes if they name one",
     ),
     2029: _annotation("constraints", "no node has such a feature, or the expression is wrong"),
-    2036: ("user", "this Slurm cannot do what is asked", _ASK),
-    2044: ("user", "it asks for more memory than the partition allows", _TOO_BIG),
+    2036: ("user", "this Slurm does not support the request", _ASK),
+    2044: ("user", "it requests more memory than the partition allows", _TOO_BIG),
     2045: _annotation("account", "no such account, or its user has none or may not use it here"),
-    2048: ("user", "Slurm has no such licences or not so many", _ASK),
+    2048: ("user", "Slurm has no such licences, or too few", _ASK),
     2050: (
         "user",
-        "it is over a limit of its account or QOS, on how many jobs wait and run or on one job",
-        f"it is tried again by itself; or ask for less, or choose another {PREFIX}account or qos",
+        "it exceeds a limit of its account or QOS, for one job or for all jobs together",
+        f"sunk-sync tries again; or request less, or choose another {PREFIX}account or qos",
     ),
     2051: _annotation("timeout", "no time limit, or a longer one than allowed"),
     2052: _annotation("reservation", "the reservation is not for its user"),
@@ -93,30 +93,30 @@ _ASKED_WRONG: Final[Mapping[int, Row]] = {
     2057: ("user", "Slurm has no such wckey", _ASK),
     2066: _annotation("qos", "no such QOS, or its account may not use it"),
     2067: _annotation("qos", "its QOS and another preempt each other"),
-    2069: ("user", "Slurm cannot give so many CPUs", _TOO_BIG),
+    2069: ("user", "Slurm cannot allocate so many CPUs", _TOO_BIG),
     2072: ("user", "Slurm has no such generic resource", f"{_ASK} which GPUs there are"),
-    2074: _annotation("qos", "its account has used too much to go on with this QOS"),
+    2074: _annotation("qos", "its account has used too much to continue with this QOS"),
     2099: ("user", "Slurm has no such MCS label", _ASK),
     2115: ("user", "Slurm has no such resource", f"{_ASK} which resources there are"),
-    2119: ("user", "GPUs are asked for both with and without a type", "ask for one of the two"),
-    2122: ("user", "this Slurm cannot give GPUs in that way", _ASK),
-    2123: _annotation("priority", "Slurm takes no such priority"),
-    2124: _annotation("timeout", "the least time is longer than the time limit"),
+    2119: ("user", "it requests GPUs both with and without a type", "request one of the two"),
+    2122: ("user", "this Slurm cannot allocate GPUs in that way", _ASK),
+    2123: _annotation("priority", "Slurm does not accept this priority"),
+    2124: _annotation("timeout", "the minimum time is longer than the time limit"),
     2130: _annotation("partition", "only one partition may be named"),
     2133: _annotation("prefer", "no node has such a feature, or the expression is wrong"),
-    2134: ("user", "it has fewer GPUs than it asks for", _TOO_BIG),
+    2134: ("user", "it requests more GPUs than it can have", _TOO_BIG),
     2163: _annotation("group-id", "no such group"),
     2164: _annotation("group-id", "Slurm's host knows no group of this name"),
     2165: _annotation("user-id", "no such user"),
     2166: _annotation("user-id", "Slurm's host knows no user of this name"),
-    2167: _annotation("account", "its user, account and partition do not go together"),
-    2170: _annotation("qos", "this QOS goes with one partition only"),
+    2167: _annotation("account", "its user, account and partition do not match"),
+    2170: _annotation("qos", "this QOS belongs to one partition"),
     2178: ("user", "the network of the nodes does not allow it", _TOO_BIG),
-    8000: _annotation("timeout", "this partition wants a time limit"),
+    8000: _annotation("timeout", "this partition requires a time limit"),
 }
 
 _REFUSED: Final[Mapping[int, Row]] = {
-    0: ("operator", "Slurm was not even asked, or gave no number", _ASK),
+    0: ("operator", "sunk-sync did not ask Slurm, or Slurm gave no number", _ASK),
     2002: (
         "operator",
         "sunk-sync or the Pod's user may not do this, or the partition is for reservations only",
@@ -133,66 +133,66 @@ _REFUSED: Final[Mapping[int, Row]] = {
     2019: ("operator", "slurmctld could not store the script and its environment", _ASK),
     2021: _passing("the job has ended already"),
     2025: _ours("a number of tasks"),
-    2037: ("operator", "this is switched off in Slurm", _ASK),
-    2038: ("operator", "it was made to wait for a job in a way that cannot be", _ASK),
+    2037: ("operator", "this is disabled in Slurm", _ASK),
+    2038: ("operator", "its dependency on another job is impossible", _ASK),
     2042: ("operator", "the job is held", f"{_ASK}, or release it (`scontrol release`)"),
     2063: _annotation("current-working-dir", "the working directory is missing"),
     2070: (
         "operator",
-        "the partition takes no jobs",
-        f"{_ASK}, or choose another by annotation {PREFIX}partition",
+        "the partition accepts no jobs",
+        f"{_ASK}, or choose another with annotation {PREFIX}partition",
     ),
-    2071: ("operator", "jobs were made to wait for each other", _ASK),
-    2073: _passing("the job does not wait any longer"),
+    2071: ("operator", "jobs depend on each other in a circle", _ASK),
+    2073: _passing("the job no longer waits"),
     2077: ("operator", "the job is suspended", _ASK),
-    2081: ("operator", "a job array is larger than Slurm takes (MaxArraySize)", _ASK),
+    2081: ("operator", "a job array is larger than Slurm accepts (MaxArraySize)", _ASK),
     2083: _passing("the job has started already"),
     2084: _passing("the job has ended already"),
     2085: _passing("the job does not run"),
     2086: _passing("the job has ended already"),
-    2090: ("operator", "an error inside Slurm", _ASK),
+    2090: ("operator", "Slurm has an internal error", _ASK),
     2101: (
         "operator",
-        "the partition is switched off",
-        f"{_ASK}, or choose another by annotation {PREFIX}partition",
+        "the partition is down",
+        f"{_ASK}, or choose another with annotation {PREFIX}partition",
     ),
-    2105: ("operator", "Slurm takes no jobs at present", _ASK),
+    2105: ("operator", "Slurm accepts no jobs now", _ASK),
     2127: _ours("the environment is missing"),
     2172: _passing("the job is not the one that was meant"),
     2173: _ours("a cancel without a job"),
-    2179: ("operator", "it would have to preempt, and preemption is switched off", _ASK),
+    2179: ("operator", "it would have to preempt, and preemption is disabled", _ASK),
     2189: _ours("a job without a process"),
 }
 
 ERRORS: Final[Mapping[int, Row]] = {**_PASSING, **_ASKED_WRONG, **_REFUSED}
 
 RANGES: Final[Mapping[range, Row]] = {
-    range(1007, 1008): ("operator", "Slurm does not take the token of sunk-sync", _ASK),
-    range(1000, 1027): _passing("slurmctld was not reached"),
-    range(1800, 1804): _passing("slurmctld was not reached"),
+    range(1007, 1008): ("operator", "Slurm does not accept the token of sunk-sync", _ASK),
+    range(1000, 1027): _passing("slurmrestd could not reach slurmctld"),
+    range(1800, 1804): _passing("slurmrestd could not reach slurmctld"),
     range(1900, 1901): _passing("nothing has changed"),
     range(2136, 2160): _ours("the id of a job"),
-    range(2174, 2177): ("operator", "cores are reserved for GPUs, and the setting is wrong", _ASK),
-    range(2000, 3000): ("operator", "Slurm refuses something that a Pod seldom asks for", _ASK),
+    range(2174, 2177): ("operator", "the setting that reserves cores for GPUs is wrong", _ASK),
+    range(2000, 3000): ("operator", "Slurm refuses a request that Pods seldom make", _ASK),
     range(3000, 4000): ("operator", "a SPANK plugin of Slurm failed", _ASK),
     range(4000, 5000): ("operator", "the node could not start it", _ASK),
-    range(5000, 6000): _passing("slurmctld was not reached"),
-    range(6000, 7000): ("operator", "Slurm does not take the token of sunk-sync", _ASK),
+    range(5000, 6000): _passing("slurmrestd could not reach slurmctld"),
+    range(6000, 7000): ("operator", "Slurm does not accept the token of sunk-sync", _ASK),
     range(7000, 7100): ("operator", "Slurm's accounting database refused", _ASK),
     range(7100, 7200): ("operator", "the federation of clusters refused", _ASK),
     range(7200, 7400): _passing("no free nodes fit the network of the cluster"),
     range(7400, 7500): ("operator", "a Lua script of Slurm failed (job_submit.lua)", _ASK),
     range(8000, 9000): ("operator", "a plugin of Slurm is missing or wrong", _ASK),
-    range(9008, 9009): ("operator", "Slurm does not take the token of sunk-sync", _ASK),
+    range(9008, 9009): ("operator", "Slurm does not accept the token of sunk-sync", _ASK),
     range(9000, 9300): _ours("a field or its form"),
     range(10000, 11000): ("operator", "Slurm has no containers here", _ASK),
     range(11000, 14000): _ours("an address, the form of HTTP or a missing TLS"),
 }
-"""For numbers without a row of their own; the first that holds it counts."""
+"""For numbers without a row of their own; the first range that holds the number counts."""
 
 
 def meaning(number: int) -> Row | None:
-    """The row of this number, or of its range; None for a number of no Slurm known to us."""
+    """The row of this number, or of its range; None for an unknown number."""
     if number in ERRORS:
         return ERRORS[number]
     return next((row for numbers, row in RANGES.items() if number in numbers), None)

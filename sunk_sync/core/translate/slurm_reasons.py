@@ -1,8 +1,8 @@
-"""Why Slurm does not start a job: its reasons, and what they mean to who wrote the Pod.
+"""Slurm's reasons why a job waits, and their meaning for the author of the Pod.
 
-Spellings are those of `job_state_reason_string` of 24.11 and 26.05. Two thirds of them are limits
-of accounting with names made of parts; those are read by their parts, which also reads a limit
-that a later Slurm may add.
+The spellings are those of `job_state_reason_string` in 24.11 and 26.05. Two thirds of them are
+accounting limits whose names consist of parts. `limit` reads the parts, so it also reads limits
+that a later Slurm adds.
 """
 
 import re
@@ -12,37 +12,37 @@ from typing import Final, Literal
 from sunk_sync.core.model.names import PREFIX
 
 Whose = Literal["user", "operator", "wait"]
-"""Who can do something: who wrote the Pod, who runs Slurm, or nobody needs to."""
+"""Who can act: the author of the Pod, the operator of Slurm, or nobody needs to."""
 Row = tuple[Whose, str, str]
-"""Whose turn it is, what it means, what to do: two clauses without a full stop."""
+"""Who can act, the meaning, and the advice: two clauses without a full stop."""
 
-_ASK: Final = "ask who runs Slurm"
-_LESS: Final = "delete the Pod and ask for less"
-_COMES: Final = "nothing to do, it goes on by itself"
-_RESERVATION: Final = f"correct annotation {PREFIX}reservation or take it away"
-_PARTITION: Final = f"choose another partition by annotation {PREFIX}partition"
-_ACCOUNT: Final = f"correct annotation {PREFIX}account or ask who runs Slurm for a right account"
-_QOS: Final = f"correct annotation {PREFIX}qos or ask who runs Slurm for a right QOS"
-_TIME: Final = f"ask for less time by annotation {PREFIX}timeout"
+_ASK: Final = "ask the operator of Slurm"
+_LESS: Final = "delete the Pod and create one that requests less"
+_COMES: Final = "no action is needed"
+_RESERVATION: Final = f"correct or remove annotation {PREFIX}reservation"
+_PARTITION: Final = f"choose another partition with annotation {PREFIX}partition"
+_ACCOUNT: Final = f"correct annotation {PREFIX}account, or {_ASK} which account to use"
+_QOS: Final = f"correct annotation {PREFIX}qos, or {_ASK} which QOS to use"
+_TIME: Final = f"request less time with annotation {PREFIX}timeout"
 _HELD: Final = "a held job does not start until somebody releases it (`scontrol release`)"
-_ENDED: Final = "look into the job's output and the log of slurmd on that node"
+_ENDED: Final = "read the job's output and the log of slurmd on that node"
 
 _WAITS: Final[Mapping[str, Row]] = {
-    "None": ("wait", "Slurm has not looked at the job yet", _COMES),
+    "None": ("wait", "slurmctld has not considered the job yet", _COMES),
     "Priority": (
         "wait",
         "jobs of higher priority wait for the same nodes",
-        "it starts when its turn comes",
+        "it starts after those jobs",
     ),
     "Resources": (
         "wait",
         "the nodes that could take it are in use, drained, down or reserved",
-        "it starts when there is room; if that never comes, ask for less",
+        "it starts when enough nodes are free; if that never happens, request less",
     ),
     "Constraints": (
         "wait",
-        "no node with the features that it asks for is free now",
-        f"it starts when there is one; or ask for others by annotation {PREFIX}constraints",
+        "no node with the features that it requests is free",
+        f"it starts when one is free; or request others with annotation {PREFIX}constraints",
     ),
     "BeginTime": (
         "wait",
@@ -50,64 +50,64 @@ _WAITS: Final[Mapping[str, Row]] = {
         _COMES,
     ),
     "Reservation": ("wait", "its reservation has not begun yet", _RESERVATION),
-    "Licenses": ("wait", "licences that it asks for are in use", _COMES),
+    "Licenses": ("wait", "licences that it requests are in use", _COMES),
     "Dependency": (
         "wait",
-        "it was made to wait for another job",
-        f"it starts when that one has ended; {_ASK} if nobody should have asked for that",
+        "it depends on another job",
+        f"it starts when that job has ended; {_ASK} if nobody should have set the dependency",
     ),
     "JobArrayTaskLimit": (
         "wait",
-        "as many tasks of its job array run as may run at once",
+        "its job array already runs its maximum number of tasks",
         "it starts when one of them ends",
     ),
-    "Cleaning": ("wait", "what is left of its earlier run is still being cleaned up", _COMES),
-    "Prolog": ("wait", "the node is being prepared for it (prolog)", _COMES),
-    "BurstBufferResources": ("wait", "there is too little burst buffer space free", _COMES),
-    "BurstBufferStageIn": ("wait", "its files are being copied into the burst buffer", _COMES),
+    "Cleaning": ("wait", "Slurm still cleans up after its earlier run", _COMES),
+    "Prolog": ("wait", "Slurm prepares the node for it (prolog)", _COMES),
+    "BurstBufferResources": ("wait", "too little burst buffer space is free", _COMES),
+    "BurstBufferStageIn": ("wait", "Slurm copies its files into the burst buffer", _COMES),
     "FedJobLock": ("wait", "the clusters of the federation have not agreed on it yet", _COMES),
     "MpiPortsBusy": ("wait", "all ports for MPI are in use", _COMES),
     "NvidiaImexChannels": ("wait", "all NVIDIA IMEX channels are in use", _COMES),
     "MaxPoweredUpNodes": (
         "wait",
-        "as many nodes are powered up as may be",
+        "the maximum number of nodes is powered up",
         "it starts when some are powered down",
     ),
-    "SchedDefer": ("wait", "Slurm does not start jobs at once here", _COMES),
+    "SchedDefer": ("wait", "this Slurm starts no job at its submission (defer)", _COMES),
 }
 
 _ASKED_WRONG: Final[Mapping[str, Row]] = {
     "PartitionNodeLimit": (
         "user",
-        "it asks for more or fewer nodes than its partition allows one job",
+        "it requests more or fewer nodes than its partition allows for one job",
         _PARTITION,
     ),
     "PartitionTimeLimit": (
         "user",
-        "it asks for more time than its partition allows",
+        "it requests more time than its partition allows",
         f"{_TIME}; or {_PARTITION}",
     ),
     "PartitionConfig": (
         "user",
-        "its partition can never take it: too few nodes or CPUs, or closed to its user or account",
+        "its partition can never run it: too few nodes or CPUs, or its user or account is excluded",
         f"{_LESS}; or {_PARTITION}",
     ),
     "ReqNodeNotAvail": (
         "user",
         "a node that it needs by name is in use, down, drained or reserved",
-        f"it starts when that node is back; or name others by annotation {PREFIX}required-nodes",
+        f"it starts when that node is back; or name others with annotation {PREFIX}required-nodes",
     ),
     "BadConstraints": (
         "user",
-        "no node can ever do what it asks for",
-        f"correct annotation {PREFIX}constraints or the resources that the Pod asks for",
+        "no node can ever satisfy what it requests",
+        f"correct annotation {PREFIX}constraints or the requests of the Pod",
     ),
     "MaxMemPerLimit": (
         "user",
-        "it asks for more memory on a node than its partition allows",
+        "it requests more memory on a node than its partition allows",
         f"{_LESS}; or {_PARTITION}",
     ),
-    "InvalidAccount": ("user", "its account does not exist or is not its user's", _ACCOUNT),
+    "InvalidAccount": ("user", "its account does not exist, or its user is not in it", _ACCOUNT),
     "AccountNotAllowed": (
         "user",
         "its account, user or group may not use its partition",
@@ -115,63 +115,67 @@ _ASKED_WRONG: Final[Mapping[str, Row]] = {
     ),
     "InvalidQOS": ("user", "its QOS does not exist", _QOS),
     "QOSNotAllowed": ("user", "its account or partition may not use its QOS", _QOS),
-    "QOSTimeLimit": ("user", "it asks for more time than its QOS allows", _TIME),
-    "AssociationTimeLimit": ("user", "it asks for more time than its account allows", _TIME),
-    "ReservationDeleted": ("user", "its reservation is gone", _RESERVATION),
-    "ReservationInvalid": ("user", "its reservation is not one that it can use", _RESERVATION),
+    "QOSTimeLimit": ("user", "it requests more time than its QOS allows", _TIME),
+    "AssociationTimeLimit": ("user", "it requests more time than its account allows", _TIME),
+    "ReservationDeleted": ("user", "its reservation was deleted", _RESERVATION),
+    "ReservationInvalid": ("user", "it cannot use its reservation", _RESERVATION),
     "DeadLine": ("user", "it can no longer end before its deadline", _TIME),
     "QOSUsageThreshold": (
         "user",
-        "its account has used too much to go on with this QOS",
+        "its account has used too much to continue with this QOS",
         _QOS,
     ),
 }
 
 _STOPPED: Final[Mapping[str, Row]] = {
-    "PartitionDown": ("operator", "its partition is switched off", f"{_ASK}; or {_PARTITION}"),
+    "PartitionDown": (
+        "operator",
+        "its partition is down and starts no jobs",
+        f"{_ASK}; or {_PARTITION}",
+    ),
     "PartitionInactive": (
         "operator",
-        "its partition takes and starts no jobs",
+        "its partition is inactive: it accepts and starts no jobs",
         f"{_ASK}; or {_PARTITION}",
     ),
     "JobHeldAdmin": (
         "operator",
-        "an administrator holds it, or Slurm does: a node could not start it or knows no such user",
+        "an administrator holds it, or Slurm does: a node failed to start it or has no such user",
         f"{_HELD}; {_ASK}",
     ),
-    "JobHeldUser": ("operator", "it was submitted or requeued to be held", _HELD),
-    "JobHoldMaxRequeue": ("operator", "it was requeued too often and is held now", _HELD),
+    "JobHeldUser": ("operator", "it was submitted or requeued as a held job", _HELD),
+    "JobHoldMaxRequeue": ("operator", "Slurm requeued it too often and now holds it", _HELD),
     "DependencyNeverSatisfied": (
         "operator",
-        "it was made to wait for another job, and that one did not end as it should",
-        f"it never starts; {_ASK} to cancel it, or make the Pod anew",
+        "it depends on another job that did not end as required",
+        f"it never starts; {_ASK} to cancel it, or create the Pod again",
     ),
-    "NodeDown": ("operator", "a node that it had or needs is down", _ASK),
+    "NodeDown": ("operator", "a node that it used or needs is down", _ASK),
     "FrontEndDown": ("operator", "no front end node is up", _ASK),
     "SystemFailure": ("operator", "Slurm itself, a file system or the network failed", _ASK),
     "BurstBufferOperation": ("operator", "its burst buffer failed", _ASK),
-    "AccountingPolicy": ("operator", "it is over some limit of accounting", _ASK),
-    "QOSJobLimit": ("wait", "its QOS is at its number of jobs", _COMES),
-    "QOSResourceLimit": ("wait", "its QOS is at some limit of resources", _COMES),
-    "AssociationJobLimit": ("wait", "its account is at its number of jobs", _COMES),
-    "AssociationResourceLimit": ("wait", "its account is at some limit of resources", _COMES),
+    "AccountingPolicy": ("operator", "it exceeds an accounting limit", _ASK),
+    "QOSJobLimit": ("wait", "its QOS has its maximum number of jobs", _COMES),
+    "QOSResourceLimit": ("wait", "its QOS has reached a resource limit", _COMES),
+    "AssociationJobLimit": ("wait", "its account has its maximum number of jobs", _COMES),
+    "AssociationResourceLimit": ("wait", "its account has reached a resource limit", _COMES),
 }
 
 _OVER: Final[Mapping[str, Row]] = {
     "JobLaunchFailure": ("operator", "the node could not start it", _ENDED),
     "NonZeroExitCode": ("operator", "its script ended with an error", _ENDED),
-    "RaisedSignal": ("operator", "its script was ended by a signal", _ENDED),
-    "OutOfMemory": ("user", "it used more memory than it had asked for", "ask for more memory"),
+    "RaisedSignal": ("operator", "a signal ended its script", _ENDED),
+    "OutOfMemory": ("user", "it used more memory than it requested", "request more memory"),
     "TimeLimit": (
         "user",
-        "its time is used up",
-        f"ask for more by annotation {PREFIX}timeout of a new Pod",
+        "it reached its time limit",
+        f"request more with annotation {PREFIX}timeout on a new Pod",
     ),
-    "InactiveLimit": ("operator", "Slurm ended it because nothing happened in it", _ASK),
+    "InactiveLimit": ("operator", "Slurm ended it because it was inactive", _ASK),
 }
 
 REASONS: Final[Mapping[str, Row]] = {**_WAITS, **_ASKED_WRONG, **_STOPPED, **_OVER}
-"""Every reason that is no limit of accounting."""
+"""Every reason except the accounting limits."""
 
 _WHAT: Final[Mapping[str, str]] = {
     "BB": "burst buffer space",
@@ -199,13 +203,13 @@ _LIMIT: Final = re.compile(
     r"(?:Limit|NotSatisfied|)"
 )
 _OTHER: Final = {
-    "QOS": f"or choose another QOS by annotation {PREFIX}qos",
-    "account": f"or choose another account by annotation {PREFIX}account",
+    "QOS": f"or choose another QOS with annotation {PREFIX}qos",
+    "account": f"or choose another account with annotation {PREFIX}account",
 }
 
 
 def limit(reason: str) -> Row | None:
-    """The meaning of a limit of accounting, or None where the name is none."""
+    """The meaning of an accounting limit; None if the name is not one."""
     found = _LIMIT.fullmatch(reason)
     if not found:
         return None
@@ -214,34 +218,39 @@ def limit(reason: str) -> Row | None:
     if found["time"]:
         what = f"minutes of {what}"
     if found["kind"] == "Min":
-        return "user", f"its {scope} demands more {what} than it asks for", _OTHER[scope][3:]
+        return "user", f"its {scope} requires more {what} than it requests", _OTHER[scope][3:]
     if found["kind"] == "Grp":
         return _shared(scope, what, used_up=found["time"] == "Minutes" or found["what"] == "Wall")
     return _maximum(found, scope, what=what)
 
 
 def _shared(scope: str, what: str, *, used_up: bool) -> Row:
-    """All jobs of one QOS or account are counted together."""
-    together = f"the jobs of its {scope} together"
+    """A limit for all jobs of one QOS or account together."""
     if used_up:
-        text = f"{together} have used up their {what}, or what is left is too little for it"
+        text = f"the jobs of its {scope} have used up their {what}, or too little is left for it"
         return "operator", text, f"{_ASK} {_OTHER[scope]}"
-    return "wait", f"with it {together} would have more {what} than they may", _some_end(scope)
+    return (
+        "wait",
+        f"with it, the jobs of its {scope} would together exceed their limit of {what}",
+        _some_end(scope),
+    )
 
 
 def _maximum(found: re.Match[str], scope: str, *, what: str) -> Row:
-    """One job, or all of one user or account, is counted."""
+    """A limit for one job, or for all jobs of one user or account."""
     per = found["per"].removeprefix("Per").lower()
     if per in ("user", "account") or "Job" in found["what"]:
         whose = per or "user"
-        text = f"with it its {whose} would have more {what} than its {scope} allows one {whose}"
+        text = (
+            f"with it, its {whose} would have more {what} than its {scope} allows for one {whose}"
+        )
         return "wait", text, _some_end(scope)
-    where = "on one node" if per == "node" else "one job"
-    text = f"it asks for more {what} than its {scope} allows {where}"
-    return "user", text, f"ask for less {_OTHER[scope]}"
+    where = "on one node" if per == "node" else "for one job"
+    text = f"it requests more {what} than its {scope} allows {where}"
+    return "user", text, f"request less {_OTHER[scope]}"
 
 
 def _some_end(scope: str) -> str:
-    """Slurm gives one reason for others that hold it all and for one that can never have it."""
+    """One reason stands for a limit that others fill, and for one that the job alone exceeds."""
     enough = "it starts when enough of them have ended"
-    return f"{enough}; if it alone asks for more than that, ask for less {_OTHER[scope]}"
+    return f"{enough}; if it alone exceeds the limit, request less {_OTHER[scope]}"

@@ -5,7 +5,7 @@ team-a: 1001
 team-b: [1002, 2000-2999]
 "*": 65534
 ```
-`*` as a namespace stands for those not named, as a user for every one. Not named is not allowed.
+`*` as a namespace means all others; as a user it means every user. Nothing else is allowed.
 """
 
 import re
@@ -24,7 +24,7 @@ Table = tuple[tuple[str, tuple[Range, ...]], ...]
 
 
 def user_policy_of(rows: Iterable[tuple[str, object, int]]) -> Table:
-    """The table of rows (namespace, uids, line). ValueError: all that is wrong, a line each."""
+    """Build the table from rows (namespace, uids, line). ValueError: every problem, one a line."""
     problems: list[str] = []
     table: dict[str, tuple[Range, ...]] = {}
     for namespace, uids, line in rows:
@@ -32,7 +32,7 @@ def user_policy_of(rows: Iterable[tuple[str, object, int]]) -> Table:
         if namespace != "*" and not is_namespace(namespace):
             problems.append(f"line {line}: {namespace[:70]!r} is no name of a namespace, nor '*'")
         elif namespace in table:
-            problems.append(f"line {line}: namespace {namespace} stands there twice")
+            problems.append(f"line {line}: namespace {namespace} is listed twice")
         elif not ranges:
             problems.append(f"line {line}: allowed are uids such as 1001, [1001, 2000-2999] or '*'")
         table[namespace] = ranges
@@ -44,7 +44,7 @@ def user_policy_of(rows: Iterable[tuple[str, object, int]]) -> Table:
 
 
 def _ranges(uids: object) -> tuple[Range, ...]:
-    """Empty where something is wrong."""
+    """The ranges; empty if one is invalid."""
     parts = uids if isinstance(uids, list) else [uids]
     ranges = [_range(word.strip()) for part in parts for word in str(part).split(",")]
     return () if None in ranges else tuple(sorted(one for one in ranges if one is not None))

@@ -93,18 +93,22 @@ def test_words_are_clauses_of_one_line() -> None:
         ("Resources", "the nodes that could take it are in use", "wait"),
         ("PartitionTimeLimit", "more time than its partition allows", "user"),
         ("QOSMaxJobsPerUserLimit", "its user would have more running jobs than its QOS", "wait"),
-        ("AssocGrpCpuLimit", "the jobs of its account together would have more CPUs than", "wait"),
+        (
+            "AssocGrpCpuLimit",
+            "the jobs of its account would together exceed their limit of CPUs",
+            "wait",
+        ),
         ("AssocGrpCPUMinutesLimit", "have used up their minutes of CPUs", "operator"),
-        ("AssocGrpCPURunMinutesLimit", "together would have more minutes of CPUs than", "wait"),
-        ("QOSGrpWallLimit", "together have used up their run time", "operator"),
+        ("AssocGrpCPURunMinutesLimit", "together exceed their limit of minutes of CPUs", "wait"),
+        ("QOSGrpWallLimit", "the jobs of its QOS have used up their run time", "operator"),
         ("QOSMaxGRESPerNode", "GPUs or other generic resources than its QOS allows on one", "user"),
-        ("QOSMaxWallDurationPerJobLimit", "more run time than its QOS allows one job", "user"),
+        ("QOSMaxWallDurationPerJobLimit", "more run time than its QOS allows for one job", "user"),
         ("AssocMaxJobsLimit", "its user would have more running jobs than its account", "wait"),
         ("MaxMemoryPerAccount", "its account would have more memory than its QOS", "wait"),
         ("MaxGRESRunMinsPerUser", "its user would have more minutes of GPUs", "wait"),
-        ("QOSMinCpuNotSatisfied", "its QOS demands more CPUs than it asks for", "user"),
+        ("QOSMinCpuNotSatisfied", "its QOS requires more CPUs than it requests", "user"),
         ("JobHeldAdmin", "an administrator holds it", "operator"),
-        ("", "Slurm has not looked at the job yet (None)", "wait"),
+        ("", "slurmctld has not considered the job yet (None)", "wait"),
     ],
 )
 def test_some_reasons(reason: str, text: str, whose: str) -> None:
@@ -152,7 +156,7 @@ def test_an_error_that_passes_is_no_refusal() -> None:
     for number in (11, 2007, 2016, 1800):
         words = error_in_words(number, "Some text")
         assert words.whose == "wait"
-        assert words.text == f"Slurm did not take it now: Some text ({number})"
+        assert words.text == f"Slurm did not accept the job now: Some text ({number})"
 
 
 def test_an_unknown_error_is_not_lost() -> None:
@@ -186,7 +190,7 @@ def test_what_we_refuse_ourselves_has_no_number() -> None:
     """`slurm.job_body.refusal`."""
     words = error_in_words(0, "slurmrestd v0.0.42 knows no external jobs (from v0.0.43 on)")
     assert words.text.endswith("no external jobs (from v0.0.43 on)")
-    assert words.advice.startswith("Slurm was not even asked")
+    assert words.advice.startswith("sunk-sync did not ask Slurm")
 
 
 def test_a_long_text_keeps_its_number() -> None:
@@ -201,19 +205,19 @@ def waiting(*, reason: str = "Resources", job: str = "7", ahead: int = 0, age_s:
     return waiting_message(reason, job, ahead=ahead, age_s=age_s)
 
 
-def test_a_waiting_pod_is_told_why_with_its_job_and_who_is_ahead() -> None:
+def test_the_message_of_a_waiting_pod_has_its_job_the_reason_and_its_queue_position() -> None:
     """P1, P26."""
     assert waiting(ahead=12, age_s=3) == (
         "Slurm job 7 waits: the nodes that could take it are in use, drained, down or reserved"
-        " (Resources); it starts when there is room; if that never comes, ask for less."
+        " (Resources); it starts when enough nodes are free; if that never happens, request less."
         " At least 10 other Pods wait ahead of it."
     )
 
 
-def test_a_pod_without_a_job_is_told_that_it_will_have_one() -> None:
+def test_the_message_of_a_pod_without_a_job_says_that_it_will_get_one() -> None:
     """P26: among 1,000 others."""
     assert waiting(job="", ahead=1000) == (
-        "No Slurm job yet: it is submitted in its turn. At least 1,000 other Pods wait ahead of it."
+        "No Slurm job yet: sunk-sync will submit one. At least 1,000 other Pods wait ahead of it."
     )
 
 
@@ -232,7 +236,7 @@ def test_a_pod_without_a_job_is_told_that_it_will_have_one() -> None:
         (98765, "At least 1,000 other Pods wait"),
     ],
 )
-def test_who_is_ahead_is_told_by_powers_of_ten(ahead: int, said: str) -> None:
+def test_the_queue_position_is_shown_in_powers_of_ten(ahead: int, said: str) -> None:
     """P26."""
     assert waiting(ahead=ahead).endswith(f". {said} ahead of it.")
 
@@ -250,10 +254,10 @@ def test_who_is_ahead_is_told_by_powers_of_ten(ahead: int, said: str) -> None:
         (1e9, "more than a day ago"),
     ],
 )
-def test_an_old_reason_is_told_with_its_age(age_s: float, said: str) -> None:
+def test_an_old_reason_is_shown_with_its_age(age_s: float, said: str) -> None:
     """P26: as last read."""
-    assert waiting(age_s=age_s).count(f" Slurm said so {said}.") == bool(said)
-    assert ("Slurm said so" in waiting(age_s=age_s)) is bool(said)
+    assert waiting(age_s=age_s).count(f" Slurm gave this reason {said}.") == bool(said)
+    assert ("Slurm gave this reason" in waiting(age_s=age_s)) is bool(said)
 
 
 def test_the_message_seldom_changes() -> None:
