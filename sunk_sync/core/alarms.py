@@ -16,7 +16,7 @@ from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_r
 BUSY = frozenset({"ALLOCATED", "MIXED"})
 
 
-class Stretch(Struct, gc=False):
+class OverlapPeriod(Struct, gc=False):
     """A host on which Pods outlive their job."""
 
     began_s: float
@@ -27,7 +27,7 @@ class Stretch(Struct, gc=False):
     """A job has waited at the gate meanwhile."""
 
 
-class Overlap:
+class DoubleAllocation:
     """Adds up, from one sample of the picture to the next."""
 
     def __init__(self) -> None:
@@ -35,26 +35,26 @@ class Overlap:
         """Of every host together."""
         self.hosts = 0
         """Where it is so now."""
-        self._stretches: dict[str, Stretch] = {}
+        self._periods: dict[str, OverlapPeriod] = {}
 
     def sample(self, graph: Graph, *, now: float) -> None:
         """Take the picture in; seconds since the sample before count where it was so then too."""
-        before, self._stretches = self._stretches, {}
+        before, self._periods = self._periods, {}
         self.hosts = 0
         for name, node_name in _suspects(graph):
             busy = _is_busy(graph, name)
             began_s = _ended_s(graph, name, node_name, now=now) if busy else now
             if began_s is None:
                 continue
-            stretch = before.get(name) or Stretch(began_s, began_s)
-            self._stretches[name] = stretch
-            stretch.asked = stretch.asked or graph.calls.waits_at(name)
-            together = busy and _is_together(graph, name, node_name, stretch)
+            period = before.get(name) or OverlapPeriod(began_s, began_s)
+            self._periods[name] = period
+            period.asked = period.asked or graph.calls.waits_at(name)
+            together = busy and _is_together(graph, name, node_name, period)
             if together:
                 self.hosts += 1
-                self.seconds += max(0.0, now - stretch.until_s)
+                self.seconds += max(0.0, now - period.until_s)
             if together is not None:
-                stretch.until_s = now
+                period.until_s = now
 
 
 def _suspects(graph: Graph) -> list[tuple[str, str]]:
@@ -85,17 +85,17 @@ def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | 
     return min(ends, default=None)
 
 
-def _is_together(graph: Graph, name: str, node_name: str, stretch: Stretch) -> bool | None:
+def _is_together(graph: Graph, name: str, node_name: str, period: OverlapPeriod) -> bool | None:
     """Whether another job runs on this busy node; None: it was not read since the end."""
     read_s = max(graph.slurm_nodes.entries[name].order, graph.slurm_nodes.agreed_s)
-    if read_s < stretch.began_s:
+    if read_s < period.began_s:
         return None
-    return not (_waits(graph, name, stretch) or _is_held_by_ours(graph, name, node_name))
+    return not (_waits(graph, name, period) or _is_held_by_ours(graph, name, node_name))
 
 
-def _waits(graph: Graph, name: str, stretch: Stretch) -> bool:
+def _waits(graph: Graph, name: str, period: OverlapPeriod) -> bool:
     """With the gate only a job that asked, and was let pass, has started."""
-    return graph.workloads.gate() and (graph.calls.waits_at(name) or not stretch.asked)
+    return graph.workloads.gate() and (graph.calls.waits_at(name) or not period.asked)
 
 
 def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
@@ -130,7 +130,7 @@ PATIENCE_S = 30.0
 """A script calls at once; while nobody answers, it waits 10 s for that and 16 s before the next."""
 
 
-class Unheard:
+class SilentPlaceholders:
     """Counts jobs submitted after it began: of those before, another process may have heard."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ DRAINS_SHARE = 0.1
 READS = (GetObject, GetJob, GetGang, Relist)
 ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
-HELD_TOLD_PER_MINUTE = 100
+HELD_EVENTS_PER_MINUTE = 100
 """Of so many workloads whose ends are held Events tell; thousands may be."""
 LIFTS = (Undrain, Uncordon, RewriteReason)
 
@@ -86,29 +86,29 @@ class Breaker:
             self._passed.popleft()
 
 
-class Herald:
+class HeldEvents:
     """Lets Events tell of so many held workloads a minute (P31): of each once, while it is held."""
 
     def __init__(self) -> None:
         self._begun: deque[float] = deque()
         """When those of the last minute began to be told of."""
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def admit(self, workload: str, *, now: float) -> bool:
         """Whether the Events of this workload may stand."""
-        if workload in self._told:
+        if workload in self._reported:
             return True
         while self._begun and self._begun[0] <= now - MINUTE_S:
             self._begun.popleft()
-        if len(self._begun) >= HELD_TOLD_PER_MINUTE:
+        if len(self._begun) >= HELD_EVENTS_PER_MINUTE:
             return False
         self._begun.append(now)
-        self._told.add(workload)
+        self._reported.add(workload)
         return True
 
     def withdraw(self, workload: str) -> None:
         """It is not held any more."""
-        self._told.discard(workload)
+        self._reported.discard(workload)
 
 
 class Policy:
@@ -118,7 +118,7 @@ class Policy:
         self.breaker = Breaker()
         self.ends = Breaker()
         """Workloads whose Pods end for a failed node or a missing job (P31)."""
-        self.herald = Herald()
+        self.held_events = HeldEvents()
 
     def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
         """Divide a verdict's wants into what may be pushed now and what is kept back."""
@@ -146,13 +146,13 @@ class Policy:
         weak = bool([action for action in wants if _is_weak(action)])
         if not weak:
             self.ends.withdraw(workload)
-            self.herald.withdraw(workload)
+            self.held_events.withdraw(workload)
         if not wants:
             return NOTHING_WANTED
         why = _why_not_yet(graph)
         held = "" if why or not weak else self._hold_end(graph, workload, now=now)
         if weak:
-            wants = self._tell(workload, wants, held=bool(held), now=now)
+            wants = self._limit_events(workload, wants, held=bool(held), now=now)
         unread = tuple(name for name in SLURM_SOURCES if not graph.sources.tables[name].live)
         if not (why or held or unread):
             return Screened(wants)
@@ -165,15 +165,15 @@ class Policy:
         taken = {id(one.action) for one in kept}
         return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
 
-    def _tell(
+    def _limit_events(
         self, workload: str, wants: tuple[Action, ...], *, held: bool, now: float
     ) -> tuple[Action, ...]:
         """Without the Events of a hold, unless it is held and has its turn to say so."""
-        if held and self.herald.admit(workload, now=now):
+        if held and self.held_events.admit(workload, now=now):
             return wants
         if not held:
-            self.herald.withdraw(workload)
-        return tuple(action for action in wants if not _tells_of_hold(action))
+            self.held_events.withdraw(workload)
+        return tuple(action for action in wants if not _is_held_event(action))
 
     def _hold_end(self, graph: Graph, workload: str, *, now: float) -> str:
         limit = end_limit(graph)
@@ -250,7 +250,7 @@ def _is_weak(action: Action) -> bool:
     return isinstance(action, EndPod) and action.weak
 
 
-def _tells_of_hold(action: Action) -> bool:
+def _is_held_event(action: Action) -> bool:
     return isinstance(action, RecordEvent) and action.reason == EVENT_END_HELD
 
 
@@ -269,7 +269,7 @@ def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
     return False
 
 
-def _lets_pod_go(action: Action) -> bool:
+def _releases_pod(action: Action) -> bool:
     """`drained=true` (S6): somebody will delete the Pod for it."""
     return (
         isinstance(action, SetMetadata)
@@ -291,6 +291,6 @@ def _why_not(graph: Graph, action: Action) -> str:
     """
     if graph.sources.unlisted:
         return f"not listed yet: {', '.join(graph.sources.unlisted)}"
-    if graph.sources.stale and (isinstance(action, LIFTS) or _lets_pod_go(action)):
+    if graph.sources.stale and (isinstance(action, LIFTS) or _releases_pod(action)):
         return _unread(graph.sources.stale)
     return "dry run" if graph.configuration.dry_run else ""

@@ -57,7 +57,7 @@ class Reconciler:
         A key counts for each action that it wants, and once at least: handing an action over costs
         more than a decision.
         """
-        self._ring(now)
+        self._mark_due(now)
         decisions: list[Decision] = []
         spent = 0
         # A dict is walked past all that was taken out of it: once a step, and not if it is empty.
@@ -94,24 +94,24 @@ class Reconciler:
                 self._audit = iter(self.graph.keys.all())
                 return surprises, True
             if self._settled(key, now=now) and (right := self._right(key, now=now)):
-                surprises.append((key, self._told(key), right))
+                surprises.append((key, self._standing_verdict(key), right))
                 self.pending[key] = None
         return surprises, False
 
     def _right(self, key: Key, *, now: float) -> Verdict | None:
         """The right verdict, where the standing one is another."""
-        self.graph.forget_kept(key)
+        self.graph.forget_cached(key)
         try:
             verdict = decide(self.graph, key, now)
         except RuleError:
             return OUT_OF_SERVICE
-        told = self._told(key)
-        if told is None:
+        before = self._standing_verdict(key)
+        if before is None:
             return verdict
-        same = told.wants == verdict.wants and told.because == verdict.because
+        same = before.wants == verdict.wants and before.because == verdict.because
         return None if same else verdict
 
-    def _told(self, key: Key) -> Verdict | None:
+    def _standing_verdict(self, key: Key) -> Verdict | None:
         standing = self.standing.get(key)
         return None if standing is None else standing.verdict
 
@@ -153,7 +153,7 @@ class Reconciler:
             heapq.heappush(self._timers, (again_s, key))
         standing.look_again_s = again_s
 
-    def _ring(self, now: float) -> None:
+    def _mark_due(self, now: float) -> None:
         """Mark the keys whose time has come."""
         timers = self._timers
         while timers and timers[0][0] <= now:

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from sunk_sync.core.alarms import Overlap, Unheard, kept_jobs
+from sunk_sync.core.alarms import DoubleAllocation, SilentPlaceholders, kept_jobs
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.api.answers import KubeError
@@ -219,14 +219,14 @@ class Service:
 
     async def _tell_overlap(self, graph: Graph) -> None:
         """Often, for such a time is short."""
-        overlap = Overlap()
+        overlap = DoubleAllocation()
         while True:
             overlap.sample(graph, now=self.clock())
             self.telemetry.alarm_gauges.together(overlap.hosts, seconds=overlap.seconds)
             await asyncio.sleep(OVERLAP_EVERY_S)
 
     async def _tell_unheard(self, graph: Graph) -> None:
-        unheard = Unheard()
+        unheard = SilentPlaceholders()
         while True:
             jobs = unheard.sample(graph, now=self.clock())
             self.telemetry.alarm_gauges.unheard([f"{job.job_id} {job.name}" for job in jobs])

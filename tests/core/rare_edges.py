@@ -237,14 +237,14 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurm_node_changed:self.keys.mark_each(self._keys_of_pods_near(hosts))": (
         a_pods_node_becomes_a_slurm_node
     ),
-    "node_changed:self.keys.mark_each(self._workload_edges.node_turned(after.name))": (
+    "node_changed:self.keys.mark_each(self._workload_edges.node_readiness_changed(after.name))": (
         a_pods_node_falls_silent
     ),
     "_listed:self.keys.mark_each(self._workload_edges.pods_listed())": (
         a_listing_of_pods_settles_an_array
     ),
     "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
-    "_observe_source:self.keys.mark_each(self._workload_edges.nodes_turned())": (
+    "_observe_source:self.keys.mark_each(self._workload_edges.nodes_liveness_changed())": (
         nodes_can_be_read_again
     ),
 }

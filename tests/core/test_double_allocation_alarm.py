@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sunk_sync.core.alarms import Overlap
+from sunk_sync.core.alarms import DoubleAllocation
 from sunk_sync.core.model.facts import CallEnded, GateCall, Pod
 from tests.kit.build import Core, deleted, job, observed, pod, room, slurm_node
 
@@ -16,7 +16,7 @@ class Scene:
     def __init__(self, *others: Pod, state: str = "CANCELLED", script: bool = False, **chosen: Any):
         ran = job(BOUND, state="RUNNING", slurm_nodes=("n1",), script=script)
         self.core = Core(*room(), BOUND, *others, ran, **chosen)
-        self.overlap = Overlap()
+        self.overlap = DoubleAllocation()
         self.core.see(job(BOUND, state=state, slurm_nodes=("n1",), script=script))
         self.sample()
 

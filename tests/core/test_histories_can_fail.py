@@ -220,7 +220,7 @@ def test_the_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 def test_a_stale_answer_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """S7: too rare for the histories; a scripted test guards it."""
-    monkeypatch.setattr(Table, "heard_s", lambda *_: 0.0)
+    monkeypatch.setattr(Table, "last_news_s", lambda *_: 0.0)
     with pytest.raises(AssertionError):
         an_answer_older_than_the_news_proves_nothing()
 

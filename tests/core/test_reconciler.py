@@ -178,9 +178,9 @@ def test_the_audit_of_a_workload_trusts_nothing_that_is_kept_of_its_hosts() -> N
     ]
     core = Core(*room(), one, other, *runs)
     assert core.workload_wants(one, Bind)
-    assert core.graph.workloads.residents._kept["kn1"]
-    core.graph.forget_kept(workload_key(workload_id((one.uid,))))
-    assert "kn1" not in core.graph.workloads.residents._kept
+    assert core.graph.workloads.residents._cached["kn1"]
+    core.graph.forget_cached(workload_key(workload_id((one.uid,))))
+    assert "kn1" not in core.graph.workloads.residents._cached
 
 
 def test_the_audit_passes_over_what_was_forgotten_since_its_round_began() -> None:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from sunk_sync.core.alarms import PATIENCE_S, Unheard
+from sunk_sync.core.alarms import PATIENCE_S, SilentPlaceholders
 from sunk_sync.core.model.facts import Job, JobNotice
 from tests.kit.build import Core, job, listing, pod, room
 
@@ -12,7 +12,7 @@ class Watched:
 
     def __init__(self, *jobs: Job) -> None:
         self.core = Core(*room(), pod(), *jobs)
-        self.unheard = Unheard()
+        self.unheard = SilentPlaceholders()
         self.sampled()
 
     def sampled(self) -> list[str]:
@@ -69,7 +69,7 @@ def test_which_jobs_were_there_before_is_known_once_they_were_listed_L6() -> Non
     """A sample before that takes none for new."""
     watched = Watched()
     watched.core = Core(listed=False)
-    watched.unheard = Unheard()
+    watched.unheard = SilentPlaceholders()
     watched.sampled()
     watched.core.see(*listing("jobs", running()))
     assert not watched.after(PATIENCE_S)

@@ -37,7 +37,7 @@ class Told:
         self.tried: set[tuple[str, str]] = set()
         """The same, of bindings without an answer."""
 
-    def hear(self, one: News) -> None:
+    def observe(self, one: News) -> None:
         if isinstance(one, Attempt):
             self.sent_s[one.workload] = one.sent_s
         elif isinstance(one, BindTried):

@@ -91,7 +91,7 @@ class WorkloadHistory(History):
 
     def _told(self, news: Sequence[News]) -> None:
         for one in news:
-            self.told.hear(one)
+            self.told.observe(one)
 
     def _check(self, decision: Decision) -> None:
         super()._check(decision)

@@ -45,7 +45,7 @@ from sunk_sync.core.tables.doubts import Doubts
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.last_seen import Place
-from sunk_sync.core.tables.open_calls import CallWord, OpenCalls
+from sunk_sync.core.tables.open_calls import CallFact, OpenCalls
 from sunk_sync.core.tables.sources import Sources
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.views.host import Host
@@ -132,10 +132,10 @@ class Graph:
             holding=self.holding,
             marked=marked,
             unselected=unselected,
-            doubts=self.doubts.standing(),
+            doubts=self.doubts.current(),
         )
 
-    def forget_kept(self, key: Key) -> None:
+    def forget_cached(self, key: Key) -> None:
         """Workload out anew what is kept of what this key reads: an audit must not trust it."""
         rows = self.workloads.rows_of(key[1]) if key[0] == "workload" else ()
         names = [name for row in rows for name in row.slurm_nodes]
@@ -183,7 +183,7 @@ class Graph:
                 case GateCall() | StopCall() | CallEnded():
                     self._observe_call(one)
                 case _:
-                    self.keys.mark_each(self._workload_edges.hear(one, now=now))
+                    self.keys.mark_each(self._workload_edges.observe(one, now=now))
 
     def _observe_row(self, row: Row, *, order: float, now: float, named: bool = True) -> None:
         """Take a row in; `named`: its source speaks of it, so a listing under way does too."""
@@ -270,7 +270,7 @@ class Graph:
         if before[::2] != after[::2]:
             self.keys.mark_all()
         elif one.source == "nodes" and table.live != before[1]:
-            self.keys.mark_each(self._workload_edges.nodes_turned())
+            self.keys.mark_each(self._workload_edges.nodes_liveness_changed())
         if isinstance(one, ListingEnded | Confirmed):
             self._listed(one.source)
         if self.doubts.listed(one.source, begun_s=table.listed_s):
@@ -301,12 +301,12 @@ class Graph:
         place = pod_key(namespace, name)
         if not node:
             self._observe_bound(get_result, now=now)
-        heard_s = (
-            self.nodes.heard_s(name)
+        last_news_s = (
+            self.nodes.last_news_s(name)
             if node
-            else max(self.slurmd_pods.heard_s(place), self.pods.heard_s(place))
+            else max(self.slurmd_pods.last_news_s(place), self.pods.last_news_s(place))
         )
-        if get_result.asked_s < heard_s:
+        if get_result.asked_s < last_news_s:
             get_result = GetResult(kind, namespace, name, "unknown", "", get_result.asked_s)
         if get_result.found != "unknown":
             place_, uid = (kind, namespace, name), get_result.uid
@@ -338,10 +338,10 @@ class Graph:
             self.holding = standing
             self.keys.mark(CLUSTER)
 
-    def _observe_call(self, one: CallWord) -> None:
+    def _observe_call(self, one: CallFact) -> None:
         """A call at the hooks server concerns its hosts, or the workload of its job."""
         stop = self.calls.stops.get(one.call) or one
-        for name in sorted(self.calls.hear(one)):
+        for name in sorted(self.calls.observe(one)):
             self.keys.mark(host_key(name))
         if isinstance(one, GateCall) and one.job_id in self.jobs.entries:
             self._see_gate()

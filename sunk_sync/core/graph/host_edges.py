@@ -28,7 +28,9 @@ class HostEdges:
             self._keys.mark_each(self._keys_of_pods_near(hosts))
         same = before is not None and after is not None and same_kind(before, after)
         self._keys.mark_each(
-            self._workload_edges.room_changed() if same else self._workload_edges.hosts_changed()
+            self._workload_edges.slurm_node_state_changed()
+            if same
+            else self._workload_edges.hosts_changed()
         )
 
     def slurmd_pod_changed(
@@ -51,13 +53,15 @@ class HostEdges:
             if before.offer != after.offer:
                 self._keys.mark_each(self._workload_edges.hosts_changed())
             if before.ready != after.ready:
-                self._keys.mark_each(self._workload_edges.node_turned(after.name))
+                self._keys.mark_each(self._workload_edges.node_readiness_changed(after.name))
             self._keys.mark_hosts(hosts)
             return
         self._claims_changed(hosts)
         row = after or before
         assert row is not None
-        self._workload_edges.node_turned(row.name)  # its keys are among those on the Node
+        self._workload_edges.node_readiness_changed(
+            row.name
+        )  # its keys are among those on the Node
         self._keys.mark_each(self._workload_edges.keys_of_pods_on(row.name))
 
     def _claims_changed(self, hosts: set[str]) -> None:

@@ -17,9 +17,9 @@ class Claims:
         self._pods_on_node: defaultdict[str, set[str]] = defaultdict(set)
         self._pods_claiming: defaultdict[str, set[str]] = defaultdict(set)
         self._nodes_annotated: defaultdict[str, set[str]] = defaultdict(set)
-        self._kept: dict[str, Claim] = {}
+        self._cached: dict[str, Claim] = {}
         """Claims as they were last worked out, until something they were read from changes."""
-        self._hosts_kept: dict[str, tuple[str, ...]] = {}
+        self._hosts_cached: dict[str, tuple[str, ...]] = {}
         """Node name → its hosts, as they were last worked out."""
 
     def add_pod(self, pod: SlurmdPod) -> None:
@@ -57,20 +57,20 @@ class Claims:
 
     def forget(self, slurm_node: str) -> None:
         """Workload this claim out anew when it is next asked for: what an audit must not trust."""
-        self._kept.pop(slurm_node, None)
+        self._cached.pop(slurm_node, None)
 
     def forget_node(self, name: str) -> None:
         """The same for the hosts of a Node."""
-        self._hosts_kept.pop(name, None)
+        self._hosts_cached.pop(name, None)
 
     def hosts_on_node(self, name: str) -> tuple[str, ...]:
         """Slurm nodes whose claim reads the Node of this name, by a Pod or directly; sorted."""
-        kept = self._hosts_kept.get(name)
+        kept = self._hosts_cached.get(name)
         if kept is not None:
             return kept
         hosts = self._hosts_now(name)
         if name in self._nodes.entries:
-            self._hosts_kept[name] = hosts
+            self._hosts_cached[name] = hosts
         return hosts
 
     def _hosts_now(self, name: str) -> tuple[str, ...]:
@@ -108,13 +108,13 @@ class Claims:
 
     def claim_of(self, slurm_node: str) -> Claim:
         """Everything that stands for this Slurm node now."""
-        kept = self._kept.get(slurm_node)
+        kept = self._cached.get(slurm_node)
         if kept is not None:
             return kept
         claim = self._claim_now(slurm_node)
         if claim == UNCLAIMED:
             return UNCLAIMED
-        self._kept[slurm_node] = claim
+        self._cached[slurm_node] = claim
         return claim
 
     def _claim_now(self, slurm_node: str) -> Claim:
@@ -132,7 +132,7 @@ class Claims:
         if not living:
             finished = max(entries, key=lambda entry: entry.since_s)
             return self._claim_of_nodes(slurm_node, finished=finished)
-        standing = _standing(living)
+        standing = _effective(living)
         rivals = [] if len(standing) == 1 else [reference_of(entry.row) for entry in living]
         pod = standing[0]
         rivals += self._rivals_on_node(pod.row)
@@ -176,7 +176,7 @@ class Claims:
         if not keys:
             return set()
         living = [entry for key in keys if not (entry := self._pods.entries[key]).row.finished]
-        return {entry.row.slurm_node for entry in _standing(living)}
+        return {entry.row.slurm_node for entry in _effective(living)}
 
     def _rivals_on_node(self, pod: SlurmdPod) -> list[Reference]:
         """Other Pods on this Pod's Node that claim another Slurm node; a terminating one yields."""
@@ -231,7 +231,7 @@ def same_own_claim(before: Node, after: Node) -> bool:
     return before.slurm_node == after.slurm_node and before.uid == after.uid
 
 
-def _standing(living: list[Entry[SlurmdPod]]) -> list[Entry[SlurmdPod]]:
+def _effective(living: list[Entry[SlurmdPod]]) -> list[Entry[SlurmdPod]]:
     """The claims that count: terminating Pods yield to exactly one other."""
     if len(living) < 2:
         return living

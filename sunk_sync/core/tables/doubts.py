@@ -69,7 +69,7 @@ class Doubts:
             self._listed[source] = _Listed(begun_s, in_a_row)
         return bool(settled)
 
-    def standing(self) -> tuple[Doubt, ...]:
+    def current(self) -> tuple[Doubt, ...]:
         """What is in doubt now, in the order of the sources' names."""
         return tuple([self._doubt(source) for source in sorted(self.rows)])
 

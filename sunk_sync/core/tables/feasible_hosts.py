@@ -52,7 +52,7 @@ class FeasibleHosts:
         """What else stands on each Node, as the operator told (P28)."""
         self._slurm_nodes = slurm_nodes
         self._claims = claims
-        self._kept: dict[PodSpec, Reach] = {}
+        self._cached: dict[PodSpec, Reach] = {}
         self._waited_for: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Feasible hosts → names of their Nodes where none of them is ready; else empty."""
         self._lost = False
@@ -74,10 +74,10 @@ class FeasibleHosts:
 
     def forget(self) -> None:
         """A host came, went or changed what it offers."""
-        self._kept.clear()
+        self._cached.clear()
         self._waited_for.clear()
 
-    def turned(self) -> bool:
+    def readiness_changed(self) -> bool:
         """A Node became ready or not: whether some Pod waits for other Nodes than before."""
         before, self._waited_for = self._waited_for, {}
         lost, self._lost = self._lost, False
@@ -113,11 +113,11 @@ class FeasibleHosts:
 
     def reach(self, spec: PodSpec) -> Reach:
         """Which hosts can take such a Pod."""
-        kept = self._kept.get(spec)
+        kept = self._cached.get(spec)
         if kept is None:
-            if len(self._kept) >= SPECS_KEPT:
-                self._kept.clear()
-            kept = self._kept[spec] = self._work_out(spec)
+            if len(self._cached) >= SPECS_KEPT:
+                self._cached.clear()
+            kept = self._cached[spec] = self._compute(spec)
         return kept
 
     def is_free(self, reach: Reach) -> bool:
@@ -131,9 +131,9 @@ class FeasibleHosts:
         node = claim.node.row
         if node.ready != "True":
             return f"Node {node.name} is not ready"
-        return why_unfit(spec, node, taken=_summed((*self._standing(claim), others)))
+        return why_unfit(spec, node, taken=_summed((*self._occupied(claim), others)))
 
-    def _standing(self, claim: Claim) -> tuple[Amounts, ...]:
+    def _occupied(self, claim: Claim) -> tuple[Amounts, ...]:
         """What is on the Node whatever we bind there; of all Pods, if counted, slurmd's is one."""
         taken = self._taken.get(claim.node.row.name) if claim.node is not None else None
         if taken is not None:
@@ -141,7 +141,7 @@ class FeasibleHosts:
         slurmd = claim.pod.row.requests if claim.pod is not None else ()
         return (self._overhead, slurmd, ONE_POD) if slurmd else (self._overhead,)
 
-    def _work_out(self, spec: PodSpec) -> Reach:
+    def _compute(self, spec: PodSpec) -> Reach:
         demand = demand_of(spec)
         unfit: dict[str, Reasons] = {}
         fit = []
@@ -162,7 +162,7 @@ class FeasibleHosts:
         claim = self._claims.claim_of(slurm_node)
         if claim.node is None:
             return NO_NODE
-        return demand.reasons(_lasting(claim.node.row), _summed(self._standing(claim)))
+        return demand.reasons(_lasting(claim.node.row), _summed(self._occupied(claim)))
 
 
 def _lasting(node: Node) -> Node:

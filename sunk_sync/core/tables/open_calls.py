@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from sunk_sync.core.model.facts import CallEnded, GateCall, StopCall
 
-CallWord = GateCall | StopCall | CallEnded
+CallFact = GateCall | StopCall | CallEnded
 
 
 class OpenCalls:
@@ -40,20 +40,20 @@ class OpenCalls:
         """Whether some prolog asks about this Slurm node."""
         return slurm_node in self.by_host
 
-    def hear(self, word: CallWord) -> set[str]:
+    def observe(self, fact: CallFact) -> set[str]:
         """A call came or ended: the Slurm nodes that it is about."""
-        match word:
+        match fact:
             case GateCall():
-                self.gates[word.call] = word
-                for name in word.slurm_nodes:
-                    self.by_host[name][word.call] = word
-                return set(word.slurm_nodes)
+                self.gates[fact.call] = fact
+                for name in fact.slurm_nodes:
+                    self.by_host[name][fact.call] = fact
+                return set(fact.slurm_nodes)
             case StopCall():
-                self.stops[word.call] = word
+                self.stops[fact.call] = fact
                 return set()
             case _:
-                self.stops.pop(word.call, None)
-                return self._forget_gate(word.call)
+                self.stops.pop(fact.call, None)
+                return self._forget_gate(fact.call)
 
     def _forget_gate(self, number: int) -> set[str]:
         gate = self.gates.pop(number, None)

@@ -47,7 +47,7 @@ class Table(Generic[RowT]):
         """All rows."""
         return (entry.row for entry in self.entries.values())
 
-    def heard_s(self, key: str) -> float:
+    def last_news_s(self, key: str) -> float:
         """Second of the latest news of this row, also of its end."""
         entry = self.entries.get(key)
         return entry.learnt_s if entry else self._gone.get(key, NEVER)[1]
@@ -75,7 +75,7 @@ class Table(Generic[RowT]):
         before = entry.row
         if before == row:
             return before, False
-        if turned(before, row):
+        if readiness_changed(before, row):
             entry.since_s = now
         entry.row = row
         return before, True
@@ -193,7 +193,7 @@ def is_unbound_again(before: Row, row: Row) -> bool:
     return not row.node_name and bool(before.node_name) and row.uid == before.uid
 
 
-def turned(before: Row, row: Row) -> bool:
+def readiness_changed(before: Row, row: Row) -> bool:
     """Whether readiness changed, or another object stands under the name."""
     return _identity(before) != _identity(row)
 

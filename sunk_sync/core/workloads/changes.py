@@ -10,7 +10,7 @@ def stays(before: Pod, after: Pod) -> bool:
     return before.gang == after.gang and not moved(before, after)
 
 
-def seen_alike(before: Pod, after: Pod) -> bool:
+def same_for_others(before: Pod, after: Pod) -> bool:
     """Of a Pod that stays: others on its Node see no difference. Without a Node nobody sees the id
     of its job.
     """
@@ -18,7 +18,7 @@ def seen_alike(before: Pod, after: Pod) -> bool:
     return named and before.ended == after.ended and before.spec == after.spec
 
 
-def runs_alike(before: Job, after: Job) -> bool:
+def same_for_hosts(before: Job, after: Job) -> bool:
     """Nobody but its own workload sees a difference: no host and no index."""
     return (
         before.state == after.state

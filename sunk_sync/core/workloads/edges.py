@@ -34,8 +34,8 @@ from sunk_sync.core.workloads.changes import (
     is_another,
     lives_on,
     moved,
-    runs_alike,
-    seen_alike,
+    same_for_hosts,
+    same_for_others,
     stays,
 )
 from sunk_sync.core.workloads.members import could_have_job
@@ -44,7 +44,7 @@ from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshots, uid_in
 from sunk_sync.core.workloads.watchlists import keep
 from sunk_sync.core.workloads.workloads import Workloads
 
-Word = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken
+MemoryFact = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken
 
 
 class WorkloadEdges:
@@ -96,19 +96,19 @@ class WorkloadEdges:
         """It is where it was, in its workload and on its Node: no index is another."""
         self._index.put_pod(after)
         own = self._index.key_of_uid[after.uid]
-        alike = seen_alike(before, after)
-        if alike and before.terminating == after.terminating and before.gated == after.gated:
+        same = same_for_others(before, after)
+        if same and before.terminating == after.terminating and before.gated == after.gated:
             return {workload_key(own)}
         workloads = self._workloads_of_pod(after.uid, own)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
-        if alike and after.node_name not in self._residents.nodes_asked:
+        if same and after.node_name not in self._residents.nodes_asked:
             return keys
         return keys | self._touch_node(after.node_name)
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Keys that read this job: its workload, and those at the hosts where Pods of it live."""
         if before is not None and after is not None:
-            if runs_alike(before, after):
+            if same_for_hosts(before, after):
                 workloads = self._index.keys_of_job(after.job_id)
                 return self._awaited(after) | set(map(workload_key, workloads))
             if lives_on(before, after):
@@ -135,7 +135,7 @@ class WorkloadEdges:
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
         """Rows that between them name every Pod that the job stood or stands for."""
         if before is not None and (after is None or is_another(before, after)):
-            self._forget_words(before.job_id)
+            self._forget_job(before.job_id)
         self._note_turn(before, after)
         if before is not None and after is not None and before.identity == after.identity:
             self._move_job(before, after, now=now)
@@ -171,7 +171,7 @@ class WorkloadEdges:
         if after is None or not is_live(after):
             self._memory.forget_bind_refusals(before)
 
-    def _forget_words(self, job_id: str) -> None:
+    def _forget_job(self, job_id: str) -> None:
         """What was said of a job goes with it: Slurm may give its id to another (P23)."""
         self._memory.forget_job(job_id)
         self._calls.until_s.pop(job_id, None)
@@ -193,7 +193,7 @@ class WorkloadEdges:
         """Hosts of the job where a prolog waits for a newer read of it (L7)."""
         return {host_key(name) for name in job.slurm_nodes if self._calls.waits_at(name)}
 
-    def hear(self, word: Word, *, now: float) -> set[Key]:
+    def observe(self, word: MemoryFact, *, now: float) -> set[Key]:
         """What no row shows; the workloads that it concerns."""
         memory, index = self._memory, self._index
         match word:
@@ -273,23 +273,23 @@ class WorkloadEdges:
         if get_result.name not in self._index.pods_on_node:
             return set()
         self._residents.nodes_asked[get_result.name] = get_result
-        return self._touch_node(get_result.name) | self._keys_stuck_on(get_result.name)
+        return self._touch_node(get_result.name) | self._keys_of_terminating_on(get_result.name)
 
-    def node_turned(self, node_name: str) -> set[Key]:
+    def node_readiness_changed(self, node_name: str) -> set[Key]:
         """It turned ready or not, came or went: workloads with a Pod that is to end there."""
         self._residents.nodes_asked.pop(node_name, None)
         self._residents.forget(node_name)
-        return self._keys_stuck_on(node_name) | self._keys_waiting_for(node_name)
+        return self._keys_of_terminating_on(node_name) | self._keys_waiting_for(node_name)
 
     def _keys_waiting_for(self, node_name: str) -> set[Key]:
         """Workloads that wait until a host is ready, or whose job was given up on this one."""
         hosts = self._hosts.claims.hosts_on_node(node_name)
         given_up_at = self._memory.submissions.given_up_at
         keys = {key for name in hosts for key in given_up_at.get(name, ())}
-        waiting = self._lists.unplaced.keys() if self._feasible_hosts.turned() else ()
+        waiting = self._lists.unplaced.keys() if self._feasible_hosts.readiness_changed() else ()
         return set(map(workload_key, keys.union(waiting)))
 
-    def _keys_stuck_on(self, node_name: str) -> set[Key]:
+    def _keys_of_terminating_on(self, node_name: str) -> set[Key]:
         there = self._index.pods_on_node.get(node_name, {}).items()
         return {workload_key(self._index.key_of_uid[uid]) for uid, pod in there if pod.terminating}
 
@@ -300,7 +300,7 @@ class WorkloadEdges:
         edited, self._lists.edited = self._lists.edited, {}
         return set(map(workload_key, self._lists.unplaced | edited))
 
-    def room_changed(self) -> set[Key]:
+    def slurm_node_state_changed(self) -> set[Key]:
         """The state of a Slurm node changed: only few workloads ever read it."""
         return set() if self._lists.is_crowded() else set(map(workload_key, self._lists.unplaced))
 
@@ -318,14 +318,14 @@ class WorkloadEdges:
     def _renew(self, listed_s: float) -> list[str]:
         """Workloads of which the waiting job is to exclude other hosts than it does (P7)."""
         updates, rows = self._exclusion_updates, self._jobs
-        if updates.begins(listed_s):
+        if updates.is_round_due(listed_s):
             known = [one for one in self._lists.waiting if rows.entries[one].row.identity.hosts]
-            updates.begin(known, now_s=listed_s)
+            updates.start_round(known, now_s=listed_s)
         keys = []
-        for row in filter(None, map(rows.get, updates.turns(listed_s))):
+        for row in filter(None, map(rows.get, updates.take_due(listed_s))):
             for key in self._index.keys_of_job(row.job_id) if is_waiting(row) else ():
                 specs = [pod.spec for pod in self._index.pods.get(key, NO_PODS).values()]
-                if specs and updates.judge(row, specs):
+                if specs and updates.compare(row, specs):
                     keys.append(key)
         return keys
 
@@ -373,7 +373,7 @@ class WorkloadEdges:
             return set()
         return {key for name in nodes for key in self._touch_node(name)}
 
-    def nodes_turned(self) -> set[Key]:
+    def nodes_liveness_changed(self) -> set[Key]:
         """Kubernetes can be read again, or not: whether a host has no Node is known or is not."""
         return {key for name in self._index.arrivals for key in self.keys_at(name)}
 

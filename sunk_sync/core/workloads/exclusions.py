@@ -35,7 +35,7 @@ class ExclusionUpdates:
         self._changed = self._counts = False
         """Whether a host changed since the last listing; whether the round due counts."""
         self._begun_s: float | None = None
-        self._turned_s = 0.0
+        self._taken_s = 0.0
         self._due: list[str] = []
 
     def hosts_changed(self) -> None:
@@ -43,7 +43,7 @@ class ExclusionUpdates:
         self._rounds = ROUNDS
         self._changed = True
 
-    def begins(self, now_s: float) -> bool:
+    def is_round_due(self, now_s: float) -> bool:
         """Whether a round is due: `begin` is to be told whose.
 
         The first listing after a change may have been asked for before: its round does not count.
@@ -53,19 +53,19 @@ class ExclusionUpdates:
             self._begun_s = now_s
         return bool(self._rounds) and not self._due and now_s >= self._begun_s + ROUND_S
 
-    def begin(self, job_ids: Iterable[str], *, now_s: float) -> None:
+    def start_round(self, job_ids: Iterable[str], *, now_s: float) -> None:
         """These have their turn in this round, in this order."""
         self._rounds -= self._counts
-        self._begun_s = self._turned_s = now_s
+        self._begun_s = self._taken_s = now_s
         self._due = list(job_ids)[::-1]
 
-    def turns(self, now_s: float) -> list[str]:
+    def take_due(self, now_s: float) -> list[str]:
         """Who has it now; some may not wait any more."""
-        count = min(max(1, int((now_s - self._turned_s) * JOBS_PER_S)), AT_ONCE_MAX)
-        self._turned_s = now_s
+        count = min(max(1, int((now_s - self._taken_s) * JOBS_PER_S)), AT_ONCE_MAX)
+        self._taken_s = now_s
         return [self._due.pop() for _ in range(min(count, len(self._due)))]
 
-    def judge(self, job: Job, specs: Sequence[PodSpec]) -> bool:
+    def compare(self, job: Job, specs: Sequence[PodSpec]) -> bool:
         """Whether it wants something else than a moment ago.
 
         Where no host is left it keeps what it has: Slurm would take its priority away for a while.

@@ -51,13 +51,13 @@ def stuck_pods(ending: Iterable[Pod], *, nodes: Table[Node], asked: Asked) -> tu
     if not nodes.listed:
         return ()
     return tuple(
-        Stuck(pod, entry.row.ready, entry.since_s) if entry else _homeless(pod, asked)
+        Stuck(pod, entry.row.ready, entry.since_s) if entry else _without_node(pod, asked)
         for pod in ending
         if not (entry := nodes.entries.get(pod.node_name)) or entry.row.ready != "True"
     )
 
 
-def _homeless(pod: Pod, asked: Asked) -> Stuck:
+def _without_node(pod: Pod, asked: Asked) -> Stuck:
     get_result = asked.get(pod.node_name)
     return Stuck(pod, "", get_result.asked_s if get_result else None, is_stranded(pod, asked))
 

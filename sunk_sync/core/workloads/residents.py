@@ -52,12 +52,12 @@ class ResidentIndex:
         self.nodes_asked: dict[str, GetResult] = {}
         """Node with bound Pods that is not in the picture → answer to a read by its name (P25b)."""
         self._readopts = readopts
-        self._kept: dict[str, dict[str, Residents]] = {}
+        self._cached: dict[str, dict[str, Residents]] = {}
         """Node name → Slurm node → who lives there."""
 
     def forget(self, node_name: str) -> None:
         """Somebody there changed."""
-        self._kept.pop(node_name, None)
+        self._cached.pop(node_name, None)
 
     def forget_asked(self, nodes: Iterable[str]) -> None:
         """A Node that no Pod is bound to any more need not be known."""
@@ -67,7 +67,7 @@ class ResidentIndex:
 
     def forget_all(self) -> None:
         """What an audit must not trust."""
-        self._kept.clear()
+        self._cached.clear()
 
     def on(self, node_name: str, *, slurm_node: str, but: str = "") -> Residents:
         """Who lives on this Node, which stands for this Slurm node; `but`: not of this workload."""
@@ -75,20 +75,20 @@ class ResidentIndex:
         if not there:
             return NOBODY
         if self._calls.waits_at(slurm_node):  # how old a read is counts for a call (L7)
-            residents = self._work_out(there, slurm_node)
+            residents = self._compute(there, slurm_node)
         else:
-            residents = self._kept_of(node_name, slurm_node)
+            residents = self._cached_of(node_name, slurm_node)
         if not but:
             return residents
         others = [one for one in residents.all if one.workload != but]
         return residents if len(others) == len(residents.all) else residents_of(others)
 
-    def _kept_of(self, node_name: str, slurm_node: str) -> Residents:
-        kept = self._kept.setdefault(node_name, {})
+    def _cached_of(self, node_name: str, slurm_node: str) -> Residents:
+        kept = self._cached.setdefault(node_name, {})
         residents = kept.get(slurm_node)
         if residents is None:
             there = self._index.pods_on_node[node_name]
-            residents = kept[slurm_node] = self._work_out(there, slurm_node)
+            residents = kept[slurm_node] = self._compute(there, slurm_node)
         return residents
 
     def is_lost(self, workload: str, *, patience_s: float = 0.0) -> bool:
@@ -97,7 +97,7 @@ class ResidentIndex:
         after_s = LOST_AFTER_S + patience_s
         return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
 
-    def _work_out(self, there: dict[str, Pod], slurm_node: str) -> Residents:
+    def _compute(self, there: dict[str, Pod], slurm_node: str) -> Residents:
         asked = self.nodes_asked
         living = [one for one in there.values() if not (one.ended or is_stranded(one, asked))]
         return residents_of([self._resident(pod, slurm_node) for pod in living])

@@ -12,7 +12,7 @@ from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.verdict import Decision
-from sunk_sync.core.policy import HELD_TOLD_PER_MINUTE
+from sunk_sync.core.policy import HELD_EVENTS_PER_MINUTE
 from tests.kit.build import Core, deleted, identity, job, listing, node, pod, room, source_of
 
 BOUND = pod(node_name="kn1", job_id="7")
@@ -272,8 +272,8 @@ def test_an_event_tells_of_each_pod_whose_end_is_held_P31() -> None:
 def test_of_thousands_that_are_held_a_hundred_a_minute_are_told_of_P31() -> None:
     """No flood; who was told of stays so, that the outbox does not drop it."""
     world, decisions = failed_at_once(251)
-    assert len(words(decisions)) == HELD_TOLD_PER_MINUTE
-    assert len(words(world.wait(60))) == 2 * HELD_TOLD_PER_MINUTE
+    assert len(words(decisions)) == HELD_EVENTS_PER_MINUTE
+    assert len(words(world.wait(60))) == 2 * HELD_EVENTS_PER_MINUTE
     assert len(words(world.wait(60))) == 250
 
 

@@ -54,7 +54,7 @@ def test_a_deletion_of_what_is_unknown_is_remembered() -> None:
     rows = table()
     assert rows.remove("a", uid="u", order=30, now=1) is None
     assert rows.remove("a", uid="u", order=30, now=50) is None
-    assert rows.heard_s("a") == 1
+    assert rows.last_news_s("a") == 1
     assert rows.put("a", A, order=29, now=2) == (None, False)
 
 
@@ -156,10 +156,10 @@ def test_the_time_of_readiness_moves_only_with_it(after: Node, since: float) -> 
 def test_the_last_word_of_a_row_has_its_time() -> None:
     """Whoever asked before it learnt nothing about now."""
     rows = table(A, now=3)
-    assert rows.heard_s("a") == 3
+    assert rows.last_news_s("a") == 3
     rows.remove("a", uid=A.uid, order=20, now=4)
-    assert rows.heard_s("a") == 4
-    assert rows.heard_s("never") == float("-inf")
+    assert rows.last_news_s("a") == 4
+    assert rows.last_news_s("never") == float("-inf")
     assert list(rows.rows()) == []
 
 

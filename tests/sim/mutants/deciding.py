@@ -76,8 +76,8 @@ MUTANTS = (
         story="The watch of Nodes had been broken for minutes; a drain was lifted because the"
         " cause seen last had gone, while a new one had come unseen.",
         path=POLICY,
-        old="(isinstance(action, LIFTS) or _lets_pod_go(action))",
-        new="_lets_pod_go(action)",
+        old="(isinstance(action, LIFTS) or _releases_pod(action))",
+        new="_releases_pod(action)",
     ),
     Mutant(
         name="breaker off by one",
