@@ -1,9 +1,9 @@
 """Conditions that an operator acts on: double allocation, kept jobs, silent placeholders.
 
-How long other jobs ran on hosts where Pods still lived whose own job had ended (P25): Slurm shows
-which nodes are busy, not with whom, so this is a measure, exact to one reading where a job has its
-nodes for itself. Where jobs share a node it may count too much, for jobs of others that ran there
-before; where a live job of ours is on it, nothing is counted.
+A double allocation is a host where another job runs while Pods of an ended job still run (P25).
+Slurm shows which nodes are busy, but not with which job. The measure is exact to one sample where a
+job has its nodes to itself. On a shared node it may count jobs that ran there before. It counts
+nothing where a live job of sunk-sync runs.
 """
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ BUSY = frozenset({"ALLOCATED", "MIXED"})
 
 
 class OverlapPeriod(Struct, gc=False):
-    """A host on which Pods outlive their job."""
+    """A host on which Pods outlive their job, since when."""
 
     began_s: float
     """When that end became known."""
@@ -28,17 +28,17 @@ class OverlapPeriod(Struct, gc=False):
 
 
 class DoubleAllocation:
-    """Adds up, from one sample of the picture to the next."""
+    """Seconds in which a job and Pods of another job shared a host, summed over samples."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         """Of every host together."""
         self.hosts = 0
-        """Where it is so now."""
+        """Hosts where it is so now."""
         self._periods: dict[str, OverlapPeriod] = {}
 
     def sample(self, graph: Graph, *, now: float) -> None:
-        """Take the picture in; seconds since the sample before count where it was so then too."""
+        """Sample the graph. The seconds since the last sample count if both samples show it."""
         before, self._periods = self._periods, {}
         self.hosts = 0
         for name, node_name in _suspects(graph):
@@ -108,7 +108,7 @@ def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
 
 
 def kept_jobs(graph: Graph) -> list[Job]:
-    """Which; one whose Pods were only just asked for is not among them."""
+    """Live jobs that sunk-sync keeps because it cannot read whether their Pods are gone."""
     ids = {one for key in graph.workloads.orphaned() for one in graph.workloads.index.job_ids(key)}
     rows = [graph.jobs.entries[one].row for one in sorted(ids)]
     return [row for row in rows if _is_kept(graph, row)]
@@ -127,11 +127,11 @@ def _is_kept(graph: Graph, job: Job) -> bool:
 
 
 PATIENCE_S = 30.0
-"""A script calls at once; while nobody answers, it waits 10 s for that and 16 s before the next."""
+"""A script calls at once. Without an answer it gives up after 10 s and calls again 16 s later."""
 
 
 class SilentPlaceholders:
-    """Counts jobs submitted after it began: of those before, another process may have heard."""
+    """Placeholders that run but never called; only jobs submitted after this process started."""
 
     def __init__(self) -> None:
         self._before: int | None = None
@@ -139,7 +139,7 @@ class SilentPlaceholders:
         self._since_s: dict[str, float] = {}
 
     def sample(self, graph: Graph, *, now: float) -> list[Job]:
-        """Those that were silent for so long."""
+        """Jobs that were silent for PATIENCE_S."""
         if self._before is None:
             self._begin(graph)
             return []

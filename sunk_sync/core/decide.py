@@ -1,4 +1,4 @@
-"""Facts in, verdict out: which rules speak for which key, and the function that runs them."""
+"""The rules of each kind of key, and the function that runs them."""
 
 from collections.abc import Callable, Sequence
 
@@ -58,7 +58,7 @@ NOTHING = Verdict(because="in step")
 
 
 class RuleError(Exception):
-    """A bug in one rule: its key goes out of service, the others go on (F7)."""
+    """A bug in one rule: its key goes out of service, and the others continue (F7)."""
 
     def __init__(self, key: Key, rule: str, cause: Exception) -> None:
         super().__init__(f"rule {rule} failed for {key[0]} {key[1]}: {cause!r}")
@@ -71,10 +71,10 @@ class ConflictError(Exception):
 
 
 def decide(graph: Graph, key: Key, now: float) -> Verdict:
-    """Everything wanted for this key as the graph stands.
+    """Run all rules of this key on the current graph and merge what they want.
 
-    Pure. `now` is the loop's monotonic second. Raises RuleError where a rule breaks or two
-    rules conflict.
+    Pure. `now` is the loop's monotonic second. Raises RuleError if a rule fails or two rules
+    conflict.
     """
     match key[0]:
         case "workload":

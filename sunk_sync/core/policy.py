@@ -1,6 +1,6 @@
-"""The last word before a push: may only take wants away.
+"""The last check before a write: it may only hold actions back.
 
-Pure but for its own memory: which drains were let through, and which are held.
+It remembers which drains and ends it let through, and which it holds.
 """
 
 from collections import deque
@@ -30,14 +30,14 @@ from sunk_sync.core.model.verdict import Kept, Screened, Verdict
 NONE_HELD = Holding(0, 0.0)
 MINUTE_S = 60.0
 HELD_AGAIN_S = 2.0
-"""Between two looks at a drain that is held: a second listing may have come."""
+"""Between two checks of a held drain: a second listing may have ended."""
 DRAINS_PER_MINUTE_MIN = 20
 DRAINS_SHARE = 0.1
 READS = (GetObject, GetJob, GetGang, Relist)
 ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
 HELD_EVENTS_PER_MINUTE = 100
-"""Of so many workloads whose ends are held Events tell; thousands may be."""
+"""At most so many workloads a minute get an Event for a held end; thousands may be held."""
 LIFTS = (Undrain, Uncordon, RewriteReason)
 
 
@@ -45,7 +45,7 @@ NOTHING_WANTED = Screened(())
 
 
 class Breaker:
-    """Lets through so many drains a minute that rest on an absence or NotReady (S19)."""
+    """Limits drains a minute that rest on an absence or NotReady (S19)."""
 
     def __init__(self) -> None:
         self._passed: deque[tuple[float, str]] = deque()
@@ -87,15 +87,15 @@ class Breaker:
 
 
 class HeldEvents:
-    """Lets Events tell of so many held workloads a minute (P31): of each once, while it is held."""
+    """Limits Events for held workloads a minute (P31); each gets one while it is held."""
 
     def __init__(self) -> None:
         self._begun: deque[float] = deque()
-        """When those of the last minute began to be told of."""
+        """When each workload of the last minute got its Event."""
         self._reported: set[str] = set()
 
     def admit(self, workload: str, *, now: float) -> bool:
-        """Whether the Events of this workload may stand."""
+        """Whether sunk-sync may write the Events of this workload."""
         if workload in self._reported:
             return True
         while self._begun and self._begun[0] <= now - MINUTE_S:
@@ -121,7 +121,7 @@ class Policy:
         self.held_events = HeldEvents()
 
     def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
-        """Divide a verdict's wants into what may be pushed now and what is kept back."""
+        """Divide a verdict's wants into actions to send now and actions to hold back."""
         wants = verdict.wants
         if key[0] == "workload":
             return self._screen_workload(graph, key[1], wants, now=now)
@@ -168,7 +168,7 @@ class Policy:
     def _limit_events(
         self, workload: str, wants: tuple[Action, ...], *, held: bool, now: float
     ) -> tuple[Action, ...]:
-        """Without the Events of a hold, unless it is held and has its turn to say so."""
+        """Remove the Events of a hold unless it is held and within the limit."""
         if held and self.held_events.admit(workload, now=now):
             return wants
         if not held:
@@ -270,7 +270,7 @@ def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
 
 
 def _releases_pod(action: Action) -> bool:
-    """`drained=true` (S6): somebody will delete the Pod for it."""
+    """`drained=true` (S6): a controller deletes the Pod because of it."""
     return (
         isinstance(action, SetMetadata)
         and action.manager == MANAGER_RETIRE
@@ -279,7 +279,7 @@ def _releases_pod(action: Action) -> bool:
 
 
 def _all_may(graph: Graph) -> bool:
-    """Nothing is kept back but by the breaker; what was never listed is stale too."""
+    """Only the breaker may hold actions back: every source is live, and this is no dry run."""
     return not (graph.sources.stale or graph.configuration.dry_run)
 
 

@@ -1,6 +1,6 @@
-"""The synchronous heart of the loop: observe, decide what is dirty, screen, remember the verdict.
+"""One synchronous step of the loop: observe facts, decide dirty keys, screen and keep verdicts.
 
-Everything here happens between two awaits. The clock comes in as `now`.
+Nothing here awaits. The caller passes the time as `now`.
 """
 
 import heapq
@@ -24,7 +24,7 @@ Surprise = tuple[Key, Verdict | None, Verdict]
 
 
 class Reconciler:
-    """Graph, standing verdicts and timers; the loop around it owns the clock and the awaits."""
+    """The graph, the current verdicts and their timers. The loop owns the clock and the awaits."""
 
     def __init__(self, *, graph: Graph, policy: Policy) -> None:
         self.graph = graph
@@ -36,11 +36,11 @@ class Reconciler:
         """Keys out of service, until a fact of theirs changes."""
         self._timers: list[tuple[float, Key]] = []
         self._wanting: dict[Key, None] = {}
-        """Keys that want something: what policy says of it hangs on the sources."""
+        """Keys that want something: policy screens them again when a source changes."""
         self._audit: Iterator[Key] = iter(())
 
     def observe(self, news: Sequence[News], *, now: float) -> list[Key]:
-        """Take news in; the keys whose facts changed by it."""
+        """Take news in; return the keys whose facts changed."""
         graph = self.graph
         before = graph.sources.readiness
         graph.observe(news, now=now)
@@ -52,15 +52,14 @@ class Reconciler:
         return changed_keys
 
     def step(self, *, now: float, limit: int) -> list[Decision]:
-        """Decide dirty keys until `limit` is used up; those whose time has come are dirty too.
+        """Decide dirty keys, and those whose timer is due, until `limit` is used up.
 
-        A key counts for each action that it wants, and once at least: handing an action over costs
-        more than a decision.
+        A key counts once for each action, and at least once: an action costs more than a decision.
         """
         self._mark_due(now)
         decisions: list[Decision] = []
         spent = 0
-        # A dict is walked past all that was taken out of it: once a step, and not if it is empty.
+        # Iterating a dict passes all its deleted entries, so do it once a step and never if empty.
         for key in list(itertools.islice(self.pending, limit)) if self.pending else ():
             if spent >= limit:
                 break
@@ -74,16 +73,16 @@ class Reconciler:
         return decisions
 
     def next_timer_s(self) -> float | None:
-        """When time alone next makes a key dirty."""
+        """When the next timer makes a key dirty."""
         return self._timers[0][0] if self._timers else None
 
     def contested(self) -> int:
-        """How many hosts are claimed more than once."""
+        """Count the hosts that are claimed more than once."""
         wants = (one.verdict.wants for one in self.standing.values())
         return sum(bool(want) and is_conflict(want[0]) for want in wants)
 
     def audit(self, *, now: float, limit: int) -> tuple[list[Surprise], bool]:
-        """Decide a slice of all keys anew: (verdicts that were wrong, whether the round ended).
+        """Decide a slice of all keys again; return wrong verdicts, and whether the round ended.
 
         A surprise means that some fact changed without marking its key. The key is made dirty.
         """
@@ -99,7 +98,7 @@ class Reconciler:
         return surprises, False
 
     def _right(self, key: Key, *, now: float) -> Verdict | None:
-        """The right verdict, where the standing one is another."""
+        """The right verdict if the current one differs."""
         self.graph.forget_cached(key)
         try:
             verdict = decide(self.graph, key, now)
@@ -116,7 +115,7 @@ class Reconciler:
         return None if standing is None else standing.verdict
 
     def _settled(self, key: Key, *, now: float) -> bool:
-        """Neither waiting, nor out of service, nor due by time, nor forgotten meanwhile."""
+        """Whether the key is not pending, not out of service, not due and not forgotten."""
         if key in self.pending or key in self.failures or not self.graph.keys.knows(key):
             return False
         standing = self.standing.get(key)
@@ -154,7 +153,7 @@ class Reconciler:
         standing.look_again_s = again_s
 
     def _mark_due(self, now: float) -> None:
-        """Mark the keys whose time has come."""
+        """Mark the keys whose timer is due."""
         timers = self._timers
         while timers and timers[0][0] <= now:
             again_s, key = heapq.heappop(timers)

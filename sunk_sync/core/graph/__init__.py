@@ -1,1 +1,1 @@
-"""The graph: all tables, and which keys a change concerns."""
+"""The graph: all tables, and the keys that each change concerns."""

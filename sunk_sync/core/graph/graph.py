@@ -1,6 +1,7 @@
-"""The picture of both worlds: tables, indexes, dirty keys. The only mutable state of the core.
+"""What sunk-sync knows of Kubernetes and Slurm: tables, indexes and dirty keys.
 
-Facts come in by `observe`, which alone marks keys dirty; rules read by `host` and `cluster`.
+This is the only mutable state of the core. `observe` takes facts in and marks keys dirty. Rules
+read `host`, `workload` and `cluster`.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,18 +58,18 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 class RowKind(NamedTuple):
-    """Where the rows of one class are kept."""
+    """The table of one class of rows."""
 
     source: Source
     table: Table[Any]
     key: Callable[[Any], str]
     changed: Callable[..., None]
-    """Marks every key that reads the row. Takes the row before and after, the time, and of a row
-    taken out whether the source itself told that the object is gone."""
+    """Marks every key that reads the row. Takes the row before and after, and the time. For a
+    removed row it also takes whether a watch reported the deletion."""
 
 
 class Graph:
-    """Every row, once; who claims what; which keys must be decided again."""
+    """All rows, the identity of hosts, and the keys that must be decided again."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
@@ -107,7 +108,7 @@ class Graph:
             SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, name, edges.slurm_node_changed),
         }
         self._kinds = kinds
-        """By the very class of a row: isinstance takes five times as long to say no of a Struct."""
+        """By the exact class of a row: isinstance takes five times as long to reject a Struct."""
 
     # Reading
 
@@ -136,7 +137,7 @@ class Graph:
         )
 
     def forget_cached(self, key: Key) -> None:
-        """Workload out anew what is kept of what this key reads: an audit must not trust it."""
+        """Drop cached values that this key reads, because an audit must compute them again."""
         rows = self.workloads.rows_of(key[1]) if key[0] == "workload" else ()
         names = [name for row in rows for name in row.slurm_nodes]
         for name in names if key[0] == "workload" else (key[1],):
@@ -162,7 +163,7 @@ class Graph:
     # Taking in
 
     def observe(self, news: Sequence[News], *, now: float) -> None:
-        """Take in what the world showed and mark every key that reads what changed."""
+        """Take facts in and mark every key that reads a change."""
         for one in news:
             match one:
                 case Observed():
@@ -186,7 +187,7 @@ class Graph:
                     self.keys.mark_each(self._workload_edges.observe(one, now=now))
 
     def _observe_row(self, row: Row, *, order: float, now: float, named: bool = True) -> None:
-        """Take a row in; `named`: its source speaks of it, so a listing under way does too."""
+        """Put a row into its table; `named`: its source reported it, so a listing has it."""
         kind = self._kinds[type(row)]
         before, changed = kind.table.put(kind.key(row), row, order=order, now=now, named=named)
         if changed:
@@ -195,7 +196,7 @@ class Graph:
             self.keys.mark_each(self._workload_edges.job_read(row, order=order))
 
     def _observe_answer(self, answer: WriteEcho | Placed, *, now: float) -> None:
-        """An answer to a write of ours adds no row."""
+        """Take in an answer to a write of sunk-sync, which never adds a row."""
         if isinstance(answer, Placed):
             self._observe_placed(answer, now=now)
             return
@@ -208,11 +209,11 @@ class Graph:
         self._observe_row(answer.row, order=answer.order, now=now, named=False)
 
     def _is_of_another_history(self, answer: WriteEcho, entry: Entry[Any], kind: RowKind) -> bool:
-        """Whether an answer of Kubernetes proves nothing: etcd may have lost what it shows.
+        """Whether an answer proves nothing, because a restore of etcd may have undone it.
 
-        One asked for before the latest listing began says nothing. What it shows is in the listing,
-        or the watch will tell. An older version than ours that was asked for later shows that ours
-        is of such a history.
+        An answer to a request older than the latest listing proves nothing: the listing has the
+        change, or the watch will report it. If a later request shows an older version than the row,
+        the row itself is from before a restore.
         """
         if answer.asked_s < kind.table.begun_s:
             return True
@@ -222,7 +223,7 @@ class Graph:
         return False
 
     def _contradict(self, place: Place, *, asked_s: float, wrong: Callable[[str], bool]) -> None:
-        """An answer showed that there is no object of this `wrong` UID."""
+        """An answer showed that no object has this `wrong` UID."""
         kind, namespace, name = place
         key = name if kind == "Node" else pod_key(namespace, name)
         sources: tuple[Source, ...] = ("nodes",) if kind == "Node" else ("slurmd_pods", "pods")
@@ -233,12 +234,12 @@ class Graph:
                 self._doubt(source, key, asked_s=asked_s)
 
     def _doubt(self, source: Source, key: str, *, asked_s: float) -> None:
-        """What the picture has of this row is old."""
+        """Note that this row is stale."""
         self.doubts.note(source, key, asked_s=asked_s)
         self.keys.mark(CLUSTER)
 
     def _observe_placed(self, placed: Placed, *, now: float) -> None:
-        """Newer than the row that was bound, older than whatever is told of the Pod since."""
+        """Note a binding: newer than the row that was bound, older than later news."""
         entry = self.pods.entries.get(pod_key(placed.namespace, placed.name))
         if entry is None or entry.row.uid != placed.uid or entry.row.node_name:
             return
@@ -277,7 +278,7 @@ class Graph:
             self.keys.mark(CLUSTER)
 
     def _listed(self, source: Source) -> None:
-        """A question that covers a whole source was answered: absences from it are known."""
+        """A complete listing ended, so absences from the source are known."""
         if source == "jobs":
             self.keys.mark_each(self._workload_edges.jobs_listed())
         elif source == "pods":
@@ -295,7 +296,7 @@ class Graph:
         self._kinds[type(row)].changed(row, None, now, deleted)
 
     def _observe_get_result(self, get_result: GetResult, *, now: float) -> None:
-        """An answer asked for before the latest news of the object proves nothing."""
+        """Take in a read by name; it proves nothing if news of the object came later."""
         kind, namespace, name = get_result.kind, get_result.namespace, get_result.name
         node = kind == "Node"
         place = pod_key(namespace, name)
@@ -319,7 +320,7 @@ class Graph:
             self.keys.mark(CLUSTER)
 
     def _observe_bound(self, get_result: GetResult, *, now: float) -> None:
-        """A binding without an answer was taken, or it was not (P14, P29)."""
+        """The read shows whether a binding without an answer succeeded (P14, P29)."""
         entry = self.pods.entries.get(pod_key(get_result.namespace, get_result.name))
         tried = self.workloads.memory.binds_tried.get(entry.row.uid) if entry is not None else None
         if entry is None or tried is None:
@@ -349,7 +350,7 @@ class Graph:
             self.keys.mark_each(self._workload_edges.stops(stop))
 
     def _see_gate(self) -> None:
-        """From the first call for a job of ours on every key may count on the gate."""
+        """After the first call for a job of sunk-sync every key may rely on the gate."""
         if not self.workloads.gate_seen:
             self.workloads.gate_seen = True
             self.keys.mark_all()

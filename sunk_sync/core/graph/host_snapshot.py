@@ -1,4 +1,4 @@
-"""One host put together for a decision: both sides of it, and who lives there."""
+"""Build the view of one host: its Slurm node, its Pod and Node, and its residents."""
 
 from sunk_sync.core.model.facts import Reference, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark
@@ -13,7 +13,7 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 class HostSnapshots:
-    """Puts together what rules read of one host."""
+    """Builds the view that rules read of one host."""
 
     def __init__(self, workloads: Workloads, slurmd_pods: Table[SlurmdPod]) -> None:
         hosts = workloads.hosts
@@ -52,7 +52,7 @@ class HostSnapshots:
         return host
 
     def _add_traces(self, host: Host, claim: Claim) -> None:
-        """Of a host of which Kubernetes shows no Pod or no Node, or too many."""
+        """Add evidence for a host without a Pod or a Node, or with several."""
         name, pod, node = host.name, host.pod, host.node
         last = self._last_seen.last(name)
         node_name = last.node if last else ""
@@ -76,7 +76,7 @@ class HostSnapshots:
             host.stray = self._claims.stray_of(name)
 
     def _residents_near(self, name: str, node_name: str, last_node: str) -> Residents:
-        """Where nobody knows which Node it is: Pods on any that it may be (L7)."""
+        """If the Node is not known: Pods on every Node that it may be (L7)."""
         residents = self._workloads.residents
         if node_name:
             return residents.on(node_name, slurm_node=name)

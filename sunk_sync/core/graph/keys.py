@@ -1,4 +1,4 @@
-"""The keys: which exist, and which must be decided again."""
+"""All keys, and those that must be decided again."""
 
 from collections.abc import Iterable
 
@@ -49,16 +49,16 @@ class Keys:
         self.dirty[key] = None
 
     def mark_each(self, keys: Iterable[Key]) -> None:
-        """Sorted, for they come as sets: one history replays the same in every process."""
+        """Mark in sorted order, so that a history replays the same in every process."""
         for key in sorted(keys):
             if key[0] == "workload" or self.knows_host(key[1]):
                 self.dirty[key] = None
 
     def mark_hosts(self, names: Iterable[str], *, also_gone: bool = False) -> None:
-        """Mark those that any row concerns; a Node's own name usually is no host at all.
+        """Mark the hosts that any row concerns; a Node's own name often is no host.
 
-        `also_gone`: the change may be the end of some, and their verdicts are to be forgotten.
-        Sorted, for they come as sets: one history replays the same in every process.
+        `also_gone`: mark the others too, because the change may have removed them and the
+        reconciler must forget their verdicts. The order is sorted, as in `mark_each`.
         """
         for name in sorted(names):
             if also_gone or self.knows_host(name):

@@ -1,4 +1,4 @@
-"""Who claims which Slurm node: the identity of a host (design §6) and its collisions (S16)."""
+"""Which Pod or Node claims which Slurm node (design §6), and conflicting claims (S16)."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from sunk_sync.core.tables.table import Table
 
 
 class Claims:
-    """Indexes over Nodes and slurmd Pods, kept by `Graph`."""
+    """Indexes over Nodes and slurmd Pods; `HostIdentity` updates them."""
 
     def __init__(self, *, nodes: Table[Node], pods: Table[SlurmdPod]) -> None:
         self._nodes = nodes
@@ -18,12 +18,12 @@ class Claims:
         self._pods_claiming: defaultdict[str, set[str]] = defaultdict(set)
         self._nodes_annotated: defaultdict[str, set[str]] = defaultdict(set)
         self._cached: dict[str, Claim] = {}
-        """Claims as they were last worked out, until something they were read from changes."""
+        """Computed claims, valid until a Pod or Node that they read changes."""
         self._hosts_cached: dict[str, tuple[str, ...]] = {}
-        """Node name → its hosts, as they were last worked out."""
+        """Node name → its hosts, as last computed."""
 
     def add_pod(self, pod: SlurmdPod) -> None:
-        """Index a Pod that was just put into the table; without a name yet it claims nothing."""
+        """Index a Pod of the table; without a Slurm node it claims nothing."""
         key = pod_key(pod.namespace, pod.name)
         if pod.slurm_node:
             self._pods_claiming[pod.slurm_node].add(key)
@@ -39,7 +39,7 @@ class Claims:
         self._unsettle(pod.slurm_node, node_name=pod.node_name)
 
     def add_node(self, node: Node) -> None:
-        """Index a Node that was just put into the table."""
+        """Index a Node of the table."""
         if node.slurm_node:
             self._nodes_annotated[node.slurm_node].add(node.name)
         self._unsettle(node.slurm_node, node_name=node.name)
@@ -50,17 +50,17 @@ class Claims:
         self._unsettle(node.slurm_node, node_name=node.name)
 
     def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
-        """Workload out anew what a Pod or Node speaks of that came, went or changed its claim."""
+        """Drop cached claims that a changed Pod or Node concerns."""
         self.forget_node(node_name)
         for name in (slurm_node, *self.hosts_on_node(node_name)):
             self.forget(name)
 
     def forget(self, slurm_node: str) -> None:
-        """Workload this claim out anew when it is next asked for: what an audit must not trust."""
+        """Drop the cached claim of this Slurm node."""
         self._cached.pop(slurm_node, None)
 
     def forget_node(self, name: str) -> None:
-        """The same for the hosts of a Node."""
+        """Drop the cached hosts of this Node."""
         self._hosts_cached.pop(name, None)
 
     def hosts_on_node(self, name: str) -> tuple[str, ...]:
@@ -83,13 +83,13 @@ class Claims:
         return tuple(sorted(hosts))
 
     def nodes_near(self, slurm_node: str) -> set[str]:
-        """Names of Nodes that may stand for this Slurm node, whoever wins."""
+        """Names of all Nodes that claim this Slurm node or may claim it."""
         pods = (self._pods.entries[key].row for key in self._pods_claiming.get(slurm_node, ()))
         names = {pod.node_name for pod in pods} - {""}
         return {slurm_node, *self._nodes_annotated.get(slurm_node, ()), *names}
 
     def host_of_node(self, name: str) -> str:
-        """The one Slurm node that the Node stands for; empty where two claim it."""
+        """The one Slurm node of this Node; empty if Pods claim several."""
         keys = self._pods_on_node.get(name)
         if not keys:
             return self._own_claim(name)
@@ -102,12 +102,12 @@ class Claims:
         return next(iter(names)) if names else self._own_claim(name)
 
     def owns_node(self, slurm_node: str, claim: Claim) -> bool:
-        """Whether the Node of its claim stands for this Slurm node, and for no other."""
+        """Whether the Node of the claim belongs to this Slurm node and to no other."""
         node = claim.node
         return node is not None and (claim.alone or self.host_of_node(node.row.name) == slurm_node)
 
     def claim_of(self, slurm_node: str) -> Claim:
-        """Everything that stands for this Slurm node now."""
+        """The Pod and Node of this Slurm node now, or the rivals."""
         kept = self._cached.get(slurm_node)
         if kept is not None:
             return kept
@@ -144,7 +144,7 @@ class Claims:
         return Claim(pod=pod, node=self._nodes.entries.get(pod.row.node_name))
 
     def stray_of(self, slurm_node: str) -> Node | None:
-        """The Node that only its own name ties to a Slurm node which is claimed elsewhere."""
+        """The Node with the name of this Slurm node, if another object claims the latter."""
         node = self._nodes.get(slurm_node)
         if node is None:
             return None
@@ -171,7 +171,7 @@ class Claims:
         return "" if node is None else node.slurm_node or name
 
     def _names_on_node(self, name: str) -> set[str]:
-        """Slurm nodes that living slurmd Pods on the Node claim; terminating ones yield."""
+        """Slurm nodes that running slurmd Pods on the Node claim; terminating Pods yield."""
         keys = self._pods_on_node.get(name)
         if not keys:
             return set()
@@ -205,16 +205,16 @@ def pod_key(namespace: str, name: str) -> str:
 
 
 def yields(before: SlurmdPod, after: SlurmdPod | None) -> bool:
-    """The Pod claims no longer what it did, or leaves it to others."""
+    """Whether the Pod no longer claims its Slurm node, or lets another claim it."""
     if after is None or after.finished or after.terminating:
         return True
     return after.slurm_node != before.slurm_node
 
 
 def same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
-    """The change leaves alone who claims what: no index and no memory of places moves.
+    """Whether the change affects no claim, and so no index and no last known place.
 
-    Of Pods that have finished the one that turned last stands for the host.
+    It always affects a finished Pod: the one that changed last represents the host.
     """
     return (
         not after.finished
@@ -227,7 +227,7 @@ def same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
 
 
 def same_own_claim(before: Node, after: Node) -> bool:
-    """The same for a Node: this very object still claims what it did by itself."""
+    """Whether the Node is the same object and still claims the same Slurm node by itself."""
     return before.slurm_node == after.slurm_node and before.uid == after.uid
 
 

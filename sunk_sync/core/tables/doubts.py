@@ -1,11 +1,11 @@
-"""Rows that an answer contradicts: the picture of them is old, and nobody has said so (F3).
+"""Rows that a response contradicts, so that they must be stale (F3).
 
-A watch can lose a change: etcd was restored from a backup behind a connection that was dead, or
-a cache on the way stood still. What we write next shows it: the object of that UID is not there,
-or it has a lower resourceVersion than the one that we know. Then the source is listed again.
+A watch can miss a change, for example after a restore of etcd behind a dead connection, or behind
+a stale cache. The next write shows it: no object has that UID, or the object has a lower
+resourceVersion than the row. Then sunk-sync lists the source again.
 
-Most contradictions are races: the watch tells of the change a moment later. So a listing waits
-for it, and listings that follow one another wait longer each time.
+Most contradictions are races, and the watch reports the change a moment later. So a listing waits
+for the watch, and each further listing waits longer.
 """
 
 from msgspec import Struct
@@ -14,12 +14,12 @@ from sunk_sync.core.model.facts import Source
 from sunk_sync.core.views.parts import Doubt
 
 WATCH_S = 2.0
-"""So long a watch may take to tell of a change."""
+"""The time that a watch may take to report a change."""
 PAUSE_S = 10.0
 """Between two listings of one source for doubts; twice as long after each."""
 PAUSE_MAX_S = 300.0
 CALM_S = 600.0
-"""After so long without such a listing, the next one follows as the first."""
+"""After this time without such a listing, the pause is the first one again."""
 
 
 class _Listed(Struct, frozen=True, gc=False):

@@ -1,6 +1,7 @@
-"""Where each host was last, and what reads by name said of those places.
+"""Where each host was last seen, and the results of reads by name of those places.
 
-A Pod or Node that is gone leaves no row; its place is what an absence is asked about (S7, S8).
+A deleted Pod or Node leaves no row. sunk-sync reads its last place by name to prove its absence
+(S7, S8).
 """
 
 from collections import defaultdict
@@ -16,13 +17,13 @@ NO_HOSTS: Set[str] = frozenset()
 
 
 class LastSeen:
-    """Last known places by Slurm node, and get results by place. Bounded by the hosts there are."""
+    """Last known places by Slurm node, and get results by place; bounded by the number of hosts."""
 
     def __init__(self) -> None:
         self.seen: dict[str, Mark] = {}
-        """As this process last saw it; survives the Pod and the Node."""
+        """As this process last saw it; kept after the Pod and the Node are gone."""
         self.marks: dict[str, Mark] = {}
-        """Our marks as they stand on the Slurm nodes."""
+        """Marks of sunk-sync in the comments of the Slurm nodes."""
         self._get_results: dict[Place, GetResult] = {}
         self._hosts: defaultdict[Place, set[str]] = defaultdict(set)
 
@@ -75,11 +76,11 @@ class LastSeen:
         self._follow(slurm_node, before)
 
     def forget(self, slurm_node: str) -> None:
-        """Neither side speaks of this host any more."""
+        """Forget a host that neither Slurm nor Kubernetes knows."""
         self._follow(slurm_node, self.seen.pop(slurm_node, None))
 
     def note(self, get_result: GetResult) -> Set[str]:
-        """Keep an answer about a place that some host was last at: the hosts it matters to."""
+        """Keep a read of some host's last place; return the hosts that it concerns."""
         place = (get_result.kind, get_result.namespace, get_result.name)
         standing = self._get_results.get(place)
         hosts = self.hosts_last_at(place)
@@ -89,11 +90,11 @@ class LastSeen:
         return hosts
 
     def withdraw(self, place: Place) -> None:
-        """The object is in our listings: what reads by name said no longer counts."""
+        """Drop the result of a read by name, because the object is listed."""
         self._get_results.pop(place, None)
 
     def _follow(self, slurm_node: str, before: Mark | None) -> None:
-        """Keep the index from places to hosts true after a change of a host's places."""
+        """Update the index from places to hosts after a host's place changed."""
         for place in _places(before):
             self._hosts[place].discard(slurm_node)
         for mark in (self.seen.get(slurm_node), self.marks.get(slurm_node)):

@@ -1,4 +1,4 @@
-"""Calls that wait at the hooks server: which hosts and which jobs they are about (L6, L7)."""
+"""Calls that wait at the hooks server, with their hosts and jobs (L6, L7)."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ class OpenCalls:
         self.by_host: defaultdict[str, dict[int, GateCall]] = defaultdict(dict)
 
     def gates_at(self, slurm_node: str) -> tuple[GateCall, ...]:
-        """Prologs that wait for leave to start a job on this Slurm node."""
+        """Prologs that wait for permission to start a job on this Slurm node."""
         there = self.by_host.get(slurm_node)
         return tuple(there.values()) if there else ()
 
@@ -41,7 +41,7 @@ class OpenCalls:
         return slurm_node in self.by_host
 
     def observe(self, fact: CallFact) -> set[str]:
-        """A call came or ended: the Slurm nodes that it is about."""
+        """A call started or ended; return its Slurm nodes."""
         match fact:
             case GateCall():
                 self.gates[fact.call] = fact

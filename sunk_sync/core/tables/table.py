@@ -1,4 +1,4 @@
-"""One source's rows, each with the age of what we know, and whether the source stands."""
+"""The rows of one source with the age of each, and whether the source can be read."""
 
 import itertools
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from sunk_sync.core.model.facts import Pod, Row
 from sunk_sync.core.tables.entries import Entry, RowT
 
 GONE_KEPT_S = 120.0
-"""How long a deletion is remembered: longer than any answer of ours can be under way."""
+"""How long a deletion is remembered: longer than any response can be under way."""
 
 NEVER = (float("-inf"), float("-inf"))
 
 
 class Table(Generic[RowT]):
-    """Rows of one source by key, newest knowledge first, absence only by complete listing."""
+    """Rows of one source by key. The newest wins; only a complete listing proves absence."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry[RowT]] = {}
@@ -23,7 +23,7 @@ class Table(Generic[RowT]):
         self.live = False
         """Can be read now without a gap."""
         self.blind = False
-        """Unreadable for so long that what was seen must not be shown as true."""
+        """Unreadable for so long that its rows must not be shown as current."""
         self.why = "not listed yet"
         self.listed_s = float("-inf")
         """Begin of the latest complete listing."""
@@ -164,14 +164,14 @@ class Table(Generic[RowT]):
         return found
 
     def confirm(self, begun_s: float) -> None:
-        """Everything still stands as it did at `begun_s`."""
+        """Nothing has changed since `begun_s`."""
         self.live = self.listed
         self.blind = self.blind and not self.listed
         self.why = "" if self.listed else self.why
         self.agreed_s = max(self.agreed_s, begun_s)
 
     def lose(self, why: str, *, blind: bool) -> None:
-        """The source cannot be read; an unfinished listing counts for nothing."""
+        """The source cannot be read; an unfinished listing is discarded."""
         self._listing_order = None
         self.live = False
         self.blind = blind
@@ -194,7 +194,7 @@ def is_unbound_again(before: Row, row: Row) -> bool:
 
 
 def readiness_changed(before: Row, row: Row) -> bool:
-    """Whether readiness changed, or another object stands under the name."""
+    """Whether readiness changed, or another object has the name."""
     return _identity(before) != _identity(row)
 
 
