@@ -22,11 +22,12 @@ from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet
-from tests.core.history import NODES, SLURM_NODES, History
+from tests.core.history import History
 from tests.core.workload_checks import Judge, Told
 from tests.core.workload_reads import WorkloadReads, check_indexes
 from tests.core.workload_rest import check_workload_rest
 from tests.core.workload_world import WorkloadWorld
+from tests.core.world_changes import NODES, SLURM_NODES
 from tests.kit.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
 
 SINGLES = ("w1", "w2", "w3")
