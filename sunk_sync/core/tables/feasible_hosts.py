@@ -1,4 +1,4 @@
-"""Which hosts could take a workload Pod (P7, P28): asked only while it has no job."""
+"""Hosts that can take a workload Pod, computed only while it has no job (P7, P28)."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -34,7 +34,7 @@ NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
 
 
 def together(reaches: Sequence[Reach]) -> Reach:
-    """Of Pods of several kinds that need a host each: every host must take the most demanding."""
+    """Combine several kinds of Pods: a host must fit each of them."""
     fit = set(reaches[0].fit).intersection(*(reach.fit for reach in reaches[1:]))
     excluded = tuple(sorted({name for reach in reaches for name in reach.excluded}))
     unfit = next(filter(None, (reach.unfit for reach in reaches)), "")
@@ -45,23 +45,23 @@ def together(reaches: Sequence[Reach]) -> Reach:
 
 
 class FeasibleHosts:
-    """All hosts as places for Pods; what was worked out is kept until a host changes."""
+    """Feasible hosts of each kind of Pod, cached until a host changes."""
 
     def __init__(self, *, slurm_nodes: Table[SlurmNode], claims: Claims, overhead: Amounts) -> None:
         self._overhead = overhead
-        """What else stands on each Node, as the operator told (P28)."""
+        """Overhead on each Node, as configured (P28)."""
         self._slurm_nodes = slurm_nodes
         self._claims = claims
         self._cached: dict[PodSpec, Reach] = {}
         self._waited_for: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Feasible hosts → names of their Nodes where none of them is ready; else empty."""
         self._lost = False
-        """Some of these answers were dropped: nobody knows whether they still hold."""
+        """Cached answers were dropped, so it is unknown whether they changed."""
         self._taken: dict[str, Amounts] = {}
         """Node → what Pods take there that are not ours, where all are counted."""
 
     def take(self, taken: Taken) -> None:
-        """Pods of others came, went or ended on a Node."""
+        """Other Pods came, went or ended on a Node."""
         if taken.amounts:
             self._taken[taken.node_name] = taken.amounts
         else:
@@ -69,7 +69,7 @@ class FeasibleHosts:
 
     @property
     def counted(self) -> int:
-        """On so many Nodes Pods of others are counted."""
+        """Number of Nodes whose other Pods are counted."""
         return len(self._taken)
 
     def forget(self) -> None:
@@ -134,7 +134,7 @@ class FeasibleHosts:
         return why_unfit(spec, node, taken=_summed((*self._occupied(claim), others)))
 
     def _occupied(self, claim: Claim) -> tuple[Amounts, ...]:
-        """What is on the Node whatever we bind there; of all Pods, if counted, slurmd's is one."""
+        """Resources in use beside sunk-sync's Pods; a count of all Pods includes the slurmd Pod."""
         taken = self._taken.get(claim.node.row.name) if claim.node is not None else None
         if taken is not None:
             return (self._overhead, taken)
@@ -166,10 +166,10 @@ class FeasibleHosts:
 
 
 def _lasting(node: Node) -> Node:
-    """The Node without what comes and goes, and keeps jobs off by a drain meanwhile (S1, S8).
+    """The Node without its passing states, which drain it meanwhile (S1, S8).
 
-    A job that waits keeps the exclusions that it was submitted with: a Node that was cordoned in
-    that moment would be lost to it.
+    A waiting job keeps its exclusions, so a Node that was cordoned at submission would stay
+    excluded.
     """
     offer = node.offer
     if not node.unschedulable and not any(_passing(taint) for taint in offer.taints):

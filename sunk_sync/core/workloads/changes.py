@@ -1,4 +1,4 @@
-"""Whether a change of a Pod or a job is seen by others than its own workload."""
+"""Whether a change of a Pod or a job concerns more than its own workload."""
 
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.keys import uids_of
@@ -11,15 +11,16 @@ def stays(before: Pod, after: Pod) -> bool:
 
 
 def same_for_others(before: Pod, after: Pod) -> bool:
-    """Of a Pod that stays: others on its Node see no difference. Without a Node nobody sees the id
-    of its job.
+    """Whether a change of a Pod that stays concerns nothing else on its Node.
+
+    Without a Node nothing else reads its job id.
     """
     named = before.job_id == after.job_id or not after.node_name
     return named and before.ended == after.ended and before.spec == after.spec
 
 
 def same_for_hosts(before: Job, after: Job) -> bool:
-    """Nobody but its own workload sees a difference: no host and no index."""
+    """Whether the change concerns only its own workload: no host and no index."""
     return (
         before.state == after.state
         and before.slurm_nodes == after.slurm_nodes
@@ -31,12 +32,12 @@ def same_for_hosts(before: Job, after: Job) -> bool:
 
 
 def is_same_run(before: Job, after: Job) -> bool:
-    """It was not submitted anew; one just made does not know its time yet."""
+    """It is the same submission; a new job has no submit time yet."""
     return before.submitted_at in (0, after.submitted_at)
 
 
 def lives_on(before: Job, after: Job) -> bool:
-    """It has not ended, runs or waits since the same submission, and stands for the same Pods."""
+    """It is live, of the same submission and for the same Pods."""
     live = is_live(before) and is_live(after) and is_same_run(before, after)
     return live and before.identity == after.identity
 

@@ -1,4 +1,4 @@
-"""What a change touches: Pods, jobs and hosts to the workloads, and the hosts, that read them.
+"""Dirty edges of workloads: each change of a Pod, job or host → the keys that read it.
 
 `Graph` owns the tables and marks the keys.
 """
@@ -48,7 +48,7 @@ MemoryFact = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobN
 
 
 class WorkloadEdges:
-    """Takes in what changed of Pods, jobs and hosts; answers with the keys that read it."""
+    """Takes in changes of Pods, jobs and hosts, and returns the keys that read them."""
 
     def __init__(self, workloads: Workloads, snapshots: WorkloadSnapshots) -> None:
         self._all = workloads
@@ -93,7 +93,7 @@ class WorkloadEdges:
         return keys.union(*map(self._touch_node, nodes))
 
     def _pod_stays(self, before: Pod, after: Pod) -> set[Key]:
-        """It is where it was, in its workload and on its Node: no index is another."""
+        """The Pod keeps its workload and its Node, so no index changes."""
         self._index.put_pod(after)
         own = self._index.key_of_uid[after.uid]
         same = same_for_others(before, after)
@@ -106,7 +106,7 @@ class WorkloadEdges:
         return keys | self._touch_node(after.node_name)
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
-        """Keys that read this job: its workload, and those at the hosts where Pods of it live."""
+        """Keys that read this job: its workload, and those at the hosts where its Pods run."""
         if before is not None and after is not None:
             if same_for_hosts(before, after):
                 workloads = self._index.keys_of_job(after.job_id)
@@ -124,7 +124,7 @@ class WorkloadEdges:
         return keys | self._since_crowded(crowded)
 
     def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
-        """The sets that `_review` keeps do not change: the job lived before and lives now."""
+        """The job was live and is live, so the sets that `_review` updates do not change."""
         crowded = self._lists.is_crowded()
         self._note_turn(before, after)
         self._move_job(before, after, now=now)
@@ -133,7 +133,7 @@ class WorkloadEdges:
         return keys | self._since_crowded(crowded)
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
-        """Rows that between them name every Pod that the job stood or stands for."""
+        """Update the indexes; return rows that together name every Pod of the job, old or new."""
         if before is not None and (after is None or is_another(before, after)):
             self._forget_job(before.job_id)
         self._note_turn(before, after)
@@ -160,25 +160,25 @@ class WorkloadEdges:
             self._exclusion_updates.wanted.pop(after.job_id, None)
 
     def _move_job(self, before: Job, after: Job, *, now: float) -> None:
-        """The job is in another state or place; it stands for the same Pods."""
+        """The job has another state or other hosts, and the same Pods."""
         self._memory.note_move(before, after)
         self._index.note_arrivals(after)
         self._memory.note_state(after, now=now)
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
-        """What nobody asks for any more, now that this job is another or has ended."""
+        """Forget what nothing reads after this job was replaced or ended."""
         self._memory.forget_unnamed(before)
         if after is None or not is_live(after):
             self._memory.forget_bind_refusals(before)
 
     def _forget_job(self, job_id: str) -> None:
-        """What was said of a job goes with it: Slurm may give its id to another (P23)."""
+        """Forget facts about a job: Slurm may give its id to another job (P23)."""
         self._memory.forget_job(job_id)
         self._calls.until_s.pop(job_id, None)
         self._exclusion_updates.wanted.pop(job_id, None)
 
     def job_read(self, job: Job, *, order: float) -> set[Key]:
-        """It stands as it did, by a newer read: what somebody waits for at its hosts (L7, L8)."""
+        """A newer read shows no change: keys that wait for such a read (L7, L8)."""
         keys = self._awaited(job)
         word = self._memory.notices.get(job.job_id)
         answers = word is not None and order >= word.notified_at_s
@@ -194,7 +194,7 @@ class WorkloadEdges:
         return {host_key(name) for name in job.slurm_nodes if self._calls.waits_at(name)}
 
     def observe(self, word: MemoryFact, *, now: float) -> set[Key]:
-        """What no row shows; the workloads that it concerns."""
+        """Take in a fact that no row shows; return the keys that it concerns."""
         memory, index = self._memory, self._index
         match word:
             case Attempt():
@@ -226,7 +226,7 @@ class WorkloadEdges:
                 return set()
 
     def _taken_changed(self, word: Taken) -> set[Key]:
-        """Pods of others came, went or ended on a Node: only where it is a host that matters."""
+        """Other Pods came, went or ended on a Node; this matters only if it is a host."""
         self._feasible_hosts.take(word)
         hosts = set(filter(self._all.is_host, self._hosts.claims.hosts_on_node(word.node_name)))
         if not hosts:
@@ -248,7 +248,7 @@ class WorkloadEdges:
         return keys
 
     def _forgotten(self, ids: Sequence[str]) -> set[Key]:
-        """Workloads submitted under these ids, of which older word is forgotten."""
+        """Workloads submitted under these ids, of which older facts were forgotten."""
         gangs = [key for key, known in self._memory.gang_ids.items() if {*known} & {*ids}]
         keys = [*filter(self._index.knows, ids), *gangs]
         return set(map(workload_key, keys)) | self._review(keys)
@@ -258,7 +258,7 @@ class WorkloadEdges:
         return [key for key in gangs if self._snapshots.workload(key).id == workload]
 
     def pod_was_read(self, get_result: GetResult) -> set[Key]:
-        """A Pod was read by name: jobs that name it may learn that it is gone."""
+        """A Pod was read by name: the read may show jobs that name it that it is gone."""
         prefix = f"{get_result.namespace}/{get_result.name}/"
         entries, ids_of = self._jobs.entries, self._index.job_ids
         rows = [entries[one].row for key in self._lists.orphaned for one in ids_of(key)]
@@ -276,7 +276,7 @@ class WorkloadEdges:
         return self._touch_node(get_result.name) | self._keys_of_terminating_on(get_result.name)
 
     def node_readiness_changed(self, node_name: str) -> set[Key]:
-        """It turned ready or not, came or went: workloads with a Pod that is to end there."""
+        """The Node changed its readiness, came or went: workloads with a terminating Pod there."""
         self._residents.nodes_asked.pop(node_name, None)
         self._residents.forget(node_name)
         return self._keys_of_terminating_on(node_name) | self._keys_waiting_for(node_name)
@@ -294,18 +294,18 @@ class WorkloadEdges:
         return {workload_key(self._index.key_of_uid[uid]) for uid, pod in there if pod.terminating}
 
     def hosts_changed(self) -> set[Key]:
-        """What the hosts offer changed: workloads without a job choose anew."""
+        """The hosts offer something else: workloads without a job choose again."""
         self._feasible_hosts.forget()
         self._exclusion_updates.hosts_changed()
         edited, self._lists.edited = self._lists.edited, {}
         return set(map(workload_key, self._lists.unplaced | edited))
 
     def slurm_node_state_changed(self) -> set[Key]:
-        """The state of a Slurm node changed: only few workloads ever read it."""
+        """The state of a Slurm node changed: only workloads that may start at once read it."""
         return set() if self._lists.is_crowded() else set(map(workload_key, self._lists.unplaced))
 
     def jobs_listed(self) -> set[Key]:
-        """A listing of jobs was complete: what it did not hold is missing (F2, P30)."""
+        """A listing of jobs was complete: jobs that it lacks are missing (F2, P30)."""
         listed_s = self._jobs.agreed_s
         moved = self._all.queue.move(self._lists.waiting, listed_s=listed_s)
         keys = {key for one in moved for key in self._keys_named(one)}
@@ -316,7 +316,7 @@ class WorkloadEdges:
         return keys.union(*map(self._touch_node, nodes))
 
     def _renew(self, listed_s: float) -> list[str]:
-        """Workloads of which the waiting job is to exclude other hosts than it does (P7)."""
+        """Workloads whose waiting job must exclude other hosts than it does (P7)."""
         updates, rows = self._exclusion_updates, self._jobs
         if updates.is_round_due(listed_s):
             known = [one for one in self._lists.waiting if rows.entries[one].row.identity.hosts]
@@ -330,7 +330,7 @@ class WorkloadEdges:
         return keys
 
     def _settle(self, key: str, listed_s: float) -> list[str]:
-        """Nodes of a workload without a job, of which a listing has said so."""
+        """Note that a listing lacks the workload's job; return the Nodes of its Pods."""
         bound_s = self._memory.bound_since_s(key)
         if bound_s is not None and listed_s > bound_s:
             self._memory.missing_s.setdefault(key, listed_s)
@@ -339,7 +339,7 @@ class WorkloadEdges:
         return [pod.node_name for pod in pods]
 
     def _due_s(self, key: str, listed_s: float) -> float:
-        """Begin of the first listing that will say more than this one."""
+        """Start of the first listing that can show more than this one."""
         missing_s = self._memory.missing_s.get(key)
         if missing_s is None and self._memory.bound_since_s(key) is not None:
             return listed_s
@@ -354,7 +354,7 @@ class WorkloadEdges:
         return set(map(workload_key, self._index.keys_of_job(job_id)))
 
     def stops(self, call: StopCall) -> set[Key]:
-        """A script waits for its Pods, or no more: the workload of its job, and its Pods' hosts."""
+        """A script began or ceased to wait for its Pods: its workload, and its Pods' hosts."""
         if call.job_id not in self._jobs.entries:
             return set()
         self._calls.until_s[call.job_id] = call.until_s
@@ -362,23 +362,23 @@ class WorkloadEdges:
         return set(map(workload_key, self._index.keys_of_job(call.job_id))) | beside
 
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
-        """Workloads whose Pods live on this Node: which Slurm node it stands for has changed."""
+        """Workloads with Pods on this Node, because its Slurm node changed."""
         there = self._index.pods_on_node.get(node_name, {})
         return {workload_key(self._index.key_of_uid[uid]) for uid in there}
 
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
-        """Hosts where these Pods of a job live, its own or not (P18), and workloads there."""
+        """Hosts where these Pods run, and workloads that are about to start there (P18)."""
         nodes = {self._index.node_of(uid) for uid in uids if uid in self._memory.bound_s}
         if not nodes:
             return set()
         return {key for name in nodes for key in self._touch_node(name)}
 
     def nodes_liveness_changed(self) -> set[Key]:
-        """Kubernetes can be read again, or not: whether a host has no Node is known or is not."""
+        """Nodes became readable or unreadable, which decides whether a missing Node is known."""
         return {key for name in self._index.arrivals for key in self.keys_at(name)}
 
     def pods_listed(self) -> set[Key]:
-        """A listing of Pods was complete: what it did not hold is gone."""
+        """A listing of Pods was complete: Pods that it lacks are gone."""
         self._memory.forget_ends()
         tried = self._memory.settle_binds(listed_s=self._pods.agreed_s)
         return set(map(workload_key, [*self._lists.orphaned, *tried]))
@@ -388,7 +388,7 @@ class WorkloadEdges:
         return set(map(workload_key, self._index.moving_in(slurm_node)))
 
     def _touch_node(self, node_name: str) -> set[Key]:
-        """Who lives there changed: what was worked out of it is forgotten, and who reads it."""
+        """The residents of a Node changed: drop cached values; return the keys that read them."""
         if not node_name:
             return set()
         self._residents.forget(node_name)
@@ -399,14 +399,14 @@ class WorkloadEdges:
         }
 
     def _workloads_of_pod(self, uid: str, own: str) -> set[str]:
-        """Its own, and those of other Pods of its jobs: a gang's label may have been taken off."""
+        """Its workload, and those of other Pods of its jobs: a gang label may have been removed."""
         index, found = self._index, {own}
         for one in index.jobs_of_uid.get(uid, ()):
             found.update((index.workload_of_job[one],), index.keys_of_job(one))
         return found
 
     def _review(self, workloads: Iterable[str]) -> set[Key]:
-        """Keep the sets of workloads that read more than their own rows; keys that this touches."""
+        """Update the watchlists; return the keys that this concerns."""
         crowded = self._lists.is_crowded()
         for key in workloads:
             pods = self._index.pods.get(key, NO_PODS).values()
@@ -422,7 +422,7 @@ class WorkloadEdges:
         return self._since_crowded(crowded)
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
-        """Workloads without a job, if Pods began or ceased to wait: they may try P11a."""
+        """Workloads without a job, if the crowd began or ended: they may try P11a."""
         return (
             set(map(workload_key, self._lists.unplaced))
             if crowded != self._lists.is_crowded()

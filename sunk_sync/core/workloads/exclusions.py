@@ -1,7 +1,7 @@
-"""What jobs that wait are to exclude by now: looked at one after the other, a few a second (P7).
+"""Exclusions of waiting jobs, checked in turn, a few jobs a second (P7).
 
-In between nothing is worked out, whatever becomes of the hosts: that ten thousand jobs wait makes
-no Node's change dearer, and Slurm is asked for so few updates at a time.
+A change of a host computes nothing by itself. So ten thousand waiting jobs make no change of a Node
+more expensive, and Slurm gets few updates at a time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,24 +12,22 @@ from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.views.parts import Reach
 
 ROUND_S = 30.0
-"""Between the beginnings of two rounds at least: changes gather."""
+"""Minimum time between the starts of two rounds, to collect changes."""
 ROUNDS = 2
-"""After a change: a job may have been on its way to Slurm in the first."""
+"""Rounds after a change: during the first a job may have been on its way to Slurm."""
 JOBS_PER_S = 5.0
 AT_ONCE_MAX = 10
-"""Jobs that one listing brings up: each may be of a kind of its own, to be held against all hosts.
-"""
+"""Jobs checked after one listing: each may need a comparison with all hosts."""
 WANTED_MAX = 1000
-"""Jobs that Slurm has not given their new exclusions yet: more would be a list of hosts too many.
-"""
+"""Jobs with an exclusion that Slurm does not have yet; each keeps a list of hosts."""
 
 
 class ExclusionUpdates:
-    """Whose turn it is, and what those whose turn it was want that they do not have."""
+    """The jobs to check next, and the exclusions that checked jobs still need."""
 
     def __init__(self, feasible_hosts: FeasibleHosts) -> None:
         self.wanted: dict[str, Reach] = {}
-        """Job id → which hosts could take its Pods when it was its turn."""
+        """Job id → feasible hosts of its Pods at its last check."""
         self._feasible_hosts = feasible_hosts
         self._rounds = ROUNDS
         self._changed = self._counts = False
@@ -44,7 +42,7 @@ class ExclusionUpdates:
         self._changed = True
 
     def is_round_due(self, now_s: float) -> bool:
-        """Whether a round is due: `begin` is to be told whose.
+        """Whether a round is due; then call `start_round`.
 
         The first listing after a change may have been asked for before: its round does not count.
         """
@@ -54,21 +52,21 @@ class ExclusionUpdates:
         return bool(self._rounds) and not self._due and now_s >= self._begun_s + ROUND_S
 
     def start_round(self, job_ids: Iterable[str], *, now_s: float) -> None:
-        """These have their turn in this round, in this order."""
+        """Check these jobs in this round, in this order."""
         self._rounds -= self._counts
         self._begun_s = self._taken_s = now_s
         self._due = list(job_ids)[::-1]
 
     def take_due(self, now_s: float) -> list[str]:
-        """Who has it now; some may not wait any more."""
+        """The jobs to check now; some may no longer wait."""
         count = min(max(1, int((now_s - self._taken_s) * JOBS_PER_S)), AT_ONCE_MAX)
         self._taken_s = now_s
         return [self._due.pop() for _ in range(min(count, len(self._due)))]
 
     def compare(self, job: Job, specs: Sequence[PodSpec]) -> bool:
-        """Whether it wants something else than a moment ago.
+        """Whether the job's wanted exclusions changed.
 
-        Where no host is left it keeps what it has: Slurm would take its priority away for a while.
+        If no host is left the job keeps its exclusions: Slurm would lower its priority for a while.
         """
         before = self.wanted.pop(job.job_id, None)
         reach = self._feasible_hosts.reach_of_all(specs)

@@ -1,7 +1,7 @@
-"""Which Pods and which jobs are one workload: indexes over both tables.
+"""Indexes that map Pods and jobs to workloads. They follow from the rows alone.
 
-Everything here follows from the rows. A workload's key is its id (of one Pod, or of a job
-whose Pods are all gone), or the place of a gang.
+The key of a workload is its id (of one Pod, or of a job whose Pods are all gone), or the namespace
+and name of a gang.
 """
 
 import itertools
@@ -24,13 +24,13 @@ class WorkloadIndex:
         self.key_of_uid: dict[str, str] = {}
         self.jobs_of_uid: dict[str, tuple[str, ...]] = {}  # ids of jobs that name the Pod, sorted
         self.orphans: Index = defaultdict(set)
-        """Workload key → jobs submitted under it of which no Pod is in the picture."""
+        """Workload key → jobs submitted under it whose Pods are all unknown."""
         self.workload_of_job: dict[str, str] = {}
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Node name → UID → Pod bound there."""
         self.arrivals: Index = defaultdict(set)
-        """Slurm node → live jobs that hold it, of which some Pod is not bound."""
+        """Slurm node → live jobs that hold it and have an unbound Pod."""
         self.placements: dict[str, tuple[str, ...]] = {}  # such a job → Slurm nodes that it holds
 
     # Pods
@@ -45,7 +45,7 @@ class WorkloadIndex:
         self._sort_each(pod.uid)
 
     def put_pod(self, pod: Pod) -> None:
-        """Take in news of a Pod that stays where it is, in its workload and on its Node."""
+        """Update a Pod that keeps its workload and its Node."""
         self.pods[self.key_of_uid[pod.uid]][pod.uid] = pod
         if pod.node_name:
             self.pods_on_node[pod.node_name][pod.uid] = pod
@@ -94,12 +94,12 @@ class WorkloadIndex:
         self.note_arrivals(job)
 
     def _known(self, uid: str) -> str:
-        """The string that its Pod has: the same in every index is found sooner, and kept once."""
+        """The UID as its Pod's own string object: one copy in memory, and faster look-ups."""
         pod = self.pod_of(uid)
         return uid if pod is None else pod.uid
 
     def note_arrivals(self, job: Job) -> None:
-        """The job is in another state or place, or a Pod of it is bound by now, or no more."""
+        """The job changed its state or hosts, or the binding of one of its Pods changed."""
         holds = job.slurm_nodes if is_live(job) else ()
         uids = self.uids_of_job[job.job_id] if holds else ()
         arrives = [uid for uid in uids if not self.node_of(uid)]
@@ -141,7 +141,7 @@ class WorkloadIndex:
         return key in self.pods or key in self.orphans
 
     def _sort(self, job_id: str) -> None:
-        """While no Pod of it is in the picture, a job is a workload by itself."""
+        """A job without any known Pod is a workload by itself."""
         key = self.workload_of_job[job_id]
         if self.key_of_uid.keys().isdisjoint(self.uids_of_job[job_id]):
             self.orphans[key].add(job_id)
@@ -149,7 +149,7 @@ class WorkloadIndex:
             _discard(self.orphans, key, job_id)
 
     def keys_of_job(self, job_id: str) -> set[str]:
-        """Workloads whose Pods a job names, or the one that it is itself; none: nobody knows it."""
+        """Workloads whose Pods a job names, or its own; empty for an unknown job."""
         uids = self.uids_of_job.get(job_id)
         if uids is None:
             return set()
@@ -164,7 +164,7 @@ class WorkloadIndex:
         return {keys[uid] for uid in uids if uid in keys}
 
     def moving_in(self, slurm_node: str) -> set[str]:
-        """Workloads of which a Pod is about to be bound to the Node of this Slurm node."""
+        """Workloads with a Pod that is about to be bound to this host."""
         jobs = self.arrivals.get(slurm_node, NO_JOBS)
         uids = [uid for one in jobs for uid in self.uids_of_job[one]]
         return {self.key_of_uid[uid] for uid in uids if uid in self.key_of_uid}

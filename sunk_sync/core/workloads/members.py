@@ -1,6 +1,4 @@
-"""Which Pods are one workload: a lone one, those that a job names, a gang that is whole (G1,
-G7).
-"""
+"""Members of a workload: a single Pod, the Pods of a job, or a complete gang (G1, G7)."""
 
 from collections.abc import Sequence
 
@@ -14,7 +12,7 @@ from sunk_sync.core.views.parts import Members
 def members_of(
     known: dict[str, Pod], named: Sequence[str] | None, *, size_fact: GangSize | None
 ) -> Members:
-    """Of the known Pods of one key.
+    """The members among the known Pods of one key.
 
     `named`: UIDs that its job stands for, None where it has none; `size_fact`: the gang's size
     as it was read.
@@ -42,7 +40,7 @@ def _name_of(pod: Pod) -> str:
 
 
 def _of_gang(pods: Sequence[Pod], size_fact: GangSize | None) -> Members:
-    """Without a job: whole only when as many Pods exist as its size says (G1, G7)."""
+    """Without a job: complete only if as many Pods exist as its size (G1, G7)."""
     bound = [pod for pod in pods if pod.node_name]
     if bound:
         return _of_bound(bound, [pod for pod in pods if not pod.node_name], size_fact)
@@ -66,7 +64,7 @@ def _of_gang(pods: Sequence[Pod], size_fact: GangSize | None) -> Members:
 
 
 def _of_bound(bound: Sequence[Pod], others: Sequence[Pod], size_fact: GangSize | None) -> Members:
-    """They were bound all at once: of fewer than its size one is gone (G3)."""
+    """They were bound together, so fewer than its size means that one is gone (G3)."""
     size = min((pod.gang.size for pod in bound if pod.gang), default=0)
     size = size or (size_fact.size if size_fact else 0)
     missing = f"{len(bound)} of the {size} Pods of its gang are left" if len(bound) < size else ""
@@ -86,6 +84,6 @@ def could_have_job(pod: Pod) -> bool:
 
 
 def kinds_of(pods: Sequence[Pod]) -> list[PodSpec]:
-    """What they ask for, each kind once."""
+    """Their specs, without duplicates."""
     specs = [pod.spec for pod in pods]
     return list(dict.fromkeys(specs)) if len(specs) > 1 else specs

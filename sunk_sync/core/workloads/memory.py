@@ -1,6 +1,6 @@
-"""What no listing shows of workloads: attempts, refusals, notices, times. A restart loses it.
+"""Facts about workloads that no listing shows: attempts, refusals, notices, times.
 
-Each entry is bounded by the Pods and jobs there are, or by KEPT_S.
+A restart loses them. Their number is bounded by the Pods and jobs, or by KEPT_S.
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.submissions import SubmissionLog
 
 KEPT_S = 600.0
-"""For what Slurm said of a submission: a refusal is asked again after five minutes (P10)."""
+"""For answers to submissions; after a refusal sunk-sync submits again in five minutes (P10)."""
 
 
 class WorkloadMemory:
-    """What this process has learnt of Pods and jobs beside their rows."""
+    """Facts about Pods and jobs beside their rows."""
 
     def __init__(self, index: WorkloadIndex) -> None:
         self._index = index
@@ -81,7 +81,7 @@ class WorkloadMemory:
             self.gone[pod.uid] = None
 
     def forget(self, key: str) -> None:
-        """What is remembered of a key without Pods goes with the last of them."""
+        """Forget the facts of a key when its last Pod is gone."""
         if key not in self._index.pods:
             self.submissions.forget(key)
             self.missing_s.pop(key, None)
@@ -96,27 +96,25 @@ class WorkloadMemory:
         return max(seconds, default=None)
 
     def forget_unnamed(self, job: Job) -> None:
-        """What is known of Pods that are gone goes with the last job that names them."""
+        """Forget deleted Pods when no job names them any more."""
         for uid in uids_of(job.identity):
             if uid not in self._index.jobs_of_uid:
                 self.gone.pop(uid, None)
                 self.get_results.pop(uid, None)
 
     def forget_ends(self) -> None:
-        """All Pods are listed: who is not there needs none."""
+        """All Pods are listed: forget ends of Pods that are not there."""
         for uid in [one for one in self.ends if one not in self._index.key_of_uid]:
             del self.ends[uid]
 
     # Submissions and bindings
 
     def note_attempt(self, attempt: Attempt, *, now: float) -> list[str]:
-        """A submission got no answer. Workloads of which older word is forgotten for it."""
+        """A submission got no answer. Return workloads whose older attempts are forgotten."""
         return _note(self.attempts, attempt.workload, (attempt, now), now=now)
 
     def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
-        """Slurm said no to a submission; no attempt is open any more. Workloads as with an
-        attempt.
-        """
+        """Slurm refused a submission, so no attempt is open. Return as `note_attempt` does."""
         forgotten = _note(self.refusals, refusal.workload, (refusal, now), now=now)
         if refusal.kind != "update":
             self.attempts.pop(refusal.workload, None)
@@ -135,7 +133,7 @@ class WorkloadMemory:
         self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
 
     def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
-        """The Pod was read by name: not bound, or not there, after all; else it is asked again."""
+        """The Pod was read by name as unbound or gone; otherwise it is read again."""
         if get_result.found != "unknown" and get_result.asked_s > tried.given_up_s:
             del self.binds_tried[tried.uid]
         else:
@@ -196,18 +194,18 @@ class WorkloadMemory:
             self.started[word.job_id] = None
 
     def has_started(self, job: Job) -> bool:
-        """The script said that it started, or there is none (P11)."""
+        """The script reported its start, or the job has no script (P11)."""
         return job.started or not job.script or job.job_id in self.started
 
     def notified_at_s(self, job: Job) -> float:
-        """When it was spoken of; 0: nothing that a newer read would tell."""
+        """When a notice of the job came; 0: a newer read would show nothing more."""
         if job.job_id in self.first_notices and is_placed(job):
             return 0.0
         word = self.notices.get(job.job_id)
         return 0.0 if word is None else word.notified_at_s
 
     def is_end_notified(self, job: Job) -> bool:
-        """Slurm said so; nobody has read it yet."""
+        """Slurm reported the end, and sunk-sync has not read it yet."""
         word = self.notices.get(job.job_id)
         return word is not None and word.what == "ended"
 

@@ -10,14 +10,14 @@ from sunk_sync.core.views.parts import Stuck
 
 
 class PodLocations(NamedTuple):
-    """What a job's Pods stand beside."""
+    """Bound Pods compared with the hosts of their job."""
 
     elsewhere: bool = False
-    """One was bound by somebody else."""
+    """A Pod was bound by somebody else."""
     moved: bool = False
-    """One stands where the job ran before."""
+    """A Pod is where the job ran before."""
     here: tuple[Pod, ...] = ()
-    """Those that live on its hosts."""
+    """Pods on its hosts that have not ended."""
 
 
 def locate_pods(
@@ -47,7 +47,7 @@ Asked = Mapping[str, GetResult]
 
 
 def stuck_pods(ending: Iterable[Pod], *, nodes: Table[Node], asked: Asked) -> tuple[Stuck, ...]:
-    """Those of these bound Pods, which are to end, that no kubelet is seen to end."""
+    """Terminating Pods whose kubelet is not known to be alive."""
     if not nodes.listed:
         return ()
     return tuple(
@@ -63,7 +63,7 @@ def _without_node(pod: Pod, asked: Asked) -> Stuck:
 
 
 def is_stranded(pod: Pod, asked: Asked) -> bool:
-    """It is to end, and its Node was asked for by name and is gone: the Pod counts as gone."""
+    """The Pod is terminating and a read by name shows no Node: it counts as gone."""
     if not (asked and pod.terminating):
         return False
     get_result = asked.get(pod.node_name)

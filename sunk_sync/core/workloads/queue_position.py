@@ -1,4 +1,4 @@
-"""Who waits behind about how many (P26)."""
+"""Queue positions of waiting jobs, rounded (P26)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,22 +9,22 @@ Waiting = Mapping[str, tuple[int, int, str]]
 
 EVERY_S = 60.0
 AT_ONCE = 1000
-"""Jobs whose new place is told after one listing: tens of thousands would hold up the loop."""
+"""Jobs whose position is reported after one listing, so that the loop is not blocked."""
 
 
 class Queue:
-    """The places of all, as they are told: once a minute anew, some of them after each listing."""
+    """Reported positions: computed once a minute, and reported in slices after each listing."""
 
     def __init__(self, ahead: dict[str, int]) -> None:
         self._ahead = ahead
-        """Job id → about how many wait longer, as it was told."""
+        """Job id → about how many wait longer, as last reported."""
         self._places: Mapping[str, int] = {}
         self._to_report: Sequence[str] = ()
-        """Jobs whose place is another by now."""
+        """Jobs whose position changed."""
         self._counted_s = float("-inf")
 
     def move(self, waiting: Waiting, *, listed_s: float) -> Sequence[str]:
-        """Jobs whose place is told by this."""
+        """Report the next slice of positions; return its jobs."""
         if not self._to_report and listed_s >= self._counted_s + EVERY_S:
             self._counted_s, self._places = listed_s, places(waiting)
             self._to_report = self._moved()

@@ -1,6 +1,6 @@
-"""Who lives on a Node: workload Pods of ours, and what is known of their jobs.
+"""Residents of a Node: its workload Pods, and the state of their jobs.
 
-Worked out once and kept until a Pod there, or a job of one, changes: `WorkloadEdges` says so.
+The result is cached until a Pod there, or its job, changes. `WorkloadEdges` invalidates it.
 """
 
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ LOST_AFTER_S = 60.0
 """Between the first listing without a job and one that proves it lost (P30): two listings, and
 more than slurmctld's first minute."""
 READOPT_S = 10.0
-"""So long its host is not drained, for another job to begin there: a drain would refuse it."""
+"""For this time its host is not drained, because a drain would refuse the new job."""
 
 
 def residents_of(residents: Iterable[Resident]) -> Residents:
-    """Of these, all on one machine."""
+    """Combine residents of one host."""
     found = sorted(residents, key=_pod_of)
     if not found:
         return NOBODY
@@ -50,27 +50,27 @@ class ResidentIndex:
         self._jobs = jobs
         self._calls = calls
         self.nodes_asked: dict[str, GetResult] = {}
-        """Node with bound Pods that is not in the picture → answer to a read by its name (P25b)."""
+        """Unknown Node with bound Pods → result of a read by its name (P25b)."""
         self._readopts = readopts
         self._cached: dict[str, dict[str, Residents]] = {}
-        """Node name → Slurm node → who lives there."""
+        """Node name → Slurm node → residents."""
 
     def forget(self, node_name: str) -> None:
-        """Somebody there changed."""
+        """A resident of the Node changed."""
         self._cached.pop(node_name, None)
 
     def forget_asked(self, nodes: Iterable[str]) -> None:
-        """A Node that no Pod is bound to any more need not be known."""
+        """Forget reads of Nodes without bound Pods."""
         for name in nodes:
             if name in self.nodes_asked and name not in self._index.pods_on_node:
                 del self.nodes_asked[name]
 
     def forget_all(self) -> None:
-        """What an audit must not trust."""
+        """Drop the cache, because an audit must not trust it."""
         self._cached.clear()
 
     def on(self, node_name: str, *, slurm_node: str, but: str = "") -> Residents:
-        """Who lives on this Node, which stands for this Slurm node; `but`: not of this workload."""
+        """Residents of this Node and Slurm node; `but`: without this workload."""
         there = self._index.pods_on_node.get(node_name)
         if not there:
             return NOBODY

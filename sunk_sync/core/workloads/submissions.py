@@ -13,13 +13,13 @@ from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.views.parts import NO_SUBMISSIONS, Submissions
 
 HOSTS_MAX = 64
-"""So many hosts are remembered for one workload."""
+"""Hosts remembered for one workload."""
 FORGOTTEN_S = 600.0
 """After so long without another one, a job that is given up counts as the first."""
 
 
 class SubmissionLog:
-    """What is remembered of each workload's submissions, by its key."""
+    """Submissions of each workload, by its key."""
 
     def __init__(self) -> None:
         self.of: dict[str, Submissions] = {}
@@ -32,7 +32,7 @@ class SubmissionLog:
         self.of[key] = replace(known, sent_s=(*known.sent_s, now)[-A_MINUTE_MAX:])
 
     def note_given_up(self, key: str, slurm_nodes: Collection[str], *, now: float) -> None:
-        """We ended a job of it that another is to follow."""
+        """sunk-sync ended a job that another one replaces."""
         known = self.of.get(key, NO_SUBMISSIONS)
         lately = now - known.given_up_s < FORGOTTEN_S
         hosts = {**dict(known.hosts), **dict.fromkeys(slurm_nodes, now)}

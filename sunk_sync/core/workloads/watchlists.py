@@ -1,10 +1,10 @@
-"""Workloads and jobs that read more than their own rows: who is woken by what happens elsewhere."""
+"""Workloads and jobs that read more than their own rows, by the change that concerns them."""
 
 from sunk_sync.core.model.facts import Job
 from sunk_sync.core.translate.job_states import is_waiting, number_of
 
 FEW = 4
-"""So many workloads without a job may try an immediate allocation; more are a burst (P11a)."""
+"""At most so many workloads without a job may try an immediate allocation (P11a)."""
 
 
 class Watchlists:
@@ -16,7 +16,7 @@ class Watchlists:
         self.unsettled: dict[str, float] = {}
         """Workloads that a listing of jobs may decide (F2, P30) → begin of the first that may."""
         self.orphaned: dict[str, None] = {}
-        """Workloads with a live job of which some Pod is not in the picture (P21)."""
+        """Workloads with a live job and an unknown Pod (P21)."""
         self.edited: dict[str, None] = {}
         """Workloads whose waiting job is to be updated (P20) since the feasible hosts changed."""
         self.waiting: dict[str, tuple[int, int, str]] = {}

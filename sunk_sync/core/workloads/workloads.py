@@ -1,4 +1,4 @@
-"""All that is known of workloads, put together: their index, memory, watchlists and hosts."""
+"""The state of workloads: index, memory, watchlists and hosts."""
 
 from collections.abc import Sequence
 
@@ -57,12 +57,12 @@ class Workloads:
         return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
 
     def gate(self) -> bool:
-        """Whether the gate stands."""
+        """Whether the gate is in use."""
         chosen = self.configuration.gate
         return chosen == "on" or (chosen == "auto" and self.gate_seen)
 
     def awaits_jobs(self) -> bool:
-        """Something of ours lives in Slurm, or is about to."""
+        """Whether sunk-sync has a job in Slurm, or a Pod that may get one."""
         return bool(self.jobs.entries or self.index.pods)
 
     def bound_count(self) -> int:
@@ -70,14 +70,12 @@ class Workloads:
         return len(self.memory.bound_s)
 
     def unconfirmed(self) -> set[str]:
-        """Workloads whose bound Pods may stand on a host that no running job of theirs holds
-        (P25).
-        """
+        """Workloads with bound Pods on a host that their job may no longer hold (P25)."""
         again = {key for one in self.lists.requeued for key in self.index.keys_of_job(one)}
         return again | self.lists.unsettled.keys()
 
     def orphaned(self) -> Sequence[str]:
-        """Workloads with a live job of which some Pod is not in the picture (P21)."""
+        """Workloads with a live job and an unknown Pod (P21)."""
         return tuple(self.lists.orphaned)
 
     def rows_of(self, key: str) -> list[Job]:
@@ -85,5 +83,5 @@ class Workloads:
         return [self.jobs.entries[one].row for one in self.index.job_ids(key)]
 
     def is_host(self, name: str) -> bool:
-        """Slurm knows it: a Node without its slurmd Pod goes by its own name for a while."""
+        """Whether Slurm knows it: a Node without its slurmd Pod has its own name for a while."""
         return name in self.hosts.slurm_nodes.entries
