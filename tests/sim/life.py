@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import warnings
 from typing import Any
 
 from sunk_sync.core.model.actions import (
@@ -134,15 +135,10 @@ class Life:
             if task not in self._others and not task.get_name().startswith(OUTSIDE)
         }
         mine.discard(asyncio.current_task())
-        for _ in range(10):
-            for task in mine:
-                task.cancel()
-            if mine:
-                await asyncio.wait(mine, timeout=0)
-            mine = {task for task in mine if not task.done()}
-            if not mine:
-                break
-        else:
+        with warnings.catch_warnings():  # of calls that a task group had not begun
+            warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
+            mine = await _end(mine)
+        if mine:
             self.history.break_promise("undead", f"tasks that cannot be cancelled: {mine}")
         for stream in list(self._wire.streams):
             stream.close()
@@ -174,3 +170,16 @@ class Life:
 
 def _unmeasured(exchange: Any) -> None:
     """Ignore the measurement."""
+
+
+async def _end(tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """Cancel the tasks; return those that do not end."""
+    for _ in range(10):
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=0)
+        tasks = {task for task in tasks if not task.done()}
+        if not tasks:
+            break
+    return tasks
