@@ -1,4 +1,4 @@
-"""What this service asks of Kubernetes: one table for the manifests, doctor and the docs."""
+"""The permissions that sunk-sync needs: one table for the manifests, the doctor and the docs."""
 
 from typing import Literal
 
@@ -9,22 +9,22 @@ from sunk_sync.kube.read.selection import COLLECTIONS
 from sunk_sync.kube.write.hooks_key import secret_name
 
 Where = Literal["cluster", "slurmd", "work", "own", "default"]
-"""The whole cluster, the namespaces of slurmd Pods, those of workload Pods, our own, `default`."""
+"""The cluster, the namespaces of slurmd Pods or of workload Pods, our namespace, `default`."""
 
 
 class Permission(Struct, frozen=True, kw_only=True):
-    """Verbs on one resource, each with its reason."""
+    """The verbs that sunk-sync needs on one resource, each with its reason."""
 
     where: Where
     resource: str
     """`pods`, or with a subresource `pods/status`."""
     names: tuple[str, ...] = ()
-    """Only objects of these names; empty: any. That of the Secret is for --cluster-name=slurm."""
+    """Only objects with these names; empty: all. The Secret's name is for --cluster-name=slurm."""
     verbs: tuple[tuple[str, str], ...]
-    """Verb and why."""
+    """(verb, reason) pairs."""
     group: str = ""
     component: str = "syncer"
-    """Which part of the service needs it; without that part it need not be granted."""
+    """The component that needs it. Grant nothing for a component that does not run."""
 
     @property
     def spelled(self) -> str:
@@ -32,34 +32,38 @@ class Permission(Struct, frozen=True, kw_only=True):
         return " ".join((self.resource, *self.names))
 
 
-_EVENT = "says on the object what was decided and why"
+_EVENT = "records on the object what sunk-sync decided and why"
 
 SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     (
         "pods",
         "",
         (
-            ("get", "a job ends for want of its Pod only when a read by name says so (P21)"),
-            ("patch", "annotations job-id and cancelled of a Pod that waits (P1, P17)"),
-            ("delete", "a Pod whose job has ended, by UID and with its own grace (P16)"),
+            ("get", "confirms that a Pod is gone before its job is cancelled (P21)"),
+            ("patch", "sets the annotations job-id and cancelled of a waiting Pod (P1, P17)"),
+            ("delete", "ends a Pod by UID, with its grace period, once its job has ended (P16)"),
         ),
     ),
-    ("pods/binding", "", (("create", "puts a Pod on the Node that Slurm gave its job (P11)"),)),
+    (
+        "pods/binding",
+        "",
+        (("create", "binds a Pod to the Node that Slurm allocated to its job (P11)"),),
+    ),
     (
         "pods/status",
         "",
         (
             (
                 "patch",
-                "conditions PodScheduled and DisruptionTarget: why it waits or ends (P1, P16)",
+                "sets the conditions PodScheduled and DisruptionTarget (P1, P16)",
             ),
         ),
     ),
-    ("events", "", (("create", "says on a Pod what was decided and why (P2, P10, P11)"),)),
-    ("jobs", "batch", (("get", "how many Pods the gang of an Indexed Job has (G1)"),)),
-    ("podgroups", "scheduling.x-k8s.io", (("get", "how many Pods a gang has (G1)"),)),
+    ("events", "", (("create", "records decisions on a Pod (P2, P10, P11)"),)),
+    ("jobs", "batch", (("get", "reads the number of Pods in the gang of an Indexed Job (G1)"),)),
+    ("podgroups", "scheduling.x-k8s.io", (("get", "reads the number of Pods in a gang (G1)"),)),
 )
-"""In every namespace of workload Pods: resource, group, verbs with their reasons."""
+"""Needed in each namespace of workload Pods: (resource, group, verbs with reasons)."""
 
 _READING = {
     source: Permission(
@@ -72,7 +76,7 @@ _READING = {
     for source, one in COLLECTIONS.items()
 }
 ALL_PODS = _READING.pop(OTHER_PODS)
-"""Granted by deploy/all-pods, to those who want it."""
+"""Optional: deploy/all-pods grants it."""
 
 PERMISSIONS: tuple[Permission, ...] = (
     *_READING.values(),
@@ -80,33 +84,33 @@ PERMISSIONS: tuple[Permission, ...] = (
         where="cluster",
         resource="nodes",
         verbs=(
-            ("get", "a Node counts as gone only when a read by name says so (S8)"),
-            ("patch", "labels and the drain annotation (M3, M4); the cordon of M7"),
+            ("get", "a Node counts as deleted only after a read by name finds none (S8)"),
+            ("patch", "sets labels and the drain annotation (M3, M4), and cordons (M7)"),
         ),
     ),
     Permission(
         where="cluster",
         resource="nodes/status",
-        verbs=(("patch", "conditions SlurmDrain, SlurmRunning and their like (M2)"),),
+        verbs=(("patch", "sets SlurmDrain, SlurmRunning and the other Slurm conditions (M2)"),),
     ),
     Permission(
         where="cluster",
         resource="namespaces",
         names=("kube-system",),
-        verbs=(("get", "its UID is the name of this cluster in our marks on Slurm nodes (M8)"),),
+        verbs=(("get", "its UID identifies this cluster in our marks on Slurm nodes (M8)"),),
     ),
     Permission(
         where="slurmd",
         resource="pods",
         verbs=(
-            ("get", "a slurmd Pod counts as gone only when a read by name says so (S7)"),
-            ("patch", "annotations drain and drained (M3, S6)"),
+            ("get", "a slurmd Pod counts as deleted only after a read by name finds none (S7)"),
+            ("patch", "sets the annotations drain and drained (M3, S6)"),
         ),
     ),
     Permission(
         where="slurmd",
         resource="pods/status",
-        verbs=(("patch", "conditions SlurmNodeState… (M1)"),),
+        verbs=(("patch", "sets the conditions SlurmNodeState… (M1)"),),
     ),
     Permission(where="slurmd", resource="events", verbs=(("create", _EVENT),)),
     *(
@@ -116,7 +120,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(
         where="own",
         resource="events",
-        verbs=(("create", "says what concerns the service as a whole (S19, S20)"),),
+        verbs=(("create", "records what concerns the service as a whole (S19, S20)"),),
     ),
     Permission(
         where="own",
@@ -124,13 +128,13 @@ PERMISSIONS: tuple[Permission, ...] = (
         resource="secrets",
         names=(secret_name("slurm"),),
         verbs=(
-            ("get", "the key of the hook tokens outlives a restart (L5)"),
-            ("patch", "puts the key there once, while the Secret is empty"),
+            ("get", "reads the key of the hook tokens, which outlives a restart (L5)"),
+            ("patch", "stores the key once, while the Secret is empty"),
         ),
     ),
     Permission(
         where="default",
         resource="events",
-        verbs=(("create", "says on a Node what was decided and why: its Events stand here"),),
+        verbs=(("create", "records decisions on a Node; Events of Nodes are in `default`"),),
     ),
 )

@@ -70,7 +70,7 @@ JOB_OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controll
         ),
         pytest.param(
             {"annotations": settings(gang="job"), "ownerReferences": [JOB_OWNER | {"kind": "X"}]},
-            Gang("job", "", 0, "annotation gang=job, but no Job controls this Pod"),
+            Gang("job", "", 0, "annotation gang=job is set, but no Job controls this Pod"),
             id="no Job",
         ),
         pytest.param(

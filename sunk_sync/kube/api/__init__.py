@@ -1,4 +1,4 @@
 """Connections, credentials and answers of the Kubernetes API.
 
-Nothing here knows a rule or a fact.
+Nothing here depends on rules or facts.
 """

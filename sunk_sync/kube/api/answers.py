@@ -1,4 +1,4 @@
-"""What the API server said instead of an answer: one small value, never an exception."""
+"""Failed calls to the API server as values, never as exceptions."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,35 +13,35 @@ T = TypeVar("T")
 Decode = Callable[[bytes], T]
 
 BAD_BYTES = (msgspec.MsgspecError, ValueError, RecursionError)
-"""All that decoding foreign bytes can raise."""
+"""All exceptions that decoding untrusted bytes can raise."""
 
 
 class KubeError(Struct, frozen=True, kw_only=True):
-    """A call that brought no payload.
+    """A call that failed.
 
-    `kind` is one of: answer (an HTTP status of 300 and more), timeout, connection, garbage (an
-    answer that is no JSON of the expected shape, or half of one), too-large, credentials.
+    `kind` is one of: answer (an HTTP status of 300 or more), timeout, connection, garbage (the
+    body is incomplete or not the expected JSON), too-large, credentials, ended (of a stream).
     """
 
     kind: str
     why: str
-    """A sentence for a human, bounded."""
+    """The reason for a human, of bounded length."""
     status: int = 0
-    """HTTP status; 0 where none came."""
+    """HTTP status; 0 without an answer."""
     reason: str = ""
-    """Kubernetes' word for it: NotFound, Conflict, Expired, AlreadyExists; empty if not given."""
+    """The reason in the Status: NotFound, Conflict, Expired, AlreadyExists; may be empty."""
     object_name: str = ""
-    """The name of the object that the Status speaks of."""
+    """The name of the object in the Status."""
     retry_after_s: float | None = None
 
     @property
     def passing(self) -> bool:
-        """Whether the same call may well succeed later, or may have taken effect."""
+        """Whether the call may succeed later, or may have taken effect already."""
         return self.status < 400 or self.status in (401, 408, 429) or self.status >= 500
 
     @property
     def away(self) -> bool:
-        """Whether nobody answered at all."""
+        """Whether the API server did not answer at all."""
         return self.kind in ("timeout", "connection")
 
 
@@ -50,7 +50,7 @@ class _Details(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """The subset of a Kubernetes Status that we read."""
+    """The fields of a Kubernetes Status that we read."""
 
     kind: str = ""
     message: str = ""
@@ -62,18 +62,18 @@ class Status(Struct, frozen=True):
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
-_UNTOLD = {429: "HTTP 429: too many requests"}
-"""Where the API server itself answers in plain text."""
+_PLAIN_TEXT = {429: "HTTP 429: too many requests"}
+"""Statuses that the API server answers in plain text, without a Status."""
 
 
 def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> KubeError:
-    """The KubeError behind an HTTP status of 300 and more; `retry_after` is that header."""
+    """Read an answer with a status of 300 or more; `retry_after` is the header Retry-After."""
     try:
         answer = _decode_status(body)
     except BAD_BYTES:
         answer = Status()
     if answer.kind != "Status":
-        answer = Status(message=_UNTOLD.get(status, f"HTTP {status} without a Status"))
+        answer = Status(message=_PLAIN_TEXT.get(status, f"HTTP {status} without a Status"))
     return KubeError(
         kind="answer",
         status=status,
@@ -85,26 +85,26 @@ def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> Kube
 
 
 def stream_refusal(body: bytes) -> KubeError:
-    """The KubeError behind an ERROR event of a watch: `body` is its Status."""
+    """Read the Status of an ERROR event of a watch."""
     try:
         code = _decode_status(body).code
     except BAD_BYTES:
-        return garbage("an ERROR event without a Status")
+        return garbage("the watch sent an ERROR event without a Status")
     return refusal(code or 500, body)
 
 
 def garbage(why: str) -> KubeError:
-    """An answer came, and it cannot be read."""
+    """Report an answer that cannot be read."""
     return KubeError(kind="garbage", why=short(why))
 
 
 def short(text: str) -> str:
-    """A foreign text on one line, of bounded length."""
+    """Cut an untrusted text to one line of bounded length."""
     return " ".join(text[: 2 * TEXT_LENGTH_MAX].split())[:TEXT_LENGTH_MAX]
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Whole seconds, as the API server sends them; a date (a proxy's) counts as not given."""
+    """Read whole seconds, as the API server sends them; ignore a date, as proxies send it."""
     if retry_after is None or not retry_after.isascii() or not retry_after.isdigit():
         return None
     return min(float(retry_after[:9]), RETRY_AFTER_MAX_S)

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt; and where time and chance come from."""
+"""Delays between attempts; clock, sleep and random numbers that tests can replace."""
 
 import asyncio
 import random
@@ -11,34 +11,34 @@ from msgspec import Struct
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
-"""Three watches that knock so often harm nobody, and drains wait for them."""
+"""Short, because drains wait for the watches, and three watches are no load at this rate."""
 
 
 class Ambient(Struct, frozen=True):
-    """Clock, sleep and chance: all that makes one run of a reader differ from the next."""
+    """Clock, sleep and random numbers of a reader."""
 
     clock: Callable[[], float] = time.monotonic
     """Monotonic seconds."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
-    """From 0 up to 1."""
+    """A number in [0, 1)."""
     wall_clock: Callable[[], datetime] = partial(datetime.now, UTC)
-    """The time of day in UTC: for texts only."""
+    """The time of day in UTC, for texts only."""
 
 
 class Backoff:
-    """Doubling delays with jitter, up to five seconds; the server's own wish goes first."""
+    """Doubling delays with jitter, up to 5 s. A longer Retry-After of the server wins."""
 
     def __init__(self, ambient: Ambient) -> None:
         self._ambient = ambient
         self._failures = 0
 
     def succeeded(self) -> None:
-        """The next failure counts as the first."""
+        """Start again with the shortest delay."""
         self._failures = 0
 
     async def wait(self, retry_after_s: float | None) -> None:
-        """After a failure: sleep as long as it is fair to."""
+        """Sleep after a failure."""
         longest_s = min(FIRST_DELAY_S * 2 ** min(self._failures, 20), LONGEST_DELAY_S)
         self._failures += 1
         delay_s = longest_s * (0.5 + 0.5 * self._ambient.random())

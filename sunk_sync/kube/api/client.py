@@ -1,4 +1,4 @@
-"""One Kubernetes API server under one identity: calls and streams, errors as values."""
+"""Client of one Kubernetes API server: calls and watches; errors are values."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -26,16 +26,16 @@ from sunk_sync.telemetry.exchange import OnExchange
 
 USER_AGENT = f"sunk-sync/{version('sunk-sync')}"
 CALLS_MAX = 32
-"""Connections for calls; streams have their own, one each."""
+"""Connections for calls. Each watch has one more of its own."""
 DEADLINE_S = 10.0
 CONNECT_DEADLINE_S = 10.0
 ANSWER_BYTES_MAX = 8 << 20
 READ_BUFFER_BYTES = 64 << 10
-"""aiohttp stops reading at twice this much: what one slice of a stream can bring."""
+"""aiohttp pauses reading at twice this size; it bounds one slice of a stream."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One call. `body` is JSON already."""
+    """One HTTP request. `body` is encoded JSON."""
 
     method: str = "GET"
     path: str
@@ -47,7 +47,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class ResourceAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that we may or may not do, as a SelfSubjectAccessReview puts it."""
+    """One access, as a SelfSubjectAccessReview names it."""
 
     verb: str
     resource: str
@@ -58,11 +58,11 @@ class ResourceAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Restores(Struct):
-    """What the watches of one API server found out about it together."""
+    """The restores of the API server that its watches have noticed together."""
 
     count: int = 0
-    """How often one of them found its versions gone back: etcd came from a backup. Another may
-    not have looked before the server had come past its own version again."""
+    """How often a watch found that resourceVersions went back: etcd was restored from a backup.
+    Another watch may miss it, because the server has passed its version again by then."""
 
 
 class Caller(Protocol):
@@ -74,7 +74,7 @@ class Caller(Protocol):
 
 
 class KubeClient:
-    """Calls to one API server under one identity. Made by `connect`, ended by `aclose`."""
+    """Calls and watches with one identity. `connect` makes it, `aclose` closes it."""
 
     def __init__(
         self, credentials: Credentials, *, on_exchange: OnExchange, clock: Callable[[], float]
@@ -94,7 +94,7 @@ class KubeClient:
         on_exchange: OnExchange,
         clock: Callable[[], float] = time.monotonic,
     ) -> Self | KubeError:
-        """Find address and credentials: in-cluster, else as kubectl does. Sends nothing yet."""
+        """Load address and credentials: in-cluster, else as kubectl does. Send nothing yet."""
         credentials = Credentials(kubeconfig=kubeconfig, context=context, clock=clock)
         unusable = await credentials.load()
         if unusable is not None:
@@ -111,18 +111,18 @@ class KubeClient:
 
     @property
     def namespace(self) -> str:
-        """Own namespace: of the ServiceAccount, else of the kubeconfig's context, else default."""
+        """Namespace of the ServiceAccount, else of the kubeconfig's context, else `default`."""
         return self._credentials.namespace
 
     async def aclose(self) -> None:
-        """Close all connections; streams end."""
+        """Close all connections and watches."""
         await self._calls.close()
         await self._streams.close()
 
     # Calls and streams
 
     async def call(self, request: Request, decode: Decode[T]) -> T | KubeError:
-        """Send the request within its deadline and decode the body of a 2xx answer."""
+        """Send the request within its deadline; decode the body of a 2xx answer."""
 
         async def once(authorization: str) -> T | KubeError:
             meter = Meter(self._on_exchange, request.method, request.path)
@@ -133,9 +133,9 @@ class KubeClient:
         return await self._as_ourselves(once)
 
     async def open(self, request: Request, *, silence_s: float) -> Stream | KubeError:
-        """Begin a watch: a Stream once the server answered 200, else why not.
+        """Start a watch: a Stream once the server answers 200, else the error.
 
-        `request.deadline_s` holds until then; afterwards `silence_s` is the longest gap.
+        `request.deadline_s` holds until then. Afterwards no gap may be longer than `silence_s`.
         """
 
         async def once(authorization: str) -> Stream | KubeError:
@@ -148,7 +148,7 @@ class KubeClient:
         return await self._as_ourselves(once)
 
     async def _as_ourselves(self, once: Callable[[str], Awaitable[T | KubeError]]) -> T | KubeError:
-        """Ask with our token; after a 401 once more, if there is a newer token."""
+        """Send with our token. After a 401 send once more if there is a newer token."""
         authorization = await self._authorization()
         answer = await once(authorization)
         refused = isinstance(answer, KubeError) and answer.status == 401
@@ -195,20 +195,20 @@ class KubeClient:
             async with response:
                 return await read_refusal(response)
 
-    # Small questions
+    # Small calls
 
     async def cluster_uid(self) -> str | KubeError:
-        """UID of the namespace kube-system, the name of this cluster."""
+        """UID of the namespace kube-system; it identifies this cluster."""
         answer = await self.call(Request(path="/api/v1/namespaces/kube-system"), _decode_uid)
         return answer if isinstance(answer, KubeError) else answer.metadata.uid
 
     async def server_version(self) -> str | KubeError:
-        """As the server calls itself: v1.35.4."""
+        """The version that the server reports, such as v1.35.4."""
         answer = await self.call(Request(path="/version"), _decode_version)
         return answer if isinstance(answer, KubeError) else answer.git_version
 
     async def may(self, permission: ResourceAttributes) -> bool | KubeError:
-        """Whether we are allowed to do this (SelfSubjectAccessReview)."""
+        """Whether RBAC allows us this access (SelfSubjectAccessReview)."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -231,11 +231,11 @@ class KubeClient:
         return authorization
 
     async def _reopen_sessions(self) -> None:
-        """Address or certificates changed; what is under way on the old connections breaks off."""
+        """Connect anew: address or certificates have changed. Calls under way fail."""
         old = self._calls, self._streams
         try:
             self._open_sessions()
-        except OSError:  # files half written: the next call tries again
+        except OSError:  # the files are half written: the next call tries again
             return
         for session in old:
             await session.close()
@@ -274,7 +274,7 @@ class _Options(TypedDict):
 
 
 def _headers(authorization: str, content_type: str = "") -> dict[str, str]:
-    """No compression: unpacking costs us more than the network inside a cluster."""
+    """Make the headers. No compression: unpacking costs more than the network in a cluster."""
     headers = {
         "Accept": "application/json",
         "Accept-Encoding": "identity",

@@ -1,4 +1,4 @@
-"""Who we are to the API server: kubernetes_asyncio's rules, renewed while we run."""
+"""Credentials for the API server, found as kubernetes_asyncio does and renewed while we run."""
 
 import asyncio
 import os
@@ -18,15 +18,15 @@ from sunk_sync.kube.api.answers import KubeError, short
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 RENEW_S = 60.0
-"""Tokens in files and of plugins are looked at this often, as Kubernetes' own clients do."""
+"""Tokens of files and plugins are checked this often, as Kubernetes' own clients do."""
 RENEW_AFTER_401_S = 5.0
-"""A refused token is replaced at most this often: a plugin may be a costly thing to run."""
+"""A refused token is replaced at most this often: running a plugin may be costly."""
 PLUGIN_DEADLINE_S = 30.0
 TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name")
 
 
 class Credentials:
-    """The API server's address, how to trust it, and the token that stands now."""
+    """The API server's address, its CA, and the current token."""
 
     def __init__(
         self, *, kubeconfig: str | None, context: str | None, clock: Callable[[], float]
@@ -39,18 +39,18 @@ class Credentials:
         self._loaded_s = self._renewed_s = float("-inf")
         self.configuration = Configuration(host="")
         self.namespace = "default"
-        """Own namespace: of the ServiceAccount, else of the kubeconfig's context."""
+        """Namespace of the ServiceAccount, else of the kubeconfig's context."""
         self.tls: tuple[object, ...] = ()
-        """What connections depend on: another value asks for new ones."""
+        """The settings that connections depend on. When they change, connect anew."""
 
     async def load(self) -> KubeError | None:
-        """Read everything anew: files, and plugins even where their token seems to live."""
+        """Load everything again: files, and plugins even if their token is still valid."""
         fresh = Configuration(host="")
         try:
             with anyio.fail_after(PLUGIN_DEADLINE_S):
                 await self._load_into(fresh)
         except TimeoutError:
-            return _error(f"no credentials within {PLUGIN_DEADLINE_S:.0f} s")
+            return _error(f"the credential plugin did not finish within {PLUGIN_DEADLINE_S:.0f} s")
         except _CONFIG_ERRORS as error:
             return _error(f"{type(error).__name__}: {error}")
         if not fresh.host:
@@ -86,7 +86,7 @@ class Credentials:
         )
 
     async def authorization(self) -> str:
-        """The Authorization header to send now; empty where a certificate does it."""
+        """The Authorization header to send now; empty with a client certificate."""
         if self._clock() - self._loaded_s > RENEW_S:
             async with self._lock:
                 if self._clock() - self._loaded_s > RENEW_S:
@@ -97,9 +97,9 @@ class Credentials:
         return str(self.configuration.api_key.get("BearerToken") or "").strip()
 
     async def _refresh(self) -> None:
-        """Re-read what may have changed on disk; a plugin runs only when its token expires soon.
+        """Read files that may have changed; run a plugin only if its token expires soon.
 
-        Where that fails the old token stays: the server is the judge of it.
+        On a failure keep the old token: the server decides whether it is valid.
         """
         self._loaded_s = self._clock()
         if self._loader is None:
@@ -113,7 +113,7 @@ class Credentials:
         self.tls = _tls(self.configuration)
 
     async def renew(self, refused: str) -> bool:
-        """After a 401 to the header `refused`: whether there is another one to try."""
+        """Load again after a 401 to the header `refused`; return whether another try may help."""
         async with self._lock:
             if self._header() != refused:
                 return True
@@ -125,7 +125,7 @@ class Credentials:
             return self._header() != refused or self.tls != tls
 
     def ssl_context(self) -> ssl.SSLContext | bool:
-        """Trust and client certificate for https. Raises OSError where a file is unusable."""
+        """The TLS context with CA and client certificate. Raise OSError if a file is unusable."""
         configuration = self.configuration
         if not str(configuration.host).startswith("https"):
             return True
@@ -135,12 +135,12 @@ class Credentials:
         if not configuration.verify_ssl:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        # Many clusters' own authorities lack what RFC 5280 demands and Python 3.13 checks.
+        # The CAs of many clusters lack fields that RFC 5280 requires and Python 3.13 checks.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         return context
 
 
-# What foreign files and plugins make the library raise: it indexes and asserts as it reads.
+# The library indexes and asserts while it reads files and plugins, so it raises all of these.
 _CONFIG_ERRORS = (
     ConfigException,
     OSError,
@@ -156,7 +156,7 @@ _CONFIG_ERRORS = (
 
 
 def _tls(configuration: Configuration) -> tuple[object, ...]:
-    """Settings, and when the files behind them were last written."""
+    """The TLS settings, with the modification times of their files."""
     return tuple(
         (value, _written(value))
         for value in (getattr(configuration, field) for field in TLS_FIELDS)

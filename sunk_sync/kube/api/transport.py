@@ -1,4 +1,4 @@
-"""Bytes to and from the API server: bounded reads, streams of lines, failures as values."""
+"""HTTP with the API server: bounded reads, streams of lines, errors as values."""
 
 import socket
 import time
@@ -11,9 +11,9 @@ from sunk_sync.telemetry.exchange import Exchange, OnExchange
 
 ERROR_BYTES_MAX = 64 << 10
 LINE_BYTES_MAX = 16 << 20
-"""etcd holds 1.5 MB an object; JSON of it is a few times that at most."""
+"""etcd limits an object to 1.5 MB; its JSON is a few times larger at most."""
 DEAD_PEER_S = 30
-"""A peer that acknowledges nothing for so long is gone."""
+"""A peer that acknowledges nothing for this long is dead."""
 
 
 class Meter:
@@ -28,7 +28,7 @@ class Meter:
         self.received_bytes = 0
 
     def report(self, error: object = None) -> None:
-        """The exchange is over, with this KubeError or without any."""
+        """Report the end of the exchange, with an error or without."""
         kind = error.kind if isinstance(error, KubeError) else "answer"
         exchange = Exchange(
             authority="kubernetes",
@@ -42,7 +42,7 @@ class Meter:
 
 
 class Stream:
-    """The body of an open watch, as whole lines. Whoever gets one closes it."""
+    """The body of an open watch as whole lines. The caller closes it."""
 
     def __init__(self, response: aiohttp.ClientResponse, meter: Meter) -> None:
         self._response = response
@@ -50,9 +50,9 @@ class Stream:
         self._rest = b""
 
     async def lines(self) -> list[bytes] | KubeError:
-        """The lines that came since, at least one; a KubeError of kind `ended` after the last.
+        """Wait for at least one line; return a KubeError of kind `ended` after the last.
 
-        Bytes after the last line break wait for the rest of their line.
+        Keep bytes after the last line break until the rest of their line arrives.
         """
         while True:
             chunk = await caught(self._response.content.readany())
@@ -64,31 +64,31 @@ class Stream:
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             if len(self._rest) > LINE_BYTES_MAX:
                 return KubeError(
-                    kind="too-large", why=f"a line of more than {LINE_BYTES_MAX} bytes"
+                    kind="too-large", why=f"a line is longer than {LINE_BYTES_MAX} bytes"
                 )
             if lines:
                 return lines
 
     def close(self) -> None:
-        """Give the connection up; the watch's Exchange is reported now."""
+        """Close the connection and report the Exchange of the watch."""
         self._response.close()
         self._meter.report()
 
 
 async def caught(doing: Awaitable[T]) -> T | KubeError:
-    """What it brings; what goes wrong on the wire becomes a value."""
+    """Await it; turn network errors into values."""
     try:
         return await doing
     except TimeoutError as error:
         return KubeError(kind="timeout", why=short(str(error) or "no answer in time"))
     except aiohttp.ClientPayloadError as error:
-        return KubeError(kind="garbage", why=short(f"half an answer: {error}"))
+        return KubeError(kind="garbage", why=short(f"the answer is incomplete: {error}"))
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return KubeError(kind="connection", why=short(f"{type(error).__name__}: {error}"))
 
 
 async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | KubeError:
-    """The whole body, if it is not larger than that."""
+    """Read the whole body, of at most `bytes_max`."""
     chunks: list[bytes] = []
     size = 0
     while chunk := await response.content.readany():
@@ -96,12 +96,12 @@ async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | Kube
         size += len(chunk)
         if size > bytes_max:
             response.close()
-            return KubeError(kind="too-large", why=f"an answer of more than {bytes_max} bytes")
+            return KubeError(kind="too-large", why=f"the answer is larger than {bytes_max} bytes")
     return b"".join(chunks)
 
 
 async def read_refusal(response: aiohttp.ClientResponse) -> KubeError:
-    """The KubeError behind a status of 300 and more."""
+    """Read the error behind a status of 300 or more."""
     body = await read(response, ERROR_BYTES_MAX)
     retry_after = response.headers.get("Retry-After")
     text = b"" if isinstance(body, KubeError) else body
@@ -109,7 +109,7 @@ async def read_refusal(response: aiohttp.ClientResponse) -> KubeError:
 
 
 def decoded(body: bytes, decode: Decode[T]) -> T | KubeError:
-    """The value of the body; bytes that are none become a KubeError that shows how they begin."""
+    """Decode the body; if that fails, the error shows how the body begins."""
     try:
         return decode(body)
     except BAD_BYTES as error:
@@ -118,7 +118,7 @@ def decoded(body: bytes, decode: Decode[T]) -> T | KubeError:
 
 
 def route(path: str) -> str:
-    """The path with names replaced: /api/v1/namespaces/{namespace}/pods/{name}/status."""
+    """Replace the names in a path: /api/v1/namespaces/{namespace}/pods/{name}/status."""
     parts = path.strip("/").split("/")
     first = {"api": 2, "apis": 3}.get(parts[0], len(parts))
     if parts[first : first + 1] == ["namespaces"] and len(parts) > first + 2:
@@ -130,9 +130,9 @@ def route(path: str) -> str:
 
 
 def watched_socket(address: tuple[object, ...]) -> socket.socket:
-    """A TCP socket whose dead peer is noticed: after a failover no packet ever comes back.
+    """Make a TCP socket that notices a dead peer: after a failover no packet comes back.
 
-    `address` is one of getaddrinfo's.
+    `address` comes from getaddrinfo.
     """
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)  # type: ignore[arg-type]

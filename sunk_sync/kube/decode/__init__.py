@@ -1,1 +1,1 @@
-"""Kubernetes objects to facts. Pure: bytes in, facts or an error value out."""
+"""Decode Kubernetes objects to facts. Pure: bytes in, facts or an error value out."""

@@ -1,4 +1,4 @@
-"""To which gang a workload Pod says that it belongs (G1)."""
+"""Read the gang that a workload Pod belongs to (G1)."""
 
 from typing import Final
 
@@ -8,20 +8,20 @@ from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.strings import cut
 
 SIZE_MAX: Final = 4096
-"""No more Pods fit into one identity (identity.PODS_MAX)."""
+"""The largest number of Pods in one identity (identity.PODS_MAX)."""
 
 _NO_ANNOTATIONS = shapes.WirePodAnnotations()
 
 
 def gang_of(meta: shapes.WirePodMeta) -> Gang | None:
-    """Our own annotation speaks before the labels of others; gang-size before their sizes."""
+    """Read the gang. Our annotation wins over labels of others; gang-size over their sizes."""
     annotations = meta.annotations or _NO_ANNOTATIONS
     claimed = _claimed(meta, annotations)
     if claimed is None:
         return None
     kind, name = claimed
     if not name:
-        return Gang(kind, "", 0, "annotation gang=job, but no Job controls this Pod")
+        return Gang(kind, "", 0, "annotation gang=job is set, but no Job controls this Pod")
     size, problem = _size(kind, annotations)
     return Gang(kind, cut(name), size, problem)
 
@@ -48,18 +48,18 @@ def _controlling_job(meta: shapes.WirePodMeta) -> str:
 
 
 def _size(kind: str, annotations: shapes.WirePodAnnotations) -> tuple[int, str]:
-    """As the Pod itself tells, and what is wrong with it; 0: asked of the PodGroup or Job."""
+    """The size in the Pod, and the problem with it. 0: the PodGroup or Job has the size."""
     given, where = annotations.gang_size, names.GANG_SIZE
     if given is None and kind == "leaderworkerset":
         given, where = annotations.lws_size, names.LWS_SIZE
     if given is None:
-        return 0, f"annotation {where} is missing" if _must_tell(kind) else ""
+        return 0, f"annotation {where} is missing" if _must_give_size(kind) else ""
     if not (given.isascii() and given.isdecimal() and len(given) <= len(str(SIZE_MAX))):
-        return 0, f"annotation {where}={given[:40]!r} is no number of Pods up to {SIZE_MAX}"
+        return 0, f"annotation {where}={given[:40]!r} is not a number between 1 and {SIZE_MAX}"
     if not 0 < int(given) <= SIZE_MAX:
         return 0, f"annotation {where}={given} is not between 1 and {SIZE_MAX}"
     return int(given), ""
 
 
-def _must_tell(kind: str) -> bool:
+def _must_give_size(kind: str) -> bool:
     return kind in ("annotation", "leaderworkerset")

@@ -1,4 +1,4 @@
-"""Nodes and slurmd Pods, from what stands on the wire to facts; what others can write is cut."""
+"""Nodes and slurmd Pods from wire shapes to facts. Texts that others can write are cut."""
 
 from collections.abc import Iterable
 from sys import intern
@@ -18,13 +18,13 @@ _NO_POD_ANNOTATIONS = wire_hosts.WireSlurmdPodAnnotations()
 
 
 def node_row(wire: wire_hosts.WireNode) -> Node:
-    """A Node without what it offers."""
+    """A Node without labels, taints and allocatable."""
     labels = wire.metadata.labels
     return _node(wire, NO_LABELS if labels is None else _node_labels(labels), NO_OFFER)
 
 
 def offering_node_row(wire: wire_pods.WireOfferingNode) -> Node:
-    """A Node with what it offers to Pods."""
+    """A Node with labels, taints and allocatable."""
     known = offered(wire)
     return _node(wire, known.ours, known.offer)
 
@@ -53,7 +53,7 @@ def _node(
 
 
 ReadyAndConditions = tuple[str, tuple[Condition, ...], tuple[str, ...]]
-"""Status of Ready; our conditions, sorted by type; lastTransitionTime of each of ours."""
+"""Status of Ready; our conditions, sorted by type; their lastTransitionTimes."""
 
 
 def _node_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndConditions:
@@ -92,7 +92,7 @@ def _ours(
 
 
 def _times(conditions: list[wire_hosts.WireCondition]) -> tuple[str, ...]:
-    """Those that turned together share one text."""
+    """The lastTransitionTimes. Equal neighbours share one object."""
     times: list[str] = []
     latest = ""
     for one in conditions:
@@ -104,7 +104,7 @@ def _times(conditions: list[wire_hosts.WireCondition]) -> tuple[str, ...]:
 
 
 def _are_sorted(conditions: list[wire_hosts.WireCondition]) -> bool:
-    """As we write them: to look is cheaper than to sort."""
+    """Whether they are sorted, as we write them. To check is cheaper than to sort."""
     before = ""
     for one in conditions:
         kind = one.type
@@ -128,7 +128,7 @@ def _node_labels(labels: wire_hosts.WireNodeLabels) -> Labels:
 
 
 def _interned(value: str | None) -> str | None:
-    """What many Nodes say alike is one object."""
+    """Share one object for a value that many Nodes have."""
     return value if value is None else intern(value)
 
 
@@ -158,7 +158,7 @@ def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
 
 
 def _slurm_node(pod_name: str, spec: wire_hosts.WireSlurmdPodSpec) -> str:
-    """The claim without an annotation; empty while a hostNetwork Pod has no Node yet."""
+    """The Slurm node without an annotation; empty while a hostNetwork Pod has no Node."""
     return spec.hostname or (spec.node_name if spec.host_network else pod_name)
 
 

@@ -1,4 +1,4 @@
-"""What a Node offers to Pods: its labels, taints and allocatable bytes, decoded once."""
+"""Decode labels, taints and allocatable of a Node, once for equal bytes."""
 
 from functools import lru_cache
 from sys import intern
@@ -15,9 +15,9 @@ from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.strings import cut
 
 OFFERS_KEPT: Final = 16_384
-"""Above the Nodes of a large cluster: each has a label set of its own."""
+"""More than the Nodes of a large cluster: each has its own set of labels."""
 BYTES_KEPT: Final = 32 << 10
-"""Longer ones are decoded at each event."""
+"""Longer parts are decoded at each event."""
 
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_taints = msgspec.json.Decoder(list[shapes.WireTaint] | None).decode
@@ -25,14 +25,14 @@ _decode_amounts = msgspec.json.Decoder(dict[str, str | int | float] | None).deco
 
 
 class Offered(Struct, frozen=True, gc=False):
-    """What the bytes of a Node say."""
+    """The decoded parts of a Node."""
 
     offer: Offer
     ours: Labels
 
 
 def offered(node: shapes.WireOfferingNode) -> Offered:
-    """The same bytes give the same object. Raises one of BAD_BYTES."""
+    """Decode a Node. Equal bytes give the same object. Raise one of BAD_BYTES."""
     labels = bytes(node.metadata.labels)
     taints = bytes(node.spec.taints)
     allocatable = bytes(node.status.allocatable)
@@ -55,7 +55,7 @@ _kept = lru_cache(maxsize=OFFERS_KEPT)(_read)
 
 @lru_cache(maxsize=OFFERS_KEPT)
 def _once(offer: Offer) -> Offer:
-    """Equal ones are one object, whatever their bytes."""
+    """Share one object for equal offers with different bytes."""
     return offer
 
 

@@ -1,7 +1,7 @@
-"""What a workload Pod asks for: the bytes that matter, decoded once for all Pods of a template.
+"""Decode the spec of a workload Pod once for all Pods of a template.
 
-A Pod's whole spec is never twice the same (its token volume has a name of its own), so the parts
-that some rule reads are looked up, each as bytes.
+No two whole specs are equal, because each token volume has its own name. So the bytes of the parts
+that some rule reads are the key of the cache.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,9 +19,9 @@ from sunk_sync.kube.decode.strings import cut
 
 SPECS_KEPT: Final = 4096
 BYTES_KEPT: Final = 8 << 10
-"""Longer ones are decoded at each event."""
+"""Longer specs are decoded at each event."""
 SIDECAR: Final = "Always"
-"""restartPolicy of an init container that runs beside the others."""
+"""restartPolicy of an init container that is a sidecar."""
 
 
 _decode_resources = msgspec.json.Decoder(shapes.WireResources | None).decode
@@ -36,14 +36,14 @@ _known: dict[bytes, PodSpec] = {}
 
 
 def spec_of(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
-    """Equal ones are one object. Raises one of BAD_BYTES; `guaranteed`: its QoS class."""
+    """Decode a spec; `guaranteed`: the QoS class. Equal specs share one object. Raise BAD_BYTES."""
     key = _key(spec, guaranteed=guaranteed)
     known = _known.get(key)
     return known or _keep(key, _read(spec, guaranteed=guaranteed))
 
 
 def _key(spec: shapes.WirePodSpec, *, guaranteed: bool) -> bytes:
-    """Everything a PodSpec is made of. No JSON holds a zero byte, or begins with a quote of '."""
+    """All parts of a PodSpec. JSON holds no zero byte and never begins with an apostrophe."""
     rest = (
         spec.priority_class_name,
         spec.termination_grace_period_seconds,
@@ -92,7 +92,7 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
 
 @lru_cache(maxsize=SPECS_KEPT)
 def _once(spec: PodSpec) -> PodSpec:
-    """Equal ones are one object, whatever their bytes."""
+    """Share one object for equal specs with different bytes."""
     return spec
 
 
@@ -100,11 +100,11 @@ def _given(raw: Raw) -> Raw | bytes:
     return raw if bytes(raw) else b"null"
 
 
-# What it asks for
+# Requests
 
 
 def requests_alone(spec: shapes.WireOtherPodSpec) -> PodSpec:
-    """A PodSpec of its requests only; equal ones are one object. Raises one of BAD_BYTES."""
+    """Decode only the requests. Equal specs share one object. Raise one of BAD_BYTES."""
     parts: list[Raw | bytes] = [b"alone", spec.resources, spec.overhead]
     parts += [one.resources for one in spec.containers]
     for one in spec.init_containers or ():
@@ -133,13 +133,13 @@ def _asked(resources: Raw) -> Amounts:
 
 
 def _has_whole_cpus(spec: shapes.WirePodSpec) -> bool:
-    """Some container would get CPUs of its own from the kubelet's static policy."""
+    """Whether the kubelet's static policy would give a container exclusive CPUs."""
     containers = (*spec.containers, *(spec.init_containers or ()))
     amounts = (_asked(one.resources).get("cpu", 0) for one in containers)
     return any(cpu > 0 and cpu % NANO == 0 for cpu in amounts)
 
 
-# Where it may run.
+# Node selection
 
 
 def _node_selector(content: Raw) -> tuple[tuple[str, str], ...]:
@@ -171,7 +171,7 @@ def _tolerations(content: Raw) -> tuple[Toleration, ...]:
 
 
 def _hard(affinity: shapes.WireAffinity, spreads: Raw) -> Iterator[str]:
-    """Which hard rules about other Pods it has (P8)."""
+    """Names of the required rules about other Pods (P8)."""
     if affinity.pod_affinity and affinity.pod_affinity.required:
         yield "podAffinity"
     if affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:

@@ -1,4 +1,4 @@
-"""A workload Pod on the wire to the fact that the scheduler's rules read."""
+"""Workload Pods and Pods of other schedulers from wire shapes to facts."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -29,7 +29,7 @@ _NONE_GIVEN = _given(_NO_ANNOTATIONS)
 
 
 def pod_row(wire: shapes.WirePod) -> Pod:
-    """Raises one of BAD_BYTES where a quantity or a part of the spec is none."""
+    """A workload Pod. Raise one of BAD_BYTES if a quantity or a part of the spec is invalid."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or _NO_ANNOTATIONS
     created = meta.creation_timestamp
@@ -55,7 +55,7 @@ def pod_row(wire: shapes.WirePod) -> Pod:
 
 
 def other_row(wire: shapes.WireOtherPod) -> Pod:
-    """A Pod of somebody else. Raises one of BAD_BYTES where a quantity is none."""
+    """A Pod of another scheduler. Raise one of BAD_BYTES if a quantity is invalid."""
     meta, spec = wire.metadata, wire.spec
     return Pod(
         namespace=intern(meta.namespace),
@@ -67,10 +67,10 @@ def other_row(wire: shapes.WireOtherPod) -> Pod:
 
 
 def _all_ended(spec: shapes.WirePodSpec, status: shapes.WirePodStatus) -> bool:
-    """Whether no container can run any more, though the phase does not say so yet.
+    """Whether all containers have ended for good, before the phase says so.
 
-    A container that has ended is started again under another restartPolicy, or beside sidecars:
-    then only the phase is evidence.
+    With another restartPolicy, or with sidecars, the kubelet may start a container again: then only
+    the phase is evidence.
     """
     containers, seen = spec.containers, status.container_statuses
     if spec.restart_policy != ENDS_FOR_GOOD or not seen or len(seen) < len(containers):
@@ -89,13 +89,13 @@ def _settings(annotations: shapes.WirePodAnnotations) -> Settings:
 
 
 def _bounded(value: str) -> str:
-    """What is too long stays too long, and is refused: half a hostlist names other nodes."""
+    """Cut above the limit only, so that it is refused: half a hostlist names other nodes."""
     return value[: NODES_BYTES_MAX + 1]
 
 
 @lru_cache(maxsize=1024)
 def _once(settings: Settings) -> Settings:
-    """Equal ones are one object."""
+    """Share one object for equal settings."""
     return settings
 
 

@@ -1,4 +1,4 @@
-"""What a slurmd Pod takes of its Node (P28): the containers of one NodeSet all ask the same."""
+"""Requests of a slurmd Pod (P28), cached: all Pods of one NodeSet request the same."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,7 +12,7 @@ from sunk_sync.kube.decode import wire_hosts
 from sunk_sync.kube.decode import wire_pods as workload
 
 SEPARATOR = b"\0"
-"""No JSON holds one."""
+"""JSON never holds this byte."""
 
 _decode_resources = msgspec.json.Decoder(workload.WireResources | None).decode
 
@@ -20,7 +20,7 @@ _decode_resources = msgspec.json.Decoder(workload.WireResources | None).decode
 def requests_of(
     containers: Sequence[wire_hosts.WireSlurmdContainer],
 ) -> tuple[tuple[str, int], ...]:
-    """Resource and amount, sorted; what cannot be read counts for nothing."""
+    """(resource, amount) pairs, sorted; empty if unreadable."""
     return _read(SEPARATOR.join([bytes(one.resources) for one in containers]))
 
 

@@ -1,6 +1,7 @@
-"""Bytes of the API server to facts: msgspec structs of the few fields that some rule reads.
+"""Decode the answers of the API server to facts, one decoder for each source.
 
-Unknown fields are skipped unread. Whatever others can write (annotations above all) is cut.
+The msgspec structs hold only the fields that some rule reads; other fields are skipped. Texts that
+others can write, such as annotations, are cut to a bounded length.
 """
 
 from collections.abc import Callable
@@ -24,40 +25,40 @@ ShapeT = TypeVar("ShapeT")
 
 
 class Unreadable(Struct, frozen=True):
-    """One object that does not fit; the others are not concerned."""
+    """An object that cannot be decoded. The other objects are unaffected."""
 
     name: str
-    """`namespace/name`, as far as it could be read."""
+    """`namespace/name`, or as much of it as is readable."""
     why: str
     order: float = 0.0
-    """Its resourceVersion, 0 if even that could not be read."""
+    """Its resourceVersion; 0 if unreadable."""
 
 
 # Whole answers.
 
 
 class Bookmark(Struct, frozen=True):
-    """A bookmark: everything up to this resourceVersion was sent."""
+    """The server has sent everything up to this resourceVersion."""
 
     version: str
     ends_listing: bool
-    """It closes the initial events of a WatchList."""
+    """It ends the initial events of a WatchList."""
 
 
 class DeletedEvent(Struct, frozen=True):
-    """An event DELETED, with the object as it last was."""
+    """An event DELETED, with the last state of the object."""
 
     observed: Observed
 
 
 class ErrorEvent(Struct, frozen=True):
-    """An event ERROR, with its Status as bytes."""
+    """An event ERROR; `status` is the JSON of its Status."""
 
     status: bytes
 
 
 class ListPage(Struct, frozen=True):
-    """One page of a list; its items are decoded later, a slice at a time."""
+    """One page of a list. Its items are decoded later, slice by slice."""
 
     version: str
     items: list[msgspec.Raw]
@@ -73,7 +74,7 @@ _decode_any_object = msgspec.json.Decoder(wire_hosts.WireAnyObject).decode
 
 
 class SourceDecoder(Generic[RowT]):
-    """How the objects of one source stand on the wire."""
+    """Decode the objects of one source."""
 
     def __init__(
         self, source: Source, kind: str, shape: type[ShapeT], row_of: Callable[[ShapeT], RowT]
@@ -86,23 +87,23 @@ class SourceDecoder(Generic[RowT]):
         self._decode_event = msgspec.json.Decoder(event[shape]).decode
 
     def page(self, body: bytes) -> ListPage:
-        """One page of a list. Raises one of BAD_BYTES where it is none."""
+        """Decode one page of a list. Raise one of BAD_BYTES if it is not a list of this kind."""
         answer = _decode_list(body)
         if answer.kind != f"{self.kind}List":
-            raise ValueError(f"a {self.kind}List was asked for, not kind {answer.kind[:40]!r}")
+            raise ValueError(f"the answer has kind {answer.kind[:40]!r} instead of {self.kind}List")
         version = answer.metadata.resource_version
         order_of(version)
         return ListPage(version, answer.items, answer.metadata.continue_ or "")
 
     def object(self, body: bytes | msgspec.Raw) -> Observed | Unreadable:
-        """One object: an item of a list, or the answer to a write."""
+        """Decode one object: an item of a list, or the answer to a write."""
         try:
             return self._observed(self._decode_object(body))
         except BAD_BYTES as error:
             return _unreadable(body, error)
 
     def event(self, line: bytes) -> WatchEvent | None:
-        """One line of a watch; None where it is not even an event."""
+        """Decode one line of a watch; None if it is not an event."""
         try:
             event = self._decode_event(line)
             kind = event.type
@@ -119,11 +120,11 @@ class SourceDecoder(Generic[RowT]):
     def _observed(self, wire: Any) -> Observed:
         meta = wire.metadata
         if not (meta.name and meta.uid and wire.kind == self.kind):
-            raise ValueError(f"a {self.kind} without name or uid")
+            raise ValueError(f"this is no {self.kind} with name and uid")
         return Observed(self._row_of(wire), order_of(meta.resource_version))
 
     def _odd_event(self, line: bytes) -> WatchEvent | None:
-        """What does not decode as events usually do: an ERROR, or an object that is bad."""
+        """Decode an ERROR, or an event whose object is unreadable."""
         try:
             event = _decode_any_event(line)
         except BAD_BYTES:
@@ -137,9 +138,9 @@ class SourceDecoder(Generic[RowT]):
 
 
 def order_of(version: str) -> float:
-    """A resourceVersion as a number: etcd's revision, exact in a float up to 2**53.
+    """A resourceVersion as a number: the revision of etcd, exact in a float up to 2**53.
 
-    Raises ValueError where it is none.
+    Raise ValueError if it is not a number.
     """
     if not (version.isascii() and version.isdecimal()) or len(version) > VERSION_LENGTH_MAX:
         raise ValueError(f"resourceVersion {version[:40]!r} is not a number")
@@ -170,10 +171,10 @@ NODES: SourceDecoder[Node] = SourceDecoder("nodes", "Node", wire_hosts.WireNode,
 OFFERING_NODES: SourceDecoder[Node] = SourceDecoder(
     "nodes", "Node", wire_pods.WireOfferingNode, offering_node_row
 )
-"""The same with what they offer to Pods: only the scheduler reads it, and it costs."""
+"""Nodes with labels, taints and allocatable. Only the scheduler reads these: they cost time."""
 SLURMD_PODS: SourceDecoder[SlurmdPod] = SourceDecoder(
     "slurmd_pods", "Pod", wire_hosts.WireSlurmdPod, slurmd_pod_row
 )
 OTHERS: SourceDecoder[Pod] = SourceDecoder("other_pods", "Pod", wire_pods.WireOtherPod, other_row)
-"""Pods of others: nothing but where they are and what they take."""
+"""Pods of other schedulers: only their Node and their requests."""
 PODS: SourceDecoder[Pod] = SourceDecoder("pods", "Pod", wire_pods.WirePod, pod_row)

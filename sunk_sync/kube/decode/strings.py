@@ -1,4 +1,4 @@
-"""Foreign texts as facts keep them: cut, and each kept once."""
+"""Cut untrusted texts, and share equal ones."""
 
 from functools import lru_cache
 from sys import intern
@@ -10,24 +10,24 @@ VALUE_LENGTH_MAX = 1024
 
 
 def cut(value: str) -> str:
-    """Bounded: annotations can be a quarter of a megabyte."""
+    """Cut to a bounded length: annotations can have 256 kB."""
     return value if len(value) <= VALUE_LENGTH_MAX else value[:VALUE_LENGTH_MAX]
 
 
 def cut_or_none(value: str | None) -> str | None:
-    """The same where the value may be missing."""
+    """Cut a value that may be missing."""
     return None if value is None else cut(value)
 
 
 def asked(value: str) -> bool:
-    """Whether an annotation that is a switch is on: any value but the empty one and `false`."""
+    """Whether a boolean annotation is set: any value except the empty one and `false`."""
     return bool(value) and value.strip().lower() not in ("", "false")
 
 
 def condition(wire: wire_hosts.WireCondition) -> Condition:
-    """The same few stand on thousands of objects: each is kept once, and quick to compare.
+    """Share one object for equal conditions: thousands of objects have the same few.
 
-    Most say what the last of their type said, and to see that is cheaper than to look it up.
+    Most equal the last one of their type, and to compare is cheaper than to look up.
     """
     kind = wire.type
     latest = _latest.get(kind)

@@ -1,6 +1,6 @@
-"""The subset of Kubernetes objects on the wire that we read; unknown fields are skipped unread.
+"""Wire shapes of Nodes, slurmd Pods, lists and watch events: only the fields that we read.
 
-`gc=False`: none of these can be part of a cycle.
+`gc=False`: none of these can be part of a reference cycle.
 """
 
 from typing import Any, Generic, TypeVar
@@ -117,7 +117,7 @@ class WireSlurmdPod(Struct, gc=False, frozen=True):
     status: WireSlurmdPodStatus = WireSlurmdPodStatus()
 
 
-# Answers that hold objects.
+# Lists and watch events
 
 
 class WireEvent(Struct, Generic[ObjectT], gc=False, frozen=True):

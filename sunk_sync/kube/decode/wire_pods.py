@@ -1,7 +1,7 @@
-"""The subset of a workload Pod on the wire that the scheduler reads, and of a Node what it offers.
+"""Wire shapes of workload Pods, of other Pods, and of Nodes as the scheduler reads them.
 
-Raw: parts that thousands of objects have in common; their bytes are looked up, not decoded again.
-`gc=False`: none of these can be part of a cycle.
+Raw: parts that thousands of objects share; a cache finds them by their bytes.
+`gc=False`: none of these can be part of a reference cycle.
 """
 
 from datetime import datetime
@@ -22,7 +22,7 @@ def _ours(name: str) -> str:
 
 
 class WireWorkloadMarks(Struct, gc=False, frozen=True, rename=_ours):
-    """Annotations of ours that set no field of a job."""
+    """Our annotations that set no field of a job."""
 
     gang: str = ""
     gang_size: str | None = None
@@ -140,14 +140,14 @@ class WireOtherPodSpec(Struct, gc=False, frozen=True, rename="camel"):
 
 
 class WireOtherPod(Struct, gc=False, frozen=True):
-    """A Pod of somebody else: what it takes of its Node."""
+    """A Pod of another scheduler: its Node and its requests."""
 
     metadata: WireOtherPodMeta
     kind: str = "Pod"
     spec: WireOtherPodSpec = WireOtherPodSpec()
 
 
-# Parts of it, decoded where their bytes are new.
+# Parts of a Pod, decoded only if their bytes are not in the cache
 
 
 class WireResources(Struct, gc=False, frozen=True):
@@ -198,7 +198,7 @@ class WireSpread(Struct, gc=False, frozen=True, rename="camel"):
     when_unsatisfiable: str = ""
 
 
-# A Node with what it offers.
+# A Node with labels, taints and allocatable
 
 
 class WireOfferingNodeMeta(Struct, gc=False, frozen=True, rename="camel"):

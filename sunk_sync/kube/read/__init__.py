@@ -1,1 +1,1 @@
-"""Lists and watches: keeps the core's rows equal to the API server's objects."""
+"""List and watch, so that the rows of the core follow the objects of the API server."""

@@ -1,7 +1,7 @@
-"""One complete listing of a source, page by page, as news.
+"""List a source completely, page by page.
 
-Several namespaces are one source: the first answer fixes the resourceVersion and the others are
-listed at exactly that one. So the whole is one moment of the cluster, and one order holds for it.
+Several namespaces are one source: the first answer fixes the resourceVersion, and the others are
+listed at exactly that version. So the listing shows one moment of the cluster, with one order.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ PAGE = 500
 PAGE_BYTES_MAX = 64 << 20
 PAGE_DEADLINE_S = 60.0
 SLICE = 100
-"""Objects decoded at a stretch: about one millisecond."""
+"""Objects decoded without a pause: about 1 ms."""
 
 OnBad = Callable[[str, str, str], None]
-"""An object that cannot be read: its kind, its `namespace/name`, why."""
+"""Called for an unreadable object with its kind, its `namespace/name` and the reason."""
 
 
 class Listing:
-    """Lists one source. `run` may be called any number of times, one at a time."""
+    """Lists one source. Call `run` any number of times, but not concurrently."""
 
     def __init__(
         self, client: Caller, selection: Selection, *, tell: Tell, on_bad: OnBad, ambient: Ambient
@@ -40,9 +40,9 @@ class Listing:
         self._page_size = PAGE
 
     async def run(self) -> str | KubeError:
-        """List everything once: the resourceVersion of the whole, or why it broke off.
+        """List everything once; return its resourceVersion, or the error.
 
-        ListingEnded is told only when every page of every collection came through.
+        Report ListingEnded only after every page of every collection has arrived.
         """
         version = ""
         begun_s = self._ambient.clock()
@@ -63,9 +63,9 @@ class Listing:
         return version
 
     async def version_now(self, path: str) -> float | KubeError:
-        """The resourceVersion at which the server stands now: never older than this call.
+        """The current resourceVersion of the server, never older than this call.
 
-        Without selectors: the server would read on until something matches.
+        Ask without selectors: with them the server would read on until an object matches.
         """
         request = Request(path=path, query=(("limit", "1"),))
         page = await self._client.call(request, self._selection.decoder.page)

@@ -1,4 +1,4 @@
-"""Whether one source can be read now, told once for each change."""
+"""Report whether one source can be read, once for each change."""
 
 from sunk_sync.core.model.facts import Confirmed, Lost, Tell
 from sunk_sync.kube.api.answers import KubeError
@@ -6,11 +6,11 @@ from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.read.selection import Selection
 
 BLIND_S = 60.0
-"""Unreadable for so long, what was seen must no longer be shown as true."""
+"""After this time without reads, the last known state no longer counts as true."""
 
 
 class Liveness:
-    """Turns what happens to the collections of a source into Lost and Confirmed."""
+    """Reports Lost and Confirmed for the collections of a source."""
 
     def __init__(self, selection: Selection, *, tell: Tell, ambient: Ambient) -> None:
         self._source = selection.source
@@ -20,20 +20,20 @@ class Liveness:
         self._lost_since_s: float | None = None
         self._reported: tuple[str, int, bool] | None = None
         self._heard_s = dict.fromkeys(selection.paths, 0.0)
-        """When the server last spoke of each collection."""
+        """When the server last sent something for each collection."""
 
     def heard(self, path: str) -> None:
-        """The server said something of this collection."""
+        """Note that the server sent something for this collection."""
         self._heard_s[path] = self._clock()
 
     def listed(self, begun_s: float) -> None:
-        """The whole source was listed: it stands, and everything before is forgotten."""
+        """Note that the whole source was listed. Earlier failures no longer count."""
         self._broken.clear()
         self._lost_since_s = self._reported = None
         self._heard_s = dict.fromkeys(self._heard_s, begun_s)
 
     async def lost(self, path: str, error: KubeError) -> None:
-        """A collection cannot be followed now. Told again when it grows worse or different."""
+        """Report that a collection cannot be read; again only if the error changes."""
         now = self._clock()
         self._broken.add(path)
         if self._lost_since_s is None:
@@ -45,10 +45,10 @@ class Liveness:
             await self._tell([Lost(self._source, error.why, blind)])
 
     async def resumed(self, path: str) -> None:
-        """A collection is followed again, from where it broke off.
+        """Report that a collection is followed again from where it stopped.
 
-        Confirmed speaks for the moment when the server was last heard: what it says now to close
-        the gap is still on its way.
+        Confirmed holds for the moment when the server last sent something: the changes since then
+        are still on their way.
         """
         self._broken.discard(path)
         if self._lost_since_s is not None and not self._broken:

@@ -1,6 +1,6 @@
-"""What Pods of others take of each Node (P28), summed from a watch of all of them.
+"""Sum the requests of other schedulers' Pods on each Node (P28), from a watch of all of them.
 
-Kept of a Pod is its UID, its Node and the one object of requests that equal Pods share.
+It keeps each Pod's UID, its Node and its requests; Pods with equal requests share one object.
 """
 
 from collections import defaultdict
@@ -21,19 +21,19 @@ from sunk_sync.core.translate.node_fit import Amounts, summed
 
 
 class OtherPods:
-    """Takes the news of that watch; hands on one `Taken` for each Node that it changes."""
+    """Receives the facts of that watch; reports one `Taken` for each Node whose sum changes."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._node_of: dict[str, str] = {}
         self._there: defaultdict[str, dict[str, Amounts]] = defaultdict(dict)
-        """Node → UID → what the Pod asks for."""
+        """Node → UID → requests of the Pod."""
         self._listed: set[str] | None = None
-        """UIDs that the listing under way has named."""
+        """UIDs in the current listing; None: no listing is running."""
         self._touched: dict[str, None] = {}
 
     async def tell(self, news: Sequence[News]) -> None:
-        """In the order of the watch: a listing, then what changed since."""
+        """Receive facts in the order of the watch: a listing, then changes."""
         passed: list[News] = []
         for one in news:
             match one:
@@ -77,15 +77,15 @@ class OtherPods:
             self._touched[node_name] = None
 
     def _sums(self) -> list[News]:
-        """One word for each Node that was touched, unless a listing is still under way."""
+        """One `Taken` for each changed Node, unless a listing is running."""
         if self._listed is not None:
             return []
         touched, self._touched = self._touched, {}
-        told: list[News] = [Taken(name, _taken(self._there[name].values())) for name in touched]
+        sums: list[News] = [Taken(name, _taken(self._there[name].values())) for name in touched]
         for name in touched:
             if not self._there[name]:
                 del self._there[name]
-        return told
+        return sums
 
 
 def _taken(pods: Collection[Amounts]) -> Amounts:

@@ -1,4 +1,4 @@
-"""What is listed and watched in Kubernetes. Another kind of object is a row of `COLLECTIONS`."""
+"""The objects that sunk-sync lists and watches. Each kind is a row of `COLLECTIONS`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
@@ -20,19 +20,19 @@ Selectors = tuple[tuple[str, str], ...]
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """Which part of Kubernetes the operator chose; a namespace `*` means all."""
+    """The part of Kubernetes that the operator chose. The namespace `*` means all."""
 
     slurmd_namespace: tuple[str, ...] = (EVERYWHERE,)
     slurmd_selector: str = ""
     watch_namespace: tuple[str, ...] = (EVERYWHERE,)
     scheduler_name: str = ""
     schedules: bool = False
-    """Whether Pods are scheduled here."""
+    """Whether sunk-sync schedules Pods."""
     watch_all_pods: bool = False
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """One source. `paths` are its collections: one, or one for each namespace."""
+    """One source to read. `paths` are its collections: one, or one for each namespace."""
 
     decoder: SourceDecoder[Any]
     paths: tuple[str, ...]
@@ -40,7 +40,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        """The source that the news is about."""
+        """The source of the facts."""
         return self.decoder.source
 
 
@@ -48,10 +48,10 @@ class Collection(Struct, frozen=True, kw_only=True):
     """Objects of one kind that become the rows of one source."""
 
     title: str
-    """As /readyz names them."""
+    """Their name in /readyz."""
     decoder: SourceDecoder[Any]
     offering: SourceDecoder[Any] | None = None
-    """In its place where Pods are scheduled."""
+    """Used instead if sunk-sync schedules Pods."""
     resource: str
     group: str = ""
     """API group, `slinky.slurm.net`; empty: the core group."""
@@ -59,18 +59,18 @@ class Collection(Struct, frozen=True, kw_only=True):
     where: Literal["cluster", "slurmd", "work"]
     """The whole cluster, the namespaces of slurmd Pods, or those of workload Pods."""
     selectors: Callable[[Scope], Selectors] = lambda _: ()
-    """Which of them count."""
+    """Label and field selectors."""
     is_read: Callable[[Scope], bool] = lambda _: True
     component: str = "syncer"
-    """Which part of the service reads them."""
+    """The component that reads them."""
     verbs: tuple[tuple[str, str], ...] = (
-        ("list", "the picture begins with a complete listing"),
-        ("watch", "news within milliseconds"),
+        ("list", "sunk-sync starts from a complete listing"),
+        ("watch", "changes arrive within milliseconds"),
     )
-    """What must be granted, and why."""
+    """(verb, reason) pairs for RBAC."""
 
     def selection(self, scope: Scope) -> Selection:
-        """Those that are read in this scope."""
+        """The objects to read in this scope."""
         decoder = self.offering if self.offering and scope.schedules else self.decoder
         return Selection(decoder=decoder, paths=self._paths(scope), selectors=self.selectors(scope))
 
@@ -88,7 +88,7 @@ class Collection(Struct, frozen=True, kw_only=True):
 
 
 def _of_others(scope: Scope) -> Selectors:
-    """Those that stand on a Node, have not ended, and are not of our scheduler."""
+    """Select Pods of other schedulers that are on a Node and have not ended."""
     fields = (
         "spec.nodeName!=",
         "status.phase!=Succeeded",
@@ -125,8 +125,8 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         is_read=lambda scope: scope.watch_all_pods,
         component="scheduler",
         verbs=(
-            ("list", "what Pods of others take of each Node, for --watch-all-pods (P28)"),
-            ("watch", "the same, as it changes"),
+            ("list", "sums the requests of other Pods on each Node, for --watch-all-pods (P28)"),
+            ("watch", "keeps these sums up to date"),
         ),
     ),
 }

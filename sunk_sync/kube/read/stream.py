@@ -1,4 +1,4 @@
-"""Lines of a watch to news, in slices; the initial events of a WatchList to one listing."""
+"""Turn lines of a watch into facts, in slices; initial events of a WatchList into a listing."""
 
 from typing import Protocol
 
@@ -23,27 +23,27 @@ class Lines(Protocol):
     """An open stream."""
 
     async def lines(self) -> list[bytes] | KubeError:
-        """Whole lines, at least one; a KubeError after the last."""
+        """Wait for at least one line; return a KubeError after the last."""
         ...
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the stream."""
         ...
 
 
 class Thread(Struct):
-    """How far one collection was followed."""
+    """How far sunk-sync has followed one collection."""
 
     path: str
     version: str = ""
     opened: bool = False
-    """The last attempt came as far as an open stream."""
+    """The last attempt opened a stream."""
     restores: int = 0
-    """How many restores of the server were known when its listing was asked for."""
+    """The number of known restores when its listing was requested."""
     was_away: bool = False
-    """The server could not be reached since the last stream, or may not have been."""
+    """The server was unreachable since the last stream, or may have been."""
     heard_s: float = 0.0
-    """When the last stream was opened, or last brought something."""
+    """When the last stream was opened, or last sent something."""
     begun_s: float = 0.0
     """When the WatchList was asked for."""
     waiting: list[News] | None = None
@@ -51,7 +51,7 @@ class Thread(Struct):
 
 
 class Reading:
-    """Takes lines of the streams of one source."""
+    """Reads the lines of the streams of one source."""
 
     def __init__(
         self, selection: Selection, *, tell: Tell, on_bad: OnBad, ambient: Ambient
@@ -62,9 +62,9 @@ class Reading:
         self._ambient = ambient
 
     async def take(self, lines: list[bytes], thread: Thread) -> KubeError | None:
-        """Tell what the lines say; a KubeError where the stream is of no more use.
+        """Report the facts in the lines; return a KubeError if the stream has become useless.
 
-        `thread` moves on with every slice that was told.
+        `thread` advances with each reported slice.
         """
         for start in range(0, len(lines), SLICE):
             if start:
@@ -84,17 +84,17 @@ class Reading:
                 continue
             one = self._note(event, thread)
             if isinstance(one, KubeError):
-                await self._hand_over(news, thread)
+                await self._report(news, thread)
                 return one
             if one is not None:
                 news.append(one)
-        await self._hand_over(news, thread)
+        await self._report(news, thread)
         return None
 
     def _note(
         self, event: WatchEvent | None, thread: Thread
     ) -> Observed | Deleted | KubeError | None:
-        """What one event says; the thread moves on past it."""
+        """The fact in one event; advance the thread past it."""
         match event:
             case Observed():
                 thread.version = _version(event.order)
@@ -110,7 +110,7 @@ class Reading:
             case ErrorEvent():
                 return stream_refusal(event.status)
             case None:
-                return garbage("a line of the watch is no event")
+                return garbage("a line of the watch is not an event")
         return None
 
     def _deleted(self, observed: Observed) -> Deleted:
@@ -123,18 +123,17 @@ class Reading:
             order=observed.order,
         )
 
-    async def _hand_over(self, news: list[News], thread: Thread) -> None:
+    async def _report(self, news: list[News], thread: Thread) -> None:
         if thread.waiting is not None:
             thread.waiting += news
         elif news:
             await self._tell(news)
 
     async def _tell_list(self, news: list[News], thread: Thread, version: str) -> None:
-        """The initial events as one listing.
+        """Report the initial events as one listing.
 
-        ListingStarted needs the order of the whole, which only the bookmark at the end knows. So
-        facts wait until then; they are what the graph will hold anyway, a fraction of the bytes
-        that they came from.
+        ListingStarted needs the order of the listing, which only the last bookmark has. So the
+        facts wait until then. They need a fraction of the memory of the bytes.
         """
         source = self._decoder.source
         await self._tell([ListingStarted(source, thread.begun_s, order_of(version))])

@@ -1,7 +1,7 @@
-"""One source read for ever: listed once, then followed; listed again where the thread is lost.
+"""Read one source for ever: list it, follow it, and list it again if the watch loses its place.
 
-What the graph may rely on: after ListingEnded or Confirmed, until Lost, every change arrives, each
-with its resourceVersion as order; ListingEnded follows only a complete listing.
+The graph may rely on this: after ListingEnded or Confirmed, until Lost, every change arrives, each
+with its resourceVersion as order. ListingEnded follows only a complete listing.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.stream import Lines, Reading, Thread
 
 SILENCE_S = 100.0
-"""Bookmarks come about every minute: a connection silent for longer is dead."""
+"""The server sends a bookmark about every minute: a connection silent for longer is dead."""
 WATCH_S = 300.0
-"""The server ends a watch after this long, up to twice as long: they shall not all end at once."""
+"""The server ends a watch after one to two times this long, so that not all end at once."""
 DEAD_S = 10.0
-"""A connection that was silent for so long before it broke may have been dead all the while: no
-cluster is restored from a backup in less time. It is listed again, so no more often than this."""
+"""A connection that was silent for this long before it broke may have been dead. Then list again:
+the cluster may have been restored from a backup, which never takes less time."""
 LIST_DEADLINE_S = 60.0
 """For all initial events of a WatchList."""
 LIVED_S = 10.0
-"""A stream that stood for so long was worth opening, whatever it brought."""
+"""A stream that was open for this long counts as a success, even without events."""
 STRIKES_MAX = 3
-"""So many streams in a row that begin unreadable: only a fresh listing helps."""
+"""After this many streams in a row that start unreadable, list again."""
 GONE = 410
 _INITIAL_EVENTS = (
     ("sendInitialEvents", "true"),
@@ -45,12 +45,12 @@ class WatchClient(Caller, Protocol):
     restores: Restores
 
     async def open(self, request: Request, *, silence_s: float) -> Lines | KubeError:
-        """Begin a stream."""
+        """Open a stream."""
         ...
 
 
 class Watch:
-    """Reads one source until cancelled. `run` once; `relist` at any time beside it."""
+    """Reads one source until cancelled. Call `run` once, and `relist` at any time."""
 
     def __init__(
         self,
@@ -67,31 +67,31 @@ class Watch:
         self._ambient = ambient
         self._listing = Listing(client, selection, tell=tell, on_bad=on_bad, ambient=ambient)
         self._one_listing = asyncio.Lock()
-        """Two listings of one source at once could not be told apart."""
+        """The facts of two concurrent listings of one source could not be told apart."""
         self._liveness = Liveness(selection, tell=tell, ambient=ambient)
         self._reading = Reading(selection, tell=tell, on_bad=on_bad, ambient=ambient)
         self._backoff = Backoff(ambient)
         self._streams_lists = len(selection.paths) == 1
-        """Ask for a WatchList; several collections have no moment in common that way."""
+        """Ask for a WatchList. Several collections have no common version that way."""
 
     async def run(self) -> None:
-        """List and follow for ever; everything that goes wrong on the wire is healed here."""
+        """List and follow for ever; recover from all network errors."""
         while True:
             error = await self._list_and_follow()
             await self._liveness.lost(self._selection.paths[0], error)
             await self._backoff.wait(error.retry_after_s)
 
     async def relist(self, after_s: float) -> KubeError | None:  # noqa: ARG002
-        """One more complete listing beside the running watch; why not, if it broke off.
+        """List completely once more beside the running watch; return the error if it fails.
 
-        Orders make it safe: what the watch tells meanwhile is newer than the listing.
+        The orders make it safe: facts of the watch are newer than the listing.
         """
         async with self._one_listing:
             version = await self._listing.run()
         return version if isinstance(version, KubeError) else None
 
     async def _list_and_follow(self) -> KubeError:
-        """One life of the source, up to the point where only a new listing helps."""
+        """List and follow until only a new listing helps."""
         if self._streams_lists:
             error = await self._stream_list_and_follow()
             if self._streams_lists:
@@ -107,7 +107,7 @@ class Watch:
     # Following
 
     async def _follow_all(self, version: str, *, restores: int) -> KubeError:
-        """Follow every collection; the first that needs a listing ends them all."""
+        """Follow all collections until one of them needs a listing."""
         ends: list[KubeError] = []
 
         async def follow(thread: Thread) -> None:
@@ -120,9 +120,9 @@ class Watch:
         return ends[0]
 
     async def _follow(self, thread: Thread, *, again: bool = False) -> KubeError:
-        """Open stream after stream; returns when only a listing helps.
+        """Open stream after stream; return when only a listing helps.
 
-        `again`: one broke off before, so the first attempt must not trust its version.
+        `again`: a stream broke before, so the first attempt must not trust its version.
         """
         strikes = 0
         while True:
@@ -146,7 +146,7 @@ class Watch:
                 await self._backoff.wait(error.retry_after_s)
 
     async def _attempt(self, thread: Thread, *, again: bool) -> KubeError:
-        """One stream, from where the last one broke off to its end."""
+        """Follow one stream from the last version to its end."""
         thread.opened = False
         error = await self._check_history(thread) if again else None
         if error is not None:
@@ -162,7 +162,7 @@ class Watch:
             stream.close()
 
     async def _read(self, stream: Lines, thread: Thread) -> KubeError:
-        """Tell everything that comes, to the stream's end."""
+        """Report everything up to the end of the stream."""
         while True:
             lines = await stream.lines()
             if isinstance(lines, KubeError):
@@ -174,11 +174,10 @@ class Watch:
                 return error
 
     async def _check_history(self, thread: Thread) -> KubeError | None:
-        """Whether the server's history is still the one we followed.
+        """Return an error if the server was restored from a backup since the listing.
 
-        After etcd was restored from a backup it is not, and a watch from a version that is yet to
-        come stays silent (measured on 1.35) instead of failing. A restored server that was away, or
-        that a dead connection hid from us, may by now even have come past our version.
+        A watch from a version in the future stays silent (measured on 1.35) instead of failing. If
+        the restored server was unreachable, it may have passed our version again.
         """
         now = await self._listing.version_now(thread.path)
         if isinstance(now, KubeError):
@@ -189,18 +188,18 @@ class Watch:
         if restored is not None:
             return restored
         if thread.was_away:
-            self._backoff.succeeded()  # it is back: list at once
-            return KubeError(kind="answer", status=GONE, why="the server was away")
+            self._backoff.succeeded()  # the server is back: list without delay
+            return KubeError(kind="answer", status=GONE, why="the API server was unreachable")
         return None
 
     def _restored(self, thread: Thread) -> KubeError | None:
-        """Some watch found since this one listed that the server's history is another."""
+        """Return an error if some watch has noticed a restore since this one listed."""
         if thread.restores == self._restores.count:
             return None
         return KubeError(kind="answer", status=GONE, why="the cluster was restored from a backup")
 
     def _was_dead(self, error: KubeError, thread: Thread) -> bool:
-        """Nobody knows what the server did since an open stream last brought something."""
+        """Whether the connection may have been dead since the stream last sent something."""
         if error.kind in ("connection", "garbage"):
             return self._ambient.clock() - thread.heard_s > DEAD_S
         return error.kind == "timeout"
@@ -216,10 +215,10 @@ class Watch:
         )
         return await self._client.open(Request(path=path, query=query), silence_s=SILENCE_S)
 
-    # WatchList: the listing comes as the beginning of the stream
+    # WatchList: the listing arrives as the start of the stream
 
     async def _stream_list_and_follow(self) -> KubeError:
-        """As `_list_and_follow`; gives WatchLists up for good where the server has none."""
+        """As `_list_and_follow`; stop using WatchLists if the server does not support them."""
         begun_s = self._ambient.clock()
         restores = self._restores.count
         thread = Thread(self._selection.paths[0], begun_s=begun_s, restores=restores, waiting=[])
@@ -241,7 +240,7 @@ class Watch:
         return error if error.status == GONE else await self._follow(thread, again=True)
 
     async def _read_list(self, stream: Lines, thread: Thread) -> KubeError | None:
-        """Read up to the end of the initial events."""
+        """Read to the end of the initial events."""
         with anyio.move_on_after(LIST_DEADLINE_S):
             while thread.waiting is not None:
                 lines = await stream.lines()
@@ -252,4 +251,4 @@ class Watch:
                 if error is not None:
                     return error
             return None
-        return KubeError(kind="timeout", why=f"a WatchList of more than {LIST_DEADLINE_S:.0f} s")
+        return KubeError(kind="timeout", why=f"no end of the WatchList in {LIST_DEADLINE_S:.0f} s")

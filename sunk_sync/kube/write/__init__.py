@@ -1,1 +1,1 @@
-"""Actions to requests, and the API server's answers to outcomes."""
+"""Send actions as requests; turn the answers of the API server into outcomes."""

@@ -1,4 +1,4 @@
-"""Actions on Nodes and Pods as server-side apply: what each field manager wants to own."""
+"""Requests for conditions, metadata and cordons: server-side apply, one field manager each."""
 
 from itertools import zip_longest
 from typing import Any
@@ -13,7 +13,7 @@ from sunk_sync.core.translate.node_states import BASE_STATES, FLAGS
 from sunk_sync.kube.api.client import Request
 
 CONTENT_TYPE = "application/apply-patch+yaml"
-"""Its body is YAML, and JSON is YAML; 1.30 knows no other name for it."""
+"""JSON is valid YAML, and Kubernetes 1.30 knows no other content type for apply."""
 
 Apply = SetConditions | SetMetadata | Cordon | Uncordon
 
@@ -26,7 +26,7 @@ POD_CONDITIONS = (
         {names.POD_STATE_CONDITION + suffix for suffix in (*BASE_STATES.values(), *FLAGS.values())}
     ),
 )
-"""Every type of condition that we ever write on a Pod."""
+"""All condition types that sunk-sync writes on a slurmd Pod."""
 
 
 class DesiredWrite(Struct, frozen=True):
@@ -39,12 +39,12 @@ class DesiredWrite(Struct, frozen=True):
 
 
 def request_of(action: Apply, *, at: str) -> Request:
-    """The call that makes it so; `at` (RFC 3339) is the time of conditions that change now.
+    """Make the request; `at` (RFC 3339) is the time of conditions that change now.
 
-    Raises UnicodeEncodeError where a text cannot stand in JSON.
+    Raise UnicodeEncodeError if a text cannot be encoded.
     """
     if isinstance(action, SetConditions) and not action.conditions:
-        return _take_away_conditions(action.reference)
+        return _delete_conditions(action.reference)
     reference = action.reference
     desired = _desired(action, at=at)
     body = {
@@ -62,11 +62,11 @@ def request_of(action: Apply, *, at: str) -> Request:
     )
 
 
-def _take_away_conditions(reference: Reference) -> Request:
-    """Delete each of ours by type.
+def _delete_conditions(reference: Reference) -> Request:
+    """Delete each of our conditions by type.
 
-    An empty apply would do it too, but it also takes conditions that no field manager owns:
-    those of an object created with its status, or restored from a backup (measured on 1.35).
+    An empty apply would also delete conditions that no field manager owns: those of an object
+    created with its status, or restored from a backup (measured on 1.35).
     """
     types = names.NODE_CONDITIONS if reference.kind == "Node" else POD_CONDITIONS
     body = {
@@ -83,12 +83,12 @@ def _take_away_conditions(reference: Reference) -> Request:
 
 
 def path_of(reference: Reference) -> str:
-    """Where the object stands."""
+    """The URL path of the object."""
     return object_path(reference.kind, reference.namespace, reference.name)
 
 
 def object_path(kind: str, namespace: str, name: str) -> str:
-    """Where an object of this kind and name stands."""
+    """The URL path of an object of this kind and name."""
     match kind:
         case "Node":
             return f"/api/v1/nodes/{name}"
@@ -116,7 +116,7 @@ def _desired(action: Apply, *, at: str) -> DesiredWrite:
 
 
 def _metadata(action: SetMetadata) -> dict[str, Any]:
-    """What is left out is given up."""
+    """The metadata to own. The field manager gives up keys that are left out."""
     metadata = {"labels": dict(action.labels), "annotations": dict(action.annotations)}
     return {key: value for key, value in metadata.items() if value}
 

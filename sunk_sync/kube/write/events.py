@@ -1,4 +1,4 @@
-"""Events as `kubectl describe` shows them; the same one twice is one, by its name."""
+"""Make Events for `kubectl describe`. Equal Events have equal names, so each exists once."""
 
 import hashlib
 from typing import Any
@@ -8,19 +8,19 @@ from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_COMPONENT
 
 MESSAGE_LENGTH_MAX = 1024
-"""The API server takes no longer one."""
+"""The limit of the API server."""
 NAME_LENGTH_MAX = 253
 UNNAMED = "default"
-"""Where the Events of objects without a namespace stand."""
+"""Namespace of the Events of objects without a namespace."""
 
 
 def path_of(record_event: RecordEvent) -> str:
-    """The collection that the Event is made in."""
+    """The URL path of the collection for the Event."""
     return f"/api/v1/namespaces/{_namespace(record_event.reference)}/events"
 
 
 def event_of(record_event: RecordEvent, *, at: str) -> dict[str, Any]:
-    """The Event, seen once at `at` (RFC 3339)."""
+    """The Event as JSON, recorded at `at` (RFC 3339)."""
     reference = record_event.reference
     return {
         "apiVersion": "v1",
@@ -48,14 +48,14 @@ def _involved(reference: Reference) -> dict[str, str]:
 
 
 def _namespace(reference: Reference) -> str:
-    """A Namespace's own Events stand in it: there `kubectl get events -n` finds them."""
+    """Events of a Namespace are in it: there `kubectl get events -n` finds them."""
     if reference.kind == "Namespace":
         return reference.name
     return reference.namespace or UNNAMED
 
 
 def _name(record_event: RecordEvent) -> str:
-    """The same for the same object, reason and message."""
+    """A name that depends on object, type, reason and message only."""
     reference = record_event.reference
     parts = (reference.uid, record_event.type, record_event.reason, record_event.message)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""How many Pods a gang has: one read of its PodGroup or Job (G1)."""
+"""Read the number of Pods in a gang from its PodGroup or Job (G1)."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sunk_sync.kube.decode.gangs import SIZE_MAX
 Clock = Callable[[], float]
 
 POD_GROUPS: Final = "scheduling.x-k8s.io/v1alpha1"
-# Names of groups are labels of Pods, foreign text: none may lead elsewhere on the API server.
+# Group names are labels of Pods, hence untrusted: none may lead to another URL path.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -40,7 +40,7 @@ class _IndexedJob(Struct, frozen=True):
 
 GangObject = _Group | _IndexedJob
 
-_PLACES: Final[dict[str, tuple[str, Decode[Any]]]] = {
+_PATHS: Final[dict[str, tuple[str, Decode[Any]]]] = {
     "group": (
         f"/apis/{POD_GROUPS}/namespaces/{{}}/podgroups/{{}}",
         msgspec.json.Decoder(_Group).decode,
@@ -50,13 +50,13 @@ _PLACES: Final[dict[str, tuple[str, Decode[Any]]]] = {
 
 
 async def read_size(client: Caller, action: GetGang, *, clock: Clock) -> Outcome:
-    """Done with a GangSize, known or not; Unsure where the next attempt may bring it."""
-    place = _PLACES.get(action.kind)
-    if place is None or not (
+    """Return Done with a GangSize, known or not; Unsure if another attempt may find it."""
+    source = _PATHS.get(action.kind)
+    if source is None or not (
         _NAME.fullmatch(action.name) and _NAMESPACE.fullmatch(action.namespace)
     ):
-        return Refused(action, "there can be no such object")
-    path, decode = place
+        return Refused(action, "no object can have this name")
+    path, decode = source
     asked_s = clock()
     request = Request(path=path.format(action.namespace, action.name))
     answer: GangObject | KubeError = await client.call(request, decode)
@@ -69,7 +69,7 @@ async def read_size(client: Caller, action: GetGang, *, clock: Clock) -> Outcome
 
 
 def _size(answer: GangObject | KubeError) -> tuple[int, str]:
-    """Or 0, and why it is unknown."""
+    """The size, or 0 and why it is unknown."""
     match answer:
         case KubeError():
             return 0, answer.why

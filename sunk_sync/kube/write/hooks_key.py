@@ -1,6 +1,6 @@
-"""The key of the hook tokens in a Secret of its own, so that it outlives the process (L5).
+"""Keep the key of the hook tokens in a Secret, so that it outlives the process (L5).
 
-Decision 27 says why the manifests bring the Secret empty, and who may do what with it.
+Decision 27 explains why the manifests create the Secret empty, and which rights exist on it.
 """
 
 import re
@@ -15,14 +15,14 @@ from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.write.outcomes import is_gone
 
 FIELD: Final = "key"
-"""In the data of the Secret."""
+"""The key in the data of the Secret."""
 MANAGER: Final = "sunk-sync-hooks-key"
 _TRIES: Final = 3
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
 
 
 class SecretReference(Struct, frozen=True):
-    """Which Secret."""
+    """Namespace and name of the Secret."""
 
     namespace: str
     name: str
@@ -44,12 +44,12 @@ _decode = msgspec.json.Decoder(_Secret).decode
 
 
 def secret_name(cluster_name: str) -> str:
-    """Of the Secret for the Slurm cluster that is called so; labels may hold what names may not."""
+    """Name of the Secret for a Slurm cluster. Replace characters that a name must not hold."""
     return f"sunk-sync-{_UNFIT.sub('-', cluster_name.lower())}-hooks-key"
 
 
 async def find_key(client: Caller, place: SecretReference) -> bytes | KubeError:
-    """The key in the Secret; empty: the Secret holds none."""
+    """Read the key; empty if the Secret has none."""
     found = await _read(client, place)
     return found if isinstance(found, KubeError) else _key_in(found)
 
@@ -57,11 +57,11 @@ async def find_key(client: Caller, place: SecretReference) -> bytes | KubeError:
 async def keep_key(
     client: Caller, place: SecretReference, *, make: Callable[[], bytes]
 ) -> bytes | KubeError:
-    """The key in the Secret; made and put there first where the Secret is empty or missing.
+    """Read the key; if the Secret is empty or missing, make a key and store it first.
 
-    Of two processes that do so at once, the second reads what the first one wrote.
+    If two processes do so at once, the second reads the key of the first.
     """
-    error = KubeError(kind="answer", status=409, why=f"Secret {place} changes all the time")
+    error = KubeError(kind="answer", status=409, why=f"other clients keep changing Secret {place}")
     for _ in range(_TRIES):
         found = await _read(client, place)
         if isinstance(found, KubeError) and not is_gone(found):
@@ -89,7 +89,7 @@ def _key_in(secret: _Secret) -> bytes:
 
 
 def _put(place: SecretReference, key: bytes, *, version: str) -> Request:
-    """Put it into the Secret of this version and no other; empty: there is none yet."""
+    """Store the key in the Secret of exactly this version; empty: create the Secret."""
     if version:
         filled = {"metadata": {"resourceVersion": version}, "data": {FIELD: key}}
         return Request(

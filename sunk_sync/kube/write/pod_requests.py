@@ -1,4 +1,4 @@
-"""Actions on workload Pods as requests. No text that came from elsewhere makes one fail."""
+"""Requests on workload Pods. Untrusted text never makes one fail."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sunk_sync.kube.write.apply import STRATEGIC, path_of
 
 
 def binding(action: Bind) -> Request:
-    """Node and job id in one write; the API server copies annotations of a Binding to the Pod."""
+    """Bind the Pod and set its job id: the API server copies a Binding's annotations to the Pod."""
     pod = action.reference
     body = {
         "apiVersion": "v1",
@@ -30,14 +30,14 @@ def binding(action: Bind) -> Request:
 
 
 def disruption(action: EndPod, *, at: str) -> Request:
-    """Why this Pod ends, for its owner's controller to read (podFailurePolicy)."""
+    """Set the condition that tells the owner's controller why the Pod ends (podFailurePolicy)."""
     condition = _condition(action, kind=names.DISRUPTION_CONDITION, status="True")
     condition["lastTransitionTime"] = at
     return _status(action.reference, condition, manager=names.MANAGER_RELEASE)
 
 
 def deletion(reference: Reference) -> Request:
-    """With the Pod's own grace, and only this very Pod."""
+    """Delete the Pod with this UID, with its own grace period."""
     body = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -47,9 +47,9 @@ def deletion(reference: Reference) -> Request:
 
 
 def scheduled(action: SetScheduled, *, version: int, since: str | None) -> Request:
-    """Only over the Pod as it was read: a binding in between makes it a conflict.
+    """Set PodScheduled on the Pod as it was read: a binding in between causes a conflict.
 
-    `since`: lastTransitionTime; None where the status does not change.
+    `since`: lastTransitionTime; None if the status does not change.
     """
     condition = _condition(action, kind=names.SCHEDULED_CONDITION, status="False")
     if since is not None:
@@ -58,7 +58,7 @@ def scheduled(action: SetScheduled, *, version: int, since: str | None) -> Reque
 
 
 def reading(reference: Reference) -> Request:
-    """The Pod as it is now."""
+    """Read the Pod."""
     return Request(path=path_of(reference))
 
 
@@ -94,7 +94,7 @@ def _encoded(body: dict[str, Any]) -> bytes:
 
 
 def _sendable(part: Any) -> Any:
-    """Lone surrogates have no UTF-8: a Pod must end whatever Slurm's reason was."""
+    """Replace lone surrogates, which have no UTF-8: a Pod must end for any reason of Slurm."""
     if isinstance(part, str):
         return part.encode(errors="replace").decode()
     if isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""The writer of workload Pods: bind, end, say why one waits; reads the sizes of gangs."""
+"""Carry out actions on workload Pods: bind, end, set conditions; read the sizes of gangs."""
 
 import msgspec
 from msgspec.structs import replace
@@ -28,11 +28,11 @@ _decode_any = msgspec.json.decode
 
 Pushed = Bind | EndPod | SetScheduled
 NOT_TAKEN = (401, 429)
-"""Statuses of an API server that did not look at the request."""
+"""Statuses that prove that the API server did not carry out the request."""
 
 
 class WorkloadPush:
-    """Carries out what is wanted of workload Pods. Never raises."""
+    """Carries out actions on workload Pods. Never raises."""
 
     def __init__(self, client: Caller, *, wall_clock: WallClock, clock: gang_size.Clock) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class WorkloadPush:
         self._clock = clock
 
     async def push(self, action: WorkloadAction) -> Outcome:
-        """One action."""
+        """Carry out one action."""
         match action:
             case Bind():
                 return await self._bind(action)
@@ -66,12 +66,12 @@ class WorkloadPush:
         return await self._bound_already(action, outcome)
 
     def _perhaps(self, action: Bind, outcome: Unsure) -> Unsure:
-        """It may have happened."""
+        """The binding may have taken effect."""
         tried = BindTried(action.reference.uid, action.job_id, self._clock())
         return replace(outcome, seen=(tried,))
 
     async def _bound_already(self, action: Bind, outcome: Unsure) -> Outcome:
-        """A conflict: perhaps with a binding of our own whose answer was lost."""
+        """Read the Pod after a conflict: our own binding may have succeeded and lost its answer."""
         seen = await self._read(action.reference)
         if not isinstance(seen, Observed):
             unread = _not_read(action, seen)
@@ -86,7 +86,7 @@ class WorkloadPush:
     # EndPod
 
     async def _end(self, action: EndPod) -> Outcome:
-        """The reason first: once the Pod is being deleted its owner has looked at it already."""
+        """Set the condition first: the owner's controller reads it when the deletion starts."""
         request = requests.disruption(action, at=spelled(self._wall_clock()))
         answer = await self._client.call(request, PODS.object)
         if isinstance(answer, KubeError):
@@ -95,7 +95,7 @@ class WorkloadPush:
             outcome = failed(action, answer, request=request)
             if isinstance(outcome, Unsure):
                 return outcome
-            # A lasting refusal (a policy, a missing right) must not keep the Pod on its node.
+            # A permanent refusal (policy, missing permission) must not keep the Pod on its node.
         elif isinstance(answer, Observed) and _pod(answer).terminating:
             return Done(action, (answer,))
         return await self._delete(action)
@@ -112,7 +112,7 @@ class WorkloadPush:
     # SetScheduled
 
     async def _set_scheduled(self, action: SetScheduled) -> Outcome:
-        """Over a fresh read: the API server itself sets this condition when a Pod is bound."""
+        """Read first: the API server itself sets this condition when it binds a Pod."""
         seen = await self._read(action.reference)
         if not isinstance(seen, Observed):
             return _not_read(action, seen)
@@ -131,7 +131,7 @@ class WorkloadPush:
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
 
     async def _read(self, reference: Reference) -> Observed | Unreadable | KubeError | None:
-        """The Pod as it is now; None where it is gone, or another has its name."""
+        """Read the Pod; None if it is gone or another Pod has its name."""
         answer = await self._client.call(requests.reading(reference), PODS.object)
         if isinstance(answer, KubeError) and is_gone(answer):
             return None

@@ -1,4 +1,4 @@
-"""The writer of the Kubernetes side: actions to requests, answers to outcomes. Never raises."""
+"""Carry out all actions on Kubernetes."""
 
 import re
 import time
@@ -38,7 +38,7 @@ from sunk_sync.kube.write.outcomes import WallClock, failed, spelled
 from sunk_sync.kube.write.pods import WorkloadPush
 
 RelistOne = Callable[[float], Awaitable[KubeError | None]]
-"""Waits for a complete listing that began later than that."""
+"""Wait for a complete listing that starts later than this second."""
 
 
 class _NamedMeta(Struct, frozen=True, rename="camel"):
@@ -57,7 +57,7 @@ class _Named(Struct, frozen=True):
 
 
 _KINDS: dict[str, Kind] = {"Node": "Node", "Pod": "Pod", "Namespace": "Namespace"}
-# Names in marks on Slurm nodes are foreign text: none may lead elsewhere on the API server.
+# Names in marks on Slurm nodes are untrusted: none may lead to another URL path.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
 
@@ -65,7 +65,10 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 
 
 class KubePush:
-    """Carries out actions on one Kubernetes. `relist` holds one function for each source."""
+    """Carries out actions on one Kubernetes cluster. Never raises.
+
+    `relist` has one function for each source.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class KubePush:
         wall_clock: WallClock = lambda: datetime.now(UTC),
         nodes: SourceDecoder[Node] = NODES,
     ) -> None:
-        """`nodes`: as the watch of Nodes reads them, lest an answer of ours forgets an offer."""
+        """`nodes` is the decoder of the watch of Nodes, so that answers keep the offers."""
         self._client = client
         self._relist = relist
         self._clock = clock
@@ -85,7 +88,7 @@ class KubePush:
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """Carry out all of them side by side; the outcomes stand in the order of the actions."""
+        """Carry out all actions concurrently; return the outcomes in the order of the actions."""
         if len(actions) == 1:
             return [await self._one(actions[0])]
         return await anyio.gather(*map(self._one, actions))
@@ -103,13 +106,13 @@ class KubePush:
             case Bind() | EndPod() | SetScheduled() | GetGang():
                 return await self._workload.push(action)
             case _:
-                return Refused(action, f"{type(action).__name__} is not for Kubernetes")
+                return Refused(action, f"{type(action).__name__} is not an action on Kubernetes")
 
     async def _apply(self, action: apply.Apply) -> Outcome:
         try:
             request = apply.request_of(action, at=self._now())
         except UnicodeEncodeError as error:
-            return Refused(action, f"its text cannot be sent: {error.reason}")
+            return Refused(action, f"its text cannot be encoded: {error.reason}")
         answer = await self._client.call(request, self._decoder(action))
         if isinstance(answer, KubeError):
             return failed(action, answer, request=request)
@@ -119,7 +122,7 @@ class KubePush:
         try:
             body = msgspec.json.encode(events.event_of(action, at=self._now()))
         except UnicodeEncodeError as error:
-            return Refused(action, f"its text cannot be sent: {error.reason}")
+            return Refused(action, f"its text cannot be encoded: {error.reason}")
         request = Request(method="POST", path=events.path_of(action), body=body)
         answer = await self._client.call(request, _decode_named)
         if not isinstance(answer, KubeError) or answer.reason == "AlreadyExists":
@@ -130,7 +133,7 @@ class KubePush:
         kind = _KINDS.get(action.kind)
         named = _NAME.fullmatch(action.name) and _NAMESPACE.fullmatch(action.namespace)
         if kind is None or not named:
-            return Refused(action, "there can be no such object")
+            return Refused(action, "no object can have this name")
         asked_s = self._clock()
         path = apply.object_path(action.kind, action.namespace, action.name)
         answer = await self._client.call(Request(path=path), _decode_named)
@@ -139,14 +142,14 @@ class KubePush:
     async def _list_again(self, action: Relist) -> Outcome:
         relist = self._relist.get(action.source)
         if relist is None:
-            return Refused(action, f"{action.source} is not read from Kubernetes")
+            return Refused(action, f"{action.source} is not a source in Kubernetes")
         error = await relist(action.after_s)
         if error is None:
             return Done(action)
         return Unsure(action, error.why, error.retry_after_s)
 
     def _decoder(self, action: apply.Apply) -> Decode[Observed | Unreadable]:
-        """An answer is the row of the source whose rows the rule read."""
+        """The decoder of the source that the rule read."""
         if action.reference.kind == "Node":
             return self._nodes.object
         theirs = isinstance(action, SetMetadata) and action.manager in WORKLOAD_MANAGERS
@@ -159,9 +162,9 @@ class KubePush:
 def _get_result(
     kind: Kind, action: GetObject, answer: _Named | KubeError, asked_s: float
 ) -> GetResult:
-    """Yes and no only from the API server's own word about this very name.
+    """Conclude yes or no only if the API server itself names this object.
 
-    A page of some proxy with status 404, or a 404 for the path itself, is no evidence.
+    A 404 from a proxy, or a 404 for the path itself, is no evidence.
     """
     found: Literal["yes", "no", "unknown"] = "unknown"
     uid = node_name = version = ""
