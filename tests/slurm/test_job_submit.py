@@ -208,7 +208,7 @@ async def test_a_wish_whose_job_was_read_while_it_waited_is_not_sent_F2(
     assert isinstance(again, Done)
 
 
-async def test_what_is_wished_no_more_when_its_turn_comes_is_not_sent_P13() -> None:
+async def test_what_is_no_longer_wanted_when_its_turn_comes_is_not_sent_P13() -> None:
     """Its Pod was deleted or edited while Slurm was slow; the others of the array go on."""
     world = JobWorld()
     writer = Writer(world)
@@ -217,7 +217,7 @@ async def test_what_is_wished_no_more_when_its_turn_comes_is_not_sent_P13() -> N
     outcomes = await writer.do(*desired_writes)
     assert [isinstance(one, Done) for one in outcomes] == [True, False, True, True]
     assert outcomes[1] == Unsure(
-        desired_writes[1], "unwanted: not sent: its job has been read, or is wished no more"
+        desired_writes[1], "unwanted: not sent: its job has been read, or is no longer wanted"
     )
     assert sent(world)["job"]["array"] == "0-2"
     assert [job_in(one).identity.workload for one in outcomes if isinstance(one, Done)] == [
@@ -228,7 +228,7 @@ async def test_what_is_wished_no_more_when_its_turn_comes_is_not_sent_P13() -> N
 async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was wished when its turn came, and no more when a connection was free."""
+    """It was wanted when its turn came, but no longer when a connection was free."""
     noted: list[float] = []
     monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
     writer, stands = Writer(JobWorld()), iter([True, False, True, True])

@@ -185,7 +185,7 @@ async def test_a_node_that_cannot_be_read_ends_the_listing_F4() -> None:
     reader = Reader(Strange().add(*NODES))
     await reader.poll.poll()
     assert ListingEnded(SOURCE) not in reader.news
-    assert "a node that cannot be read" in reader.lost()[0].why
+    assert "a node is unreadable" in reader.lost()[0].why
 
 
 async def test_a_loss_is_told_once_and_again_when_its_cause_changes_F4() -> None:

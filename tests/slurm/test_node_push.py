@@ -122,7 +122,7 @@ FORBIDDEN: list[tuple[SlurmNode, SlurmAction, str]] = [
     (slurm_node("n1", comment="rack 7"), mark, "belongs to somebody else"),
     (slurm_node("n1", comment=THEIR_MARK), mark, "belongs to somebody else"),
     (slurm_node("n1", comment='{"sunk-sync":3}'), mark, "belongs to somebody else"),
-    (slurm_node("n1"), SetComment("n1", "no mark"), "no mark of ours"),
+    (slurm_node("n1"), SetComment("n1", "no mark"), "not a mark of ours"),
     *[
         (slurm_node("n1", "IDLE", state, reason=reason), action, state)
         for state in S13.split()

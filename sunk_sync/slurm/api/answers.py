@@ -1,4 +1,4 @@
-"""What slurmrestd answered, as values: errors before payload, and by number, never by status."""
+"""Answers of slurmrestd as values. Errors are recognised by number, never by HTTP status."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 TEXT_KEPT: Final = 300
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are not the JSON that was asked for."""
+"""What msgspec raises for bytes that are not the expected JSON."""
 
 Kind = Literal[
     "unreachable",
@@ -28,35 +28,35 @@ Kind = Literal[
 
 _UNTAKEN: Final = frozenset({"unreachable", "unserved", "auth", "unwanted"})
 _UNTAKEN_NUMBERS: Final = frozenset({1001, 1800, 1804, 1805, 2027, 2131})
-"""slurmrestd found no slurmctld that accepts connections; slurmctld refused the request unread
-because it has too many, or because it is a standby."""
+"""slurmrestd found no slurmctld that accepts connections; or slurmctld refused the request unread,
+because it has too many requests or is a standby."""
 
 
 class SlurmError(Struct, frozen=True):
-    """What came instead of an answer.
+    """A failed call to slurmrestd.
 
-    unreachable: nothing was sent; broken, timeout: it may have happened; auth: the token is not
-    taken, or may not see what is there; unserved: no such path or version there; controller_down:
-    slurmrestd cannot reach slurmctld; no_such, refused: slurmctld said no; garbage, too_large: no
-    answer of slurmrestd; unwanted: nothing was sent, for meanwhile it was wanted no more.
+    unreachable: nothing was sent. broken, timeout: it may have taken effect. auth: the token is
+    refused, or has no right to see the object. unserved: slurmrestd has no such path or version.
+    controller_down: slurmrestd cannot reach slurmctld. no_such, refused: slurmctld refused it.
+    garbage, too_large: the answer is unreadable. unwanted: nothing was sent, as it was obsolete.
     """
 
     kind: Kind
     text: str
     error_number: int | None = None
     job_id: int = 0
-    """Of a submission: the job was made all the same, under this id."""
+    """Of a submission: Slurm made the job despite the error, under this id."""
     sent: bool = True
-    """The request may have left; False: what must come before it failed."""
+    """The request may have been sent. False: a step before it failed."""
 
     @property
     def final(self) -> bool:
-        """The same request would be answered the same way; all else may pass by itself."""
+        """Whether the same request would fail the same way. Other errors may pass."""
         return self.kind in ("no_such", "refused")
 
     @property
     def nothing_done(self) -> bool:
-        """It is certain that slurmctld did not act on the request and never will (decision 26)."""
+        """Whether slurmctld certainly did not act on the request and never will (decision 26)."""
         if self.job_id:
             return False
         untaken = self.kind in _UNTAKEN or self.error_number in _UNTAKEN_NUMBERS
@@ -67,21 +67,21 @@ class SlurmError(Struct, frozen=True):
 
 
 class SlurmAnswer(Struct, frozen=True, kw_only=True):
-    """A success: its errors were read and there are none."""
+    """A successful answer, without errors in its body."""
 
     body: bytes
-    """JSON; of a listing only the envelope."""
+    """JSON; only the envelope of a listing."""
     version: str
-    """API version that it is written in."""
+    """API version of the body."""
     asked_s: float
-    """Monotonic second just before the question was sent."""
+    """Monotonic second just before the request was sent."""
     answered_s: float
     unchanged: bool = False
-    """304: nothing changed since `update_time`; no body."""
+    """304: nothing has changed since `update_time`. There is no body."""
 
 
 class NumberObject(Struct, frozen=True):
-    """A number as the newer versions spell it."""
+    """A number in the newer API versions."""
 
     set: bool = True
     infinite: bool = False
@@ -92,7 +92,7 @@ Number = int | float | NumberObject | None
 
 
 def number_of(number: Number) -> float | None:
-    """The number, or None: not set, infinite or absent."""
+    """The number; None if not set, infinite or absent."""
     if isinstance(number, NumberObject):
         return number.number if number.set and not number.infinite else None
     return number
@@ -113,22 +113,22 @@ class _WireMeta(Struct, frozen=True):
 
 
 class Envelope(Struct, frozen=True):
-    """What every answer of slurmrestd has around its payload."""
+    """The fields around the payload of each answer."""
 
     errors: list[_Error] | None = None
     meta: _WireMeta | None = None
     last_update: Number = None
     job_id: Any = None
-    """Of a submission, also where there are errors beside it."""
+    """Of a submission, even with errors beside it."""
 
     @property
     def made(self) -> int:
-        """Id of the job that was made; 0: none."""
+        """Id of the new job; 0: none."""
         return self.job_id if isinstance(self.job_id, int) else 0
 
     @property
     def release(self) -> str:
-        """Slurm's version, such as 26.05.5; empty where the server does not say."""
+        """Slurm's version, such as 26.05.5; empty if absent."""
         return (self.meta and self.meta.slurm and self.meta.slurm.release) or ""
 
 
@@ -139,18 +139,18 @@ _AUTH: Final = frozenset({1007, *range(6000, 6012), 9008})
 _PASSING: Final = frozenset(
     {-1, errno.EAGAIN, 2027, 2131, *range(1000, 1027), *range(1800, 1806), *range(5003, 5006)}
 )
-"""Unspecified, standby, slurmctld not reached, and EAGAIN (a job's partition cannot be changed in
-the first tens of milliseconds): none of them says no."""
+"""Unspecified, standby, slurmctld unreachable, and EAGAIN (a job's partition cannot change in its
+first tens of milliseconds). None of them is a refusal."""
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _Shape = TypeVar("_Shape")
 
 
 def decoded(decode: Callable[[bytes], _Shape], body: bytes) -> _Shape:
-    """The body as `decode` reads it. Raises UNREADABLE.
+    """Decode the body. Raise UNREADABLE.
 
-    slurmrestd hands on what administrators typed, byte by byte: a reason in Latin-1 is no UTF-8,
-    and must not cost us the whole listing. Bytes that are none become U+FFFD.
+    slurmrestd passes on the bytes that administrators typed. A reason in Latin-1 is not UTF-8 and
+    must not make the whole listing unreadable: invalid bytes become U+FFFD.
     """
     try:
         return decode(body)
@@ -159,7 +159,7 @@ def decoded(decode: Callable[[bytes], _Shape], body: bytes) -> _Shape:
 
 
 def read_envelope(body: bytes) -> Envelope | SlurmError:
-    """The envelope, or why this is no success."""
+    """Read the envelope; return the error if the body reports one."""
     try:
         envelope = decoded(_envelope, body)
     except UNREADABLE as error:
@@ -170,7 +170,7 @@ def read_envelope(body: bytes) -> Envelope | SlurmError:
         failure = _failure_of(envelope.errors)
         return msgspec.structs.replace(failure, job_id=envelope.made)
     if envelope.errors is None and envelope.meta is None:
-        return SlurmError("garbage", "JSON, but no answer of slurmrestd")
+        return SlurmError("garbage", "this JSON is not an answer of slurmrestd")
     return envelope
 
 
@@ -191,6 +191,6 @@ def _text_of(error: _Error) -> str:
 
 
 def printable(text: str) -> str:
-    """One bounded line, for logs and reasons of failure."""
+    """Make one line of bounded length, for logs and error texts."""
     line = "".join(c if c.isprintable() else " " for c in text[: 4 * TEXT_KEPT])
     return " ".join(line.split())[:TEXT_KEPT]

@@ -1,7 +1,7 @@
-"""The way to slurmrestd: connections, addresses, deadlines; every answer is a value.
+"""Client of slurmrestd: connections, addresses, deadlines. It returns errors as values.
 
-At most eight connections, and calls in bulk (listings, submits, a burst of comments) never use
-more than six of them, so that two are always free for what is urgent.
+There are at most eight connections. Bulk calls (listings, submissions, many comments) use at most
+six of them, so that two are always free for urgent calls.
 """
 
 import asyncio
@@ -23,32 +23,32 @@ from sunk_sync.telemetry.exchange import OnExchange
 BULK_MAX: Final = CONNECTIONS_MAX - 2
 
 _LEAVE: Final = frozenset({"unreachable", "unserved", "broken", "garbage", "timeout"})
-"""After these another address is asked next time."""
+"""After these errors the next call goes to another address."""
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """Where slurmrestd is and how we speak to it."""
+    """How to reach slurmrestd."""
 
     addresses: tuple[str, ...]
     """Base addresses in order of preference, `http://host:port`."""
     version: str = "auto"
-    """API version, or auto: the newest that both sides speak."""
+    """API version, or auto: the newest that both sides support."""
     user_name: str = ""
-    """X-SLURM-USER-NAME; empty: the identity is the token's."""
+    """X-SLURM-USER-NAME; empty: the token names the user."""
 
 
 class Slurm(Protocol):
-    """What readers and writers of Slurm need of a client."""
+    """The part of SlurmClient that readers and writers need."""
 
     async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
-        """Ask; never raises."""
+        """Send a request. Never raise."""
 
     async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
-        """Ask for a listing and hand over the elements of its array `key` as they arrive."""
+        """Request a listing; pass the elements of its array `key` to `take` as they arrive."""
 
 
 class SlurmClient:
-    """Calls of one process to the slurmrestd of one Slurm cluster."""
+    """Client of the slurmrestd of one Slurm cluster."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class SlurmClient:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The address in use, with its versions."""
+        """The current address and its version."""
         return self._current
 
     async def aclose(self) -> None:
@@ -86,13 +86,13 @@ class SlurmClient:
         await self._context.transport.aclose()
 
     async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
-        """Ask; never raises. Writes are repeated only where nothing was done."""
+        """Send a request. Never raise. Repeat a write only if nothing was done."""
         return await self._run(call, None)
 
     async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
-        """Ask for a listing; never raises. Elements of the array `key` go to `take` meanwhile.
+        """Request a listing; pass the elements of the array `key` to `take`. Never raise.
 
-        The answer holds the envelope. On a failure, what was handed over is true but not all.
+        The answer holds the envelope. After an error, `take` has got valid elements, but not all.
         """
         return await self._run(call, RecordStream(key, take))
 
@@ -102,12 +102,12 @@ class SlurmClient:
             async with self._connection(call):
                 return await self._ask(routed)
         except TimeoutError:
-            why = f"no free connection within {call.deadline_s:g} s"
+            why = f"no connection was free within {call.deadline_s:g} s"
             return SlurmError("timeout", why, sent=False)
 
     @asynccontextmanager
     async def _connection(self, call: SlurmCall) -> AsyncIterator[None]:
-        """Wait for a connection. Raises TimeoutError at the deadline."""
+        """Wait for a connection. Raise TimeoutError at the deadline."""
         async with AsyncExitStack() as held:
             with anyio.fail_after(call.deadline_s):
                 if call.bulk:
@@ -116,7 +116,7 @@ class SlurmClient:
             yield
 
     async def _ask(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
-        answer: SlurmAnswer | SlurmError = SlurmError("unreachable", "no address")
+        answer: SlurmAnswer | SlurmError = SlurmError("unreachable", "no address is configured")
         for endpoint in self._order():
             answer = await endpoint.ask(routed)
             if isinstance(answer, SlurmAnswer) or answer.kind not in _LEAVE:
@@ -129,11 +129,11 @@ class SlurmClient:
         return answer
 
     def _order(self) -> list[Endpoint]:
-        """The address that works, then the others from the first on."""
+        """The current address, then the others in their order."""
         return [self._current, *(each for each in self._endpoints if each is not self._current)]
 
     def _leave(self, endpoint: Endpoint) -> None:
-        """Next time ask another one first, and learn anew what this one speaks."""
+        """Prefer the next address, and negotiate the version here again."""
         endpoint.forget()
         if endpoint is self._current:
             following = self._endpoints.index(endpoint) + 1

@@ -1,7 +1,7 @@
-"""One connection to slurmrestd: a request goes out, one answer comes in, a piece at a time.
+"""One connection to slurmrestd: send a request, receive one answer in pieces.
 
-httptools reads HTTP; it is told nothing more once the first answer has ended, for slurmrestd 26.05
-sends a second one after an error (docs/decisions/0011).
+httptools parses HTTP. It gets no bytes after the first answer, because slurmrestd 26.05 sends a
+second answer after an error (docs/decisions/0011).
 """
 
 import asyncio
@@ -12,17 +12,17 @@ from typing import Final
 from httptools import HttpParserError, HttpResponseParser
 
 HEAD_BYTES_MAX: Final = 64 << 10
-"""Status line and headers; the parser itself has no bound."""
+"""Limit of status line and headers; the parser has none."""
 WAITING_BYTES_MAX: Final = 256 << 10
-"""So much of a body may wait to be taken before the connection is read no further."""
+"""Reading pauses while this much of a body waits for the caller."""
 
 
 class BrokenError(Exception):
-    """The connection ended early or did not carry HTTP. Its text says how."""
+    """The connection ended early or did not carry HTTP. The text names the reason."""
 
 
 class Connection(asyncio.Protocol):
-    """Asked one question at a time; what comes unasked ends it."""
+    """Carries one request at a time. Unexpected bytes close it."""
 
     def __init__(self) -> None:
         self.open = False
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
             self._incoming.lose(error)
 
     def send(self, request: bytes) -> "Incoming":
-        """Ask; the answer is still to come."""
+        """Send the request; return the answer that is to come."""
         incoming = self._incoming = Incoming(self._transport)
         self._transport.write(request)
         if not self.open:
@@ -54,32 +54,32 @@ class Connection(asyncio.Protocol):
         return incoming
 
     def rest(self) -> bool:
-        """The answer was read to its end: whether another question may follow."""
+        """End the answer; return whether the connection can carry another request."""
         incoming, self._incoming = self._incoming, None
         return self.open and incoming is not None and incoming.reusable()
 
     def close(self) -> None:
-        """Give it up, whatever is under way."""
+        """Close the connection at once."""
         self.open = False
         self._transport.abort()
 
 
 class Incoming:
-    """One answer on its way in."""
+    """One answer while it arrives."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.status = 0
-        """0 until the headers have come."""
+        """0 until the headers have arrived."""
         self._transport = transport
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
-        """Let go at the end: it holds us, and such a ring is garbage only to a collector."""
+        """Dropped at the end: parser and answer refer to each other, which only a GC would free."""
         self._pieces: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._head_bytes = 0
         self._delimited = False
-        """Its length is told; else it ends with the connection."""
+        """The headers give the length; else the body ends with the connection."""
         self._keeps = False
-        """The server keeps the connection for more."""
+        """The server keeps the connection open."""
         self._ended = False
         self._surplus = False
         """More came than was asked for."""

@@ -1,4 +1,4 @@
-"""What slurmctld says about itself: its configuration, its controllers, its load. For doctor."""
+"""Read configuration, controllers and load of slurmctld, for the doctor."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -23,17 +23,17 @@ _Shape = TypeVar("_Shape")
 
 
 class Conf(Struct, frozen=True, kw_only=True):
-    """What we read of slurm.conf; None where the server does not say."""
+    """The settings of slurm.conf that we read; None if absent."""
 
     kill_wait_s: float | None
     message_timeout_s: float | None
     prolog_slurmctld: Sequence[str]
     slurm_user: str = ""
-    """Name of SlurmUser; empty where the server does not say."""
+    """Name of SlurmUser; empty if absent."""
 
 
 class Ping(Struct, frozen=True, kw_only=True):
-    """One controller as slurmrestd reaches it."""
+    """One controller as slurmrestd sees it."""
 
     hostname: str
     responding: bool
@@ -51,7 +51,7 @@ class Diag(Struct, frozen=True, kw_only=True):
 
 
 async def read_conf(client: Slurm) -> Conf | SlurmError:
-    """The configuration in force; a Failure `unserved` before v0.0.45."""
+    """Read the configuration; a SlurmError `unserved` before v0.0.45."""
     ping = await client.call(PING)
     if isinstance(ping, SlurmError):
         return ping
@@ -70,13 +70,13 @@ async def read_conf(client: Slurm) -> Conf | SlurmError:
 
 
 async def ping(client: Slurm) -> Sequence[Ping] | SlurmError:
-    """Every controller; tells nothing about whether slurmctld hangs."""
+    """Ping every controller. The answer does not prove that slurmctld works."""
     wire = await _read(client, PING, _WirePings)
     return wire if isinstance(wire, SlurmError) else [_ping(each) for each in wire.pings or ()]
 
 
 async def diag(client: Slurm) -> Diag | SlurmError:
-    """The load; slurmctld itself must answer."""
+    """Read the load; slurmctld itself must answer."""
     wire = await _read(client, SlurmCall(path="diag/", kind="diag/"), _WireDiag)
     if isinstance(wire, SlurmError):
         return wire
@@ -84,9 +84,9 @@ async def diag(client: Slurm) -> Diag | SlurmError:
 
 
 async def counting_since(client: Slurm) -> int | SlurmError:
-    """Second of slurmctld's clock since when it counts: another one after each of its starts.
+    """Read the second since which slurmctld counts. It changes with each start of slurmctld.
 
-    Also after midnight and `sdiag --reset`.
+    It also changes at midnight and after `sdiag --reset`.
     """
     wire = await _read(client, SlurmCall(path="diag/", kind="diag/", bulk=True), _WireDiag)
     if isinstance(wire, SlurmError):

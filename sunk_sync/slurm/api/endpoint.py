@@ -1,4 +1,4 @@
-"""One address of slurmrestd: which version it speaks, which token it takes, what it answers."""
+"""One address of slurmrestd: negotiate the version, send requests, read answers."""
 
 import asyncio
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _LABELS: Final = {
 
 
 class EndpointContext(Struct, frozen=True, kw_only=True):
-    """What all addresses have in common."""
+    """What all addresses share."""
 
     transport: Transport
     token: Token
@@ -38,41 +38,41 @@ class EndpointContext(Struct, frozen=True, kw_only=True):
 
 
 class RoutedCall(Struct, frozen=True):
-    """One call on its way through addresses, versions and tokens."""
+    """One call that may try several addresses, versions and tokens."""
 
     call: SlurmCall
     by_s: float
-    """Monotonic second in which it must have ended."""
+    """Its deadline, in monotonic seconds."""
     listing: RecordStream | None = None
 
     @property
     def begun(self) -> bool:
-        """Something of the answer was handed on: it cannot be asked again."""
+        """Whether elements were passed on already: then the call cannot be repeated."""
         return self.listing is not None and self.listing.begun
 
 
 class Endpoint:
-    """One base address. `pinned` is an API version, or empty: the newest that both speak."""
+    """One base address. `pinned` is an API version; empty: the newest that both sides support."""
 
     def __init__(self, address: str, context: EndpointContext, *, pinned: str = "") -> None:
         self.address = address
         self.version = pinned
-        """API version in use; empty: to be found out."""
+        """API version in use; empty: not negotiated yet."""
         self.release = ""
-        """Slurm's version as the last answer named it."""
+        """Slurm's version in the last answer."""
         self._pinned = pinned
         self._context = context
         self._negotiating = asyncio.Lock()
         self._answered_s = float("-inf")
-        """When slurmctld last answered through it."""
+        """When slurmctld last answered through this address."""
 
     def forget(self) -> None:
-        """It failed or changed: find out anew what it speaks."""
+        """Negotiate the version again, after a failure or an upgrade."""
         self.version = self._pinned
         self._answered_s = float("-inf")
 
     async def ask(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
-        """Ask here; once more where its version changed, or an idle connection was dead."""
+        """Send here; once more if the version has changed or an idle connection was dead."""
         answer = await self._ask_once(routed)
         if isinstance(answer, SlurmAnswer) or routed.begun:
             return answer
@@ -93,9 +93,7 @@ class Endpoint:
         return await self._ask_in(self.version, routed)
 
     async def _probe(self, since_s: float, by_s: float) -> SlurmError | None:
-        """Make sure that slurmctld has answered through this address since then; of many calls that
-        begin together one asks.
-        """
+        """Make sure that slurmctld has answered here since then. Concurrent calls share a probe."""
         async with self._negotiating:
             if self._answered_s > since_s:
                 return None
@@ -103,7 +101,7 @@ class Endpoint:
         return None if isinstance(answer, SlurmAnswer) or answer.final else answer
 
     async def _negotiate(self, by_s: float) -> SlurmError | None:
-        """Newest first: a version that is not served costs a 404, 0.5 ms."""
+        """Try versions, newest first: an unserved one costs a 404 of 0.5 ms."""
         async with self._negotiating:
             if self.version:
                 return None
@@ -114,10 +112,10 @@ class Endpoint:
                     return None
                 if answer.kind != "unserved":
                     return answer
-        return SlurmError("unserved", f"none of the API versions {', '.join(DIALECTS)}")
+        return SlurmError("unserved", f"no API version of {', '.join(DIALECTS)} is served")
 
     async def _ask_in(self, version: str, routed: RoutedCall) -> SlurmAnswer | SlurmError:
-        """Ask in this version; once more where the token was not taken and the file has another."""
+        """Send in this version; once more if the token is refused and the file has another."""
         token = self._context.token.current()
         answer = await self._exchange(version, token, routed)
         if isinstance(answer, SlurmError) and answer.kind == "auth":
@@ -130,7 +128,7 @@ class Endpoint:
         self, version: str, token: str, routed: RoutedCall
     ) -> SlurmAnswer | SlurmError:
         if not routed.call.wanted():
-            return SlurmError("unwanted", "not sent: what it rests on may have changed meanwhile")
+            return SlurmError("unwanted", "not sent: the request became obsolete")
         question = self._question(version, token, routed)
         listing = routed.listing
         if listing:
@@ -186,7 +184,7 @@ class Endpoint:
         return _answer(version, reply, body)
 
     def _learn(self, envelope: Envelope) -> None:
-        """Another release than before: it may speak a newer version."""
+        """Negotiate again after an upgrade: the server may support a newer version."""
         if self.release and envelope.release and envelope.release != self.release:
             self.forget()
         self.release = envelope.release or self.release
@@ -225,7 +223,7 @@ def _answer(version: str, reply: HttpReply, body: bytes) -> SlurmAnswer:
 
 
 def _read(status: int, body: bytes) -> Envelope | SlurmError:
-    """Slurm's own errors first; the status only says what a body without any is."""
+    """Read Slurm's errors first; the HTTP status only matters without them."""
     envelope = read_envelope(body)
     garbage = isinstance(envelope, SlurmError) and envelope.kind == "garbage"
     if status == HTTPStatus.OK or (isinstance(envelope, SlurmError) and not garbage):
@@ -235,4 +233,4 @@ def _read(status: int, body: bytes) -> Envelope | SlurmError:
         return SlurmError("auth", start)
     if status == HTTPStatus.NOT_FOUND and garbage:
         return SlurmError("unserved", start)
-    return SlurmError("garbage", f"HTTP {status} without an error: {start}")
+    return SlurmError("garbage", f"HTTP {status} without an error of Slurm: {start}")

@@ -1,4 +1,4 @@
-"""One HTTP request to one address, and everything that may come back, as a value."""
+"""Send one HTTP request to one address; return every outcome as a value."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -15,19 +15,19 @@ from sunk_sync.slurm.api.transport import HttpRequest, Transport, UnreachableErr
 _BODY_MAX: Final = 4 * MEBIBYTE
 _PIECE_MAX: Final = 64 * 1024
 _THEIRS: Final = (UnreachableError, UnsendableError, BrokenError, CutError, OSError)
-"""All that the way there and back can raise."""
+"""All exceptions of sending and receiving."""
 
 Clock = Callable[[], float]
 Sink = Callable[[bytes, float], Awaitable[SlurmError | None]]
-"""Takes the next piece of a successful body and the second of the question; a failure ends it."""
+"""Takes a piece of a successful body, and the second of the request; an error ends the body."""
 
 
 class HttpReply(Struct, frozen=True, kw_only=True):
-    """What came back: a status with its body, or a failure (then the status may be 0)."""
+    """A status with its body, or a failure (then the status may be 0)."""
 
     status: int = 0
     body: bytes = b""
-    """Empty where a sink took it."""
+    """Empty if a sink took it."""
     received_bytes: int = 0
     failure: SlurmError | None = None
     asked_s: float
@@ -37,7 +37,7 @@ class HttpReply(Struct, frozen=True, kw_only=True):
 async def exchange(
     transport: Transport, question: HttpRequest, *, clock: Clock, sink: Sink | None
 ) -> HttpReply:
-    """Ask once. A body that ends well goes to `sink` piece by piece, else into the reply."""
+    """Send once. Pieces of a successful body go to `sink`; other bodies into the reply."""
     body = _Body(sink, clock())
     failure = None
     try:
@@ -56,7 +56,7 @@ async def exchange(
 
 
 class _Body:
-    """A body on its way in."""
+    """A body while it arrives."""
 
     def __init__(self, sink: Sink | None, asked_s: float) -> None:
         self.status = 0
@@ -64,7 +64,7 @@ class _Body:
         self.kept = bytearray()
         self.received_bytes = 0
         self.failure: SlurmError | None = None
-        """What the sink said."""
+        """The error that the sink returned."""
         self._sink = sink
 
     def begin(self, status: int) -> None:
@@ -76,7 +76,7 @@ class _Body:
             return await self._sink_takes(self._sink, piece)
         self.kept += piece
         if len(self.kept) > _BODY_MAX:
-            raise TooLargeError(f"an answer of more than {_BODY_MAX} bytes")
+            raise TooLargeError(f"the answer is larger than {_BODY_MAX} bytes")
         return True
 
     async def _sink_takes(self, sink: Sink, piece: bytes) -> bool:
@@ -97,7 +97,7 @@ def _failure_of(error: Exception, question: HttpRequest) -> SlurmError:
         case UnreachableError():
             return SlurmError("unreachable", text)
         case UnsendableError():
-            return SlurmError("refused", f"this cannot be sent: {text}")
+            return SlurmError("refused", f"the request cannot be sent: {text}")
         case TimeoutError():
             return SlurmError("timeout", f"no answer within {question.timeout_s:.3g} s")
         case _:

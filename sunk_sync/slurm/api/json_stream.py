@@ -1,14 +1,14 @@
-"""Cuts a big JSON answer into the elements of one of its arrays while it arrives.
+"""Cut a big JSON answer into the elements of one of its arrays while it arrives.
 
-The answer is one object, `{"nodes": [{…}, {…}], "errors": [], …}`. Elements are handed on as raw
-bytes, so that no whole body is ever held; what stands around them is small and comes at the end.
-Whoever decodes an element or the envelope learns whether it is JSON; a body that ends early, goes
-on behind its end or has another shape is never called complete.
+The answer is one object, `{"nodes": [{…}, {…}], "errors": [], …}`. Elements are passed on as raw
+bytes, so the whole body is never in memory. The envelope around them is small and comes last.
+The decoder of an element or of the envelope finds out whether it is JSON. A body that ends early,
+continues after its end or has another shape is never called complete.
 
-Two ways lead to the end of an element. The quick one takes the next `},{` and asks the decoder
-whether everything before it is one JSON value: no part of an object is itself an object, so a yes
-proves the cut (600 MB/s). The slow one counts brackets in one pattern that never backtracks
-(110 MB/s): it is for the last element so far and for elements with arrays of objects inside.
+There are two ways to find the end of an element. The fast one (600 MB/s) takes the next `},{` and
+decodes everything before it: no prefix of an object is an object, so success proves the cut. The
+slow one (110 MB/s) counts brackets with one pattern that never backtracks. It is for the last
+element so far, and for elements with arrays of objects inside.
 """
 
 import re
@@ -29,7 +29,7 @@ _SCALAR: Final = rb'[^ \t\r\n,:"\[\]{}]++'
 
 
 def _bracketed(depth: int) -> bytes:
-    """A balanced run of brackets of at most `depth` levels; brackets in strings do not count."""
+    """Pattern of balanced brackets of at most `depth` levels, ignoring brackets in strings."""
     inner = _STRING
     for _ in range(depth):
         pattern = rb"[{\[]" + _OTHER + rb"(?:(?:" + inner + rb")" + _OTHER + rb")*+[}\]]"
@@ -49,7 +49,7 @@ _is_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class CutError(Exception):
-    """The body is not what was promised. Its text says how."""
+    """The body has another shape. The text names the reason."""
 
 
 class TooLargeError(CutError):
@@ -57,17 +57,17 @@ class TooLargeError(CutError):
 
 
 class Cutter:
-    """One body, fed in any pieces.
+    """Cuts one body that arrives in pieces of any size.
 
-    `key` names the array. An element, like all that stands around the array together, may have
-    `record_max` bytes. After a CutError the cutter is of no more use.
+    `key` names the array. An element may have `record_max` bytes, and so may the envelope. Do not
+    use the cutter after a CutError.
     """
 
     def __init__(
         self, key: str, *, body_max: int = 512 * MEBIBYTE, record_max: int = 4 * MEBIBYTE
     ) -> None:
         self.found = False
-        """The array was met; a body without it says nothing about its elements."""
+        """The array was found; a body without it proves nothing about its elements."""
         self._name = b'"' + key.encode() + b'"'
         self._body_max = body_max
         self._record_max = record_max
@@ -77,10 +77,10 @@ class Cutter:
         self._members: list[bytes] = []
         self._records: list[bytes] = []
         self._step: Step = Cutter._start
-        """Not bound: an object that holds a method of its own is garbage only to a collector."""
+        """Unbound: an object that refers to its own method is only freed by the GC."""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The elements that are complete with this piece. Raises CutError."""
+        """Return the elements that this piece completes. Raise CutError."""
         self._received += len(piece)
         if self._received > self._body_max:
             raise TooLargeError(f"the body is larger than {self._body_max} bytes")
@@ -91,14 +91,14 @@ class Cutter:
         return records
 
     def finish(self) -> tuple[list[bytes], bytes]:
-        """The last elements, and the envelope: the object without the array.
+        """Return the last elements and the envelope, which is the object without the array.
 
-        Raises CutError: the body was not complete.
+        Raise CutError if the body is incomplete.
         """
         self._cut()
         if self._step is not Cutter._ended or self._buffer.strip(b" \t\r\n"):
             start = self._buffer[:40].decode(errors="replace")
-            raise CutError(f"the body is cut off or no JSON object, at {start!r}")
+            raise CutError(f"the body is incomplete or not a JSON object, at {start!r}")
         return self._records, b"{" + b",".join(self._members) + b"}"
 
     def _cut(self) -> None:
@@ -123,7 +123,7 @@ class Cutter:
         return self._unless_closed(position, b"]", otherwise=Cutter._next_element)
 
     def _unless_closed(self, position: int, close: bytes, *, otherwise: "Step") -> int | None:
-        """Past white space, and past `close` where an empty object or array ends already."""
+        """Skip white space, and skip `close` if the object or array is empty."""
         position = self._skip_white(position)
         if position == len(self._buffer):
             return None
@@ -200,4 +200,4 @@ class Cutter:
 
 
 Step = Callable[[Cutter, int], int | None]
-"""Looks at the buffer from a position on: where the next step begins, or None for more bytes."""
+"""Reads the buffer from a position; returns where the next step starts, or None: need more."""

@@ -1,4 +1,4 @@
-"""What can be asked of slurmrestd: one request, and where a listing's elements go."""
+"""All requests to slurmrestd, and the stream of the elements of a listing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,9 +11,9 @@ from sunk_sync.slurm.api.answers import SlurmError, read_envelope
 from sunk_sync.slurm.api.json_stream import Cutter
 
 CALL_S: Final = 15.0
-"""That slurmctld is down is told after 9-10 s; a deadline below that would hide it."""
+"""slurmrestd reports that slurmctld is down after 9-10 s; a shorter deadline would hide it."""
 LISTING_S: Final = 20.0
-"""Ten times what 10,000 nodes take; a server that hangs must be noticed well within a minute."""
+"""Ten times what 10,000 nodes take, yet short enough to notice a server that hangs."""
 
 
 def _always() -> bool:
@@ -26,28 +26,28 @@ class SlurmCall(Struct, frozen=True, kw_only=True):
     method: str = "GET"
     path: str
     kind: str
-    """The path with names replaced, for metrics: `node/{name}`."""
+    """The path with placeholders for names, for metrics: `node/{name}`."""
     query: Mapping[str, str] = {}
     body: bytes = b""
     bulk: bool = False
-    """One of many: leaves connections free for what is urgent."""
+    """One of many calls, which leave connections free for urgent calls."""
     deadline_s: float = CALL_S
     wanted: Callable[[], bool] = _always
-    """Asked each time before the call is sent: what it rests on may have changed meanwhile."""
+    """Called before each attempt: the request may have become obsolete while it waited."""
     answered_since_s: float | None = None
-    """Sent only where slurmctld answered later than in this second: without an answer nobody would
-    know for seconds what the request did (decision 26). None: sent in any case."""
+    """Send only if slurmctld has answered since this second. Else its effect would be
+    unknown for seconds (decision 26). None: always send."""
 
     @property
     def repeatable(self) -> bool:
-        """Asking twice is asking once."""
+        """Whether sending it twice has the same effect as sending it once."""
         return self.method == "GET"
 
 
 PING: Final = SlurmCall(path="ping/", kind="ping/")
 PROBE: Final = SlurmCall(path="jobs/state/", kind="jobs/state/", query={"job_id": "1"})
-"""Needs slurmctld, in 1 ms whether that job exists or not. A ping would also wait for a backup
-controller that is switched off."""
+"""slurmctld must answer it, in 1 ms, even if there is no such job. A ping would also wait for a
+backup controller that is off."""
 
 
 def get_node(name: str, *, bulk: bool = False) -> SlurmCall:
@@ -71,23 +71,23 @@ def post_nodes(body: bytes, *, wanted: Callable[[], bool] = _always) -> SlurmCal
 
 
 def list_nodes(*, changed_since_s: int | None = None) -> SlurmCall:
-    """List all Slurm nodes, or none if nothing changed since that second of slurmctld's clock."""
+    """List all Slurm nodes; none if nothing changed since that second of slurmctld."""
     query = {} if changed_since_s is None else {"update_time": str(changed_since_s)}
     return SlurmCall(path="nodes/", kind="nodes/", query=query, bulk=True, deadline_s=LISTING_S)
 
 
 _BRIEF: Final = {"flags": "ALL"}
-"""Without the map of cores, which takes most of a record; `nodes` stands there all the same."""
+"""Omits the map of cores, the largest part of a record. `nodes` is still present."""
 
 
 def get_job(job_id: str, *, bulk: bool = False) -> SlurmCall:
-    """Read one job; of an array, by its own id, every task that has a record, and the rest."""
+    """Read one job. The id of an array gives all its tasks that have a record, and the rest."""
     path = f"job/{quote(job_id, safe='')}"
     return SlurmCall(path=path, kind="job/{id}", query=_BRIEF, bulk=bulk, deadline_s=LISTING_S)
 
 
 def list_job_states(*, of: str = "") -> SlurmCall:
-    """List every job's id and state, nothing else: 80 bytes each; or those of one job or array."""
+    """List id and state of all jobs, 80 bytes each, or of one job or array."""
     query = {"job_id": of} if of else {}
     return SlurmCall(
         path="jobs/state/", kind="jobs/state/", query=query, bulk=not of, deadline_s=LISTING_S
@@ -95,9 +95,7 @@ def list_job_states(*, of: str = "") -> SlurmCall:
 
 
 def list_jobs(*, changed_since_s: int | None = None) -> SlurmCall:
-    """List all jobs in full, 8 kB each; or none if not one changed since that second of slurmctld's
-    clock.
-    """
+    """List all jobs in full, 8 kB each; none if nothing changed since that second of slurmctld."""
     query = dict(_BRIEF)
     if changed_since_s is not None:
         query["update_time"] = str(changed_since_s)
@@ -105,12 +103,12 @@ def list_jobs(*, changed_since_s: int | None = None) -> SlurmCall:
 
 
 def submit_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> SlurmCall:
-    """Make a job that waits for its turn; wanted since that second."""
+    """Submit a job to the queue; `since_s` is when it was wanted."""
     return _make_job("job/submit", body, since_s=since_s, wanted=wanted)
 
 
 def allocate_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> SlurmCall:
-    """Make a job that runs at once or not at all; wanted since that second."""
+    """Allocate a job that runs at once or not at all; `since_s` is when it was wanted."""
     return _make_job("job/allocate", body, since_s=since_s, wanted=wanted)
 
 
@@ -127,47 +125,47 @@ def _make_job(path: str, body: bytes, *, since_s: float, wanted: Callable[[], bo
 
 
 def update_job(job_id: str, body: bytes, *, wanted: Callable[[], bool] = _always) -> SlurmCall:
-    """Change a job; of an array the tasks that wait."""
+    """Update a job, or the waiting tasks of an array."""
     path = f"job/{quote(job_id, safe='')}"
     return SlurmCall(method="POST", path=path, kind="job/{id}", body=body, wanted=wanted)
 
 
 def cancel_jobs(body: bytes) -> SlurmCall:
-    """End the jobs that all filters of the body match."""
+    """Cancel the jobs that match all filters of the body."""
     return SlurmCall(method="DELETE", path="jobs/", kind="jobs/", body=body)
 
 
 Take = Callable[[Sequence[bytes], float], Awaitable[SlurmError | None]]
-"""Takes records of a listing and the second in which it was asked for; a failure stops it."""
+"""Takes records of a listing and the second of its request; an error stops the listing."""
 
 
 class RecordStream:
-    """Where the elements of the array `key` of an answer go."""
+    """Passes the elements of the array `key` of an answer to `take`."""
 
     def __init__(self, key: str, take: Take) -> None:
         self.begun = False
-        """Something was handed over: asking again would hand it over twice."""
+        """Elements were passed on: a repeated call would pass them on twice."""
         self._key = key
         self._take = take
         self._cutter = Cutter(key)
 
     def restart(self) -> None:
-        """A new answer begins."""
+        """Start with a new answer."""
         self._cutter = Cutter(self._key)
 
     async def feed(self, piece: bytes, asked_s: float) -> SlurmError | None:
-        """The next piece of the body. Raises CutError."""
-        return await self._hand_over(self._cutter.feed(piece), asked_s)
+        """Read the next piece of the body. Raise CutError."""
+        return await self._pass_on(self._cutter.feed(piece), asked_s)
 
     async def finish(self, asked_s: float) -> bytes | SlurmError:
-        """The envelope. Raises CutError."""
+        """End the body and return the envelope. Raise CutError."""
         records, envelope = self._cutter.finish()
-        failure = await self._hand_over(records, asked_s)
+        failure = await self._pass_on(records, asked_s)
         if failure is None and not self._cutter.found:
             failure = self._why_missing(envelope)
         return failure or envelope
 
-    async def _hand_over(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
+    async def _pass_on(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         if not records:
             return None
         self.begun = True
@@ -176,8 +174,8 @@ class RecordStream:
         return failure
 
     def _why_missing(self, envelope: bytes) -> SlurmError:
-        """An absent array proves nothing about its elements: never an empty listing."""
+        """The error for an absent array, which must not count as an empty listing."""
         read = read_envelope(envelope)
         if isinstance(read, SlurmError):
             return read
-        return SlurmError("garbage", f"an answer without {self._key}")
+        return SlurmError("garbage", f"the answer has no {self._key}")

@@ -1,4 +1,4 @@
-"""The JWT that slurmrestd takes: given, or in a file that others replace while we run."""
+"""The JWT for slurmrestd, given as text or in a file that others replace while we run."""
 
 import base64
 import os
@@ -19,27 +19,27 @@ class _Claims(Struct, frozen=True):
 
 
 class Token:
-    """The present token; of a file, always what stands in it now.
+    """The current token; of a file, always its current content.
 
-    Kubernetes replaces a mounted Secret by another file, so its identity, size and time are
-    looked at before each use (one stat, 2 µs), and its content when they changed.
+    Kubernetes replaces the file of a mounted Secret. So stat the file before each use (2 µs), and
+    read it if identity, size or time has changed.
     """
 
     def __init__(self, *, text: str = "", path: str = "") -> None:
         self.problem = ""
-        """Why the file cannot be used; the last good token stays in use meanwhile."""
+        """Why the file is unusable. The last good token stays in use."""
         self._path = path
         self._text = self._usable(text, "the token given")
         self._seen: tuple[int, ...] = ()
 
     def current(self) -> str:
-        """The token to send now; empty where there is none."""
+        """The token to send now; empty if there is none."""
         if self._path and self._stamp() != self._seen:
             return self.reread()
         return self._text
 
     def reread(self) -> str:
-        """Read the file whatever its times say: the server did not take what we have."""
+        """Read the file even if unchanged: the server has refused our token."""
         if self._path:
             self._seen = self._stamp()
             self._text = self._read() or self._text
@@ -47,12 +47,12 @@ class Token:
 
     @property
     def expires_at_s(self) -> float | None:
-        """Epoch second of the claim `exp`, not verified; None: no JWT, or it never expires."""
+        """Epoch second in the claim `exp`, not verified; None: not a JWT, or it never expires."""
         return number_of(self._claims().exp)
 
     @property
     def user(self) -> str:
-        """Whose it is, by the claim `sun`, not verified; empty: it does not say."""
+        """The user in the claim `sun`, not verified; empty if absent."""
         name = self._claims().sun
         return printable(name) if isinstance(name, str) else ""
 
@@ -81,7 +81,7 @@ class Token:
         return self._usable(text, f"token file {self._path}")
 
     def _usable(self, text: str, origin: str) -> str:
-        """The token where it fits into a header; else empty, and the problem is kept."""
+        """The token if it is valid in a header; else empty, and set `problem`."""
         token = text.strip()
         fine = token.isascii() and token.isprintable() and " " not in token
         self.problem = "" if fine and (token or not self._path) else f"{origin} is not one token"

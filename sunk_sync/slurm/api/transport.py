@@ -1,4 +1,4 @@
-"""The network below the client: connections by address, kept while they are good for more."""
+"""Connections to slurmrestd: opened by address, reused while idle."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ from sunk_sync.slurm.api.connection import Connection
 CONNECTIONS_MAX: Final = 8
 CONNECT_S: Final = 2.0
 IDLE_S: Final = 60.0
-"""An idle connection is not used again after that."""
+"""An idle connection is not reused after this time."""
 
 _SENDABLE = re.compile(r"[!-~]+").fullmatch
 _VALUE = re.compile(r"[ -~]*").fullmatch
@@ -24,7 +24,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
-    """One request as it goes over the wire."""
+    """One HTTP request."""
 
     method: str
     address: str
@@ -38,24 +38,24 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
 
 Begin = Callable[[int], None]
 Take = Callable[[bytes], Awaitable[bool]]
-"""Takes the next piece of a body; False ends it early."""
+"""Takes the next piece of a body; False stops reading."""
 
 
 class UnreachableError(Exception):
-    """No connection came about: nothing was sent. Its text says why."""
+    """No connection could be opened, so nothing was sent. The text names the reason."""
 
 
 class UnsendableError(Exception):
-    """What was asked cannot stand in a request: nothing was sent."""
+    """The request has invalid characters, so nothing was sent."""
 
 
 class Transport(Protocol):
-    """Carries one question out and its answer back."""
+    """Sends one request and receives its answer."""
 
     async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
-        """Tell the status to `begin`, then the body to `take`, a piece at a time.
+        """Pass the status to `begin`, then the pieces of the body to `take`.
 
-        Raises UnreachableError, UnsendableError or BrokenError.
+        Raise UnreachableError, UnsendableError or BrokenError.
         """
         ...
 
@@ -65,27 +65,27 @@ class Transport(Protocol):
 
 
 class ServerAddress(Struct, frozen=True):
-    """Where an address leads."""
+    """A parsed address."""
 
     tls: bool
     host: str
     port: int
     authority: str
-    """As it stands in the header Host."""
+    """The value of the header Host."""
     path: str
 
 
 class Network:
-    """The real network. Whoever uses it sees to it that at most CONNECTIONS_MAX ask at once."""
+    """The real network. The caller makes sure that at most CONNECTIONS_MAX requests run at once."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._idle: list[tuple[float, ServerAddress, Connection]] = []
-        """Since when, oldest first."""
+        """With the time since which it is idle, oldest first."""
         self._tls: ssl.SSLContext | None = None
 
     async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
-        """Ask over an idle connection, else over a new one."""
+        """Send over an idle connection, else over a new one."""
         origin = server_address_of(question.address)
         request = _request(question, origin)
         connection = self._taken(origin) or await self._connected(origin)
@@ -104,13 +104,13 @@ class Network:
             connection.close()
 
     async def aclose(self) -> None:
-        """Close what is idle; a question under way closes its own connection."""
+        """Close idle connections. A running request closes its own connection."""
         for _, _, connection in self._idle:
             connection.close()
         self._idle.clear()
 
     def _taken(self, origin: ServerAddress) -> Connection | None:
-        """The idle connection used last; those that ended or rested too long are given up."""
+        """Take the connection used last; close those that are closed or were idle too long."""
         young_s = self._clock() - IDLE_S
         for entry in [one for one in self._idle if not one[2].open or one[0] < young_s]:
             self._idle.remove(entry)
@@ -144,12 +144,12 @@ class Network:
 
 @lru_cache(maxsize=64)
 def server_address_of(address: str) -> ServerAddress:
-    """Raises UnreachableError where the address is none."""
+    """Parse an address. Raise UnreachableError if it is invalid."""
     try:
         parts = urlsplit(address)
         port = parts.port or _PORTS[parts.scheme]
     except (ValueError, KeyError) as error:
-        raise UnreachableError(f"{address!r} is no address: {error}") from error
+        raise UnreachableError(f"{address!r} is not a valid address: {error}") from error
     authority = parts.netloc.rpartition("@")[2]
     return ServerAddress(parts.scheme == "https", parts.hostname or "", port, authority, parts.path)
 
@@ -158,7 +158,7 @@ def _request(question: HttpRequest, origin: ServerAddress) -> bytes:
     target = origin.path + question.target
     values = (origin.authority, *question.headers.values())
     if not _SENDABLE(target) or not all(_VALUE(value) for value in values):
-        raise UnsendableError("a path or a header holds what may not stand there")
+        raise UnsendableError("a path or a header has invalid characters")
     lines = [f"{question.method} {target} HTTP/1.1", f"Host: {origin.authority}"]
     lines += [f"{name}: {value}" for name, value in question.headers.items()]
     if question.body or question.method != "GET":

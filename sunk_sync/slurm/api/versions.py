@@ -1,6 +1,6 @@
-"""Versions of slurmrestd's API that sunk-sync speaks, and how they differ.
+"""Versions of slurmrestd's API that sunk-sync supports, and how they differ.
 
-A new version is a row of `DIALECTS`: negotiation, reads, writes, settings and the doctor ask it.
+A new version is a row of `DIALECTS`. Negotiation, reads, writes, settings and the doctor use it.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,16 @@ class Dialect(Struct, frozen=True):
     """What one version of slurmrestd's data parser can do."""
 
     conditional_nodes: bool = False
-    """`update_time` of GET /nodes/ answers 304; before, a server bug makes it useless."""
+    """GET /nodes/ with `update_time` can answer 304; a bug of older servers makes it useless."""
     conf: bool = False
     """GET /conf is served."""
     placeholders: frozenset[str] = _BEFORE_EXTERNAL
-    """Kinds of placeholder jobs that it makes. POST /job/allocate came first; then the flag
-    EXTERNAL_JOB: an unknown flag is an error, and the job is made all the same."""
+    """Kinds of placeholder jobs that it supports. POST /job/allocate came first, then the flag
+    EXTERNAL_JOB. An unknown flag is an error, but the job is made nevertheless."""
     topo: bool = True
     """`shared` may be `topo`."""
     undrain_clears_reason: bool = False
-    """UNDRAIN empties the reason, even one sent in the same call."""
+    """UNDRAIN empties the reason, even a reason in the same call."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
@@ -45,7 +45,7 @@ NEWEST, *_, OLDEST = DIALECTS
 
 
 def dialect_of(version: str) -> Dialect:
-    """What this version can do; of an unknown one nothing special is expected."""
+    """What this version can do; an unknown version gets the defaults."""
     return DIALECTS.get(version, Dialect())
 
 

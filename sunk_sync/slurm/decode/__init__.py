@@ -1,1 +1,1 @@
-"""Answers of slurmrestd to facts. Pure: bytes in, facts or an error value out."""
+"""Decode answers of slurmrestd to facts. Pure: bytes in, facts or an error value out."""

@@ -1,6 +1,6 @@
-"""Bytes about jobs to facts, of every version that sunk-sync speaks.
+"""Decode jobs to facts, for every supported API version.
 
-A job array of ours stands for one Pod a task. Slurm keeps one record for all tasks that wait,
+A job array of ours has one task for each Pod. Slurm keeps one record for all tasks that wait,
 under the array's id, and one of its own, with another id, for each task that has started; the
 last one to start takes over the array's record. A task is always called `<array id>_<task>`
 here, which never changes and which Slurm takes where a job is cancelled; in /jobs/state it is
@@ -37,7 +37,7 @@ States = frozenset[str]
 NO_SUCH_JOB: Final = 2017
 ALREADY_ENDED: Final = (2021, 2084)
 STARTED: Final = ": started"
-"""What the script appends to `extra` (P24)."""
+"""The script appends this to `extra` (P24)."""
 _WITHDRAWN: Final = frozenset({"CANCELLED"})
 _REPLACED: Final = "-"
 _REASON_KEPT: Final = 256
@@ -74,26 +74,26 @@ class _WireReason(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True, gc=False):
-    """Why a job waits, as its record tells."""
+    """Why a job waits, from its record."""
 
     text: str
     array: int
     """Id of its array, or 0."""
     listed_ids: tuple[str, ...]
-    """What /jobs/state may call it; empty: it stands for all tasks of the array that wait."""
+    """Its ids in /jobs/state; empty: it stands for all waiting tasks of the array."""
 
 
 class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """One record of Slurm: a job, a task of an array, or the tasks of one that wait."""
+    """One record of Slurm: a job, a task of an array, or the waiting tasks of an array."""
 
     number: int
     """Its own job id."""
     array: int = 0
     """Id of its array, or 0."""
     task: int | None = None
-    """Its number in the array; None where it stands for all that wait, and without an array."""
+    """Its number in the array; None for the waiting tasks, and without an array."""
     identity: Identity | None = None
-    """As it was read: of an array the whole one."""
+    """As in the record; of an array the whole identity."""
     name: str = ""
     state: States
     slurm_nodes: tuple[str, ...] = ()
@@ -119,27 +119,27 @@ _reason = msgspec.json.Decoder(_WireReason).decode
 
 
 def read_job(record: bytes) -> JobRecord | SlurmError:
-    """One element of the array `jobs` of GET /job/{id} or /jobs/."""
+    """Decode an element of the array `jobs` of GET /job/{id} or /jobs/."""
     try:
         return _record(decoded(_job, record))
     except (*UNREADABLE, HostlistError) as error:
-        return SlurmError("garbage", printable(f"a job that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"a job is unreadable: {error}"))
 
 
 def read_state(record: bytes) -> JobState | SlurmError:
-    """One element of /jobs/state."""
+    """Decode an element of /jobs/state."""
     try:
         wire = decoded(_state, record)
     except UNREADABLE as error:
-        return SlurmError("garbage", printable(f"a job's state that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"the state of a job is unreadable: {error}"))
     listed_id = str(wire.job_id)
     if not number_in(listed_id):
-        return SlurmError("garbage", printable(f"a state of a job without id: {listed_id!r}"))
+        return SlurmError("garbage", printable(f"the state of a job has no id: {listed_id!r}"))
     return JobState(listed_id, state_of(wire.state))
 
 
 def read_reason(record: bytes) -> Reason | None:
-    """The same element, where it waits; None: it does not, or cannot be read."""
+    """Decode why a job waits; None if it does not wait or is unreadable."""
     try:
         wire = decoded(_reason, record)
     except UNREADABLE:
@@ -157,7 +157,7 @@ def read_reason(record: bytes) -> Reason | None:
 
 
 def number_in(job_id: str) -> str:
-    """The record's number in an id as Slurm spells it: `12` of `12_3`; empty where it is none."""
+    """The record number in a job id: `12` in `12_3`; empty if there is none."""
     match = _number(job_id)
     return match.group(1) if match else ""
 
@@ -189,7 +189,7 @@ def job_of(record: JobRecord, task: int | None = None) -> Job | None:
 
 
 def task_identity(array: Identity, task: int) -> Identity | None:
-    """For what one task stands; None where the array's list does not go so far."""
+    """The identity of one task; None if the array has no such task."""
     if not 0 <= task < len(array.uids):
         return None
     text = array.uids[task]
@@ -203,7 +203,7 @@ def task_identity(array: Identity, task: int) -> Identity | None:
 
 
 def withdrawn(record: JobRecord, task: int) -> Job | None:
-    """A task of this array that was cancelled while it waited: Slurm keeps nothing of it."""
+    """A task that was cancelled while it waited. Slurm keeps no record of it."""
     shared = replace(
         record,
         task=None,
@@ -217,7 +217,7 @@ def withdrawn(record: JobRecord, task: int) -> Job | None:
 
 
 def with_replaced(array: Identity, tasks: frozenset[int]) -> Identity:
-    """The array's identity, these tasks marked."""
+    """The identity of the array, with these tasks marked as replaced."""
     marked = (
         _REPLACED + uid.removeprefix(_REPLACED) if task in tasks else uid
         for task, uid in enumerate(array.uids)

@@ -1,6 +1,6 @@
-"""Bytes of slurmrestd to facts, tolerant of versions: unknown fields and missing ones are fine.
+"""Decode Slurm nodes to facts. Unknown and missing fields are allowed.
 
-A state may be a list of words or, in the oldest versions, one word.
+A state is a list of words or, in the oldest versions, one word.
 """
 
 import sys
@@ -36,19 +36,19 @@ _states: dict[tuple[str, ...], States] = {}
 
 
 def read_node(record: bytes) -> SlurmNode | SlurmError:
-    """One element of a listing of nodes."""
+    """Decode an element of a listing of nodes."""
     try:
         return _fact(decoded(_node, record))
     except UNREADABLE as error:
-        return SlurmError("garbage", printable(f"a node that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"a node is unreadable: {error}"))
 
 
 def read_nodes(body: bytes) -> Sequence[SlurmNode] | SlurmError:
-    """The nodes of a small answer whose envelope has been read."""
+    """Decode the nodes of a small answer whose envelope was read."""
     try:
         return [_fact(node) for node in decoded(_nodes, body).nodes]
     except UNREADABLE as error:
-        return SlurmError("garbage", printable(f"nodes that cannot be read: {error}"))
+        return SlurmError("garbage", printable(f"the nodes are unreadable: {error}"))
 
 
 def _fact(node: _WireNode) -> SlurmNode:
@@ -61,7 +61,7 @@ def _fact(node: _WireNode) -> SlurmNode:
 
 
 def state_of(words: list[str] | str | None) -> States:
-    """Equal states are one object: ten thousand nodes share a handful."""
+    """Share one object for equal states: ten thousand nodes have a few."""
     key = tuple(words) if isinstance(words, list) else (words or "",)
     state = _states.get(key)
     if state is None:
@@ -72,5 +72,5 @@ def state_of(words: list[str] | str | None) -> States:
 
 
 def _split(words: Sequence[str]) -> list[str]:
-    """`IDLE+DRAIN` of the oldest versions is two words; an empty one is none."""
+    """Split `IDLE+DRAIN` of the oldest versions into two words; drop empty words."""
     return [part for word in words for part in word.split("+") if part.strip()]

@@ -1,12 +1,12 @@
-"""Lists the jobs for ever and tells what it saw of ours.
+"""List the jobs for ever and report ours.
 
-/jobs/state first, 80 bytes a job; records only of what is new or in another state. While jobs of
-ours wait and some begin or end it looks more often: Slurm starts those of a burst a second apart,
-and each second that they wait unseen would be lost to their Pods. Told is a whole
-listing, with the guarantees of the nodes' poll, whenever one was asked for and every ten seconds;
-in between what changed and what is gone, then Confirmed.
-A running job's preempt_time stands in its record only: a preemption with grace is seen when
-something else makes us read the record, else when it ends the job.
+/jobs/state comes first, 80 bytes a job; then the records of new jobs and of jobs in another state.
+While jobs of ours wait and some start or end, poll more often: Slurm starts the jobs of a burst a
+second apart, and their Pods would wait as long as sunk-sync does not see it.
+Report a whole listing, with the guarantees of the nodes' poll, every ten seconds and for each
+caller of `relist`. In between report what changed and what is gone, then Confirmed.
+The preempt_time of a running job is only in its record: sunk-sync sees a preemption with grace when
+it reads the record for another reason, else when the job ends.
 """
 
 import asyncio
@@ -45,18 +45,18 @@ class JobPollTiming(Struct, frozen=True, kw_only=True):
     """How often to look."""
 
     busy: Callable[[], bool]
-    """Something of ours lives, or is awaited."""
+    """Whether a job of ours lives or is expected."""
     while_busy: PollTiming = PollTiming()
     """While busy."""
     fast_s: float = 0.2
-    """From one look to the next while jobs of ours move and others wait; the pace, if shorter."""
+    """Interval while jobs of ours change and others wait, if it is the shorter one."""
     fast_for_s: float = 2.5
-    """So long after the last move: two rounds of Slurm's scheduler."""
+    """How long after the last change: two rounds of Slurm's scheduler."""
     idle_s: float = 30.0
     full_every_s: float = 10.0
-    """So often the whole is reported; in between only what changed."""
+    """How often to report the whole listing; in between only changes."""
     checked_every_s: float = 5.0
-    """At least so often it is asked whether slurmctld was started anew."""
+    """How often, at least, to check whether slurmctld was restarted."""
     refresh_every: int = 2
     """In one of so many listings the reason of one job that waits is read anew (P26)."""
 
@@ -74,9 +74,9 @@ class JobPoll:
         self._time = time
         self._loop = PollLoop(timing.while_busy, time)
         self._waiting: list[asyncio.Future[SlurmError | None]] = []
-        """Who asked for the next listing."""
+        """Callers of the next listing."""
         self._joined: list[asyncio.Future[SlurmError | None]] = []
-        """Who waits for the one under way."""
+        """Callers of the running listing."""
         self._open_since_s: float | None = None
         """When that began; None: none, or nobody can join it any more."""
         self._reported: dict[str, Job] | None = None
@@ -114,11 +114,11 @@ class JobPoll:
         return failure
 
     async def run(self) -> None:
-        """List for ever; ends only by cancellation."""
+        """List until cancelled."""
         try:
             await self._loop.run(self.poll, interval=self._interval)
         finally:
-            _settle(self._waiting, SlurmError("unreachable", "jobs are not read any more"))
+            _settle(self._waiting, SlurmError("unreachable", "sunk-sync no longer reads jobs"))
 
     def _interval(self) -> float:
         if not self._timing.busy():
@@ -133,10 +133,10 @@ class JobPoll:
         self._fast_until_s = self._time.clock() + self._timing.fast_for_s
 
     async def poll(self) -> SlurmError | None:
-        """One listing, reported; a failure is reported as Lost, once per change of why."""
+        """List once and report it. Report a failure as Lost, once for each new reason."""
         self._joined, self._waiting = self._waiting, []
         self._open_since_s = self._time.clock()
-        outcome: SlurmError | None = SlurmError("unreachable", "the listing was given up")
+        outcome: SlurmError | None = SlurmError("unreachable", "the listing was cancelled")
         try:
             outcome = await self._list()
         finally:
@@ -168,7 +168,7 @@ class JobPoll:
         return None
 
     async def _read(self, states: Mapping[str, States], asked_s: float) -> JobReading:
-        """What is new; who knows nothing yet is reported of all together."""
+        """Read what is new. The first listing is reported only as a whole."""
         early = None if self._reported is None else Early(self._tell, self._reported)
         reading = JobReading(
             self._client, self._job_owners, early=early, states=states, asked_s=asked_s
@@ -215,7 +215,7 @@ class JobPoll:
         return ()
 
     async def _tell_all(self, reading: JobReading, asked_s: float) -> None:
-        """In full, or what differs from what was reported before."""
+        """Report the listing in full, or only the changes."""
         jobs, reported = reading.jobs, self._reported
         old = asked_s - self._reported_at_s >= self._timing.full_every_s
         if reported is None or self._in_full or old:
@@ -274,7 +274,7 @@ def _changes(
 
 
 class _StateListing:
-    """Every job's state by listed id."""
+    """Collects the state of each job by listed id."""
 
     def __init__(self) -> None:
         self.seen: dict[str, States] = {}

@@ -1,10 +1,10 @@
-"""Lists the Slurm nodes for ever and tells what it saw; also the proof that slurmctld lives.
+"""List the Slurm nodes for ever. The listing also proves that slurmctld works.
 
-/ping goes on answering while slurmctld hangs, so only this listing counts as life. Where the
-server answers 304 to an unchanged listing it is asked so, but once a minute for all: a controller
-that took over with a slower clock would hide changes behind 304. It is also asked for all after
-anybody read or wrote a single node: the graph may have dismissed what the last listing showed of
-that node, for the listing was asked for earlier, and 304 would never show it again.
+/ping still answers while slurmctld hangs, so only this listing counts. If the server can answer 304
+to an unchanged listing, ask so, but ask for all nodes once a minute: a controller that took over
+with a slower clock would hide changes behind 304. Also ask for all nodes after a read or write of a
+single node: the graph may have ignored that node in the last listing, because the listing was
+requested earlier, and 304 would never show it again.
 """
 
 from collections.abc import Sequence
@@ -43,22 +43,22 @@ class NodePoll:
         self._since_s: int | None = None
         self._full_s = 0.0
         self._touched_s = 0.0
-        """When somebody else last told of single nodes."""
+        """When another reader or writer last reported single nodes."""
 
     def poll_now(self) -> None:
-        """Begin another listing as soon as the share of time allows; what runs now is too old."""
+        """Start a new listing as soon as the share of time allows; a running one is too old."""
         self._loop.poll_now()
 
     def touched(self) -> None:
-        """Somebody else told of single nodes just now: list all of them next time."""
+        """Note that single nodes were reported: ask for all nodes next time."""
         self._touched_s = self._time.clock()
 
     async def run(self) -> None:
-        """List for ever; ends only by cancellation."""
+        """List until cancelled."""
         await self._loop.run(self.poll, interval=lambda: self._timing.interval_s)
 
     async def poll(self) -> SlurmError | None:
-        """One listing, told; a failure is told as Lost, once per change of why."""
+        """List once and report it. Report a failure as Lost, once for each new reason."""
         answer = await self._list()
         if isinstance(answer, SlurmError):
             await self._lose(answer)
@@ -78,7 +78,7 @@ class NodePoll:
             await telling.end(answer.asked_s)
             self._remember(answer)
         elif since_s is None:
-            return SlurmError("garbage", "304 to an unconditional listing")
+            return SlurmError("garbage", "slurmrestd answered 304 to an unconditional listing")
         else:
             await self._tell([Confirmed(_SOURCE, answer.asked_s)])
         return answer
@@ -88,7 +88,7 @@ class NodePoll:
         return None if due or self._touched_s > self._full_s else self._since_s
 
     def _remember(self, answer: SlurmAnswer) -> None:
-        """From when on to ask for changes: slurmctld's own clock, as its answer says."""
+        """Keep slurmctld's time of this listing, to ask for later changes."""
         envelope = read_envelope(answer.body)
         conditional = dialect_of(answer.version).conditional_nodes
         updated = None if isinstance(envelope, SlurmError) else number_of(envelope.last_update)

@@ -1,4 +1,4 @@
-"""Reads of single Slurm nodes that begin now: the evidence for a write (S0)."""
+"""Read single Slurm nodes now, as the evidence for a write (S0)."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,13 +15,13 @@ from sunk_sync.slurm.api.requests import get_node, list_nodes
 from sunk_sync.slurm.decode.nodes import read_node, read_nodes
 
 YOUNG_S: Final = 2.0
-"""Between the read of one node and the write that rests on it, at most: some round trips."""
+"""The longest time between the read of a node and the write that relies on it."""
 LIST_ABOVE: Final = 50
-"""More nodes than this are read by one listing."""
+"""One listing replaces more reads than this."""
 
 
 class Seen(Struct, frozen=True):
-    """What a read showed of one name; node None: Slurm has none so called."""
+    """The result of a read; node None: Slurm has no node with this name."""
 
     name: str
     node: SlurmNode | None
@@ -29,7 +29,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def news(self) -> tuple[Observed | Deleted]:
-        """The same as a fact."""
+        """The result as a fact."""
         if self.node is None:
             return (Deleted("slurm_nodes", "", self.name, "", self.asked_s),)
         return (Observed(self.node, self.asked_s),)
@@ -41,7 +41,7 @@ Reads = Mapping[str, Seen | SlurmError]
 async def read_nodes_now(
     client: Slurm, names: AbstractSet[str], *, bulk: bool, clock: Clock
 ) -> Reads:
-    """Every name, by a read of its own or, if there are many, by one listing; never raises."""
+    """Read each node, or all by one listing if there are many. Never raise."""
     if len(names) > LIST_ABOVE:
         return await _read_all(client, names)
     ordered = sorted(names)
@@ -53,16 +53,16 @@ async def read_nodes_now(
 
 
 def _while_young(seen: Seen | SlurmError, *, age_s: float) -> Seen | SlurmError:
-    """A read that had to wait for a slower one of its batch is no evidence any more."""
+    """Reject a read that is too old, because a slower read of its batch delayed it."""
     if isinstance(seen, SlurmError) or age_s <= YOUNG_S:
         return seen
-    return SlurmError("timeout", f"read {age_s:.0f} s ago: another one of its batch took long")
+    return SlurmError("timeout", f"the read is {age_s:.0f} s old: its batch took too long")
 
 
 async def _read_timed(
     client: Slurm, name: str, *, bulk: bool, clock: Clock
 ) -> tuple[Seen | SlurmError, float]:
-    """With the second in which it was answered."""
+    """Also return the second of the answer."""
     seen = await _read_one(client, name, bulk=bulk, clock=clock)
     return seen, clock()
 
@@ -76,7 +76,7 @@ async def _read_one(client: Slurm, name: str, *, bulk: bool, clock: Clock) -> Se
     if isinstance(nodes, SlurmError):
         return nodes
     if [node.name for node in nodes] != [name]:
-        return SlurmError("garbage", f"asked for Slurm node {name}, got another or none")
+        return SlurmError("garbage", f"slurmrestd answered without Slurm node {name}")
     return Seen(name, nodes[0], answer.asked_s)
 
 

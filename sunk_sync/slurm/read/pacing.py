@@ -1,4 +1,4 @@
-"""When a reader of Slurm looks again: its pace, its share of the time, its patience."""
+"""When a reader polls Slurm again: interval, share of the time, back-off."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,25 +10,25 @@ from msgspec import Struct
 from sunk_sync.slurm.api.answers import SlurmError
 
 _SHARE: Final = 5
-"""One fifth of the time, at most, is spent waiting for slurmrestd."""
+"""A reader spends at most one fifth of the time waiting for slurmrestd."""
 _REST_MIN_S: Final = 0.05
-"""Unless somebody stands still until the next look: then only the share counts."""
+"""Shortest rest. If a caller waits for the next poll, only the share counts."""
 _SPARE_MAX_S: Final = 0.2
-"""So much rest that was taken beyond the share is remembered for who stands still."""
+"""Rest beyond the share that is saved, at most, for callers that wait."""
 _RETRY_MIN_S: Final = 0.5
-"""A failed look that took no time may be repeated so soon, however many failed before: it cost
+"""A failed poll that took no time may be repeated this soon, after any number of failures: it cost
 slurmctld nothing."""
 
 
 class PollTiming(Struct, frozen=True, kw_only=True):
-    """How often to look."""
+    """How often to poll."""
 
     interval_s: float = 1.0
     """From the start of one listing to the next; longer where listings take long."""
     full_every_s: float = 60.0
-    """At least so often the whole listing, where an unchanged one is not sent."""
+    """How often to ask for the whole listing if the server can answer 304."""
     blind_after_s: float = 60.0
-    """Unreadable for so long: what was seen must no longer be shown as true."""
+    """After this time without reads, the last known state no longer counts as true."""
     retry_max_s: float = 5.0
 
 
@@ -41,7 +41,7 @@ class Time(Struct, frozen=True, kw_only=True):
 
 
 class PollLoop:
-    """Looks for ever; `interval` says each time how long from one look to the next."""
+    """Polls for ever; `interval` gives the time from one poll to the next."""
 
     def __init__(self, timing: PollTiming, time: Time) -> None:
         self._timing = timing
@@ -50,17 +50,17 @@ class PollLoop:
         self._awaited = asyncio.Event()
         self._failures = 0
         self._took_s = float("inf")
-        """How long the look before took: one slow answer alone is no sign of load."""
+        """Duration of the poll before: one slow answer alone is no sign of load."""
         self._spare_s = 0.0
-        """Rest that was taken beyond the share, and that nobody has made use of."""
+        """Saved rest beyond the share."""
         self.listing_s: float | None = None
-        """How long the listing itself took; None: the whole look. What a look reads beside it is
-        bounded by what is new, and resting four times as long would leave a burst waiting."""
+        """Duration of the listing alone; None: of the whole poll. Reads beside it do not
+        count: resting four times as long would delay a burst."""
 
     def poll_now(self, *, awaited: bool = False) -> None:
-        """Look again as soon as the share of time allows; what runs now is too old.
+        """Poll again as soon as the share of time allows; a running poll is too old.
 
-        `awaited`: somebody stands still until then.
+        `awaited`: a caller waits for it.
         """
         self._wanted.set()
         if awaited:
@@ -69,7 +69,7 @@ class PollLoop:
     async def run(
         self, look: Callable[[], Awaitable[SlurmError | None]], *, interval: Callable[[], float]
     ) -> None:
-        """Ends only by cancellation."""
+        """Poll until cancelled."""
         while True:
             began_s = self._time.clock()
             self._wanted.clear()
@@ -83,10 +83,10 @@ class PollLoop:
                 await self._rest_after_failure(self._time.clock() - began_s)
 
     async def _rest(self, began_s: float, interval: Callable[[], float]) -> None:
-        """Until the next look; so long that the share is kept, over all looks where one is awaited.
+        """Rest until the next poll, so that the share holds on average.
 
-        slurmrestd holds a question while slurmctld restarts, and resting four times as long would
-        keep us blind long after: the shorter of the last two looks counts.
+        slurmrestd holds requests while slurmctld restarts, and resting four times as long would
+        keep us blind long after. So the shorter of the last two polls counts.
         """
         took_s = self._time.clock() - began_s
         counted_s = took_s if self.listing_s is None else self.listing_s
@@ -107,7 +107,7 @@ class PollLoop:
         self._spare_s = min(self._spare_s + rested_s - due_s, _SPARE_MAX_S)
 
     async def _rest_after_failure(self, took_s: float) -> None:
-        """Longer after each failure, yet so that a look may take its share of the time."""
+        """Rest longer after each failure, up to what the share of time allows."""
         share_s = max(_RETRY_MIN_S, 2 * _SHARE * took_s)
         growing_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._timing.retry_max_s)
         longest_s = min(share_s, growing_s)

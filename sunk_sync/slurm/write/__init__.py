@@ -1,1 +1,1 @@
-"""Actions to requests, and slurmrestd's answers to outcomes."""
+"""Send actions as requests; turn the answers of slurmrestd into outcomes."""

@@ -34,7 +34,7 @@ class Throttle:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for leave."""
+        """Wait for a free slot."""
         await self._enter()
         try:
             yield

@@ -1,7 +1,7 @@
-"""Writes wishes about placeholder jobs to Slurm.
+"""Carry out actions on placeholder jobs.
 
-A job is never cancelled by its number alone (P23): id and name must both match, and what else
-changes a job rests on a read of its identity just before.
+A job is never cancelled by its number alone (P23): id and name must both match. Each other change
+of a job relies on a read of its identity just before.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from sunk_sync.slurm.write.job_json import exclusions_body, identity_body, updat
 from sunk_sync.slurm.write.submit import DesiredWrites, JobSubmit, SubmitContext, grouped
 
 _NOT_MATCHING: Final = 2172
-"""There is no job of this id that passes the other filters."""
+"""No job with this id matches the other filters."""
 _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
 
 _RECENT_S: Final = 5.0
@@ -66,7 +66,7 @@ class JobPush:
             client, clock, job_owners=job_owners, jobs=self._jobs, context=context
         )
         self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By array: all its tasks that wait share one text."""
+        """By array: its waiting tasks share one text."""
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """One outcome for each action, in the same order; never raises."""
@@ -80,7 +80,7 @@ class JobPush:
         parts += [self._cancel(group) for group in _alike(placed)]
         parts += [self._one(place, one) for place, one in placed if _is_single(one)]
         outcomes: dict[int, Outcome] = {
-            place: Refused(one, "it is no wish about a job")
+            place: Refused(one, "this is not an action on a job")
             for place, one in placed
             if not isinstance(one, JobAction)
         }
@@ -100,7 +100,7 @@ class JobPush:
             return {place: await self._get(action, action.job_id, enough)}
         return {place: await self._update(action)}
 
-    # --- looking
+    # --- reading
 
     async def _get(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
         found = await self._jobs.find(job_id, enough)
@@ -165,7 +165,7 @@ class JobPush:
                 return await self._unwritten(action, answer)
             mark = self._learn_mark(found, identity)
             if not self._is_recent(found.asked_s):
-                return Unsure(action, "it was marked, but slowly", seen=(mark,))
+                return Unsure(action, "the mark of the job took too long", seen=(mark,))
             return mark
 
     async def _checked(self, action: CancelJob | UpdateJob) -> "_LiveJob | Outcome":
@@ -220,9 +220,9 @@ class JobPush:
             return live
         seen = (live.seen,)
         if live.record.array and not action.exclusions_only:
-            return Refused(action, "one task of an array cannot be changed alone", seen)
+            return Refused(action, "Slurm cannot change one task of an array alone", seen)
         if "PENDING" not in live.job.state:
-            return Refused(action, "it does not wait any more", seen)
+            return Refused(action, "the job no longer waits", seen)
         new = _renewed(live, action) if action.exclusions_only else action.identity
         answer = await self._write_update(live, action, new)
         if isinstance(answer, SlurmError):
@@ -260,7 +260,7 @@ Cancels = Sequence[tuple[int, CancelJob]]
 
 
 class _LiveJob(Struct, frozen=True):
-    """A job of ours that lives, as it was just read."""
+    """A live job of ours, as just read."""
 
     job: Job
     record: JobRecord
@@ -268,7 +268,7 @@ class _LiveJob(Struct, frozen=True):
 
     @property
     def seen(self) -> Observed:
-        """The same as a fact."""
+        """The job as a fact."""
         return Observed(self.job, self.asked_s)
 
 

@@ -1,8 +1,7 @@
-"""Writes desired writes to Slurm nodes: a fresh read, the precondition, then as few requests as
-possible.
+"""Carry out actions on Slurm nodes: read, check the precondition, send few requests.
 
-slurmctld has no compare-and-set: what a human writes between our read and our write, one round
-trip, is lost (S0).
+slurmctld has no compare-and-set: a change that a human makes between our read and our write, one
+round trip, is lost (S0).
 """
 
 import re
@@ -147,7 +146,7 @@ def _is_desired(action: Action) -> TypeGuard[SlurmAction]:
 def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
     """What this action comes to on its node as it was read."""
     if not _is_desired(action):
-        return Refused(action, "it does not name one Slurm node")
+        return Refused(action, "the action does not name one Slurm node")
     seen = reads[action.slurm_node]
     if isinstance(seen, SlurmError):
         return _unsuccessful(action, seen)

@@ -46,7 +46,7 @@ class NodeUpdate(Struct, frozen=True, kw_only=True):
 
 
 class Forbidden(Struct, frozen=True):
-    """It must not be done."""
+    """The write is not allowed."""
 
     why: str
 
@@ -89,7 +89,7 @@ def _comment(action: SetComment, node: SlurmNode) -> NodeUpdate | Forbidden | No
         return None
     wanted, current = parse_mark(action.comment), parse_mark(node.comment)
     if wanted is None:
-        return Forbidden("what should be written is no mark of ours")
+        return Forbidden("the new comment is not a mark of ours")
     if node.comment and (current is None or current.cluster != wanted.cluster):
         return Forbidden("its comment belongs to somebody else")
     return NodeUpdate(comment=action.comment)

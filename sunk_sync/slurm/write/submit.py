@@ -39,16 +39,16 @@ _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
 """It did not wait; where it is, only its record tells."""
 _LATE_S: Final = 120.0
 """No answer comes later than that."""
-_UNWANTED: Final = SlurmError("unwanted", "not sent: its job has been read, or is wished no more")
+_UNWANTED: Final = SlurmError("unwanted", "not sent: its job has been read, or is no longer wanted")
 
 
 class SubmitContext(Struct, frozen=True):
-    """Where submissions come from, as far as they go back to it."""
+    """Callbacks of the service that a submission needs."""
 
     script: Script
     """Of the job."""
     is_wanted: Callable[[SubmitJob], bool]
-    """Whether it is still wished: it may have waited for its turn."""
+    """Whether it is still wanted: it may have waited for its turn."""
 
 
 class JobSubmit:
@@ -76,7 +76,7 @@ class JobSubmit:
         """Number that Slurm gave lately → when the job was sent that got it; the oldest first."""
 
     async def submit(self, group: DesiredWrites) -> Mapping[int, Outcome]:
-        """One job for one wish, an array for several of `grouped`."""
+        """Submit one job, or an array for several actions of a group."""
         since_s = self._clock()
         with self._job_owners.awaiting(
             [desired.identity.workload for _, desired in group]
@@ -141,7 +141,7 @@ class JobSubmit:
             assert isinstance(answer, SlurmAnswer | SlurmError)
             if self._is_given_anew(number, sent_s=sent_s):
                 failure = SlurmError(
-                    "garbage", f"number {number} has been given to another job since"
+                    "garbage", f"Slurm has given number {number} to another job since"
                 )
                 return {place: self._unsuccessful(desired, failure) for place, desired in group}
             return await self._note(group, action, number=number, sent_s=sent_s)
@@ -245,7 +245,7 @@ def grouped(desired_writes: Iterable[tuple[int, SubmitJob]]) -> Sequence[Desired
 
 
 def array_of(desired_writes: Sequence[SubmitJob]) -> SubmitJob:
-    """The array whose task i is the i-th of these wishes."""
+    """The array whose task i stands for the i-th of these submissions."""
     first = desired_writes[0]
     identity = Identity(
         cluster=first.identity.cluster,
