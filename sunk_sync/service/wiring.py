@@ -22,7 +22,7 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.read.listing import OnBad
 from sunk_sync.kube.read.other_pods import OtherPods
-from sunk_sync.kube.read.selection import COLLECTIONS, Scope, Selection
+from sunk_sync.kube.read.selection import COLLECTIONS, Selection, SelectionScope
 from sunk_sync.kube.read.watch import Watch, WatchClient
 from sunk_sync.kube.write.push import KubePush, RelistOne
 from sunk_sync.server.hooks import Hooks, Rest
@@ -283,7 +283,7 @@ def configuration_of(
 
 def selections_of(settings: Settings) -> Mapping[Source, Selection]:
     """What is watched in Kubernetes."""
-    scope = Scope(
+    scope = SelectionScope(
         slurmd_namespace=settings.slurmd_namespace,
         slurmd_selector=settings.slurmd_selector,
         watch_namespace=settings.watch_namespace,

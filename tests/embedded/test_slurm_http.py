@@ -16,7 +16,7 @@ from sunk_sync.embedded.slurm.model.job import JobRequest
 from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.slurm.api import controller
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node
 from sunk_sync.slurm.api.token import Token
@@ -111,14 +111,14 @@ async def test_a_stopped_slurmrestd_refuses_connections_until_its_restart(
     assert isinstance(failure, SlurmError)
     assert failure.kind == "unreachable"
     await server.start(port)
-    assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
+    assert isinstance(await client.call(get_node("n1")), SlurmResponse)
 
 
 async def test_a_request_without_slurmctld_fails_late(
     server: SlurmServer, client: SlurmClient, clock: Clock
 ) -> None:
     """After the ten seconds that slurmrestd waits for it."""
-    assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
+    assert isinstance(await client.call(get_node("n1")), SlurmResponse)
     server.world.stop_controller(now_s=server.now_s)
     asking = asyncio.ensure_future(client.call(get_node("n1")))
     await asyncio.sleep(0.1)
@@ -136,7 +136,7 @@ async def test_a_request_is_answered_if_slurmctld_returns_in_time(
     asking = asyncio.ensure_future(client.call(get_node("n1")))
     await asyncio.sleep(0.1)
     server.world.start_controller(now_s=server.now_s)
-    assert isinstance(await asking, SlurmAnswer)
+    assert isinstance(await asking, SlurmResponse)
 
 
 async def test_jobs_start_and_end_without_requests(server: SlurmServer, clock: Clock) -> None:

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from sunk_sync.kube.read.selection import COLLECTIONS, Scope, Selection
+from sunk_sync.kube.read.selection import COLLECTIONS, Selection, SelectionScope
 
 
 def nodes() -> Selection:
-    return COLLECTIONS["nodes"].selection(Scope())
+    return COLLECTIONS["nodes"].selection(SelectionScope())
 
 
 def slurmd_pods(namespaces: Sequence[str], *, selector: str) -> Selection:
-    scope = Scope(slurmd_namespace=tuple(namespaces), slurmd_selector=selector)
+    scope = SelectionScope(slurmd_namespace=tuple(namespaces), slurmd_selector=selector)
     return COLLECTIONS["slurmd_pods"].selection(scope)
 
 
 def other_pods(*, scheduler_name: str) -> Selection:
-    return COLLECTIONS["other_pods"].selection(Scope(scheduler_name=scheduler_name))
+    return COLLECTIONS["other_pods"].selection(SelectionScope(scheduler_name=scheduler_name))

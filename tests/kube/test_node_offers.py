@@ -6,7 +6,7 @@ from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Node, Observed
 from sunk_sync.core.model.pod_spec import Offer, Taint
 from sunk_sync.kube.decode.source_decoder import NODES, OFFERING_NODES
-from sunk_sync.kube.read.selection import COLLECTIONS, Scope
+from sunk_sync.kube.read.selection import COLLECTIONS, SelectionScope
 from tests.kit.pod_rows import GIB, seen
 from tests.kit.selections import nodes
 from tests.kube.recorded.server import node, recorded
@@ -56,7 +56,7 @@ def test_a_label_that_is_too_long_to_keep_is_read_all_the_same() -> None:
 def test_offers_are_read_only_where_somebody_schedules() -> None:
     """Without the scheduler a Node costs what it always did."""
     assert nodes().decoder is NODES
-    assert COLLECTIONS["nodes"].selection(Scope(schedules=True)).decoder is OFFERING_NODES
+    assert COLLECTIONS["nodes"].selection(SelectionScope(schedules=True)).decoder is OFFERING_NODES
     assert OFFERING_NODES.source == NODES.source
     plain = NODES.object(recorded("answer-apply-node.json"))
     offered = OFFERING_NODES.object(recorded("answer-apply-node.json"))

@@ -25,7 +25,7 @@ from sunk_sync.core.model.facts import Confirmed, ListingEnded, Lost, News, Obse
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.translate.node_states import sanitise_reason
 from sunk_sync.slurm.api import controller
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node, post_node
 from sunk_sync.slurm.api.token import Token
@@ -120,7 +120,7 @@ async def client(slurm_server: SlurmServer) -> AsyncIterator[SlurmClient]:
 
 async def read(client: SlurmClient, name: str) -> SlurmNode:
     answer = await client.call(get_node(name))
-    assert isinstance(answer, SlurmAnswer)
+    assert isinstance(answer, SlurmResponse)
     nodes = read_nodes(answer.body)
     assert not isinstance(nodes, SlurmError)
     return nodes[0]
@@ -319,7 +319,7 @@ async def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
         assert isinstance(refused, SlurmError)
         assert refused.kind == "auth"
         path.write_text(slurm_server.token())
-        assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
+        assert isinstance(await client.call(get_node("n1")), SlurmResponse)
 
 
 async def test_slurmctld_down_is_reported_and_recovers_F4(own_server: SlurmServer) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node
 from sunk_sync.slurm.api.token import Token
@@ -49,7 +49,7 @@ async def behind_tls(port: int, keys: Path) -> AsyncIterator[int]:
     listener.close()
 
 
-async def asked(address: str, token: str) -> SlurmAnswer | SlurmError:
+async def asked(address: str, token: str) -> SlurmResponse | SlurmError:
     """Send GET of n1 twice on one connection; return the results."""
     client = SlurmClient(
         Access(addresses=(address,)),
@@ -74,6 +74,6 @@ async def test_slurmrestd_behind_tls_is_used_only_with_a_trusted_certificate(
         assert isinstance(unknown, SlurmError)
         assert (unknown.kind, "certificate" in unknown.text) == ("unreachable", True)
         monkeypatch.setenv("SSL_CERT_FILE", str(keys / "ca.crt"))
-        assert isinstance(await asked(f"https://localhost:{port}", token), SlurmAnswer)
+        assert isinstance(await asked(f"https://localhost:{port}", token), SlurmResponse)
         foreign = await asked(f"https://127.0.0.2:{port}", token)
         assert isinstance(foreign, SlurmError)

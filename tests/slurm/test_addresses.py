@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sunk_sync.slurm.api import transport
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node, post_node
 from sunk_sync.slurm.api.token import Token
@@ -25,7 +25,7 @@ async def test_a_dead_address_is_passed_over_and_the_living_one_kept(server: Ser
     heard: list[Exchange] = []
     async with connected("http://127.0.0.1:1", server, heard=heard) as client:
         for _ in range(3):
-            assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
+            assert isinstance(await client.call(get_node("n1")), SlurmResponse)
         assert client.endpoint.address == server.url
     assert [exchange.status for exchange in heard] == ["connection", "200", "200", "200"]
 
@@ -39,7 +39,7 @@ async def test_the_first_address_is_asked_again_when_the_second_fails(
     async with connected(server, second) as client:
         addresses = []
         for _ in range(3):
-            assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
+            assert isinstance(await client.call(get_node("n1")), SlurmResponse)
             addresses.append(client.endpoint.address)
     assert addresses == [second.url, server.url, server.url]
 
@@ -53,7 +53,7 @@ async def test_after_a_time_out_the_next_call_goes_elsewhere(
     call = msgspec.structs.replace(get_node("n1"), deadline_s=0.2)
     async with connected(server, second) as client:
         assert kind_of(await client.call(call)) == "timeout"
-        assert kind_of(await client.call(call)) == "SlurmAnswer"
+        assert kind_of(await client.call(call)) == "SlurmResponse"
 
 
 @pytest.mark.parametrize("answer", [drop(), send(http(b"<html>", status=502))])
@@ -68,7 +68,7 @@ async def test_a_write_that_may_have_happened_is_not_sent_again(
         assert kind_of(await client.call(post_node("n1", b"{}"))) in ("broken", "garbage")
     assert (len(server.requests), len(second.requests)) == (1, 0)
     async with connected("http://127.0.0.1:1", second) as client:
-        assert isinstance(await client.call(post_node("n1", b"{}")), SlurmAnswer)
+        assert isinstance(await client.call(post_node("n1", b"{}")), SlurmResponse)
 
 
 async def test_eight_connections_and_two_of_them_for_what_is_urgent(server: Server) -> None:
@@ -84,7 +84,7 @@ async def test_eight_connections_and_two_of_them_for_what_is_urgent(server: Serv
         began = time.monotonic()
         answers = await asyncio.gather(*(client.call(get_node("n1")) for _ in range(10)))
         assert time.monotonic() - began < late_s / 2
-        assert {kind_of(answer) for answer in answers} == {"SlurmAnswer"}
+        assert {kind_of(answer) for answer in answers} == {"SlurmResponse"}
         await asyncio.gather(*listings)
     assert server.open_most <= 8
 

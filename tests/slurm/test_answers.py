@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import get_node, list_nodes, post_node
 from sunk_sync.telemetry.exchange import Exchange
 from tests.kit.slurm_client import DENIED, NODE, NODES, OK, V45, connected, kind_of, names_of
@@ -44,7 +44,7 @@ async def test_the_second_answer_is_never_that_of_the_next_question_F4(server: S
     async with connected(server) as client:
         for _ in range(3):
             assert kind_of(await client.call(post_node("n1", b"{}"))) == "no_such"
-            assert kind_of(await client.call(get_node("n1"))) == "SlurmAnswer"
+            assert kind_of(await client.call(get_node("n1"))) == "SlurmResponse"
 
 
 async def test_a_connection_is_used_again(server: Server) -> None:
@@ -52,7 +52,7 @@ async def test_a_connection_is_used_again(server: Server) -> None:
     server.answers[NODE] = OK
     async with connected(server) as client:
         for _ in range(100):
-            assert isinstance(await client.call(get_node("n1")), SlurmAnswer)
+            assert isinstance(await client.call(get_node("n1")), SlurmResponse)
     assert server.accepted == 1
 
 
@@ -77,8 +77,8 @@ async def test_a_connection_is_used_again(server: Server) -> None:
         (send(http(recorded("26.05", "error-ctld-down-nodes"), status=502)), "controller_down"),
         (send(http(recorded("26.05", "error-get-node-unknown"))), "no_such"),
         (send(http(b'"' + b"x" * 5_000_000 + b'"')), "too_large"),
-        (send(http(b"", status=304)), "SlurmAnswer"),
-        (OK, "SlurmAnswer"),
+        (send(http(b"", status=304)), "SlurmResponse"),
+        (OK, "SlurmResponse"),
     ],
 )
 async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: str) -> None:
@@ -103,8 +103,8 @@ async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: 
         (send(http(b'{"nodes":[{"name":"n1"}],"errors":[{"error_number":2002}]}')), "refused"),
         (send(http(b'{"nodes":[{"name":"n1"}]}')), "garbage"),
         (send(http(b"<html>")), "garbage"),
-        (send(http(b'{"nodes":[], "errors":[],"meta":{}}')), "SlurmAnswer"),
-        (send(http(recorded("26.05", "nodes-3-idle"))), "SlurmAnswer"),
+        (send(http(b'{"nodes":[], "errors":[],"meta":{}}')), "SlurmResponse"),
+        (send(http(recorded("26.05", "nodes-3-idle"))), "SlurmResponse"),
     ],
 )
 async def test_a_listing_is_complete_only_without_any_error_F4(
@@ -128,7 +128,7 @@ async def test_a_listing_that_broke_is_not_handed_over_twice(server: Server) -> 
         assert 0 < len(names) < 200
         names, outcome = await names_of(client)
     assert names == [f"n{i}" for i in range(200)]
-    assert isinstance(outcome, SlurmAnswer)
+    assert isinstance(outcome, SlurmResponse)
 
 
 async def test_reading_a_big_listing_lets_others_run(server: Server) -> None:
@@ -147,7 +147,7 @@ async def test_reading_a_big_listing_lets_others_run(server: Server) -> None:
         names, outcome = await names_of(client)
         running.cancel()
     assert len(names) == 10_000
-    assert isinstance(outcome, SlurmAnswer)
+    assert isinstance(outcome, SlurmResponse)
     assert len(outcome.body) < 2_000
     assert turns > 200
 
@@ -157,7 +157,7 @@ async def test_unchanged_is_an_answer_of_its_own(server: Server) -> None:
     server.answers[f"{NODES}?update_time=17"] = send(http(b"", status=304))
     async with connected(server) as client:
         names, outcome = await names_of(client, list_nodes(changed_since_s=17))
-    assert isinstance(outcome, SlurmAnswer)
+    assert isinstance(outcome, SlurmResponse)
     assert outcome.unchanged
     assert names == []
 

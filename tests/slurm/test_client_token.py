@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from sunk_sync.slurm.api.answers import SlurmAnswer
+from sunk_sync.slurm.api.answers import SlurmResponse
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node, post_node
 from sunk_sync.slurm.api.token import Token
@@ -27,7 +27,7 @@ async def test_a_rotated_token_is_read_again_and_the_call_repeated_F5(
         asked = asyncio.ensure_future(client.call(get_node("n1")))
         await asyncio.sleep(0.02)
         path.write_text("new")
-        assert isinstance(await asked, SlurmAnswer)
+        assert isinstance(await asked, SlurmResponse)
     assert [each.headers["x-slurm-user-token"] for each in server.requests] == ["old", "new"]
 
 

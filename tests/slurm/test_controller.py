@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sunk_sync.core.model.facts import ListingEnded, Lost, News, Observed, SlurmNode
 from sunk_sync.slurm.api import controller
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.api.token import Token
@@ -31,9 +31,9 @@ class Told(World):
         super().__init__(version=version)
         self.body = body
 
-    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
         self._ask(call)
-        return SlurmAnswer(body=self.body, version=self.version, asked_s=1.0, answered_s=2.0)
+        return SlurmResponse(body=self.body, version=self.version, asked_s=1.0, answered_s=2.0)
 
 
 @pytest.mark.parametrize("release", RELEASES)

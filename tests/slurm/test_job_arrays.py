@@ -29,9 +29,9 @@ def uids_in(comment: str) -> tuple[str, ...]:
 
 
 class TestArrays:
-    """Bursts of equal wishes."""
+    """Bursts of equal submissions."""
 
-    async def test_equal_wishes_are_one_array(self) -> None:
+    async def test_equal_submissions_are_one_array(self) -> None:
         """Task i stands for the i-th UID; each outcome shows its own job."""
         world = JobWorld()
         writer = Writer(world)
@@ -280,7 +280,7 @@ class TestArrays:
         assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_20", ())
 
 
-async def test_of_wishes_that_leave_together_the_oldest_is_the_first_task_P26() -> None:
+async def test_of_submissions_that_leave_together_the_oldest_is_the_first_task_P26() -> None:
     """Whatever order they come in: Slurm starts the tasks of an array by their numbers."""
     writer = Writer(JobWorld())
     await writer.do(

@@ -148,7 +148,7 @@ async def test_what_we_replace_is_marked_before_it_is_cancelled_P17() -> None:
     assert writer.job_owners.ours["1"].identity.replaced
 
 
-async def test_after_a_mark_that_took_long_the_wish_is_asked_again_P17() -> None:
+async def test_after_a_mark_that_took_long_the_rule_is_asked_again_P17() -> None:
     """Found by the simulator: the Pod was bound there by then (60328)."""
     world = JobWorld()
     world.add(identity_of("u1"), name=name_of("u1"))

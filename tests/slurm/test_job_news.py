@@ -13,7 +13,7 @@ from sunk_sync.core.model.facts import (
     Lost,
     Observed,
 )
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from tests.kit.job_reader import DOWN, RUNNING, SOURCE, Reader, until
 from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
@@ -29,7 +29,9 @@ def job_of(name: str) -> Job:
 class Distant(JobWorld):
     """Its answers take a moment to arrive."""
 
-    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
+    async def read_records(
+        self, call: SlurmCall, key: str, take: Take
+    ) -> SlurmResponse | SlurmError:
         answer = await super().read_records(call, key, take)
         await asyncio.sleep(0)
         return answer

@@ -10,7 +10,7 @@ from sunk_sync.core.model.actions import Done, GetJob, Refused, Unsure
 from sunk_sync.core.model.facts import Attempt, Job
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import BULK_MAX
 from sunk_sync.slurm.api.requests import PING, SlurmCall
 from sunk_sync.slurm.write.concurrency import Throttle
@@ -74,7 +74,7 @@ async def test_an_answer_later_than_that_to_another_job_of_its_number_tells_noth
     writer = Writer(world)
     at_once, made, released = world.call, asyncio.Event(), asyncio.Event()
 
-    async def keeps_one(call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def keeps_one(call: SlurmCall) -> SlurmResponse | SlurmError:
         answer = await at_once(call)
         if b"u1" in (call.body or b""):
             made.set()
@@ -187,14 +187,14 @@ async def test_what_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) ->
     ],
     ids=["it lives", "it has ended", "it is given up", "another's"],
 )
-async def test_a_wish_whose_job_was_read_while_it_waited_is_not_sent_F2(
+async def test_a_submission_whose_job_was_read_while_it_waited_is_not_sent_F2(
     monkeypatch: pytest.MonkeyPatch, learnt: Job, sent: bool
 ) -> None:
     """An earlier one without an answer: a listing knows it by now (520287, 541931)."""
     world = JobWorld()
     writer, at_once = Writer(world), world.call
 
-    async def meanwhile(call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def meanwhile(call: SlurmCall) -> SlurmResponse | SlurmError:
         if call is PING:
             writer.job_owners.learn(learnt)
         return await at_once(call)

@@ -120,7 +120,7 @@ async def test_a_look_shows_a_job_of_ours_or_that_there_is_none() -> None:
 
 
 async def test_every_action_has_its_outcome_in_its_place() -> None:
-    """Also what is no wish about a job."""
+    """Also an action that is not on a job."""
     world = JobWorld()
     actions: list[Action] = [GetJob("9", 0), Drain("n1", "x"), desired("u1"), cancel("u2", "9")]
     outcomes = await Writer(world).do(*actions, desired("u3"))

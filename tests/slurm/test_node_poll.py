@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
@@ -147,7 +147,7 @@ async def test_304_to_a_whole_listing_is_no_answer() -> None:
     class Odd(World):
         async def read_records(
             self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmAnswer | SlurmError:
+        ) -> SlurmResponse | SlurmError:
             del call, key, take
             return self._answer(100.0, {}, unchanged=True)
 
@@ -163,7 +163,7 @@ async def test_half_a_listing_never_ends_F4() -> None:
     class Half(World):
         async def read_records(
             self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmAnswer | SlurmError:
+        ) -> SlurmResponse | SlurmError:
             await super().read_records(call, key, take)
             return SlurmError("broken", "connection lost")
 
@@ -178,7 +178,7 @@ async def test_a_node_that_cannot_be_read_ends_the_listing_F4() -> None:
     class Strange(World):
         async def read_records(
             self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmAnswer | SlurmError:
+        ) -> SlurmResponse | SlurmError:
             answer = await super().read_records(call, key, take)
             return await take([b'{"name":7}'], 100.0) or answer
 
@@ -288,7 +288,7 @@ async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
     assert reader.waits[-1] == pytest.approx(5 * 0.2)
 
 
-async def test_a_wish_for_news_cuts_the_wait_short() -> None:
+async def test_a_demand_for_news_cuts_the_wait_short() -> None:
     """But not the share of time, and not a listing that runs."""
     world = Quick(0.01).add(*NODES)
     reader = Reader(world, timing=PollTiming(interval_s=100.0))

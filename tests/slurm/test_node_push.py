@@ -19,7 +19,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.one_node import YOUNG_S
 from sunk_sync.slurm.write.nodes import SlurmPush
@@ -150,7 +150,7 @@ async def test_what_the_fresh_read_forbids_is_not_written_S0_S11_S12_S13_S15(
     assert world.asked == ["GET node/n1"]
 
 
-async def test_the_world_of_the_read_counts_not_that_of_the_wish_S0() -> None:
+async def test_the_node_as_read_counts_not_as_the_rule_saw_it_S0() -> None:
     """A human was faster: his drain stays."""
     world = World().add(slurm_node("n1"))
 
@@ -195,13 +195,13 @@ async def test_a_read_that_cannot_be_understood_is_no_evidence_F4(count: int) ->
     """Neither for a write nor for an absence."""
 
     class Strange(World):
-        async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
+        async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
             answer = await super().call(call)
             return structs.replace(answer, body=b'{"nodes":[{"name":7}]}')
 
         async def read_records(
             self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmAnswer | SlurmError:
+        ) -> SlurmResponse | SlurmError:
             answer = await super().read_records(call, key, take)
             return await take([b'{"name":7}'], 100.0) or answer
 
@@ -218,7 +218,7 @@ async def test_nodes_that_nobody_asked_for_are_passed_over() -> None:
     assert sum("DRAIN" in node.state for node in world.nodes.values()) == 60
 
 
-async def test_equal_wishes_become_one_request() -> None:
+async def test_equal_desired_writes_become_one_request() -> None:
     """A hundred drains of two reasons: one listing, two requests, outcomes in order."""
     world = World().add(*(slurm_node(f"n{i}") for i in range(100)))
     actions = [Drain(f"n{i}", "k8s: even" if i % 2 == 0 else "k8s: odd") for i in range(100)]
@@ -347,7 +347,7 @@ async def test_what_a_write_made_of_a_read_is_marked_as_assumed_S6() -> None:
     assert not shown(marked).assumed
 
 
-async def test_two_wishes_for_one_node_tell_one_world() -> None:
+async def test_two_desired_writes_for_one_node_show_one_state() -> None:
     """The later news holds what the earlier wrote."""
     world = World().add(slurm_node("n1"))
     first, second = await push(world, drain, mark)
@@ -367,7 +367,7 @@ async def test_two_wishes_for_one_node_tell_one_world() -> None:
 class Interrupted(World):
     """While a mark is on its way, another batch drains the node."""
 
-    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
         if b"comment" in call.body:
             await self.writer.push([drain])
         return await super().call(call)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Job, Observed
 from sunk_sync.core.model.job_identity import Identity
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of
 from sunk_sync.slurm.read.job_owners import JobOwners
@@ -286,7 +286,7 @@ async def test_a_late_look_undoes_nothing_that_a_listing_has_read_since_P11(
     await reader.look()
     at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
 
-    async def late(call: SlurmCall, name: str, take: Take) -> SlurmAnswer | SlurmError:
+    async def late(call: SlurmCall, name: str, take: Take) -> SlurmResponse | SlurmError:
         kept: list[tuple[Sequence[bytes], float]] = []
 
         async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
@@ -328,7 +328,7 @@ async def test_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start_P1
     at_once = world.read_records
     found: list[Found | SlurmError] = []
 
-    async def cut(call: SlurmCall, name: str, take: Take) -> SlurmAnswer | SlurmError:
+    async def cut(call: SlurmCall, name: str, take: Take) -> SlurmResponse | SlurmError:
         """The task starts after the states; of its array's records only the first arrives."""
         kept: list[tuple[Sequence[bytes], float]] = []
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, allocate_job, submit_job
 from tests.kit.slurm_client import V45, connected, kind_of
 from tests.slurm.recorded.server import Server, drop, http, in_turn, send
@@ -41,7 +41,7 @@ async def test_of_submissions_that_begin_together_one_probe_is_enough_F2(server:
     async with connected(server) as client:
         calls = [submission() for _ in range(3)]
         answers = await asyncio.gather(*map(client.call, calls))
-        assert all(isinstance(answer, SlurmAnswer) for answer in answers)
+        assert all(isinstance(answer, SlurmResponse) for answer in answers)
         assert server.lines == [PROBE, *[SUBMIT] * 3]
         await client.call(allocate_job(b"{}", since_s=time.monotonic()))
     assert server.lines[4:] == [PROBE, f"POST /slurm/{V45}/job/allocate"]
@@ -73,7 +73,7 @@ async def test_a_refused_probe_is_an_answer_of_slurmctld_F2(server: Server) -> N
     refused = b'{"errors":[{"error_number":2017,"error":"Invalid job id"}]}'
     server.answers = {PROBE: send(http(refused)), SUBMIT: MADE}
     async with connected(server) as client:
-        assert isinstance(await client.call(submission()), SlurmAnswer)
+        assert isinstance(await client.call(submission()), SlurmResponse)
 
 
 async def test_a_submission_goes_to_the_address_that_answers(
@@ -83,7 +83,7 @@ async def test_a_submission_goes_to_the_address_that_answers(
     server.answers[PROBE] = BAD_GATEWAY
     second.answers = {PROBE: THERE, SUBMIT: MADE}
     async with connected(server, second) as client:
-        assert isinstance(await client.call(submission()), SlurmAnswer)
+        assert isinstance(await client.call(submission()), SlurmResponse)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sunk_sync.slurm.api.answers import SlurmAnswer
+from sunk_sync.slurm.api.answers import SlurmResponse
 from sunk_sync.slurm.api.requests import get_node
 from sunk_sync.slurm.api.versions import DIALECTS, NEWEST
 from tests.kit.slurm_client import DENIED, NODE, OK, V45, connected, kind_of
@@ -21,8 +21,8 @@ async def test_the_newest_version_of_both_is_found(server: Server, release: str)
     async with connected(server, version="auto") as client:
         answer = await client.call(get_node("n1"))
         again = await client.call(get_node("n1"))
-    assert isinstance(answer, SlurmAnswer)
-    assert isinstance(again, SlurmAnswer)
+    assert isinstance(answer, SlurmResponse)
+    assert isinstance(again, SlurmResponse)
     assert answer.version == version
     assert server.lines[-3:] == [
         f"GET /slurm/{version}/ping/",
@@ -64,7 +64,7 @@ async def test_an_older_server_is_noticed_and_negotiated_with_anew(server: Serve
         server.speak("24.11", "v0.0.42")
         server.answers["GET /slurm/v0.0.42/node/n1"] = OK
         answer = await client.call(get_node("n1"))
-    assert isinstance(answer, SlurmAnswer)
+    assert isinstance(answer, SlurmResponse)
     assert answer.version == "v0.0.42"
 
 

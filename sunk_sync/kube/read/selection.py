@@ -19,7 +19,7 @@ EVERYWHERE = "*"
 Selectors = tuple[tuple[str, str], ...]
 
 
-class Scope(Struct, frozen=True, kw_only=True):
+class SelectionScope(Struct, frozen=True, kw_only=True):
     """The part of Kubernetes that the operator chose. The namespace `*` means all."""
 
     slurmd_namespace: tuple[str, ...] = (EVERYWHERE,)
@@ -58,9 +58,9 @@ class Collection(Struct, frozen=True, kw_only=True):
     version: str = "v1"
     where: Literal["cluster", "slurmd", "work"]
     """The whole cluster, the namespaces of slurmd Pods, or those of workload Pods."""
-    selectors: Callable[[Scope], Selectors] = lambda _: ()
+    selectors: Callable[[SelectionScope], Selectors] = lambda _: ()
     """Label and field selectors."""
-    is_read: Callable[[Scope], bool] = lambda _: True
+    is_read: Callable[[SelectionScope], bool] = lambda _: True
     component: str = "syncer"
     """The component that reads them."""
     verbs: tuple[tuple[str, str], ...] = (
@@ -69,12 +69,12 @@ class Collection(Struct, frozen=True, kw_only=True):
     )
     """(verb, reason) pairs for RBAC."""
 
-    def selection(self, scope: Scope) -> Selection:
+    def selection(self, scope: SelectionScope) -> Selection:
         """The objects to read in this scope."""
         decoder = self.offering if self.offering and scope.schedules else self.decoder
         return Selection(decoder=decoder, paths=self._paths(scope), selectors=self.selectors(scope))
 
-    def _paths(self, scope: Scope) -> tuple[str, ...]:
+    def _paths(self, scope: SelectionScope) -> tuple[str, ...]:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         namespaces = {
             "cluster": (EVERYWHERE,),
@@ -87,7 +87,7 @@ class Collection(Struct, frozen=True, kw_only=True):
         return tuple(f"{root}/namespaces/{name}/{self.resource}" for name in once)
 
 
-def _of_others(scope: Scope) -> Selectors:
+def _of_others(scope: SelectionScope) -> Selectors:
     """Select Pods of other schedulers that are on a Node and have not ended."""
     fields = (
         "spec.nodeName!=",

@@ -66,7 +66,7 @@ class SlurmError(Struct, frozen=True):
         return f"{self.kind.replace('_', ' ')}: {self.text}"
 
 
-class SlurmAnswer(Struct, frozen=True, kw_only=True):
+class SlurmResponse(Struct, frozen=True, kw_only=True):
     """A successful answer, without errors in its body."""
 
     body: bytes

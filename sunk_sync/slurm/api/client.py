@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import anyio
 from msgspec import Struct
 
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.endpoint import Endpoint, EndpointContext, RoutedCall
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import RecordStream, SlurmCall, Take
@@ -40,10 +40,12 @@ class Access(Struct, frozen=True, kw_only=True):
 class Slurm(Protocol):
     """The part of SlurmClient that readers and writers need."""
 
-    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
         """Send a request. Never raise."""
 
-    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
+    async def read_records(
+        self, call: SlurmCall, key: str, take: Take
+    ) -> SlurmResponse | SlurmError:
         """Request a listing; pass the elements of its array `key` to `take` as they arrive."""
 
 
@@ -85,18 +87,22 @@ class SlurmClient:
         """Close all connections."""
         await self._context.transport.aclose()
 
-    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
         """Send a request. Never raise. Repeat a write only if nothing was done."""
         return await self._run(call, None)
 
-    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
+    async def read_records(
+        self, call: SlurmCall, key: str, take: Take
+    ) -> SlurmResponse | SlurmError:
         """Request a listing; pass the elements of the array `key` to `take`. Never raise.
 
         The answer holds the envelope. After an error, `take` has got valid elements, but not all.
         """
         return await self._run(call, RecordStream(key, take))
 
-    async def _run(self, call: SlurmCall, listing: RecordStream | None) -> SlurmAnswer | SlurmError:
+    async def _run(
+        self, call: SlurmCall, listing: RecordStream | None
+    ) -> SlurmResponse | SlurmError:
         routed = RoutedCall(call, self._context.clock() + call.deadline_s, listing)
         try:
             async with self._connection(call):
@@ -115,11 +121,11 @@ class SlurmClient:
                 await held.enter_async_context(self._all)
             yield
 
-    async def _ask(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
-        answer: SlurmAnswer | SlurmError = SlurmError("unreachable", "no address is configured")
+    async def _ask(self, routed: RoutedCall) -> SlurmResponse | SlurmError:
+        answer: SlurmResponse | SlurmError = SlurmError("unreachable", "no address is configured")
         for endpoint in self._order():
             answer = await endpoint.ask(routed)
-            if isinstance(answer, SlurmAnswer) or answer.kind not in _LEAVE:
+            if isinstance(answer, SlurmResponse) or answer.kind not in _LEAVE:
                 self._current = endpoint
                 return answer
             self._leave(endpoint)

@@ -9,8 +9,8 @@ from msgspec import Struct
 from sunk_sync.slurm.api.answers import (
     UNREADABLE,
     Number,
-    SlurmAnswer,
     SlurmError,
+    SlurmResponse,
     decoded,
     number_of,
     printable,
@@ -131,7 +131,7 @@ class _WireDiag(Struct, frozen=True):
 
 
 async def _read(client: Slurm, call: SlurmCall, shape: type[_Shape]) -> _Shape | SlurmError:
-    answer: SlurmAnswer | SlurmError = await client.call(call)
+    answer: SlurmResponse | SlurmError = await client.call(call)
     if isinstance(answer, SlurmError):
         return answer
     try:

@@ -9,7 +9,13 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync.slurm.api.answers import Envelope, SlurmAnswer, SlurmError, printable, read_envelope
+from sunk_sync.slurm.api.answers import (
+    Envelope,
+    SlurmError,
+    SlurmResponse,
+    printable,
+    read_envelope,
+)
 from sunk_sync.slurm.api.http import Clock, HttpReply, exchange
 from sunk_sync.slurm.api.json_stream import CutError, TooLargeError
 from sunk_sync.slurm.api.requests import PING, PROBE, RecordStream, SlurmCall
@@ -71,10 +77,10 @@ class Endpoint:
         self.version = self._pinned
         self._answered_s = float("-inf")
 
-    async def ask(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
+    async def ask(self, routed: RoutedCall) -> SlurmResponse | SlurmError:
         """Send here; once more if the version has changed or an idle connection was dead."""
         answer = await self._ask_once(routed)
-        if isinstance(answer, SlurmAnswer) or routed.begun:
+        if isinstance(answer, SlurmResponse) or routed.begun:
             return answer
         changed = answer.kind == "unserved" and not self._pinned and self.version != ""
         if changed:
@@ -84,7 +90,7 @@ class Endpoint:
             return await self._ask_once(routed)
         return answer
 
-    async def _ask_once(self, routed: RoutedCall) -> SlurmAnswer | SlurmError:
+    async def _ask_once(self, routed: RoutedCall) -> SlurmResponse | SlurmError:
         failure = None if self.version else await self._negotiate(routed.by_s)
         if failure is None and routed.call.answered_since_s is not None:
             failure = await self._probe(routed.call.answered_since_s, routed.by_s)
@@ -98,7 +104,7 @@ class Endpoint:
             if self._answered_s > since_s:
                 return None
             answer = await self._ask_in(self.version, RoutedCall(PROBE, by_s))
-        return None if isinstance(answer, SlurmAnswer) or answer.final else answer
+        return None if isinstance(answer, SlurmResponse) or answer.final else answer
 
     async def _negotiate(self, by_s: float) -> SlurmError | None:
         """Try versions, newest first: an unserved one costs a 404 of 0.5 ms."""
@@ -107,14 +113,14 @@ class Endpoint:
                 return None
             for version in DIALECTS:
                 answer = await self._ask_in(version, RoutedCall(PING, by_s))
-                if isinstance(answer, SlurmAnswer):
+                if isinstance(answer, SlurmResponse):
                     self.version = version
                     return None
                 if answer.kind != "unserved":
                     return answer
         return SlurmError("unserved", f"no API version of {', '.join(DIALECTS)} is served")
 
-    async def _ask_in(self, version: str, routed: RoutedCall) -> SlurmAnswer | SlurmError:
+    async def _ask_in(self, version: str, routed: RoutedCall) -> SlurmResponse | SlurmError:
         """Send in this version; once more if the token is refused and the file has another."""
         token = self._context.token.current()
         answer = await self._exchange(version, token, routed)
@@ -126,7 +132,7 @@ class Endpoint:
 
     async def _exchange(
         self, version: str, token: str, routed: RoutedCall
-    ) -> SlurmAnswer | SlurmError:
+    ) -> SlurmResponse | SlurmError:
         if not routed.call.wanted():
             return SlurmError("unwanted", "not sent: the request became obsolete")
         question = self._question(version, token, routed)
@@ -140,7 +146,7 @@ class Endpoint:
             sink=listing.feed if listing else None,
         )
         answer = await self._judge(version, reply, listing)
-        if isinstance(answer, SlurmAnswer) and routed.call is not PING:
+        if isinstance(answer, SlurmResponse) and routed.call is not PING:
             self._answered_s = reply.answered_s
         self._report(routed.call, reply, answer)
         return answer
@@ -167,7 +173,7 @@ class Endpoint:
 
     async def _judge(
         self, version: str, reply: HttpReply, listing: RecordStream | None
-    ) -> SlurmAnswer | SlurmError:
+    ) -> SlurmResponse | SlurmError:
         if reply.failure:
             return reply.failure
         if reply.status == HTTPStatus.NOT_MODIFIED:
@@ -189,7 +195,9 @@ class Endpoint:
             self.forget()
         self.release = envelope.release or self.release
 
-    def _report(self, call: SlurmCall, reply: HttpReply, answer: SlurmAnswer | SlurmError) -> None:
+    def _report(
+        self, call: SlurmCall, reply: HttpReply, answer: SlurmResponse | SlurmError
+    ) -> None:
         label = _LABELS.get(answer.kind) if isinstance(answer, SlurmError) else None
         self._context.on_exchange(
             Exchange(
@@ -212,8 +220,8 @@ async def _finish(listing: RecordStream, asked_s: float) -> bytes | SlurmError:
         return SlurmError("garbage", printable(str(error)))
 
 
-def _answer(version: str, reply: HttpReply, body: bytes) -> SlurmAnswer:
-    return SlurmAnswer(
+def _answer(version: str, reply: HttpReply, body: bytes) -> SlurmResponse:
+    return SlurmResponse(
         body=body,
         version=version,
         asked_s=reply.asked_s,

@@ -19,7 +19,7 @@ from sunk_sync.core.model.facts import (
     Observed,
     Tell,
 )
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError, number_of, read_envelope
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse, number_of, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import list_nodes
 from sunk_sync.slurm.api.versions import dialect_of
@@ -67,7 +67,7 @@ class NodePoll:
         self._lost = None
         return None
 
-    async def _list(self) -> SlurmAnswer | SlurmError:
+    async def _list(self) -> SlurmResponse | SlurmError:
         since_s = self._since()
         telling = _Telling(self._tell)
         call = list_nodes(changed_since_s=since_s)
@@ -87,7 +87,7 @@ class NodePoll:
         due = self._time.clock() - self._full_s >= self._timing.full_every_s
         return None if due or self._touched_s > self._full_s else self._since_s
 
-    def _remember(self, answer: SlurmAnswer) -> None:
+    def _remember(self, answer: SlurmResponse) -> None:
         """Keep slurmctld's time of this listing, to ask for later changes."""
         envelope = read_envelope(answer.body)
         conditional = dialect_of(answer.version).conditional_nodes

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.translate.job_states import is_placed
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import SlurmCall, get_job, list_job_states
@@ -278,7 +278,7 @@ async def why_no_record(client: Slurm, answer: SlurmError, *, number: str) -> Sl
 
 async def _read_each(
     client: Slurm, call: SlurmCall, read: Callable[[bytes], Read | SlurmError]
-) -> tuple[list[Read], SlurmAnswer | SlurmError]:
+) -> tuple[list[Read], SlurmResponse | SlurmError]:
     """What stands in one answer; a failure where one piece of it cannot be read."""
     found: list[Read] = []
 
@@ -300,7 +300,7 @@ async def _states(client: Slurm, job_id: str) -> tuple[float, dict[str, States] 
     """
     states, answer = await _read_each(client, list_job_states(of=job_id), read_state)
     listed = {state.listed_id: state.state for state in states}
-    return (answer.asked_s, listed) if isinstance(answer, SlurmAnswer) else (0.0, answer)
+    return (answer.asked_s, listed) if isinstance(answer, SlurmResponse) else (0.0, answer)
 
 
 def pays_whole(wanted: int, *, of: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError, number_of, read_envelope
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse, number_of, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import list_jobs
 from sunk_sync.slurm.decode.jobs import Reason, read_reason
@@ -124,7 +124,7 @@ class _Taking:
         return None
 
 
-def _updated(answer: SlurmAnswer) -> int | None:
+def _updated(answer: SlurmResponse) -> int | None:
     envelope = read_envelope(answer.body)
     updated = None if isinstance(envelope, SlurmError) else number_of(envelope.last_update)
     return int(updated) if updated else None

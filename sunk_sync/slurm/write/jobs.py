@@ -30,7 +30,7 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.translate.job_states import is_live
-from sunk_sync.slurm.api.answers import UNREADABLE, SlurmAnswer, SlurmError, decoded, printable
+from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, SlurmResponse, decoded, printable
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import cancel_jobs, update_job
@@ -182,7 +182,7 @@ class JobPush:
             return Done(action, found.news)
         return _LiveJob(job, record, found.asked_s)
 
-    async def _write(self, live: "_LiveJob", body: bytes) -> SlurmAnswer | SlurmError:
+    async def _write(self, live: "_LiveJob", body: bytes) -> SlurmResponse | SlurmError:
         number = str(live.record.number)
         call = update_job(number, body, wanted=lambda: self._is_recent(live.asked_s))
         return await self._client.call(call)
@@ -232,7 +232,7 @@ class JobPush:
 
     async def _write_update(
         self, live: "_LiveJob", action: UpdateJob, identity: Identity
-    ) -> SlurmAnswer | SlurmError:
+    ) -> SlurmResponse | SlurmError:
         """What a waiting job asks for, then its identity: a refused update is done in part.
 
         Its exclusions alone go with it, for they are taken both or not at all.
@@ -339,7 +339,7 @@ class _WireStatuses(Struct, frozen=True):
 _statuses = msgspec.json.Decoder(_WireStatuses).decode
 
 
-def _read_status(answer: SlurmAnswer) -> Mapping[str, tuple[int, str]] | SlurmError:
+def _read_status(answer: SlurmResponse) -> Mapping[str, tuple[int, str]] | SlurmError:
     """Ids that were not cancelled, each with the number and text of why."""
     try:
         wire = decoded(_statuses, answer.body)

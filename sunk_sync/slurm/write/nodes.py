@@ -27,7 +27,7 @@ from sunk_sync.core.model.actions import (
     Unsure,
 )
 from sunk_sync.core.model.facts import Observed, SlurmNode
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import post_node, post_nodes
@@ -95,7 +95,7 @@ class SlurmPush:
             return {index: outcome for single in singles for index, outcome in single.items()}
         return {write.index: self._outcome(write, answer) for write in group}
 
-    async def _post(self, group: Sequence[_Write]) -> SlurmAnswer | SlurmError:
+    async def _post(self, group: Sequence[_Write]) -> SlurmResponse | SlurmError:
         """Sent now or not at all: not after a long wait, nor again with another token (S0)."""
         first, by_s = group[0], self._clock() + YOUNG_S
 
@@ -110,13 +110,13 @@ class SlurmPush:
             call = post_nodes(body, wanted=young)
         return await self._client.call(call)
 
-    def _outcome(self, write: _Write, answer: SlurmAnswer | SlurmError) -> Outcome:
+    def _outcome(self, write: _Write, answer: SlurmResponse | SlurmError) -> Outcome:
         if isinstance(answer, SlurmError):
             news = () if answer.kind == "no_such" else (Observed(write.node, write.read_s),)
             return _unsuccessful(write.action, answer, news)
         return Done(write.action, (self._note(write, answer),))
 
-    def _note(self, write: _Write, answer: SlurmAnswer) -> Observed:
+    def _note(self, write: _Write, answer: SlurmResponse) -> Observed:
         """The node as this write left it, on top of what we wrote since it was read."""
         name, read = write.node.name, (write.node, write.read_s)
         node, order = max(read, self._written.get(name, read), key=itemgetter(1))

@@ -12,7 +12,7 @@ from sunk_sync.core.model.actions import Done, Outcome, Refused, SubmitJob, Unsu
 from sunk_sync.core.model.facts import Attempt, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.placeholder import PLACEHOLDERS
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError, read_envelope
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse, read_envelope
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import PING, SlurmCall, allocate_job, submit_job
@@ -132,13 +132,13 @@ class JobSubmit:
         self,
         group: DesiredWrites,
         action: SubmitJob,
-        answer: SlurmAnswer | SlurmError,
+        answer: SlurmResponse | SlurmError,
         *,
         sent_s: float,
     ) -> dict[int, Outcome]:
         number = _made(answer)
         if number:
-            assert isinstance(answer, SlurmAnswer | SlurmError)
+            assert isinstance(answer, SlurmResponse | SlurmError)
             if self._is_given_anew(number, sent_s=sent_s):
                 failure = SlurmError(
                     "garbage", f"Slurm has given number {number} to another job since"
@@ -165,8 +165,8 @@ class JobSubmit:
                 self._learn_version(await self._client.call(PING))
         return self._version
 
-    def _learn_version(self, answer: SlurmAnswer | SlurmError) -> None:
-        if isinstance(answer, SlurmAnswer):
+    def _learn_version(self, answer: SlurmResponse | SlurmError) -> None:
+        if isinstance(answer, SlurmResponse):
             self._version = answer.version
         elif not answer.final:
             self._version = ""  # another address may answer next time
@@ -178,7 +178,7 @@ class JobSubmit:
         make = allocate_job if kind.at_once else submit_job
         return make(body, since_s=since_s, wanted=wanted)
 
-    async def _send(self, call: SlurmCall, *, sent_s: float) -> SlurmAnswer | SlurmError:
+    async def _send(self, call: SlurmCall, *, sent_s: float) -> SlurmResponse | SlurmError:
         answer = await self._client.call(call)
         if not (isinstance(answer, SlurmError) and answer.kind == "unwanted"):
             self._throttle.note(self._clock() - sent_s)
@@ -292,12 +292,12 @@ def _cut(family: DesiredWrites) -> Iterable[DesiredWrites]:
     return [family[start : start + ARRAY_MAX] for start in range(0, len(family), ARRAY_MAX)]
 
 
-def _is_alone(answer: SlurmAnswer | SlurmError) -> bool:
+def _is_alone(answer: SlurmResponse | SlurmError) -> bool:
     """It was not made, but one by one they may be."""
     return isinstance(answer, SlurmError) and not answer.job_id and answer.error_number in _ALONE
 
 
-def _made(answer: SlurmAnswer | SlurmError) -> int:
+def _made(answer: SlurmResponse | SlurmError) -> int:
     """Id of the job that was made; also beside errors, such as an unknown flag."""
     if isinstance(answer, SlurmError):
         return answer.job_id

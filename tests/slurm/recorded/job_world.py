@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity, workload_id
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 
 GONE = SlurmError("refused", "Invalid job id specified (2017)", 2017)
@@ -127,7 +127,7 @@ class JobWorld:
 
     # --- the client's side
 
-    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
         if not call.wanted():
             return SlurmError("unwanted", "not sent")
         line = self._ask(call)
@@ -140,7 +140,9 @@ class JobWorld:
             done if isinstance(done, SlurmError) else self._answer(done, begun_s)
         )
 
-    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
+    async def read_records(
+        self, call: SlurmCall, key: str, take: Take
+    ) -> SlurmResponse | SlurmError:
         assert key == "jobs"
         line = self._ask(call)
         if failure := self.before(line):
@@ -163,8 +165,8 @@ class JobWorld:
         self.calls.append(call)
         return line
 
-    def _answer(self, body: dict[str, Any], begun_s: float) -> SlurmAnswer:
-        return SlurmAnswer(
+    def _answer(self, body: dict[str, Any], begun_s: float) -> SlurmResponse:
+        return SlurmResponse(
             body=msgspec.json.encode({**body, "errors": [], "meta": {}}),
             version=self.version,
             asked_s=begun_s,

@@ -7,7 +7,7 @@ from typing import Any, Self
 import msgspec
 
 from sunk_sync.core.model.facts import SlurmNode
-from sunk_sync.slurm.api.answers import SlurmAnswer, SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 
 NO_SUCH = SlurmError("no_such", "Failure to query node: No error (0)", 0)
@@ -49,7 +49,7 @@ class World:
     def writes(self) -> list[str]:
         return [asked for asked in self.asked if asked.startswith("POST")]
 
-    async def call(self, call: SlurmCall) -> SlurmAnswer | SlurmError:
+    async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
         begun_s, line = self._ask(call)
         if failure := self.before(line):
             return failure
@@ -58,7 +58,9 @@ class World:
         node = self.nodes.get(call.path.removeprefix("node/"))
         return self._answer(begun_s, {"nodes": [_wire(node)]}) if node else NO_SUCH
 
-    async def read_records(self, call: SlurmCall, key: str, take: Take) -> SlurmAnswer | SlurmError:
+    async def read_records(
+        self, call: SlurmCall, key: str, take: Take
+    ) -> SlurmResponse | SlurmError:
         assert key == "nodes"
         begun_s, line = self._ask(call)
         if failure := self.before(line):
@@ -82,8 +84,8 @@ class World:
 
     def _answer(
         self, begun_s: float, body: dict[str, Any], *, unchanged: bool = False
-    ) -> SlurmAnswer:
-        return SlurmAnswer(
+    ) -> SlurmResponse:
+        return SlurmResponse(
             body=msgspec.json.encode({**body, "errors": [], "meta": {}}),
             version=self.version,
             asked_s=begun_s,
@@ -91,7 +93,7 @@ class World:
             unchanged=unchanged,
         )
 
-    def _update(self, call: SlurmCall, begun_s: float) -> SlurmAnswer | SlurmError:
+    def _update(self, call: SlurmCall, begun_s: float) -> SlurmResponse | SlurmError:
         body = msgspec.json.decode(call.body)
         for name in body.get("name", [call.path.removeprefix("node/")]):
             if name not in self.nodes:
