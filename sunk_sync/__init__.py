@@ -1,1 +1,1 @@
-"""Keeps Slurm and Kubernetes true to each other on one set of machines."""
+"""Keeps Slurm and Kubernetes in sync on the same machines."""

@@ -1,7 +1,7 @@
 """The command line: run, demo, diff, explain, doctor.
 
-Exit code 0: fine. 1: found something. 2: could not look, or bad usage. Everything costly is
-imported where it is used, so that help and mistakes answer at once.
+Exit code 0: no problem. 1: problem found. 2: could not check, or bad usage. Costly modules are
+imported where they are used, so that --help and usage errors are fast.
 """
 
 import argparse
@@ -20,20 +20,20 @@ CANNOT = 2
 INTERRUPTED = 128 + 2
 
 COMMANDS = {
-    "run": "keep Slurm and Kubernetes true to each other, until stopped",
-    "doctor": "look at both sides and say what is wrong and what cures it; writes nothing",
-    "explain": "one sentence for a host, Pod or job: what was decided and why",
-    "diff": "what this service believes, beside what both sides say now",
-    "demo": "the main job on this machine, no cluster needed: both sides embedded, a live view",
+    "run": "keep Slurm and Kubernetes in sync until stopped",
+    "doctor": "check both sides and name each problem with its remedy; write nothing",
+    "explain": "explain the decision about a host, Pod or job in one sentence",
+    "diff": "compare the state sunk-sync knows with the state of both sides",
+    "demo": "show sunk-sync with embedded servers and a live view; no cluster needed",
 }
 NOT_YET = {
     "explain": "explain comes with a later release; the log line of each write has its cause",
     "diff": "diff comes with a later release; doctor compares the names of both sides today",
 }
 DEMO_FLAGS = {"--once": True, "--seed": False}
-"""Whether each is a switch."""
+"""Flag to whether it is a switch."""
 SEED_DIGITS_MAX = 18
-EPILOG = "Exit code: 0 fine, 1 found something, 2 could not look or bad usage."
+EPILOG = "Exit code: 0 no problem, 1 problem found, 2 could not check or bad usage."
 _NO_VALUE = "\0"
 
 
@@ -47,7 +47,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     command = next((word for word in given if word in COMMANDS), "")
     try:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _stdout_is_gone()
-    except Exception:  # noqa: BLE001 (a bug of ours must not read as 1, "found something")
+    except Exception:  # noqa: BLE001 (a bug must not exit with 1, "problem found")
         traceback.print_exc()
         return CANNOT
 
@@ -82,7 +82,7 @@ def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
     if seed == _NO_VALUE:
         mistakes.append("--seed: needs a value")
     elif not (seed.isdecimal() and len(seed) <= SEED_DIGITS_MAX):
-        mistakes.append("--seed: is a whole number from 0 on")
+        mistakes.append("--seed: must be a whole number, 0 or greater")
     if mistakes:
         return _complain(mistakes, "demo")
     from sunk_sync.demo.show import Choice, run
@@ -124,10 +124,10 @@ def _doctor(settings: "Settings") -> int:
 
 
 def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
-    """The parser, and the flags of this command: whether each is a switch."""
+    """Return the parser, and the flags of this command: whether each is a switch."""
     parser = _Parser(
         prog="sunk-sync",
-        description="Keeps Slurm and Kubernetes true to each other on one set of machines.",
+        description="Keeps Slurm and Kubernetes in sync on the same machines.",
         epilog=EPILOG,
         allow_abbrev=False,
     )
@@ -169,13 +169,13 @@ def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
         "--once",
         default=argparse.SUPPRESS,
         metavar="true|false",
-        help="a fixed story of half a minute that checks itself; exit code 0 or 1 (default: false)",
+        help="run a fixed script of half a minute and check it; exit code 0 or 1 (default: false)",
     )
     parser.add_argument(
         "--seed",
         default=argparse.SUPPRESS,
         metavar="N",
-        help="of the endless story: the same number, the same order of events (default: 0)",
+        help="seed of the endless demo: the same number, the same order of events (default: 0)",
     )
     return DEMO_FLAGS
 
@@ -187,7 +187,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
 
 
 def _spelled_out(given: Sequence[str], flags: Mapping[str, bool]) -> list[str]:
-    """`--flag value` → `--flag=value`, a switch alone → `=true`, a flag without value marked."""
+    """Rewrite `--flag value` as `--flag=value` and a switch as `=true`; mark a missing value."""
     words: list[str] = []
     waiting = ""
     for word in given:
@@ -205,7 +205,7 @@ def _spelled_out(given: Sequence[str], flags: Mapping[str, bool]) -> list[str]:
 
 
 def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """One sentence for each word that argparse had no use for; `known` are the command's flags."""
+    """Return a sentence for each unknown word; `known` are the flags of the command."""
     if not words:
         return []
     from sunk_sync.settings.sources import clean, suggestion
@@ -216,7 +216,7 @@ def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
         before, value_of = word, before
         flag = word.partition("=")[0]
         if flag in known:
-            mistakes.append(f"{flag}: flags stand after the command")
+            mistakes.append(f"{flag}: put flags after the command")
         elif flag.startswith("-"):
             mistakes.append(f"{clean(flag)}: unknown flag{suggestion(flag, known)}")
         elif not value_of.startswith("-"):
@@ -227,7 +227,7 @@ def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
 def _complain(mistakes: Sequence[str], command: str) -> int:
     for mistake in mistakes:
         print(f"sunk-sync: {mistake}", file=sys.stderr)
-    print(f"sunk-sync: `sunk-sync {command or 'COMMAND'} --help` tells more", file=sys.stderr)
+    print(f"sunk-sync: `sunk-sync {command or 'COMMAND'} --help` shows the usage", file=sys.stderr)
     return CANNOT
 
 
@@ -236,7 +236,7 @@ def _version() -> str:
 
 
 def _stdout_is_gone() -> int:
-    """Whoever read us has left; keep the interpreter's own flush from complaining."""
+    """Nobody reads stdout any more: keep the interpreter's last flush from failing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return CANNOT
 

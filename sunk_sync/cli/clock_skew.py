@@ -1,4 +1,4 @@
-"""How far the clocks of both sides are from ours."""
+"""The skew between our clock and those of both sides."""
 
 import math
 import time
@@ -29,7 +29,7 @@ _diag = msgspec.json.Decoder(_Diag).decode
 
 
 def check_skew(whose: str, skew_s: float | None) -> list[Finding]:
-    """How far another clock is from ours; None: it did not say."""
+    """Return a finding about the skew of another clock; None: it is unknown."""
     if skew_s is None:
         return []
     if abs(skew_s) < SKEW_WARN_S:
@@ -40,7 +40,7 @@ def check_skew(whose: str, skew_s: float | None) -> list[Finding]:
 
 
 async def kubernetes_skew_s(kubeconfig: str | None, context: str | None) -> float | None:
-    """By the Date header of any answer, also of a refusal; no credentials are sent."""
+    """Read the skew from the Date header of any answer; send no credentials."""
     credentials = Credentials(kubeconfig=kubeconfig, context=context, clock=time.monotonic)
     if await credentials.load() is not None:
         return None
@@ -59,7 +59,7 @@ async def kubernetes_skew_s(kubeconfig: str | None, context: str | None) -> floa
 
 
 def slurmctld_skew_s(body: bytes, asked_s: float) -> float | None:
-    """By an answer of /diag: slurmrestd sends no Date, but slurmctld tells when it was asked."""
+    """Read the skew from /diag, which contains slurmctld's time; slurmrestd sends no Date."""
     try:
         notified_at_s = number_of(_diag(body).statistics.req_time)
     except (msgspec.DecodeError, RecursionError):
@@ -75,7 +75,7 @@ def _skew(notified_at_s: float, asked_s: float) -> float:
 
 
 def span(seconds: float) -> str:
-    """A time in words: `90` → `1m30s`; two units at most."""
+    """Return a duration in words: `90` as `1m30s`; two units at most."""
     if not math.isfinite(seconds):
         return "for ever"
     days, rest = divmod(int(seconds), 86400)

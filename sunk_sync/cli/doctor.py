@@ -1,4 +1,4 @@
-"""`sunk-sync doctor`: looks at both sides, says what is wrong and what cures it; writes nothing."""
+"""`sunk-sync doctor`: check both sides and name each problem with its remedy. It writes nothing."""
 
 import asyncio
 import random
@@ -60,7 +60,7 @@ _SLURM_CURES = {
 
 
 async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
-    """Print one line per thing looked at. 0: fine, 1: found something, 2: could not look."""
+    """Print one line for each check. Return 0: no problem, 1: problem found, 2: could not check."""
     report = Report(file)
     graph = Graph(configuration_of(settings, cluster_uid=""))
     async with _kube(settings) as kube, _slurm(settings) as slurm:
@@ -107,7 +107,7 @@ async def _kube(settings: Settings) -> AsyncIterator[KubeClient | KubeError]:
 async def examine_kubernetes(
     client: KubeClient | KubeError, settings: Settings, graph: Graph
 ) -> list[Finding]:
-    """Reach, version, clock, permissions; fills the graph with Nodes and slurmd Pods."""
+    """Check access, version, clock, permissions; fill the graph with Nodes and slurmd Pods."""
     if isinstance(client, KubeError):
         return [_kube_finding(client, "no way to Kubernetes")]
     version = await client.server_version()
@@ -155,7 +155,7 @@ async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> li
 
 
 def check_scheduler(settings: Settings) -> list[Finding]:
-    """Which Pods are ours: one that names another scheduler waits for ever, and nobody says so."""
+    """Say which Pods sunk-sync schedules: other schedulerNames wait without a message."""
     if "scheduler" not in settings.components:
         return []
     names = settings.watch_namespace
@@ -174,7 +174,7 @@ async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
 
 
 def _wanted(settings: Settings, *, secrets: str) -> Iterator[ResourceAttributes]:
-    """Each verb by itself; secrets: the namespace of the hooks key."""
+    """Yield one question for each verb; secrets: the namespace of the hooks key."""
     for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
         if permission.component not in settings.components:
             continue
@@ -220,7 +220,7 @@ def _spelled(one: ResourceAttributes) -> Asked:
 def check_permissions(
     answers: Sequence[tuple[Asked, bool | KubeError]], *, everything: bool | KubeError
 ) -> list[Finding]:
-    """Each verb as it was answered; and whether we may do far more than we need."""
+    """Report missing permissions, and far more permissions than needed."""
     asked = dict(answers)
     findings = [
         fail("permissions", f"may not {', '.join(verbs)} {what}", _ROLES)
@@ -249,7 +249,7 @@ def _by_resource(asked: Iterable[Asked]) -> Iterable[tuple[str, list[str]]]:
 async def check_hooks_key(
     client: KubeClient, settings: Settings, *, namespace: str
 ) -> list[Finding]:
-    """The key of the hook tokens outlives a restart: it is in a file or in a Secret (L5)."""
+    """Check that the key of the hook tokens survives a restart, in a file or a Secret (L5)."""
     if settings.hooks_key_file is not None:
         return [_key_in_file(Path(settings.hooks_key_file))]
     if not needs_secret(settings):
@@ -289,7 +289,7 @@ def _key_checked(key: Callable[[], bytes], where: str) -> Finding:
 
 @asynccontextmanager
 async def _slurm(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
-    """A client that fails over, then one for each address; one token for all."""
+    """Yield a client that fails over, then one for each address, all with one token."""
     secret, path = settings.slurm_auth_token, settings.slurm_auth_token_file
     token = Token(text=secret.get_secret_value() if secret else "", path=str(path or ""))
     token.reread()
@@ -315,7 +315,7 @@ async def _slurm(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
 
 
 def check_token(token: Token, *, now: float) -> list[Finding]:
-    """There is one, and it lives on; `now` is Unix time."""
+    """Check that there is a token and when it expires; `now` is Unix time."""
     cure = "scontrol token username=root lifespan=…, into --slurm-auth-token-file"
     if token.problem:
         return [fail("token", token.problem, cure)]
@@ -334,7 +334,7 @@ def check_token(token: Token, *, now: float) -> list[Finding]:
 
 
 def check_user(user: str, conf: Conf | SlurmError | None = None) -> list[Finding]:
-    """As whom we act. Slurm lets others make no jobs for everybody, and may hide jobs from them."""
+    """Check the user of the token: only root and SlurmUser submit for others and see all jobs."""
     told = conf.slurm_user if isinstance(conf, Conf) else ""
     if user in ("", "root", told):
         return [ok("token", f"is of {user}")] if user else []
@@ -347,7 +347,7 @@ def check_user(user: str, conf: Conf | SlurmError | None = None) -> list[Finding
 
 
 async def examine_address(client: SlurmClient) -> list[Finding]:
-    """One address of slurmrestd, by a question that slurmctld itself must answer; its clock."""
+    """Check one address of slurmrestd with a request that reaches slurmctld; check its clock."""
     asked_s = time.time()
     answer = await client.call(SlurmCall(path="diag/", kind="diag/"))
     endpoint = client.endpoint
@@ -363,7 +363,7 @@ def _slurm_finding(failure: SlurmError, address: str) -> Finding:
 
 
 async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
-    """Fills the graph with Slurm nodes."""
+    """Fill the graph with Slurm nodes."""
     poll = NodePoll(
         client,
         _filling(graph),
@@ -378,7 +378,7 @@ async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
 
 
 def check_kill_wait(chosen_s: float | None, conf: Conf | SlurmError) -> list[Finding]:
-    """--slurm-kill-wait beside Slurm's own."""
+    """Compare --slurm-kill-wait with Slurm's KillWait."""
     real_s = None if isinstance(conf, SlurmError) else conf.kill_wait_s
     if real_s is None:
         if chosen_s is not None:
@@ -406,4 +406,4 @@ def _path(settings: Settings) -> str | None:
 
 
 def _unheard(_exchange: Exchange) -> None:
-    """Doctor keeps no metrics."""
+    """Ignore exchanges: doctor has no metrics."""

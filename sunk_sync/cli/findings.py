@@ -1,4 +1,4 @@
-"""What doctor found: one line each, with the cure, and the exit code of them all."""
+"""The findings of doctor: one line each with its remedy, and one exit code."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, TextIO
@@ -16,38 +16,38 @@ _TEXT_LENGTH_MAX = 1000
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Literal["ok", "warn", "fail"]
     topic: str
     text: str
     cure: str = ""
     blind: bool = False
-    """Because of this, other things could not be looked at."""
+    """Other checks were not possible because of this one."""
 
 
 def ok(topic: str, text: str) -> Finding:
-    """As it should be."""
+    """Return a finding without a problem."""
     return Finding("ok", topic, text)
 
 
 def warn(topic: str, text: str, cure: str) -> Finding:
-    """It works, but somebody should know."""
+    """Return a finding that the operator should know."""
     return Finding("warn", topic, text, cure)
 
 
 def fail(topic: str, text: str, cure: str) -> Finding:
-    """It does not work."""
+    """Return a problem."""
     return Finding("fail", topic, text, cure)
 
 
 def blind(topic: str, text: str, cure: str) -> Finding:
-    """It could not be read, nor anything behind it."""
+    """Return a problem that makes other checks impossible."""
     return Finding("fail", topic, text, cure, blind=True)
 
 
 def some_of(names: Sequence[str]) -> str:
-    """`3: n1, n2, n3`; of many the first ten."""
+    """Return `3: n1, n2, n3`; at most ten names."""
     rest = len(names) - NAMES_SHOWN
     more = f" and {rest} more" if rest > 0 else ""
     return f"{len(names)}: {', '.join(sorted(names)[:NAMES_SHOWN])}{more}"
@@ -71,7 +71,7 @@ class Report:
                 self._console.print(Text(f"{'':<18}cure: {finding.cure}"))
 
     def end(self) -> int:
-        """The last line, and the exit code: 0 fine, 1 found something, 2 could not look."""
+        """Print the last line. Return 0: no problem, 1: problem found, 2: could not check."""
         levels = [finding.level for finding in self.findings]
         wrong, doubtful = levels.count("fail"), levels.count("warn")
         self._console.print(f"{wrong} wrong, {doubtful} doubtful, {levels.count('ok')} fine")

@@ -1,4 +1,4 @@
-"""Every setting as a flag: its help, and the words for its default and its form."""
+"""The settings as flags: help, default and form of the value."""
 
 import argparse
 import ast
@@ -18,7 +18,7 @@ _FORMS |= {"map": "KEY=VALUE,…", "types": "KEY=VALUE,…"}
 
 
 class About(NamedTuple):
-    """How one setting looks from outside."""
+    """One setting as the user sees it."""
 
     field: str
     group: str
@@ -26,7 +26,7 @@ class About(NamedTuple):
     default: str
     """In words."""
     form: str
-    """What kind of value, for the help."""
+    """The form of the value, for the help."""
     switch: bool
     """True or false: the flag alone means true."""
 
@@ -57,7 +57,7 @@ def add_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
 
 
 def _texts() -> Mapping[str, str]:
-    """The docstring of each row: only its source has it, and only a help needs it."""
+    """Return the docstring of each setting; only the source contains it, only the help needs it."""
     texts = {}
     tree = ast.parse(Path(model.__file__).read_text(encoding="utf-8"))
     for row, below in pairwise(node for top in tree.body for node in getattr(top, "body", ())):

@@ -1,4 +1,4 @@
-"""Do the names of both sides fit? Findings about every host, out of the graph's own identity."""
+"""Findings about hosts: whether the names of both sides match."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,7 +14,7 @@ CONFLICTS_SHOWN = 10
 
 
 def findings_of(graph: Graph, *, selector: str, namespaces: Sequence[str]) -> Iterator[Finding]:
-    """Every host, once all three sources were listed."""
+    """Check every host, after all three sources were listed."""
     hosts = [graph.host(name) for name in sorted(_names(graph))]
     yield from _selected(graph, selector, namespaces)
     yield from _matched(hosts)
@@ -68,7 +68,7 @@ def _conflicts(hosts: Iterable[Host]) -> Iterator[Finding]:
 
 
 def _without_slurm_node(hosts: Iterable[Host], graph: Graph) -> Iterator[Finding]:
-    """Claims on what Slurm does not have; a Node without a claim of its own is no host of ours."""
+    """Report claims on Slurm nodes that do not exist; a Node without a claim is no host."""
     unknown = [host for host in hosts if host.slurm_node is None and not host.rivals]
     pods = [f"Pod {h.pod.namespace}/{h.pod.name} → {h.name}" for h in unknown if h.pod]
     nodes = [
@@ -105,7 +105,7 @@ def _without_node(hosts: Iterable[Host]) -> Iterator[Finding]:
 
 
 def _comments(hosts: Iterable[Host], cluster_uid: str) -> Iterator[Finding]:
-    """Our mark needs the comment of the Slurm node (M8)."""
+    """Report foreign comments of Slurm nodes: sunk-sync needs the comment for its mark (M8)."""
     foreign, elsewhere = [], []
     for host in hosts:
         if not (host.slurm_node and (host.pod or host.node)) or not host.slurm_node.comment:

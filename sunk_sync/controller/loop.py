@@ -1,6 +1,6 @@
-"""The loop: batch, observe, decide, policy, hand over; timers; audit slices.
+"""The loop: take in facts, decide keys, pass desired writes to the outbox; timers; audits.
 
-The only writer of the graph. Never longer than a few milliseconds between two awaits.
+Only the loop writes the graph. It yields after a few milliseconds.
 """
 
 import asyncio
@@ -26,46 +26,44 @@ from sunk_sync.core.reconciler import Reconciler
 
 NEWS_PER_STEP = 100
 KEYS_PER_STEP = 100
-"""Fewer where they want much: see `Reconciler.step`."""
+"""Fewer if they want many writes: see `Reconciler.step`."""
 STEP_S = 0.005
-"""A step that took longer is followed by smaller ones: not every machine is quick, or alone."""
+"""Smaller steps follow a step that took longer: the machine may be slow or busy."""
 SHARE_MIN = 1 / 16
 INBOX_MAX = 5000
-"""News that wait; readers wait beyond it."""
+"""Bound on waiting news; readers wait beyond it."""
 BATCH_S = 0.05
-"""So long, at most, the first desired writes of a batch wait for its last, to share requests
-with them.
-"""
+"""The first writes of a batch wait at most this long for its last, to share requests."""
 HEARTBEAT_S = 1.0
 AUDIT_ROUND_S = 60.0
-"""All keys are decided anew once in this time."""
+"""The audit decides every key again once in this time."""
 AUDIT_STEP = 100
 
 
 class Journal(Protocol):
-    """Who is told what the loop saw and did; must return at once."""
+    """Takes reports of what the loop did; every method must return at once."""
 
     def stepped(self, seconds: float, keys: int, news: int) -> None:
-        """One stretch without an await."""
+        """Report one step."""
 
     def source(self, news: News) -> None:
-        """A source began or ended a listing, was confirmed or lost."""
+        """Report that a source began or ended a listing, was confirmed or lost."""
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
-        """One action was answered, so long after it was first wished."""
+        """Report an answered write, and the seconds since it was first desired."""
 
     def kept(self, action: Action, why: str, because: str) -> None:
-        """Policy began to keep a want back."""
+        """Report a write that policy begins to keep back."""
 
     def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
-        """A rule broke: its key is out of service."""
+        """Report a rule that raised: its key is out of service."""
 
     def surprise(self, key: object, standing: object, fresh: object) -> None:
-        """The audit found a standing verdict that was wrong."""
+        """Report a wrong verdict that the audit found."""
 
 
 class Loop:
-    """Drives a Reconciler: news in from readers and the outbox, wishes out to the outbox."""
+    """Drives a Reconciler: takes news from readers, passes desired writes to the outbox."""
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class Loop:
     ) -> None:
         self.reconciler = reconciler
         self.beat_s = clock()
-        """Last time round: what /livez looks at."""
+        """Time of the last step; /livez checks it."""
         self._outbox = outbox
         self._journal = journal
         self._clock = clock
@@ -88,17 +86,17 @@ class Loop:
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._changed: set[Key] = set()
-        """Keys with news that are still to be decided."""
+        """Keys with news that are not decided yet."""
         self._kept: dict[Key, tuple[Kept, ...]] = {}
         self._audit_next_s = clock() + AUDIT_ROUND_S
         self._batch_s: float | None = None
-        """Since when there is more to do than one step can."""
+        """Since then there is more to do than one step allows."""
         self._share = 1.0
-        """Of what a step may do at most."""
+        """The share of the bounds that a step may use."""
         outbox.report = self.tell
 
     async def tell(self, news: Sequence[News | WriteReport]) -> None:
-        """Hand over news; waits while too much waits already. Readers and the outbox call it."""
+        """Queue news; wait while the queue is full. Readers and the outbox call it."""
         await self._roomy.wait()
         self._inbox.extend(news)
         self._woken.set()
@@ -106,19 +104,19 @@ class Loop:
             self._roomy.clear()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             while self._step():
                 await self._pause()
             await self._wait()
 
     def flush(self) -> None:
-        """Take in the last answers, so that each write has its line in the log."""
+        """Take in the last answers, so that each write has its log line."""
         while self._inbox:
             self._take_in(self._clock())
 
     async def _wait(self) -> None:
-        """Until news, the next timer, the next audit slice, or the next heartbeat."""
+        """Wait for news, the next timer, the next audit slice, or the next heartbeat."""
         timer_s = self.reconciler.next_timer_s()
         due_s = min(self._audit_next_s, self._clock() + HEARTBEAT_S)
         due_s = due_s if timer_s is None else min(due_s, timer_s)
@@ -126,7 +124,7 @@ class Loop:
             await self._woken.wait()
 
     def _step(self) -> bool:
-        """One stretch of work; whether more waits."""
+        """Do one step of work; return whether more waits."""
         begun_s = self._clock()
         self.beat_s = begun_s
         news = self._take_in(begun_s)
@@ -142,7 +140,7 @@ class Loop:
         return more
 
     def _pace(self, spent_s: float, *, more: bool) -> None:
-        """Half as much after a long step, twice as much after a short one that left something."""
+        """Halve the share after a long step; double it after a short step that left work."""
         if spent_s > STEP_S:
             self._share = max(SHARE_MIN, self._share / 2)
         elif more and spent_s < STEP_S / 2:
@@ -152,7 +150,7 @@ class Loop:
         return max(1, int(count * self._share))
 
     def _gather(self, now: float, *, more: bool) -> None:
-        """Let a batch that takes several steps leave together, as long as that is soon."""
+        """Send the writes of a batch of several steps together, unless that takes too long."""
         if not more:
             self._batch_s = None
         elif self._batch_s is None:
@@ -193,7 +191,7 @@ class Loop:
                 self._journal.source(one)
 
     def _hurry(self, news: ListingEnded | Confirmed) -> None:
-        """A source that was lost answers again: what failed meanwhile need not wait longer."""
+        """The source is back: retry failed writes now."""
         if self.reconciler.graph.sources.tables[news.source].live:
             return
         outbox = self._outbox
@@ -217,7 +215,7 @@ class Loop:
         return len(decisions)
 
     def _tell_kept(self, key: Key, kept: tuple[Kept, ...], because: str) -> None:
-        """Say once what policy keeps back, not at every look."""
+        """Report once what policy keeps back, not at every decision."""
         told = {(one.action, one.why) for one in self._kept.pop(key, ())}
         for one in kept:
             if (one.action, one.why) not in told:
@@ -226,7 +224,7 @@ class Loop:
             self._kept[key] = kept
 
     def _audit(self, now: float) -> None:
-        """Decide a slice of all keys anew; a difference means that an edge is missing."""
+        """Decide a slice of all keys again; a difference means that an edge is missing."""
         surprises, _ = self.reconciler.audit(now=now, limit=AUDIT_STEP)
         for surprise in surprises:
             self._journal.surprise(*surprise)

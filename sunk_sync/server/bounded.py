@@ -1,4 +1,4 @@
-"""A bounded HTTP server on one address: how large, how silent and how many its callers may be."""
+"""An HTTP server on one address with bounds on body size, silence and connections."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Garbage that some client sent is answered with 400, not told in our log."""
+    """Drop aiohttp's log lines about malformed requests; the client gets a 400."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -31,7 +31,7 @@ _log.addFilter(_is_ours)
 
 
 class Address(Protocol):
-    """Where a door listens; `settings.Address` is one."""
+    """An address to listen on; `settings.types.Address` is one."""
 
     @property
     def host(self) -> str:
@@ -45,20 +45,20 @@ class Address(Protocol):
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """What callers may take."""
+    """Bounds on the callers."""
 
     connections: int
     first_request_s: float
-    """A connection that has not sent one whole request's head by then is closed."""
+    """The server closes a connection that sends no complete request head within this time."""
     body_bytes: int = 1 << 20
     backlog: int = 128
-    """Connections that wait to be taken."""
+    """Connections that the kernel queues."""
     cancels: bool = False
-    """Workload for a caller that went away is cancelled."""
+    """Cancel the request of a caller that disconnects."""
 
 
 class CannotListenError(Exception):
-    """An address cannot be had; the text names the flag."""
+    """The server cannot listen on an address; the text names the flag."""
 
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -68,7 +68,7 @@ Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 async def listen(
     answer: Answer, address: Address, *, flags: str, bounds: Bounds
 ) -> AsyncIterator[str]:
-    """Serve until the end; gives host:port as bound. Raises CannotListenError naming `flags`."""
+    """Serve until exit; yield host:port as bound. Raises CannotListenError naming `flags`."""
     runner = web.ServerRunner(
         _Server(answer, bounds), handle_signals=False, shutdown_timeout=SHUTDOWN_S
     )
@@ -90,7 +90,7 @@ async def _start(runner: web.ServerRunner, address: Address, flags: str, *, back
 
 
 def _socket(address: Address) -> socket.socket:
-    """Without a host: IPv6 and IPv4 on one port, or IPv4 where this machine has no IPv6."""
+    """Open a socket; without a host for IPv6 and IPv4, or for IPv4 only if there is no IPv6."""
     place = (address.host, address.port)
     if not address.host and socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ from sunk_sync.telemetry.exchange import Called, Reply
 CONNECTIONS_MAX = 12_000
 BODY_BYTES_MAX = 16 << 10
 BODY_S = 10.0
-"""For a whole body to arrive."""
+"""Deadline for a complete body."""
 DEADLINE_MAX_S = 3600.0
 RETRY_AFTER_S = 1
 PODS_TOLD_MAX = 20
@@ -59,14 +59,14 @@ class _Stopping(Struct):
 
 
 class Rest(Struct, frozen=True, kw_only=True):
-    """What the door asks of the rest of the service."""
+    """Functions of the service that the hooks server calls."""
 
     ready: Callable[[], str]
-    """Empty: answer. Else why not: a standby, or not yet listed."""
+    """Return why calls cannot be answered yet; empty: they can."""
     subject: Callable[[str], str | None]
-    """Job id → subject of the token of that job of ours (hook_tokens); None: no such job seen."""
+    """Job id to the subject of that job's token; None: no such job is known."""
     requeueable: Callable[[str], Awaitable[bool]]
-    """Whether this job, read now, is a batch job that Slurm may requeue. Never raises."""
+    """Read the job; return whether it is a batch job that Slurm may requeue. Never raises."""
     called: Callable[[Called], None]
 
 
@@ -76,7 +76,7 @@ class _No(Exception):  # noqa: N818 -- an answer, not a failure
 
 
 class Hooks:
-    """Answers calls; `push` brings the core's answers to those that wait."""
+    """Answers calls; `push` passes the answers of the core to the waiting calls."""
 
     def __init__(self, key: bytes, tell: Tell, *, clock: Callable[[], float], rest: Rest) -> None:
         self._key = key
@@ -85,12 +85,12 @@ class Hooks:
         self.calls = PendingCalls(tell, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """AnswerGate and AnswerStop; an outcome for each."""
+        """Send AnswerGate and AnswerStop; return an outcome for each."""
         return await self.calls.push(actions)
 
     @contextlib.asynccontextmanager
     async def serve(self, address: Address) -> AsyncIterator[str]:
-        """Open the door; gives host:port as bound. Raises CannotListenError."""
+        """Listen; yield host:port as bound. Raises CannotListenError."""
         _allow_connections()
         bounds = Bounds(
             connections=CONNECTIONS_MAX,
@@ -140,7 +140,7 @@ class Hooks:
         return subject_of(self._key, token.strip()) if kind.lower() == "bearer" else None
 
     async def _check_own(self, subject: str, job_id: str) -> None:
-        """A placeholder speaks for its own job alone."""
+        """Refuse a call of a placeholder about another job."""
         seen = self._rest.subject(job_id)
         if seen is None:
             await self.calls.told(job_id, "starting")
@@ -161,7 +161,7 @@ class Hooks:
         return await self._held(body, verdict)
 
     async def _held(self, body: _Gate, verdict: GateVerdict) -> Reply:
-        """The deadline came first: the answer carries the action (L9)."""
+        """Answer after the deadline with the action that the caller asked for (L9)."""
         if body.then == "requeue" and await self._rest.requeueable(body.job_id):
             return _told(verdict, action="requeue")
         return _told(verdict, outcome="passed" if body.then == "pass" else "wait")
@@ -219,7 +219,7 @@ def _response(reply: Reply) -> web.Response:
 
 
 def _allow_connections() -> None:
-    """A process often begins with leave to open 1,024 files, and may allow itself more."""
+    """Raise the limit of open files; it is often 1,024 at the start."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CONNECTIONS_MAX + 1024
     if hard != resource.RLIM_INFINITY:
@@ -236,4 +236,4 @@ _ROUTES: dict[str, _Route] = {
     "/v1/placeholder/stopping": ("POST", False, _Stopping, Hooks._stopping),
     "/v1/health": ("GET", True, None, Hooks._nothing),
 }
-"""Path → method, whether the gate's token is asked for, form of the body, who answers."""
+"""Path to method, whether it needs the token of the gate, type of the body, and the function."""

@@ -1,4 +1,4 @@
-"""The doors of this process: metrics and status page, health. It knows nothing of the core.
+"""HTTP servers for metrics, the status page and health. They know nothing of the core.
 
 Two doors may share one address. Requests are bounded: their size, how long a connection may take
 to say what it wants, and how many there are.
@@ -18,12 +18,12 @@ from prometheus_client.metrics_core import Metric
 from sunk_sync.server.bounded import Address, Bounds, listen
 
 FIRST_REQUEST_S = 10.0
-"""A connection that has not sent one whole request by then is closed."""
+"""The server closes a connection that sends no complete request within this time."""
 CONNECTIONS_MAX = 200
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: Literal["ok", "degraded", "failed"]
@@ -36,22 +36,22 @@ Ready = Callable[[], tuple[bool, Sequence[Check]]]
 
 
 class Sources(Struct, frozen=True, kw_only=True):
-    """Where the answers come from."""
+    """Functions that give the answers."""
 
     live: Live
-    """Checks of the loop alone; any that failed means 503 on /livez."""
+    """Checks of the loop only; a failed one means 503 on /livez."""
     ready: Ready
-    """Whether traffic may come, and every check."""
+    """Whether the process is ready, and every check."""
     registry: CollectorRegistry
     title: str = "sunk-sync"
 
 
 class Doors:
-    """What listens, and where."""
+    """The addresses of the servers."""
 
     def __init__(self) -> None:
         self.addresses: dict[str, str] = {}
-        """Door (metrics, health) → host:port as bound."""
+        """Server (metrics, health) to host:port as bound."""
 
 
 _Answer = Callable[[web.BaseRequest], web.Response]
@@ -63,7 +63,7 @@ _FLAGS = {"metrics": "--metrics-bind-address", "health": "--health-probe-bind-ad
 async def serve(
     sources: Sources, *, metrics: Address | None, health: Address | None
 ) -> AsyncIterator[Doors]:
-    """Open the doors, shut them at the end. None keeps a door shut.
+    """Serve until exit. None turns a server off.
 
     Raises CannotListenError where an address is taken or not ours.
     """
@@ -79,7 +79,7 @@ async def serve(
 
 
 def heartbeat(name: str, age_s: float, limit_s: float) -> Check:
-    """Failed where the last sign of life is older than the limit."""
+    """Return a failed check if the last heartbeat is older than the limit."""
     if age_s <= limit_s:
         return Check(name, "ok", f"last step {age_s:.1f} s ago")
     return Check(name, "failed", f"no step for {age_s:.1f} s, allowed are {limit_s:g} s")
@@ -88,7 +88,7 @@ def heartbeat(name: str, age_s: float, limit_s: float) -> Check:
 def _by_address(
     wanted: Mapping[str, Address | None],
 ) -> list[tuple[tuple[str, ...], Address]]:
-    """Doors of one address together; port 0 is never shared."""
+    """Group the servers by address; port 0 is never shared."""
     shared: dict[object, tuple[tuple[str, ...], Address]] = {}
     for name, address in wanted.items():
         if address is None:
@@ -140,7 +140,7 @@ def _health(sources: Sources) -> _Room:
 
 
 def _verdict(request: web.BaseRequest, fine: bool, checks: Sequence[Check]) -> web.Response:
-    """`ok` or `not ok`, then each check that is not; with ?verbose every one."""
+    """Return `ok` or `not ok`, then each failed check; with ?verbose every check."""
     told = [c for c in checks if c.ok != "ok" or "verbose" in request.query]
     lines = ["ok" if fine else "not ok", *(f"{c.name}: {c.ok}: {c.text}" for c in told)]
     return _plain(200 if fine else 503, "\n".join(lines) + "\n")
@@ -158,7 +158,7 @@ def _metrics(sources: Sources) -> _Room:
 
 
 def _page(sources: Sources) -> str:
-    """Checks and figures as they stand now, without scripts or anything fetched."""
+    """Return the current checks and metrics as a page without scripts or external resources."""
     fine, checks = sources.ready()
     checks = (*sources.live(), *checks)
     rows = "".join(_row(c.name, c.ok, c.text) for c in checks)

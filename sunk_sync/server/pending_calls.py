@@ -1,4 +1,4 @@
-"""Calls that wait for the core's word: one future each. Knows nothing of HTTP (L6, L7)."""
+"""Calls that wait for an answer of the core, one future each. Independent of HTTP (L6, L7)."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -14,26 +14,26 @@ Word = Literal["go", "gone", "drain", "wait"]
 
 
 class GateVerdict(Struct, frozen=True, gc=False):
-    """What a waiting call is told."""
+    """The answer to a waiting call."""
 
     word: Word
     """wait: the caller's deadline came first."""
     why: tuple[str, ...] = ()
-    """Whom a gate waits for, one sentence for each."""
+    """The Pods that a gate waits for, one sentence each."""
 
 
 class _Waiting:
-    """One call. A gate's opens when its last node may go."""
+    """One call. The call of a gate ends when its last node may go."""
 
     __slots__ = ("done", "held")
 
     def __init__(self, slurm_nodes: Sequence[str]) -> None:
         self.done = asyncio.get_running_loop().create_future()
         self.held = dict.fromkeys(slurm_nodes, "")
-        """Slurm node → why not yet, empty while nothing was said of it."""
+        """Slurm node to the reason to wait; empty: no answer yet."""
 
     def word(self, action: AnswerGate | AnswerStop) -> Word | None:
-        """Take in one answer; the last word of the call, or None: it waits on."""
+        """Take in one answer; return the final answer of the call, or None to wait on."""
         if isinstance(action, AnswerStop):
             return action.verdict
         if not action.go:
@@ -44,7 +44,7 @@ class _Waiting:
 
 
 class PendingCalls:
-    """Tells the core of each call, and each caller what the core answers."""
+    """Reports each call to the core, and the core's answer to the caller."""
 
     def __init__(self, tell: Tell, *, clock: Callable[[], float]) -> None:
         self._tell = tell
@@ -54,13 +54,13 @@ class PendingCalls:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait now."""
+        """The number of waiting calls."""
         return len(self._waiting)
 
     async def gate(
         self, job_id: str, slurm_nodes: Sequence[str], *, deadline_s: float
     ) -> GateVerdict:
-        """Wait until every node may go, at most so long. Cancelled: the caller went away."""
+        """Wait until every node may go, or the deadline. Cancelled if the caller disconnects."""
         call, now = self._number(), self._clock()
         fact = GateCall(call, job_id, tuple(slurm_nodes), now, now + deadline_s)
         told = JobNotice(job_id, "starting", now)
@@ -73,11 +73,11 @@ class PendingCalls:
         return await self._wait(fact, _Waiting(()), deadline_s=deadline_s)
 
     async def told(self, job_id: str, what: Literal["starting", "started", "ended"]) -> None:
-        """Hand a word about a job on: a reason to look at it now."""
+        """Report a call about a job, so that sunk-sync reads the job now."""
         await self._tell([JobNotice(job_id, what, self._clock())])
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """The core's answers, AnswerGate and AnswerStop, to the calls they are for."""
+        """Pass AnswerGate and AnswerStop to their calls; return an outcome for each."""
         return [self._answer(action) for action in actions]
 
     def _number(self) -> int:

@@ -1,4 +1,4 @@
-"""The batch script of a placeholder job, made out for one job (design §6)."""
+"""The batch script of a placeholder job."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ _TEMPLATE: Final = (files("sunk_sync.server") / "placeholder.sh").read_text(enco
 
 
 def script_of(*, url: str, token: str, kill_wait_s: float, extra: str = "") -> str:
-    """The script for the job whose token this is (hook_tokens).
+    """Return the script for the job of this token.
 
     `url` is --hooks-url; `extra` is the job's field as submitted, to which the script appends
     `: started`. Of an array one script serves all tasks.

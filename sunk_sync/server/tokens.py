@@ -1,4 +1,4 @@
-"""Who may speak at the hooks server: tokens that need no memory (L5). Pure but for the key's file.
+"""Tokens of the callers of the hooks server, derived from one key (L5). Only `read_key` does I/O.
 
 A token is `<subject>.<64 hex>`, the hex being HMAC-SHA256(key, subject). The gate's subject is
 `gate`; a placeholder's names its job: the workload id, or of an array the job's name.
@@ -16,16 +16,16 @@ TOKEN_LENGTH_MAX: Final = 2048
 
 
 class KeyFileError(Exception):
-    """The key cannot be had; the text names the file or the Secret and what is wrong."""
+    """The key cannot be read; the text names the file or the Secret and the reason."""
 
 
 def new_key() -> bytes:
-    """A key that dies with this process: so do all tokens made with it."""
+    """Return a new random key. Its tokens are valid only as long as the key is kept."""
     return secrets.token_hex(32).encode()
 
 
 def read_key(path: Path) -> bytes:
-    """The key in a file, blank ends cut off. Raises KeyFileError."""
+    """Return the key in a file without surrounding blanks. Raises KeyFileError."""
     try:
         with path.open("rb") as file:
             key = file.read(KEY_BYTES_MAX + 1).strip()
@@ -35,7 +35,7 @@ def read_key(path: Path) -> bytes:
 
 
 def checked_key(key: bytes, origin: str) -> bytes:
-    """The key, where it is long enough. Raises KeyFileError, which names the origin."""
+    """Return the key if its length is valid. Raises KeyFileError naming the origin."""
     if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
         raise KeyFileError(
             f"{origin}: a key has {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, this one {len(key)}"
@@ -44,12 +44,12 @@ def checked_key(key: bytes, origin: str) -> bytes:
 
 
 def make_token(key: bytes, subject: str) -> str:
-    """The token of the gate (GATE), or of the job that the subject names."""
+    """Return the token of the gate (GATE), or of the job that the subject names."""
     return f"{subject}.{_proof(key, subject)}"
 
 
 def subject_of(key: bytes, token: str) -> str | None:
-    """Whose token this is; None: nobody's. The time it takes tells nothing about the key."""
+    """Return the subject of a valid token, else None. The comparison takes constant time."""
     if len(token) > TOKEN_LENGTH_MAX:
         return None
     subject, _, proof = token.rpartition(".")

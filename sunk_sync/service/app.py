@@ -1,4 +1,4 @@
-"""Builds the parts and runs them in one task group; the only place where parts meet."""
+"""Build the parts of the service and run them until SIGTERM."""
 
 import asyncio
 import signal
@@ -22,7 +22,7 @@ from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
-from sunk_sync.service.wiring import NO_WORD, Authorities, Callers, Parts, Slurmctld, sources_of
+from sunk_sync.service.wiring import UNKNOWN, Authorities, Callers, Parts, Slurmctld, sources_of
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
@@ -40,24 +40,24 @@ LISTED_WITHIN_S = 0.1
 
 
 def run(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT: 0. Where it could not start: 2."""
+    """Run until SIGTERM or SIGINT. Return 0; 2 if the service could not start."""
     logs = Logs(settings.log_level, settings.log_format, sys.stderr)
     try:
         with gc_pauses.in_pieces():
-            return asyncio.run(_run_until_told(Service(settings, logs)))
+            return asyncio.run(_run_until_signal(Service(settings, logs)))
     finally:
         logs.close()
         gc_pauses.leave_it()
 
 
-async def _run_until_told(service: "Service") -> int:
+async def _run_until_signal(service: "Service") -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, service.stop)
     return await service.run()
 
 
 class Service:
-    """One process: readers, loop, outbox, doors."""
+    """One process: readers, loop, outbox, HTTP servers."""
 
     def __init__(self, settings: Settings, logs: Logs) -> None:
         self.settings = settings
@@ -73,12 +73,12 @@ class Service:
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
-        """Open the doors, then work until told to stop. Cancelled, it just ends, as if killed."""
+        """Open the metrics server, then work until `stop`. A cancellation ends it like a kill."""
         self.log.info("starting", version=version.version())
         async with AsyncExitStack() as stack:
-            doors = await stack.enter_async_context(self._doors())
-            self.log.info("doors open", **doors.addresses)
-            self._tell_settings()
+            servers = await stack.enter_async_context(self._servers())
+            self.log.info("metrics server open", **servers.addresses)
+            self._log_settings()
             try:
                 key = self._key_in_file()
             except KeyFileError as error:
@@ -90,13 +90,13 @@ class Service:
             stack.push_async_callback(kube.aclose)
             slurm = self._slurm_client()
             stack.push_async_callback(slurm.aclose)
-            return await self._workload(kube, slurm, key)
+            return await self._work(kube, slurm, key)
 
     def stop(self) -> None:
-        """Finish what is in flight, then `run` ends."""
+        """Let `run` wait for the writes in flight and then return."""
         self._stop.set()
 
-    def _doors(self) -> Any:
+    def _servers(self) -> Any:
         return serve(
             Sources(
                 live=self.health.live,
@@ -108,15 +108,15 @@ class Service:
             health=self.settings.health_probe_bind_address,
         )
 
-    def _tell_settings(self) -> None:
+    def _log_settings(self) -> None:
         if self.settings.without_effect:
             names = list(self.settings.without_effect)
-            self.log.warning("settings without effect yet", settings=names)
+            self.log.warning("these settings have no effect yet", settings=names)
         if "scheduler" in self.settings.components:
             name, where = self.settings.scheduler_name, list(self.settings.watch_namespace)
-            self.log.info("takes pods", scheduler_name=name, namespaces=where)
+            self.log.info("schedules pods", scheduler_name=name, namespaces=where)
         if self.settings.dry_run:
-            self.log.warning("dry run: nothing will be written")
+            self.log.warning("dry run: sunk-sync writes nothing")
 
     async def _connect(self) -> KubeClient | None:
         kubeconfig = self.settings.kubeconfig
@@ -150,10 +150,10 @@ class Service:
             on_exchange=self.telemetry.exchange,
         )
 
-    async def _workload(self, kube: KubeClient, slurm: SlurmClient, key: bytes | None) -> int:
-        """Learn which cluster this is, then read, decide and push until stopped.
+    async def _work(self, kube: KubeClient, slurm: SlurmClient, key: bytes | None) -> int:
+        """Read the UID of the cluster, then read, decide and write until stopped.
 
-        key: that of --hooks-key-file; None: the Secret's.
+        key: the key in --hooks-key-file; None: use the one in the Secret.
         """
         uid = await self._unless_stopped(self._cluster_uid(kube))
         if uid is None:
@@ -193,15 +193,15 @@ class Service:
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(parts.run)
-            tasks.start_soon(self._tell_gauges, parts, slurm)
+            tasks.start_soon(self._set_gauges, parts, slurm)
             tasks.start_soon(gc_pauses.walk_everything_now_and_then)
             if parts.schedules:
-                tasks.start_soon(self._tell_overlap, parts.reconciler.graph)
+                tasks.start_soon(self._watch_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
-                tasks.start_soon(self._tell_unheard, parts.reconciler.graph)
+                tasks.start_soon(self._watch_unheard, parts.reconciler.graph)
 
-    async def _tell_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
-        """Figures that are cheaper to count now and then than at every change."""
+    async def _set_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
+        """Set the gauges that are too costly to update at every change."""
         told = {"kubernetes": 0, "slurm": 0}
         while True:
             for authority, work_queue in (
@@ -211,28 +211,28 @@ class Service:
                 self.telemetry.depth(authority, work_queue.depth())
                 self.telemetry.added(authority, work_queue.added - told[authority])
                 told[authority] = work_queue.added
-            self._tell_picture(parts.reconciler)
+            self._set_alarms(parts.reconciler)
             age_s = parts.reasons.age_s()
             self.telemetry.figures["sunk_sync_pending_reasons_age_seconds"] = age_s
             self.telemetry.token_expires(slurm.token.expires_at_s)
             await asyncio.sleep(GAUGES_EVERY_S)
 
-    async def _tell_overlap(self, graph: Graph) -> None:
-        """Often, for such a time is short."""
+    async def _watch_overlap(self, graph: Graph) -> None:
+        """Sample often: such an overlap is short."""
         overlap = DoubleAllocation()
         while True:
             overlap.sample(graph, now=self.clock())
             self.telemetry.alarm_gauges.together(overlap.hosts, seconds=overlap.seconds)
             await asyncio.sleep(OVERLAP_EVERY_S)
 
-    async def _tell_unheard(self, graph: Graph) -> None:
+    async def _watch_unheard(self, graph: Graph) -> None:
         unheard = SilentPlaceholders()
         while True:
             jobs = unheard.sample(graph, now=self.clock())
             self.telemetry.alarm_gauges.unheard([f"{job.job_id} {job.name}" for job in jobs])
             await asyncio.sleep(GAUGES_EVERY_S if graph.jobs.listed else LISTED_WITHIN_S)
 
-    def _tell_picture(self, reconciler: Reconciler) -> None:
+    def _set_alarms(self, reconciler: Reconciler) -> None:
         graph, telemetry = reconciler.graph, self.telemetry
         alarm_gauges = telemetry.alarm_gauges
         telemetry.figures["sunk_sync_keys_out_of_service"] = len(reconciler.failures)
@@ -245,23 +245,26 @@ class Service:
             telemetry.figures.update(count_slurm_nodes(states))
 
     def _key_in_file(self) -> bytes | None:
-        """None: no file is given. Raises KeyFileError."""
+        """Return None if no file is given. Raises KeyFileError."""
         path = self.settings.hooks_key_file
         return None if path is None else read_key(Path(path))
 
     async def _slurmctld(self, slurm: SlurmClient) -> Slurmctld:
-        """What its configuration says; the defaults where it does not answer or does not tell."""
+        """Read slurmctld's configuration; return the defaults if that fails."""
         conf = await read_conf(slurm)
         if isinstance(conf, SlurmError):
-            self.log.info("KillWait and MessageTimeout as set or by default", why=str(conf))
-            return NO_WORD
+            self.log.info(
+                "cannot read slurm.conf: KillWait and MessageTimeout are settings or defaults",
+                why=str(conf),
+            )
+            return UNKNOWN
         return Slurmctld(conf.kill_wait_s, conf.message_timeout_s)
 
     def _on_bad(self, kind: str, name: str, why: str) -> None:
-        self.log.warning("unreadable object left out", kind=kind, name=name, why=why)
+        self.log.warning("ignoring an object that cannot be read", kind=kind, name=name, why=why)
 
     async def _cluster_uid(self, kube: KubeClient) -> str:
-        """UID of kube-system; asked for until it is known: every identity of ours rests on it."""
+        """Ask for the UID of kube-system until Kubernetes answers: job identities contain it."""
         backoff = Backoff(Ambient())
         told = ""
         while isinstance(uid := await kube.cluster_uid(), KubeError):

@@ -1,4 +1,4 @@
-"""Python's garbage collector in small pieces: it never holds up the loop for long.
+"""Run Python's garbage collector in small pieces, so that it never blocks the loop for long.
 
 The picture is a hundred thousand sets and dicts that live on and stand in no ring; a full
 collection walks them all, 35 ms on end. What outlived a collection of young objects is therefore
@@ -14,7 +14,7 @@ THRESHOLDS = (1000, 5, 1000)
 """After so many more containers the new ones are walked, after five times all the young: 5 ms."""
 
 EVERYTHING_EVERY_S = 6 * 3600.0
-"""Nothing that the service does all the time leaves a ring behind; this bounds what seldom does."""
+"""The usual work creates no reference cycles; this bounds the rare ones."""
 
 
 @contextmanager
@@ -40,14 +40,14 @@ def leave_it() -> None:
 
 
 async def walk_everything_now_and_then() -> None:
-    """Endless; each walk is a pause of about a tenth of a second for 25,000 Pods."""
+    """Walk everything every six hours; a walk takes about 0.1 s with 25,000 Pods."""
     while True:
         await asyncio.sleep(EVERYTHING_EVERY_S)
         walk_everything()
 
 
 def walk_everything() -> None:
-    """Also what was set aside; what outlives it is so again."""
+    """Collect everything once, then set the survivors aside again."""
     gc.unfreeze()
     gc.collect()
 

@@ -1,6 +1,6 @@
-"""What this process says of its own health: each check one sentence, from the core's present state.
+"""The checks of /livez and /readyz, each with one sentence.
 
-An outage of Slurm or Kubernetes never fails /livez, and /readyz only until both were listed once.
+An outage of Slurm or Kubernetes never fails /livez. It fails /readyz only until the first listing.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,19 +27,19 @@ class Health:
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.starting = "starting"
-        """What start-up waits for."""
+        """The reason why the start is not complete."""
         self.stopping = False
         self.loop: Loop | None = None
         self.reconciler: Reconciler | None = None
 
     def live(self) -> Sequence[Check]:
-        """The loop comes round; nothing else counts."""
+        """Check only that the loop runs."""
         if self.loop is None:
             return [Check("loop", "ok", self.starting)]
         return [heartbeat("loop", self._clock() - self.loop.beat_s, BEAT_LIMIT_S)]
 
     def ready(self) -> tuple[bool, Sequence[Check]]:
-        """Both sides were listed once, and we are not on our way out."""
+        """Check that both sides were listed once and the process does not stop."""
         if self.reconciler is None:
             return False, [Check("start", "failed", self.starting)]
         checks = [self._source(source) for source in self._sources()]
@@ -50,7 +50,7 @@ class Health:
         return listed and not self.stopping, checks
 
     def _sources(self) -> Sequence[Source]:
-        """Those that are read: jobs only where Pods are scheduled."""
+        """Return the sources that are read; jobs only if sunk-sync schedules Pods."""
         assert self.reconciler is not None
         chosen = self.reconciler.graph.configuration
         others = (OTHER_PODS,) if chosen.watch_all_pods else ()
@@ -86,7 +86,7 @@ class Health:
         return Check("drains", "degraded", f"{holding.count} held until a second listing agrees")
 
     def _workloads(self) -> Sequence[Check]:
-        """Of Pods that are scheduled: whose end is held (P31), whose job stays (P21)."""
+        """Check held deletions of Pods (P31) and kept jobs (P21)."""
         assert self.reconciler is not None
         if not self.reconciler.graph.configuration.scheduler:
             return ()

@@ -1,4 +1,4 @@
-"""Readers, loop, outbox and hooks around one picture: everything but connections and doors."""
+"""Readers, loop, outbox and hooks around one graph: all parts but connections and servers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -46,48 +46,48 @@ KUBE_LIMITS = Limits(concurrency=16, batch=1, leisurely=12)
 JOB_LIMITS = Limits(concurrency=8, batch=64, leisurely=4, leisurely_batch=256)
 HOOK_LIMITS = Limits(concurrency=1, batch=1000, leisurely=1, leisurely_batch=1000)
 FINISH_S = 8.0
-"""For what is in flight at SIGTERM; less than Kubernetes' usual grace of 30 s."""
+"""For writes in flight at SIGTERM; less than Kubernetes' default grace period of 30 s."""
 KILL_WAIT_S: Final = 30.0
-"""Slurm's own default."""
+"""Slurm's default."""
 MESSAGE_TIMEOUT_S: Final = 10.0
-"""Slurm's own default."""
+"""Slurm's default."""
 SETTLE_MARGIN_S: Final = 2.0
-"""Beyond MessageTimeout, before a listing proves that a submission did not happen (F2)."""
+"""A listing proves a submission did not happen only this long after MessageTimeout (F2)."""
 
 
 class Slurmctld(Struct, frozen=True):
-    """What its configuration says, where it says it; None: the defaults hold."""
+    """Values of slurm.conf; None: unknown, the defaults apply."""
 
     kill_wait_s: float | None = None
     message_timeout_s: float | None = None
 
 
-NO_WORD: Final = Slurmctld()
+UNKNOWN: Final = Slurmctld()
 
 
 class Callers(Struct, frozen=True):
-    """What the hooks server needs of the rest of the process."""
+    """The key and address of the hooks server, and the journal of its calls."""
 
     key: bytes
-    """Of all its tokens."""
+    """Key of all tokens."""
     url: str
-    """Under which compute nodes reach it."""
+    """URL at which compute nodes reach it."""
     called: Callable[[Called], None]
 
 
 class Authorities(Struct, frozen=True):
-    """Both worlds, as far as readers and writers need them."""
+    """Kubernetes and Slurm, as readers and writers need them."""
 
     kube: WatchClient
     slurm: Slurm
     cluster_uid: str
     """UID of the namespace kube-system: the name of this Kubernetes cluster."""
     callers: Callers
-    slurmctld: Slurmctld = NO_WORD
+    slurmctld: Slurmctld = UNKNOWN
 
 
 class Parts:
-    """Readers, loop and outbox around one picture: everything but connections and doors."""
+    """Readers, loop, outbox and hooks around one graph."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Parts:
         )
 
     def _tell_of(self, source: Source) -> Tell:
-        """Where its news goes: Pods of others come to the picture as sums."""
+        """Return who takes its news: other Pods reach the graph as sums."""
         return OtherPods(self._tell).tell if source == OTHER_PODS else self._tell
 
     def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
@@ -156,7 +156,7 @@ class Parts:
         )
 
     async def _push_nodes(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """What it read or wrote of single nodes may overrule a listing that is under way."""
+        """Push, then tell the poll: these answers may be newer than a listing under way."""
         outcomes = await self._node_push.push(actions)
         self._poll.touched()
         return outcomes
@@ -228,7 +228,7 @@ class Parts:
         return await is_requeueable(self._slurm, job_id)
 
     async def _hear(self, news: Sequence[News]) -> None:
-        """Who calls has seen something of Slurm: the listing need not wait for its turn."""
+        """Take news of calls; a call shows a change in Slurm, so list the jobs now."""
         if any(isinstance(one, GateCall | JobNotice) for one in news):
             self._job_poll.poll_now()
         await self._tell(news)
@@ -262,9 +262,9 @@ def _time(ambient: Ambient) -> Time:
 
 
 def configuration_of(
-    settings: Settings, *, cluster_uid: str, slurmctld: Slurmctld = NO_WORD
+    settings: Settings, *, cluster_uid: str, slurmctld: Slurmctld = UNKNOWN
 ) -> Configuration:
-    """The part of the settings that rules and policy read, with what Slurm says of itself.
+    """Return the settings that rules and policy read, with the values of slurm.conf.
 
     A field of Configuration takes the setting of the same name.
     """
@@ -282,7 +282,7 @@ def configuration_of(
 
 
 def selections_of(settings: Settings) -> Mapping[Source, Selection]:
-    """What is watched in Kubernetes."""
+    """Return what sunk-sync watches in Kubernetes."""
     scope = SelectionScope(
         slurmd_namespace=settings.slurmd_namespace,
         slurmd_selector=settings.slurmd_selector,
@@ -296,10 +296,10 @@ def selections_of(settings: Settings) -> Mapping[Source, Selection]:
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:
-    """What is read, on either side."""
+    """Return the sources that sunk-sync reads on both sides."""
     return (*SOURCES, OTHER_PODS) if watches_all_pods(settings) else SOURCES
 
 
 def watches_all_pods(settings: Settings) -> bool:
-    """Only who binds Pods asks what else stands on a Node."""
+    """Return whether to read other Pods; only a scheduler needs them."""
     return settings.watch_all_pods and "scheduler" in settings.components

@@ -1,4 +1,4 @@
-"""What the operator chooses: one frozen Settings; `sources.load` fills it.
+"""The settings: one frozen Settings; `sources.load` fills it.
 
 A setting is one row: its type, its group, its default, and its meaning as the docstring. Field
 `slurm_kill_wait_s` is flag `--slurm-kill-wait`, environment variable `SUNK_SYNC_SLURM_KILL_WAIT`
@@ -16,18 +16,18 @@ ENVIRONMENT_PREFIX = "SUNK_SYNC_"
 COMPONENTS_BUILT = ("syncer", "scheduler")
 GRES_MAP = (("nvidia.com/gpu", "gpu"), ("amd.com/gpu", "gpu"), ("rdma/*", "-"))
 
-_WHERE = "What it looks after"
+_WHERE = "Scope"
 _SLURM = "Slurm"
 _DRAINS = "Drains"
 _PODS = "Pods scheduled by Slurm"
-_DOORS = "Addresses it listens on"
+_LISTEN = "Listen addresses"
 _HOOKS = "Hooks and the gate"
 _RUNNING = "Running"
 _LATER = "Later (accepted, no effect yet)"
 
 
 def _setting(group: str, default: object, shown: str = "", **limits: Any) -> Any:
-    """A field of this group; `shown` is its default in words, where the value does not say it."""
+    """Return a field of this group; `shown` describes its default if the value does not."""
     limits["default_factory" if callable(default) else "default"] = default
     return Field(json_schema_extra={"group": group, "shown": shown}, **limits)
 
@@ -41,17 +41,18 @@ def _own_scheduler(given: dict[str, Any]) -> str:
 
 
 def _own_hooks_url(given: dict[str, Any]) -> str:
-    door = given["hooks_api_bind_address"]
-    return f"http://sunk-sync-hooks.{given['own_namespace']}.svc:{door.port if door else 8000}"
+    address = given["hooks_api_bind_address"]
+    port = address.port if address else 8000
+    return f"http://sunk-sync-hooks.{given['own_namespace']}.svc:{port}"
 
 
 class Settings(BaseModel):
-    """Everything that can be chosen."""
+    """All settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     own_namespace: str = "default"
-    """Where this process runs; read from its ServiceAccount, not a setting."""
+    """Namespace of this process, from its ServiceAccount; not a setting."""
 
     components: types.Components = _setting(_WHERE, COMPONENTS_BUILT)
     """comma list of what to run: syncer; scheduler and others later"""
@@ -93,21 +94,21 @@ class Settings(BaseModel):
     )
     """must equal Slurm's KillWait; doctor compares"""
     slurm_poll_interval_s: types.Duration = _setting(_SLURM, 1.0, ge=0.05, le=300.0)
-    """between two polls of one listing; longer to spare a slow slurmrestd, shorter in a burst"""
+    """time between two listings; longer if slurmrestd is slow, shorter in a burst"""
 
     not_ready_grace_s: types.Duration = _setting(_DRAINS, 5.0)
-    """a slurmd Pod may be not Ready for so long before its host is drained"""
+    """drain a host when its slurmd Pod is not Ready for this time"""
     node_not_ready_grace_s: types.Duration = _setting(_DRAINS, 40.0)
-    """a Node may be NotReady or Unknown for so long before it is drained"""
+    """drain a Node that is NotReady or Unknown for this time"""
     max_drains_per_minute: types.Count | None = _setting(
         _DRAINS, None, "the greater of 20 and 10 % of the hosts"
     )
-    """most new drains a minute whose cause is an absence or NotReady; the rest is held"""
+    """maximum of new drains a minute for absent or NotReady objects; the rest is held"""
     cordon_on_slurm_drain: types.Switch = _setting(_DRAINS, default=False)
-    """a drain that began in Slurm cordons the Node too"""
+    """cordon the Node of a node that was drained in Slurm"""
 
     termination_offset_s: types.Duration = _setting(_PODS, 5.0)
-    """a Pod's grace period must end so long before Slurm's KillWait"""
+    """a Pod's grace period must end this long before Slurm's KillWait"""
     user_policy: types.UserPolicy | None = _setting(_PODS, None, "unset: any")
     """YAML table of namespaces and the uids their jobs may run as"""
     gres_map: types.GresMap = _setting(_PODS, GRES_MAP)
@@ -118,53 +119,53 @@ class Settings(BaseModel):
     """PriorityClass → what Slurm is asked for:
     high=qos=urgent,low=partition=spare,first=priority=1000; an annotation wins"""
     unsupported: Literal["ignore", "refuse"] = _setting(_PODS, "ignore")
-    """Pods with hard rules on other Pods or on spread, which Slurm cannot keep"""
+    """Pods with required affinity or spread rules that Slurm cannot follow"""
     refuse_static_cpu: types.Switch = _setting(_PODS, default=False)
     """refuse Pods of Guaranteed QoS with whole CPUs instead of warning"""
     placeholder: Literal["auto", Kind] = _setting(_PODS, "auto")
     """kind of placeholder job"""
     resubmit_cancelled: types.Switch = _setting(_PODS, default=False)
-    """a job cancelled by a human before its Pod was bound is submitted anew"""
+    """submit a job again if a user cancels it before its Pod is bound"""
     watch_all_pods: types.Switch = _setting(_PODS, default=False)
-    """count what Pods of others take of each Node; needs the rights in deploy/all-pods"""
+    """count the resources of all other Pods on each Node; needs the RBAC in deploy/all-pods"""
     node_overhead: types.NodeOverhead = _setting(_PODS, (), "unset")
-    """cpu=…,memory=… that Pods of others take on each Node"""
+    """cpu=…,memory=… that other Pods use on each Node"""
     lost_job: Literal["keep", "readopt", "end"] = _setting(_PODS, "keep")
-    """what becomes of a bound Pod whose job is missing"""
+    """action for a bound Pod whose job is missing"""
     max_pod_ends_per_minute: types.Count | None = _setting(
         _PODS, None, "the greater of 20 and 10 % of bound workloads"
     )
-    """most ends of Pods a minute for failed nodes and missing jobs; the rest is held"""
+    """maximum of Pods deleted a minute for failed nodes and missing jobs; the rest is held"""
 
-    metrics_bind_address: types.BindAddress = _setting(_DOORS, types.Address("", 8080))
+    metrics_bind_address: types.BindAddress = _setting(_LISTEN, types.Address("", 8080))
     """/metrics, and the status page at /; empty: off"""
-    health_probe_bind_address: types.BindAddress = _setting(_DOORS, types.Address("", 8081))
+    health_probe_bind_address: types.BindAddress = _setting(_LISTEN, types.Address("", 8081))
     """/livez, /readyz, /healthz; ?verbose names each check"""
-    hooks_api_bind_address: types.BindAddress = _setting(_DOORS, types.Address("", 8000))
-    """calls of the gate and of placeholder jobs; empty: off"""
+    hooks_api_bind_address: types.BindAddress = _setting(_LISTEN, types.Address("", 8000))
+    """hooks server for the gate and placeholder jobs; empty: off"""
 
     hooks_url: types.Url = _setting(
         _HOOKS,
         _own_hooks_url,
-        "http://sunk-sync-hooks.<own namespace>.svc and the port of the door",
+        "http://sunk-sync-hooks.<own namespace>.svc and the port of the hooks server",
     )
-    """address under which slurmctld and compute nodes reach the hooks"""
+    """URL at which slurmctld and the compute nodes reach the hooks server"""
     hooks_key_file: types.FilePath | None = _setting(
         _HOOKS, None, "the key in Secret sunk-sync-<cluster-name>-hooks-key"
     )
     """file with the key of the hook tokens, 16 to 4096 bytes"""
     gate: Literal["auto", "on", "off"] = _setting(_HOOKS, "auto")
-    """whether our PrologSlurmctld stands; auto: once it called about a job of ours"""
+    """whether sunk-sync's PrologSlurmctld is installed; auto: once it has called"""
 
     dry_run: types.Switch = _setting(_RUNNING, default=False)
-    """observe, decide, say; write nothing"""
+    """decide and log, but write nothing"""
     log_level: types.Level = _setting(_RUNNING, "info")
     """debug, info, warning or error"""
     log_format: Literal["auto", "json", "console"] = _setting(_RUNNING, "auto")
     """json or console; auto: console on a terminal"""
 
     leader_elect: types.Switch = _setting(_LATER, default=False)
-    """one of several replicas acts"""
+    """only one of several replicas writes"""
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
@@ -176,7 +177,7 @@ class Settings(BaseModel):
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """What the operator set though it does nothing yet: flags, and names of components."""
+        """Return the settings that have no effect yet: flags, and names of components."""
         flags = ["--leader-elect"] if self.leader_elect else []
         parts = [part for part in self.components if part not in COMPONENTS_BUILT]
         return (*flags, *(f"--components={part}" for part in parts))

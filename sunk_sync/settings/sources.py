@@ -87,7 +87,7 @@ class _File(YamlConfigSettingsSource):
 def load(
     flags: Mapping[str, str], environment: Mapping[str, str], own_namespace: str = ""
 ) -> Settings:
-    """Settings of flags (known ones, by their keys), environment and file, checked as a whole.
+    """Return the settings of flags (by key), environment and file, checked as a whole.
 
     Raises SettingsError with every mistake of all three.
     """
@@ -109,7 +109,7 @@ def load(
 
 
 def own_namespace(file: Path = OWN_NAMESPACE_FILE) -> str:
-    """Namespace of this Pod; empty outside a cluster."""
+    """Return the namespace of this Pod; empty outside a cluster."""
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -117,19 +117,19 @@ def own_namespace(file: Path = OWN_NAMESPACE_FILE) -> str:
 
 
 def clean(value: object, length_max: int = 80) -> str:
-    """Bounded and free of control characters, fit for one line."""
+    """Return the text in one line: bounded, without control characters."""
     text = "".join(c if c.isprintable() else " " for c in str(value)[: length_max + 1])
     return text if len(text) <= length_max else text[:length_max] + "…"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean X?` where something known is near."""
+    """Return `; did you mean X?` if a known word is similar."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def _mistake(key: str, value: object, *, known: object, again: bool) -> str:
-    """What is wrong with a key of the file, apart from its value; empty: nothing."""
+    """Return the mistake in a key of the file, apart from its value; empty: none."""
     if not known:
         near = suggestion(key.replace("_", "-").removeprefix("--"), _VARIABLE_OF)
         return f"unknown key {clean(key)!r}{near}"

@@ -1,4 +1,4 @@
-"""Types of the settings' values: what a flag, a variable or the file says → a checked value.
+"""Types of the values of settings: turn the text of a flag, variable or file into a checked value.
 
 Each check raises ValueError, as pydantic asks, with a sentence that says what is allowed.
 """
@@ -26,7 +26,7 @@ _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]?\d{1,4})"
 _HOST = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\])"
 _SLURM_VERSIONS: Final = ("auto", *DIALECTS)
 _URL = rf"https?://{_HOST}(?::(?!0){_PORT})?(?:/[\w./-]{{0,200}})?"
-"""Nothing in it means something to a shell: --hooks-url is written into scripts."""
+"""It contains no special character of a shell: scripts contain --hooks-url."""
 
 
 def _form(pattern: str) -> Callable[[str], object]:
@@ -34,7 +34,7 @@ def _form(pattern: str) -> Callable[[str], object]:
 
 
 class Address(NamedTuple):
-    """Where a door listens."""
+    """The address of an HTTP server."""
 
     host: str
     """Empty: every address of the machine."""
@@ -59,7 +59,7 @@ def parse_duration(given: object) -> float:
 
 
 def parse_address(given: object) -> Address | None:
-    """`:8080`, `127.0.0.1:0`, `[::1]:80`; empty is None: this door stays shut."""
+    """Read `:8080`, `127.0.0.1:0`, `[::1]:80`; empty is None: this server is off."""
     text = str(given).strip()
     if not text:
         return None
@@ -70,7 +70,7 @@ def parse_address(given: object) -> Address | None:
 
 
 def _check(is_sound: Callable[[str], object], allowed: str) -> BeforeValidator:
-    """Refuse a value that is not sound; `allowed` says what is."""
+    """Refuse an invalid value; `allowed` describes the valid ones."""
 
     def checked(given: object) -> object:
         text = str(given).strip() if isinstance(given, str | int) else ""
@@ -157,7 +157,7 @@ Selector = Annotated[
 Secret = Annotated[SecretStr, _check(_form("[!-~]+"), "one token: printable ASCII without spaces")]
 FilePath = Annotated[Path, _path]
 ReadableFile = Annotated[Path, AfterValidator(_readable), _path]
-"""Opened once at start, so that a wrong path is told with the other mistakes."""
+"""Opened once at start, so that a wrong path is reported with the other mistakes."""
 BindAddress = Annotated[Address | None, PlainValidator(parse_address)]
 Url = Annotated[
     str, AfterValidator(_bare), _check(_form(_URL), "http://HOST:PORT or https://HOST:PORT")

@@ -1,4 +1,4 @@
-"""One HTTP exchange, ours with an authority or a caller's with us, for logs and metrics."""
+"""One HTTP exchange, with an authority or with a caller, for logs and metrics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """One request and what came of it."""
+    """One request and its outcome."""
 
     authority: str
     """kubernetes or slurm."""
@@ -17,7 +17,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     status: str
     """HTTP status, or the kind of failure: timeout, connection, garbage, too-large."""
     seconds: float
-    """From the first byte sent to the last byte read."""
+    """Seconds from the first byte sent to the last byte read."""
     received_bytes: int = 0
 
 
@@ -25,7 +25,7 @@ OnExchange = Callable[[Exchange], None]
 
 
 class Reply(Struct, frozen=True):
-    """What a call is answered."""
+    """The answer to a call."""
 
     status: int
     body: dict[str, Any]
@@ -36,7 +36,7 @@ class Reply(Struct, frozen=True):
 
 
 class Called(Struct, frozen=True):
-    """One call, for logs and metrics: nothing secret in it."""
+    """One call, for logs and metrics; contains no secret."""
 
     call: str
     """The last word of its path; `other` where there is no such path."""

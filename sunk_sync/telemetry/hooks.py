@@ -9,16 +9,16 @@ from sunk_sync.telemetry.metrics import Figures, Metrics
 
 Log = structlog.typing.FilteringBoundLogger
 Ask = Callable[[tuple[str, str]], tuple[bool, int]]
-"""A trouble → whether to say it aloud, and how many equal ones were swallowed since."""
+"""A failure to whether to log it, and how many equal ones were not logged since."""
 
 _ALOUD = {
-    "401": "hook refused: no valid token",
-    "passed": "a job starts beside Pods that still end: its gate waited for --busy-max",
+    "401": "hook call refused: no valid token",
+    "passed": "a job starts beside Pods that still terminate: its gate waited for --busy-max",
 }
 
 
 class HookJournal:
-    """Takes every call that ended."""
+    """Logs and counts the calls that ended."""
 
     def __init__(self, log: Log, metrics: Metrics, *, ask: Ask) -> None:
         self._log = log
@@ -28,7 +28,7 @@ class HookJournal:
         self._seconds = metrics.histogram("sunk_sync_hook_call_duration_seconds")
 
     def waiting(self, read: Callable[[], int]) -> None:
-        """Where to read, at each scrape, how many calls wait."""
+        """Set the function that each scrape asks for the number of waiting calls."""
 
         def tell(figures: Figures) -> None:
             figures["sunk_sync_hook_calls_waiting"] = read()
@@ -36,16 +36,16 @@ class HookJournal:
         self._at_scrape.append(tell)
 
     def called(self, call: Called) -> None:
-        """Count it; say aloud what an operator must know, the same once a minute."""
+        """Count the call; log equal failures once a minute."""
         outcome = call.reply.outcome if call.reply else "left"
         self._calls.labels(call.call, outcome).inc()
         self._seconds.labels(call.call).observe(call.seconds)
         if outcome in _ALOUD:
-            self._tell_aloud(call, outcome)
+            self._warn(call, outcome)
         else:
             self._log.debug("hook call", call=call.call, outcome=outcome, peer=call.peer)
 
-    def _tell_aloud(self, call: Called, outcome: str) -> None:
+    def _warn(self, call: Called, outcome: str) -> None:
         aloud, swallowed = self._ask((f"hook {call.call} {outcome}", call.peer))
         if aloud:
             more = {"swallowed": swallowed} if swallowed else {}

@@ -1,7 +1,7 @@
 """Log lines: JSON for machines, plain for a terminal; written by a thread, one write per line.
 
-The loop never waits for whoever reads the log: lines wait in a bounded queue, and where that is
-full they are dropped and counted.
+The loop never waits for the reader of the log. Lines wait in a bounded queue; if it is full,
+sunk-sync drops and counts them.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class LineWriter:
         self._thread.start()
 
     def msg(self, message: str) -> None:
-        """Hand over one line."""
+        """Queue one line."""
         if self._lines.qsize() >= LINES_WAITING_MAX:
             self.dropped += 1
         else:
@@ -45,7 +45,7 @@ class LineWriter:
     debug = info = warning = error = critical = exception = msg
 
     def close(self) -> None:
-        """Write what waits, for at most CLOSE_S."""
+        """Write the waiting lines, for at most CLOSE_S."""
         self._lines.put(None)
         self._thread.join(CLOSE_S)
 
@@ -57,7 +57,7 @@ class LineWriter:
 
 
 class Logs:
-    """The log of this process, and how to end it without losing lines."""
+    """The log of this process; `close` writes the last lines."""
 
     def __init__(self, level: str, form: Literal["auto", "json", "console"], file: TextIO) -> None:
         if isinstance(file, io.TextIOWrapper):
@@ -73,20 +73,20 @@ class Logs:
         logging.getLogger().addHandler(self._libraries)
 
     def close(self) -> None:
-        """Last line out; libraries are heard no longer."""
+        """Write the last lines and detach from the logs of libraries."""
         logging.getLogger().removeHandler(self._libraries)
         self.writer.close()
 
 
 class _Libraries(logging.Handler):
-    """Warnings of libraries become lines of ours; what is below may hold secrets."""
+    """Logs the warnings of libraries. Lower levels may contain secrets."""
 
     def __init__(self, log: structlog.typing.FilteringBoundLogger) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One record → one line. A record that cannot be formatted is told as it is."""
+        """Log one record as one line; if it cannot be formatted, log its raw text."""
         try:
             text = record.getMessage()
         except (TypeError, ValueError):
@@ -96,7 +96,7 @@ class _Libraries(logging.Handler):
 
 
 def clean(text: str, length_max: int = TEXT_LENGTH_MAX) -> str:
-    """Bounded, and nothing in it that could steer a terminal or split a line."""
+    """Return the text in one line: bounded, without control characters."""
     if len(text) > length_max:
         text = text[:length_max] + "…"
     if text.isprintable():

@@ -70,7 +70,7 @@ _PUSHES = (
     Spec(
         "sunk_sync_write_duration_seconds",
         "histogram",
-        "Seconds from the decision to the answer, with the time in the outbox",
+        "Seconds from the decision to the answer, including the time in the outbox",
         ("action",),
     ),
     Spec("workqueue_depth", "gauge", "Writes that wait in the outbox of one side", ("name",)),
@@ -78,19 +78,19 @@ _PUSHES = (
     Spec(
         "workqueue_retries_total",
         "counter",
-        "Pushes whose answer is unsure, to be tried again",
+        "Writes with an unsure result that are sent again",
         ("name",),
     ),
     Spec(
         "rest_client_requests_total",
         "counter",
-        "Requests, by HTTP status or kind of failure; host is kubernetes or slurm",
+        "Requests by HTTP status or kind of failure; host is kubernetes or slurm",
         ("code", "host", "method"),
     ),
     Spec(
         "rest_client_request_duration_seconds",
         "histogram",
-        "From the first byte sent to the last byte read",
+        "Seconds from the first byte sent to the last byte read",
         ("host", "verb"),
     ),
     Spec(
@@ -107,19 +107,19 @@ _STATE = (
     Spec(
         "sunk_sync_source_age_seconds",
         "gauge",
-        "Since the last complete listing or confirmation of the source began",
+        "Seconds since the last complete listing or confirmation of the source began",
         ("source",),
     ),
     Spec("sunk_sync_drains_held", "gauge", "Drains held back by --max-drains-per-minute"),
     Spec(
         "sunk_sync_pod_ends_held",
         "gauge",
-        "Workloads whose Pods' ends are held back by --max-pod-ends-per-minute",
+        "Workloads whose Pods --max-pod-ends-per-minute keeps from being deleted",
     ),
     Spec(
         "sunk_sync_jobs_kept",
         "gauge",
-        "Jobs that stay because nobody knows whether their Pods live",
+        "Jobs that sunk-sync does not cancel because it cannot read their Pods",
     ),
     Spec(
         "sunk_sync_placeholders_unheard",
@@ -138,27 +138,35 @@ _STATE = (
         "Seconds, of all hosts together, in which another job ran beside a Pod whose own job had "
         "ended, from when we know of that end; on a node that jobs share it may be too much",
     ),
-    Spec("sunk_sync_conflicts", "gauge", "Slurm nodes claimed more than once; nothing is written"),
+    Spec(
+        "sunk_sync_conflicts",
+        "gauge",
+        "Slurm nodes that more than one object claims; sunk-sync writes nothing for them",
+    ),
     Spec(
         "sunk_sync_keys_out_of_service",
         "gauge",
-        "Hosts left alone because a rule failed on them; must be 0",
+        "Hosts and workloads that sunk-sync ignores because a rule failed; must be 0",
     ),
     Spec(
         "sunk_sync_audit_surprises_total",
         "counter",
-        "Standing verdicts that a full pass would have made otherwise; must stay 0",
+        "Decisions that an audit would have made differently; must stay 0",
     ),
     Spec(
-        "sunk_sync_rule_failures_total", "counter", "Rules that raised; must stay 0", ("rule",)
+        "sunk_sync_rule_failures_total", "counter", "Exceptions in rules; must stay 0", ("rule",)
     ),
     Spec(
         "slurm_token_expiry_timestamp_seconds",
         "gauge",
-        "When the token for slurmrestd expires, Unix time; absent where it does not say",
+        "Expiry of the token for slurmrestd, Unix time; absent if the token has none",
         later=True,
     ),
-    Spec("sunk_sync_log_lines_dropped_total", "counter", "Log lines nobody took in time"),
+    Spec(
+        "sunk_sync_log_lines_dropped_total",
+        "counter",
+        "Log lines dropped because their reader was too slow",
+    ),
     Spec(
         "sunk_sync_build_info",
         "gauge",
@@ -167,7 +175,7 @@ _STATE = (
     ),
 )  # fmt: skip
 LOOP = (
-    Spec("sunk_sync_loop_busy_seconds_total", "counter", "Time the loop spent on its steps"),
+    Spec("sunk_sync_loop_busy_seconds_total", "counter", "Seconds the loop spent on its steps"),
     Spec(
         "sunk_sync_loop_longest_step_seconds",
         "gauge",
@@ -175,7 +183,7 @@ LOOP = (
     ),
     Spec("sunk_sync_loop_steps_total", "counter", "Steps of the loop"),
     Spec("sunk_sync_decisions_total", "counter", "Keys decided"),
-    Spec("sunk_sync_news_total", "counter", "Facts and other news taken in"),
+    Spec("sunk_sync_news_total", "counter", "Facts and other news that the loop took in"),
 )
 SLURM = tuple(
     Spec(
@@ -197,11 +205,13 @@ _HOOKS = (
         "gone, drain, noted, ready, left (the caller went away), or the status of a refusal",
         ("call", "outcome"),
     ),
-    Spec("sunk_sync_hook_calls_waiting", "gauge", "Calls that wait for an answer"),
+    Spec(
+        "sunk_sync_hook_calls_waiting", "gauge", "Calls to the hooks server that wait for an answer"
+    ),
     Spec(
         "sunk_sync_hook_call_duration_seconds",
         "histogram",
-        "From the request to its answer, the wait included",
+        "Seconds from a call to its answer, including the wait",
         ("call",),
     ),
 )

@@ -30,7 +30,7 @@ from sunk_sync.telemetry.metrics import Figures, Metrics
 
 LONGEST_STEP_WINDOW_S = 60.0
 QUIET_S = 60.0
-"""The same trouble is told once in so long; what came between is counted on the next line."""
+"""Log equal failures once in this time; the next line counts those in between."""
 REMEMBERED_MAX = 10_000
 SLOW_STEP_S = 0.1
 SOON_S = 600.0
@@ -41,7 +41,7 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class Telemetry:
-    """What this process tells about itself."""
+    """Logs and metrics of this process."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Telemetry:
         metrics = Metrics()
         self.registry = metrics.registry
         self.figures = metrics.figures
-        """By name, of every metric without labels."""
+        """Name to value, for metrics without labels."""
         self._clock = clock
         self._loop = _Loop(clock)
         self._sources = {source: _SourceState() for source in sources}
@@ -89,7 +89,7 @@ class Telemetry:
     # The loop.
 
     def stepped(self, seconds: float, keys: int, news: int) -> None:
-        """One step of the loop: it took so long, decided so many keys, took in so much news."""
+        """Count one step of the loop."""
         loop = self._loop
         loop.busy_s += seconds
         loop.steps += 1
@@ -101,17 +101,17 @@ class Telemetry:
                 self.log.warning("slow step", seconds=round(seconds, 3), keys=keys, news=news)
 
     def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
-        """A rule raised: its key is out of service until a fact of it changes (F7)."""
+        """Log a rule that raised: its key is out of service until a fact of it changes (F7)."""
         self._rule_failures.labels(rule).inc()
         self.log.error("rule failed", key=spelled(key), rule=rule, exc_info=error)
 
     def surprise(self, key: object, standing: object, fresh: object) -> None:
-        """The audit found a standing verdict that a full pass would have made otherwise."""
+        """Log a decision that the audit would have made differently."""
         self.figures["sunk_sync_audit_surprises_total"] += 1
         self.log.error("audit surprise", key=spelled(key), standing=str(standing), fresh=str(fresh))
 
     def kept(self, action: Action, why: str, because: str) -> None:
-        """Policy kept this write back; in a dry run this line is all that happens."""
+        """Log a write that policy keeps back; a dry run only does this."""
         target = target_of(action)
         if self._kept.get(target) == (action, why):
             return
@@ -124,7 +124,7 @@ class Telemetry:
     # Sources.
 
     def source(self, news: News) -> None:
-        """One of Lost, ListingStarted, ListingEnded, Confirmed; a line where something changed."""
+        """Record Lost, ListingStarted, ListingEnded or Confirmed; log each change."""
         match news:
             case ListingStarted():
                 self._sources[news.source].begun_s = news.begun_s
@@ -151,7 +151,9 @@ class Telemetry:
             state.lost_s = self._clock()
             self.log.warning("source lost", source=news.source, why=news.why)
         elif news.blind and not state.blind:
-            self.log.error("source unreadable for long", source=news.source, why=news.why)
+            self.log.error(
+                "source cannot be read for a long time", source=news.source, why=news.why
+            )
         elif news.why != state.why:
             self.log.debug("source still lost", source=news.source, why=news.why)
         state.why, state.blind = news.why, news.blind
@@ -159,7 +161,7 @@ class Telemetry:
     # Writes.
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
-        """One desired write was answered, so long after it was made: one line with its cause."""
+        """Log an answered write with its cause and the seconds since it was first desired."""
         name, came_of_it = name_of(action), name_of(outcome)
         self._writes.labels(name, came_of_it).inc()
         self._write_s.labels(name).observe(seconds)
@@ -175,7 +177,7 @@ class Telemetry:
         )
 
     def _level_of(self, action: Action, outcome: Outcome) -> tuple[Callable[..., Any], _Extra]:
-        """Reads are for debugging; a trouble that many writes share is told once a minute."""
+        """Return the level: debug for reads; equal failures are warnings once a minute."""
         if isinstance(outcome, Done):
             read = isinstance(action, act.GetObject | act.Relist)
             return (self.log.debug if read else self.log.info), {}
@@ -188,17 +190,17 @@ class Telemetry:
         return (self.log.warning if loud else self.log.debug), extra
 
     def depth(self, authority: str, waiting: int) -> None:
-        """So many desired writes wait for this authority."""
+        """Set the number of writes that wait for this authority."""
         self._depth.labels(authority).set(waiting)
 
     def added(self, authority: str, count: int = 1) -> None:
-        """So many desired writes were handed to the outbox."""
+        """Count writes added to the outbox."""
         self._adds.labels(authority).inc(count)
 
     # The clients.
 
     def exchange(self, exchange: Exchange) -> None:
-        """One HTTP exchange."""
+        """Count and log one HTTP exchange."""
         host = exchange.authority
         self._requests.labels(exchange.status, host, exchange.method).inc()
         self._request_s.labels(host, exchange.method).observe(exchange.seconds)
@@ -214,7 +216,7 @@ class Telemetry:
         )
 
     def token_expires(self, at: float | None) -> None:
-        """The token in use for slurmrestd expires then, Unix time; None: it does not say."""
+        """Set when the token for slurmrestd expires, Unix time; None: it has no expiry."""
         if at is not None and at != self._token_expires:
             left_s = at - time.time()
             level = self.log.info if left_s > SOON_S else self.log.warning
@@ -227,7 +229,7 @@ class Telemetry:
 
 
 class _Loop:
-    """Plain numbers: the loop adds to them, a scrape reads them."""
+    """Numbers that the loop adds to and a scrape reads."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.busy_s = 0.0
@@ -257,7 +259,7 @@ def _counting(dropped_lines: Callable[[], int]) -> Callable[[Figures], None]:
 
 
 class _SourceState:
-    """What was last told of one source."""
+    """The last state of one source."""
 
     def __init__(self) -> None:
         self.ever = False
@@ -273,14 +275,14 @@ class _SourceState:
 
 
 class _Quietly:
-    """Tells the first of many equal troubles, then one a minute."""
+    """Lets the first of many equal failures through, then one a minute."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._told: dict[tuple[str, str], tuple[float, int]] = {}
 
     def ask(self, trouble: tuple[str, str]) -> tuple[bool, int]:
-        """Whether to say it aloud, and how many were swallowed since."""
+        """Return whether to log it, and how many equal ones were not logged since."""
         now = self._clock()
         notified_at_s, swallowed = self._told.get(trouble, (-math.inf, 0))
         if now - notified_at_s < QUIET_S:
@@ -298,7 +300,7 @@ def name_of(struct: Action | Outcome) -> str:
 
 
 def authority_of(action: Action) -> str:
-    """Which side the action goes to."""
+    """Return the authority that the action goes to."""
     if isinstance(action, act.HookAction):
         return "hooks"
     return "slurm" if isinstance(action, act.SlurmAction | act.JobAction) else "kubernetes"
@@ -310,7 +312,7 @@ def spelled(key: object) -> str:
 
 
 def _told(action: Action) -> _Extra:
-    """What a line says of an action: which object, and what it gets."""
+    """Return the log fields of an action: its object and its content."""
     told: _Extra = {"action": name_of(action)}
     match action:
         case act.Drain() | act.Undrain() | act.RewriteReason():

@@ -125,7 +125,7 @@ class Running(Measured):
 
     def _listening(self) -> dict[str, str] | None:
         for line in self.log.read_text().splitlines():
-            if '"doors open"' in line:
+            if '"metrics server open"' in line:
                 told: dict[str, str] = json.loads(line)
                 return told
         return None

@@ -1,4 +1,4 @@
-"""Jobs that stay because nobody knows whether their Pods live (P21): which they are."""
+"""Jobs that sunk-sync does not cancel because it cannot read their Pods (P21): which they are."""
 
 from msgspec.structs import replace
 

@@ -218,7 +218,7 @@ class Service:
 
     def _doors(self) -> Line | None:
         """Return the addresses that it listens on, from its log."""
-        return next(iter(self.lines("doors open", since=self.begun)), None)
+        return next(iter(self.lines("metrics server open", since=self.begun)), None)
 
     def _get(self, door: str, path: str) -> tuple[int, str]:
         doors = self._doors()

@@ -180,7 +180,7 @@ def test_conditions_are_unknown_after_a_minute_without_slurmctld_F4_M2(
     stage.bed.slurm.stop_slurmctld()
     unknown = dict.fromkeys(("Cordon", "Drain", "NotResponding", "Running"), "Unknown")
     eventually(lambda: host.node_conditions == unknown, "all Unknown", within_s=90)
-    assert service.lines("source unreadable for long", since=since, level="error")
+    assert service.lines("source cannot be read for a long time", since=since, level="error")
     stage.bed.slurm.start_slurmctld()
     until_back(service, "slurm_nodes", since=since, within_s=30)
     eventually(lambda: set(host.node_conditions.values()) == {"False"}, "known again", within_s=20)

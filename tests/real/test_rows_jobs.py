@@ -306,7 +306,7 @@ def test_missing_calls_of_placeholders_are_reported_L6(
     job = load.until_bound()
     unheard = "sunk_sync_placeholders_unheard"
     eventually(lambda: service.metric(unheard) == 1, "the script is missed", within_s=60)
-    (line,) = service.lines("placeholders run that the hooks server never heard")
+    (line,) = service.lines("placeholders run, but never called the hooks server")
     assert (line["level"], line["first"]) == ("warning", f"{job} {load.job['name']}")
     load.delete()
     eventually(lambda: service.metric(unheard) == 0, "its job has ended", within_s=60)

@@ -101,8 +101,8 @@ def test_calls_are_counted_and_trouble_is_told_once() -> None:
         journal.called(Called("gate", Reply(200, {}, outcome, "7"), 0.5, "10.0.0.1"))
     journal.called(Called("gate", None, 0.5, "10.0.0.1"))
     assert [text.partition(":")[0] for text, _ in log.warnings] == [
-        "hook refused",
-        "a job starts beside Pods that still end",
+        "hook call refused",
+        "a job starts beside Pods that still terminate",
     ]
     assert log.warnings[1][1]["job"] == "7"
 

@@ -198,7 +198,7 @@ def test_a_source_has_one_line_per_change(bench: Bench) -> None:
     assert [(line["level"], line["event"]) for line in lines] == [
         ("info", "source listed"),
         ("warning", "source lost"),
-        ("error", "source unreadable for long"),
+        ("error", "source cannot be read for a long time"),
         ("info", "source back"),
     ]
     assert lines[-1]["lost_for_seconds"] == 60.0
@@ -259,13 +259,13 @@ def test_what_pods_and_jobs_wait_for_is_told_once_P31_P21_P25(bench: Bench) -> N
         assert bench.metric("sunk_sync_jobs_kept") == count
     assert bench.metric("sunk_sync_double_allocation_seconds_total") == 12.5
     assert [(line["level"], line["event"]) for line in bench.lines()] == [
-        ("warning", "ends of Pods held"),
-        ("warning", "jobs kept: their Pods cannot be read"),
-        ("warning", "jobs run beside Pods that still end"),
-        ("info", "jobs kept: their Pods cannot be read"),
-        ("info", "ends of Pods released"),
-        ("info", "no job is kept any more"),
-        ("info", "no job runs beside a Pod that still ends"),
+        ("warning", "deletions of Pods held"),
+        ("warning", "jobs not cancelled: sunk-sync cannot read their Pods"),
+        ("warning", "jobs run beside Pods that still terminate"),
+        ("info", "jobs not cancelled: sunk-sync cannot read their Pods"),
+        ("info", "deletions of Pods released"),
+        ("info", "sunk-sync can read the Pods of all jobs again"),
+        ("info", "no job runs beside a Pod that still terminates"),
     ]
 
 
