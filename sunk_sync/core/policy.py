@@ -22,7 +22,7 @@ from sunk_sync.core.model.actions import (
     Uncordon,
     Undrain,
 )
-from sunk_sync.core.model.facts import SLURM_SOURCES, Holding, Source
+from sunk_sync.core.model.facts import Holding
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.names import EVENT_END_HELD, MANAGER_RETIRE
 from sunk_sync.core.model.verdict import Kept, Screened, Verdict
@@ -38,6 +38,9 @@ ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
 HELD_EVENTS_PER_MINUTE = 100
 """At most so many workloads a minute get an Event for a held end; thousands may be held."""
+ON_JOBS = (Bind, SubmitJob)
+"""Held while jobs cannot be read: a binding needs a job that is known to run (P11, F4), and a
+submission during an outage leaves a doubt that outlasts the outage (F2)."""
 LIFTS = (Undrain, Uncordon, RewriteReason)
 
 
@@ -153,12 +156,12 @@ class Policy:
         held = "" if why or not weak else self._hold_end(graph, workload, now=now)
         if weak:
             wants = self._limit_events(workload, wants, held=bool(held), now=now)
-        unread = tuple(name for name in SLURM_SOURCES if not graph.sources.tables[name].live)
+        unread = "" if graph.jobs.live else "cannot be read now: jobs"
         if not (why or held or unread):
             return Screened(wants)
         again_s = self.ends.again_s(now) if held else None
         kept = [
-            Kept(action, why or (held if _is_weak(action) else _unread(unread)), again_s)
+            Kept(action, why or (held if _is_weak(action) else unread), again_s)
             for action in wants
             if _is_kept(action, why=why, held=held, unread=unread)
         ]
@@ -227,23 +230,10 @@ def _since_s(held: dict[str, float]) -> float:
     return min(held.values(), default=0.0)
 
 
-def _is_kept(action: Action, *, why: str, held: str, unread: tuple[Source, ...]) -> bool:
+def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:
     if isinstance(action, READS):
         return False
-    return bool(why or (held and _is_weak(action)) or _rests_on(action, unread))
-
-
-def _rests_on(action: Action, unread: tuple[Source, ...]) -> bool:
-    """A binding rests on its job being known to run (P11, F4). A submission that meets an outage
-    leaves a doubt that outlives it (F2).
-    """
-    return ("jobs" in unread and isinstance(action, Bind)) or (
-        bool(unread) and isinstance(action, SubmitJob)
-    )
-
-
-def _unread(sources: tuple[Source, ...]) -> str:
-    return f"cannot be read now: {', '.join(sources)}"
+    return bool(why or (held and _is_weak(action)) or (unread and isinstance(action, ON_JOBS)))
 
 
 def _is_weak(action: Action) -> bool:
@@ -292,5 +282,5 @@ def _why_not(graph: Graph, action: Action) -> str:
     if graph.sources.unlisted:
         return f"not listed yet: {', '.join(graph.sources.unlisted)}"
     if graph.sources.stale and (isinstance(action, LIFTS) or _releases_pod(action)):
-        return _unread(graph.sources.stale)
+        return f"cannot be read now: {', '.join(graph.sources.stale)}"
     return "dry run" if graph.configuration.dry_run else ""

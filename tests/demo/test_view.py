@@ -184,7 +184,7 @@ def test_only_a_terminal_gets_the_live_display(
         (
             {"event": "write", "level": "info", "action": "get-job", "job_id": "5",
              "outcome": "done", "because": "why", "seconds": 0.002},
-            "mirror", "    2 ms  look-job 5: why",
+            "mirror", "    2 ms  get-job 5: why",
         ),
         (
             {"event": "source lost", "level": "warning", "source": "nodes", "timestamp": "x"},

@@ -436,7 +436,7 @@ def test_another_slurm_in_the_suite_fails_the_build(
     require()
     with (
         Progress() as progress,
-        pytest.raises(BedError, match=r"now carries 'slurm-wlm 26\.11\.0'"),
+        pytest.raises(BedError, match=r"now has 'slurm-wlm 26\.11\.0'"),
     ):
         build(None, ["26.05"], progress)
     assert not list(tmp_path.glob("slurm-26.05-*"))

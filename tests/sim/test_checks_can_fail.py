@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.controller import outbox
 from sunk_sync.core import policy
 from sunk_sync.core.model.actions import Undrain
 from sunk_sync.core.model.facts import SlurmNode
@@ -63,7 +62,7 @@ Broken = tuple[list[tuple[object, str, object]], tuple[str, ...], set[str]]
 NUMBERS = itertools.count()
 BROKEN: dict[str, Broken] = {
     "written without a read (S0)": (
-        [(nodes, "read_fresh", _remembered)], ("a node is cordoned",), {"unread"},
+        [(nodes, "read_nodes_now", _remembered)], ("a node is cordoned",), {"unread"},
     ),
     "a foreign drain is drained over (S11)": (
         [(drain, "is_foreign_drain", _never), (precondition, "is_foreign_drain", _never)],
@@ -85,7 +84,7 @@ BROKEN: dict[str, Broken] = {
         [(policy, "_why_not", lambda *_: ""), (policy, "_all_may", lambda _: True)],
         ("nothing happens",), {"unlisted"},
     ),
-    "the pace is lost (M1)": ([(outbox, "PACE_S", 0.0)], ("and uncordoned",), {"pace"}),
+    "the pace is lost (M1)": ([(pacing, "PACE_S", 0.0)], ("and uncordoned",), {"pace"}),
     "the breaker is off (S19)": (
         [(policy, "drain_limit", lambda _: 1000)],
         ("more drains than the breaker lets through",), {"rate"},

@@ -7,13 +7,11 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.facts import (
-    SLURM_SOURCES,
     Attempt,
     Confirmed,
     Lost,
     Pod,
     Row,
-    Source,
     SubmitRefused,
 )
 from sunk_sync.core.model.job_identity import job_name, workload_id
@@ -60,8 +58,7 @@ def test_a_pod_that_waits_gets_one_job_under_its_identity_P1() -> None:
     assert not action.excluded
 
 
-@pytest.mark.parametrize("source", SLURM_SOURCES)
-def test_nothing_is_submitted_while_slurm_cannot_be_read_F2(source: Source) -> None:
+def test_nothing_is_submitted_while_jobs_cannot_be_read_F2() -> None:
     """Such a submission would leave a doubt that lasts longer than the outage."""
     only = pod()
     world = core(only)
@@ -73,9 +70,9 @@ def test_nothing_is_submitted_while_slurm_cannot_be_read_F2(source: Source) -> N
         ]
 
     assert not kept()
-    world.see(Lost(source, "away"))
+    world.see(Lost("jobs", "away"))
     assert kept() == [submitted(world, only)]
-    world.see(Confirmed(source, world.now))
+    world.see(Confirmed("jobs", world.now))
     assert not kept()
 
 

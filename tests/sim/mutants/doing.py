@@ -49,7 +49,7 @@ MUTANTS = (
         new="        known = {\n            name: Seen(name,"
         " *self._written[name]) for name in names if name in self._written\n"
         "        }\n        unknown = names - known.keys()\n"
-        "        return {**known, **await read_fresh(\n"
+        "        return {**known, **await read_nodes_now(\n"
         "            self._client, unknown, bulk=bulk, clock=self._clock)}",
     ),
     Mutant(

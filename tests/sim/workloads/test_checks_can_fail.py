@@ -148,7 +148,7 @@ def test_each_broken_invariant_of_pods_is_detected(
 def test_a_second_job_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """F1: a process that submits before it has listed its earlier jobs."""
     monkeypatch.setattr(policy, "_why_not_yet", lambda *_: "")
-    monkeypatch.setattr(policy, "_rests_on", lambda *_: False)
+    monkeypatch.setattr(policy, "ON_JOBS", ())
     found = (crashes.run(one).why for one in crashes.singles("a pod is bound", every=3))
     assert any("twins" in why or "second job" in why for why in found)
 
