@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sunk_sync.controller import pacing
 from sunk_sync.core import policy
 from sunk_sync.core.model.actions import Undrain
 from sunk_sync.core.model.facts import SlurmNode
