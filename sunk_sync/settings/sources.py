@@ -24,7 +24,6 @@ from sunk_sync.settings.model import ENVIRONMENT_PREFIX, FIELDS, Settings, key_o
 from sunk_sync.settings.yaml_file import read_mapping
 
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
-TESTBED_PREFIX = ENVIRONMENT_PREFIX + "TESTBED_"
 OWN_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 _VARIABLE_OF = {key_of(field): variable_of(field) for field in FIELDS}
@@ -142,8 +141,7 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     variables = _VARIABLE_OF.values()
     known = [variable.removeprefix(ENVIRONMENT_PREFIX) for variable in variables]
     for variable in sorted(environment.keys() - variables - {CONFIG_VARIABLE}):
-        expected = variable.startswith(TESTBED_PREFIX) or _SERVICE_LINK.fullmatch(variable)
-        if variable.startswith(ENVIRONMENT_PREFIX) and not expected:
+        if variable.startswith(ENVIRONMENT_PREFIX) and not _SERVICE_LINK.fullmatch(variable):
             near = suggestion(variable.removeprefix(ENVIRONMENT_PREFIX), known)
             yield f"{clean(variable)}: unknown environment variable{near}"
 

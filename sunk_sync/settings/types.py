@@ -24,7 +24,7 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]?\d{1,4})"
 _HOST = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\])"
-_SLURM_VERSIONS: Final = ("auto", *DIALECTS)
+_VERSIONS: Final = ("auto", *DIALECTS)
 _URL = rf"https?://{_HOST}(?::(?!0){_PORT})?(?:/[\w./-]{{0,200}})?"
 """It contains no special character of a shell: scripts contain --hooks-url."""
 
@@ -157,7 +157,6 @@ Selector = Annotated[
 Secret = Annotated[SecretStr, _check(_form("[!-~]+"), "one token: printable ASCII without spaces")]
 FilePath = Annotated[Path, _path]
 ReadableFile = Annotated[Path, AfterValidator(_readable), _path]
-"""Opened once at start, so that a wrong path is reported with the other mistakes."""
 BindAddress = Annotated[Address | None, PlainValidator(parse_address)]
 Url = Annotated[
     str, AfterValidator(_bare), _check(_form(_URL), "http://HOST:PORT or https://HOST:PORT")
@@ -167,9 +166,7 @@ Namespaces = Annotated[tuple[Annotated[str, _namespace], ...], _list]
 NamespacesOrAll = Annotated[Namespaces, WrapValidator(_or_all)]
 Component = Literal["syncer", "scheduler", "nodes", "nodesets", "topology"]
 Components = Annotated[tuple[Component, ...], _list, AfterValidator(_with_syncer)]
-SlurmVersion = Annotated[
-    str, _check(_SLURM_VERSIONS.__contains__, f"one of {', '.join(_SLURM_VERSIONS)}")
-]
+SlurmVersion = Annotated[str, _check(_VERSIONS.__contains__, f"one of {', '.join(_VERSIONS)}")]
 Level = Literal["debug", "info", "warning", "error"]
 
 _Gres = Annotated[tuple[str, str], _key_value, AfterValidator(read_gres)]

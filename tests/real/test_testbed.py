@@ -402,7 +402,7 @@ def test_a_second_build_costs_nothing() -> None:
 
 def test_two_parallel_builds_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second waits; a failed or killed build is never used."""
-    monkeypatch.setenv("SUNK_SYNC_TESTBED_CACHE", str(tmp_path))
+    monkeypatch.setenv("TESTBED_CACHE", str(tmp_path))
     artifact = Artifact("thing-1", "recipe")
     built = []
 
@@ -429,7 +429,7 @@ def test_another_slurm_in_the_suite_fails_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A suite with a newer version must not become a test bed called 26.05."""
-    monkeypatch.setenv("SUNK_SYNC_TESTBED_CACHE", str(tmp_path))
+    monkeypatch.setenv("TESTBED_CACHE", str(tmp_path))
     monkeypatch.setenv("DEBIAN_MIRROR", "none.invalid")
     monkeypatch.setattr(building, "run_logged", lambda *_: None)
     monkeypatch.setattr(building, "_first_line", lambda *_: "slurm-wlm 26.11.0")

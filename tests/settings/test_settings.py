@@ -482,7 +482,6 @@ def test_unknown_variables_are_mistakes_but_service_links_are_not() -> None:
         "SUNK_SYNC_PORT_8080_TCP": "tcp://10.0.0.1:8080",
         "SUNK_SYNC_PORT_8080_TCP_ADDR": "10.0.0.1",
         "SUNK_SYNC_HOOKS_SERVICE_HOST": "10.0.0.2",
-        "SUNK_SYNC_TESTBED_CACHE": "/x",
         "OTHER": "x",
     }
     load({}, links)

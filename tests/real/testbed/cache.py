@@ -24,7 +24,7 @@ SLURM_PACKAGES = (
 
 
 def root() -> Path:
-    if explicit := os.environ.get("SUNK_SYNC_TESTBED_CACHE"):
+    if explicit := os.environ.get("TESTBED_CACHE"):
         return Path(explicit)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sunk-sync/testbed"
 
