@@ -17,7 +17,7 @@ from tests.real.testbed import Bed, SlurmConf, kube_objects
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import RestError
 
-HOSTS = 56
+HOSTS = 88
 KILL_WAIT_S = 6
 SCHEDULER = "sunk"
 HOSTNAME = "kubernetes.io/hostname"
