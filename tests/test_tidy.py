@@ -37,10 +37,7 @@ JOURNAL = "the loop's words for its journal, always called with names of the sam
 MORE_POSITIONAL = {
     "core/decide.py::decide": RULE_SHAPE,
     "core/rules/host/drain.py::drain": RULE_SHAPE,
-    **{
-        f"core/rules/workload/{name}.py::{name}": RULE_SHAPE
-        for name in ("bind", "evict", "release", "size", "stop", "submit", "wait", "warn")
-    },
+    **{f"core/rules/workload/{name}.py::{name}": RULE_SHAPE for name in WORKLOAD_RULES},
     "core/rules/cluster/relist.py::relist": RULE_SHAPE,
     "core/policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
     "controller/loop.py::stepped": JOURNAL,

@@ -23,6 +23,7 @@ from sunk_sync.core.rules.workload.release import release
 from sunk_sync.core.rules.workload.size import size
 from sunk_sync.core.rules.workload.stop import stop
 from sunk_sync.core.rules.workload.submit import submit
+from sunk_sync.core.rules.workload.update import update
 from sunk_sync.core.rules.workload.wait import wait
 from sunk_sync.core.rules.workload.warn import warn
 from sunk_sync.core.views.host import Host
@@ -43,6 +44,7 @@ HOST_RULES: dict[str, HostRule] = {
 }
 WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "release": release,
+    "update": update,
     "evict": evict,
     "bind": bind,
     "submit": submit,

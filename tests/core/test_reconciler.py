@@ -75,7 +75,8 @@ def test_a_broken_rule_of_workloads_takes_one_workload_out_of_service_F7(
     whole = deciding.WORKLOAD_RULES["submit"]
 
     def breaks(workload: Workload, configuration: Configuration, now: float) -> Ruling:
-        if workload.pods and workload.pods[0].name == odd.name:
+        pods = workload.members.pods
+        if pods and pods[0].name == odd.name:
             raise KeyError("odd")
         return whole(workload, configuration, now)
 

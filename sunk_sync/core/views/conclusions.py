@@ -1,4 +1,4 @@
-"""What several rules conclude from one workload; pure."""
+"""Conclusions that several rules draw from one workload; pure."""
 
 from collections.abc import Sequence
 
@@ -6,94 +6,108 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.views.parts import Placement
-from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.views.workload import (
+    AbsentPods,
+    CandidateHosts,
+    EndedJobs,
+    JobRequest,
+    LiveJob,
+    Members,
+    Submission,
+    Workload,
+)
 
 NODES_NAMED = 5
-"""So many Nodes are named in a condition."""
+"""A condition names at most so many Nodes."""
 TRIED_AGAIN_S = 300.0
-"""A host where a job was given up is not tried again sooner, unless it changed (P32)."""
+"""After sunk-sync gave up a job on a host, it does not use that host again sooner, unless the host
+changes (P32)."""
 REFUSED_AGAIN_S = 300.0
-"""Slurm's no stands so long, unless the Pods change (P10)."""
+"""After Slurm refused a job, sunk-sync does not submit it again sooner, unless the Pods change
+(P10)."""
 
 
 def named(workload: Workload) -> str:
-    """`Pod ns/name`, or the gang's first Pod and how many more."""
-    if not workload.pods:
+    """Return `Pod ns/name`; of a gang the first Pod and the number of the others."""
+    pods = workload.members.pods
+    if not pods:
         return f"workload {workload.key}"
-    first = workload.pods[0]
-    more = f" and {len(workload.pods) - 1} more" if len(workload.pods) > 1 else ""
-    return f"Pod {first.namespace}/{first.name}{more}"
+    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return f"Pod {pods[0].namespace}/{pods[0].name}{more}"
 
 
 def was_cancelled(job: Job | None) -> bool:
-    """Somebody else cancelled it: we say so ourselves where it was us (P17)."""
+    """Somebody else cancelled the job; sunk-sync marks the jobs that it cancels itself (P17)."""
     return job is not None and "CANCELLED" in job.state and not job.identity.replaced
 
 
 def mark_of(job_id: str, pod: Pod) -> str:
-    """Value of annotation cancelled: while the Pod's resubmit stays as it is, no new job."""
+    """Return the value of annotation `cancelled`: no new job while `resubmit` stays the same."""
     return f"{job_id}/{pod.resubmit}"
 
 
-def cancelled_job(workload: Workload) -> str:
-    """Id of the job that a human cancelled and that no other may follow; empty: none (P17)."""
-    for pod in workload.pods:
+def cancelled_job(members: Members, ended: EndedJobs) -> str:
+    """Return the id of a cancelled job that no other may follow; empty: none (P17)."""
+    for pod in members.pods:
         job_id, _, resubmit = pod.cancelled.partition("/")
         if pod.cancelled and resubmit == pod.resubmit:
             return job_id
-    last = workload.last
+    last = ended.last
     if last is not None and was_cancelled(last):
-        marked = all(pod.cancelled.partition("/")[0] == last.job_id for pod in workload.pods)
+        marked = all(pod.cancelled.partition("/")[0] == last.job_id for pod in members.pods)
         return "" if marked else last.job_id
     return ""
 
 
 def exclusions(workload: Workload, *, now: float) -> tuple[str, ...]:
-    """Hosts that cannot take it, and those where jobs of it were given up lately (P12, P32).
+    """Return hosts that cannot take the Pods, and hosts where a job was given up lately (P12, P32).
 
-    Where Slurm had no other for it, what made it unfit there may have passed.
+    If Slurm refused the job because no other host is left, the latter are allowed again.
     """
-    if workload.refused is not None and workload.refused.kind in QUEUED:
-        return workload.excluded
-    given_up = [name for name, since_s in workload.given_up_on if now < since_s + TRIED_AGAIN_S]
-    last = workload.last
-    if workload.job is not None and last is not None and last.identity.replaced:
+    excluded, refused = workload.hosts.excluded, workload.submission.refused
+    if refused is not None and refused.kind in QUEUED:
+        return excluded
+    given_up = [name for name, since_s in workload.history.hosts if now < since_s + TRIED_AGAIN_S]
+    last = workload.ended.last
+    if workload.live is not None and last is not None and last.identity.replaced:
         given_up = list(last.slurm_nodes)
-    return tuple(sorted({*workload.excluded, *given_up})) if given_up else workload.excluded
+    return tuple(sorted({*excluded, *given_up})) if given_up else excluded
 
 
-def waited_for(workload: Workload) -> str:
-    """Which Nodes it waits for (P32), in a sentence of bounded length."""
-    named_nodes = ", ".join(workload.not_ready[:NODES_NAMED])
-    more = len(workload.not_ready) - NODES_NAMED
+def waited_for(hosts: CandidateHosts) -> str:
+    """Name the Nodes that the workload waits for (P32), in a sentence of bounded length."""
+    named_nodes = ", ".join(hosts.not_ready[:NODES_NAMED])
+    more = len(hosts.not_ready) - NODES_NAMED
     return f"no host is ready; waiting for Node {named_nodes}" + (
         f" and {more} more" if more > 0 else ""
     )
 
 
-def is_open(workload: Workload, configuration: Configuration) -> bool:
-    """A submission without an answer may become a job yet (F2)."""
-    attempt = workload.attempt
-    return attempt is not None and workload.jobs_listed_s < attempt.sent_s + configuration.settle_s
+def is_open(submission: Submission, configuration: Configuration) -> bool:
+    """A submission without an answer may still become a job (F2)."""
+    attempt = submission.attempt
+    return (
+        attempt is not None and submission.jobs_listed_s < attempt.sent_s + configuration.settle_s
+    )
 
 
-def refusal_ends_s(workload: Workload) -> float | None:
-    """Until when Slurm's no stands; None: there is none, or the Pods changed since."""
-    refused = workload.refused
-    if refused is None or refused.kind not in QUEUED or refused.digest != workload.digest:
+def refusal_ends_s(submission: Submission, request: JobRequest) -> float | None:
+    """Return until when Slurm's refusal counts; None: no refusal, or the Pods changed since."""
+    refused = submission.refused
+    if refused is None or refused.kind not in QUEUED or refused.digest != request.digest:
         return None
-    return workload.refused_s + REFUSED_AGAIN_S
+    return submission.refused_s + REFUSED_AGAIN_S
 
 
-def is_known_gone(workload: Workload, named_pod: str) -> bool:
-    """Whether this Pod of the job's identity is gone for certain (P21)."""
+def is_known_gone(absent: AbsentPods, named_pod: str) -> bool:
+    """Return whether this Pod of the job's identity is certainly gone (P21)."""
     namespace, _, rest = named_pod.partition("/")
     name, _, uid = rest.partition("/")
-    if uid in workload.gone:
+    if uid in absent.gone:
         return True
     if not name:
-        return workload.pods_listed_s >= workload.job_since_s
-    for one in workload.get_results:
+        return absent.listed
+    for one in absent.get_results:
         if (one.namespace, one.name) == (namespace, name):
             return one.found == "no" or (one.found == "yes" and one.uid != uid)
     return False
@@ -101,41 +115,44 @@ def is_known_gone(workload: Workload, named_pod: str) -> bool:
 
 def is_over(workload: Workload) -> bool:
     """No Pod of it has a container left, and none ever will: its job may end (P14, P15, P21)."""
-    if workload.absent and not all(is_known_gone(workload, pod) for pod in workload.absent):
+    absent = workload.absent
+    if absent.pods and not all(is_known_gone(absent, pod) for pod in absent.pods):
         return False
     stranded = [one.pod.uid for one in workload.stuck if one.stranded]
-    return not [pod for pod in workload.pods if may_live(pod) and pod.uid not in stranded]
+    pods = workload.members.pods
+    return not [pod for pod in pods if may_live(pod) and pod.uid not in stranded]
 
 
 def may_live(pod: Pod) -> bool:
-    """It has a container left, or may get one."""
+    """The Pod has a container left, or may still get one."""
     return not (pod.ended or (pod.terminating and not pod.node_name))
 
 
-def free_placements(workload: Workload) -> Sequence[Placement]:
-    """Hosts of its job on which no Pod of it stands: those that are bound keep theirs."""
-    if not workload.bound:
-        return workload.placements
-    taken = {pod.node_name for pod in workload.bound}
-    return [one for one in workload.placements if one.node is None or one.node.name not in taken]
+def free_placements(live: LiveJob, members: Members) -> Sequence[Placement]:
+    """Return hosts of the job on which no Pod of the workload is bound."""
+    if not members.bound:
+        return live.placements
+    taken = {pod.node_name for pod in members.bound}
+    return [one for one in live.placements if one.node is None or one.node.name not in taken]
 
 
-def why_unfit(workload: Workload) -> str:
-    """Why its unbound Pods cannot go where its job runs (P12); empty: they can, or who knows."""
-    if not (workload.unbound and workload.placements):
+def why_unfit(live: LiveJob, members: Members) -> str:
+    """Return why unbound Pods cannot go where the job runs (P12); empty: they can, or unknown."""
+    placements = live.placements
+    if not (members.unbound and placements):
         return ""  # its state was read, where it runs was not
-    if len(workload.placements) < len(workload.pods):
-        return f"it holds {len(workload.placements)} hosts for {len(workload.pods)} Pods"
-    for placement in free_placements(workload):
+    if len(placements) < len(members.pods):
+        return f"it holds {len(placements)} hosts for {len(members.pods)} Pods"
+    for placement in free_placements(live, members):
         if (placement.node is None or placement.unfit) and not placement.unknown:
             return f"{placement.slurm_node} cannot take it: {placement.unfit}"
     return ""
 
 
-def is_broken(workload: Workload) -> bool:
-    """A member of a gang was deleted: the others end too (G3)."""
-    if len(workload.pods) + len(workload.absent) < 2:
+def is_broken(members: Members, absent: AbsentPods) -> bool:
+    """A member of a gang was deleted: the others must end too (G3)."""
+    if len(members.pods) + len(absent.pods) < 2:
         return False
-    lost = [pod for pod in workload.absent if is_known_gone(workload, pod)]
-    leaving = [pod for pod in workload.pods if pod.terminating]
-    return bool(workload.pods) and bool(lost or leaving)
+    lost = [pod for pod in absent.pods if is_known_gone(absent, pod)]
+    leaving = [pod for pod in members.pods if pod.terminating]
+    return bool(members.pods) and bool(lost or leaving)

@@ -103,18 +103,6 @@ class Stuck(Struct, frozen=True, gc=False):
     """The Node is gone for certain."""
 
 
-class Members(Struct, frozen=True, gc=False):
-    """Which Pods of one key make up the workload."""
-
-    pods: tuple[Pod, ...]
-    bound: tuple[Pod, ...]
-    unbound: tuple[Pod, ...]
-    surplus: tuple[Pod, ...] = ()
-    missing: str = ""
-    ask_size: bool = False
-    size_asked_s: float = 0.0
-
-
 class Reach(Struct, frozen=True, gc=False):
     """What the hosts, as they stand, mean for one kind of Pod."""
 
@@ -129,7 +117,7 @@ class Reach(Struct, frozen=True, gc=False):
     """Digest of those excluded."""
 
 
-class Submissions(Struct, frozen=True, gc=False):
+class SubmissionHistory(Struct, frozen=True, gc=False):
     """Submissions of one workload, in monotonic seconds (P32)."""
 
     sent_s: tuple[float, ...] = ()
@@ -142,7 +130,7 @@ class Submissions(Struct, frozen=True, gc=False):
     """Slurm nodes of such jobs, and when each was given up."""
 
 
-NO_SUBMISSIONS = Submissions()
+NO_HISTORY = SubmissionHistory()
 
 
 class Tried(Struct, frozen=True, gc=False):

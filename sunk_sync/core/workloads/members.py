@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import GangSize, Pod
 from sunk_sync.core.model.pod_spec import PodSpec
-from sunk_sync.core.views.parts import Members
+from sunk_sync.core.views.workload import Members
 
 
 def members_of(

@@ -1,23 +1,12 @@
 """Where bound Pods are and where their job runs (P18, P19); Pods that cannot end (P25b)."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from sunk_sync.core.model.facts import GetResult, Job, Node, Pod
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.job_states import is_running, is_waiting
 from sunk_sync.core.views.parts import Stuck
-
-
-class PodLocations(NamedTuple):
-    """Bound Pods compared with the hosts of their job."""
-
-    elsewhere: bool = False
-    """A Pod was bound by somebody else."""
-    moved: bool = False
-    """A Pod is where the job ran before."""
-    here: tuple[Pod, ...] = ()
-    """Pods on its hosts that have not ended."""
+from sunk_sync.core.views.workload import PodLocations
 
 
 def locate_pods(

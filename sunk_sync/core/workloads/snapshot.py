@@ -21,10 +21,30 @@ from sunk_sync.core.translate.job_states import (
     newest,
     number_of,
 )
-from sunk_sync.core.views.parts import NO_SUBMISSIONS, Members, Placement, Reach, Stuck
-from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.views.parts import NO_HISTORY, Placement, Reach, Stuck, SubmissionHistory
+from sunk_sync.core.views.workload import (
+    NO_ABSENT_PODS,
+    NO_BINDING,
+    NO_CALLS,
+    NO_CANDIDATES,
+    NO_ENDED_JOBS,
+    NO_LOCATIONS,
+    NO_REQUEST,
+    NO_SUBMISSION,
+    AbsentPods,
+    Binding,
+    Calls,
+    CandidateHosts,
+    EndedJobs,
+    JobRequest,
+    LiveJob,
+    Members,
+    PodLocations,
+    Submission,
+    Workload,
+)
 from sunk_sync.core.workloads.members import kinds_of, members_of
-from sunk_sync.core.workloads.pod_locations import PodLocations, locate_pods, stuck_pods
+from sunk_sync.core.workloads.pod_locations import locate_pods, stuck_pods
 from sunk_sync.core.workloads.workloads import Workloads
 
 NO_PODS: dict[str, Pod] = {}
@@ -46,167 +66,180 @@ class WorkloadSnapshots:
         self._calls = workloads.calls
 
     def workload(self, key: str) -> Workload:
-        """All that rules may read of one workload."""
+        """Return all that rules may read of one workload."""
         known = self._index.pods.get(key, NO_PODS)
         ids = self._index.job_ids(key)
         entries = [self._jobs.entries[one] for one in ids]
         live = [entry for entry in entries if is_live(entry.row)]
-        ended = [] if len(live) == len(entries) else _ended(entries)
-        ended += self._memory.ends_of(known.values())
         chosen = self._choose(live, known)
         job = chosen.row if chosen is not None else None
         named = self._index.uids_of_job[job.job_id] if job is not None else None
         members = members_of(known, named, size_fact=self._memory.sizes.get(key))
-        last = _last(ended, members.bound) if ended else None
-        whole = named is not None and len(members.pods) == len(named)
-        workload = Workload()
-        workload.key = key
-        workload.id = _id_of(members, job)
-        _add_members(workload, members)
-        workload.gate = self._all.gate()
-        workload.lost = self._residents.is_lost(key)
-        workload.stops = self._calls.stops_of(ids)
-        if key in self._lists.unsettled:
-            workload.jobs_listed_s = self._jobs.agreed_s
-        if len(live) > 1:
-            workload.others = tuple([entry.row for entry in live if entry is not chosen])
-        if chosen is not None:
-            self._add_job(workload, chosen)
-        if ended:
-            self._add_ended(workload, ended, last)
-        if not whole:
-            self._add_absent(workload, chosen, _absent(job or last, known))
-        if workload.unbound:
-            self._add_unbound(workload)
-        if workload.bound:
-            self._add_bound(workload)
-        self._add_submission(workload)
-        self._add_hosts(workload)
-        return workload
+        ended = [] if len(live) == len(entries) else _ended(entries)
+        ended += self._memory.ends_of(known.values())
+        ended_jobs = self._ended_jobs(ended, members.bound) if ended else NO_ENDED_JOBS
+        is_complete = named is not None and len(members.pods) == len(named)
+        absent = () if is_complete else _absent(job or ended_jobs.last, known)
+        workload = _id_of(members, job)
+        request = self._request(members)
+        return Workload(
+            key=key,
+            id=workload,
+            members=members,
+            request=request,
+            live=self._live_job(key, chosen, live, members) if chosen is not None else None,
+            ended=ended_jobs,
+            absent=self._absent_pods(absent, chosen) if absent else NO_ABSENT_PODS,
+            binding=self._binding(members),
+            locations=self._locations(job, members.bound) if members.bound else NO_LOCATIONS,
+            hosts=self._hosts_for(key, job, members, request),
+            submission=self._submission(key, workload),
+            history=NO_HISTORY if job is not None or members.bound else self._history(key),
+            calls=self._calls_of(ids, job),
+            stuck=self._stuck(members.bound),
+            lost=self._residents.is_lost(key),
+            gate=self._all.gate(),
+        )
 
-    def _add_job(self, workload: Workload, chosen: Entry[Job]) -> None:
+    def _live_job(
+        self, key: str, chosen: Entry[Job], live: Sequence[Entry[Job]], members: Members
+    ) -> LiveJob:
         job, memory = chosen.row, self._memory
-        job_id = job.job_id
-        workload.job = job
-        workload.job_read_s = chosen.order
-        workload.job_since_s = chosen.since_s
-        workload.ahead = memory.ahead.get(job_id, 0)
-        workload.notified_at_s = memory.notified_at_s(job)
-        workload.end_notified = memory.is_end_notified(job)
-        workload.placed_after_s = memory.first_notices.get(job_id, math.inf)
-        workload.started = memory.has_started(job)
-        workload.ran_s = memory.ran_s.get(job_id)
-        workload.killed_s = self._calls.until_s.get(job_id)
-        if workload.unbound:
-            workload.placements = self._placements(workload.key, job, workload.unbound)
-        if workload.bound:
-            stands = self._pod_locations(job, workload.bound)
-            workload.stands_elsewhere = stands.elsewhere
-            workload.moved = stands.moved
-            workload.here = stands.here
+        job_id, unbound = job.job_id, members.unbound
+        return LiveJob(
+            job=job,
+            read_s=chosen.order,
+            since_s=chosen.since_s,
+            others=tuple([one.row for one in live if one is not chosen]) if len(live) > 1 else (),
+            ahead=memory.ahead.get(job_id, 0),
+            notified_at_s=memory.notified_at_s(job),
+            end_notified=memory.is_end_notified(job),
+            placed_after_s=memory.first_notices.get(job_id, math.inf),
+            started=memory.has_started(job),
+            ran_s=memory.ran_s.get(job_id),
+            placements=self._placements(key, job, unbound) if unbound else (),
+        )
 
-    def _add_ended(self, workload: Workload, ended: Sequence[Job], last: Job | None) -> None:
-        by_itself = [job for job in ended if not is_busy_refusal(job)]
-        workload.last = last
-        workload.tried = len(by_itself) < len(ended)
-        workload.ends = sum([1 for job in by_itself if AGAIN.isdisjoint(job.state)])
-        if last is not None:
-            workload.left = self._memory.left.get(last.job_id, ())
-            workload.last_s = self._memory.ended_s.get(last.job_id, 0.0)
+    def _ended_jobs(self, ended: Sequence[Job], bound: Sequence[Pod]) -> EndedJobs:
+        own = [job for job in ended if not is_busy_refusal(job)]
+        last = _last(own, bound)
+        return EndedJobs(
+            last=last,
+            since_s=self._memory.ended_s.get(last.job_id, 0.0) if last is not None else 0.0,
+            left=self._memory.left.get(last.job_id, ()) if last is not None else (),
+            by_itself=sum([1 for job in own if AGAIN.isdisjoint(job.state)]),
+            allocation_refused=len(own) < len(ended),
+        )
 
-    def _add_absent(
-        self, workload: Workload, chosen: Entry[Job] | None, absent: tuple[str, ...]
-    ) -> None:
-        if not absent:
-            return
-        workload.absent = absent
-        workload.gone = frozenset([uid for uid in map(uid_in, absent) if uid in self._memory.gone])
-        workload.get_results = self._get_results(absent, after_s=chosen.since_s if chosen else 0.0)
-        workload.pods_listed_s = self._pods_listed_s(chosen.row if chosen else None, absent)
+    def _absent_pods(self, absent: tuple[str, ...], chosen: Entry[Job] | None) -> AbsentPods:
+        return AbsentPods(
+            pods=absent,
+            gone=frozenset([uid for uid in map(uid_in, absent) if uid in self._memory.gone]),
+            get_results=self._get_results(absent, after_s=chosen.since_s if chosen else 0.0),
+            listed=chosen is not None and self._is_listed(chosen),
+        )
 
-    def _add_unbound(self, workload: Workload) -> None:
-        refusals, tried = self._memory.bind_refusals, self._memory.binds_tried
-        uids = [pod.uid for pod in workload.unbound]
-        workload.waits_since_s = max([self._memory.waits_s[uid] for uid in uids])
-        if tried:
-            workload.binds_tried = tuple([tried[uid] for uid in uids if uid in tried])
-        if refusals:
-            workload.bind_refused = tuple([refusals[uid] for uid in uids if uid in refusals])
+    def _is_listed(self, chosen: Entry[Job]) -> bool:
+        """Whether a complete listing of Pods, later than the job, covers all Pods of the job.
 
-    def _add_bound(self, workload: Workload) -> None:
-        bound = workload.bound
-        placed, host_of = self._memory.placed_s, self._hosts.claims.host_of_node
+        An array's identity names its Pods by UID alone (P21): their namespace must be watched.
+        """
+        job = chosen.row
+        if not job.identity.uids or not self._all.watches(job):
+            return False
+        return self._pods.listed_s >= chosen.since_s
+
+    def _binding(self, members: Members) -> Binding:
+        memory = self._memory
+        uids = [pod.uid for pod in members.unbound]
+        placed = [memory.placed_s[pod.uid] for pod in members.bound if pod.uid in memory.placed_s]
+        if not uids and not placed:
+            return NO_BINDING
+        refused, tried = memory.bind_refusals, memory.binds_tried
+        return Binding(
+            waits_since_s=max([memory.waits_s[uid] for uid in uids], default=0.0),
+            refused=tuple([refused[uid] for uid in uids if uid in refused]) if refused else (),
+            tried=tuple([tried[uid] for uid in uids if uid in tried]) if tried else (),
+            placed_s=max(placed, default=None),
+        )
+
+    def _locations(self, job: Job | None, bound: Sequence[Pod]) -> PodLocations:
+        host_of = self._hosts.claims.host_of_node
+        slurm_nodes = [host_of(pod.node_name) for pod in bound]
+        if job is None:
+            return PodLocations(slurm_nodes=tuple(slurm_nodes))
+        placed = zip(bound, slurm_nodes, strict=True)
+        known = [(pod, name) for pod, name in placed if self._all.is_host(name)]
+        return locate_pods(job, known, left=self._memory.left.get(job.job_id, ()))
+
+    def _stuck(self, bound: Sequence[Pod]) -> tuple[Stuck, ...]:
         ending = [pod for pod in bound if pod.terminating and not pod.ended]
-        seconds = [placed[pod.uid] for pod in bound if pod.uid in placed]
-        workload.placed_s = max(seconds, default=None)
-        if workload.job is None:
-            workload.standing = tuple([host_of(pod.node_name) for pod in bound])
-        if ending:
-            workload.stuck = self._stuck(ending)
-
-    def _stuck(self, ending: Sequence[Pod]) -> tuple[Stuck, ...]:
+        if not ending:
+            return ()
         return stuck_pods(ending, nodes=self._hosts.nodes, asked=self._residents.nodes_asked)
 
-    def _add_submission(self, workload: Workload) -> None:
-        attempt = self._memory.attempts.get(workload.id)
-        refused = self._memory.refusals.get(workload.id)
-        if attempt is not None:
-            workload.attempt = attempt[0]
-        if refused is not None:
-            workload.refused, workload.refused_s = refused
+    def _submission(self, key: str, workload: str) -> Submission:
+        attempt = self._memory.attempts.get(workload)
+        refused = self._memory.refusals.get(workload)
+        if attempt is None and refused is None:
+            return NO_SUBMISSION
+        return Submission(
+            attempt=attempt[0] if attempt is not None else None,
+            refused=refused[0] if refused is not None else None,
+            refused_s=refused[1] if refused is not None else 0.0,
+            jobs_listed_s=self._jobs.agreed_s if key in self._lists.unsettled else 0.0,
+        )
 
-    def _add_hosts(self, workload: Workload) -> None:
-        """What its Pods ask for, and which hosts could give it."""
-        job = workload.job
-        self._add_asked(workload)
-        if job is not None and is_edited(job, workload.digest):
-            self._lists.edited[workload.key] = None
-            if not workload.bound:
-                _add_exclusions(workload, self._reach(workload.pods))
-        elif job is not None:
-            wanted = self._all.exclusion_updates.wanted.get(job.job_id)
-            if wanted is not None and is_waiting(job) and not workload.bound:
-                _add_exclusions(workload, wanted)
-        elif workload.pods and not workload.bound:
-            reach = self._reach(workload.pods)
-            _add_exclusions(workload, reach)
-            workload.unfit = reach.unfit
-            workload.not_ready = self._feasible_hosts.waits_for(reach)
-            workload.sent_s = self._memory.submissions.of.get(workload.key, NO_SUBMISSIONS).sent_s
-            self._add_given_up(workload)
-            workload.room = not self._lists.is_crowded() and self._feasible_hosts.is_free(reach)
-            workload.external = reach.external
+    def _calls_of(self, job_ids: Sequence[str], job: Job | None) -> Calls:
+        stops = self._calls.stops_of(job_ids)
+        killed_s = self._calls.until_s.get(job.job_id) if job is not None else None
+        return NO_CALLS if not stops and killed_s is None else Calls(stops, killed_s)
 
-    def _add_given_up(self, workload: Workload) -> None:
-        """Hosts where its jobs were given up, until they are ready again (P32)."""
-        known = self._memory.submissions.of.get(workload.key, NO_SUBMISSIONS)
-        stands = tuple([one for one in known.hosts if not self._is_ready_again(*one)])
-        if len(stands) == len(known.hosts):
-            workload.given_up, workload.given_up_s = known.given_up, known.given_up_s
-        workload.given_up_on = stands
+    def _request(self, members: Members) -> JobRequest:
+        if members.missing or not members.pods:
+            return NO_REQUEST
+        described, digest = digested(members.pods, self._all.configuration)
+        if isinstance(described, JobDescription):
+            return JobRequest(described, digest)
+        return JobRequest(invalid=described.message)
+
+    def _hosts_for(
+        self, key: str, job: Job | None, members: Members, request: JobRequest
+    ) -> CandidateHosts:
+        """Return the hosts for a job that must be submitted, or must exclude other hosts."""
+        if job is None:
+            waits = bool(members.pods) and not members.bound
+            return self._candidates(members.pods) if waits else NO_CANDIDATES
+        wanted = self._all.exclusion_updates.wanted.get(job.job_id)
+        if is_edited(job, request.digest):
+            self._lists.edited[key] = None
+            wanted = None if members.bound else self._reach(members.pods)
+        elif members.bound or not is_waiting(job):
+            return NO_CANDIDATES
+        return NO_CANDIDATES if wanted is None else CandidateHosts(wanted.excluded, wanted.hosts)
+
+    def _candidates(self, pods: Sequence[Pod]) -> CandidateHosts:
+        reach, feasible_hosts = self._reach(pods), self._feasible_hosts
+        return CandidateHosts(
+            excluded=reach.excluded,
+            digest=reach.hosts,
+            unfit=reach.unfit,
+            not_ready=feasible_hosts.waits_for(reach),
+            free=not self._lists.is_crowded() and feasible_hosts.is_free(reach),
+            external=reach.external,
+        )
+
+    def _history(self, key: str) -> SubmissionHistory:
+        """Return earlier submissions; a host that is ready again ends the back-off (P32)."""
+        known = self._memory.submissions.of.get(key, NO_HISTORY)
+        unready = tuple([one for one in known.hosts if not self._is_ready_again(*one)])
+        if len(unready) == len(known.hosts):
+            return known
+        return SubmissionHistory(sent_s=known.sent_s, hosts=unready)
 
     def _is_ready_again(self, slurm_node: str, given_up_s: float) -> bool:
         entry = self._hosts.claims.claim_of(slurm_node).node
         return entry is not None and entry.row.ready == "True" and entry.since_s > given_up_s
-
-    def _pods_listed_s(self, job: Job | None, absent: Sequence[str]) -> float:
-        """An array's identity names its Pods by UID alone (P21).
-
-        Where their namespace is watched, a complete listing tells whether they are there.
-        """
-        if job is None or not job.identity.uids or not absent:
-            return float("-inf")
-        return self._pods.listed_s if self._all.watches(job) else float("-inf")
-
-    def _add_asked(self, workload: Workload) -> None:
-        """What the Pods ask of their job."""
-        if workload.missing or not workload.pods:
-            return
-        described, its_digest = digested(workload.pods, self._all.configuration)
-        if isinstance(described, JobDescription):
-            workload.description, workload.digest = described, its_digest
-        else:
-            workload.invalid = described.message
 
     def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
         """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
@@ -249,24 +282,8 @@ class WorkloadSnapshots:
         why = next(filter(None, unfit), "")
         return Placement(slurm_node, node, why, False, residents.unconfirmed)  # noqa: FBT003
 
-    def _pod_locations(self, job: Job, bound: Sequence[Pod]) -> PodLocations:
-        """Where nobody knows the Node's host, nothing is said."""
-        placed = [(pod, self._hosts.claims.host_of_node(pod.node_name)) for pod in bound]
-        known = [(pod, host) for pod, host in placed if self._all.is_host(host)]
-        return locate_pods(job, known, left=self._memory.left.get(job.job_id, ()))
-
     def _reach(self, pods: Sequence[Pod]) -> Reach:
         return self._feasible_hosts.reach_of_all([pod.spec for pod in pods])
-
-
-def _add_members(workload: Workload, members: Members) -> None:
-    workload.pods, workload.bound, workload.unbound = members.pods, members.bound, members.unbound
-    workload.surplus, workload.missing = members.surplus, members.missing
-    workload.ask_size, workload.size_asked_s = members.ask_size, members.size_asked_s
-
-
-def _add_exclusions(workload: Workload, reach: Reach) -> None:
-    workload.excluded, workload.hosts = reach.excluded, reach.hosts
 
 
 def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
@@ -287,10 +304,9 @@ def uid_in(named: str) -> str:
 
 
 def _last(ended: Sequence[Job], bound: Sequence[Pod]) -> Job | None:
-    """The job that bound one of the Pods, though another came after it; else the newest."""
-    by_itself = [job for job in ended if not is_busy_refusal(job)]
+    """Return the job that bound one of the Pods, even if a later one exists; else the newest."""
     named = {pod.job_id for pod in bound}
-    return newest([job for job in by_itself if job.job_id in named] or by_itself)
+    return newest([job for job in ended if job.job_id in named] or ended)
 
 
 def _id_of(members: Members, job: Job | None) -> str:

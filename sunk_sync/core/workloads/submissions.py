@@ -10,7 +10,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from sunk_sync.core.model.timing import A_MINUTE_MAX
-from sunk_sync.core.views.parts import NO_SUBMISSIONS, Submissions
+from sunk_sync.core.views.parts import NO_HISTORY, SubmissionHistory
 
 HOSTS_MAX = 64
 """Hosts remembered for one workload."""
@@ -22,18 +22,18 @@ class SubmissionLog:
     """Submissions of each workload, by its key."""
 
     def __init__(self) -> None:
-        self.of: dict[str, Submissions] = {}
+        self.of: dict[str, SubmissionHistory] = {}
         self.given_up_at: defaultdict[str, set[str]] = defaultdict(set)
         """Slurm node → workloads of which a job was given up there."""
 
     def note_sent(self, key: str, *, now: float) -> None:
         """A submission was answered, or may have happened."""
-        known = self.of.get(key, NO_SUBMISSIONS)
+        known = self.of.get(key, NO_HISTORY)
         self.of[key] = replace(known, sent_s=(*known.sent_s, now)[-A_MINUTE_MAX:])
 
     def note_given_up(self, key: str, slurm_nodes: Collection[str], *, now: float) -> None:
         """sunk-sync ended a job that another one replaces."""
-        known = self.of.get(key, NO_SUBMISSIONS)
+        known = self.of.get(key, NO_HISTORY)
         lately = now - known.given_up_s < FORGOTTEN_S
         hosts = {**dict(known.hosts), **dict.fromkeys(slurm_nodes, now)}
         newest = tuple(sorted(hosts.items(), key=lambda one: one[1])[-HOSTS_MAX:])
@@ -45,7 +45,7 @@ class SubmissionLog:
 
     def forget(self, key: str) -> None:
         """No Pod of the workload is left."""
-        for name, _ in self.of.pop(key, NO_SUBMISSIONS).hosts:
+        for name, _ in self.of.pop(key, NO_HISTORY).hosts:
             self.given_up_at[name].discard(key)
             if not self.given_up_at[name]:
                 del self.given_up_at[name]

@@ -26,7 +26,7 @@ def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
 MUTANTS = (
     _mutant(
         "a Pod is bound before its script started", BIND,
-        "    if not workload.started:", "    if False:",
+        "    if not live.started:", "    if False:",
         "A Pod ran on a node whose prolog still waited, and the node was given to somebody else.",
     ),
     _mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     _mutant(
         "bound while the script ends", BIND,
-        "    if workload.killed_s is not None and now", "    if False and now",
+        "    if calls.killed_s is not None and now", "    if False and now",
         "The simulator's seed 44: the Pod was bound after its placeholder had been let go.",
     ),
     _mutant(
@@ -86,18 +86,18 @@ MUTANTS = (
     ),
     _mutant(
         "a gang that lost a member goes on", STATE,
-        "    return bool(workload.pods) and bool(lost or leaving)",
+        "    return bool(members.pods) and bool(lost or leaving)",
         "    return False and bool(lost or leaving)",
         "The rest of the gang held its nodes for nothing.",
     ),
     _mutant(
         "a job that is missing hosts in the picture is given up", STATE,
-        "    if not (workload.unbound and workload.placements):", "    if not workload.unbound:",
+        "    if not (members.unbound and placements):", "    if not members.unbound:",
         "The simulator's seed 139: only its state had been read.",
     ),
     _mutant(
         "late duplicates live on", RELEASE,
-        "    extra = [cancel(other, replaced=True) for other in workload.others if",
+        "    extra = [cancel(other, replaced=True) for other in live.others if",
         "    extra = [cancel(other, replaced=True) for other in () if",
         "A submission that was answered too late held a node for nobody.",
     ),
@@ -147,19 +147,19 @@ MUTANTS = (
     ),
     _mutant(
         "a script is let go though its Pod lives", STOP,
-        "    if workload.absent or workload.bound:",
-        "    if workload.absent:",
+        "    if workload.absent.pods or workload.members.bound:",
+        "    if workload.absent.pods:",
         "TERM ended the placeholder at once, and Slurm gave the node away.",
     ),
     _mutant(
         "nobody says that a script is about to be killed", STOP,
-        '    late = [call for call in workload.stops if now >= call.until_s - BEFORE_KILL_S]',
-        "    late = [call for call in workload.stops if now < 0]",
+        '    late = [call for call in stops if now >= call.until_s - BEFORE_KILL_S]',
+        "    late = [call for call in stops if now < 0]",
         "Slurm killed the script and started the next job beside the Pod.",
     ),
     _mutant(
         "asked again without looking", STATE,
-        "workload.jobs_listed_s < attempt.sent_s + configuration.settle_s", "False",
+        "submission.jobs_listed_s < attempt.sent_s + configuration.settle_s", "False",
         "A submission that timed out was made again: two jobs for one Pod (slurm-bridge, 3 of 3).",
     ),
     _mutant(
@@ -169,12 +169,12 @@ MUTANTS = (
     ),
     _mutant(
         "a gated Pod gets a job", SUBMIT,
-        "    if any(pod.gated for pod in workload.pods):", "    if False:",
+        "    if any(pod.gated for pod in members.pods):", "    if False:",
         "Kueue's Pods took nodes before Kueue let them.",
     ),
     _mutant(
         "a part of a gang gets a job", SUBMIT,
-        "    if workload.missing:", "    if False:",
+        "    if members.missing:", "    if False:",
         "Two of four members started.",
     ),
     _mutant(
@@ -184,13 +184,13 @@ MUTANTS = (
     ),
     _mutant(
         "hosts that cannot take a Pod are not excluded", STATE,
-        "given_up})) if given_up else workload.excluded",
+        "given_up})) if given_up else excluded",
         "given_up})) if given_up else ()",
         "The job started on a host with a taint, was replaced, and started there again.",
     ),
     _mutant(
         "no brake", SUBMIT,
-        "    return _brake(workload, now)\n", "    return None\n",
+        "    return _brake(workload.id, workload.history, now)\n", "    return None\n",
         "While no host could take a Pod, 228 jobs were submitted in 12 s.",
     ),
     _mutant(
@@ -206,7 +206,7 @@ MUTANTS = (
     ),
     _mutant(
         "a gang's job goes before its bound members", RELEASE,
-        "    if why and workload.here:", "    if False:",
+        "    if why and workload.locations.here:", "    if False:",
         "The simulator's seed 569314: one was bound, the other's host turned unfit.",
     ),
     _mutant(
@@ -216,7 +216,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod is bound though its job's end was told", BIND,
-        "    if workload.end_notified:", "    if False:",
+        "    if live.end_notified:", "    if False:",
         "slurmrestd took seconds to show the end that a hook had told.",
     ),
     _mutant(

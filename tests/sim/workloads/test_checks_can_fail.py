@@ -40,11 +40,12 @@ def _check_of(why: str) -> str:
 
 
 def _ends_after_a_while(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
-    pods = [pod for pod in workload.pods if pod.node_name and not pod.terminating]
-    if not pods or workload.placed_s is None:
+    placed_s = workload.binding.placed_s
+    pods = [pod for pod in workload.members.pods if pod.node_name and not pod.terminating]
+    if not pods or placed_s is None:
         return QUIET
-    if now < workload.placed_s + 150:
-        return Ruling(look_again_s=workload.placed_s + 150)
+    if now < placed_s + 150:
+        return Ruling(look_again_s=placed_s + 150)
     return Ruling((EndPod(reference_of(pods[0]), "SlurmJobEnded", "", weak=False),), "for nothing")
 
 
@@ -61,7 +62,7 @@ def _blindly(pod: Pod, job: Job, placement: Placement) -> Bind:
 
 
 def _is_leaving(workload: Workload) -> bool:
-    return any(pod.terminating for pod in workload.pods)
+    return any(pod.terminating for pod in workload.members.pods)
 
 
 def _silent(*_: object) -> Ruling:
@@ -108,12 +109,12 @@ BROKEN: dict[str, Broken] = {
         [(evict, "evict", _silent),
          (RULES, "evict", lambda workload, *_: Ruling(tuple(
              EndPod(reference_of(pod), "SlurmJobEnded", "", weak=False)
-             for pod in workload.pods)))],
+             for pod in workload.members.pods)))],
         "a pod waits and says so", {"ended unbound"},
     ),
     "a member alone is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
     "a human's cancel is not heeded (P17)": (
-        [(submit, "cancelled_job", lambda _: "")],
+        [(submit, "cancelled_job", lambda *_: "")],
         "a human cancels the job of a waiting pod", {"P17", "G1", ""},
     ),
     "nobody is told why (P2)": (

@@ -1,4 +1,7 @@
-"""Pods go where their job runs (P11), all or none of a gang (G1): the only rule that binds."""
+"""Pods are bound where their job runs (P11), all of a gang or none (G1).
+
+The only rule that binds.
+"""
 
 from collections.abc import Sequence
 
@@ -10,35 +13,37 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.views.conclusions import free_placements, is_broken, named
 from sunk_sync.core.views.parts import Placement
-from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.views.workload import LiveJob, Workload
 
 ENDED_S = 30.0
-"""A job that still runs so long after its script was to be killed began once more: a slurmctld that
-was killed itself forgot the end (F1)."""
-TOLD_S = 5.0
-"""So long after it was seen bound a Pod may get its Event."""
+"""If a job still runs so long after its script should have been killed, slurmctld crashed and lost
+its end (F1)."""
+EVENT_S = 5.0
+"""sunk-sync records the Event at most so long after it saw the Pod bound."""
 
 
 def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
-    """As soon as the job holds fit hosts that no other Pod still needs."""
-    job, unbound = workload.job, workload.unbound
-    if job is None or not workload.pods or workload.absent or workload.stops:
+    """Bind the Pods as soon as the job holds fit hosts that no other Pod still uses."""
+    live, members, calls = workload.live, workload.members, workload.calls
+    if live is None or not members.pods or workload.absent.pods or calls.stops:
         return QUIET
-    if workload.killed_s is not None and now < workload.killed_s + ENDED_S:
-        # A script that was told to end holds its host no longer than for its Pods.
-        return Ruling(look_again_s=workload.killed_s + ENDED_S)
+    if calls.killed_s is not None and now < calls.killed_s + ENDED_S:
+        # Slurm is about to kill the script: the host is free as soon as the Pods have ended.
+        return Ruling(look_again_s=calls.killed_s + ENDED_S)
+    job, unbound = live.job, members.unbound
     if not unbound:
-        return _told(workload, now)
-    if not is_running(job) or is_broken(workload) or [pod for pod in workload.pods if pod.ended]:
+        return _record_bound(workload, job, now)
+    ended = [pod for pod in members.pods if pod.ended]
+    if ended or not is_running(job) or is_broken(members, workload.absent):
         return QUIET
     if job.identity.replaced:
         return Ruling(because=f"job {job.job_id} is being given up")
-    if workload.end_notified:
+    if live.end_notified:
         return Ruling(because=f"Slurm says that job {job.job_id} has ended: it is read first")
-    if workload.others and not _counts(workload):
+    if live.others and not _counts(live):
         return QUIET
-    free = free_placements(workload)
-    against = _against(workload, job, free)
+    free = free_placements(live, members)
+    against = _why_not(live, free)
     if against:
         return Ruling(because=against)
     if len(free) < len(unbound):
@@ -48,13 +53,14 @@ def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling
     return Ruling(tuple(wants), f"{named(workload)} bound to {where}: job {job.job_id} runs there")
 
 
-def _counts(workload: Workload) -> bool:
-    """Of several live jobs only one that runs alone may hold a Pod (P29)."""
-    return not any(is_running(other) for other in workload.others)
+def _counts(live: LiveJob) -> bool:
+    """No other live job runs (P29)."""
+    return not any(is_running(other) for other in live.others)
 
 
-def _against(workload: Workload, job: Job, free: Sequence[Placement]) -> str:
-    if not workload.started:
+def _why_not(live: LiveJob, free: Sequence[Placement]) -> str:
+    job = live.job
+    if not live.started:
         return f"job {job.job_id} is allocated: its script has not started yet"
     for placement in free:
         if placement.node is None or placement.unfit:
@@ -68,14 +74,14 @@ def _against(workload: Workload, job: Job, free: Sequence[Placement]) -> str:
 
 
 def _bind(pod: Pod, job: Job, placement: Placement) -> Bind:
-    assert placement.node is not None  # else something was against it
+    assert placement.node is not None  # see _why_not
     return Bind(reference_of(pod), placement.node.name, job.job_id, placement.slurm_node)
 
 
-def _told(workload: Workload, now: float) -> Ruling:
-    """One Event on each Pod that this process saw bound."""
-    job, placed_s = workload.job, workload.placed_s
-    if job is None or placed_s is None or now >= placed_s + TOLD_S:
+def _record_bound(workload: Workload, job: Job, now: float) -> Ruling:
+    """Record one Event on each Pod that this process saw become bound."""
+    placed_s = workload.binding.placed_s
+    if placed_s is None or now >= placed_s + EVENT_S:
         return QUIET
     wants = tuple(
         RecordEvent(
@@ -84,7 +90,7 @@ def _told(workload: Workload, now: float) -> Ruling:
             EVENT_SCHEDULED,
             f"Bound to Node {pod.node_name}, where Slurm job {job.job_id} runs",
         )
-        for pod in workload.pods
+        for pod in workload.members.pods
         if pod.job_id == job.job_id
     )
-    return Ruling(wants, f"{named(workload)} runs with job {job.job_id}", placed_s + TOLD_S)
+    return Ruling(wants, f"{named(workload)} runs with job {job.job_id}", placed_s + EVENT_S)

@@ -1,4 +1,4 @@
-"""How many members a gang shall have is asked of its PodGroup or Job, until it is known (G1)."""
+"""The size of a gang is read from its PodGroup or Job until it is known (G1)."""
 
 from sunk_sync.core.model.actions import GetGang
 from sunk_sync.core.model.config import Configuration
@@ -9,13 +9,14 @@ ASK_AGAIN_S = 30.0
 
 
 def size(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
-    """One GET at first sight; what it does not tell is asked again after a while."""
-    if not workload.ask_size:
+    """Read the object once; read it again after a while if it does not name a size."""
+    members = workload.members
+    if not members.ask_size:
         return QUIET
-    first = workload.pods[0]
-    assert first.gang is not None  # else nobody would ask
-    again_s = workload.size_asked_s + ASK_AGAIN_S
-    if workload.size_asked_s and now < again_s:
+    first = members.pods[0]
+    assert first.gang is not None  # else its size would not be asked for
+    again_s = members.size_asked_s + ASK_AGAIN_S
+    if members.size_asked_s and now < again_s:
         return Ruling(look_again_s=again_s)
-    look = GetGang(first.gang.kind, first.namespace, first.gang.name, workload.size_asked_s)
-    return Ruling((look,), "the size of its gang is asked for")
+    look = GetGang(first.gang.kind, first.namespace, first.gang.name, members.size_asked_s)
+    return Ruling((look,), "reading the size of its gang")

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, job_name
 from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, Kind
 from sunk_sync.core.model.timing import A_MINUTE_MAX
@@ -21,154 +22,154 @@ from sunk_sync.core.views.conclusions import (
     refusal_ends_s,
     waited_for,
 )
-from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.views.parts import SubmissionHistory
+from sunk_sync.core.views.workload import EndedJobs, Workload
 
 ENDED_AGAIN_S = 5.0
-"""After a job that ended by itself before its Pod was bound; doubled each time."""
+"""Pause after a job that ended by itself before its Pod was bound; doubled each time."""
 GIVEN_UP_AGAIN_S = 2.0
-"""After the second job in a row that we gave up; doubled each time. The first has no pause."""
+"""Pause after the second job in a row that sunk-sync gave up; doubled each time. There is no pause
+after the first."""
 A_MINUTE_S = 60.0
 _OPEN = Ruling(because="a submission got no answer: looking for its job in Slurm first (F2)")
 
 
 def submit(workload: Workload, configuration: Configuration, now: float) -> Ruling:
-    """One placeholder, as soon as nothing speaks against it."""
-    if workload.job is not None or not workload.pods:
+    """Submit one placeholder as soon as nothing prevents it."""
+    members, description = workload.members, workload.request.description
+    if workload.live is not None or not members.pods:
         return QUIET
-    if workload.bound:
-        return _readopt(workload, configuration, now)
-    if any(pod.ended or pod.terminating for pod in workload.pods):
+    leaving = any(pod.ended or pod.terminating for pod in members.pods)
+    if members.bound:
+        return QUIET if leaving else _readopt(workload, configuration, now)
+    if leaving:
         return QUIET
-    against = _against(workload, configuration, now)
-    if against is not None:
-        return against
-    assert workload.description is not None
-    action = _submission(workload, configuration, now)
-    return Ruling((action,), f"job submitted for {named(workload)}", _tried_again_s(workload, now))
+    prevented = _prevented(workload, configuration) or _not_yet(workload, configuration, now)
+    if prevented is not None:
+        return prevented
+    assert description is not None  # else the gang is incomplete, or the request is invalid
+    action = _submission(workload, description, configuration, now)
+    again_s = _tried_again_s(workload.history, now)
+    return Ruling((action,), f"job submitted for {named(workload)}", again_s)
 
 
-def _against(workload: Workload, configuration: Configuration, now: float) -> Ruling | None:
-    """What speaks against a submission now."""
-    if any(pod.gated for pod in workload.pods):
-        return Ruling(because="waits: scheduling gates stand")
-    if workload.missing:
-        return Ruling(because=f"waits: {workload.missing}")
-    if workload.invalid:
-        return Ruling(because=f"refused: {workload.invalid}")
-    if workload.unfit:
-        return Ruling(because=f"no host can take it: {workload.unfit}")
-    if workload.not_ready:
-        return Ruling(because=waited_for(workload))
-    cancelled = cancelled_job(workload)
+def _prevented(workload: Workload, configuration: Configuration) -> Ruling | None:
+    """Return what prevents a submission until some fact changes."""
+    members, hosts = workload.members, workload.hosts
+    if any(pod.gated for pod in members.pods):
+        return Ruling(because="waits: the Pod has scheduling gates")
+    if members.missing:
+        return Ruling(because=f"waits: {members.missing}")
+    if workload.request.invalid:
+        return Ruling(because=f"refused: {workload.request.invalid}")
+    if hosts.unfit:
+        return Ruling(because=f"no host can take it: {hosts.unfit}")
+    if hosts.not_ready:
+        return Ruling(because=waited_for(hosts))
+    cancelled = cancelled_job(members, workload.ended)
     if cancelled and not configuration.resubmit_cancelled:
         return Ruling(because=f"job {cancelled} was cancelled in Slurm: no new one")
-    return _not_yet(workload, configuration, now)
-
-
-def _not_yet(workload: Workload, configuration: Configuration, now: float) -> Ruling | None:
-    if is_open(workload, configuration):
-        return _OPEN
-    refused_until_s = refusal_ends_s(workload)
-    if refused_until_s is not None and now < refused_until_s:
-        assert workload.refused is not None
-        why = f"Slurm refused the job: {workload.refused.text}"
-        return Ruling(because=why, look_again_s=refused_until_s)
-    ended_until_s = _rest_ends_s(workload)
-    if workload.last is not None and now < ended_until_s:
-        why = f"job {workload.last.job_id} ended before its Pod was bound: trying again soon"
-        return Ruling(because=why, look_again_s=ended_until_s)
-    return _brake(workload, now)
-
-
-def _brake(workload: Workload, now: float) -> Ruling | None:
-    """P32: replacements back off, and no workload is submitted more than five times a minute."""
-    again_s = _replaced_again_s(workload)
-    if now < again_s:
-        why = f"{workload.given_up} jobs in a row were given up: another one follows after a pause"
-        return Ruling(because=why, look_again_s=again_s)
-    if len(workload.sent_s) == A_MINUTE_MAX and now < workload.sent_s[0] + A_MINUTE_S:
-        why = f"{A_MINUTE_MAX} jobs were submitted within a minute: another one follows after it"
-        return Ruling(because=why, look_again_s=workload.sent_s[0] + A_MINUTE_S)
     return None
 
 
-def _tried_again_s(workload: Workload, now: float) -> float | None:
-    """When the next of its hosts may be tried again; None: none is kept from it."""
-    times = [since_s + TRIED_AGAIN_S for _, since_s in workload.given_up_on]
+def _not_yet(workload: Workload, configuration: Configuration, now: float) -> Ruling | None:
+    submission, last = workload.submission, workload.ended.last
+    if is_open(submission, configuration):
+        return _OPEN
+    refused_until_s = refusal_ends_s(submission, workload.request)
+    if refused_until_s is not None and now < refused_until_s:
+        assert submission.refused is not None
+        why = f"Slurm refused the job: {submission.refused.text}"
+        return Ruling(because=why, look_again_s=refused_until_s)
+    ended_until_s = _pause_ends_s(workload.ended)
+    if last is not None and now < ended_until_s:
+        why = f"job {last.job_id} ended before its Pod was bound: trying again soon"
+        return Ruling(because=why, look_again_s=ended_until_s)
+    return _brake(workload.id, workload.history, now)
+
+
+def _brake(workload: str, history: SubmissionHistory, now: float) -> Ruling | None:
+    """Replacements back off, and no workload is submitted more than five times a minute (P32)."""
+    again_s = _replaced_again_s(workload, history)
+    if now < again_s:
+        why = f"{history.given_up} jobs in a row were given up: another one follows after a pause"
+        return Ruling(because=why, look_again_s=again_s)
+    if len(history.sent_s) == A_MINUTE_MAX and now < history.sent_s[0] + A_MINUTE_S:
+        why = f"{A_MINUTE_MAX} jobs were submitted within a minute: another one follows after it"
+        return Ruling(because=why, look_again_s=history.sent_s[0] + A_MINUTE_S)
+    return None
+
+
+def _tried_again_s(history: SubmissionHistory, now: float) -> float | None:
+    """Return when sunk-sync may use the next excluded host again; None: it excludes none."""
+    times = [since_s + TRIED_AGAIN_S for _, since_s in history.hosts]
     return min([time for time in times if now < time], default=None)
 
 
-def _replaced_again_s(workload: Workload) -> float:
-    if workload.given_up < 2:
+def _replaced_again_s(workload: str, history: SubmissionHistory) -> float:
+    if history.given_up < 2:
         return 0.0
-    pause_s = min(GIVEN_UP_AGAIN_S * 2.0 ** min(workload.given_up - 2, 10), REFUSED_AGAIN_S)
-    share = zlib.crc32(f"{workload.id} {workload.given_up}".encode()) / 2**32
-    return workload.given_up_s + pause_s * (0.75 + share / 2)
+    pause_s = min(GIVEN_UP_AGAIN_S * 2.0 ** min(history.given_up - 2, 10), REFUSED_AGAIN_S)
+    share = zlib.crc32(f"{workload} {history.given_up}".encode()) / 2**32
+    return history.given_up_s + pause_s * (0.75 + share / 2)
 
 
-def _rest_ends_s(workload: Workload) -> float:
-    last = workload.last
+def _pause_ends_s(ended: EndedJobs) -> float:
+    last = ended.last
     if last is None or last.identity.replaced or not AGAIN.isdisjoint(last.state):
         return 0.0
-    return workload.last_s + min(ENDED_AGAIN_S * 2.0 ** max(workload.ends - 1, 0), REFUSED_AGAIN_S)
+    return ended.since_s + min(ENDED_AGAIN_S * 2.0 ** max(ended.by_itself - 1, 0), REFUSED_AGAIN_S)
 
 
-def _submission(workload: Workload, configuration: Configuration, now: float) -> SubmitJob:
-    assert workload.description is not None
-    first = workload.pods[0]
+def _submission(
+    workload: Workload, description: JobDescription, configuration: Configuration, now: float
+) -> SubmitJob:
+    pods = workload.members.pods
     return SubmitJob(
-        name=job_name(first.namespace, first.name, workload=workload.id),
+        name=job_name(pods[0].namespace, pods[0].name, workload=workload.id),
         identity=Identity(
             cluster=configuration.cluster_uid,
             scheduler=configuration.scheduler,
             workload=workload.id,
-            pods=tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in workload.pods)),
-            digest=workload.digest,
-            hosts=workload.hosts,
+            pods=tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)),
+            digest=workload.request.digest,
+            hosts=workload.hosts.digest,
         ),
-        description=workload.description,
+        description=description,
         excluded=exclusions(workload, now=now),
-        kind=_kind(workload, configuration),
-        created_s=max(pod.created_s for pod in workload.pods),
-        specs=tuple(dict.fromkeys(pod.spec for pod in workload.pods)),
+        kind=_kind(workload, description, configuration),
+        created_s=max(pod.created_s for pod in pods),
+        specs=tuple(dict.fromkeys(pod.spec for pod in pods)),
     )
 
 
-def _kind(workload: Workload, configuration: Configuration) -> Kind:
+def _kind(workload: Workload, description: JobDescription, configuration: Configuration) -> Kind:
     chosen = configuration.placeholder
     if chosen != "auto" and chosen in QUEUED:
         return chosen
-    if workload.external:
+    if workload.hosts.external:
         return "external"
-    tried = workload.tried or workload.refused is not None
-    at_once = (chosen != "auto" or workload.gate) and _as_root(workload)
-    return "allocation" if at_once and workload.room and not tried else "script"
-
-
-def _as_root(workload: Workload) -> bool:
-    """An allocation is for the token's own user, whomever the job asks for (P5)."""
-    asked = workload.description
-    return asked is not None and not asked.user_id and not asked.group_id
+    tried = workload.ended.allocation_refused or workload.submission.refused is not None
+    # An allocation belongs to the token's own user, whichever user the job asks for (P5).
+    as_root = not description.user_id and not description.group_id
+    at_once = (chosen != "auto" or workload.gate) and as_root
+    return "allocation" if at_once and workload.hosts.free and not tried else "script"
 
 
 def _readopt(workload: Workload, configuration: Configuration, now: float) -> Ruling:
-    """A Pod that lives without a job gets one on its own host, or none (P30)."""
+    """A Pod that lives without a job gets a job on its own host, or none (P30)."""
     wanted = configuration.lost_job == "readopt" and workload.lost and not _tried(workload)
-    leaves = any(pod.ended or pod.terminating for pod in workload.pods)
-    if not wanted or leaves or workload.description is None or not all(workload.standing):
+    description, slurm_nodes = workload.request.description, workload.locations.slurm_nodes
+    if not wanted or description is None or not all(slurm_nodes):
         return QUIET
-    if is_open(workload, configuration):
+    if is_open(workload.submission, configuration):
         return _OPEN
-    description = replace(workload.description, required_nodes=",".join(sorted(workload.standing)))
-    action = replace(
-        _submission(workload, configuration, now),
-        description=description,
-        excluded=(),
-        kind="allocation",
-    )
+    pinned = replace(description, required_nodes=",".join(sorted(slurm_nodes)))
+    submission = _submission(workload, pinned, configuration, now)
+    action = replace(submission, excluded=(), kind="allocation")
     return Ruling((action,), f"{named(workload)} lives without a job: another one on its host")
 
 
 def _tried(workload: Workload) -> bool:
-    refused = workload.refused
-    return workload.tried or (refused is not None and refused.kind in AT_ONCE)
+    refused = workload.submission.refused
+    return workload.ended.allocation_refused or (refused is not None and refused.kind in AT_ONCE)

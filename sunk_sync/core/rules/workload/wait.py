@@ -1,4 +1,4 @@
-"""What a Pod that waits says of itself: condition, annotation, Event (P1, P2, P8, P10, P17, P26).
+"""A waiting Pod shows why it waits: condition, annotation, Event (P1, P2, P8, P10, P17, P26).
 
 The only rule that writes PodScheduled, job-id and cancelled on workload Pods.
 """
@@ -32,17 +32,17 @@ from sunk_sync.core.views.conclusions import (
     waited_for,
     was_cancelled,
 )
-from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.views.workload import Calls, LiveJob, Members, Workload
 
 SHOWN_AFTER_S = 1.0
-"""A Pod that is bound sooner costs the binding alone (P1)."""
+"""A Pod that is bound sooner gets no condition: its binding is the only write (P1)."""
 REASON_S = 3.0
-"""So long Slurm may take to say why a job waits: the next word comes a minute later."""
-UNSAID = ("", "None")
+"""Slurm may take so long to say why a job waits. A change of the message comes a minute later."""
+UNKNOWN_REASONS = ("", "None")
 UNSCHEDULABLE = "Unschedulable"
 
 
-class Word(NamedTuple):
+class Notice(NamedTuple):
     """Why a Pod waits, for its condition and its Event."""
 
     message: str
@@ -51,157 +51,162 @@ class Word(NamedTuple):
 
 
 def wait(workload: Workload, configuration: Configuration, now: float) -> Ruling:
-    """Say why, once it takes longer than a moment; what is wrong with a Pod, at once."""
-    pods = [pod for pod in workload.unbound if not (pod.ended or pod.terminating)]
+    """Show the reason once the Pod waits for a while; show an error of the Pod at once."""
+    pods = [pod for pod in workload.members.unbound if not (pod.ended or pod.terminating)]
+    surplus = _surplus(workload.members)
     if not pods:
-        told = (*_corrected(workload), *_late_edit(workload), *_surplus(workload).wants)
-        return Ruling(told) if told else QUIET
-    word = _word(workload, configuration)
-    if word is None:
-        return _surplus(workload)
+        wants = (*_corrected(workload), *_late_edit(workload), *surplus)
+        return Ruling(wants) if wants else QUIET
+    notice = _notice(workload, configuration)
+    if notice is None:
+        return Ruling(surplus) if surplus else QUIET
     ripe_s = _ripe_s(workload)
     if now < ripe_s:
         return Ruling(look_again_s=ripe_s)
-    wants: list[Action] = []
+    shown: list[Action] = []
     for pod in pods:
-        wants += _said(pod, word)
-        wants += _annotated(workload, pod, told=_stands(pod, word))
-    wants += _warnings(workload, pods, configuration)
-    return Ruling((*wants, *_surplus(workload).wants), _because(workload))
+        shown += _show(pod, notice)
+        shown += _annotate(workload, pod, shown=_is_shown(pod, notice))
+    shown += _warnings(workload, pods, configuration)
+    return Ruling((*shown, *surplus), _because(workload.live))
 
 
-def _because(workload: Workload) -> str:
-    """Of a job in the queue; for what else a Pod waits other rules say."""
-    job = workload.job
-    if job is None or not is_waiting(job):
+def _because(live: LiveJob | None) -> str:
+    """Name the job in Slurm's queue; other rules name other causes."""
+    if live is None or not is_waiting(live.job):
         return ""
-    return f"job {job.job_id} waits in Slurm ({job.reason or 'None'})"
+    return f"job {live.job.job_id} waits in Slurm ({live.job.reason or 'None'})"
 
 
 def _ripe_s(workload: Workload) -> float:
-    if workload.invalid or workload.unfit:
+    live = workload.live
+    if workload.request.invalid or workload.hosts.unfit:
         return 0.0
-    ripe_s = workload.waits_since_s + SHOWN_AFTER_S
-    job = workload.job
-    if job is not None and is_waiting(job) and job.reason in UNSAID:
-        return max(ripe_s, workload.job_since_s + REASON_S)
+    ripe_s = workload.binding.waits_since_s + SHOWN_AFTER_S
+    if live is not None and is_waiting(live.job) and live.job.reason in UNKNOWN_REASONS:
+        return max(ripe_s, live.since_s + REASON_S)
     return ripe_s
 
 
-def _word(workload: Workload, configuration: Configuration) -> Word | None:
-    if [pod for pod in workload.pods if pod.gated]:
+def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
+    members, hosts = workload.members, workload.hosts
+    if [pod for pod in members.pods if pod.gated]:
         return None
-    if workload.job is not None:
-        return _of_job(workload)
-    if workload.invalid:
-        return Word(workload.invalid, EVENT_INVALID)
-    if workload.missing:
-        return Word(workload.missing, EVENT_UNSCHEDULABLE)
-    if workload.unfit:
-        return Word(workload.unfit, EVENT_UNSCHEDULABLE)
-    if workload.not_ready:
-        return Word(waited_for(workload), EVENT_UNSCHEDULABLE)
+    if workload.live is not None:
+        return _of_job(workload.live, workload.calls)
+    if workload.request.invalid:
+        return Notice(workload.request.invalid, EVENT_INVALID)
+    if members.missing:
+        return Notice(members.missing, EVENT_UNSCHEDULABLE)
+    if hosts.unfit:
+        return Notice(hosts.unfit, EVENT_UNSCHEDULABLE)
+    if hosts.not_ready:
+        return Notice(waited_for(hosts), EVENT_UNSCHEDULABLE)
     return _of_slurm(workload, configuration)
 
 
-def _of_slurm(workload: Workload, configuration: Configuration) -> Word | None:
-    cancelled = cancelled_job(workload)
+def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None:
+    submission = workload.submission
+    cancelled = cancelled_job(workload.members, workload.ended)
     if cancelled and not configuration.resubmit_cancelled:
         text = (
             f"Slurm job {cancelled} was cancelled in Slurm; set annotation resubmit for a new one"
         )
-        return Word(text, EVENT_CANCELLED, EVENT_CANCELLED)
-    if refusal_ends_s(workload) is not None and workload.refused is not None:
-        return Word(
-            str(error_in_words(workload.refused.number or 0, workload.refused.text)), EVENT_REFUSED
-        )
-    if workload.attempt is not None:
-        return Word("Slurm has not answered to the job yet", EVENT_UNSCHEDULABLE)
-    if workload.given_up > 1:
+        return Notice(text, EVENT_CANCELLED, EVENT_CANCELLED)
+    refused = submission.refused
+    if refused is not None and refusal_ends_s(submission, workload.request) is not None:
+        return Notice(str(error_in_words(refused.number or 0, refused.text)), EVENT_REFUSED)
+    if submission.attempt is not None:
+        return Notice("Slurm has not answered to the job yet", EVENT_UNSCHEDULABLE)
+    if workload.history.given_up > 1:
         text = "Slurm jobs were given up, on hosts that cannot take it; another one follows"
-        return Word(text, EVENT_UNSCHEDULABLE)
+        return Notice(text, EVENT_UNSCHEDULABLE)
     return None
 
 
-def _of_job(workload: Workload) -> Word | None:
-    job = workload.job
-    assert job is not None
+def _of_job(live: LiveJob, calls: Calls) -> Notice | None:
+    job = live.job
     if is_waiting(job):
-        message = waiting_message(job.reason, job.job_id, ahead=workload.ahead, age_s=0.0)
-        return Word(message, EVENT_UNSCHEDULABLE)
-    occupants = [pod for placement in workload.placements for pod in placement.occupants]
+        message = waiting_message(job.reason, job.job_id, ahead=live.ahead, age_s=0.0)
+        return Notice(message, EVENT_UNSCHEDULABLE)
+    occupants = [pod for placement in live.placements for pod in placement.occupants]
     if occupants:
         text = f"waits for Pod {occupants[0]} to end"
-    elif workload.killed_s is not None or workload.stops:
+    elif calls.killed_s is not None or calls.stops:
         text = "its script was told to end"
-    elif not workload.started:
+    elif not live.started:
         text = "its script has not started yet"
     else:
         return None
-    return Word(f"Slurm job {job.job_id} is allocated: {text}", EVENT_UNSCHEDULABLE)
+    return Notice(f"Slurm job {job.job_id} is allocated: {text}", EVENT_UNSCHEDULABLE)
 
 
-def _said(pod: Pod, word: Word) -> list[Action]:
-    """The condition, and once it stands the Event: the pace of the one is that of the other."""
+def _show(pod: Pod, notice: Notice) -> list[Action]:
+    """Set the condition; once the Pod has it, record the Event: both change equally often."""
     reference = reference_of(pod)
-    if _stands(pod, word):
-        return [RecordEvent(reference, "Warning", word.event, word.message)]
-    return [SetScheduled(reference, word.reason, word.message)]
+    if _is_shown(pod, notice):
+        return [RecordEvent(reference, "Warning", notice.event, notice.message)]
+    return [SetScheduled(reference, notice.reason, notice.message)]
 
 
-def _stands(pod: Pod, word: Word) -> bool:
-    """The Pod says so already."""
-    said = (SCHEDULED_CONDITION, "False", word.reason, word.message)
-    told = [(one.type, one.status, one.reason, one.message) for one in pod.conditions]
-    return said in told
+def _is_shown(pod: Pod, notice: Notice) -> bool:
+    """The Pod has this condition already."""
+    wanted = (SCHEDULED_CONDITION, "False", notice.reason, notice.message)
+    return wanted in [(one.type, one.status, one.reason, one.message) for one in pod.conditions]
 
 
-def _annotated(workload: Workload, pod: Pod, *, told: bool) -> list[Action]:
-    """The hint, and what a human's cancel leaves on the Pod (P17).
+def _annotate(workload: Workload, pod: Pod, *, shown: bool) -> list[Action]:
+    """Set annotation job-id, and annotation cancelled after a user's cancel (P17).
 
-    The hint alone comes after the condition: of two writes at once the API server refuses one.
+    A new job-id alone follows the condition: of two writes at once the API server refuses one.
     """
+    live, last = workload.live, workload.ended.last
     wanted = {}
-    job_id = workload.job.job_id if workload.job is not None else pod.job_id
+    job_id = live.job.job_id if live is not None else pod.job_id
     if job_id:
         wanted[JOB_ID] = job_id
     cancelled = pod.cancelled
-    if workload.job is None and workload.last is not None and was_cancelled(workload.last):
-        same = pod.cancelled.partition("/")[0] == workload.last.job_id
-        cancelled = cancelled if same else mark_of(workload.last.job_id, pod)
+    if live is None and last is not None and was_cancelled(last):
+        same = pod.cancelled.partition("/")[0] == last.job_id
+        cancelled = cancelled if same else mark_of(last.job_id, pod)
     if cancelled:
         wanted[CANCELLED] = cancelled
     if (job_id, cancelled) == (pod.job_id, pod.cancelled):
         return []
-    if cancelled == pod.cancelled and not told:
+    if cancelled == pod.cancelled and not shown:
         return []
     annotations = tuple(sorted(wanted.items()))
     return [SetMetadata(reference_of(pod), MANAGER_SUBMIT, (), annotations)]
 
 
 def _corrected(workload: Workload) -> list[Action]:
-    """A Pod of ours that carries the id of an earlier job: another was found for it (P30), or an
-    older word arrived after the binding. Its end follows the job that it names (P16).
+    """Correct the annotation job-id of bound Pods that names an earlier job.
+
+    sunk-sync found another job for the Pod (P30), or an older write arrived after the binding. The
+    end of a Pod follows the job that its annotation names (P16).
     """
-    job = workload.job
-    if job is None or not is_running(job) or job.identity.replaced or workload.stands_elsewhere:
+    live = workload.live
+    if live is None or not is_running(live.job) or live.job.identity.replaced:
         return []
-    wrong = [pod for pod in workload.bound if pod.job_id not in ("", job.job_id)]
+    if workload.locations.elsewhere:
+        return []
+    job_id = live.job.job_id
+    wrong = [pod for pod in workload.members.bound if pod.job_id not in ("", job_id)]
     return [
-        SetMetadata(reference_of(pod), MANAGER_SUBMIT, (), ((JOB_ID, job.job_id),))
+        SetMetadata(reference_of(pod), MANAGER_SUBMIT, (), ((JOB_ID, job_id),))
         for pod in wrong
         if not (pod.ended or pod.terminating)
     ]
 
 
 def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration) -> list[Action]:
-    """What the Pod asks for and will not get (P8, P27)."""
+    """Name settings of the Pod that have no effect (P8, P27)."""
     found: list[tuple[str, str]] = []
     hard = unsupported(pods)
     if hard and configuration.unsupported == "ignore":
         found.append((EVENT_UNSUPPORTED, f"Slurm cannot keep these rules: {', '.join(hard)}"))
     pinned = static_cpu_warning(pods)
-    if pinned and not workload.invalid:
+    if pinned and not workload.request.invalid:
         found.append((EVENT_STATIC_CPU, pinned))
     return [
         RecordEvent(reference_of(pod), "Warning", reason, message)
@@ -210,30 +215,27 @@ def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration)
     ]
 
 
-def _surplus(workload: Workload) -> Ruling:
-    """G7."""
-    if not workload.surplus:
-        return QUIET
-    word = Word("its gang has as many Pods as its size says already", EVENT_UNSCHEDULABLE)
+def _surplus(members: Members) -> tuple[Action, ...]:
+    """Tell Pods beyond the size of their gang (G7)."""
+    if not members.surplus:
+        return ()
+    notice = Notice("its gang has as many Pods as its size says already", EVENT_UNSCHEDULABLE)
     waiting = [
-        pod for pod in workload.surplus if not (pod.node_name or pod.ended or pod.terminating)
+        pod for pod in members.surplus if not (pod.node_name or pod.ended or pod.terminating)
     ]
-    return Ruling(tuple(action for pod in waiting for action in _said(pod, word)))
+    return tuple(action for pod in waiting for action in _show(pod, notice))
 
 
 def _late_edit(workload: Workload) -> tuple[Action, ...]:
-    """P20: an edit after the binding has no effect."""
-    job = workload.job
-    if (
-        job is None
-        or workload.absent
-        or not workload.digest
-        or job.identity.digest in ("", workload.digest)
-    ):
+    """Tell that an edit after the binding has no effect (P20)."""
+    live, digest = workload.live, workload.request.digest
+    if live is None or workload.absent.pods:
+        return ()
+    if not digest or live.job.identity.digest in ("", digest):
         return ()
     message = "annotations changed after the binding: the Slurm job stays as it is"
     return tuple(
         RecordEvent(reference_of(pod), "Warning", EVENT_TOO_LATE, message)
-        for pod in workload.pods
+        for pod in workload.members.pods
         if not (pod.ended or pod.terminating)
     )

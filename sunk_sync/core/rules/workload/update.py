@@ -1,0 +1,37 @@
+"""A waiting job follows its edited Pods (P20) and the hosts that can take them (P7): the only rule
+that updates jobs.
+"""
+
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import UpdateJob
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.job_states import is_waiting
+from sunk_sync.core.views.conclusions import exclusions
+from sunk_sync.core.views.replacement import may_stay
+from sunk_sync.core.views.workload import Workload
+
+
+def update(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+    """Replace the description, or only the exclusions, of a job that waits and may stay."""
+    live, request, hosts = workload.live, workload.request, workload.hosts
+    if live is None or request.description is None or not is_waiting(live.job):
+        return QUIET
+    job = live.job
+    edited = bool(job.identity.digest) and request.digest != job.identity.digest
+    if not (edited or hosts.digest) or not may_stay(workload, live):
+        return QUIET
+    of_array = "_" in job.job_id  # its tasks share one list, even after some were given up
+    action = UpdateJob(
+        job_id=job.job_id,
+        name=job.name,
+        identity=replace(
+            job.identity, digest=request.digest, hosts=hosts.digest or job.identity.hosts
+        ),
+        description=request.description,
+        excluded=hosts.excluded if of_array else exclusions(workload, now=now),
+        exclusions_only=not edited,
+    )
+    why = "its Pod was edited" if edited else "other hosts can take its Pods now"
+    return Ruling((action,), f"job {job.job_id} is updated: {why}")
