@@ -216,7 +216,7 @@ def _check_ownership(action: Drain | Undrain | RewriteReason, graph: Graph) -> N
 
 def _check_evidence(drain: Drain, graph: Graph, world: World, evidence: Evidence) -> None:
     host = graph.host(drain.slurm_node)
-    last = host.last
+    last = host.traces.last
     if drain.reason == "k8s: pod terminated":
         there = world.pods.get(last.pod) if last else None
         if last is None or ("Pod", last.pod) not in evidence.missing:
@@ -255,7 +255,7 @@ def check_rest(reconciler: Reconciler, world: World) -> None:
     for row in world.slurm_nodes.values():
         ours = row.reason.startswith("k8s:")
         known = reconciler.graph.host(row.name)
-        told = known.pod or known.node or known.last
+        told = known.pod or known.node or known.traces.last
         if ours and not is_drained(row.state) and not is_frozen(row.state) and told:
             if known.rivals:
                 continue

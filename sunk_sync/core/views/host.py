@@ -1,56 +1,63 @@
-"""What rules read of one host: the Slurm node, its Pod, its Node, and who lives there."""
+"""What rules read of one host: the Slurm node, its slurmd Pod, its Node, and the Pods on it."""
 
-from typing import final
+from msgspec import Struct
 
 from sunk_sync.core.model.facts import GateCall, GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
-from sunk_sync.core.views.parts import Resident
+from sunk_sync.core.views.parts import NOBODY, Residents
 
 
-@final
-class Host:
-    """One machine seen from both sides, as the rules read it.
+class Traces(Struct, frozen=True, kw_only=True, gc=False):
+    """What sunk-sync knows of a slurmd Pod or Node that Kubernetes does not show now."""
 
-    Only `HostSnapshot` writes its fields, while it builds it. tests/test_tidy.py checks that.
-    """
+    last: Mark | None = None
+    """Where this process, or our mark on the Slurm node, last saw the host."""
+    finished: SlurmdPod | None = None
+    """The slurmd Pod, if it has ended but still exists."""
+    moved: bool = False
+    """The Pod in `last` lives, but claims another Slurm node now."""
+    node_absent: bool = False
+    """No listing shows the Node in `last`: it is gone, or not listed yet."""
+    pod_get_result: GetResult | None = None
+    """Result of the last read by name of the Pod in `last`."""
+    node_get_result: GetResult | None = None
+    """Result of the last read by name of the Node in `last`."""
 
-    name: str = ""
+
+NO_TRACES = Traces()
+
+
+class Host(Struct, frozen=True, kw_only=True, gc=False):
+    """One machine seen from both sides, as the rules read it."""
+
+    name: str
     """Name of the Slurm node."""
     slurm_node: SlurmNode | None = None
     slurm_listed: bool = False
-    """Slurm was listed completely at least once: no row means no such node."""
+    """slurmrestd listed all Slurm nodes at least once: no row means no such node."""
     kube_listed: bool = False
+    """The API server listed all Nodes and slurmd Pods at least once."""
     blind: bool = False
-    """Slurm has been unreadable for a minute."""
+    """sunk-sync could not read Slurm for a minute."""
     pod: SlurmdPod | None = None
     pod_since_s: float = 0.0
+    """Since when the Pod, or the one that has ended, is as it is."""
     node: Node | None = None
     node_since_s: float = 0.0
     owns_node: bool = False
-    """The Node stands for this Slurm node and no other."""
+    """The Node belongs to this Slurm node and to no other."""
     mark: Mark | None = None
-    """Our mark as it stands on the Slurm node."""
-    finished: SlurmdPod | None = None
-    last: Mark | None = None
-    """Where the host was last seen, by this process or by our mark on the Slurm node; told only
-    where its Pod or its Node is missing."""
-    last_moved: bool = False
-    """The Pod in `last` lives, but claims another Slurm node now."""
-    node_absent: bool = False
-    """No Node of the name in `last` is in the picture: gone, or not listed yet."""
-    pod_get_result: GetResult | None = None
-    """Answer to the last read by name of the Pod in `last`."""
-    node_get_result: GetResult | None = None
+    """The mark of sunk-sync on the Slurm node."""
+    traces: Traces = NO_TRACES
+    """Empty while both the Pod and the Node are there."""
     rivals: tuple[Reference, ...] = ()
-    """Claims that exclude each other; empty where all is well."""
+    """Claims that exclude each other; empty if there is no conflict."""
     rival_pods: tuple[SlurmdPod, ...] = ()
-    """The Pods among them that claim this very Slurm node."""
+    """The Pods among them that claim this Slurm node."""
     stray: Node | None = None
-    """A Node that claimed this Slurm node by equal name until a Pod or Node elsewhere did."""
-    residents: tuple[Resident, ...] = ()
-    """Workload Pods of ours that live here, sorted by name."""
-    lingering: tuple[Resident, ...] = ()
-    """Those among them whose jobs may not hold it: ended, away, lost, or told to end."""
+    """A Node that claimed this Slurm node by equal name until a Pod or another Node did."""
+    residents: Residents = NOBODY
+    """Workload Pods that live here."""
     gate_calls: tuple[GateCall, ...] = ()
     gate: bool = False
-    """The gate stands: the next job waits for Pods by itself (P25)."""
+    """The prolog of the next job waits for Pods by itself (P25)."""

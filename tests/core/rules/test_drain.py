@@ -12,6 +12,7 @@ from sunk_sync.core.model.facts import GetResult, Node, Row, SlurmdPod
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.host.drain import EXISTS_AGAIN_S, drain
 from sunk_sync.core.translate.node_states import FROZEN
+from sunk_sync.core.views.host import NO_TRACES
 from tests.kit.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
 
 ACTS = (Drain, Undrain, RewriteReason)
@@ -362,8 +363,7 @@ def test_a_finished_pod_is_not_asked_for_S7() -> None:
 def test_a_host_that_was_never_seen_anywhere_misses_nothing() -> None:
     """The rule itself asks; that the graph remembers every host it saw is not its business."""
     core = Core(node("n1"), slurm_node())
-    host = core.graph.host("n1")
-    host.last = None
+    host = replace(core.graph.host("n1"), traces=NO_TRACES)
     assert drain(host, core.graph.configuration, core.now) is QUIET
 
 
@@ -380,8 +380,7 @@ def test_what_stands_in_kubernetes_now_is_known_without_any_memory_S18(
 ) -> None:
     """The rule itself asks: a Node alone, a Pod alone."""
     core = Core(*rows)
-    host = core.graph.host("n1")
-    host.last, host.node_absent = None, False
+    host = replace(core.graph.host("n1"), traces=NO_TRACES)
     assert drain(host, core.graph.configuration, core.now).wants == tuple(core.wants("n1", *ACTS))
     assert core.wants("n1", Drain)
 

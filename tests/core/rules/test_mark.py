@@ -1,6 +1,7 @@
 """Row M8: our mark on the Slurm node, and F11."""
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetComment
 from sunk_sync.core.model.facts import Row
@@ -82,8 +83,7 @@ def test_two_hosts_on_one_node_mark_nothing_for_the_node_alone() -> None:
 def test_a_node_that_stands_for_another_host_marks_nothing_M8() -> None:
     """The rule itself asks, whatever the graph shows of such a host."""
     core = Core(node("n1"), slurm_node())
-    host = core.graph.host("n1")
-    host.owns_node = False
+    host = replace(core.graph.host("n1"), owns_node=False)
     assert mark(host, core.graph.configuration) is QUIET
 
 

@@ -83,7 +83,7 @@ def test_a_pod_that_is_to_end_later_counts_as_gone_at_once_P25b() -> None:
     answer(core, "no")
     core.see(pod("p2", node_name="kn1", phase="Running", job_id="8", terminating=True))
     assert core.workload_wants(other, CancelJob)
-    assert not core.graph.host("n1").residents
+    assert not core.graph.host("n1").residents.all
 
 
 def test_a_silent_node_proves_nothing_and_a_human_is_told_P25b() -> None:

@@ -89,7 +89,7 @@ def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
 
 def _known(host: Host) -> bool:
     """Kubernetes knows the machine, or our mark says that it did (S18)."""
-    return host.pod is not None or host.node is not None or host.last is not None
+    return host.pod is not None or host.node is not None or host.traces.last is not None
 
 
 def _no_cause(slurm_node: SlurmNode) -> Ruling:
@@ -140,9 +140,10 @@ def _with_cause(
 
 def _node_gone(host: Host, _: Configuration, now: float) -> Answer:
     """S8."""
-    if not host.node_absent:
+    last, get_result = host.traces.last, host.traces.node_get_result
+    if last is None or not host.traces.node_absent:
         return None
-    name, get_result = host.last.node if host.last else "", host.node_get_result
+    name = last.node
     if not host.kube_listed:
         return Open(f"Node {name} is not listed yet")
     if get_result is not None and get_result.found == "no":
@@ -162,8 +163,9 @@ def _node_not_ready(host: Host, configuration: Configuration, now: float) -> Ans
 
 def _pod_gone(host: Host, _: Configuration, now: float) -> Answer:
     """S7."""
-    last, get_result = host.last, host.pod_get_result
-    if host.pod or host.finished or last is None or not last.pod or host.last_moved:
+    traces, last = host.traces, host.traces.last
+    get_result = traces.pod_get_result
+    if host.pod or traces.finished or last is None or not last.pod or traces.moved:
         return None
     path = f"Pod {last.namespace}/{last.pod}"
     if not host.kube_listed:
@@ -191,7 +193,7 @@ def _open(words: str, look: GetObject, get_result: GetResult | None, now: float)
 
 def _pod_terminating(host: Host, *_: object) -> Answer:
     """S5; its containers may have ended already."""
-    pod = host.pod or host.finished
+    pod = host.pod or host.traces.finished
     if pod is None or not pod.terminating:
         return None
     return Stands(f"{_path(pod)} is terminating")
@@ -227,7 +229,7 @@ def _pod_cordoned(host: Host, *_: object) -> Answer:
 
 def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answer:
     """S4."""
-    pod = host.pod or host.finished
+    pod = host.pod or host.traces.finished
     if pod is None or (pod.ready and not pod.finished):
         return None
     ripe_s = host.pod_since_s + configuration.not_ready_grace_s
@@ -237,7 +239,7 @@ def _pod_not_ready(host: Host, configuration: Configuration, now: float) -> Answ
 
 def _pod_without_job(host: Host, configuration: Configuration, *_: object) -> Answer:
     """P30."""
-    lost = [resident.pod for resident in host.lingering if resident.lost]
+    lost = [resident.pod for resident in host.residents.lingering if resident.lost]
     if not lost or configuration.lost_job == "end":
         return None
     return Stands(f"Pod {lost[0]} lives without a job")
@@ -247,7 +249,7 @@ def _pod_outlives_script(host: Host, _: Configuration, now: float) -> Answer:
     """L6."""
     times = [
         (one.stop_until_s, one.pod)
-        for one in host.lingering
+        for one in host.residents.lingering
         if one.stop_until_s is not None and not one.confirmed
     ]
     if not times:
@@ -261,7 +263,7 @@ def _pod_outlives_job(host: Host, *_: object) -> Answer:
     """P25: no gate keeps the next job off, and no script of its own."""
     if host.gate:
         return None
-    for resident in host.lingering:
+    for resident in host.residents.lingering:
         if resident.held or resident.stop_until_s is not None:
             continue
         if resident.ended or resident.away:

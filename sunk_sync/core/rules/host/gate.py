@@ -14,13 +14,13 @@ def gate(host: Host, *_: object) -> Ruling:
     wants: list[Action] = []
     unread_s = 0.0
     for call in host.gate_calls:
-        waits = [one for one in host.residents if _stands_in_the_way(one, call)]
+        waits = [one for one in host.residents.all if _stands_in_the_way(one, call)]
         wants.append(_answer(call, host.name, waits))
         if any(one.confirmed for one in waits):
             unread_s = max(unread_s, call.asked_s)
     if unread_s:
         wants.append(Relist("jobs", unread_s))
-    names = sorted({one.pod for one in host.residents})
+    names = sorted({one.pod for one in host.residents.all})
     because = f"a job wants to start on {host.name}, where Pods live: {', '.join(names[:5])}"
     return Ruling(tuple(wants), because if names else f"a job may start on {host.name}")
 

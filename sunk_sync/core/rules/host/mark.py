@@ -35,9 +35,9 @@ def _names_pod(mark: Mark, pod: SlurmdPod | None) -> bool:
 
 def _wanted(host: Host, cluster: str) -> Mark | None:
     """The mark for what stands there now; of a Pod that is ending the old one stays."""
-    pod = host.pod
+    pod, traces = host.pod, host.traces
     if pod is None:
-        known_by_pod = host.finished is not None or (host.last is not None and host.last.pod)
+        known_by_pod = traces.finished is not None or (traces.last is not None and traces.last.pod)
         if host.node is None or not host.owns_node or known_by_pod:
             return None
         return Mark(cluster, host.node.name)
