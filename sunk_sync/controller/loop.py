@@ -11,7 +11,7 @@ from typing import Protocol
 import anyio
 
 from sunk_sync.controller.outbox import Outbox, WriteReport
-from sunk_sync.core.model.actions import Action, Outcome, shown_by
+from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.facts import (
     SLURM_SOURCES,
     Confirmed,
@@ -21,6 +21,7 @@ from sunk_sync.core.model.facts import (
     News,
 )
 from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.outcomes import Outcome, shown_by
 from sunk_sync.core.model.verdict import Kept
 from sunk_sync.core.reconciler import Reconciler
 

@@ -1,7 +1,12 @@
 """Writes that must not be in flight together, and bindings whose result is in doubt."""
 
 from sunk_sync.controller.slots import Slot, Slots
-from sunk_sync.core.model.actions import Action, AnswerGate, Bind, SubmitJob
+from sunk_sync.core.model.actions import (
+    Action,
+    AnswerGate,
+    Bind,
+    SubmitJob,
+)
 
 
 class MutualExclusion:

@@ -20,17 +20,15 @@ from sunk_sync.core.model.actions import (
     Bind,
     HookAction,
     JobAction,
-    Outcome,
-    Push,
     RecordEvent,
     Relist,
     SlurmAction,
     SubmitJob,
     Target,
-    Unsure,
     target_of,
 )
 from sunk_sync.core.model.facts import Attempt, BindTried
+from sunk_sync.core.model.outcomes import Outcome, Push, Unsure
 
 PUSH_LIMIT_S = 60.0
 """A push without an answer by then counts as unsure: the writer's own deadline has a bug."""

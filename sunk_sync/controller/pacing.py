@@ -2,7 +2,12 @@
 
 from sunk_sync.controller.slots import Slot
 from sunk_sync.controller.urgency import only_unknown
-from sunk_sync.core.model.actions import Action, SetConditions, SetMetadata, SetScheduled
+from sunk_sync.core.model.actions import (
+    Action,
+    SetConditions,
+    SetMetadata,
+    SetScheduled,
+)
 
 PACE_S = 1.0
 """Between two writes of conditions or metadata to one object (M1)."""

@@ -9,15 +9,12 @@ from sunk_sync.core.model.actions import (
     Action,
     Bind,
     CancelJob,
-    Done,
     EndPod,
-    Outcome,
-    Refused,
     Relist,
     SetScheduled,
     SubmitJob,
-    Unsure,
 )
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 
 REFUSED_AGAIN_S = 300.0

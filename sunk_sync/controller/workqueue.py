@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from sunk_sync.controller.slots import BEHIND_S, Slot
 from sunk_sync.controller.urgency import LEISURELY, urgency
-from sunk_sync.core.model.actions import Push
+from sunk_sync.core.model.outcomes import Push
 
 
 class Limits(Struct, frozen=True, kw_only=True):

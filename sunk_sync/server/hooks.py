@@ -14,8 +14,9 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from sunk_sync.core.model.actions import Action, Outcome
+from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.facts import Tell
+from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.core.translate.hostlist import HostlistError, expand
 from sunk_sync.server.bounded import Address, Bounds, listen
 from sunk_sync.server.pending_calls import GateVerdict, PendingCalls

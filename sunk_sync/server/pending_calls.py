@@ -7,8 +7,9 @@ from typing import Literal
 import anyio
 from msgspec import Struct
 
-from sunk_sync.core.model.actions import Action, AnswerGate, AnswerStop, Done, Outcome, Refused
+from sunk_sync.core.model.actions import Action, AnswerGate, AnswerStop
 from sunk_sync.core.model.facts import CallEnded, GateCall, JobNotice, StopCall, Tell
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 
 Word = Literal["go", "gone", "drain", "wait"]
 

@@ -11,10 +11,11 @@ from sunk_sync.controller.loop import Journal, Loop
 from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Action, Done, Outcome, SubmitJob
+from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import OTHER_PODS, SOURCES, GateCall, JobNotice, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.outcomes import Done, Outcome
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler

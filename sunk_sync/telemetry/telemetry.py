@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from sunk_sync.core.model import actions as act
-from sunk_sync.core.model.actions import Action, Done, Outcome, Refused, Unsure, target_of
+from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.facts import (
     SOURCES,
     Confirmed,
@@ -23,6 +23,7 @@ from sunk_sync.core.model.facts import (
     News,
     Source,
 )
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.telemetry.alarms import AlarmGauges
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.hooks import HookJournal

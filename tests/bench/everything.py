@@ -10,8 +10,9 @@ from typing import Any
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.controller.outbox import Outbox, Writers
-from sunk_sync.core.model.actions import Action, Outcome
+from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.facts import News
+from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.wiring import HOOK_LIMITS, JOB_LIMITS, KUBE_LIMITS, SLURM_LIMITS
 from sunk_sync.telemetry.logs import Logs

@@ -7,10 +7,7 @@ import pytest
 
 from sunk_sync.controller.backoff import BACKOFF_FIRST_S, BACKOFF_MAX_S
 from sunk_sync.controller.pacing import PACE_S
-from sunk_sync.core.model.actions import (
-    Done,
-    Unsure,
-)
+from sunk_sync.core.model.outcomes import Done, Unsure
 from tests.kit.outbox import DRAIN, KEY, LIFT, Answer, Bench, refused, run_bench, shown, unsure
 
 

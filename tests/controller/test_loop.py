@@ -23,13 +23,9 @@ from sunk_sync.core import decide as deciding
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Action,
-    Done,
     Drain,
     GetObject,
-    Outcome,
-    Refused,
     SetConditions,
-    Unsure,
 )
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
@@ -43,6 +39,7 @@ from sunk_sync.core.model.facts import (
     Source,
 )
 from sunk_sync.core.model.keys import host_key
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.verdict import Ruling
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler

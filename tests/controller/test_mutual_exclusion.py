@@ -12,13 +12,11 @@ from sunk_sync.core.model.actions import (
     AnswerGate,
     Bind,
     CancelJob,
-    Done,
-    Outcome,
     SubmitJob,
-    Unsure,
 )
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference
 from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
 from tests.kit.outbox import OTHER, Bench, run_bench, unsure

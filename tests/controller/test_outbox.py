@@ -12,14 +12,12 @@ from sunk_sync.controller.slots import SWEEP_STEP
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.model.actions import (
     Action,
-    Done,
     Drain,
     GetObject,
-    Outcome,
     SubmitJob,
-    Unsure,
 )
 from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from tests.kit.build import identity, pod
 from tests.kit.clock import now
 from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, OTHER, Bench, run_bench, shown

@@ -11,16 +11,14 @@ from collections.abc import Callable, Sequence
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Action,
-    Outcome,
     RecordEvent,
     Relist,
-    Unsure,
-    shown_by,
     target_of,
 )
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import GetResult, News
 from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.outcomes import Outcome, Unsure, shown_by
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler

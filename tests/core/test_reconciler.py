@@ -7,7 +7,12 @@ import pytest
 from sunk_sync.core import decide as deciding
 from sunk_sync.core.decide import ConflictError, RuleError, decide
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Bind, Drain, SubmitJob, Undrain
+from sunk_sync.core.model.actions import (
+    Bind,
+    Drain,
+    SubmitJob,
+    Undrain,
+)
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Holding, Lost
 from sunk_sync.core.model.job_identity import workload_id

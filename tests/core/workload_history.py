@@ -4,7 +4,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import AnswerGate, AnswerStop, Bind, Outcome, SubmitJob, Unsure
+from sunk_sync.core.model.actions import (
+    AnswerGate,
+    AnswerStop,
+    Bind,
+    SubmitJob,
+)
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Attempt,
@@ -19,6 +24,7 @@ from sunk_sync.core.model.facts import (
     StopCall,
 )
 from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.outcomes import Outcome, Unsure
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet

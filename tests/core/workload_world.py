@@ -11,17 +11,13 @@ from sunk_sync.core.model.actions import (
     AnswerStop,
     Bind,
     CancelJob,
-    Done,
     EndPod,
     GetGang,
     GetJob,
     GetObject,
-    Outcome,
-    Refused,
     SetMetadata,
     SetScheduled,
     SubmitJob,
-    Unsure,
     UpdateJob,
 )
 from sunk_sync.core.model.facts import (
@@ -43,6 +39,7 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
 )
 from sunk_sync.core.model.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from tests.core.slurm_jobs import SlurmJobs
 from tests.core.world import World
 

@@ -13,12 +13,9 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import (
     Action,
     Cordon,
-    Done,
     Drain,
     GetObject,
-    Outcome,
     RecordEvent,
-    Refused,
     Relist,
     RewriteReason,
     SetComment,
@@ -46,6 +43,7 @@ from sunk_sync.core.model.facts import (
     Source,
 )
 from sunk_sync.core.model.names import DRAIN, MANAGER_RETIRE
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 from tests.kit.build import labels_of
 

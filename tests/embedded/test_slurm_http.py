@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from sunk_sync.core.model.actions import Done, Drain, Refused, Undrain
+from sunk_sync.core.model.actions import Drain, Undrain
 from sunk_sync.core.model.facts import ListingEnded, News
+from sunk_sync.core.model.outcomes import Done, Refused
 from sunk_sync.embedded.slurm.api.http import SlurmServer
 from sunk_sync.embedded.slurm.api.rest import SlurmRest
 from sunk_sync.embedded.slurm.memory import Setup

@@ -6,9 +6,15 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Action, CancelJob, Outcome, SubmitJob, UpdateJob
+from sunk_sync.core.model.actions import (
+    Action,
+    CancelJob,
+    SubmitJob,
+    UpdateJob,
+)
 from sunk_sync.core.model.facts import Job, Observed
 from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.write.jobs import JobPush

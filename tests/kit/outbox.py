@@ -7,17 +7,14 @@ from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.model.actions import (
     Action,
-    Done,
     Drain,
-    Outcome,
-    Refused,
     SetConditions,
     Target,
     Undrain,
-    Unsure,
     target_of,
 )
 from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from tests.kit.build import condition
 from tests.kit.clock import now, run
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from sunk_sync.core.model.actions import Action, EndPod, Outcome, SetScheduled
+from sunk_sync.core.model.actions import Action, EndPod, SetScheduled
 from sunk_sync.core.model.facts import Observed, Pod, Reference
+from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.kube.decode.source_decoder import OFFERING_NODES
 from sunk_sync.kube.write.push import KubePush
 from tests.kube.recorded.server import pod, serving, status

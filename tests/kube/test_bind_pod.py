@@ -6,8 +6,9 @@ import pytest
 from aiohttp import web
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.actions import Action, Bind, Done, GetGang, Outcome, Refused, Unsure
+from sunk_sync.core.model.actions import Action, Bind, GetGang
 from sunk_sync.core.model.facts import BindTried
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from tests.kit.pod_push import (
     END,
     GONE,

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.actions import Done, EndPod, Unsure
+from sunk_sync.core.model.actions import EndPod
+from sunk_sync.core.model.outcomes import Done, Unsure
 from tests.kit.pod_push import (
     END,
     GONE,

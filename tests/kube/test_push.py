@@ -15,18 +15,13 @@ from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
     Action,
     Cordon,
-    Done,
     Drain,
     GetObject,
-    Outcome,
     RecordEvent,
-    Refused,
     Relist,
     SetConditions,
     SetMetadata,
     Uncordon,
-    Unsure,
-    shown_by,
 )
 from sunk_sync.core.model.facts import (
     Condition,
@@ -37,6 +32,7 @@ from sunk_sync.core.model.facts import (
     Reference,
     SlurmdPod,
 )
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure, shown_by
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.write.events import event_of
 from sunk_sync.kube.write.push import KubePush

@@ -6,8 +6,9 @@ import pytest
 from aiohttp import web
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.actions import Done, Refused, SetConditions, SetMetadata, Unsure
+from sunk_sync.core.model.actions import SetConditions, SetMetadata
 from sunk_sync.core.model.facts import Node, Observed, Reference, SlurmdPod
+from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.core.model.pod_spec import NO_OFFER
 from tests.kit.pod_push import (
     GONE,

@@ -15,17 +15,15 @@ from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
     Action,
     Cordon,
-    Done,
     GetObject,
-    Outcome,
     RecordEvent,
-    Refused,
     SetConditions,
     SetMetadata,
     Uncordon,
 )
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Condition, GetResult, Lost, News, Reference
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, ResourceAttributes

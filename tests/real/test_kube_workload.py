@@ -10,15 +10,13 @@ from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
     Action,
     Bind,
-    Done,
     EndPod,
     GetGang,
-    Outcome,
-    Refused,
     SetMetadata,
     SetScheduled,
 )
 from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.pod_spec import Gang, Requirement, Taint, Term, Toleration
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient, Request

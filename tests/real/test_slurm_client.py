@@ -13,16 +13,14 @@ import pytest
 
 from sunk_sync.core.model.actions import (
     Action,
-    Done,
     Drain,
-    Refused,
     RewriteReason,
     SetComment,
     Undrain,
-    Unsure,
 )
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, Lost, News, Observed, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.core.translate.node_states import sanitise_reason
 from sunk_sync.slurm.api import controller
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse

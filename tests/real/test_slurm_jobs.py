@@ -14,16 +14,14 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import (
     Action,
-    Done,
     GetJob,
-    Outcome,
-    Refused,
     SubmitJob,
     UpdateJob,
 )
 from sunk_sync.core.model.facts import Confirmed, Deleted, Job, ListingEnded, News, Observed
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.rules.workload.release import cancel
 from sunk_sync.slurm.api.client import SlurmClient
 from sunk_sync.slurm.read.job_owners import JobOwners

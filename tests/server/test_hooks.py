@@ -9,8 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from sunk_sync.core.model.actions import AnswerGate, AnswerStop, Done, Refused
+from sunk_sync.core.model.actions import AnswerGate, AnswerStop
 from sunk_sync.core.model.facts import CallEnded, GateCall, JobNotice, News, StopCall
+from sunk_sync.core.model.outcomes import Done, Refused
 from sunk_sync.server import hooks
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.pending_calls import PendingCalls

@@ -11,11 +11,11 @@ from sunk_sync.core.model.actions import (
     AnswerStop,
     GetJob,
     GetObject,
-    Outcome,
     RecordEvent,
     Relist,
 )
 from sunk_sync.core.model.facts import News
+from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.service.wiring import Authorities, Callers, Parts
 from sunk_sync.settings.model import Settings

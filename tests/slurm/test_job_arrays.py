@@ -5,10 +5,11 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Done, GetJob, Refused, SubmitJob, Unsure, UpdateJob
+from sunk_sync.core.model.actions import GetJob, SubmitJob, UpdateJob
 from sunk_sync.core.model.facts import Attempt
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity, workload_id
+from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.core.rules.workload.release import cancel as cancel_of
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.decode.jobs import JobRecord

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Done, Refused, Unsure
 from sunk_sync.core.model.facts import Deleted
 from sunk_sync.core.model.job_identity import read_identity, spell_identity
+from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.core.rules.workload.release import cancel as cancel_of
 from sunk_sync.slurm.api.answers import SlurmError
 from tests.kit.job_writer import (

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Done, GetJob, Refused, Unsure
+from sunk_sync.core.model.actions import GetJob
 from sunk_sync.core.model.facts import Attempt, Job
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity
+from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import BULK_MAX
 from sunk_sync.slurm.api.requests import PING, SlurmCall

@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Action, Done, Drain, GetJob, Refused, Unsure, shown_by
+from sunk_sync.core.model.actions import Action, Drain, GetJob
 from sunk_sync.core.model.facts import Deleted, SubmitRefused
 from sunk_sync.core.model.job_identity import read_identity
+from sunk_sync.core.model.outcomes import Done, Refused, Unsure, shown_by
 from sunk_sync.slurm.api.answers import SlurmError
 from tests.kit.job_writer import Writer, cancel, desired, job_in, refusing, sent, updating
 from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of

@@ -6,19 +6,16 @@ import pytest
 from msgspec import structs
 
 from sunk_sync.core.model.actions import (
-    Done,
     Drain,
-    Outcome,
     RecordEvent,
-    Refused,
     RewriteReason,
     SetComment,
     SlurmAction,
     Undrain,
-    Unsure,
 )
 from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.one_node import YOUNG_S

@@ -23,6 +23,7 @@ from sunk_sync.core.model.facts import (
     Lost,
     Reference,
 )
+from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.telemetry import logs as logs_module
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.logs import LineWriter, Logs, clean
@@ -74,7 +75,7 @@ def talkative() -> Iterator[Bench]:
 
 def test_a_write_is_one_line_with_its_cause(bench: Bench) -> None:
     """What, where, why, how long, and what came of it."""
-    bench.telemetry.wrote(DRAIN, act.Done(DRAIN), BECAUSE, 0.01234)
+    bench.telemetry.wrote(DRAIN, Done(DRAIN), BECAUSE, 0.01234)
     (line,) = bench.lines()
     assert line.pop("timestamp").endswith("Z")
     assert line == {
@@ -113,7 +114,7 @@ def test_every_action_names_its_object(
     bench: Bench, action: act.Action, told: dict[str, str]
 ) -> None:
     """node is the Kubernetes Node, slurm_node the other; a Pod has its namespace."""
-    bench.telemetry.wrote(action, act.Done(action), "b", 0.1)
+    bench.telemetry.wrote(action, Done(action), "b", 0.1)
     (line,) = bench.lines()
     assert told.items() <= line.items()
 
@@ -122,7 +123,7 @@ def test_reads_are_for_debugging(bench: Bench, talkative: Bench) -> None:
     """Look and Relist change nothing: the info log stays readable."""
     look = act.GetObject("Pod", "slurm", "slurmd-n1", 0.0)
     for one in (bench, talkative):
-        one.telemetry.wrote(look, act.Done(look), "b", 0.1)
+        one.telemetry.wrote(look, Done(look), "b", 0.1)
     assert bench.lines() == []
     (line,) = talkative.lines()
     assert (line["event"], line["pod"]) == ("read", "slurm/slurmd-n1")
@@ -130,7 +131,7 @@ def test_reads_are_for_debugging(bench: Bench, talkative: Bench) -> None:
 
 def test_a_refusal_is_a_warning_with_their_answer(bench: Bench) -> None:
     """The world did not allow it: somebody will want to know."""
-    bench.telemetry.wrote(DRAIN, act.Refused(DRAIN, "drained by root: bad DIMM"), BECAUSE, 0.1)
+    bench.telemetry.wrote(DRAIN, Refused(DRAIN, "drained by root: bad DIMM"), BECAUSE, 0.1)
     (line,) = bench.lines()
     assert (line["level"], line["outcome"]) == ("warning", "refused")
     assert line["why"] == "drained by root: bad DIMM"
@@ -139,7 +140,7 @@ def test_a_refusal_is_a_warning_with_their_answer(bench: Bench) -> None:
 def test_an_answer_of_the_gate_that_came_too_late_is_a_line_too(bench: Bench) -> None:
     """Whom the job had to wait for, and why the answer was not taken."""
     answer = act.AnswerGate(1, "n1", go=False, why="Pod ns/a")
-    bench.telemetry.wrote(answer, act.Refused(answer, "the call has ended"), BECAUSE, 0.1)
+    bench.telemetry.wrote(answer, Refused(answer, "the call has ended"), BECAUSE, 0.1)
     (line,) = bench.lines()
     assert (line["waits_for"], line["why"]) == ("Pod ns/a", "the call has ended")
 
@@ -148,9 +149,9 @@ def test_one_trouble_of_a_thousand_hosts_is_one_line_a_minute(bench: Bench) -> N
     """slurmctld down: the log says so, and counts what it did not say."""
     for number in range(1000):
         drain = act.Drain(f"n{number}", "k8s: x")
-        bench.telemetry.wrote(drain, act.Unsure(drain, "timeout"), "b", 0.1)
+        bench.telemetry.wrote(drain, Unsure(drain, "timeout"), "b", 0.1)
     bench.now_s += 61.0
-    bench.telemetry.wrote(DRAIN, act.Unsure(DRAIN, "timeout"), "b", 0.1)
+    bench.telemetry.wrote(DRAIN, Unsure(DRAIN, "timeout"), "b", 0.1)
     assert bench.metric("workqueue_retries_total", name="slurm") == 1001.0
     first, second = bench.lines()
     assert "same_since_last_told" not in first
@@ -159,7 +160,7 @@ def test_one_trouble_of_a_thousand_hosts_is_one_line_a_minute(bench: Bench) -> N
 
 def test_writes_are_counted_and_timed(bench: Bench) -> None:
     """By action and outcome."""
-    bench.telemetry.wrote(DRAIN, act.Done(DRAIN), "b", 0.03)
+    bench.telemetry.wrote(DRAIN, Done(DRAIN), "b", 0.03)
     assert bench.metric("sunk_sync_writes_total", action="drain", outcome="done") == 1.0
     assert bench.metric("sunk_sync_write_duration_seconds_sum", action="drain") == 0.03
 
@@ -345,7 +346,7 @@ def test_every_metric_of_the_reference_is_served(bench: Bench) -> None:
     telemetry = bench.telemetry
     telemetry.token_expires(time.time())
     telemetry.figures.update(count_slurm_nodes([frozenset({"IDLE"})] * 3))
-    telemetry.wrote(DRAIN, act.Done(DRAIN), "b", 0.1)
+    telemetry.wrote(DRAIN, Done(DRAIN), "b", 0.1)
     text = bench.text()
     for spec in SPECS:
         assert f"# TYPE {spec.name} {spec.kind}\n" in text, spec.name
@@ -396,7 +397,7 @@ def test_texts_are_bounded_and_cannot_steer_a_terminal() -> None:
 
 def test_odd_texts_make_one_valid_line(bench: Bench) -> None:
     """Lone surrogates, line ends, very long ones."""
-    bench.telemetry.wrote(DRAIN, act.Refused(DRAIN, "\ud800\n" + "y" * 9999), "b\r\nc", 0.1)
+    bench.telemetry.wrote(DRAIN, Refused(DRAIN, "\ud800\n" + "y" * 9999), "b\r\nc", 0.1)
     (line,) = bench.lines()
     assert line["because"] == "b  c"
     assert len(line["why"]) <= 1001

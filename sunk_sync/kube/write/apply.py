@@ -7,7 +7,12 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.actions import Cordon, SetConditions, SetMetadata, Uncordon
+from sunk_sync.core.model.actions import (
+    Cordon,
+    SetConditions,
+    SetMetadata,
+    Uncordon,
+)
 from sunk_sync.core.model.facts import Condition, Reference
 from sunk_sync.core.translate.node_states import BASE_STATES, FLAGS
 from sunk_sync.kube.api.client import Request

@@ -7,8 +7,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.core.model.actions import Done, GetGang, Outcome, Refused, Unsure
+from sunk_sync.core.model.actions import GetGang
 from sunk_sync.core.model.facts import GangSize
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.gangs import SIZE_MAX

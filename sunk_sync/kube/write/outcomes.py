@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from sunk_sync.core.model.actions import Action, Refused, Unsure
+from sunk_sync.core.model.actions import Action
+from sunk_sync.core.model.outcomes import Refused, Unsure
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import Request
 

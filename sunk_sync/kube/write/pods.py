@@ -6,16 +6,13 @@ from msgspec.structs import replace
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
     Bind,
-    Done,
     EndPod,
     GetGang,
-    Outcome,
-    Refused,
     SetScheduled,
-    Unsure,
     WorkloadAction,
 )
 from sunk_sync.core.model.facts import BindTried, Condition, Observed, Pod, Reference
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import Caller
 from sunk_sync.kube.decode.source_decoder import PODS, Unreadable

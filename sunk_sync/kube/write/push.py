@@ -14,22 +14,19 @@ from sunk_sync.core.model.actions import (
     Action,
     Bind,
     Cordon,
-    Done,
     EndPod,
     GetGang,
     GetObject,
-    Outcome,
     RecordEvent,
-    Refused,
     Relist,
     SetConditions,
     SetMetadata,
     SetScheduled,
     Uncordon,
-    Unsure,
 )
 from sunk_sync.core.model.facts import GetResult, Kind, Node, Observed, Source
 from sunk_sync.core.model.names import WORKLOAD_MANAGERS
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import NODES, PODS, SLURMD_PODS, SourceDecoder, Unreadable

@@ -18,17 +18,14 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import (
     Action,
     CancelJob,
-    Done,
     GetJob,
     JobAction,
-    Outcome,
-    Refused,
     SubmitJob,
-    Unsure,
     UpdateJob,
 )
 from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.job_states import is_live
 from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, SlurmResponse, decoded, printable
 from sunk_sync.slurm.api.client import Slurm

@@ -16,17 +16,14 @@ from msgspec import Struct
 
 from sunk_sync.core.model.actions import (
     Action,
-    Done,
     Drain,
-    Outcome,
-    Refused,
     RewriteReason,
     SetComment,
     SlurmAction,
     Undrain,
-    Unsure,
 )
 from sunk_sync.core.model.facts import Observed, SlurmNode
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock

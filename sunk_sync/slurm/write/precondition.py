@@ -7,7 +7,13 @@ S15), then needless requests (S14).
 
 from msgspec import Struct
 
-from sunk_sync.core.model.actions import Drain, RewriteReason, SetComment, SlurmAction, Undrain
+from sunk_sync.core.model.actions import (
+    Drain,
+    RewriteReason,
+    SetComment,
+    SlurmAction,
+    Undrain,
+)
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.node_mark import parse_mark
 from sunk_sync.core.translate.node_states import (

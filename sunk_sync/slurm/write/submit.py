@@ -8,9 +8,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Done, Outcome, Refused, SubmitJob, Unsure
+from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.facts import Attempt, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.placeholder import PLACEHOLDERS
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse, read_envelope
 from sunk_sync.slurm.api.client import Slurm

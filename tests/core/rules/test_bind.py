@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Bind, CancelJob, Done, RecordEvent, shown_by
+from sunk_sync.core.model.actions import Bind, CancelJob, RecordEvent
 from sunk_sync.core.model.facts import (
     Confirmed,
     Job,
@@ -20,6 +20,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import EVENT_SCHEDULED
+from sunk_sync.core.model.outcomes import Done, shown_by
 from tests.kit.build import Core, gang_pod, identity, job, listing, node, pod, room
 
 

@@ -1,6 +1,11 @@
 """P25b: a Pod that cannot end because its Node is gone or does not answer."""
 
-from sunk_sync.core.model.actions import AnswerGate, CancelJob, GetObject, RecordEvent
+from sunk_sync.core.model.actions import (
+    AnswerGate,
+    CancelJob,
+    GetObject,
+    RecordEvent,
+)
 from sunk_sync.core.model.facts import GateCall, GetResult, Pod
 from tests.kit.build import Core, deleted, job, listing, node, pod, room
 

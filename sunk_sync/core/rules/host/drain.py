@@ -7,7 +7,13 @@ knows yet neither begins a drain nor lifts one.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, GetObject, RewriteReason, Undrain
+from sunk_sync.core.model.actions import (
+    LOOK_AGAIN_S,
+    Drain,
+    GetObject,
+    RewriteReason,
+    Undrain,
+)
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import GetResult, SlurmdPod, SlurmNode
 from sunk_sync.core.model.names import LIFTED_PREFIX

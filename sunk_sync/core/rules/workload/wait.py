@@ -5,7 +5,12 @@ The only rule that writes PodScheduled, job-id and cancelled on workload Pods.
 
 from typing import NamedTuple
 
-from sunk_sync.core.model.actions import Action, RecordEvent, SetMetadata, SetScheduled
+from sunk_sync.core.model.actions import (
+    Action,
+    RecordEvent,
+    SetMetadata,
+    SetScheduled,
+)
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Pod, reference_of
 from sunk_sync.core.model.names import (

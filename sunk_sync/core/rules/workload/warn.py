@@ -1,6 +1,11 @@
 """A Pod that cannot end: its Node is asked for by name, and a human is told what to do (P25b)."""
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, Action, GetObject, RecordEvent
+from sunk_sync.core.model.actions import (
+    LOOK_AGAIN_S,
+    Action,
+    GetObject,
+    RecordEvent,
+)
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.names import EVENT_NODE_SILENT
