@@ -348,7 +348,7 @@ def test_a_rewrite_of_ours_is_no_new_drain_S19() -> None:
     """Ours to ours drains nothing more: not counted, not held."""
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n3", "IDLE+DRAIN", reason="k8s: pod cordoned"))
-    assert core.allowed("n3", Drain) == [Drain("n3", "k8s: pod not ready")]
+    assert core.allowed("n3", Drain) == [Drain("n3", "k8s: pod not ready", rewrites=True)]
 
 
 def test_a_drain_let_through_stays_let_through_until_it_is_done_S19() -> None:

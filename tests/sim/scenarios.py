@@ -189,6 +189,17 @@ SCENARIOS: Mapping[str, Scenario] = {
         end=dict.fromkeys(("n1", "n2", "n3"), "k8s: pod not ready"),
         settings={"max_drains_per_minute": 1},
     ),
+    "a pod is gone while its drain is being lifted": Scenario(
+        rows="S19 S7 S9",
+        steps=(
+            (1, pod_ready("n1", ready=False)),
+            (7, delay("GET", "/node/n1", out_s=8)),
+            (0, pod_ready("n1", ready=True)),
+            (2, delete_pod("n1", grace_s=0)),
+        ),
+        end={"n1": "k8s: pod terminated"},
+        settings={"max_drains_per_minute": 1},
+    ),
     "a drain arrives when it was lifted already": Scenario(
         rows="S19 S2",
         steps=(

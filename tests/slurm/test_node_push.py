@@ -272,6 +272,7 @@ async def test_no_write_rests_on_a_read_that_waited_for_a_slow_one_S0() -> None:
     world.before = hang
     first, slow = await push(world, Drain("n1", CORDONED), Drain("n2", CORDONED))
     assert isinstance(first, Unsure)
+    assert first.seen == (Observed(slurm_node("n1"), 100.0),)
     assert isinstance(slow, Done)
     assert [line.partition(" {")[0] for line in world.writes] == ["POST node/n2"]
 
@@ -315,6 +316,27 @@ async def test_a_failed_call_is_a_value_F4(
     assert [type(each) for each in outcomes] == [outcome] * count
     assert all(str(failure) == each.why for each in outcomes if not isinstance(each, Done))
     assert world.nodes["n0"] == slurm_node("n0")
+
+
+async def test_a_read_before_a_failed_write_reaches_the_graph_F4() -> None:
+    """Such a read can be the only news of Slurm for long (simulator, seed 8140561)."""
+    world = World().add(slurm_node("n1"))
+    world.before = lambda line: DOWN if line.startswith("POST") else None
+    (outcome,) = await push(world, drain)
+    assert isinstance(outcome, Unsure)
+    assert outcome.seen == (Observed(slurm_node("n1"), 100.0),)
+
+
+async def test_a_new_reason_for_an_absence_drains_no_node_anew_S19() -> None:
+    """An undrain came first, and the limit on drains did not count (simulator, seed 8140443)."""
+    rewrites = Drain("n1", "k8s: pod terminated", rewrites=True)
+    world = World().add(slurm_node("n1"))
+    (outcome,) = await push(world, rewrites)
+    assert isinstance(outcome, Refused)
+    assert seen(outcome) == slurm_node("n1")
+    world.add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
+    (outcome,) = await push(world, rewrites)
+    assert isinstance(outcome, Done)
 
 
 @pytest.mark.parametrize(("version", "reason"), [("v0.0.45", ""), ("v0.0.42", LIFTED)])

@@ -25,6 +25,9 @@ class Drain(Struct, frozen=True, gc=False):
     reason: str
     absence: bool = False
     """The cause is an absence or NotReady: counted by the breaker (S19)."""
+    rewrites: bool = False
+    """The node is drained already, and only the reason is new: S19 does not count this drain. The
+    write is refused if the node is not drained any more."""
 
 
 class Undrain(Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from typing import Final
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Deleted, Observed, SlurmNode
 from sunk_sync.slurm.api.answers import SlurmError
@@ -26,6 +27,8 @@ class Seen(Struct, frozen=True):
     name: str
     node: SlurmNode | None
     asked_s: float
+    too_old: str = ""
+    """Why no write may rest on this read; empty if one may."""
 
     @property
     def news(self) -> tuple[Observed | Deleted]:
@@ -53,10 +56,10 @@ async def read_nodes_now(
 
 
 def _while_young(seen: Seen | SlurmError, *, age_s: float) -> Seen | SlurmError:
-    """Reject a read that is too old, because a slower read of its batch delayed it."""
+    """Mark a read that is too old for a write, because a slower read of its batch delayed it."""
     if isinstance(seen, SlurmError) or age_s <= YOUNG_S:
         return seen
-    return SlurmError("timeout", f"the read is {age_s:.0f} s old: its batch took too long")
+    return replace(seen, too_old=f"the read is {age_s:.0f} s old: its batch took too long")
 
 
 async def _read_timed(

@@ -147,6 +147,8 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
     seen = reads[action.slurm_node]
     if isinstance(seen, SlurmError):
         return _unsuccessful(action, seen)
+    if seen.too_old:
+        return Unsure(action, seen.too_old, seen=seen.news)
     if seen.node is None:
         return Refused(action, "Slurm has no such node", seen.news)
     planned = plan(action, seen.node)
@@ -158,9 +160,10 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
 
 
 def _unsuccessful(action: Action, failure: SlurmError, news: Sequence[Observed] = ()) -> Outcome:
+    """The outcome of a failed call. It keeps `news`, what was read before the call."""
     if failure.final:
         return Refused(action, str(failure), tuple(news))
-    return Unsure(action, str(failure))
+    return Unsure(action, str(failure), seen=tuple(news))
 
 
 def _grouped(writes: Iterable[_Write]) -> Iterable[Sequence[_Write]]:

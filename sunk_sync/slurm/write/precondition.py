@@ -74,9 +74,12 @@ def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
             return _rewrite(action, node)
 
 
-def _drain(action: Drain, node: SlurmNode) -> NodeUpdate | None:
-    if is_drained(node.state) and node.reason == action.reason:
+def _drain(action: Drain, node: SlurmNode) -> NodeUpdate | Forbidden | None:
+    drained = is_drained(node.state)
+    if drained and node.reason == action.reason:
         return None
+    if action.rewrites and not drained:
+        return Forbidden("the node is not drained any more, and the limit on drains must count it")
     return NodeUpdate(state=DRAIN_FLAG, reason=action.reason)
 
 

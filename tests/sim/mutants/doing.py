@@ -237,4 +237,20 @@ MUTANTS = (
         old="            return self._clock() <= by_s",
         new="            return self._clock() >= 0.0",
     ),
+    Mutant(
+        name="a new reason drains anew",
+        story="An undrain came first, and the limit on drains did not count the new drain (simulator,"
+        " seed 8140443).",
+        path=PRECONDITION,
+        old="    if action.rewrites and not drained:",
+        new="    if False:",
+    ),
+    Mutant(
+        name="a read before a failed write is dropped",
+        story="`drained=true` rested on a listing half a minute old, though later reads existed"
+        " (simulator, seed 8140561).",
+        path=PUSH,
+        old="    return Unsure(action, str(failure), seen=tuple(news))",
+        new="    return Unsure(action, str(failure))",
+    ),
 )

@@ -140,8 +140,8 @@ def _with_cause(
     if drained and undecided:
         waiting = "; ".join(one.words for one in undecided)
         return Ruling(because=f"drain kept ({slurm_node.reason}): {waiting}")
-    new_absence = cause.absence and not drained
-    return Ruling((Drain(slurm_node.name, reason, absence=new_absence),), because)
+    new, again = cause.absence and not drained, cause.absence and drained
+    return Ruling((Drain(slurm_node.name, reason, absence=new, rewrites=again),), because)
 
 
 def _node_gone(host: Host, _: Configuration, now: float) -> Answer:
