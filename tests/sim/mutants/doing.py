@@ -239,8 +239,8 @@ MUTANTS = (
     ),
     Mutant(
         name="a new reason drains anew",
-        story="An undrain came first, and the limit on drains did not count the new drain (simulator,"
-        " seed 8140443).",
+        story="An undrain came first, and the limit on drains did not count the new drain"
+        " (simulator, seed 8140443).",
         path=PRECONDITION,
         old="    if action.rewrites and not drained:",
         new="    if False:",
