@@ -230,7 +230,7 @@ def test_every_rule_file_runs_and_stands_in_the_table() -> None:
 
 
 ACTIONS = {one.__name__ for one in get_args(actions.Action)}
-ASKS = {"GetObject", "GetJob", "GetGang", "Relist"}
+ASKS = {kind.__name__ for kind, traits in actions.TRAITS.items() if traits.reads}
 """Reads: they own nothing."""
 
 
@@ -272,6 +272,11 @@ def test_every_field_has_one_owner() -> None:
 def test_every_write_that_can_be_wanted_has_an_owner() -> None:
     """An action that no rule makes is dead."""
     assert {name.partition(" ")[0] for name in owners()} == ACTIONS
+
+
+def test_every_action_has_traits() -> None:
+    """A row says its target, its queue and its urgency."""
+    assert set(actions.TRAITS) == set(get_args(actions.Action))
 
 
 def test_managers_and_event_reasons_are_told_apart() -> None:

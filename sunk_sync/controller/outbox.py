@@ -18,14 +18,13 @@ from sunk_sync.controller.workqueue import Limits, WorkQueue
 from sunk_sync.core.model.actions import (
     Action,
     Bind,
-    HookAction,
-    JobAction,
+    Queue,
     RecordEvent,
     Relist,
-    SlurmAction,
     SubmitJob,
     Target,
     target_of,
+    traits_of,
 )
 from sunk_sync.core.model.facts import Attempt, BindTried
 from sunk_sync.core.model.outcomes import Outcome, Push, Unsure
@@ -72,6 +71,9 @@ class Outbox:
             for push, limits in (writers.slurm, writers.jobs, writers.kube, writers.hooks)
         )
         self.work_queues = (self.slurm, self.kube, self.jobs, self.hooks)
+        self._queues: dict[Queue, WorkQueue] = {
+            "slurm": self.slurm, "jobs": self.jobs, "hooks": self.hooks, "kubernetes": self.kube,
+        }  # fmt: skip
         self._slots = Slots()
         self._mutual_exclusion = MutualExclusion(self._slots)
         self._pacing = Pacing()
@@ -185,11 +187,7 @@ class Outbox:
         self._work_queue(slot.desired).add(slot, now=now)
 
     def _work_queue(self, action: Action) -> WorkQueue:
-        if isinstance(action, JobAction):
-            return self.jobs
-        if isinstance(action, HookAction):
-            return self.hooks
-        return self.slurm if isinstance(action, SlurmAction) else self.kube
+        return self._queues[traits_of(action).queue]
 
     async def _carry(self, push: Push, slots: Sequence[Slot]) -> None:
         """Push one batch and report its outcomes to the loop."""

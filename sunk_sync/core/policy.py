@@ -11,16 +11,10 @@ from sunk_sync.core.model.actions import (
     Bind,
     Drain,
     EndPod,
-    GetGang,
-    GetJob,
-    GetObject,
     RecordEvent,
-    Relist,
-    RewriteReason,
     SetMetadata,
     SubmitJob,
-    Uncordon,
-    Undrain,
+    traits_of,
 )
 from sunk_sync.core.model.facts import Holding
 from sunk_sync.core.model.keys import Key
@@ -33,7 +27,6 @@ HELD_AGAIN_S = 2.0
 """Between two checks of a held drain: a second listing may have ended."""
 DRAINS_PER_MINUTE_MIN = 20
 DRAINS_SHARE = 0.1
-READS = (GetObject, GetJob, GetGang, Relist)
 ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
 HELD_EVENTS_PER_MINUTE = 100
@@ -41,7 +34,6 @@ HELD_EVENTS_PER_MINUTE = 100
 ON_JOBS = (Bind, SubmitJob)
 """Held while jobs cannot be read: a binding needs a job that is known to run (P11, F4), and a
 submission during an outage leaves a doubt that outlasts the outage (F2)."""
-LIFTS = (Undrain, Uncordon, RewriteReason)
 
 
 NOTHING_WANTED = Screened(())
@@ -192,7 +184,7 @@ class Policy:
         return Holding(len(drains), _since_s(drains), len(ends), _since_s(ends))
 
     def _keep(self, graph: Graph, action: Action, now: float) -> Kept | None:
-        if isinstance(action, READS):
+        if traits_of(action).reads:
             return None
         why = _why_not(graph, action)
         if why:
@@ -231,7 +223,7 @@ def _since_s(held: dict[str, float]) -> float:
 
 
 def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:
-    if isinstance(action, READS):
+    if traits_of(action).reads:
         return False
     return bool(why or (held and _is_weak(action)) or (unread and isinstance(action, ON_JOBS)))
 
@@ -281,6 +273,6 @@ def _why_not(graph: Graph, action: Action) -> str:
     """
     if graph.sources.unlisted:
         return f"not listed yet: {', '.join(graph.sources.unlisted)}"
-    if graph.sources.stale and (isinstance(action, LIFTS) or _releases_pod(action)):
+    if graph.sources.stale and (traits_of(action).lifts or _releases_pod(action)):
         return f"cannot be read now: {', '.join(graph.sources.stale)}"
     return "dry run" if graph.configuration.dry_run else ""

@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import structlog
@@ -297,14 +297,13 @@ class _Quietly:
 
 def name_of(struct: Action | Outcome) -> str:
     """`SetConditions` → `set-conditions`"""
-    return _NAMES.get(type(struct)) or _kebab(type(struct).__name__)
+    return _kebab(type(struct).__name__)
 
 
 def authority_of(action: Action) -> str:
     """Return the authority that the action goes to."""
-    if isinstance(action, act.HookAction):
-        return "hooks"
-    return "slurm" if isinstance(action, act.SlurmAction | act.JobAction) else "kubernetes"
+    queue = act.traits_of(action).queue
+    return "slurm" if queue == "jobs" else queue
 
 
 def spelled(key: object) -> str:
@@ -369,6 +368,7 @@ def _place(kind: str, namespace: str, name: str) -> _Extra:
     return {kind.lower(): f"{namespace}/{name}" if namespace else name}
 
 
+@cache
 def _kebab(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
@@ -378,13 +378,3 @@ def _utc(at: float) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
     except (OverflowError, ValueError, OSError):
         return str(at)
-
-
-_NAMES: dict[type, str] = {
-    kind: _kebab(kind.__name__)
-    for kind in (
-        act.Drain, act.Undrain, act.RewriteReason, act.SetComment, act.SetConditions,
-        act.SetMetadata, act.Cordon, act.Uncordon, act.RecordEvent, act.GetObject, act.Relist,
-        Done, Refused, Unsure,
-    )
-}  # fmt: skip

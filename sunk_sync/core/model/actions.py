@@ -224,9 +224,33 @@ KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | Get
 Action = SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction
 
 
+Queue = Literal["slurm", "jobs", "hooks", "kubernetes"]
+"""Each has its own limits: Slurm nodes, Slurm jobs, calls of prologs and placeholders, and
+Kubernetes."""
+
+
+class Traits(Struct, frozen=True, gc=False):
+    """How sunk-sync treats one kind of action, whatever it contains."""
+
+    target: Callable[[Any], Target]
+    queue: Queue = "kubernetes"
+    urgency: int = 4
+    """0: it protects a running job or Pod. 1: somebody waits for it. 2: a placeholder or a mark.
+    4: it only shows something."""
+    reads: bool = False
+    """It changes nothing: policy never keeps it back."""
+    lifts: bool = False
+    """It needs the causes to be gone: only while every source can be read."""
+
+
+def traits_of(action: Action) -> Traits:
+    """Return the row of this kind of action in TRAITS."""
+    return TRAITS[type(action)]
+
+
 def target_of(action: Action) -> Target:
-    """The one thing in the world that the action writes; two wishes for it exclude each other."""
-    return _TARGETS[type(action)](action)
+    """Return the object or field that the action writes; each has one desired write at a time."""
+    return TRAITS[type(action)].target(action)
 
 
 def _state(action: Drain | Undrain | RewriteReason) -> Target:
@@ -245,6 +269,10 @@ def _job(action: CancelJob | UpdateJob) -> Target:
     return ("job", action.job_id)
 
 
+def _look(action: GetObject | GetGang) -> Target:
+    return ("look", action.kind, action.namespace, action.name)
+
+
 def _metadata(action: SetMetadata) -> Target:
     reference = action.reference
     return (reference.kind, reference.namespace, reference.name, action.manager)
@@ -254,26 +282,32 @@ def _event(action: RecordEvent) -> Target:
     return ("event", action.reference.kind, action.reference.uid, action.reason)
 
 
-_TARGETS: dict[type, Callable[[Any], Target]] = {
-    Drain: _state,
-    Undrain: _state,
-    RewriteReason: _state,
-    SetComment: lambda action: ("slurm_node", action.slurm_node, "comment"),
-    SetConditions: _on_object("conditions"),
-    SetMetadata: _metadata,
-    Cordon: _on_object("cordon"),
-    Uncordon: _on_object("cordon"),
-    RecordEvent: _event,
-    SubmitJob: lambda action: ("workload", action.identity.workload, "submit"),
-    CancelJob: _job,
-    UpdateJob: _job,
-    GetJob: lambda action: ("look", "job", action.job_id),
-    Bind: _on_object("binding"),
-    EndPod: _on_object("end"),
-    SetScheduled: _on_object("scheduled"),
-    GetGang: lambda action: ("look", action.kind, action.namespace, action.name),
-    AnswerGate: lambda action: ("gate", str(action.call), action.slurm_node),
-    AnswerStop: lambda action: ("stop", str(action.call)),
-    GetObject: lambda action: ("look", action.kind, action.namespace, action.name),
-    Relist: lambda action: ("relist", action.source),
+TRAITS: dict[type, Traits] = {
+    Drain: Traits(_state, "slurm", urgency=0),
+    Undrain: Traits(_state, "slurm", urgency=0, lifts=True),
+    RewriteReason: Traits(_state, "slurm", lifts=True),
+    SetComment: Traits(
+        lambda action: ("slurm_node", action.slurm_node, "comment"), "slurm", urgency=2
+    ),
+    SetConditions: Traits(_on_object("conditions")),
+    SetMetadata: Traits(_metadata),
+    Cordon: Traits(_on_object("cordon"), urgency=1),
+    Uncordon: Traits(_on_object("cordon"), urgency=1, lifts=True),
+    RecordEvent: Traits(_event),
+    GetObject: Traits(_look, urgency=1, reads=True),
+    Relist: Traits(lambda action: ("relist", action.source), reads=True),
+    SubmitJob: Traits(
+        lambda action: ("workload", action.identity.workload, "submit"), "jobs", urgency=2
+    ),
+    CancelJob: Traits(_job, "jobs", urgency=0),
+    UpdateJob: Traits(_job, "jobs", urgency=2),
+    GetJob: Traits(lambda action: ("look", "job", action.job_id), "jobs", urgency=1, reads=True),
+    Bind: Traits(_on_object("binding"), urgency=1),
+    EndPod: Traits(_on_object("end"), urgency=0),
+    SetScheduled: Traits(_on_object("scheduled")),
+    GetGang: Traits(_look, urgency=1, reads=True),
+    AnswerGate: Traits(
+        lambda action: ("gate", str(action.call), action.slurm_node), "hooks", urgency=0
+    ),
+    AnswerStop: Traits(lambda action: ("stop", str(action.call)), "hooks", urgency=0),
 }

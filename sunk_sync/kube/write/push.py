@@ -13,16 +13,13 @@ from msgspec import Struct
 from sunk_sync.core.model.actions import (
     Action,
     Bind,
-    Cordon,
     EndPod,
     GetGang,
     GetObject,
     RecordEvent,
     Relist,
-    SetConditions,
     SetMetadata,
     SetScheduled,
-    Uncordon,
 )
 from sunk_sync.core.model.facts import GetResult, Kind, Node, Observed, Source
 from sunk_sync.core.model.names import WORKLOAD_MANAGERS
@@ -91,9 +88,9 @@ class KubePush:
         return await anyio.gather(*map(self._one, actions))
 
     async def _one(self, action: Action) -> Outcome:
+        if isinstance(action, apply.Apply):
+            return await self._apply(action)
         match action:
-            case SetConditions() | SetMetadata() | Cordon() | Uncordon():
-                return await self._apply(action)
             case RecordEvent():
                 return await self._record_event(action)
             case GetObject():

@@ -76,7 +76,7 @@ MUTANTS = (
         story="The watch of Nodes had been broken for minutes; a drain was lifted because the"
         " cause seen last had gone, while a new one had come unseen.",
         path=POLICY,
-        old="(isinstance(action, LIFTS) or _releases_pod(action))",
+        old="(traits_of(action).lifts or _releases_pod(action))",
         new="_releases_pod(action)",
     ),
     Mutant(
