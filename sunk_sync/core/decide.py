@@ -56,11 +56,11 @@ WORKLOAD_RULES: dict[str, WorkloadRule] = {
 RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate}
 CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold, "relist": relist}
 
-NOTHING = Verdict(because="in step")
+NOTHING = Verdict(because="in sync")
 
 
 class RuleError(Exception):
-    """A bug in one rule: its key goes out of service, and the others continue (F7)."""
+    """A defect in one rule. sunk-sync stops deciding that key; other keys are not affected (F7)."""
 
     def __init__(self, key: Key, rule: str, cause: Exception) -> None:
         super().__init__(f"rule {rule} failed for {key[0]} {key[1]}: {cause!r}")
@@ -69,7 +69,7 @@ class RuleError(Exception):
 
 
 class ConflictError(Exception):
-    """Two rules want different things of one field: a bug in the rules, never last wins."""
+    """Two rules want different values of one field: a defect in the rules."""
 
 
 def decide(graph: Graph, key: Key, now: float) -> Verdict:

@@ -109,10 +109,10 @@ def test_two_rules_that_want_one_field_are_a_bug_of_ours(monkeypatch: pytest.Mon
 
 def test_a_verdict_says_in_step_where_no_rule_has_a_word() -> None:
     """There is always a sentence."""
-    assert Core(slurm_node()).verdict().because == "in step"
+    assert Core(slurm_node()).verdict().because == "in sync"
     graph = Graph(Configuration())
-    assert decide(graph, N1, 0.0).because == "in step"
-    assert decide(graph, CLUSTER, 0.0).because == "in step"
+    assert decide(graph, N1, 0.0).because == "in sync"
+    assert decide(graph, CLUSTER, 0.0).because == "in sync"
 
 
 def test_a_verdict_looks_again_at_the_first_of_its_times() -> None:

@@ -47,5 +47,5 @@ def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkloadWorld) -> None:
     standing = reconciler.standing.get(workload_key(workload_key_of(pod)))
     because = standing.verdict.because if standing is not None else ""
     told = any(one.type == SCHEDULED_CONDITION and one.status == "False" for one in pod.conditions)
-    if not told and not pod.gated and because in ("", "in step"):
+    if not told and not pod.gated and because in ("", "in sync"):
         raise HistoryError(f"silent: {pod} waits, and nobody says why: {live}")

@@ -1,4 +1,4 @@
-"""What can be wanted of the outside world, and what came of it."""
+"""Actions: what sunk-sync can write to Kubernetes and Slurm, and what it can read from them."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -19,49 +19,49 @@ Target = tuple[str, ...]
 
 
 class Drain(Struct, frozen=True, gc=False):
-    """Set DRAIN with this reason, only over no drain or a drain of ours (S0, S13)."""
+    """Set DRAIN with this reason; never over a drain of somebody else (S0, S13)."""
 
     slurm_node: str
     reason: str
     absence: bool = False
-    """The cause is an absence or NotReady: counted by the breaker (S19)."""
+    """The cause is an absence or NotReady: the breaker counts it (S19)."""
     rewrites: bool = False
     """The node is drained already, and only the reason is new: S19 does not count this drain. The
     write is refused if the node is not drained any more."""
 
 
 class Undrain(Struct, frozen=True, gc=False):
-    """Take DRAIN off and leave this text, only where the drain is ours (S2)."""
+    """Remove DRAIN and leave this text, only if the drain is of sunk-sync (S2)."""
 
     slurm_node: str
     reason: str
 
 
 class RewriteReason(Struct, frozen=True, gc=False):
-    """Replace a `k8s:` text that stands on a Slurm node without DRAIN (S2)."""
+    """Replace a `k8s:` reason on a Slurm node without DRAIN (S2)."""
 
     slurm_node: str
     reason: str
 
 
 class SetComment(Struct, frozen=True, gc=False):
-    """Put our mark into the comment of a Slurm node, only over an empty one or ours (M8)."""
+    """Set the mark in the comment of a Slurm node, only over an empty comment or a mark (M8)."""
 
     slurm_node: str
     comment: str
 
 
 class SetConditions(Struct, frozen=True, gc=False):
-    """Our whole set of conditions on a Pod or Node; those left out are removed."""
+    """All conditions of sunk-sync on a Pod or Node; it removes those that are left out."""
 
     reference: Reference
     conditions: tuple[Condition, ...]
     changed_at: tuple[str, ...] = ()
-    """lastTransitionTime of each; empty, or missing at the end: the moment of the write."""
+    """lastTransitionTime of each; empty, or missing at the end: the time of the write."""
 
 
 class SetMetadata(Struct, frozen=True, gc=False):
-    """The whole set of labels and annotations that `manager` owns on a Pod or Node."""
+    """All labels and annotations that `manager` owns on a Pod or Node."""
 
     reference: Reference
     manager: str
@@ -70,19 +70,19 @@ class SetMetadata(Struct, frozen=True, gc=False):
 
 
 class Cordon(Struct, frozen=True, gc=False):
-    """Make a Node unschedulable and mark it as ours, in one write (M7)."""
+    """Make a Node unschedulable and mark the cordon, in one write (M7)."""
 
     reference: Reference
 
 
 class Uncordon(Struct, frozen=True, gc=False):
-    """Give up our cordon and its mark, in one write; a human's own cordon survives it (M7)."""
+    """Remove the cordon of sunk-sync and its mark, in one write; a user's cordon stays (M7)."""
 
     reference: Reference
 
 
 class RecordEvent(Struct, frozen=True, gc=False):
-    """Write one Event about an object; the same one twice is one."""
+    """Write one Event about an object. The same Event is written once."""
 
     reference: Reference
     type: str
@@ -92,28 +92,28 @@ class RecordEvent(Struct, frozen=True, gc=False):
 
 
 LOOK_AGAIN_S = 30.0
-"""After a read by name that failed, or settled nothing."""
+"""Pause after a read by name that failed, or proved nothing."""
 
 
 class GetObject(Struct, frozen=True, gc=False):
-    """Read a Node or Pod by name; the answer comes back as a Sighting."""
+    """Read a Node or Pod by name; the answer is a GetResult."""
 
     kind: str
     namespace: str
     name: str
     after_s: float
-    """Time of the answer that was not good enough, 0 for none: tells one question from the next."""
+    """Time of the answer that proved nothing, or 0: it tells one read from the next."""
 
 
 class Relist(Struct, frozen=True, gc=False):
-    """A complete listing of this source, begun later than that (S19)."""
+    """List this source completely; the listing begins later than `after_s` (S19)."""
 
     source: Source
     after_s: float
 
 
 class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
-    """Make the placeholder of one workload (P1), unless Slurm has it already."""
+    """Submit the placeholder of one workload (P1), unless Slurm has it already."""
 
     name: str
     identity: Identity
@@ -122,24 +122,26 @@ class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
     """Slurm nodes that cannot take the Pods (P7), sorted."""
     kind: Kind = "script"
     created_s: int = 0
-    """When its youngest Pod was created: of those submitted together the oldest come first."""
+    """When the youngest Pod was created: of jobs submitted together the oldest come first."""
     specs: tuple[PodSpec, ...] = ()
-    """Of its Pods, each once: the tasks of an array are of one kind, so one list of exclusions
-    stays true of all."""
+    """Of the Pods, each once. The tasks of an array have one spec, so one list of exclusions fits
+    all of them."""
 
 
 class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
-    """End this job, only under this name (P23)."""
+    """Cancel this job, only if it has this name (P23)."""
 
     job_id: str
     name: str
     identity: Identity
-    replaced: bool = False  # mark it first, so that nobody takes the cancel for a human's (P17)
-    waiting: bool = False  # only as long as it waits: Slurm leaves it alone once it has begun
+    replaced: bool = False
+    """Mark it first: later the cancel must not look like one of a user (P17)."""
+    waiting: bool = False
+    """Only while it waits: Slurm does not cancel it once it runs."""
 
 
 class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
-    """Give a job that waits another description (P20), or only other exclusions."""
+    """Change the description of a waiting job (P20), or only its exclusions."""
 
     job_id: str
     name: str
@@ -147,21 +149,23 @@ class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
     """With the digest of the new description."""
     description: JobDescription
     excluded: tuple[str, ...] = ()
-    """As at its submission (P7): an update replaces the whole list."""
+    """An update replaces the whole list (P7)."""
     exclusions_only: bool = False
-    """Its exclusions alone."""
+    """Change only the exclusions."""
 
 
 class GetJob(Struct, frozen=True, gc=False):
-    """Read one job now; it comes back as an Observed or Deleted of source jobs."""
+    """Read one job now; the answer is an Observed or Deleted of source jobs."""
 
     job_id: str
-    after_s: float  # a read that began later will do; it tells one question from the next
-    placed_after_s: float = float("inf")  # or later than that, if it shows where the job runs
+    after_s: float
+    """A read that began later is good enough; it also tells one read from the next."""
+    placed_after_s: float = float("inf")
+    """So is one that began later than this, if it shows where the job runs."""
 
 
 class Bind(Struct, frozen=True, gc=False):
-    """Bind a Pod to the Node of a host of its job, and leave its id on it, in one write (P11)."""
+    """Bind a Pod to a host of its job, and set annotation job-id, in one write (P11)."""
 
     reference: Reference
     node_name: str
@@ -176,11 +180,11 @@ class EndPod(Struct, frozen=True, gc=False):
     reason: str
     message: str
     weak: bool = False
-    """It rests on a failed node or a missing job: counted by the breaker (P31)."""
+    """The cause is a failed node or a missing job: the breaker counts it (P31)."""
 
 
 class GetGang(Struct, frozen=True, gc=False):
-    """Ask a PodGroup or Job for the size of its gang (G1); it comes back as a GangSize."""
+    """Read the size of a gang from its PodGroup or Job (G1); the answer is a GangSize."""
 
     kind: str
     """group or job."""
@@ -190,7 +194,7 @@ class GetGang(Struct, frozen=True, gc=False):
 
 
 class SetScheduled(Struct, frozen=True, gc=False):
-    """Condition PodScheduled=False of a Pod that waits (P1, P2, P10, P26)."""
+    """Set condition PodScheduled=False on a waiting Pod (P1, P2, P10, P26)."""
 
     reference: Reference
     reason: str
@@ -198,17 +202,17 @@ class SetScheduled(Struct, frozen=True, gc=False):
 
 
 class AnswerGate(Struct, frozen=True, gc=False):
-    """Tell the caller of the gate about one of its nodes (L7)."""
+    """Answer a prolog about one of its nodes (L7)."""
 
     call: int
     slurm_node: str
     go: bool
     why: str
-    """Whom it waits for, for the caller's log."""
+    """Pods that the prolog waits for, for its log."""
 
 
 class AnswerStop(Struct, frozen=True, gc=False):
-    """Tell a placeholder that asked to stop: its Pods are gone, or drain (L6)."""
+    """Answer a placeholder that is ending: its Pods are gone, or the node must drain (L6)."""
 
     call: int
     verdict: Literal["gone", "drain"]

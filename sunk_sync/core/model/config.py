@@ -1,4 +1,4 @@
-"""What the operator chose, as far as rules and policy read it."""
+"""Settings that rules and policy read."""
 
 from typing import Literal
 
@@ -8,12 +8,12 @@ from sunk_sync.core.model.placeholder import Kind
 
 
 class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
-    """What the operator chose, as far as rules and policy read it."""
+    """Settings that rules and policy read."""
 
     cluster_uid: str = ""
-    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
+    """UID of the namespace kube-system: it identifies this Kubernetes cluster."""
     namespace: str = "default"
-    """Our own namespace: Events about the service as a whole stand there."""
+    """Namespace of sunk-sync: Events about the whole service are there."""
     cluster_name: str = "slurm"
     not_ready_grace_s: float = 5.0
     node_not_ready_grace_s: float = 40.0
@@ -21,7 +21,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     max_drains_per_minute: int | None = None
     """None: the greater of 20 and 10 % of the hosts."""
     scheduler: str = ""
-    """--scheduler-name: Pods of ours, and our jobs' identity; empty: the scheduler does not run."""
+    """--scheduler-name, also in the identity of jobs; empty: the scheduler does not run."""
     watch_namespaces: tuple[str, ...] = ("*",)
     """Of workload Pods; `*` is all."""
     gate: Literal["auto", "on", "off"] = "auto"

@@ -1,7 +1,7 @@
-"""What was seen: frozen structs that hold only what some rule reads, and the news of sources.
+"""Facts: frozen structs that hold only what some rule reads, and the news of the sources.
 
-A reader in `kube/` or `slurm/` makes them from wire bytes; nothing below `loop` makes any.
-Times named `_s` are seconds of the monotonic clock.
+Readers in `kube/` and `slurm/` make them from bytes. Times named `_s` are seconds of the monotonic
+clock.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,19 +14,19 @@ from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 
 Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods"]
 OTHER_PODS: Source = "other_pods"
-"""Every Pod that is not ours, told as `Taken`; read only with --watch-all-pods, without rows."""
+"""Pods of other schedulers, only as `Taken`; read only with --watch-all-pods."""
 SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one != OTHER_PODS)
 SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
-"""What must have been listed before anything is written."""
+"""sunk-sync writes nothing before it has listed these."""
 WORKLOADS_NEED: tuple[Source, ...] = ("pods", "jobs")
-"""What must have been listed too before anything is written for a workload."""
+"""sunk-sync writes nothing for a workload before it has listed these, too."""
 
 Kind = Literal["Node", "Pod", "Namespace"]
 
 
 class Reference(Struct, frozen=True, gc=False):
-    """One Kubernetes object, of this very UID."""
+    """One Kubernetes object with this UID."""
 
     kind: Kind
     namespace: str
@@ -36,13 +36,13 @@ class Reference(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Human spelling: `Node n1`, `Pod ns/name`."""
+        """`Node n1`, `Pod ns/name`."""
         prefix = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {prefix}{self.name}"
 
 
 class Condition(Struct, frozen=True, gc=False):
-    """What one condition of ours on a Pod or Node says; since when stands beside it."""
+    """One condition of sunk-sync on a Pod or Node, without its lastTransitionTime."""
 
     type: str
     status: str
@@ -52,7 +52,7 @@ class Condition(Struct, frozen=True, gc=False):
 
 
 Labels = tuple[str | None, ...]
-"""Values of our labels on a Node, in the order of names.NODE_LABELS; None: it has no such label."""
+"""Values of names.NODE_LABELS on a Node, in that order; None: no such label."""
 NO_LABELS: Labels = (None, None, None, None)
 
 
@@ -68,13 +68,13 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     slurm_node: str = ""
     """Annotation slurm-node, or empty."""
     cordoned_for_drain: bool = False
-    """Carries the mark of our own cordon (behaviour M7)."""
+    """It has the mark of a cordon by sunk-sync (M7)."""
     keep_cordon: bool = False
     drain: str | None = None
-    """Our annotation drain, as it stands there."""
+    """Annotation drain."""
     labels: Labels = NO_LABELS
     conditions: tuple[Condition, ...] = ()
-    """Our conditions (names.NODE_CONDITIONS) as they stand there, sorted by type."""
+    """Conditions in names.NODE_CONDITIONS, sorted by type."""
     changed_at: tuple[str, ...] = ()
     """lastTransitionTime of each of them, as served."""
     offer: Offer = NO_OFFER
@@ -95,32 +95,32 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     ready: bool = False
     terminating: bool = False
     cordon: str = ""
-    """Annotation cordon where it asks for one: non-empty and not `false`."""
+    """Annotation cordon, unless it is empty or `false`."""
     pending_deletion: str | None = None
     drained: bool = False
-    """Our annotation drained=true stands there."""
+    """Annotation drained is `true`."""
     drain: str | None = None
     conditions: tuple[Condition, ...] = ()
     """Ours (names.POD_STATE_CONDITION*, names.POD_CONFLICT_CONDITION), sorted by type."""
     changed_at: tuple[str, ...] = ()
     """lastTransitionTime of each of them, as served."""
     requests: tuple[tuple[str, int], ...] = ()
-    """As PodSpec.requests: what it takes of its Node (P28)."""
+    """As PodSpec.requests: what the Pod uses of its Node (P28)."""
 
 
 class Pod(Struct, frozen=True, kw_only=True, gc=False):
-    """A workload Pod of ours. Source: watch of Pods by spec.schedulerName."""
+    """A workload Pod that names this scheduler. Source: watch of Pods by spec.schedulerName."""
 
     namespace: str
     name: str
     uid: str
     created_s: int = 0
-    """creationTimestamp, seconds since 1970: for the order of waiting Pods only."""
+    """creationTimestamp, seconds since 1970: only for the order of waiting Pods."""
     node_name: str = ""
     phase: str = "Pending"
     terminating: bool = False
     gated: bool = False
-    """Scheduling gates stand."""
+    """It has scheduling gates."""
     ended: bool = False
     """Succeeded, Failed, or every container has ended."""
     spec: PodSpec = PodSpec()
@@ -128,9 +128,9 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     """Annotations that job_description.SETTINGS names, without prefix, sorted (P4)."""
     gang: Gang | None = None
     job_id: str = ""
-    """Annotation job-id as it stands there: a hint."""
+    """Annotation job-id: a hint."""
     bound_for: str = ""
-    """Annotation bound-for: the job for which we bound it; comes with our binding alone (P18)."""
+    """Annotation bound-for: the job for which sunk-sync bound the Pod (P18)."""
     cancelled: str = ""
     """Annotation cancelled (P17)."""
     resubmit: str = ""
@@ -148,15 +148,15 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     comment: str = ""
     assumed: bool = False
-    """Not read as it stands: what an answered write of ours made of an earlier read. Jobs may
-    have started between the two."""
+    """Not read: derived from an earlier read and a later write of sunk-sync. Jobs may have started
+    between the two."""
 
 
 class Job(Struct, frozen=True, kw_only=True, gc=False):
-    """A placeholder job of ours. Source: GET /jobs/state/, details by GET /job/{id}."""
+    """A placeholder job of this cluster. Source: GET /jobs/state/, details by GET /job/{id}."""
 
     job_id: str
-    """As Slurm spells it where it is cancelled: `12`, or `3_1` for a task of an array."""
+    """As in `scancel`: `12`, or `3_1` for a task of an array."""
     name: str
     identity: Identity
     """Of a task of an array: its own Pod, with `uids` empty."""
@@ -167,19 +167,19 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     """Slurm's state reason."""
     submitted_at: int = 0
-    """submit_time as Slurm tells it: with the id and the identity it names one job for ever."""
+    """submit_time of Slurm: together with id and identity it names one job forever."""
     script: bool = False
     """A batch script holds its nodes until it ends."""
     started: bool = False
-    """The script said so (P24)."""
+    """The script reported its start (P24)."""
     preempted_at: int = 0
-    """preempt_time: Slurm has begun to preempt it; 0: not."""
+    """preempt_time: when Slurm began to preempt it; 0: not."""
     requeued: bool = False
     """It ran before (P19)."""
 
 
 class GateCall(Struct, frozen=True, gc=False):
-    """A prolog waits for leave to start a job on these nodes (L7). Source: hooks."""
+    """A prolog asks whether a job may start on these nodes (L7). Source: hooks."""
 
     call: int
     """Number of the call, of this process only."""
@@ -191,7 +191,7 @@ class GateCall(Struct, frozen=True, gc=False):
 
 
 class StopCall(Struct, frozen=True, gc=False):
-    """A placeholder was told to end and waits for its Pods to be gone (L6). Source: hooks."""
+    """A placeholder is ending and waits until its Pods are gone (L6). Source: hooks."""
 
     call: int
     job_id: str
@@ -206,7 +206,7 @@ class CallEnded(Struct, frozen=True, gc=False):
 
 
 class JobNotice(Struct, frozen=True, gc=False):
-    """Slurm or a placeholder spoke of a job: a reason to look at it now (L6-L8). Source: hooks."""
+    """Slurm or a placeholder sent a notice: read the job now (L6-L8). Source: hooks."""
 
     job_id: str
     what: Literal["starting", "started", "ended"]
@@ -251,7 +251,7 @@ class BindTried(Struct, frozen=True, gc=False):
 
 
 class Placed(Struct, frozen=True, gc=False):
-    """The API server took a binding of ours: told before any watch shows it (P11)."""
+    """The API server accepted a binding; a watch may show it later (P11)."""
 
     namespace: str
     name: str
@@ -262,14 +262,14 @@ class Placed(Struct, frozen=True, gc=False):
 
 
 class Contradicted(Struct, frozen=True, gc=False):
-    """A write met no object of this UID: what the picture shows of it is old (F3)."""
+    """A write found no object of this UID: the row is outdated (F3)."""
 
     reference: Reference
     asked_s: float
 
 
 class GangSize(Struct, frozen=True, gc=False):
-    """How many members a gang shall have, as its PodGroup or Job says (G1)."""
+    """Number of members of a gang, from its PodGroup or Job (G1)."""
 
     kind: str
     namespace: str
@@ -281,7 +281,7 @@ class GangSize(Struct, frozen=True, gc=False):
 
 
 class Taken(Struct, frozen=True, gc=False):
-    """What Pods of others, the slurmd Pod too, take of a Node (P28). Source: watch of all Pods."""
+    """Amounts of a Node that Pods of other schedulers use (P28). Source: watch of all Pods."""
 
     node_name: str
     amounts: tuple[tuple[str, int], ...]
@@ -289,12 +289,12 @@ class Taken(Struct, frozen=True, gc=False):
 
 
 RowWritten = Node | SlurmdPod | Pod | SlurmNode
-"""A job's row is always told as read: what made it may be the first to tell of it."""
+"""Without Job: an answer about a job may be the first that shows it, so it is an Observed."""
 Row = RowWritten | Job
 
 
 def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
-    """The object behind a row."""
+    """Return the object of a row."""
     match row:
         case Pod() | SlurmdPod():
             return Reference("Pod", row.namespace, row.name, row.uid)
@@ -303,10 +303,10 @@ def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
 
 
 class Observed(Struct, frozen=True, gc=False):
-    """A row as some answer showed it.
+    """A row, as an answer showed it.
 
-    An answer of a lower `order` is older and never overrules a newer one. For a Kubernetes object
-    it is the resourceVersion, for a Slurm node the second in which the question was asked.
+    An answer of a lower `order` is older and never replaces a newer one. The order is the
+    resourceVersion of a Kubernetes object, and the start of the read of a Slurm node, in seconds.
     """
 
     row: Row
@@ -314,10 +314,10 @@ class Observed(Struct, frozen=True, gc=False):
 
 
 class WriteEcho(Struct, frozen=True, gc=False):
-    """A row as the answer to a write of ours showed it: it freshens what is known, never adds.
+    """A row, as the answer to a write showed it: it updates a known row and never adds one.
 
-    Such an answer may be older than a listing under way or a deletion already told. The write was
-    taken up at `asked_s`.
+    The answer may be older than a listing in progress or than a deletion that sunk-sync knows. The
+    write began at `asked_s`.
     """
 
     row: RowWritten
@@ -326,7 +326,7 @@ class WriteEcho(Struct, frozen=True, gc=False):
 
 
 class Deleted(Struct, frozen=True, gc=False):
-    """The source told that this object is gone (watch event DELETED)."""
+    """The source reported that this object is gone (watch event DELETED)."""
 
     source: Source
     namespace: str
@@ -341,33 +341,33 @@ class ListingStarted(Struct, frozen=True, gc=False):
     source: Source
     begun_s: float
     order: float
-    """Order of the listing as a whole: rows newer than it survive their absence from it."""
+    """Order of the whole listing: newer rows stay, even if the listing does not contain them."""
 
 
 class ListingEnded(Struct, frozen=True, gc=False):
-    """The listing was complete: what it did not name is gone."""
+    """The listing is complete: rows that it did not contain are gone."""
 
     source: Source
 
 
 class Confirmed(Struct, frozen=True, gc=False):
-    """The source answered that nothing changed, or its watch stands again without a gap."""
+    """The source answered that nothing changed, or its watch resumed without a gap."""
 
     source: Source
     begun_s: float
 
 
 class Lost(Struct, frozen=True, gc=False):
-    """The source cannot be read now; rows stay as last seen, absences prove nothing."""
+    """The source cannot be read now. Rows stay; an absence proves nothing."""
 
     source: Source
     why: str
     blind: bool = False
-    """Unreadable for so long (60 s) that what was seen must no longer be shown as true."""
+    """Unreadable for 60 s: sunk-sync must no longer show the rows as present."""
 
 
 class GetResult(Struct, frozen=True, gc=False):
-    """Answer to one read by name (the action Look)."""
+    """Result of one read by name (action GetObject)."""
 
     kind: Kind
     namespace: str
@@ -379,7 +379,7 @@ class GetResult(Struct, frozen=True, gc=False):
     asked_s: float
     node_name: str = ""
     order: float = 0.0
-    """Of a Pod: where it is bound, and as of which resourceVersion."""
+    """Of a Pod: where it is bound, and its resourceVersion."""
 
 
 class Holding(Struct, frozen=True, gc=False):
@@ -388,7 +388,7 @@ class Holding(Struct, frozen=True, gc=False):
     count: int
     since_s: float
     ends: int = 0
-    """So many workloads are not ended yet for a failed node or a missing job (P31)."""
+    """Number of workloads whose end it holds, for a failed node or a missing job (P31)."""
     ends_since_s: float = 0.0
 
 
@@ -399,4 +399,4 @@ News = (
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]
-"""How a reader hands over its news; waits while the loop is behind (the inbox is bounded)."""
+"""Takes the news of a reader; it waits while the inbox of the loop is full."""

@@ -22,28 +22,28 @@ class Setting(Struct, frozen=True, gc=False):
     """Without its prefix."""
     form: Form
     rest: str = ""
-    """Field of slurmrestd's job description, the same in all versions; by default named alike."""
+    """Field of slurmrestd's job description, equal in all versions; by default the same name."""
     update: Literal["no", "value", "yes"] = "no"
     """Whether Slurm changes it while the job waits. value: it takes another one, but cannot forget
     one. It answers yes and does nothing for account and qos without accounting, and makes anything
     of `exclusive`."""
     always: bool = False
-    """Sent even where nobody asks: Slurm's own default is another."""
+    """Sent even if no Pod sets it: the default of Slurm differs."""
     field: str = ""
     """Of JobDescription."""
 
 
 class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
-    """What a placeholder job asks of Slurm, per node where it says so; empty or 0: not asked."""
+    """The request of a placeholder job; empty or 0: not requested."""
 
     slurm_nodes: int = 1
-    """How many nodes: one for each Pod."""
+    """Number of nodes: one for each Pod."""
     cpus: int = 1
-    """Per node, whole ones."""
+    """Whole CPUs per node."""
     memory_mb: int = 0
     """Per node."""
     gres: tuple[tuple[str, int], ...] = ()
-    """Per node: `gpu` or `gpu:a100`, and how many."""
+    """Per node: `gpu` or `gpu:a100`, and the number."""
     account: Annotated[str, Setting("account", "names")] = ""
     comment: Annotated[str, Setting("comment", "comment", update="yes")] = ""
     constraints: Annotated[str, Setting("constraints", "line", update="yes")] = ""
@@ -52,7 +52,7 @@ class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
     """In Slurm's spelling: none, oversubscribe, user, mcs or topo."""
     required_nodes: Annotated[str, Setting("required-nodes", "nodes", update="yes")] = ""
     excluded_nodes: Annotated[str, Setting("excluded-nodes", "nodes", update="yes")] = ""
-    """Hostlists as the user gave them; ours come beside them."""
+    """Hostlists of the user; sunk-sync adds its own."""
     partition: Annotated[str, Setting("partition", "names", update="value")] = ""
     qos: Annotated[str, Setting("qos", "names")] = ""
     reservation: Annotated[str, Setting("reservation", "names", update="yes")] = ""

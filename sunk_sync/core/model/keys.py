@@ -1,6 +1,4 @@
-"""Keys of what is decided about: a host, a workload, the cluster; and whose workload a Pod or
-job is.
-"""
+"""Keys of hosts, workloads and the cluster: rules decide one key at a time."""
 
 from functools import lru_cache
 
@@ -13,7 +11,7 @@ CLUSTER: Key = ("cluster", "")
 
 
 def host_key(slurm_node: str) -> Key:
-    """Key of the host that this Slurm node names."""
+    """Key of the host with this Slurm node."""
     return ("host", slurm_node)
 
 
@@ -32,7 +30,7 @@ def uids_of(identity: Identity) -> list[str]:
 
 
 def gang_key(namespace: str, gang: Gang) -> str:
-    """Key of a gang's workload: a gang of the same name elsewhere is another (G6)."""
+    """Key of a gang's workload; each namespace has its own gangs (G6)."""
     return f"{GANG_PREFIX}{namespace}/{gang.kind}/{gang.name}"
 
 
@@ -47,5 +45,5 @@ def _key_alone(uid: str) -> str:
 
 
 def own_key(job: Job) -> str:
-    """Key of the workload that a job is where no Pod of it is known."""
+    """Key of a job's workload if no Pod of it is known."""
     return job.identity.workload or workload_id(uids_of(job.identity))

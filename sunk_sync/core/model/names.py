@@ -1,10 +1,10 @@
-"""Every literal that the outside world sees: annotations, labels, conditions, reasons, owners."""
+"""Names that users see: annotations, labels, conditions, reasons, field managers."""
 
 from typing import Final
 
 PREFIX: Final = "sunk.coreweave.com/"
 
-# Annotations that others write and we read.
+# Annotations that others write and sunk-sync reads.
 SLURM_NODE: Final[str] = PREFIX + "slurm-node"
 CORDON: Final[str] = PREFIX + "cordon"
 CORDON_REASON: Final[str] = PREFIX + "cordon-reason"
@@ -25,7 +25,7 @@ POD_GROUP_LABELS = (
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
 
-# Annotations and labels that we write.
+# Annotations and labels that sunk-sync writes.
 JOB_ID: Final[str] = PREFIX + "job-id"
 BOUND_FOR: Final[str] = PREFIX + "bound-for"
 CANCELLED: Final[str] = PREFIX + "cancelled"
@@ -62,10 +62,10 @@ MANAGER_CORDON = "sunk-sync-cordon"
 MANAGER_SUBMIT = "sunk-sync-submit"
 MANAGER_RELEASE = "sunk-sync-release"
 WORKLOAD_MANAGERS = (MANAGER_SUBMIT, MANAGER_RELEASE)
-"""Those that write on workload Pods."""
+"""Field managers on workload Pods."""
 EVENT_COMPONENT = "sunk-sync"
 
-# Slurm: a drain is ours only while its reason begins so.
+# Slurm: sunk-sync owns a drain only if the reason begins so.
 REASON_PREFIX = "k8s:"
 LIFTED_PREFIX = "lifted, was "
 REASON_LENGTH_MAX = 256

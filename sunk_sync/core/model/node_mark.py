@@ -1,6 +1,6 @@
-"""Our mark in the comment of a Slurm node: which Node and Pod it stood for (behaviour M8).
+"""The mark in the comment of a Slurm node names its Node and slurmd Pod (M8).
 
-After a restart the mark is all that still names a Pod or Node which went away meanwhile.
+After a restart only the mark names a Pod or Node that went away meanwhile.
 """
 
 from sys import intern
@@ -12,7 +12,7 @@ from sunk_sync.core.model.names import MARK_KEY
 
 
 class Mark(Struct, frozen=True, gc=False):
-    """What one Slurm node stands for in the Kubernetes cluster `cluster`."""
+    """Node and slurmd Pod of one Slurm node in the Kubernetes cluster `cluster`."""
 
     cluster: str
     node: str = ""
@@ -30,12 +30,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def mark_text(mark: Mark) -> str:
-    """The comment that carries this mark: one line of JSON."""
+    """Return the comment with this mark: one line of JSON."""
     return _encode(_Comment(mark)).decode()
 
 
 def parse_mark(comment: str) -> Mark | None:
-    """The mark in a comment, of whatever cluster; None where there is none."""
+    """Return the mark in a comment, of any cluster; None: no mark."""
     if not comment.startswith("{"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What came of an action, and what that shows of the world."""
+"""Outcomes of actions, and the facts that they show."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -24,16 +24,16 @@ from sunk_sync.core.model.facts import (
 
 
 class Done(Struct, frozen=True, gc=False):
-    """It happened; `seen` is the world after it, as far as the answer shows."""
+    """It happened; `seen` holds the facts that the answer shows."""
 
     action: Action
     seen: tuple[News, ...] = ()
     missing: bool = False
-    """There is no object of the UID that the action names: that was all to do."""
+    """No object has the UID that the action names: there was nothing to do."""
 
 
 class Refused(Struct, frozen=True, gc=False):
-    """The world does not allow it; not repeated until a fact changes."""
+    """Kubernetes or Slurm refused it; sunk-sync does not repeat it until a fact changes."""
 
     action: Action
     why: str
@@ -41,27 +41,27 @@ class Refused(Struct, frozen=True, gc=False):
     number: int | None = None
     """Slurm's error number, where it gave one."""
     missing: bool = False
-    """There is no object of the UID that the action names."""
+    """No object has the UID that the action names."""
 
 
 class Unsure(Struct, frozen=True, gc=False):
-    """No answer, or a passing failure: it may have happened. Tried again with back-off."""
+    """No answer, or a temporary failure: it may have happened. sunk-sync retries with back-off."""
 
     action: Action
     why: str
     retry_after_s: float | None = None
     seen: tuple[News, ...] = ()
-    """Only what is known for certain: that an attempt was made."""
+    """Only what is certain: an attempt was made."""
 
 
 Outcome = Done | Refused | Unsure
 
 
 def shown_by(outcome: Outcome, *, asked_s: float) -> tuple[News, ...]:
-    """What an outcome shows of the world, as news; the action was taken up at `asked_s`.
+    """Return the facts that an outcome shows; the action began at `asked_s`.
 
-    A job that we have just made, or looked at by its id, is new knowledge: nothing but a later
-    answer of Slurm can deny it.
+    A job that sunk-sync has just submitted, or read by its id, is a new fact: only a later answer
+    of Slurm can contradict it.
     """
     seen = tuple(
         _as_answer(one, asked_s) if isinstance(one, Observed) else one for one in outcome.seen
@@ -85,13 +85,13 @@ def _contradiction(outcome: Done | Refused, asked_s: float) -> tuple[News, ...]:
 
 
 def _placed(bind: Bind, asked_s: float) -> Placed:
-    """The answer to a binding shows nothing but that it was taken."""
+    """The answer to a binding shows only that the API server accepted it."""
     of = bind.reference
     return Placed(of.namespace, of.name, of.uid, bind.node_name, bind.job_id, asked_s)
 
 
 def _refusal(outcome: Refused) -> tuple[News, ...]:
-    """Refusals that a rule must know of to choose another way."""
+    """Return refusals that some rule must know of."""
     action = outcome.action
     match action:
         case SubmitJob():
@@ -123,4 +123,4 @@ def _as_answer(seen: Observed, asked_s: float) -> Observed | WriteEcho:
 
 
 Push = Callable[[Sequence[Action]], Awaitable[Sequence[Outcome]]]
-"""One authority's writer: actions in, one outcome for each, in the same order; never raises."""
+"""One writer: actions in, one outcome for each, in the same order; it never raises."""

@@ -1,4 +1,4 @@
-"""Kinds of placeholder jobs. A new kind is a row of `PLACEHOLDERS`, and its word in `Kind`."""
+"""Kinds of placeholder jobs. A new kind is a row of `PLACEHOLDERS`, and its name in `Kind`."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -9,17 +9,17 @@ Kind = Literal["allocation", "script", "external"]
 
 
 class Placeholder(Struct, frozen=True, kw_only=True):
-    """How jobs of one kind are made, and what holds their nodes."""
+    """How sunk-sync submits jobs of one kind, and what holds their nodes."""
 
     at_once: bool = False
-    """Slurm starts it at once or refuses it; a job of another kind may still wait (P11a). Slurm
-    makes it for the token's own user only (P5)."""
+    """Slurm starts it at once or refuses it; a job of another kind may still wait (P11a). It
+    belongs to the user of the token (P5)."""
     scripted: bool = False
-    """Its batch script holds its nodes until it ends, and says when it starts (P24)."""
+    """Its batch script holds the nodes until it ends, and reports its start (P24)."""
     external: bool = False
     """No slurmd runs it: it has Slurm's flag EXTERNAL_JOB."""
     as_array: Kind | None = None
-    """The kind of the array that stands for many equal ones; None: each is a job of its own."""
+    """Kind of the array that replaces many equal jobs; None: no array."""
 
 
 PLACEHOLDERS: Final[Mapping[str, Placeholder]] = {
@@ -29,4 +29,4 @@ PLACEHOLDERS: Final[Mapping[str, Placeholder]] = {
 }
 AT_ONCE: Final = frozenset(kind for kind, made in PLACEHOLDERS.items() if made.at_once)
 QUEUED: Final = PLACEHOLDERS.keys() - AT_ONCE
-"""Jobs of these kinds wait until there is room."""
+"""Jobs of these kinds wait in the queue of Slurm."""

@@ -1,6 +1,6 @@
-"""What a workload Pod asks for and what a Node offers, as the scheduler compares them.
+"""Requests of workload Pods and offers of Nodes, as the scheduler compares them.
 
-Equal ones are one object: thousands of Pods of one template, Nodes of one kind.
+Equal values are one object: thousands of Pods have one template.
 """
 
 from msgspec import Struct
@@ -41,7 +41,7 @@ class Toleration(Struct, frozen=True, gc=False):
 
 
 class Offer(Struct, frozen=True, gc=False):
-    """What a Node offers to Pods: equal ones are one object."""
+    """Labels, taints and resources of a Node."""
 
     labels: tuple[tuple[str, str], ...] = ()
     """All of them, sorted."""
@@ -54,20 +54,20 @@ NO_OFFER = Offer()
 
 
 class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
-    """What a workload Pod asks for: equal ones (of one template) are one object."""
+    """Requests and constraints of a workload Pod."""
 
     requests: tuple[tuple[str, int], ...] = ()
     """Resource and amount as Kubernetes counts them (P6), sorted: cpu in thousandths, all else
-    in whole units (bytes). What is missing or zero does not stand here."""
+    in whole units (bytes). Without those that are zero."""
     node_selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[Term, ...] | None = None
-    """Required node affinity: one of them must hold; None where there is none."""
+    """Required node affinity: one of them must hold; None: no affinity."""
     tolerations: tuple[Toleration, ...] = ()
     grace_s: int = 30
     """terminationGracePeriodSeconds."""
     priority_class: str = ""
     hard: tuple[str, ...] = ()
-    """Hard rules that Slurm cannot keep (P8): podAffinity, podAntiAffinity, topologySpread."""
+    """Hard rules that Slurm cannot enforce (P8): podAffinity, podAntiAffinity, topologySpread."""
     claims: bool = False
     """It has resourceClaims."""
     static_cpu: bool = False
@@ -75,12 +75,12 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
 
 
 class Gang(Struct, frozen=True, gc=False):
-    """To which gang a Pod says that it belongs (G1)."""
+    """The gang that a Pod names (G1)."""
 
     kind: str
-    """group, leaderworkerset, job or annotation: where it was read."""
+    """Where the name is: group, leaderworkerset, job or annotation."""
     name: str
     size: int = 0
-    """As the Pod itself tells; 0: asked of the PodGroup or Job."""
+    """From the Pod; 0: sunk-sync reads it from the PodGroup or Job."""
     problem: str = ""
-    """What is wrong with the claim; empty where all is well."""
+    """Why the name or size is invalid; empty: valid."""

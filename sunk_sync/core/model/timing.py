@@ -1,8 +1,8 @@
-"""Times that several parts of the core agree on, in seconds."""
+"""Limits that several parts of the core share; times in seconds."""
 
 BINDING_S = 15.0
-"""A binding that is on its way, or got no answer, has arrived by then, or never."""
+"""A binding without an answer arrives within this time, or never."""
 BEFORE_KILL_S = 2.0
-"""So long before Slurm kills a placeholder's script its host must be closed (L6)."""
+"""sunk-sync drains the host so long before Slurm kills the script of a placeholder (L6)."""
 A_MINUTE_MAX = 5
-"""Submissions a minute that one workload may have, whatever the reason (P32)."""
+"""At most so many submissions of one workload in a minute (P32)."""

@@ -1,4 +1,4 @@
-"""What a rule says of one key, and what becomes of it."""
+"""Rulings of rules, the verdict of a key, and the part of it that policy allows."""
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ class Ruling(Struct, frozen=True, gc=False):
 
     wants: tuple[Action, ...] = ()
     because: str = ""
-    """A sentence for an operator; empty where the rule has nothing to say."""
+    """A sentence for the operator; empty: nothing to say."""
     look_again_s: float | None = None
     """Monotonic second at which time alone may change the answer."""
 
@@ -25,16 +25,16 @@ class Verdict(Struct, frozen=True, gc=False):
 
 
 class Kept(Struct, frozen=True, gc=False):
-    """A want that policy took away."""
+    """An action that policy keeps back."""
 
     action: Action
     why: str
     again_s: float | None = None
-    """When time alone may let it through."""
+    """When time alone may allow it."""
 
 
 class Screened(Struct, frozen=True, gc=False):
-    """What may be pushed now, and what may not."""
+    """Actions that may be pushed now, and those that may not."""
 
     allowed: tuple[Action, ...]
     kept: tuple[Kept, ...] = ()
@@ -49,7 +49,7 @@ class StandingVerdict(Struct, gc=False, eq=False):
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """What the loop does with one key's verdict."""
+    """The allowed part of one key's verdict, for the loop."""
 
     key: Key
     allowed: tuple[Action, ...]

@@ -1,4 +1,4 @@
-"""What rules may read of the cluster, and what a workload or a host is put together of."""
+"""What rules read of the cluster, and parts of hosts and workloads."""
 
 import math
 
@@ -9,7 +9,7 @@ from sunk_sync.core.translate.node_fit import Amounts
 
 
 class Resident(Struct, frozen=True, gc=False):
-    """A workload Pod that lives on a host, and what is known of its job."""
+    """A workload Pod that lives on a host, and the state of its job."""
 
     pod: str
     """`namespace/name`."""
@@ -17,35 +17,35 @@ class Resident(Struct, frozen=True, gc=False):
     workload: str
     """Key of its workload."""
     takes: Amounts
-    """Of its Node."""
+    """Amounts of the Node that the Pod uses."""
     job_id: str
     """Its live job; empty: none."""
     confirmed: bool
-    """That job was read RUNNING on this host."""
+    """sunk-sync read that job as RUNNING on this host."""
     read_s: float
     """When that read began."""
     held: bool
     """A batch script holds the host until it ends."""
     ended: bool
-    """Its job has ended, as Slurm says."""
+    """Slurm reports that its job has ended."""
     away: bool = False
-    """Its job lives, and not here: it waits, or runs elsewhere."""
+    """Its job waits, or runs on other hosts."""
     lost: bool = False
-    """Two complete listings, a minute apart, held no job of its identity (P30)."""
+    """Two complete listings, a minute apart, showed no job of its identity (P30)."""
     stop_until_s: float | None = None
-    """Its script was told to end, and is killed then (L6)."""
+    """Slurm is ending its script, and kills it then (L6)."""
 
 
 class Residents(Struct, frozen=True, gc=False):
-    """All who live on one Node, as one Slurm node sees them."""
+    """All workload Pods on one Node, as one Slurm node sees them."""
 
     all: tuple[Resident, ...] = ()
     """Sorted by name."""
     lingering: tuple[Resident, ...] = ()
-    """Those whose jobs may not hold this host: ended, away, lost, or told to end."""
+    """Those whose jobs may not hold this host: ended, away, lost, or ending."""
     taken: Amounts = ()
-    """What those whose jobs are confirmed running take of the Node (P28). Those that are about to
-    leave it are waited for (P11): what they take makes nobody unfit."""
+    """Amounts of the Node that Pods with a confirmed job use (P28). A new Pod waits until the other
+    Pods have left (P11), so their amounts do not make the Node unfit."""
     unconfirmed: tuple[str, ...] = ()
     """Pods whose jobs are not confirmed running."""
 
@@ -54,67 +54,67 @@ NOBODY = Residents()
 
 
 class Doubt(Struct, frozen=True, gc=False):
-    """A source of which answers contradict rows (F3)."""
+    """A source whose rows an answer contradicts (F3)."""
 
     source: Source
     row: str
     """Key of the row that has been in doubt for the longest."""
     since_s: float
-    """When the question was asked whose answer contradicted it."""
+    """When the read or write began whose answer contradicts it."""
     due_s: float
-    """When the source is to be listed."""
+    """When sunk-sync lists the source again."""
 
 
 class Cluster(Struct, frozen=True, kw_only=True, gc=False):
-    """The cluster as a whole, as its rules read it."""
+    """The whole cluster, as its rules read it."""
 
     holding: Holding | None
     marked: int
-    """Slurm nodes that carry our mark."""
+    """Number of Slurm nodes with a mark."""
     unselected: int
-    """Pods that exist by name but that no listing of slurmd Pods shows."""
+    """Number of slurmd Pods that exist by name, but that no listing shows."""
     doubts: tuple[Doubt, ...] = ()
-    """Sources of which an answer contradicts a row."""
+    """Sources whose rows an answer contradicts."""
 
 
 class Placement(Struct, frozen=True, gc=False):
-    """A host that a job of ours holds, as the place for a Pod."""
+    """A host of a placeholder job, as the place for a Pod."""
 
     slurm_node: str
     node: Node | None
-    """Its one Node; None: Kubernetes knows none, or too many."""
+    """Its Node; None: Kubernetes has none, or several."""
     unfit: str
     """Why the Node cannot take the Pod now; empty: it can."""
     unknown: bool
-    """Kubernetes cannot be read: absences prove nothing."""
+    """Kubernetes cannot be read: an absence proves nothing."""
     occupants: tuple[str, ...] = ()
     """Pods of other workloads there whose job is not confirmed running (P11)."""
 
 
 class Stuck(Struct, frozen=True, gc=False):
-    """A bound Pod that is to end, on a Node that is gone or not ready (P25b)."""
+    """A terminating Pod on a Node that is gone or not ready (P25b)."""
 
     pod: Pod
     ready: str
-    """Of its Node: False or Unknown; empty: the Node is not in the picture."""
+    """Status of the Node's condition Ready: False or Unknown; empty: no listing shows the Node."""
     since_s: float | None
-    """Since when it reads so; of a missing Node: when it was last asked for by name."""
+    """Since when; of a missing Node: when sunk-sync last read it by name."""
     stranded: bool = False
-    """The Node is gone for certain."""
+    """The Node is certainly gone."""
 
 
 class Reach(Struct, frozen=True, gc=False):
-    """What the hosts, as they stand, mean for one kind of Pod."""
+    """Which hosts can take one kind of Pod."""
 
     excluded: tuple[str, ...]
-    """Slurm nodes that cannot take it, sorted."""
+    """Slurm nodes that cannot, sorted."""
     unfit: str
-    """Why none can; empty: some can."""
+    """Why no host can; empty: some can."""
     fit: tuple[str, ...]
     external: bool = False
-    """Only EXTERNAL nodes can: no slurmd would run a script there."""
+    """Only EXTERNAL nodes can: no slurmd runs a script there."""
     hosts: str = ""
-    """Digest of those excluded."""
+    """Digest of `excluded`."""
 
 
 class SubmissionHistory(Struct, frozen=True, gc=False):
@@ -123,23 +123,23 @@ class SubmissionHistory(Struct, frozen=True, gc=False):
     sent_s: tuple[float, ...] = ()
     """When the last five were sent, oldest first."""
     given_up: int = 0
-    """Jobs in a row that we gave up."""
+    """Number of jobs in a row that sunk-sync gave up."""
     given_up_s: float = -math.inf
     """When the last of them ended."""
     hosts: tuple[tuple[str, float], ...] = ()
-    """Slurm nodes of such jobs, and when each was given up."""
+    """Slurm nodes of such jobs, and when sunk-sync gave up each."""
 
 
 NO_HISTORY = SubmissionHistory()
 
 
 class Tried(Struct, frozen=True, gc=False):
-    """Bindings of one Pod without an answer: each may have happened (P14, P29)."""
+    """Bindings of one Pod that got no answer: each may have happened (P14, P29)."""
 
     uid: str
     job_ids: tuple[str, ...]
-    """To whose hosts."""
+    """Jobs to whose hosts it may be bound."""
     given_up_s: float
-    """When the last of them was."""
+    """When sunk-sync gave up the last of them."""
     asked_s: float = 0.0
-    """When the Pod was last read by name, and it did not tell."""
+    """When sunk-sync last read the Pod by name, without a proof."""

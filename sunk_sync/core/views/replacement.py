@@ -25,7 +25,7 @@ def why_replace(workload: Workload, live: LiveJob) -> str:
         return f"{named(workload)} was bound by somebody else"
     why = _why_in_its_state(workload, live)
     marked = live.job.identity.replaced and not workload.members.bound
-    return why or ("it was to be replaced" if marked else "")
+    return why or ("it is marked as replaced" if marked else "")
 
 
 def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
@@ -42,7 +42,7 @@ def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
 def _why_edited(workload: Workload, job: Job) -> str:
     """Return which edit of the Pods the waiting job cannot follow (P20)."""
     if workload.request.invalid:
-        return f"its Pod was edited, and is refused now: {workload.request.invalid}"
+        return f"its Pod was edited and is invalid now: {workload.request.invalid}"
     before, after = job.identity.digest, workload.request.digest
     if not before or not after or before == after:
         return ""
@@ -50,4 +50,4 @@ def _why_edited(workload: Workload, job: Job) -> str:
     tried = refused is not None and refused.kind == "update" and refused.digest == after
     one_task = "_" in job.job_id
     follows = can_update(before, after) and not (tried or one_task)
-    return "" if follows else "its Pod was edited, and Slurm does not let it change"
+    return "" if follows else "its Pod was edited, and Slurm cannot change the job"

@@ -1,6 +1,4 @@
-"""One workload, put together for a decision: its Pods, its jobs, the hosts that they hold or
-want.
-"""
+"""The view of one workload, built for a decision: its Pods, its jobs, its hosts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -51,7 +49,7 @@ NO_PODS: dict[str, Pod] = {}
 
 
 class WorkloadSnapshots:
-    """Puts together what rules read of one workload."""
+    """Builds what rules read of one workload."""
 
     def __init__(self, workloads: Workloads) -> None:
         self._all = workloads
@@ -242,7 +240,7 @@ class WorkloadSnapshots:
         return entry is not None and entry.row.ready == "True" and entry.since_s > given_up_s
 
     def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
-        """The live job that counts: where the Pod is bound, else running, else the first (P29)."""
+        """Return the live job that counts: of the bound Pod, else running, else the first (P29)."""
         if len(live) < 2:
             return live[0] if live else None
         bound = {
@@ -262,7 +260,7 @@ class WorkloadSnapshots:
         return tuple(one for one in found if one is not None and one.asked_s > after_s)
 
     def _placements(self, key: str, job: Job, unbound: Sequence[Pod]) -> tuple[Placement, ...]:
-        """The hosts of a job whose Pods are about to move in."""
+        """Return the hosts of a running job, as places for its unbound Pods."""
         if is_waiting(job):
             return ()
         specs = kinds_of(unbound)
@@ -271,7 +269,7 @@ class WorkloadSnapshots:
         return tuple([self._placement(name, specs, but=but) for name in sorted(job.slurm_nodes)])
 
     def _placement(self, slurm_node: str, specs: Sequence[PodSpec], *, but: str) -> Placement:
-        """`but`: a workload that does not stand in the way."""
+        """`but`: a workload whose Pods may stay there."""
         claim = self._hosts.claims.claim_of(slurm_node)
         node = claim.node.row if claim.node is not None else None
         if node is None or claim.rivals or not self._hosts.claims.owns_node(slurm_node, claim):
@@ -287,7 +285,7 @@ class WorkloadSnapshots:
 
 
 def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
-    """Pods of the job that are not in the picture: `namespace/name/uid`."""
+    """Return the Pods of the job that no listing shows: `namespace/name/uid`."""
     if job is None:
         return ()
     named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
@@ -299,7 +297,7 @@ def _ended(entries: Sequence[Entry[Job]]) -> list[Job]:
 
 
 def uid_in(named: str) -> str:
-    """UID of `namespace/name/uid`."""
+    """Return the UID of `namespace/name/uid`."""
     return named.rpartition("/")[2]
 
 

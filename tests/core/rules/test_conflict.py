@@ -14,7 +14,10 @@ A, B = slurmd_pod(), slurmd_pod(name="b", uid="b", node_name="k2")
 ON_ONE_NODE = slurmd_pod("n2", node_name="kn1")
 ANNOTATED = node("k9", slurm_node="n1")
 
-BOTH = "Slurm node n1 is claimed more than once: Pod slurm/b, Pod slurm/slurmd-n1; none is acted on"
+BOTH = (
+    "Slurm node n1 is claimed more than once: Pod slurm/b, Pod slurm/slurmd-n1;"
+    " sunk-sync acts on none of them"
+)
 
 CONFLICTS: dict[str, tuple[tuple[Row, ...], set[str]]] = {
     "two Pods": ((A, B), {"Pod slurm/slurmd-n1", "Pod slurm/b"}),
@@ -93,7 +96,7 @@ def test_a_crowd_is_named_in_part_S16(count: int, end: str) -> None:
     pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}") for i in range(count)]
     core = Core(*pods, slurm_node())
     sentence = core.verdict().because
-    assert sentence.endswith(f"Pod {end}; none is acted on")
+    assert sentence.endswith(f"Pod {end}; sunk-sync acts on none of them")
     assert sentence.count("Pod slurm/") == NAMED_MAX
     events = core.wants("n1", RecordEvent)
     assert [one.message for one in events if isinstance(one, RecordEvent)] == [sentence] * count

@@ -170,7 +170,7 @@ def test_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open_S9() -> Non
         (
             ("IDLE+DRAIN", "k8s: pod terminated"),
             [],
-            "drain kept (k8s: pod terminated): Pod slurm/slurmd-n1 is missing, asking for it",
+            "drain kept (k8s: pod terminated): Pod slurm/slurmd-n1 is missing, reading it",
         ),
         (("IDLE", ""), [Drain("n1", "k8s: node cordoned")], "drained: Node n1 is cordoned"),
         (("IDLE+DRAIN", "k8s: node cordoned"), [], "drained: Node n1 is cordoned"),
@@ -225,7 +225,7 @@ def test_our_text_without_a_drain_is_taken_back_S2(state: str) -> None:
     """No `k8s:` text may stand on a node without DRAIN: slurmctld would keep it for its own."""
     core = core_of(slurm=state, reason="k8s: node cordoned")
     assert core.wants("n1", *ACTS) == [RewriteReason("n1", "lifted, was k8s: node cordoned")]
-    assert "our reason on a node without drain: lifted" in core.verdict().because
+    assert "a reason of sunk-sync on a node without drain: lifted" in core.verdict().because
     core.see(slurm_node("n1", state, reason="lifted, was k8s: node cordoned"))
     assert not core.wants("n1", *ACTS)
 
@@ -337,7 +337,7 @@ def test_what_is_missing_is_asked_for_by_name_S7_S8_S20(kind: str, found: str) -
     asked_s = core.now
     gone(core, kind, row.name, found, row.uid if found == "yes" else "")
     assert not core.wants("n1", GetObject, *ACTS)
-    assert ("from our listing but exists" in core.verdict().because) is (found == "yes")
+    assert ("from the listing but exists" in core.verdict().because) is (found == "yes")
     core.wait((EXISTS_AGAIN_S if found == "yes" else LOOK_AGAIN_S) - 0.1)
     assert not core.wants("n1", GetObject, *ACTS)
     core.wait(0.1)
@@ -549,7 +549,7 @@ def test_what_kubernetes_does_not_know_is_never_touched_S18(state: str, reason: 
     """Neither Node nor Pod nor mark: not even a text that looks like ours."""
     core = Core(slurm_node("n1", state, reason=reason))
     assert not core.wants("n1")
-    assert core.verdict().because == "in step"
+    assert core.verdict().because == "in sync"
 
 
 def test_a_slurm_node_without_any_row_wants_nothing() -> None:

@@ -280,7 +280,7 @@ def test_the_surplus_waits_with_a_message_G7(with_job: bool) -> None:
     rows: list[Row] = [A, B, late, *([job(A, B)] if with_job else [])]
     world = core(*rows)
     world.wait(1)
-    assert "as many Pods as its size says" in said(world, A)["aa"]
+    assert "as many Pods as its size" in said(world, A)["aa"]
     if not with_job:
         (submit,) = world.workload_wants(A, SubmitJob)
         assert submit.identity.workload == workload_id([A.uid, B.uid])

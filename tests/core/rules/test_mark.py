@@ -30,9 +30,11 @@ def test_the_mark_stands_only_where_the_comment_is_empty_or_ours_M8(case: str) -
     comment, wants = COMMENTS[case]
     core = Core(node(), slurmd_pod(), slurm_node("n1", comment=comment))
     assert core.wants("n1", SetComment) == wants
-    assert ("marked as seen here" in core.verdict().because.split("; ")) is bool(wants)
+    assert ("marked with its Node and slurmd Pod" in core.verdict().because.split("; ")) is bool(
+        wants
+    )
     if not wants and comment != OURS:
-        assert "not marked: the Slurm node has a comment that is not ours" in core.verdict().because
+        assert "not marked: the Slurm node has a comment of somebody else" in core.verdict().because
 
 
 def test_a_mark_that_a_reconfigure_took_away_is_put_again_M8_F11() -> None:

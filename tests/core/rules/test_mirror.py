@@ -307,7 +307,7 @@ def test_a_vanished_slurm_node_takes_everything_along_M6() -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", "IDLE+DRAIN", reason="fan"))
     write(core)
     core.see(*listing("slurm_nodes"))
-    assert "Slurm knows no such node" in core.verdict().because
+    assert "Slurm has no such node" in core.verdict().because
     for row in written(core).values():
         assert (row.conditions, row.drain) == ((), None)
         assert not any(getattr(row, "labels", ()))
@@ -321,7 +321,7 @@ def test_a_node_that_had_vanished_before_slurm_went_blind_is_told_as_vanished_M6
     write(core)
     core.see(*listing("slurm_nodes"))
     core.see(Lost("slurm_nodes", "down", blind=True))
-    assert "Slurm knows no such node" in core.verdict().because
+    assert "Slurm has no such node" in core.verdict().because
     assert shown(core, "Node") == ()
 
 

@@ -40,7 +40,7 @@ def test_drained_stands_exactly_while_it_holds_S6(
     change = [((DRAINED, "true"),)] if done else [()]
     assert retired(core) == (change if done != drained else []), why
     sentences = core.verdict().because.split("; ")
-    assert ("drained and idle: the Pod may go" in sentences) is (done and not drained)
+    assert ("drained and idle: the Pod may be deleted" in sentences) is (done and not drained)
     assert ("no longer drained and idle" in sentences) is (drained and not done)
 
 

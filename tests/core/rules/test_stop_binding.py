@@ -64,7 +64,7 @@ def test_nothing_is_bound_to_a_placeholder_that_was_told_to_end_P11() -> None:
     assert not core.workload_wants(pod(), Bind)
     core.wait(5.0)
     (said,) = core.workload_wants(pod(), SetScheduled)
-    assert said.message.endswith("is allocated: its script was told to end")
+    assert said.message.endswith("is allocated: Slurm is ending its script")
 
 
 def test_a_job_that_runs_long_after_that_began_once_more_F1() -> None:

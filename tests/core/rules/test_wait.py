@@ -161,7 +161,7 @@ def test_a_submission_without_an_answer_is_told_F2() -> None:
     world = core(one)
     world.see(Attempt(workload_id([one.uid]), world.now))
     world.wait(1)
-    assert said(world, one) == [("Unschedulable", "Slurm has not answered to the job yet")]
+    assert said(world, one) == [("Unschedulable", "Slurm has not answered the submission yet")]
 
 
 def test_a_later_refusal_is_an_answer_F2() -> None:

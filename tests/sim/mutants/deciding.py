@@ -33,8 +33,7 @@ MUTANTS = (
         story="A selector with a typo made every Pod vanish from the listing, and a controller"
         " that believed the listing drained every host.",
         path=DRAIN,
-        old='    if get_result is None:\n        return Open(f"{words},'
-        ' asking for it by name", look)',
+        old='    if get_result is None:\n        return Open(f"{words}, reading it by name", look)',
         new="    if get_result is None:\n        return Stands(words)",
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""The breakers hold drains (S19) or ends of Pods (P31): say so."""
+"""An Event tells that the breakers hold drains (S19) or ends of Pods (P31)."""
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
@@ -8,17 +8,19 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.parts import Cluster
 
 DRAINS_HELD = (
-    "More drains than --max-drains-per-minute are wanted because something is missing or not"
-    " ready. The rest is held until a second complete listing agrees, then released slowly."
+    "Objects are missing or not ready, so sunk-sync wants more drains than"
+    " --max-drains-per-minute. It holds the rest until a second complete listing agrees; then it"
+    " drains slowly."
 )
 ENDS_HELD = (
-    "More Pods than --max-pod-ends-per-minute are to end because nodes failed or jobs are missing."
-    " The rest is held until the Nodes were read again, then released slowly."
+    "Nodes failed or jobs are missing, so sunk-sync must end more Pods than"
+    " --max-pod-ends-per-minute. It holds the rest until it has read the Nodes again; then it ends"
+    " them slowly."
 )
 
 
 def hold(cluster: Cluster, configuration: Configuration, *_: object) -> Ruling:
-    """One Warning per time that the breaker closes; the rule `relist` asks for the listing."""
+    """Record one Warning each time the breaker trips; the rule `relist` asks for the listing."""
     holding = cluster.holding
     if holding is None:
         return QUIET

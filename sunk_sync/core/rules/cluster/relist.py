@@ -1,4 +1,4 @@
-"""List Nodes or Pods again where the cluster as a whole needs it."""
+"""Nodes or Pods are listed again if the cluster as a whole needs it."""
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, Relist
 from sunk_sync.core.model.config import Configuration
@@ -8,7 +8,7 @@ from sunk_sync.core.views.parts import Cluster, Doubt
 
 
 def relist(cluster: Cluster, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
-    """Where the breakers hold something back (S19, P31), or an answer contradicts a row (F3)."""
+    """List again if the breakers hold a write (S19, P31), or an answer contradicts a row (F3)."""
     due = [doubt for doubt in cluster.doubts if doubt.due_s <= now]
     after_s = {doubt.source: doubt.since_s for doubt in due}
     for source, held_s in _held(cluster).items():
@@ -21,7 +21,7 @@ def relist(cluster: Cluster, configuration: Configuration, now: float) -> Ruling
 
 
 def _held(cluster: Cluster) -> dict[Source, float]:
-    """Sources whose second, independent listing the breakers wait for, and since when."""
+    """Return the sources whose second listing the breakers wait for, and since when."""
     holding = cluster.holding
     if holding is None:
         return {}
@@ -30,8 +30,9 @@ def _held(cluster: Cluster) -> dict[Source, float]:
 
 
 def _next_s(doubt: Doubt, now: float) -> float:
-    """When it is due, and every half minute from then on: another key may have asked for a listing
-    of the source in our place, and need it no more.
+    """Return when the doubt is due, and every half minute later.
+
+    Another key may have asked for the same listing first, and may not need it any more.
     """
     times = 0
     while (next_s := doubt.due_s + times * LOOK_AGAIN_S) <= now:
@@ -40,6 +41,4 @@ def _next_s(doubt: Doubt, now: float) -> float:
 
 
 def _spelled(doubt: Doubt) -> str:
-    return (
-        f"{doubt.source} are listed again: the API server contradicts what we know of {doubt.row}"
-    )
+    return f"listing {doubt.source} again: an answer of the API server contradicts {doubt.row}"

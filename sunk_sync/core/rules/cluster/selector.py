@@ -1,4 +1,4 @@
-"""Most Pods that we know by name are missing from our listings: the selector is wrong (S20)."""
+"""An Event tells that the selector of slurmd Pods is wrong (S20)."""
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
@@ -9,17 +9,17 @@ from sunk_sync.core.views.parts import Cluster
 
 
 def selects_too_little(cluster: Cluster) -> bool:
-    """At least half of the Pods that our marks name exist, but no listing shows them."""
+    """At least half of the Pods named in marks exist, but no listing shows them."""
     return cluster.unselected > 0 and cluster.unselected * 2 >= cluster.marked
 
 
 def selector(cluster: Cluster, configuration: Configuration, *_: object) -> Ruling:
-    """Tell it once; the rule `drain` by itself believes no absence that a read contradicts."""
+    """Record one Event; the rule `drain` ignores an absence that a read contradicts."""
     if not selects_too_little(cluster):
         return QUIET
     message = (
-        "Most slurmd Pods that our marks in Slurm name exist, but none of our listings shows them:"
-        " check --slurmd-selector and --slurmd-namespace. Nothing is drained for it."
+        "Most slurmd Pods named in the comments of Slurm nodes exist, but no listing shows them:"
+        " check --slurmd-selector and --slurmd-namespace. sunk-sync drains nothing for this."
     )
     namespace = Reference("Namespace", "", configuration.namespace, "")
     return Ruling((RecordEvent(namespace, "Warning", EVENT_SELECTOR, message),), message)

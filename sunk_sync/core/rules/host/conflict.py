@@ -1,4 +1,4 @@
-"""Two claims on one host: neither acts, and everybody is told (S16)."""
+"""Several objects claim one host: sunk-sync follows none, and Events tell it (S16)."""
 
 from sunk_sync.core.model.actions import Action, RecordEvent, SetConditions
 from sunk_sync.core.model.facts import Condition, SlurmdPod, reference_of
@@ -7,20 +7,21 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
 
 NAMED_MAX = 8
-"""Rivals named in a message; there may be any number."""
+"""A message names at most so many rivals."""
 
 
 def conflict(host: Host, *_: object) -> Ruling:
-    """One Event on each that claims this Slurm node; nothing is written to it or shown of it.
+    """Record one Event on each object that claims this Slurm node; write nothing else.
 
-    A rival that claims another Slurm node (two Pods on one Node) is told by that host's key.
+    If a rival claims another Slurm node (two Pods on one Node), the key of that host covers it.
     """
     rivals = host.rivals
     if not rivals:
         return QUIET
     names = ", ".join(rival.path for rival in rivals[:NAMED_MAX])
     more = f" and {len(rivals) - NAMED_MAX} more" if len(rivals) > NAMED_MAX else ""
-    message = f"Slurm node {host.name} is claimed more than once: {names}{more}; none is acted on"
+    claims = f"Slurm node {host.name} is claimed more than once: {names}{more}"
+    message = f"{claims}; sunk-sync acts on none of them"
     told = [reference_of(pod) for pod in host.rival_pods]
     told += [rival for rival in rivals if rival.kind == "Node"]
     events = tuple(RecordEvent(one, "Warning", EVENT_CONFLICT, message) for one in told)
@@ -28,13 +29,13 @@ def conflict(host: Host, *_: object) -> Ruling:
 
 
 def _conditions(pods: tuple[SlurmdPod, ...], message: str) -> tuple[Action, ...]:
-    """The conflict beside whatever conditions of ours stand on each rival Pod."""
+    """Add the condition to those that sunk-sync set on each rival Pod."""
     told = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", message)
-    return tuple(_tell(pod, told) for pod in pods if told not in pod.conditions)
+    return tuple(_add(pod, told) for pod in pods if told not in pod.conditions)
 
 
-def _tell(pod: SlurmdPod, told: Condition) -> SetConditions:
-    """LastTransitionTime is the status's: a message that changes leaves it alone."""
+def _add(pod: SlurmdPod, told: Condition) -> SetConditions:
+    """Keep lastTransitionTime: it changes only with the status."""
     since = dict(zip((one.type for one in pod.conditions), pod.changed_at, strict=False))
     others = [one for one in pod.conditions if one.type != told.type]
     conditions = tuple(sorted([*others, told], key=lambda one: one.type))

@@ -1,4 +1,4 @@
-"""A drain begun in Slurm cordons the Node, where the operator asked for that (M7)."""
+"""A drain in Slurm cordons the Node, if the operator enabled this (M7)."""
 
 from sunk_sync.core.model.actions import Cordon, Uncordon
 from sunk_sync.core.model.config import Configuration
@@ -9,7 +9,7 @@ from sunk_sync.core.views.host import Host
 
 
 def cordon(host: Host, configuration: Configuration, *_: object) -> Ruling:
-    """Cordon once per foreign drain; lift only what carries our mark, when Slurm says it ended."""
+    """Cordon once per foreign drain; lift only cordons of sunk-sync, when the drain has ended."""
     node, slurm_node = host.node, host.slurm_node
     if node is None or slurm_node is None or not host.owns_node or host.blind:
         return QUIET

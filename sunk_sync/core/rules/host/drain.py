@@ -1,7 +1,7 @@
 """Drains and undrains: the only rule that writes a Slurm node's state and reason (S1-S15).
 
-Every cause is a three-valued answer: it stands, it does not, or nobody knows yet. What nobody
-knows yet neither begins a drain nor lifts one.
+Each cause exists, does not exist, or is unknown. An unknown cause neither begins a drain nor lifts
+one.
 """
 
 from collections.abc import Callable
@@ -29,21 +29,21 @@ from sunk_sync.core.translate.node_states import (
 from sunk_sync.core.views.host import Host
 
 EXISTS_AGAIN_S = 60.0
-"""After one that found an object which our listings do not show: a selector may be wrong for
-thousands at once."""
+"""Between two reads of an object that exists but that no listing shows: a selector may be wrong for
+thousands of Pods."""
 
 
 class Stands(NamedTuple):
-    """The cause stands."""
+    """The cause exists."""
 
     words: str
-    """For an operator, with the object's name."""
+    """For the operator, with the name of the object."""
     why: str = ""
-    """What somebody wrote of it, for the reason in Slurm."""
+    """The text that a user gave, for the reason in Slurm."""
 
 
 class Open(NamedTuple):
-    """Nobody knows yet whether the cause stands."""
+    """It is unknown whether the cause exists."""
 
     words: str
     look: GetObject | None = None
@@ -64,7 +64,7 @@ class Cause(NamedTuple):
 
 
 def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
-    """Drain while a cause stands, lift what is ours when the last one went."""
+    """Drain while a cause exists; lift a drain of sunk-sync when the last cause is gone."""
     slurm_node = host.slurm_node
     if slurm_node is None or not _known(host):
         return QUIET
@@ -94,7 +94,7 @@ def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
 
 
 def _known(host: Host) -> bool:
-    """Kubernetes knows the machine, or our mark says that it did (S18)."""
+    """Kubernetes knows the machine, or the mark says that it did (S18)."""
     return host.pod is not None or host.node is not None or host.traces.last is not None
 
 
@@ -107,7 +107,7 @@ def _no_cause(slurm_node: SlurmNode) -> Ruling:
 def _rule_state(
     slurm_node: SlurmNode, first: tuple[Cause, Stands] | None, undecided: list[Open]
 ) -> Ruling:
-    """`undecided` rank before the first cause that stands."""
+    """`undecided`: causes that rank before the first one that exists."""
     name, reason = slurm_node.name, slurm_node.reason
     if is_frozen(slurm_node.state):
         flags = "+".join(sorted(slurm_node.state))
@@ -119,7 +119,9 @@ def _rule_state(
         return Ruling(because=f"waiting: {waiting}")
     lifted = sanitise_reason(LIFTED_PREFIX + reason)
     if not is_drained(slurm_node.state):
-        return Ruling((RewriteReason(name, lifted),), "our reason on a node without drain: lifted")
+        return Ruling(
+            (RewriteReason(name, lifted),), "a reason of sunk-sync on a node without drain: lifted"
+        )
     if undecided:
         return Ruling(because=f"drain kept ({reason}): {waiting}")
     return Ruling((Undrain(name, lifted),), f"undrained: no cause is left (was {reason})")
@@ -128,7 +130,7 @@ def _rule_state(
 def _with_cause(
     slurm_node: SlurmNode, cause: Cause, stands: Stands, undecided: list[Open]
 ) -> Ruling:
-    """A drain of ours keeps its text while a cause that ranks before is not decided (S9)."""
+    """A drain of sunk-sync keeps its reason while a cause that ranks higher is unknown (S9)."""
     if is_foreign_drain(slurm_node):
         whose = slurm_node.reason or "no reason"
         return Ruling(because=f"left alone: drained in Slurm ({whose}), though {stands.words}")
@@ -186,11 +188,11 @@ def _pod_gone(host: Host, _: Configuration, now: float) -> Answer:
 
 
 def _open(words: str, look: GetObject, get_result: GetResult | None, now: float) -> Open:
-    """Ask by name; an answer that does not settle it is asked for again after a while."""
+    """Read the object by name; read it again after a while if the result proves nothing."""
     if get_result is None:
-        return Open(f"{words}, asking for it by name", look)
+        return Open(f"{words}, reading it by name", look)
     exists = get_result.found == "yes"
-    words = f"{words} from our listing but exists" if exists else words
+    words = f"{words} from the listing but exists" if exists else words
     again_s = get_result.asked_s + (EXISTS_AGAIN_S if exists else LOOK_AGAIN_S)
     if now < again_s:
         return Open(words, again_s=again_s)
@@ -216,7 +218,7 @@ def _pod_pending_deletion(host: Host, *_: object) -> Answer:
 
 
 def _node_cordoned(host: Host, *_: object) -> Answer:
-    """S1; a cordon of our own making (M7) is none."""
+    """S1; a cordon by sunk-sync (M7) does not count."""
     node = host.node
     if node is None or not node.unschedulable or node.cordoned_for_drain:
         return None
@@ -266,7 +268,7 @@ def _pod_outlives_script(host: Host, _: Configuration, now: float) -> Answer:
 
 
 def _pod_outlives_job(host: Host, *_: object) -> Answer:
-    """P25: no gate keeps the next job off, and no script of its own."""
+    """P25: neither the gate nor a script of its own keeps the next job away."""
     if host.gate:
         return None
     for resident in host.residents.lingering:
@@ -295,4 +297,4 @@ CAUSES = (
     Cause("k8s: pod cordoned", _pod_cordoned),
     Cause("k8s: pod not ready", _pod_not_ready, absence=True),
 )
-"""In the order of S9: the first that stands gives the reason."""
+"""In the order of S9: the first cause that exists gives the reason."""

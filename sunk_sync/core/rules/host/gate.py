@@ -8,7 +8,7 @@ from sunk_sync.core.views.parts import Resident
 
 
 def gate(host: Host, *_: object) -> Ruling:
-    """Leave for each call once every Pod here is gone, or was read running after the call."""
+    """Let a job start once each Pod here is gone, or its job was read running after the call."""
     if not host.gate_calls:
         return QUIET
     wants: list[Action] = []
@@ -26,7 +26,7 @@ def gate(host: Host, *_: object) -> Ruling:
 
 
 def _stands_in_the_way(resident: Resident, call: GateCall) -> bool:
-    """Also the Pod of the job that calls: Slurm may have given its id to another (P23)."""
+    """Check also the Pod of the calling job: Slurm may have reused its id (P23)."""
     return not resident.confirmed or resident.read_s < call.asked_s
 
 

@@ -1,4 +1,4 @@
-"""Our mark on the Slurm node: which Node and Pod it stands for (M8, and F11 by itself)."""
+"""The mark in the comment of a Slurm node names its Node and slurmd Pod (M8, F11)."""
 
 from sunk_sync.core.model.actions import SetComment
 from sunk_sync.core.model.config import Configuration
@@ -10,7 +10,7 @@ from sunk_sync.core.views.host import Host
 
 
 def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:
-    """Put the mark where the comment is empty or ours; a foreign comment stays."""
+    """Set the mark if the comment is empty or a mark; leave any other comment."""
     slurm_node, standing = host.slurm_node, host.mark
     if slurm_node is None or (standing is not None and _names_pod(standing, host.pod)):
         return QUIET
@@ -18,12 +18,14 @@ def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:
     if wanted is None or wanted == standing or is_frozen(slurm_node.state):
         return QUIET
     if slurm_node.comment and standing is None:
-        return Ruling(because="not marked: the Slurm node has a comment that is not ours")
-    return Ruling((SetComment(slurm_node.name, mark_text(wanted)),), "marked as seen here")
+        return Ruling(because="not marked: the Slurm node has a comment of somebody else")
+    return Ruling(
+        (SetComment(slurm_node.name, mark_text(wanted)),), "marked with its Node and slurmd Pod"
+    )
 
 
 def _names_pod(mark: Mark, pod: SlurmdPod | None) -> bool:
-    """What nearly always is so, seen without making another mark; marks here are of our cluster."""
+    """The usual case, without making another mark; every mark here is of this cluster."""
     return (
         pod is not None
         and mark.uid == pod.uid
@@ -34,7 +36,7 @@ def _names_pod(mark: Mark, pod: SlurmdPod | None) -> bool:
 
 
 def _wanted(host: Host, cluster: str) -> Mark | None:
-    """The mark for what stands there now; of a Pod that is ending the old one stays."""
+    """Return the mark for the present Pod and Node; a terminating Pod keeps the old mark."""
     pod, traces = host.pod, host.traces
     if pod is None:
         known_by_pod = traces.finished is not None or (traces.last is not None and traces.last.pod)

@@ -1,4 +1,4 @@
-"""What Slurm says of a host, shown on its slurmd Pod and its Node (M1-M6)."""
+"""The slurmd Pod and the Node show the state of the Slurm node (M1-M6)."""
 
 import re
 from functools import lru_cache
@@ -35,27 +35,25 @@ UNKNOWN = tuple(
     Condition(kind, "Unknown", "SlurmUnreachable", "slurmctld has not answered for a minute")
     for kind in NODE_CONDITIONS
 )
-"""What a Node says of Slurm while nobody knows (M2)."""
+"""Conditions of a Node while Slurm does not answer (M2)."""
 _NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Shown(NamedTuple):
-    """What Kubernetes shows of one state and reason of a Slurm node."""
+    """The Kubernetes form of one state and reason of a Slurm node."""
 
     on_pod: tuple[Condition, ...]
     on_node: tuple[Condition, ...]
     drain: str | None
-    """Our annotation `drain` on either, None where there is to be none."""
+    """Annotation `drain` on both; None: no annotation."""
     because: str
 
 
-UNKNOWN_TO_SLURM = Shown(
-    (), (), None, "Slurm knows no such node: what we showed of it is taken away"
-)
+UNKNOWN_TO_SLURM = Shown((), (), None, "Slurm has no such node: sunk-sync removes what it showed")
 
 
 def mirror(host: Host, configuration: Configuration, *_: object) -> Ruling:
-    """Conditions, drain annotation and labels as the present state of the Slurm node asks."""
+    """Set conditions, annotation `drain` and labels for the present state of the Slurm node."""
     slurm_node = host.slurm_node
     if slurm_node is not None:
         shown = shown_of(slurm_node.state, slurm_node.reason)
@@ -80,7 +78,7 @@ def mirror(host: Host, configuration: Configuration, *_: object) -> Ruling:
 
 
 def _show_on_pod(pod: SlurmdPod, shown: Shown, wants: list[Action], *, blind: bool) -> None:
-    """M1, M3; while nobody knows, the conditions stay as they are."""
+    """M1, M3; while Slurm does not answer, the conditions stay as they are."""
     if pod.conditions != shown.on_pod and not blind:
         wants.append(_set_conditions(pod, shown.on_pod))
     if pod.drain != shown.drain:
@@ -108,7 +106,7 @@ def _show_on_node(
 
 
 def _clean(node: Node, wants: list[Action]) -> None:
-    """M6: nothing of ours stays on a Node that stands for no Slurm node."""
+    """Remove everything of sunk-sync from a Node that belongs to no Slurm node (M6)."""
     if node.conditions:
         wants.append(SetConditions(reference_of(node), ()))
     if node.labels != NO_LABELS or node.drain is not None:
@@ -117,7 +115,7 @@ def _clean(node: Node, wants: list[Action]) -> None:
 
 @lru_cache(maxsize=4096)
 def shown_of(state: frozenset[str], reason: str) -> Shown:
-    """The same few states stand on thousands of hosts: each is worked out once."""
+    """Compute each state once: thousands of hosts have the same few states."""
     return Shown(
         on_pod=pod_conditions(state, reason),
         on_node=node_conditions(state, reason),
@@ -127,7 +125,7 @@ def shown_of(state: frozenset[str], reason: str) -> Shown:
 
 
 def pod_conditions(state: frozenset[str], reason: str) -> tuple[Condition, ...]:
-    """M1: one condition, True, for the base state and for each flag, sorted by type."""
+    """Return one condition, True, for the base state and for each flag, sorted by type (M1)."""
     message = sanitise_reason(reason)
     return tuple(
         Condition(POD_STATE_CONDITION + suffix, "True", "SlurmState", message)
@@ -136,39 +134,41 @@ def pod_conditions(state: frozenset[str], reason: str) -> tuple[Condition, ...]:
 
 
 def _suffixes(state: frozenset[str]) -> set[str]:
-    """The base state's and every flag's; a flag that we do not know is not shown."""
+    """Return the suffix of the base state and of every known flag."""
     suffixes = {FLAGS[flag] for flag in state if flag in FLAGS}
     base = next((suffix for name, suffix in BASE_STATES.items() if name in state), None)
     return suffixes | {base} if base else suffixes
 
 
 def node_conditions(state: frozenset[str], reason: str) -> tuple[Condition, ...]:
-    """M2: the same four conditions always, sorted by type."""
+    """Return always the same four conditions, sorted by type (M2)."""
     message = sanitise_reason(reason)
     drained = is_drained(state)
     foreign = drained and not is_our_reason(reason)
     silent = "NOT_RESPONDING" in state
     return (
-        _told(NODE_CORDON_CONDITION, foreign, ("DrainedInSlurm", "NotDrainedInSlurm"), message),
-        _told(NODE_DRAIN_CONDITION, drained, ("Drained", "NotDrained"), message),
-        _told(NODE_NOT_RESPONDING_CONDITION, silent, ("NotResponding", "Responding"), ""),
-        _told(NODE_RUNNING_CONDITION, is_busy(state), ("JobsRunning", "NoJobs"), ""),
+        _condition(
+            NODE_CORDON_CONDITION, foreign, ("DrainedInSlurm", "NotDrainedInSlurm"), message
+        ),
+        _condition(NODE_DRAIN_CONDITION, drained, ("Drained", "NotDrained"), message),
+        _condition(NODE_NOT_RESPONDING_CONDITION, silent, ("NotResponding", "Responding"), ""),
+        _condition(NODE_RUNNING_CONDITION, is_busy(state), ("JobsRunning", "NoJobs"), ""),
     )
 
 
-def _told(kind: str, holds: bool, reasons: tuple[str, str], message: str) -> Condition:
+def _condition(kind: str, holds: bool, reasons: tuple[str, str], message: str) -> Condition:
     if holds:
         return Condition(kind, "True", reasons[0], message)
     return Condition(kind, "False", reasons[1], "")
 
 
 def _labels(texts: Labels) -> Labels:
-    """M4; a value that may not be a label is made one."""
+    """Return valid values of the labels (M4)."""
     return tuple([None if text is None else _label_value(text) for text in texts])
 
 
 def _label_value(text: str) -> str:
-    """The text, made fit to be a label's value."""
+    """Replace characters that a label cannot contain, and cut the text to 63."""
     return _NOT_IN_A_LABEL.sub("-", text)[:63].strip("._-")
 
 
@@ -180,13 +180,13 @@ def _set_metadata(row: Node | SlurmdPod, labels: Labels, drain: str | None) -> S
 
 
 def _set_conditions(row: Node | SlurmdPod, wanted: tuple[Condition, ...]) -> SetConditions:
-    """LastTransitionTime moves only where the status does."""
+    """Keep lastTransitionTime unless the status changes."""
     changed_at = tuple([_since(row, one) for one in wanted])
     return SetConditions(reference_of(row), wanted, changed_at)
 
 
 def _since(row: Node | SlurmdPod, wanted: Condition) -> str:
-    """When the condition that stands there turned to the wanted status; empty: it has not."""
+    """Return since when the present condition has the wanted status; empty: it has another."""
     for standing, changed_at in zip(row.conditions, row.changed_at, strict=False):
         if standing.type == wanted.type:
             return changed_at if standing.status == wanted.status else ""

@@ -1,4 +1,4 @@
-"""A Pod that is to be deleted learns when its Slurm node is drained and idle (S6)."""
+"""A slurmd Pod with pending deletion shows when its Slurm node is drained and idle (S6)."""
 
 from sunk_sync.core.model.actions import SetMetadata
 from sunk_sync.core.model.facts import reference_of
@@ -9,9 +9,9 @@ from sunk_sync.core.views.host import Host
 
 
 def retire(host: Host, *_: object) -> Ruling:
-    """`drained=true` exactly while deletion is pending and nothing runs or can start there.
+    """Set `drained=true` exactly while deletion is pending and no job runs or can start there.
 
-    A job may start between our read and our DRAIN: only a read begun after the DRAIN counts.
+    A job may start between the read and the DRAIN: only a read that began after the DRAIN counts.
     """
     pod, slurm_node = host.pod, host.slurm_node
     if pod is None:
@@ -27,5 +27,5 @@ def retire(host: Host, *_: object) -> Ruling:
     if done == pod.drained:
         return QUIET
     annotations = ((DRAINED, "true"),) if done else ()
-    because = "drained and idle: the Pod may go" if done else "no longer drained and idle"
+    because = "drained and idle: the Pod may be deleted" if done else "no longer drained and idle"
     return Ruling((SetMetadata(reference_of(pod), MANAGER_RETIRE, (), annotations),), because)

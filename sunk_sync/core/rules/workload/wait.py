@@ -122,9 +122,9 @@ def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None
     if refused is not None and refusal_ends_s(submission, workload.request) is not None:
         return Notice(str(error_in_words(refused.number or 0, refused.text)), EVENT_REFUSED)
     if submission.attempt is not None:
-        return Notice("Slurm has not answered to the job yet", EVENT_UNSCHEDULABLE)
+        return Notice("Slurm has not answered the submission yet", EVENT_UNSCHEDULABLE)
     if workload.history.given_up > 1:
-        text = "Slurm jobs were given up, on hosts that cannot take it; another one follows"
+        text = "sunk-sync gave up its Slurm jobs on hosts that cannot take it; another job follows"
         return Notice(text, EVENT_UNSCHEDULABLE)
     return None
 
@@ -138,7 +138,7 @@ def _of_job(live: LiveJob, calls: Calls) -> Notice | None:
     if occupants:
         text = f"waits for Pod {occupants[0]} to end"
     elif calls.killed_s is not None or calls.stops:
-        text = "its script was told to end"
+        text = "Slurm is ending its script"
     elif not live.started:
         text = "its script has not started yet"
     else:
@@ -209,7 +209,7 @@ def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration)
     found: list[tuple[str, str]] = []
     hard = unsupported(pods)
     if hard and configuration.unsupported == "ignore":
-        found.append((EVENT_UNSUPPORTED, f"Slurm cannot keep these rules: {', '.join(hard)}"))
+        found.append((EVENT_UNSUPPORTED, f"Slurm cannot enforce these rules: {', '.join(hard)}"))
     pinned = static_cpu_warning(pods)
     if pinned and not workload.request.invalid:
         found.append((EVENT_STATIC_CPU, pinned))
@@ -224,7 +224,7 @@ def _surplus(members: Members) -> tuple[Action, ...]:
     """Tell Pods beyond the size of their gang (G7)."""
     if not members.surplus:
         return ()
-    notice = Notice("its gang has as many Pods as its size says already", EVENT_UNSCHEDULABLE)
+    notice = Notice("its gang already has as many Pods as its size", EVENT_UNSCHEDULABLE)
     waiting = [
         pod for pod in members.surplus if not (pod.node_name or pod.ended or pod.terminating)
     ]

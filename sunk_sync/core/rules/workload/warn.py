@@ -1,4 +1,6 @@
-"""A Pod that cannot end: its Node is asked for by name, and a human is told what to do (P25b)."""
+"""A Pod cannot end because its Node does not answer: sunk-sync reads the Node, and an Event tells
+what to do (P25b).
+"""
 
 from sunk_sync.core.model.actions import (
     LOOK_AGAIN_S,
@@ -14,13 +16,13 @@ from sunk_sync.core.views.parts import Stuck
 from sunk_sync.core.views.workload import Workload
 
 ADVICE = (
-    "this Pod cannot be seen to end, and its place is kept. When the machine is surely off:"
-    " kubectl delete pod --force, or delete the Node."
+    "nobody can see whether the Pod has ended, so sunk-sync keeps its host. If the machine is"
+    " certainly off: kubectl delete pod --force, or delete the Node."
 )
 
 
 def warn(workload: Workload, configuration: Configuration, now: float) -> Ruling:
-    """Nothing is assumed of a Node that does not answer; one that is gone is proved gone."""
+    """Read missing Nodes by name; record an Event about Nodes that do not answer."""
     rulings = [_rule_one(one, configuration, now) for one in workload.stuck]
     if not rulings:
         return QUIET
