@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import SetScheduled, SubmitJob
+from sunk_sync.core.model.actions import RecordEvent, SetScheduled, SubmitJob
 from sunk_sync.core.model.facts import Attempt, Job, Pod, SubmitRefused
 from tests.kit.build import OFFER, Core, identity, job, listing, node, pod, room
 
@@ -84,6 +84,22 @@ def test_a_host_where_a_job_was_given_up_may_be_tried_again_after_five_minutes_P
     world.wait(2)
     (again,) = submissions(world, one)
     assert again.excluded == ("n2",)
+
+
+def test_jobs_given_up_for_one_cause_make_one_event_P32() -> None:
+    """Equal Events have one name, so the second job must not change the text."""
+    one = pod()
+    world = core(one)
+    world.see(not_ready("n1"))
+    events = []
+    for number in (1, 2):
+        running = job(one, job_id=str(number), state="RUNNING", slurm_nodes=("n1",))
+        world.see(running, *listing("jobs", *jobs_of(world, running), begun_s=world.now))
+        events += world.workload_wants(one, RecordEvent)
+        give_up(world, one, number, "n1")
+    assert len(events) == 2
+    assert events[0] == events[1]
+    assert events[0].message == "A Slurm job is given up: n1 cannot take it: Node kn1 is not ready"
 
 
 @pytest.mark.parametrize(("jobs", "least_s", "most_s"), [(2, 1.5, 2.5), (3, 3, 5), (4, 6, 10)])

@@ -153,11 +153,12 @@ def _break(job: Job) -> Ruling:
 
 
 def _replace(workload: Workload, job: Job, why: str) -> Ruling:
+    """End the job. The Event names no job: one Event for each cause, however many jobs follow."""
     reason = EVENT_BOUND_ELSEWHERE if workload.locations.elsewhere else EVENT_REPLACED
-    message = f"Slurm job {job.job_id} is given up: {why}"
+    message = f"A Slurm job is given up: {why}"
     events = tuple(_event(pod, reason, message) for pod in workload.members.pods)
     ends = cancel(job, replaced=True, waiting=is_waiting(job) and bool(workload.members.bound))
-    return Ruling((ends, *events), message)
+    return Ruling((ends, *events), f"Slurm job {job.job_id} is given up: {why}")
 
 
 def _event(pod: Pod, reason: str, message: str) -> RecordEvent:
