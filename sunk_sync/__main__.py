@@ -31,7 +31,7 @@ NOT_YET = {
     "diff": "diff comes with a later release; doctor compares the names of both sides today",
 }
 DEMO_FLAGS = {"--once": True, "--seed": False}
-"""Flag to whether it is a switch."""
+"""Each flag, and whether it is a switch."""
 SEED_DIGITS_MAX = 18
 EPILOG = "Exit code: 0 no problem, 1 problem found, 2 could not check or bad usage."
 _NO_VALUE = "\0"
@@ -47,7 +47,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     command = next((word for word in given if word in COMMANDS), "")
     try:
@@ -205,7 +204,7 @@ def _spelled_out(given: Sequence[str], flags: Mapping[str, bool]) -> list[str]:
 
 
 def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return a sentence for each unknown word; `known` are the flags of the command."""
+    """Return a sentence for each unknown word, given the flags of the command."""
     if not words:
         return []
     from sunk_sync.settings.sources import clean, suggestion
@@ -236,7 +235,7 @@ def _version() -> str:
 
 
 def _stdout_is_gone() -> int:
-    """Nobody reads stdout any more: keep the interpreter's last flush from failing."""
+    """Send stdout to /dev/null, so that the last flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return CANNOT
 

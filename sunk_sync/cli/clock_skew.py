@@ -1,4 +1,4 @@
-"""The skew between our clock and those of both sides."""
+"""The skew between this machine's clock and those of Kubernetes and Slurm."""
 
 import math
 import time
@@ -29,7 +29,7 @@ _diag = msgspec.json.Decoder(_Diag).decode
 
 
 def check_skew(whose: str, skew_s: float | None) -> list[Finding]:
-    """Return a finding about the skew of another clock; None: it is unknown."""
+    """Report the skew of another clock; None: unknown."""
     if skew_s is None:
         return []
     if abs(skew_s) < SKEW_WARN_S:
@@ -68,7 +68,7 @@ def slurmctld_skew_s(body: bytes, asked_s: float) -> float | None:
 
 
 def _skew(notified_at_s: float, asked_s: float) -> float:
-    """Whole seconds were told, some time between the question and now; 0 where that explains it."""
+    """Return the skew; 0 if rounding to seconds and the duration of the request explain it."""
     if notified_at_s > time.time():
         return notified_at_s - time.time()
     return min(0.0, notified_at_s + 1.0 - asked_s)

@@ -89,9 +89,6 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
     return report.end()
 
 
-# Kubernetes
-
-
 @asynccontextmanager
 async def _kube(settings: Settings) -> AsyncIterator[KubeClient | KubeError]:
     client = await KubeClient.connect(
@@ -155,7 +152,7 @@ async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> li
 
 
 def check_scheduler(settings: Settings) -> list[Finding]:
-    """Say which Pods sunk-sync schedules: other schedulerNames wait without a message."""
+    """Report which Pods sunk-sync schedules; others wait without a message."""
     if "scheduler" not in settings.components:
         return []
     names = settings.watch_namespace
@@ -208,7 +205,7 @@ def _namespaces(where: Where, settings: Settings) -> Sequence[str]:
 
 
 Asked = tuple[str, str]
-"""Verb, and `pods/status in slurm`."""
+"""Verb and resource: `get`, `pods/status in slurm`."""
 
 
 def _spelled(one: ResourceAttributes) -> Asked:
@@ -284,9 +281,6 @@ def _key_checked(key: Callable[[], bytes], where: str) -> Finding:
     return ok("hooks key", where)
 
 
-# Slurm
-
-
 @asynccontextmanager
 async def _slurm(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
     """Yield a client that fails over, then one for each address, all with one token."""
@@ -315,7 +309,6 @@ async def _slurm(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
 
 
 def check_token(token: Token, *, now: float) -> list[Finding]:
-    """Check that there is a token and when it expires; `now` is Unix time."""
     cure = "scontrol token username=root lifespan=…, into --slurm-auth-token-file"
     if token.problem:
         return [fail("token", token.problem, cure)]
@@ -347,7 +340,7 @@ def check_user(user: str, conf: Conf | SlurmError | None = None) -> list[Finding
 
 
 async def examine_address(client: SlurmClient) -> list[Finding]:
-    """Check one address of slurmrestd with a request that reaches slurmctld; check its clock."""
+    """Check one address of slurmrestd with a request that reaches slurmctld, and its clock."""
     asked_s = time.time()
     answer = await client.call(SlurmCall(path="diag/", kind="diag/"))
     endpoint = client.endpoint
@@ -378,7 +371,6 @@ async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
 
 
 def check_kill_wait(chosen_s: float | None, conf: Conf | SlurmError) -> list[Finding]:
-    """Compare --slurm-kill-wait with Slurm's KillWait."""
     real_s = None if isinstance(conf, SlurmError) else conf.kill_wait_s
     if real_s is None:
         if chosen_s is not None:
@@ -389,9 +381,6 @@ def check_kill_wait(chosen_s: float | None, conf: Conf | SlurmError) -> list[Fin
         return [ok("kill wait", f"{real_s:g}s, read from Slurm")]
     text = f"--slurm-kill-wait is {chosen_s:g}s, Slurm's KillWait is {real_s:g}s"
     return [fail("kill wait", text, f"leave it out, or set it to {real_s:g}s")]
-
-
-# Shared
 
 
 def _filling(graph: Graph) -> Tell:

@@ -16,33 +16,27 @@ _TEXT_LENGTH_MAX = 1000
 
 
 class Finding(Struct, frozen=True):
-    """The result of one check."""
-
     level: Literal["ok", "warn", "fail"]
     topic: str
     text: str
     cure: str = ""
     blind: bool = False
-    """Other checks were not possible because of this one."""
+    """This problem made other checks impossible."""
 
 
 def ok(topic: str, text: str) -> Finding:
-    """Return a finding without a problem."""
     return Finding("ok", topic, text)
 
 
 def warn(topic: str, text: str, cure: str) -> Finding:
-    """Return a finding that the operator should know."""
     return Finding("warn", topic, text, cure)
 
 
 def fail(topic: str, text: str, cure: str) -> Finding:
-    """Return a problem."""
     return Finding("fail", topic, text, cure)
 
 
 def blind(topic: str, text: str, cure: str) -> Finding:
-    """Return a problem that makes other checks impossible."""
     return Finding("fail", topic, text, cure, blind=True)
 
 
@@ -61,7 +55,6 @@ class Report:
         self.findings: list[Finding] = []
 
     def tell(self, findings: Iterable[Finding]) -> None:
-        """Print them."""
         for finding in findings:
             self.findings.append(finding)
             line = Text(f"{finding.level:<5}", style=_COLOURS[finding.level])

@@ -14,19 +14,17 @@ from sunk_sync.settings.types import Address
 _FORMS = {"s": "DURATION", "file": "FILE", "kubeconfig": "FILE", "policy": "FILE", "minute": "N"}
 _FORMS |= {"address": "HOST:PORT", "base": "URL,…", "components": "LIST", "namespace": "LIST"}
 _FORMS |= {"map": "KEY=VALUE,…", "types": "KEY=VALUE,…"}
-"""By the last word of a setting's name."""
+"""The form of a value, by the last word of the setting's name."""
 
 
 class About(NamedTuple):
-    """One setting as the user sees it."""
+    """One setting in the help."""
 
     field: str
     group: str
     text: str
     default: str
-    """In words."""
     form: str
-    """The form of the value, for the help."""
     switch: bool
     """True or false: the flag alone means true."""
 

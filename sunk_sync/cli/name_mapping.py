@@ -14,7 +14,7 @@ CONFLICTS_SHOWN = 10
 
 
 def findings_of(graph: Graph, *, selector: str, namespaces: Sequence[str]) -> Iterator[Finding]:
-    """Check every host, after all three sources were listed."""
+    """Check every host; all three sources must be listed."""
     hosts = [graph.host(name) for name in sorted(_names(graph))]
     yield from _selected(graph, selector, namespaces)
     yield from _matched(hosts)

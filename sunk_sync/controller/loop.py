@@ -91,7 +91,7 @@ class Loop:
         self._kept: dict[Key, tuple[Kept, ...]] = {}
         self._audit_next_s = clock() + AUDIT_ROUND_S
         self._batch_s: float | None = None
-        """Since then there is more to do than one step allows."""
+        """Start of the current batch: since then there has been more work than one step does."""
         self._share = 1.0
         """The share of the bounds that a step may use."""
         outbox.report = self.tell
@@ -105,7 +105,6 @@ class Loop:
             self._roomy.clear()
 
     async def run(self) -> None:
-        """Run until cancelled."""
         while True:
             while self._step():
                 await self._pause()
@@ -125,7 +124,6 @@ class Loop:
             await self._woken.wait()
 
     def _step(self) -> bool:
-        """Do one step of work; return whether more waits."""
         begun_s = self._clock()
         self.beat_s = begun_s
         news = self._take_in(begun_s)
@@ -159,7 +157,6 @@ class Loop:
         self._outbox.gather(on=self._batch_s is not None and now - self._batch_s < BATCH_S)
 
     def _take_in(self, now: float) -> int:
-        """Move one slice of the inbox into the graph."""
         inbox = self._inbox
         batch = [inbox.popleft() for _ in range(min(len(inbox), self._most(NEWS_PER_STEP)))]
         if not inbox:

@@ -32,7 +32,6 @@ class MutualExclusion:
                 slot.after = ()
 
     def forget(self, slot: Slot) -> None:
-        """Forget a slot that the outbox removes."""
         if self._submits.get(slot.key) is slot:
             del self._submits[slot.key]
 

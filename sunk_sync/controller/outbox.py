@@ -80,13 +80,11 @@ class Outbox:
         self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
         """The targets of the desired writes of each key."""
         self.in_flight = 0
-        """Actions in flight."""
         self._answered = asyncio.Event()
         self.report: Callable[[Sequence[WriteReport]], Awaitable[None]]
         """Takes the outcomes; the loop sets it."""
 
     async def run(self) -> None:
-        """Send writes until cancelled."""
         async with anyio.create_task_group() as tasks:
             for work_queue in self.work_queues:
                 tasks.start_soon(work_queue.run)
@@ -101,7 +99,7 @@ class Outbox:
                 await self._answered.wait()
 
     def gather(self, *, on: bool) -> None:
-        """Only collect writes while `on`: the rest of their batch is about to come."""
+        """Hold writes back while `on`: the rest of their batch is about to come."""
         for work_queue in self.work_queues:
             work_queue.gather(on=on)
 
@@ -166,7 +164,7 @@ class Outbox:
         slot.desired = slot.settled = slot.ask_again_s = None
 
     def sweep(self) -> None:
-        """Remove slots without a desired write; retry old refusals. Looks at one slice of them."""
+        """Visit one slice: remove slots without a desired write, retry old refusals."""
         now = self.clock()
         for target, slot in self._slots.next_slice():
             self._retry_settled(slot, now=now)
@@ -176,7 +174,7 @@ class Outbox:
                 self._mutual_exclusion.forget(slot)
 
     def slices(self) -> int:
-        """Return how many sweeps it takes to look at every target."""
+        """Return how many sweeps visit every target."""
         return self._slots.slices()
 
     def _retry_settled(self, slot: Slot, *, now: float) -> None:
@@ -190,7 +188,6 @@ class Outbox:
         return self._queues[traits_of(action).queue]
 
     async def _carry(self, push: Push, slots: Sequence[Slot]) -> None:
-        """Push one batch and report its outcomes to the loop."""
         actions = [slot.in_flight for slot in slots if slot.in_flight is not None]
         causes = [(slot.key, slot.because, slot.desired_at_s) for slot in slots]
         self.in_flight += len(slots)
@@ -226,7 +223,7 @@ class Outbox:
         return outcomes
 
     def _unknown(self, action: Action, why: str) -> Unsure:
-        """Slurm may have made the job: look for it before it is submitted again (F2)."""
+        """Slurm may have made the job: sunk-sync searches for it before it submits again (F2)."""
         if isinstance(action, SubmitJob):
             return Unsure(action, why, seen=(Attempt(action.identity.workload, self.clock()),))
         if isinstance(action, Bind):

@@ -31,15 +31,14 @@ ENDS = (Bind, CancelJob, EndPod)
 
 
 def settle(slot: Slot, outcome: Outcome, *, now: float, random: Callable[[], float]) -> None:
-    """Record the outcome of the write in flight, and when the slot may be written again."""
     action, slot.in_flight = slot.in_flight, None
     if isinstance(action, Bind):
         unsure = isinstance(outcome, Unsure)
         slot.doubt_until_s = now + (BINDING_S if unsure else BEHIND_S)
-    for one in slot.behind:  # the loop takes in this answer first
+    for one in slot.behind:  # the loop takes in the outcome of this slot first
         one.not_before_s = max(one.not_before_s, now + BEHIND_S)
     if not (isinstance(outcome, Unsure) and isinstance(action, SetScheduled)):
-        slot.sent, slot.sent_s = action, now  # a reason that did not arrive starts no minute
+        slot.sent, slot.sent_s = action, now  # a lost write starts no pause
     if isinstance(outcome, Unsure):
         slot.attempts += 1
         slot.told_to_wait = outcome.retry_after_s is not None

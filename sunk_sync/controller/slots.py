@@ -8,14 +8,12 @@ from msgspec import Struct
 from sunk_sync.core.model.actions import Action, Target
 
 BEHIND_S = 0.05
-"""A slot that another excludes is looked at again after this time."""
+"""Seconds until a slot that waits for another is tried again."""
 SWEEP_STEP = 1000
-"""Targets that one sweep looks at. It does not await in between."""
+"""Number of targets that one sweep visits, without an await in between."""
 
 
 class Slot(Struct, gc=False, eq=False):
-    """One target: its desired write and the write in flight."""
-
     key: tuple[str, str] = ("", "")
     because: str = ""
     desired: Action | None = None
@@ -35,7 +33,6 @@ class Slot(Struct, gc=False, eq=False):
     not_before_s: float = 0.0
     sent_s: float = float("-inf")
     sent: Action | None = None
-    """The last write sent."""
     queued: bool = False
     behind: tuple["Slot", ...] = ()
     """This slot waits while a write to one of these is in flight."""
@@ -66,7 +63,6 @@ class Slots:
         return len(self._by_target)
 
     def get(self, target: Target) -> Slot | None:
-        """Return the slot of a target, if it has one."""
         return self._by_target.get(target)
 
     def of(self, target: Target) -> Slot:
@@ -77,7 +73,6 @@ class Slots:
         return slot
 
     def forget(self, target: Target) -> None:
-        """Remove the slot of a target."""
         del self._by_target[target]
 
     def next_slice(self) -> Sequence[tuple[Target, Slot]]:
@@ -89,5 +84,5 @@ class Slots:
         return [(target, self._by_target[target]) for target in targets]
 
     def slices(self) -> int:
-        """Return how many sweeps it takes to look at every target."""
+        """Return how many sweeps visit every target."""
         return len(self._by_target) // SWEEP_STEP + 1

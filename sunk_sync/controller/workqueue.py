@@ -29,8 +29,6 @@ Carry = Callable[[Push, Sequence[Slot]], Awaitable[None]]
 
 
 class WorkQueue:
-    """The queue of one authority, and the tasks that empty it."""
-
     def __init__(
         self, *, push: Push, limits: Limits, carry: Carry, clock: Callable[[], float]
     ) -> None:
@@ -52,7 +50,6 @@ class WorkQueue:
         """Pushes in flight that carry nothing urgent."""
 
     def depth(self) -> int:
-        """Return the number of targets that wait."""
         return len(self._ready) + len(self._later)
 
     def add(self, slot: Slot, *, now: float) -> None:
@@ -83,7 +80,6 @@ class WorkQueue:
                 return
 
     async def run(self) -> None:
-        """Push until cancelled."""
         async with anyio.create_task_group() as tasks:
             for _ in range(self._limits.concurrency):
                 tasks.start_soon(self._push_batches)
@@ -152,7 +148,7 @@ class WorkQueue:
                 self.add(slot, now=now)
 
     def hurry(self) -> None:
-        """The authority answers again: retry failed writes now."""
+        """The authority is back: retry failed writes now."""
         now = self._clock()
         for _, _, slot in list(self._later):
             if slot.attempts and not slot.told_to_wait and slot.open():

@@ -1,4 +1,1 @@
-"""The pure core: facts in, wanted writes out.
-
-No clock, no I/O, no logging and no randomness may enter here. import-linter checks that.
-"""
+"""The pure core: facts in, desired writes out. It imports no clock, I/O, logging or randomness."""

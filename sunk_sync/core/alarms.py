@@ -1,9 +1,9 @@
 """Conditions that an operator acts on: double allocation, kept jobs, silent placeholders.
 
 A double allocation is a host where another job runs while Pods of an ended job still run (P25).
-Slurm shows which nodes are busy, but not with which job. The measure is exact to one sample where a
-job has its nodes to itself. On a shared node it may count jobs that ran there before. It counts
-nothing where a live job of sunk-sync runs.
+Slurm shows which nodes are busy, but not with which job. The measure is exact to one sample if a
+job has its nodes to itself. On a shared node it may count jobs that ran there before. A host with a
+live job of sunk-sync does not count.
 """
 
 from msgspec import Struct
@@ -17,14 +17,14 @@ BUSY = frozenset({"ALLOCATED", "MIXED"})
 
 
 class OverlapPeriod(Struct, gc=False):
-    """A host on which Pods outlive their job, since when."""
+    """The time in which Pods on one host outlive their job."""
 
     began_s: float
-    """When that end became known."""
+    """When sunk-sync learned of the end."""
     until_s: float
-    """Up to when it is settled whether another job ran there."""
+    """The last sample that showed whether another job ran there."""
     asked: bool = False
-    """A job has waited at the gate meanwhile."""
+    """A job has waited at the gate since then."""
 
 
 class DoubleAllocation:
@@ -32,13 +32,13 @@ class DoubleAllocation:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        """Of every host together."""
+        """Sum over all hosts."""
         self.hosts = 0
-        """Hosts where it is so now."""
+        """Hosts with a double allocation in the last sample."""
         self._periods: dict[str, OverlapPeriod] = {}
 
     def sample(self, graph: Graph, *, now: float) -> None:
-        """Sample the graph. The seconds since the last sample count if both samples show it."""
+        """Sample the graph. Seconds between two samples count if both show a double allocation."""
         before, self._periods = self._periods, {}
         self.hosts = 0
         for name, node_name in _suspects(graph):
@@ -58,7 +58,7 @@ class DoubleAllocation:
 
 
 def _suspects(graph: Graph) -> list[tuple[str, str]]:
-    """Slurm nodes, with their Nodes, of bound Pods whose job may hold them no more."""
+    """Return the Slurm nodes and Nodes of bound Pods whose job may not hold them any more."""
     index = graph.workloads.index
     nodes = {
         pod.node_name
@@ -75,7 +75,7 @@ def _is_busy(graph: Graph, name: str) -> bool:
 
 
 def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | None:
-    """Since when a Pod there is known to outlive its job; None: none does."""
+    """Return since when Pods there are known to outlive their job; None: there are none."""
     jobs_of_uid, ended_s = graph.workloads.index.jobs_of_uid, graph.workloads.memory.ended_s
     ends = [
         max(ended_s.get(one, now) for one in jobs_of_uid[resident.uid])
@@ -86,7 +86,7 @@ def _ended_s(graph: Graph, name: str, node_name: str, *, now: float) -> float | 
 
 
 def _is_together(graph: Graph, name: str, node_name: str, period: OverlapPeriod) -> bool | None:
-    """Whether another job runs on this busy node; None: it was not read since the end."""
+    """Whether another job runs on this busy node; None: not read since the end of the first."""
     read_s = max(graph.slurm_nodes.entries[name].order, graph.slurm_nodes.agreed_s)
     if read_s < period.began_s:
         return None
@@ -94,12 +94,12 @@ def _is_together(graph: Graph, name: str, node_name: str, period: OverlapPeriod)
 
 
 def _waits(graph: Graph, name: str, period: OverlapPeriod) -> bool:
-    """With the gate only a job that asked, and was let pass, has started."""
+    """With the gate, only a job that called the gate and got permission has started."""
     return graph.workloads.gate() and (graph.calls.waits_at(name) or not period.asked)
 
 
 def _is_held_by_ours(graph: Graph, name: str, node_name: str) -> bool:
-    """A job of ours runs there: its Pods are bound only when those that end are gone (P11)."""
+    """Pods of a running job of sunk-sync are bound only after the earlier Pods are gone (P11)."""
     jobs = (graph.jobs.get(one) for one in graph.workloads.index.arrivals.get(name, ()))
     residents = graph.workloads.residents.on(node_name, slurm_node=name).all
     return any(job is not None and is_running(job) for job in jobs) or any(
@@ -131,15 +131,15 @@ PATIENCE_S = 30.0
 
 
 class SilentPlaceholders:
-    """Placeholders that run but never called; only jobs submitted after this process started."""
+    """Placeholders that run but never called, of jobs submitted after this process started."""
 
     def __init__(self) -> None:
         self._before: int | None = None
-        """submit_time of the newest job there was; None: jobs were not listed yet."""
+        """submit_time of the newest job at the start; None: jobs are not listed yet."""
         self._since_s: dict[str, float] = {}
 
     def sample(self, graph: Graph, *, now: float) -> list[Job]:
-        """Jobs that were silent for PATIENCE_S."""
+        """Return jobs that were silent for PATIENCE_S."""
         if self._before is None:
             self._begin(graph)
             return []

@@ -73,10 +73,9 @@ class ConflictError(Exception):
 
 
 def decide(graph: Graph, key: Key, now: float) -> Verdict:
-    """Run all rules of this key on the current graph and merge what they want.
+    """Run all rules of this key and merge their rulings. `now` is the loop's monotonic second.
 
-    Pure. `now` is the loop's monotonic second. Raises RuleError if a rule fails or two rules
-    conflict.
+    Raises RuleError if a rule fails or two rules conflict.
     """
     match key[0]:
         case "workload":

@@ -1,7 +1,4 @@
-"""The last check before a write: it may only hold actions back.
-
-It remembers which drains and ends it let through, and which it holds.
-"""
+"""The last check before a write. It only holds actions back, and remembers drains and ends."""
 
 from collections import deque
 
@@ -24,16 +21,16 @@ from sunk_sync.core.model.verdict import Kept, Screened, Verdict
 NONE_HELD = Holding(0, 0.0)
 MINUTE_S = 60.0
 HELD_AGAIN_S = 2.0
-"""Between two checks of a held drain: a second listing may have ended."""
+"""Seconds between two checks of a held drain: a second listing may have ended."""
 DRAINS_PER_MINUTE_MIN = 20
 DRAINS_SHARE = 0.1
 ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
 HELD_EVENTS_PER_MINUTE = 100
-"""At most so many workloads a minute get an Event for a held end; thousands may be held."""
+"""Workloads that get an Event for a held end, in a minute; thousands may be held."""
 ON_JOBS = (Bind, SubmitJob)
-"""Held while jobs cannot be read: a binding needs a job that is known to run (P11, F4), and a
-submission during an outage leaves a doubt that outlasts the outage (F2)."""
+"""Held while jobs cannot be read. A binding needs a job that is known to run (P11, F4). A
+submission during an outage may stay in doubt after the outage (F2)."""
 
 
 NOTHING_WANTED = Screened(())
@@ -46,12 +43,12 @@ class Breaker:
         self._passed: deque[tuple[float, str]] = deque()
         """Drains let through in the last minute, oldest first."""
         self._passing: set[str] = set()
-        """Slurm nodes whose drain was let through and is still wanted."""
+        """Slurm nodes whose drain was let through and is still desired."""
         self.held: dict[str, float] = {}
-        """Slurm node -> second since when its drain is held."""
+        """Slurm node → since when its drain is held."""
 
     def admit(self, slurm_node: str, *, limit: int, listed_s: float, now: float) -> bool:
-        """Whether this drain may go; one that must wait also needs a later listing to agree."""
+        """Whether this drain may go. One that had to wait also needs a later listing to agree."""
         if slurm_node in self._passing:
             return True
         self._forget(now)
@@ -67,12 +64,12 @@ class Breaker:
         return True
 
     def withdraw(self, slurm_node: str) -> None:
-        """The drain is no longer wanted: done, or its cause went away."""
+        """Forget the drain: it is done, or its cause is gone."""
         self._passing.discard(slurm_node)
         self.held.pop(slurm_node, None)
 
     def again_s(self, now: float) -> float:
-        """When a held drain is worth another try."""
+        """Return when to check a held drain again."""
         freed = self._passed[0][0] + MINUTE_S if self._passed else now
         return max(freed, now + HELD_AGAIN_S)
 
@@ -82,15 +79,14 @@ class Breaker:
 
 
 class HeldEvents:
-    """Limits Events for held workloads a minute (P31); each gets one while it is held."""
+    """Limits Events for held workloads a minute (P31); each workload gets one while it is held."""
 
     def __init__(self) -> None:
         self._begun: deque[float] = deque()
-        """When each workload of the last minute got its Event."""
+        """The time of each workload's Event in the last minute."""
         self._reported: set[str] = set()
 
     def admit(self, workload: str, *, now: float) -> bool:
-        """Whether sunk-sync may write the Events of this workload."""
         if workload in self._reported:
             return True
         while self._begun and self._begun[0] <= now - MINUTE_S:
@@ -102,21 +98,18 @@ class HeldEvents:
         return True
 
     def withdraw(self, workload: str) -> None:
-        """It is not held any more."""
         self._reported.discard(workload)
 
 
 class Policy:
-    """Screens each verdict of the loop."""
-
     def __init__(self) -> None:
         self.breaker = Breaker()
         self.ends = Breaker()
-        """Workloads whose Pods end for a failed node or a missing job (P31)."""
+        """Breaker for workloads whose Pods end for a failed node or a missing job (P31)."""
         self.held_events = HeldEvents()
 
     def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
-        """Divide a verdict's wants into actions to send now and actions to hold back."""
+        """Divide the actions of a verdict into those to send now and those to hold back."""
         wants = verdict.wants
         if key[0] == "workload":
             return self._screen_workload(graph, key[1], wants, now=now)
@@ -163,7 +156,7 @@ class Policy:
     def _limit_events(
         self, workload: str, wants: tuple[Action, ...], *, held: bool, now: float
     ) -> tuple[Action, ...]:
-        """Remove the Events of a hold unless it is held and within the limit."""
+        """Remove the Events of a hold unless the workload is held and within the limit."""
         if held and self.held_events.admit(workload, now=now):
             return wants
         if not held:
@@ -177,7 +170,7 @@ class Policy:
         return f"more than {limit} such ends a minute: held until the Nodes were read again"
 
     def holding(self) -> Holding:
-        """How many drains and ends the breakers hold, as a fact for the graph."""
+        """Return how many drains and ends the breakers hold, as a fact for the graph."""
         drains, ends = self.breaker.held, self.ends.held
         if not (drains or ends):
             return NONE_HELD
@@ -203,7 +196,7 @@ class Policy:
 
 
 def drain_limit(graph: Graph) -> int:
-    """Drains a minute that may rest on absences: as set, or the greater of 20 and 10 %."""
+    """Return drains a minute that may rest on absences: as set, or the greater of 20 and 10 %."""
     chosen = graph.configuration.max_drains_per_minute
     if chosen is not None:
         return chosen
@@ -211,7 +204,7 @@ def drain_limit(graph: Graph) -> int:
 
 
 def end_limit(graph: Graph) -> int:
-    """Ends of workloads a minute that may rest on failed nodes or missing jobs (P31)."""
+    """Return the ends a minute that may rest on failed nodes or missing jobs (P31)."""
     chosen = graph.configuration.max_pod_ends_per_minute
     if chosen is not None:
         return chosen
@@ -237,7 +230,7 @@ def _is_held_event(action: Action) -> bool:
 
 
 def _why_not_yet(graph: Graph) -> str:
-    """Nothing is written for a workload before Pods and jobs were listed, nor in a dry run."""
+    """Hold writes for workloads until Pods and jobs are listed, and in a dry run."""
     unlisted = (*graph.sources.unlisted, *graph.sources.workloads_unlisted)
     if unlisted:
         return f"not listed yet: {', '.join(unlisted)}"
@@ -252,7 +245,7 @@ def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
 
 
 def _releases_pod(action: Action) -> bool:
-    """`drained=true` (S6): a controller deletes the Pod because of it."""
+    """Whether it sets `drained=true`, upon which a controller deletes the Pod (S6)."""
     return (
         isinstance(action, SetMetadata)
         and action.manager == MANAGER_RETIRE
@@ -261,15 +254,15 @@ def _releases_pod(action: Action) -> bool:
 
 
 def _all_may(graph: Graph) -> bool:
-    """Only the breaker may hold actions back: every source is live, and this is no dry run."""
+    """Whether only the breaker may hold actions back: every source is live, and no dry run."""
     return not (graph.sources.stale or graph.configuration.dry_run)
 
 
 def _why_not(graph: Graph, action: Action) -> str:
-    """Nothing is written before every source was listed once, nor in a dry run.
+    """Return why to hold an action back: a source was never listed, or a dry run.
 
-    Lifting rests on causes being gone, and letting a Pod go on a drain that stands: only while
-    every source can be read.
+    Some actions need every source to be readable. A lift needs the causes to be gone, and the
+    release of a Pod needs a drain that still exists.
     """
     if graph.sources.unlisted:
         return f"not listed yet: {', '.join(graph.sources.unlisted)}"

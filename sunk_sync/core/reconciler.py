@@ -1,6 +1,6 @@
 """One synchronous step of the loop: observe facts, decide dirty keys, screen and keep verdicts.
 
-Nothing here awaits. The caller passes the time as `now`.
+The caller passes the time as `now`.
 """
 
 import heapq
@@ -20,11 +20,11 @@ OUT_OF_SERVICE = Verdict(because="out of service: a rule failed for this key")
 
 
 Surprise = tuple[Key, Verdict | None, Verdict]
-"""Key, the verdict that stood, the verdict that is right."""
+"""Key, the current verdict, the correct verdict."""
 
 
 class Reconciler:
-    """The graph, the current verdicts and their timers. The loop owns the clock and the awaits."""
+    """The graph, the current verdicts and their timers."""
 
     def __init__(self, *, graph: Graph, policy: Policy) -> None:
         self.graph = graph
@@ -33,10 +33,10 @@ class Reconciler:
         """Keys to decide, oldest first."""
         self.standing: dict[Key, StandingVerdict] = {}
         self.failures: dict[Key, RuleError] = {}
-        """Keys out of service, until a fact of theirs changes."""
+        """Keys that sunk-sync does not decide until one of their facts changes."""
         self._timers: list[tuple[float, Key]] = []
         self._wanting: dict[Key, None] = {}
-        """Keys that want something: policy screens them again when a source changes."""
+        """Keys with desired writes: policy screens them again when a source changes."""
         self._audit: Iterator[Key] = iter(())
 
     def observe(self, news: Sequence[News], *, now: float) -> list[Key]:
@@ -52,14 +52,15 @@ class Reconciler:
         return changed_keys
 
     def step(self, *, now: float, limit: int) -> list[Decision]:
-        """Decide dirty keys, and those whose timer is due, until `limit` is used up.
+        """Decide dirty keys and keys whose timer is due.
 
-        A key counts once for each action, and at least once: an action costs more than a decision.
+        `limit` counts one for each action, at least one for each key: actions cost more than
+        decisions.
         """
         self._mark_due(now)
         decisions: list[Decision] = []
         spent = 0
-        # Iterating a dict passes all its deleted entries, so do it once a step and never if empty.
+        # Iterating a dict passes its deleted entries: do it once a step, and never if it is empty.
         for key in list(itertools.islice(self.pending, limit)) if self.pending else ():
             if spent >= limit:
                 break
@@ -73,18 +74,16 @@ class Reconciler:
         return decisions
 
     def next_timer_s(self) -> float | None:
-        """When the next timer makes a key dirty."""
         return self._timers[0][0] if self._timers else None
 
     def contested(self) -> int:
-        """Count the hosts that are claimed more than once."""
         wants = (one.verdict.wants for one in self.standing.values())
         return sum(bool(want) and is_conflict(want[0]) for want in wants)
 
     def audit(self, *, now: float, limit: int) -> tuple[list[Surprise], bool]:
         """Decide a slice of all keys again; return wrong verdicts, and whether the round ended.
 
-        A surprise means that some fact changed without marking its key. The key is made dirty.
+        A surprise means that some fact changed without marking its key. It makes the key dirty.
         """
         surprises: list[Surprise] = []
         for _ in range(limit):
@@ -98,7 +97,7 @@ class Reconciler:
         return surprises, False
 
     def _right(self, key: Key, *, now: float) -> Verdict | None:
-        """The right verdict if the current one differs."""
+        """Return the correct verdict if the current one differs."""
         self.graph.forget_cached(key)
         try:
             verdict = decide(self.graph, key, now)
@@ -115,7 +114,7 @@ class Reconciler:
         return None if standing is None else standing.verdict
 
     def _settled(self, key: Key, *, now: float) -> bool:
-        """Whether the key is not pending, not out of service, not due and not forgotten."""
+        """Whether the key is not pending, failed, due or forgotten."""
         if key in self.pending or key in self.failures or not self.graph.keys.knows(key):
             return False
         standing = self.standing.get(key)
@@ -153,7 +152,6 @@ class Reconciler:
         standing.look_again_s = again_s
 
     def _mark_due(self, now: float) -> None:
-        """Mark the keys whose timer is due."""
         timers = self._timers
         while timers and timers[0][0] <= now:
             again_s, key = heapq.heappop(timers)
@@ -169,5 +167,5 @@ def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:
 
 
 def is_conflict(action: Action) -> bool:
-    """The action tells that a Slurm node is claimed more than once (S16)."""
+    """Whether the action reports several claims on one Slurm node (S16)."""
     return isinstance(action, RecordEvent) and action.reason == EVENT_CONFLICT

@@ -69,8 +69,6 @@ class RowKind(NamedTuple):
 
 
 class Graph:
-    """All rows, the identity of hosts, and the keys that must be decided again."""
-
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.sources = Sources(watch_all_pods=configuration.watch_all_pods)
@@ -108,20 +106,15 @@ class Graph:
             SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, name, edges.slurm_node_changed),
         }
         self._kinds = kinds
-        """By the exact class of a row: isinstance takes five times as long to reject a Struct."""
-
-    # Reading
+        """By exact class: isinstance takes five times as long to reject a Struct."""
 
     def host(self, name: str) -> Host:
-        """All that rules may read of one host."""
         return self.host_snapshots.host(name)
 
     def workload(self, key: str) -> Workload:
-        """All that rules may read of one workload."""
         return self.workload_snapshots.workload(key)
 
     def cluster(self) -> Cluster:
-        """All that rules may read of the cluster as a whole."""
         unselected = sum(
             pod_key(get_result.namespace, get_result.name) not in self.slurmd_pods.entries
             for get_result in self.last_seen.get_results().values()
@@ -147,7 +140,7 @@ class Graph:
                 self.workloads.residents.forget(node_name)
 
     def reference(self, key: Key) -> Reference:
-        """The object that an Event about this key belongs to."""
+        """Return the object that gets the Events about this key."""
         if key[0] == "workload":
             pods = self.workloads.index.pods.get(key[1], {})
             return next((reference_of(pod) for pod in pods.values()), self._ourselves())
@@ -159,8 +152,6 @@ class Graph:
 
     def _ourselves(self) -> Reference:
         return Reference("Namespace", "", self.configuration.namespace, "")
-
-    # Taking in
 
     def observe(self, news: Sequence[News], *, now: float) -> None:
         """Take facts in and mark every key that reads a change."""
@@ -187,7 +178,7 @@ class Graph:
                     self.keys.mark_each(self._workload_edges.observe(one, now=now))
 
     def _observe_row(self, row: Row, *, order: float, now: float, named: bool = True) -> None:
-        """Put a row into its table; `named`: its source reported it, so a listing has it."""
+        """Put a row into its table; `named`: its source reported it, so a listing contains it."""
         kind = self._kinds[type(row)]
         before, changed = kind.table.put(kind.key(row), row, order=order, now=now, named=named)
         if changed:
@@ -211,9 +202,8 @@ class Graph:
     def _is_of_another_history(self, answer: WriteEcho, entry: Entry[Any], kind: RowKind) -> bool:
         """Whether an answer proves nothing, because a restore of etcd may have undone it.
 
-        An answer to a request older than the latest listing proves nothing: the listing has the
-        change, or the watch will report it. If a later request shows an older version than the row,
-        the row itself is from before a restore.
+        The listing or the watch shows everything older than the latest listing. If a later request
+        shows an older version than the row, the row itself is from before a restore.
         """
         if answer.asked_s < kind.table.begun_s:
             return True
@@ -223,7 +213,7 @@ class Graph:
         return False
 
     def _contradict(self, place: Place, *, asked_s: float, wrong: Callable[[str], bool]) -> None:
-        """An answer showed that no object has this `wrong` UID."""
+        """An answer showed that no object of this place has this `wrong` UID."""
         kind, namespace, name = place
         key = name if kind == "Node" else pod_key(namespace, name)
         sources: tuple[Source, ...] = ("nodes",) if kind == "Node" else ("slurmd_pods", "pods")
@@ -234,7 +224,6 @@ class Graph:
                 self._doubt(source, key, asked_s=asked_s)
 
     def _doubt(self, source: Source, key: str, *, asked_s: float) -> None:
-        """Note that this row is stale."""
         self.doubts.note(source, key, asked_s=asked_s)
         self.keys.mark(CLUSTER)
 
@@ -244,7 +233,7 @@ class Graph:
         if entry is None or entry.row.uid != placed.uid or entry.row.node_name:
             return
         if placed.asked_s < self.pods.begun_s:
-            return  # as in _observe_object
+            return  # as in _is_of_another_history
         row = replace(entry.row, node_name=placed.node_name, job_id=placed.job_id)
         self._observe_row(row, order=entry.order + 0.5, now=now, named=False)
 
@@ -278,7 +267,7 @@ class Graph:
             self.keys.mark(CLUSTER)
 
     def _listed(self, source: Source) -> None:
-        """A complete listing ended, so absences from the source are known."""
+        """The absences of a source are known after a complete listing."""
         if source == "jobs":
             self.keys.mark_each(self._workload_edges.jobs_listed())
         elif source == "pods":
@@ -355,8 +344,6 @@ class Graph:
             self.workloads.gate_seen = True
             self.keys.mark_all()
 
-    # Dirty edges: each kind of fact, before and after -> the keys that read it
-
     def _job_changed(self, before: Job | None, after: Job | None, now: float, *_: object) -> None:
         self.keys.mark_each(self._workload_edges.job_changed(before, after, now=now))
 
@@ -374,6 +361,5 @@ def _key_of_pod(row: Pod | SlurmdPod) -> str:
 
 
 def _named(key: str) -> tuple[str, str]:
-    """Namespace and name in the key of a table."""
     namespace, _, name = key.rpartition("/")
     return namespace, name

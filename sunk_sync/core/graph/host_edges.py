@@ -10,8 +10,6 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 class HostEdges:
-    """Each kind of fact about hosts, before and after → the keys that read it."""
-
     def __init__(self, workloads: Workloads, edges: WorkloadEdges, keys: Keys) -> None:
         self._hosts = workloads.hosts
         self._workload_edges = edges
@@ -65,7 +63,7 @@ class HostEdges:
         self._keys.mark_each(self._workload_edges.keys_of_pods_on(row.name))
 
     def _claims_changed(self, hosts: set[str]) -> None:
-        """Who stands for these hosts changed; some of them may be known no more."""
+        """The claims on these hosts changed; some hosts may not exist any more."""
         self._keys.mark_hosts(hosts, also_gone=True)
         self._keys.mark(CLUSTER)
         self._keys.mark_each(self._workload_edges.hosts_changed())

@@ -13,8 +13,6 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 class HostSnapshots:
-    """Builds the view that rules read of one host."""
-
     def __init__(self, workloads: Workloads, slurmd_pods: Table[SlurmdPod]) -> None:
         hosts = workloads.hosts
         self._workloads = workloads
@@ -26,7 +24,6 @@ class HostSnapshots:
         self._calls = workloads.calls
 
     def host(self, name: str) -> Host:
-        """Return all that rules may read of one host."""
         claim = self._claims.claim_of(name)
         pod = claim.pod.row if claim.pod is not None else None
         node = claim.node.row if claim.node is not None else None
@@ -78,7 +75,7 @@ class HostSnapshots:
         return self._claims.stray_of(name)
 
     def _residents_at(self, name: str, node: Node | None, traces: Traces) -> Residents:
-        """Return the Pods on its Node; if the Node is unknown, those on any that it may be (L7)."""
+        """Return the Pods on its Node; if the Node is unknown, on every possible Node (L7)."""
         residents = self._workloads.residents
         if node is not None:
             return residents.on(node.name, slurm_node=name)

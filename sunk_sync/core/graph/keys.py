@@ -8,8 +8,6 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 class Keys:
-    """Every key that a row concerns, and the dirty ones among them."""
-
     def __init__(self, workloads: Workloads, edges: WorkloadEdges) -> None:
         self.dirty: dict[Key, None] = {}
         """Keys to decide again, oldest first."""
@@ -20,32 +18,29 @@ class Keys:
         self._last_seen = workloads.hosts.last_seen
 
     def all(self) -> list[Key]:
-        """Every key that any row concerns: what a full pass decides."""
+        """Return every key that any row concerns, for a full pass."""
         hosts = self._slurm_nodes.entries | self._last_seen.seen | self._calls.by_host
         return [CLUSTER, *map(host_key, hosts), *map(workload_key, self._index.keys())]
 
     def knows(self, key: Key) -> bool:
-        """Whether any row concerns the key."""
         name = key[1]
         if key[0] == "workload":
             return self._index.knows(name)
         return key == CLUSTER or self.knows_host(name)
 
     def knows_host(self, name: str) -> bool:
-        """Whether any row concerns the host."""
         if name in self._slurm_nodes.entries or name in self._last_seen.seen:
             return True
         return self._calls.waits_at(name)
 
     def host_count(self) -> int:
-        """About how many Slurm nodes Kubernetes knows: the breaker's share is taken of it."""
+        """Return about how many Slurm nodes Kubernetes knows, for the breaker's 10 %."""
         return min(
             len(self._slurm_nodes.entries),
             max(len(self._last_seen.seen), len(self._last_seen.marks)),
         )
 
     def mark(self, key: Key) -> None:
-        """Decide this key again."""
         self.dirty[key] = None
 
     def mark_each(self, keys: Iterable[Key]) -> None:
@@ -67,5 +62,4 @@ class Keys:
                 self.mark_each(self._edges.keys_at(name))
 
     def mark_all(self) -> None:
-        """Decide every key again."""
         self.dirty.update(dict.fromkeys(self.all()))

@@ -52,7 +52,7 @@ class SetComment(Struct, frozen=True, gc=False):
 
 
 class SetConditions(Struct, frozen=True, gc=False):
-    """All conditions of sunk-sync on a Pod or Node; it removes those that are left out."""
+    """Set all conditions of sunk-sync on a Pod or Node; remove those that are left out."""
 
     reference: Reference
     conditions: tuple[Condition, ...]
@@ -61,7 +61,7 @@ class SetConditions(Struct, frozen=True, gc=False):
 
 
 class SetMetadata(Struct, frozen=True, gc=False):
-    """All labels and annotations that `manager` owns on a Pod or Node."""
+    """Set all labels and annotations that `manager` owns on a Pod or Node."""
 
     reference: Reference
     manager: str
@@ -82,11 +82,10 @@ class Uncordon(Struct, frozen=True, gc=False):
 
 
 class RecordEvent(Struct, frozen=True, gc=False):
-    """Write one Event about an object. The same Event is written once."""
+    """Record one Event about an object; the same Event only once."""
 
     reference: Reference
     type: str
-    """Normal or Warning."""
     reason: str
     message: str
 
@@ -102,11 +101,11 @@ class GetObject(Struct, frozen=True, gc=False):
     namespace: str
     name: str
     after_s: float
-    """Time of the answer that proved nothing, or 0: it tells one read from the next."""
+    """Time of the answer that proved nothing, or 0: it makes this read differ from the last one."""
 
 
 class Relist(Struct, frozen=True, gc=False):
-    """List this source completely; the listing begins later than `after_s` (S19)."""
+    """List this source completely, with a listing that begins later than `after_s` (S19)."""
 
     source: Source
     after_s: float
@@ -122,10 +121,10 @@ class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
     """Slurm nodes that cannot take the Pods (P7), sorted."""
     kind: Kind = "script"
     created_s: int = 0
-    """When the youngest Pod was created: of jobs submitted together the oldest come first."""
+    """Creation of the youngest Pod: of jobs submitted together the oldest goes first."""
     specs: tuple[PodSpec, ...] = ()
-    """Of the Pods, each once. The tasks of an array have one spec, so one list of exclusions fits
-    all of them."""
+    """The specs of the Pods, each once. The tasks of an array have one spec, so one list of
+    exclusions fits all of them."""
 
 
 class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
@@ -135,9 +134,9 @@ class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
     name: str
     identity: Identity
     replaced: bool = False
-    """Mark it first: later the cancel must not look like one of a user (P17)."""
+    """Mark the job first: later this cancel must not be taken for one by a user (P17)."""
     waiting: bool = False
-    """Only while it waits: Slurm does not cancel it once it runs."""
+    """Only while the job waits: Slurm does not cancel it once it runs."""
 
 
 class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
@@ -146,12 +145,10 @@ class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
     job_id: str
     name: str
     identity: Identity
-    """With the digest of the new description."""
     description: JobDescription
     excluded: tuple[str, ...] = ()
     """An update replaces the whole list (P7)."""
     exclusions_only: bool = False
-    """Change only the exclusions."""
 
 
 class GetJob(Struct, frozen=True, gc=False):
@@ -159,9 +156,10 @@ class GetJob(Struct, frozen=True, gc=False):
 
     job_id: str
     after_s: float
-    """A read that began later is good enough; it also tells one read from the next."""
+    """A read that began later is good enough; the value also makes this read differ from the last.
+    """
     placed_after_s: float = float("inf")
-    """So is one that began later than this, if it shows where the job runs."""
+    """A read that began later than this, and shows where the job runs, is good enough too."""
 
 
 class Bind(Struct, frozen=True, gc=False):
@@ -187,7 +185,6 @@ class GetGang(Struct, frozen=True, gc=False):
     """Read the size of a gang from its PodGroup or Job (G1); the answer is a GangSize."""
 
     kind: str
-    """group or job."""
     namespace: str
     name: str
     after_s: float
@@ -239,16 +236,15 @@ class Traits(Struct, frozen=True, gc=False):
     target: Callable[[Any], Target]
     queue: Queue = "kubernetes"
     urgency: int = 4
-    """0: it protects a running job or Pod. 1: somebody waits for it. 2: a placeholder or a mark.
-    4: it only shows something."""
+    """0: it protects a running job or Pod. 1: a caller waits for it. 2: a placeholder or a mark. 4:
+    it only shows a state."""
     reads: bool = False
-    """It changes nothing: policy never keeps it back."""
+    """It changes nothing, and policy never holds it back."""
     lifts: bool = False
-    """It needs the causes to be gone: only while every source can be read."""
+    """It needs all causes to be gone, so policy allows it only while every source can be read."""
 
 
 def traits_of(action: Action) -> Traits:
-    """Return the row of this kind of action in TRAITS."""
     return TRAITS[type(action)]
 
 

@@ -8,8 +8,6 @@ from sunk_sync.core.model.placeholder import Kind
 
 
 class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
-    """Settings that rules and policy read."""
-
     cluster_uid: str = ""
     """UID of the namespace kube-system: it identifies this Kubernetes cluster."""
     namespace: str = "default"
@@ -23,7 +21,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     scheduler: str = ""
     """--scheduler-name, also in the identity of jobs; empty: the scheduler does not run."""
     watch_namespaces: tuple[str, ...] = ("*",)
-    """Of workload Pods; `*` is all."""
+    """Namespaces of workload Pods; `*`: all."""
     gate: Literal["auto", "on", "off"] = "auto"
     placeholder: Literal["auto", Kind] = "auto"
     lost_job: Literal["keep", "readopt", "end"] = "keep"
@@ -31,7 +29,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     max_pod_ends_per_minute: int | None = None
     """None: the greater of 20 and 10 % of bound workloads."""
     settle_s: float = 12.0
-    """After the last byte of a submission without an answer Slurm may still act on it (F2)."""
+    """Slurm may act on a submission without an answer for so long after its last byte (F2)."""
     dry_run: bool = False
     kill_wait_s: float = 30.0
     """Slurm's KillWait."""
@@ -43,11 +41,11 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     gres_map: tuple[tuple[str, str], ...] = ()
     """Extended resource (or `prefix/*`), GRES in Slurm or `-` (P6)."""
     unsupported: Literal["ignore", "refuse"] = "ignore"
-    """Pods with hard rules that Slurm cannot keep (P8)."""
+    """How to treat Pods with hard rules that Slurm cannot keep (P8)."""
     priority_map: tuple[tuple[str, str, str | int], ...] = ()
-    """PriorityClass; qos, partition or priority; the value of it (P9)."""
+    """PriorityClass; qos, partition or priority; its value (P9)."""
     refuse_static_cpu: bool = False
     watch_all_pods: bool = False
-    """Pods that are not ours are counted one by one (P28)."""
+    """Count Pods of other schedulers one by one (P28)."""
     node_overhead: tuple[tuple[str, int], ...] = ()
-    """What else stands on each Node, as PodSpec.requests (P28)."""
+    """What runs on each Node besides, as PodSpec.requests (P28)."""

@@ -1,7 +1,6 @@
-"""Facts: frozen structs that hold only what some rule reads, and the news of the sources.
+"""Facts: frozen structs with the fields that rules read, and the news of the sources.
 
-Readers in `kube/` and `slurm/` make them from bytes. Times named `_s` are seconds of the monotonic
-clock.
+`kube/` and `slurm/` make them from bytes. Times named `_s` are seconds of the monotonic clock.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,16 +17,14 @@ OTHER_PODS: Source = "other_pods"
 SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one != OTHER_PODS)
 SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
-"""sunk-sync writes nothing before it has listed these."""
+"""sunk-sync writes nothing until these are listed."""
 WORKLOADS_NEED: tuple[Source, ...] = ("pods", "jobs")
-"""sunk-sync writes nothing for a workload before it has listed these, too."""
+"""sunk-sync writes nothing for a workload until these are listed, too."""
 
 Kind = Literal["Node", "Pod", "Namespace"]
 
 
 class Reference(Struct, frozen=True, gc=False):
-    """One Kubernetes object with this UID."""
-
     kind: Kind
     namespace: str
     """Empty for a Node."""
@@ -42,7 +39,7 @@ class Reference(Struct, frozen=True, gc=False):
 
 
 class Condition(Struct, frozen=True, gc=False):
-    """One condition of sunk-sync on a Pod or Node, without its lastTransitionTime."""
+    """One condition of sunk-sync on a Pod or Node, without lastTransitionTime."""
 
     type: str
     status: str
@@ -66,12 +63,10 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     """Status of condition Ready: True, False or Unknown."""
     cordon_reason: str = ""
     slurm_node: str = ""
-    """Annotation slurm-node, or empty."""
     cordoned_for_drain: bool = False
-    """It has the mark of a cordon by sunk-sync (M7)."""
+    """The Node has the mark of a cordon by sunk-sync (M7)."""
     keep_cordon: bool = False
     drain: str | None = None
-    """Annotation drain."""
     labels: Labels = NO_LABELS
     conditions: tuple[Condition, ...] = ()
     """Conditions in names.NODE_CONDITIONS, sorted by type."""
@@ -91,21 +86,20 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     """Claimed: annotation slurm-node, else hostname, else (hostNetwork) the Node, else Pod name."""
     nodeset: str = ""
     finished: bool = False
-    """Phase Succeeded or Failed."""
     ready: bool = False
     terminating: bool = False
     cordon: str = ""
     """Annotation cordon, unless it is empty or `false`."""
     pending_deletion: str | None = None
     drained: bool = False
-    """Annotation drained is `true`."""
     drain: str | None = None
     conditions: tuple[Condition, ...] = ()
-    """Ours (names.POD_STATE_CONDITION*, names.POD_CONFLICT_CONDITION), sorted by type."""
+    """Conditions of sunk-sync (names.POD_STATE_CONDITION*, POD_CONFLICT_CONDITION), sorted by type.
+    """
     changed_at: tuple[str, ...] = ()
-    """lastTransitionTime of each of them, as served."""
+    """As in Node."""
     requests: tuple[tuple[str, int], ...] = ()
-    """As PodSpec.requests: what the Pod uses of its Node (P28)."""
+    """As PodSpec.requests (P28)."""
 
 
 class Pod(Struct, frozen=True, kw_only=True, gc=False):
@@ -115,14 +109,14 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     uid: str
     created_s: int = 0
-    """creationTimestamp, seconds since 1970: only for the order of waiting Pods."""
+    """creationTimestamp, Unix seconds: only for the order of waiting Pods."""
     node_name: str = ""
     phase: str = "Pending"
     terminating: bool = False
     gated: bool = False
-    """It has scheduling gates."""
+    """The Pod has scheduling gates."""
     ended: bool = False
-    """Succeeded, Failed, or every container has ended."""
+    """Phase Succeeded or Failed, or every container has ended."""
     spec: PodSpec = PodSpec()
     settings: tuple[tuple[str, str], ...] = ()
     """Annotations that job_description.SETTINGS names, without prefix, sorted (P4)."""
@@ -148,8 +142,8 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     comment: str = ""
     assumed: bool = False
-    """Not read: derived from an earlier read and a later write of sunk-sync. Jobs may have started
-    between the two."""
+    """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
+    started between the two."""
 
 
 class Job(Struct, frozen=True, kw_only=True, gc=False):
@@ -159,35 +153,33 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     """As in `scancel`: `12`, or `3_1` for a task of an array."""
     name: str
     identity: Identity
-    """Of a task of an array: its own Pod, with `uids` empty."""
+    """For a task of an array: the identity of its own Pod, with `uids` empty."""
     state: frozenset[str]
     """Base state and flags: {"RUNNING"}, {"CANCELLED", "COMPLETING"}."""
     slurm_nodes: tuple[str, ...] = ()
     """Where it runs or ran; empty while it waits."""
     reason: str = ""
-    """Slurm's state reason."""
     submitted_at: int = 0
-    """submit_time of Slurm: together with id and identity it names one job forever."""
+    """submit_time: together with id and identity it names one job forever."""
     script: bool = False
-    """A batch script holds its nodes until it ends."""
+    """A batch script holds the nodes of the job until it ends."""
     started: bool = False
     """The script reported its start (P24)."""
     preempted_at: int = 0
-    """preempt_time: when Slurm began to preempt it; 0: not."""
+    """preempt_time: when Slurm began to preempt it; 0: never."""
     requeued: bool = False
-    """It ran before (P19)."""
+    """The job ran before (P19)."""
 
 
 class GateCall(Struct, frozen=True, gc=False):
     """A prolog asks whether a job may start on these nodes (L7). Source: hooks."""
 
     call: int
-    """Number of the call, of this process only."""
+    """Number of the call in this process."""
     job_id: str
     slurm_nodes: tuple[str, ...]
     asked_s: float
     until_s: float
-    """The caller's deadline, monotonic."""
 
 
 class StopCall(Struct, frozen=True, gc=False):
@@ -218,7 +210,6 @@ class Attempt(Struct, frozen=True, gc=False):
 
     workload: str
     sent_s: float
-    """When the last byte was sent."""
 
 
 class SubmitRefused(Struct, frozen=True, gc=False):
@@ -226,12 +217,11 @@ class SubmitRefused(Struct, frozen=True, gc=False):
 
     workload: str
     number: int | None
-    """Slurm's error number."""
     text: str
     kind: str
-    """Of the placeholder; or `update`, `exclusions_only`: of a job that waits."""
+    """Kind of the placeholder; or `update`, `exclusions_only` for a waiting job."""
     digest: str
-    """Of the description that was refused."""
+    """Digest of the refused description."""
 
 
 class BindRefused(Struct, frozen=True, gc=False):
@@ -243,7 +233,7 @@ class BindRefused(Struct, frozen=True, gc=False):
 
 
 class BindTried(Struct, frozen=True, gc=False):
-    """A binding without an answer: it may have happened (P11)."""
+    """A binding without an answer, which may have succeeded (P11)."""
 
     uid: str
     job_id: str
@@ -294,7 +284,6 @@ Row = RowWritten | Job
 
 
 def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
-    """Return the object of a row."""
     match row:
         case Pod() | SlurmdPod():
             return Reference("Pod", row.namespace, row.name, row.uid)
@@ -303,10 +292,10 @@ def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
 
 
 class Observed(Struct, frozen=True, gc=False):
-    """A row, as an answer showed it.
+    """A row in an answer.
 
     An answer of a lower `order` is older and never replaces a newer one. The order is the
-    resourceVersion of a Kubernetes object, and the start of the read of a Slurm node, in seconds.
+    resourceVersion of a Kubernetes object, or the start of the read of a Slurm node, in seconds.
     """
 
     row: Row
@@ -314,10 +303,9 @@ class Observed(Struct, frozen=True, gc=False):
 
 
 class WriteEcho(Struct, frozen=True, gc=False):
-    """A row, as the answer to a write showed it: it updates a known row and never adds one.
+    """A row in the answer to a write that began at `asked_s`: it only updates a known row.
 
-    The answer may be older than a listing in progress or than a deletion that sunk-sync knows. The
-    write began at `asked_s`.
+    The answer may be older than a listing in progress or than a deletion that sunk-sync knows.
     """
 
     row: RowWritten
@@ -341,7 +329,7 @@ class ListingStarted(Struct, frozen=True, gc=False):
     source: Source
     begun_s: float
     order: float
-    """Order of the whole listing: newer rows stay, even if the listing does not contain them."""
+    """Order of the whole listing: newer rows stay even if the listing does not contain them."""
 
 
 class ListingEnded(Struct, frozen=True, gc=False):
@@ -363,7 +351,7 @@ class Lost(Struct, frozen=True, gc=False):
     source: Source
     why: str
     blind: bool = False
-    """Unreadable for 60 s: sunk-sync must no longer show the rows as present."""
+    """Unreadable for 60 s: sunk-sync must not show the rows as current any more."""
 
 
 class GetResult(Struct, frozen=True, gc=False):
@@ -375,20 +363,19 @@ class GetResult(Struct, frozen=True, gc=False):
     found: Literal["yes", "no", "unknown"]
     """no: 404. unknown: 403, time-out or any other error."""
     uid: str
-    """UID of the object found; empty unless found is yes."""
     asked_s: float
     node_name: str = ""
     order: float = 0.0
-    """Of a Pod: where it is bound, and its resourceVersion."""
+    """Of a Pod: its Node, and its resourceVersion."""
 
 
 class Holding(Struct, frozen=True, gc=False):
-    """The breaker holds this many drains that rest on an absence or on NotReady (S19)."""
+    """The number of drains that the breaker holds, for an absence or NotReady (S19)."""
 
     count: int
     since_s: float
     ends: int = 0
-    """Number of workloads whose end it holds, for a failed node or a missing job (P31)."""
+    """The number of workloads whose end it holds, for a failed node or a missing job (P31)."""
     ends_since_s: float = 0.0
 
 
@@ -399,4 +386,4 @@ News = (
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]
-"""Takes the news of a reader; it waits while the inbox of the loop is full."""
+"""Takes the news of a reader; it waits while the loop's inbox is full."""

@@ -1,7 +1,7 @@
-"""The placeholder job that Pods ask for, and the annotations that set its fields (P4).
+"""The placeholder job that Pods request, and the annotations that set its fields (P4).
 
-A new annotation is a field of `JobDescription` with its `Setting`: the Pod's decoder, the checks,
-the digest, the calls to slurmrestd and docs/reference.md all follow this table.
+A new annotation is a field of `JobDescription` with its `Setting`. The Pod's decoder, the checks,
+the digest, the requests to slurmrestd and docs/reference.md follow this table.
 """
 
 from typing import Annotated, Final, Literal, get_type_hints
@@ -19,18 +19,17 @@ class Setting(Struct, frozen=True, gc=False):
     """An annotation of a workload Pod that sets a field of its job."""
 
     annotation: str
-    """Without its prefix."""
     form: Form
     rest: str = ""
-    """Field of slurmrestd's job description, equal in all versions; by default the same name."""
+    """Field of slurmrestd's job description, equal in all versions; empty: the same name."""
     update: Literal["no", "value", "yes"] = "no"
-    """Whether Slurm changes it while the job waits. value: it takes another one, but cannot forget
-    one. It answers yes and does nothing for account and qos without accounting, and makes anything
-    of `exclusive`."""
+    """Whether Slurm changes the field while the job waits. value: Slurm accepts another value, but
+    cannot remove one. Without accounting, Slurm accepts a new account or qos and ignores it. It
+    turns `exclusive` into anything."""
     always: bool = False
-    """Sent even if no Pod sets it: the default of Slurm differs."""
+    """sunk-sync sends the field even if no Pod sets it: the default of Slurm differs."""
     field: str = ""
-    """Of JobDescription."""
+    """Name of the field in JobDescription."""
 
 
 class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
@@ -52,12 +51,12 @@ class JobDescription(Struct, frozen=True, kw_only=True, gc=False):
     """In Slurm's spelling: none, oversubscribe, user, mcs or topo."""
     required_nodes: Annotated[str, Setting("required-nodes", "nodes", update="yes")] = ""
     excluded_nodes: Annotated[str, Setting("excluded-nodes", "nodes", update="yes")] = ""
-    """Hostlists of the user; sunk-sync adds its own."""
+    """Hostlists of the user, without the hosts that sunk-sync excludes."""
     partition: Annotated[str, Setting("partition", "names", update="value")] = ""
     qos: Annotated[str, Setting("qos", "names")] = ""
     reservation: Annotated[str, Setting("reservation", "names", update="yes")] = ""
     priority: Annotated[int | None, Setting("priority", "priority", update="value")] = None
-    """A job held by priority 0 keeps it."""
+    """A job held by priority 0 stays held."""
     user_id: Annotated[int, Setting("user-id", "id", always=True)] = 0
     group_id: Annotated[int, Setting("group-id", "id", always=True)] = 0
     working_directory: Annotated[
@@ -80,5 +79,4 @@ def _settings() -> dict[str, Setting]:
 
 
 SETTINGS: Final = _settings()
-"""By annotation, sorted."""
 NOT_ASKED: Final = JobDescription()

@@ -1,7 +1,7 @@
-"""What our placeholder jobs are called in Slurm, and whose a job is (design §6).
+"""The names of placeholder jobs in Slurm, and the identity of a job (design §6).
 
-A job is ours only if its admin_comment parses and names our cluster and our scheduler; a job id
-alone means nothing: slurmctld hands ids out again.
+A job belongs to sunk-sync only if its admin_comment parses and names this cluster and scheduler.
+The job id alone is no proof: slurmctld reuses ids.
 """
 
 import hashlib
@@ -14,31 +14,31 @@ from msgspec import Struct
 from sunk_sync.core.model.names import MARK_KEY
 
 ADMIN_COMMENT_MAX: Final = 64 << 10
-"""Longer texts are nobody's identity: 64 Pods take 4 kB."""
+"""A longer admin_comment is no identity: 64 Pods take 4 kB."""
 PODS_MAX: Final = 4096
 _NAME: Final = "k8s/"
 _NAME_MAX: Final = 1024
 
 
 class Identity(Struct, frozen=True, gc=False, rename={"workload": "work"}):
-    """For what a job of ours stands."""
+    """The workload that a placeholder job stands for."""
 
     cluster: str
     """UID of the namespace kube-system."""
     scheduler: str
-    """--scheduler-name of the installation that made it."""
+    """--scheduler-name of the installation that submitted the job."""
     workload: str = ""
-    """Id of the workload; empty for an array, whose tasks stand for one Pod each."""
+    """Empty for an array: each of its tasks stands for one Pod."""
     pods: tuple[str, ...] = ()
     """`namespace/name/uid` of each Pod, sorted; empty for an array."""
     uids: tuple[str, ...] = ()
-    """Of an array: task i stands for the Pod with the i-th UID."""
+    """For an array: task i stands for the Pod with the i-th UID."""
     replaced: bool = False
-    """We are about to cancel it ourselves, to submit another (P17)."""
+    """sunk-sync is about to cancel the job itself and to submit another (P17)."""
     digest: str = ""
-    """Of the description it was submitted with (P20)."""
+    """Digest of the submitted description (P20)."""
     hosts: str = ""
-    """Digest of the hosts that its exclusions name (P7)."""
+    """Digest of the excluded hosts (P7)."""
 
 
 class _Envelope(Struct, frozen=True):
@@ -49,27 +49,27 @@ _decode = msgspec.json.Decoder(_Envelope).decode
 
 
 def workload_id(uids: Sequence[str]) -> str:
-    """Id of the workload that these Pods are: 16 hex digits, a recreated Pod makes another."""
+    """Return 16 hex digits; a recreated Pod makes another id."""
     return hashlib.sha256("\0".join(sorted(uids)).encode(errors="replace")).hexdigest()[:16]
 
 
 def hosts_digest(names: Sequence[str]) -> str:
-    """Of a sorted list of hosts: never empty, though the list may be."""
+    """Return the digest of a sorted list of hosts; not empty for an empty list."""
     return hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:8]
 
 
 def job_name(namespace: str, name: str, *, workload: str) -> str:
-    """`k8s/<namespace>/<pod>/<8 hex>`; of a gang its first Pod."""
+    """Return `k8s/<namespace>/<pod>/<8 hex>`; for a gang the first Pod."""
     return f"{_NAME}{namespace}/{name}/{workload[:8]}"[:_NAME_MAX]
 
 
 def is_named(name: str) -> bool:
-    """As we name jobs; a human may have renamed one of ours."""
+    """Whether the job has a name that sunk-sync gives; a user may have renamed one of its jobs."""
     return name.startswith(_NAME)
 
 
 def spell_identity(identity: Identity) -> str:
-    """The admin_comment; what is empty is left out."""
+    """Return the admin_comment, without empty fields."""
     given: dict[str, Any] = {
         key: value for key, value in msgspec.to_builtins(identity).items() if value
     }
@@ -77,7 +77,7 @@ def spell_identity(identity: Identity) -> str:
 
 
 def read_identity(admin_comment: str) -> Identity | None:
-    """The identity in an admin_comment; None where it is none."""
+    """Return the identity in an admin_comment; None: there is none."""
     if MARK_KEY not in admin_comment or len(admin_comment) > ADMIN_COMMENT_MAX:
         return None
     try:

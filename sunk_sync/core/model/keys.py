@@ -11,12 +11,10 @@ CLUSTER: Key = ("cluster", "")
 
 
 def host_key(slurm_node: str) -> Key:
-    """Key of the host with this Slurm node."""
     return ("host", slurm_node)
 
 
 def workload_key(key: str) -> Key:
-    """Key of a workload."""
     return ("workload", key)
 
 
@@ -24,7 +22,6 @@ GANG_PREFIX = "gang/"
 
 
 def uids_of(identity: Identity) -> list[str]:
-    """UIDs of the Pods that a job stands for."""
     named = [pod.rpartition("/")[2] for pod in identity.pods]
     return named or list(identity.uids)
 
@@ -35,15 +32,14 @@ def gang_key(namespace: str, gang: Gang) -> str:
 
 
 def workload_key_of(pod: Pod) -> str:
-    """Key of the workload that the Pod belongs to."""
     return _key_alone(pod.uid) if pod.gang is None else gang_key(pod.namespace, pod.gang)
 
 
-@lru_cache(64)  # one event asks for the same several times
+@lru_cache(64)  # one event asks for the same keys several times
 def _key_alone(uid: str) -> str:
     return workload_id((uid,))
 
 
 def own_key(job: Job) -> str:
-    """Key of a job's workload if no Pod of it is known."""
+    """Return the key of a job's workload if no Pod of it is known."""
     return job.identity.workload or workload_id(uids_of(job.identity))

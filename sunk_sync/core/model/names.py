@@ -4,7 +4,7 @@ from typing import Final
 
 PREFIX: Final = "sunk.coreweave.com/"
 
-# Annotations that others write and sunk-sync reads.
+# Annotations that users and controllers write.
 SLURM_NODE: Final[str] = PREFIX + "slurm-node"
 CORDON: Final[str] = PREFIX + "cordon"
 CORDON_REASON: Final[str] = PREFIX + "cordon-reason"
@@ -12,7 +12,7 @@ CLOUD_CORDON_REASON = "node.coreweave.cloud/cordonReason"
 PENDING_DELETION: Final[str] = PREFIX + "pending-deletion"
 KEEP_CORDON: Final[str] = PREFIX + "keep-cordon"
 
-# Annotations of workload Pods that others write, beside those of `job_description` (P17, G1).
+# Annotations of workload Pods that users and controllers write, besides `job_description`.
 RESUBMIT: Final[str] = PREFIX + "resubmit"
 GANG: Final[str] = PREFIX + "gang"
 GANG_SIZE: Final[str] = PREFIX + "gang-size"
@@ -38,7 +38,6 @@ LABEL_POD: Final[str] = PREFIX + "pod"
 LABEL_NODESET: Final[str] = PREFIX + "nodeset"
 NODE_LABELS = (LABEL_CLUSTER, LABEL_NAMESPACE, LABEL_NODESET, LABEL_POD)
 
-# Conditions.
 POD_STATE_CONDITION = "SlurmNodeState"
 POD_CONFLICT_CONDITION = "SlurmNodeConflict"
 NODE_DRAIN_CONDITION = "SlurmDrain"
@@ -62,16 +61,14 @@ MANAGER_CORDON = "sunk-sync-cordon"
 MANAGER_SUBMIT = "sunk-sync-submit"
 MANAGER_RELEASE = "sunk-sync-release"
 WORKLOAD_MANAGERS = (MANAGER_SUBMIT, MANAGER_RELEASE)
-"""Field managers on workload Pods."""
 EVENT_COMPONENT = "sunk-sync"
 
-# Slurm: sunk-sync owns a drain only if the reason begins so.
+# A drain belongs to sunk-sync only if the reason begins so.
 REASON_PREFIX = "k8s:"
 LIFTED_PREFIX = "lifted, was "
 REASON_LENGTH_MAX = 256
 MARK_KEY = "sunk-sync"
 
-# Reasons of Events.
 EVENT_CONFLICT = "SlurmNodeConflict"
 EVENT_DRAINS_HELD = "DrainsHeld"
 EVENT_SELECTOR = "SlurmdSelectorMismatch"

@@ -1,6 +1,6 @@
 """The mark in the comment of a Slurm node names its Node and slurmd Pod (M8).
 
-After a restart only the mark names a Pod or Node that went away meanwhile.
+After a restart only the mark names a Pod or Node that was deleted meanwhile.
 """
 
 from sys import intern
@@ -30,12 +30,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def mark_text(mark: Mark) -> str:
-    """Return the comment with this mark: one line of JSON."""
     return _encode(_Comment(mark)).decode()
 
 
 def parse_mark(comment: str) -> Mark | None:
-    """Return the mark in a comment, of any cluster; None: no mark."""
+    """Return the mark in a comment, of any cluster; None: there is none."""
     if not comment.startswith("{"):
         return None
     try:

@@ -29,7 +29,7 @@ class Done(Struct, frozen=True, gc=False):
     action: Action
     seen: tuple[News, ...] = ()
     missing: bool = False
-    """No object has the UID that the action names: there was nothing to do."""
+    """No object has the UID of the action: there was nothing to do."""
 
 
 class Refused(Struct, frozen=True, gc=False):
@@ -41,7 +41,7 @@ class Refused(Struct, frozen=True, gc=False):
     number: int | None = None
     """Slurm's error number, where it gave one."""
     missing: bool = False
-    """No object has the UID that the action names."""
+    """No object has the UID of the action."""
 
 
 class Unsure(Struct, frozen=True, gc=False):
@@ -51,7 +51,7 @@ class Unsure(Struct, frozen=True, gc=False):
     why: str
     retry_after_s: float | None = None
     seen: tuple[News, ...] = ()
-    """Only what is certain: an attempt was made."""
+    """Only what is certain: that an attempt was made."""
 
 
 Outcome = Done | Refused | Unsure
@@ -91,7 +91,6 @@ def _placed(bind: Bind, asked_s: float) -> Placed:
 
 
 def _refusal(outcome: Refused) -> tuple[News, ...]:
-    """Return refusals that some rule must know of."""
     action = outcome.action
     match action:
         case SubmitJob():

@@ -12,8 +12,8 @@ class Placeholder(Struct, frozen=True, kw_only=True):
     """How sunk-sync submits jobs of one kind, and what holds their nodes."""
 
     at_once: bool = False
-    """Slurm starts it at once or refuses it; a job of another kind may still wait (P11a). It
-    belongs to the user of the token (P5)."""
+    """Slurm starts it at once or refuses it; a job of another kind may wait (P11a). It belongs to
+    the user of the token (P5)."""
     scripted: bool = False
     """Its batch script holds the nodes until it ends, and reports its start (P24)."""
     external: bool = False

@@ -24,16 +24,12 @@ class Term(Struct, frozen=True, gc=False):
 
 
 class Taint(Struct, frozen=True, gc=False):
-    """A taint of a Node."""
-
     key: str
     effect: str
     value: str = ""
 
 
 class Toleration(Struct, frozen=True, gc=False):
-    """A toleration of a Pod."""
-
     key: str = ""
     operator: str = "Equal"
     value: str = ""
@@ -41,8 +37,6 @@ class Toleration(Struct, frozen=True, gc=False):
 
 
 class Offer(Struct, frozen=True, gc=False):
-    """Labels, taints and resources of a Node."""
-
     labels: tuple[tuple[str, str], ...] = ()
     """All of them, sorted."""
     taints: tuple[Taint, ...] = ()
@@ -54,22 +48,18 @@ NO_OFFER = Offer()
 
 
 class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
-    """Requests and constraints of a workload Pod."""
-
     requests: tuple[tuple[str, int], ...] = ()
-    """Resource and amount as Kubernetes counts them (P6), sorted: cpu in thousandths, all else
-    in whole units (bytes). Without those that are zero."""
+    """Resource and amount as Kubernetes counts them (P6), without zeros, sorted: cpu in
+    thousandths, all else in whole units (bytes)."""
     node_selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[Term, ...] | None = None
     """Required node affinity: one of them must hold; None: no affinity."""
     tolerations: tuple[Toleration, ...] = ()
     grace_s: int = 30
-    """terminationGracePeriodSeconds."""
     priority_class: str = ""
     hard: tuple[str, ...] = ()
     """Hard rules that Slurm cannot enforce (P8): podAffinity, podAntiAffinity, topologySpread."""
     claims: bool = False
-    """It has resourceClaims."""
     static_cpu: bool = False
     """Guaranteed QoS with whole CPUs (P27)."""
 
@@ -83,4 +73,4 @@ class Gang(Struct, frozen=True, gc=False):
     size: int = 0
     """From the Pod; 0: sunk-sync reads it from the PodGroup or Job."""
     problem: str = ""
-    """Why the name or size is invalid; empty: valid."""
+    """Why the name or size is invalid, or empty."""

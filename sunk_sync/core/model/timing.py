@@ -3,6 +3,6 @@
 BINDING_S = 15.0
 """A binding without an answer arrives within this time, or never."""
 BEFORE_KILL_S = 2.0
-"""sunk-sync drains the host so long before Slurm kills the script of a placeholder (L6)."""
+"""sunk-sync drains the host this long before Slurm kills the script of a placeholder (L6)."""
 A_MINUTE_MAX = 5
-"""At most so many submissions of one workload in a minute (P32)."""
+"""Submissions of one workload in a minute (P32)."""

@@ -11,13 +11,13 @@ class Ruling(Struct, frozen=True, gc=False):
 
     wants: tuple[Action, ...] = ()
     because: str = ""
-    """A sentence for the operator; empty: nothing to say."""
+    """A sentence for the operator, or empty."""
     look_again_s: float | None = None
-    """Monotonic second at which time alone may change the answer."""
+    """Monotonic second at which time alone may change the ruling."""
 
 
 class Verdict(Struct, frozen=True, gc=False):
-    """Everything wanted for one key, and why."""
+    """Every desired write of one key, and why."""
 
     wants: tuple[Action, ...] = ()
     because: str = ""
@@ -25,23 +25,23 @@ class Verdict(Struct, frozen=True, gc=False):
 
 
 class Kept(Struct, frozen=True, gc=False):
-    """An action that policy keeps back."""
+    """An action that policy holds back."""
 
     action: Action
     why: str
     again_s: float | None = None
-    """When time alone may allow it."""
+    """Monotonic second at which time alone may allow it."""
 
 
 class Screened(Struct, frozen=True, gc=False):
-    """Actions that may be pushed now, and those that may not."""
+    """Actions to send now, and actions to hold back."""
 
     allowed: tuple[Action, ...]
     kept: tuple[Kept, ...] = ()
 
 
 class StandingVerdict(Struct, gc=False, eq=False):
-    """The verdict that holds for a key, and when time may change it."""
+    """The current verdict of a key, and when time may change it."""
 
     verdict: Verdict
     look_again_s: float | None = None
@@ -49,7 +49,7 @@ class StandingVerdict(Struct, gc=False, eq=False):
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """The allowed part of one key's verdict, for the loop."""
+    """The allowed part of one key's verdict."""
 
     key: Key
     allowed: tuple[Action, ...]

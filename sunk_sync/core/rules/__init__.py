@@ -1,5 +1,5 @@
-"""The rules: pure, one behaviour a file; the folder says what kind of key a rule decides.
+"""The rules: pure functions, one behaviour a file. The folder is the kind of key.
 
-A rule reads a view of its key and answers a Ruling. No rule imports another.
+A rule reads a view of its key and returns a Ruling. No rule imports another.
 docs/development/rules.md says which rule owns which field in Kubernetes and Slurm.
 """

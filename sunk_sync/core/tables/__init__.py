@@ -1,1 +1,1 @@
-"""Rows of each source, as last read; who claims which host; hosts that could take a Pod."""
+"""Rows of each source as last read, claims on hosts, and feasible hosts."""

@@ -1,4 +1,4 @@
-"""Which Pod or Node claims which Slurm node (design §6), and conflicting claims (S16)."""
+"""Claims of Pods and Nodes on Slurm nodes (design §6), and conflicts between them (S16)."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class Claims:
         """Node name → its hosts, as last computed."""
 
     def add_pod(self, pod: SlurmdPod) -> None:
-        """Index a Pod of the table; without a Slurm node it claims nothing."""
+        """Index a Pod; without a Slurm node it claims nothing."""
         key = pod_key(pod.namespace, pod.name)
         if pod.slurm_node:
             self._pods_claiming[pod.slurm_node].add(key)
@@ -32,39 +32,36 @@ class Claims:
         self._unsettle(pod.slurm_node, node_name=pod.node_name)
 
     def drop_pod(self, pod: SlurmdPod) -> None:
-        """Take a Pod, as it was, out of the indexes."""
+        """Remove a Pod from the indexes; `pod` is the old row."""
         key = pod_key(pod.namespace, pod.name)
         _discard(self._pods_claiming, pod.slurm_node, key)
         _discard(self._pods_on_node, pod.node_name, key)
         self._unsettle(pod.slurm_node, node_name=pod.node_name)
 
     def add_node(self, node: Node) -> None:
-        """Index a Node of the table."""
         if node.slurm_node:
             self._nodes_annotated[node.slurm_node].add(node.name)
         self._unsettle(node.slurm_node, node_name=node.name)
 
     def drop_node(self, node: Node) -> None:
-        """Take a Node, as it was, out of the indexes."""
+        """Remove a Node from the indexes; `node` is the old row."""
         _discard(self._nodes_annotated, node.slurm_node, node.name)
         self._unsettle(node.slurm_node, node_name=node.name)
 
     def _unsettle(self, slurm_node: str, *, node_name: str) -> None:
-        """Drop cached claims that a changed Pod or Node concerns."""
+        """Drop the cached claims that a changed Pod or Node concerns."""
         self.forget_node(node_name)
         for name in (slurm_node, *self.hosts_on_node(node_name)):
             self.forget(name)
 
     def forget(self, slurm_node: str) -> None:
-        """Drop the cached claim of this Slurm node."""
         self._cached.pop(slurm_node, None)
 
     def forget_node(self, name: str) -> None:
-        """Drop the cached hosts of this Node."""
         self._hosts_cached.pop(name, None)
 
     def hosts_on_node(self, name: str) -> tuple[str, ...]:
-        """Slurm nodes whose claim reads the Node of this name, by a Pod or directly; sorted."""
+        """Return the Slurm nodes whose claim reads this Node, through a Pod or directly; sorted."""
         kept = self._hosts_cached.get(name)
         if kept is not None:
             return kept
@@ -83,13 +80,13 @@ class Claims:
         return tuple(sorted(hosts))
 
     def nodes_near(self, slurm_node: str) -> set[str]:
-        """Names of all Nodes that claim this Slurm node or may claim it."""
+        """Return the names of all Nodes that claim this Slurm node or may claim it."""
         pods = (self._pods.entries[key].row for key in self._pods_claiming.get(slurm_node, ()))
         names = {pod.node_name for pod in pods} - {""}
         return {slurm_node, *self._nodes_annotated.get(slurm_node, ()), *names}
 
     def host_of_node(self, name: str) -> str:
-        """The one Slurm node of this Node; empty if Pods claim several."""
+        """Return the one Slurm node of this Node; empty if Pods claim several."""
         keys = self._pods_on_node.get(name)
         if not keys:
             return self._own_claim(name)
@@ -107,7 +104,7 @@ class Claims:
         return node is not None and (claim.alone or self.host_of_node(node.row.name) == slurm_node)
 
     def claim_of(self, slurm_node: str) -> Claim:
-        """The Pod and Node of this Slurm node now, or the rivals."""
+        """Return the current Pod and Node of this Slurm node, or the rivals."""
         kept = self._cached.get(slurm_node)
         if kept is not None:
             return kept
@@ -144,7 +141,7 @@ class Claims:
         return Claim(pod=pod, node=self._nodes.entries.get(pod.row.node_name))
 
     def stray_of(self, slurm_node: str) -> Node | None:
-        """The Node with the name of this Slurm node, if another object claims the latter."""
+        """Return the Node named like this Slurm node, if another object claims the Slurm node."""
         node = self._nodes.get(slurm_node)
         if node is None:
             return None
@@ -152,7 +149,7 @@ class Claims:
         return node if alone and self._own_claim(slurm_node) == slurm_node else None
 
     def _claim_of_nodes(self, slurm_node: str, *, finished: Entry[SlurmdPod] | None) -> Claim:
-        """The claim of Nodes without a living slurmd Pod: annotation first, then equal name."""
+        """Return the claim of Nodes without a living slurmd Pod: by annotation, then by name."""
         annotated = [
             name
             for name in sorted(self._nodes_annotated.get(slurm_node, ()))
@@ -171,7 +168,7 @@ class Claims:
         return "" if node is None else node.slurm_node or name
 
     def _names_on_node(self, name: str) -> set[str]:
-        """Slurm nodes that running slurmd Pods on the Node claim; terminating Pods yield."""
+        """Return the Slurm nodes that slurmd Pods on the Node claim, terminating Pods last."""
         keys = self._pods_on_node.get(name)
         if not keys:
             return set()
@@ -179,7 +176,7 @@ class Claims:
         return {entry.row.slurm_node for entry in _effective(living)}
 
     def _rivals_on_node(self, pod: SlurmdPod) -> list[Reference]:
-        """Other Pods on this Pod's Node that claim another Slurm node; a terminating one yields."""
+        """Return other Pods on the Node that claim another Slurm node; terminating ones yield."""
         keys = self._pods_on_node.get(pod.node_name, ())
         if len(keys) < 2 or pod.terminating:
             return []
@@ -191,7 +188,7 @@ class Claims:
         ]
 
     def _rivals_by_annotation(self, annotated: Iterable[str]) -> list[Reference]:
-        """Nodes without a living slurmd Pod whose annotation names what a Pod claims."""
+        """Return Nodes without a living slurmd Pod whose annotation names what a Pod claims."""
         return [
             reference_of(self._nodes.entries[name].row)
             for name in annotated
@@ -200,7 +197,6 @@ class Claims:
 
 
 def pod_key(namespace: str, name: str) -> str:
-    """Key of a Pod in its table."""
     return f"{namespace}/{name}"
 
 
@@ -214,7 +210,7 @@ def yields(before: SlurmdPod, after: SlurmdPod | None) -> bool:
 def same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
     """Whether the change affects no claim, and so no index and no last known place.
 
-    It always affects a finished Pod: the one that changed last represents the host.
+    A change of a finished Pod always does: the Pod that changed last represents the host.
     """
     return (
         not after.finished
@@ -227,12 +223,11 @@ def same_claim(before: SlurmdPod, after: SlurmdPod) -> bool:
 
 
 def same_own_claim(before: Node, after: Node) -> bool:
-    """Whether the Node is the same object and still claims the same Slurm node by itself."""
     return before.slurm_node == after.slurm_node and before.uid == after.uid
 
 
 def _effective(living: list[Entry[SlurmdPod]]) -> list[Entry[SlurmdPod]]:
-    """The claims that count: terminating Pods yield to exactly one other."""
+    """Return the claims that count: terminating Pods yield to exactly one other Pod."""
     if len(living) < 2:
         return living
     staying = [entry for entry in living if not entry.row.terminating]

@@ -1,11 +1,10 @@
-"""Rows that a response contradicts, so that they must be stale (F3).
+"""Rows that must be stale, because an answer contradicts them (F3).
 
-A watch can miss a change, for example after a restore of etcd behind a dead connection, or behind
-a stale cache. The next write shows it: no object has that UID, or the object has a lower
-resourceVersion than the row. Then sunk-sync lists the source again.
-
-Most contradictions are races, and the watch reports the change a moment later. So a listing waits
-for the watch, and each further listing waits longer.
+A watch can miss a change, for example after a restore of etcd behind a dead connection or a stale
+cache. The next write shows it: no object has that UID, or the object has a lower resourceVersion
+than the row. Then sunk-sync lists the source again. Most contradictions are races, and the watch
+reports the change a moment later. So a listing waits for the watch, and each further listing waits
+longer.
 """
 
 from msgspec import Struct
@@ -16,10 +15,10 @@ from sunk_sync.core.views.parts import Doubt
 WATCH_S = 2.0
 """The time that a watch may take to report a change."""
 PAUSE_S = 10.0
-"""Between two listings of one source for doubts; twice as long after each."""
+"""Pause between two listings of one source for doubts; doubled after each."""
 PAUSE_MAX_S = 300.0
 CALM_S = 600.0
-"""After this time without such a listing, the pause is the first one again."""
+"""After so long without such a listing, the pause is PAUSE_S again."""
 
 
 class _Listed(Struct, frozen=True, gc=False):
@@ -30,7 +29,7 @@ class _Listed(Struct, frozen=True, gc=False):
 
     @property
     def pause_s(self) -> float:
-        """From this one to the next."""
+        """Return the pause until the next listing."""
         return min(PAUSE_MAX_S, PAUSE_S * 2.0 ** min(self.in_a_row - 1, 10))
 
 
@@ -38,19 +37,18 @@ NEVER = _Listed(float("-inf"), 0)
 
 
 class Doubts:
-    """Rows in doubt, oldest first, and how often sources were listed for them lately."""
+    """Stale rows, oldest first, and recent listings of their sources."""
 
     def __init__(self) -> None:
         self.rows: dict[Source, dict[str, float]] = {}
-        """Source → key of the row → second of the question whose answer contradicted it."""
+        """Source → key of the row → start of the request whose answer contradicts it."""
         self._listed: dict[Source, _Listed] = {}
 
     def note(self, source: Source, row: str, *, asked_s: float) -> None:
-        """An answer contradicts this row."""
         self.rows.setdefault(source, {}).setdefault(row, asked_s)
 
     def settle(self, source: Source, row: str) -> bool:
-        """The source told what became of the row: whether it was in doubt."""
+        """The source reported the row: return whether it was in doubt."""
         rows = self.rows.get(source, {})
         known = rows.pop(row, None) is not None
         if known and not rows:
@@ -58,7 +56,7 @@ class Doubts:
         return known
 
     def listed(self, source: Source, *, begun_s: float) -> bool:
-        """A complete listing that was asked for then ended: whether it settled any doubt."""
+        """A complete listing ended: return whether it settled any doubt."""
         rows = self.rows.get(source, {})
         settled = [row for row, asked_s in rows.items() if asked_s < begun_s]
         for row in settled:
@@ -70,7 +68,7 @@ class Doubts:
         return bool(settled)
 
     def current(self) -> tuple[Doubt, ...]:
-        """What is in doubt now, in the order of the sources' names."""
+        """Return the current doubts, sorted by source."""
         return tuple([self._doubt(source) for source in sorted(self.rows)])
 
     def _doubt(self, source: Source) -> Doubt:

@@ -1,4 +1,4 @@
-"""What the tables and the indexes over them keep of each object."""
+"""What the tables and their indexes keep of each object."""
 
 from typing import Generic, TypeVar
 
@@ -10,38 +10,38 @@ RowT = TypeVar("RowT", bound=Row)
 
 
 class Entry(Struct, Generic[RowT], gc=False, eq=False):
-    """One row and how old the knowledge is.
+    """One row and its age.
 
-    `gc=False`, here and in all facts: none of these can be part of a cycle, and a hundred
-    thousand of them would stop the loop for a tenth of a second at every full collection.
+    `gc=False`, here and in all facts: none of these can be part of a cycle. A hundred thousand
+    tracked objects would stop the loop for 0.1 s at each full collection.
     """
 
     row: RowT
     order: float
     round: int
-    """Number of the listing that last named the row."""
+    """Number of the listing that last contained the row."""
     learnt_s: float
-    """Monotonic second of the news that last spoke of the row."""
+    """Monotonic second of the latest news about the row."""
     since_s: float
-    """Monotonic second since when the row reads ready or not ready, as it now does."""
+    """Monotonic second since when the row is ready, or not ready."""
     named_order: float
-    """Order of what the source itself last said of the row: an answer to a write of ours may be
-    newer, yet says nothing of whether the source still shows the row."""
+    """Order of the latest report by the source itself. The answer to a write may be newer, but does
+    not prove that the source still has the row."""
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """What stands for one Slurm node on the Kubernetes side."""
+    """The Pod and Node of one Slurm node."""
 
     pod: Entry[SlurmdPod] | None = None
     """The one living slurmd Pod."""
     finished: Entry[SlurmdPod] | None = None
-    """Where none lives: a Succeeded or Failed one; it claims nothing."""
+    """If none lives: one that succeeded or failed; it claims nothing."""
     node: Entry[Node] | None = None
     """The Node of that Pod, else the Node that claims the Slurm node itself."""
     rivals: tuple[Reference, ...] = ()
-    """Objects whose claims exclude each other; empty where all is well."""
+    """Objects whose claims exclude each other."""
     alone: bool = False
-    """Nothing else speaks of this Pod, this Node or this Slurm node."""
+    """No other object claims this Pod, this Node or this Slurm node."""
 
 
 UNCLAIMED = Claim()

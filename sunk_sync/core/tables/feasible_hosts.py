@@ -29,7 +29,7 @@ CLOSED = frozenset(
     {"DRAIN", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING", "PLANNED", "RESERVED", "FUTURE"}
 )
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
-_summed = lru_cache(SPECS_KEPT)(summed)  # Nodes are few in kind by what stands on them, too
+_summed = lru_cache(SPECS_KEPT)(summed)  # Nodes are of few kinds by their other Pods, too
 NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
 
 
@@ -54,14 +54,14 @@ class FeasibleHosts:
         self._claims = claims
         self._cached: dict[PodSpec, Reach] = {}
         self._waited_for: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """Feasible hosts → names of their Nodes where none of them is ready; else empty."""
+        """Feasible hosts → names of their Nodes, if none of them is ready; else empty."""
         self._lost = False
-        """Cached answers were dropped, so it is unknown whether they changed."""
+        """Cached results were dropped, so it is unknown whether they changed."""
         self._taken: dict[str, Amounts] = {}
-        """Node → what Pods take there that are not ours, where all are counted."""
+        """Node → resources of Pods of other schedulers, if sunk-sync counts them."""
 
     def take(self, taken: Taken) -> None:
-        """Other Pods came, went or ended on a Node."""
+        """Pods of other schedulers changed on a Node."""
         if taken.amounts:
             self._taken[taken.node_name] = taken.amounts
         else:
@@ -69,23 +69,22 @@ class FeasibleHosts:
 
     @property
     def counted(self) -> int:
-        """Number of Nodes whose other Pods are counted."""
         return len(self._taken)
 
     def forget(self) -> None:
-        """A host came, went or changed what it offers."""
+        """A host was added or removed, or its resources changed."""
         self._cached.clear()
         self._waited_for.clear()
 
     def readiness_changed(self) -> bool:
-        """A Node became ready or not: whether some Pod waits for other Nodes than before."""
+        """A Node became ready or not ready: return whether some Pod now waits for other Nodes."""
         before, self._waited_for = self._waited_for, {}
         lost, self._lost = self._lost, False
         changed = [fit for fit, names in before.items() if self._names_not_ready(fit) != names]
         return lost or bool(changed)
 
     def waits_for(self, reach: Reach) -> tuple[str, ...]:
-        """Names of the Nodes of all feasible hosts, where none of these is ready (P32)."""
+        """Return the names of the Nodes of all feasible hosts, if none of them is ready (P32)."""
         return self._names_not_ready(reach.fit)
 
     def _names_not_ready(self, fit: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,12 +106,11 @@ class FeasibleHosts:
         return tuple(names)
 
     def reach_of_all(self, specs: Iterable[PodSpec]) -> Reach:
-        """Which hosts can take any of these Pods, each kind looked at once."""
+        """Return which hosts can take any of these Pods; compute each kind once."""
         reaches = [self.reach(spec) for spec in dict.fromkeys(specs)]
         return reaches[0] if len(reaches) == 1 else together(reaches)
 
     def reach(self, spec: PodSpec) -> Reach:
-        """Which hosts can take such a Pod."""
         kept = self._cached.get(spec)
         if kept is None:
             if len(self._cached) >= SPECS_KEPT:
@@ -121,12 +119,12 @@ class FeasibleHosts:
         return kept
 
     def is_free(self, reach: Reach) -> bool:
-        """Whether one of the hosts that can take it may have room at once."""
+        """Whether one of the feasible hosts may have free resources now."""
         entries = self._slurm_nodes.entries
         return any(_may_have_room(entries[name].row) for name in reach.fit if name in entries)
 
     def unfit(self, spec: PodSpec, claim: Claim, *, others: Amounts) -> str:
-        """Why the Node of this claim cannot take such a Pod now, beside others; empty: it can."""
+        """Return why the Node of this claim cannot take such a Pod beside others; empty: it can."""
         assert claim.node is not None
         node = claim.node.row
         if node.ready != "True":
@@ -134,7 +132,7 @@ class FeasibleHosts:
         return why_unfit(spec, node, taken=_summed((*self._occupied(claim), others)))
 
     def _occupied(self, claim: Claim) -> tuple[Amounts, ...]:
-        """Resources in use beside sunk-sync's Pods; a count of all Pods includes the slurmd Pod."""
+        """Return resources that others use; a count of all Pods includes the slurmd Pod."""
         taken = self._taken.get(claim.node.row.name) if claim.node is not None else None
         if taken is not None:
             return (self._overhead, taken)
@@ -166,10 +164,9 @@ class FeasibleHosts:
 
 
 def _lasting(node: Node) -> Node:
-    """The Node without its passing states, which drain it meanwhile (S1, S8).
+    """Return the Node without temporary states, which drain it (S1, S8).
 
-    A waiting job keeps its exclusions, so a Node that was cordoned at submission would stay
-    excluded.
+    A waiting job keeps its exclusions, so a Node cordoned at submission would stay excluded.
     """
     offer = node.offer
     if not node.unschedulable and not any(_passing(taint) for taint in offer.taints):

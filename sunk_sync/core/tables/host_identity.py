@@ -1,6 +1,6 @@
-"""Host identity: which Node and slurmd Pod stand for each Slurm node, and where it was last seen.
+"""Host identity: the Node and slurmd Pod of each Slurm node, and where it was last seen.
 
-A change of a row is taken in here, once. The answer is the set of hosts that it concerns.
+Each method takes in one change of a row and returns the hosts that it concerns.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from sunk_sync.core.tables.table import Table
 
 
 class HostIdentity:
-    """The claims and the last known places of all hosts. They change here alone."""
+    """The claims and the last known places of all hosts."""
 
     def __init__(self, tables: Mapping[Source, Table[Any]], *, cluster_uid: str) -> None:
         self.nodes: Table[Node] = tables["nodes"]
@@ -24,7 +24,7 @@ class HostIdentity:
         self._cluster_uid = cluster_uid
 
     def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[str]:
-        """Its own host; a new comment may mark another place."""
+        """Return the host itself; a new comment may mark another place."""
         row = after or before
         assert row is not None
         comment = after.comment if after else ""
@@ -35,13 +35,13 @@ class HostIdentity:
         return {row.name}
 
     def keeps_claim(self, before: SlurmdPod | None, after: SlurmdPod | None) -> bool:
-        """The Pod claims what it did, and there is no read by its name to be withdrawn."""
+        """Whether the Pod claims the same host, and no result of a read by name must be dropped."""
         if before is None or after is None or not same_claim(before, after):
             return False
         return self.last_seen.get_result(_place(after)) is None
 
     def slurmd_pod_changed(self, before: SlurmdPod | None, after: SlurmdPod | None) -> set[str]:
-        """Hosts that the Pod claims or claimed, others on its Node, and those last seen with it."""
+        """Return hosts that the Pod claims or claimed, others on its Node, and hosts seen there."""
         if after is not None and self.keeps_claim(before, after):
             return {after.slurm_node}
         hosts: set[str] = set()
@@ -61,7 +61,7 @@ class HostIdentity:
         return hosts - {""}
 
     def node_changed(self, before: Node | None, after: Node | None) -> set[str]:
-        """Hosts whose claim reads the Node or read it, and those last seen on it."""
+        """Return hosts whose claim reads or read the Node, and those last seen on it."""
         row = after or before
         assert row is not None
         hosts = set(self.claims.hosts_on_node(row.name))
@@ -91,14 +91,14 @@ class HostIdentity:
         return hosts
 
     def _remember_remaining(self, *slurm_nodes: str) -> None:
-        """One claim was given up, so another one for the same host may be the only one now."""
+        """One claim ended, so another one for the same host may be the only one now."""
         for slurm_node in slurm_nodes:
             pod = self.claims.claim_of(slurm_node).pod
             if pod is not None:
                 self.last_seen.remember_pod(pod.row, alone=True)
 
     def _remember_node(self, node: Node) -> None:
-        """A Node claims a Slurm node by itself only while no slurmd Pod runs on it."""
+        """Remember the Node of a Slurm node that it claims by itself, without a slurmd Pod."""
         own = node.slurm_node or node.name
         if self.claims.host_of_node(node.name) == own:
             self.last_seen.remember_node(own, node)
@@ -106,7 +106,7 @@ class HostIdentity:
             self._forget_unclaimed(own)
 
     def _forget_unclaimed(self, name: str) -> None:
-        """Forget where the host was if neither Slurm nor Kubernetes knows it any more."""
+        """Forget the last place of a host that neither Slurm nor Kubernetes has any more."""
         if name in self.slurm_nodes.entries or self.claims.claim_of(name) is not UNCLAIMED:
             return
         self.last_seen.forget(name)

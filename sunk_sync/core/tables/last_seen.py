@@ -17,18 +17,18 @@ NO_HOSTS: Set[str] = frozenset()
 
 
 class LastSeen:
-    """Last known places by Slurm node, and get results by place; bounded by the number of hosts."""
+    """Last known place of each Slurm node, and the results of reads by name."""
 
     def __init__(self) -> None:
         self.seen: dict[str, Mark] = {}
-        """As this process last saw it; kept after the Pod and the Node are gone."""
+        """Places that this process saw; kept after the Pod and the Node are gone."""
         self.marks: dict[str, Mark] = {}
         """Marks of sunk-sync in the comments of the Slurm nodes."""
         self._get_results: dict[Place, GetResult] = {}
         self._hosts: defaultdict[Place, set[str]] = defaultdict(set)
 
     def last(self, name: str) -> Mark | None:
-        """Where the host was last: a Pod seen here, a Pod we marked, a Node seen, a Node marked."""
+        """Return the first of: Pod seen here, Pod in the mark, Node seen here, Node in the mark."""
         seen = self.seen.get(name)
         if seen is not None and seen.pod:
             return seen
@@ -36,19 +36,16 @@ class LastSeen:
         return mark if mark is not None and (mark.pod or seen is None) else seen
 
     def hosts_last_at(self, place: Place) -> Set[str]:
-        """Slurm nodes whose last known place it is."""
         return self._hosts.get(place, NO_HOSTS)
 
     def get_result(self, place: Place) -> GetResult | None:
-        """The last answer to a read by name of this place."""
         return self._get_results.get(place)
 
     def get_results(self) -> Mapping[Place, GetResult]:
-        """All of them."""
         return self._get_results
 
     def remember_pod(self, pod: SlurmdPod, *, alone: bool = False) -> None:
-        """A living Pod was seen. One that is terminating replaces another only if it is `alone`."""
+        """A living Pod was seen. A terminating one replaces another only if it is `alone`."""
         seen = self.seen.get(pod.slurm_node)
         another = seen is not None and seen.uid not in ("", pod.uid)
         if pod.finished or (pod.terminating and another and not alone):
@@ -56,7 +53,7 @@ class LastSeen:
         self._remember(pod.slurm_node, Mark("", pod.node_name, pod.namespace, pod.name, pod.uid))
 
     def remember_node(self, slurm_node: str, node: Node) -> None:
-        """A Node claims a Slurm node by itself; it yields to what is known of a Pod."""
+        """A Node claims a Slurm node by itself; a known Pod has precedence."""
         seen = self.seen.get(slurm_node)
         if seen is None or not seen.pod:
             self._remember(slurm_node, Mark("", node.name))
@@ -76,11 +73,10 @@ class LastSeen:
         self._follow(slurm_node, before)
 
     def forget(self, slurm_node: str) -> None:
-        """Forget a host that neither Slurm nor Kubernetes knows."""
         self._follow(slurm_node, self.seen.pop(slurm_node, None))
 
     def note(self, get_result: GetResult) -> Set[str]:
-        """Keep a read of some host's last place; return the hosts that it concerns."""
+        """Keep a read of a host's last place; return the hosts that it concerns."""
         place = (get_result.kind, get_result.namespace, get_result.name)
         standing = self._get_results.get(place)
         hosts = self.hosts_last_at(place)
@@ -107,12 +103,10 @@ class LastSeen:
 
 
 def pod_place(mark: Mark) -> Place:
-    """Place of the Pod that a mark names."""
     return ("Pod", mark.namespace, mark.pod)
 
 
 def node_place(name: str) -> Place:
-    """Place of a Node."""
     return ("Node", "", name)
 
 

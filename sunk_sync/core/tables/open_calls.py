@@ -9,35 +9,30 @@ CallFact = GateCall | StopCall | CallEnded
 
 
 class OpenCalls:
-    """Open calls, by host and by job; kept by `Graph`."""
-
     def __init__(self) -> None:
         self.gates: dict[int, GateCall] = {}
         self.stops: dict[int, StopCall] = {}
         self.until_s: dict[str, float] = {}
-        """Job id → when its script, which waits for its Pods, is killed. Kept beyond the call: that
-        is answered long before the Pods are gone."""
+        """Job id → when Slurm kills its script, which waits for its Pods. Kept after the call,
+        which is answered long before the Pods are gone."""
         self.by_host: defaultdict[str, dict[int, GateCall]] = defaultdict(dict)
 
     def gates_at(self, slurm_node: str) -> tuple[GateCall, ...]:
-        """Prologs that wait for permission to start a job on this Slurm node."""
         there = self.by_host.get(slurm_node)
         return tuple(there.values()) if there else ()
 
     def stops_of(self, job_ids: Collection[str]) -> tuple[StopCall, ...]:
-        """Placeholders of these jobs that wait for their Pods to be gone."""
         if not self.stops:
             return ()
         return tuple(call for call in self.stops.values() if call.job_id in job_ids)
 
     def stop_until_s(self, job_ids: Sequence[str]) -> float | None:
-        """When the first script of these jobs that waits for its Pods is killed, or was."""
+        """Return when Slurm kills the first script of these jobs that waits for its Pods."""
         if not self.until_s:
             return None
         return min((self.until_s[one] for one in job_ids if one in self.until_s), default=None)
 
     def waits_at(self, slurm_node: str) -> bool:
-        """Whether some prolog asks about this Slurm node."""
         return slurm_node in self.by_host
 
     def observe(self, fact: CallFact) -> set[str]:

@@ -1,4 +1,4 @@
-"""What is listed and watched: one table for each source, and which of them can be read."""
+"""One table for each source, and which sources can be read."""
 
 from typing import Any
 
@@ -7,8 +7,6 @@ from sunk_sync.core.tables.table import Table
 
 
 class Sources:
-    """The tables by source, and what policy asks of them."""
-
     def __init__(self, *, watch_all_pods: bool) -> None:
         self.tables: dict[Source, Table[Any]] = {
             source: Table() for source in (*SOURCES, OTHER_PODS)
@@ -23,9 +21,8 @@ class Sources:
         """Sources that were never listed completely."""
         needed = self._workloads_need
         self.workloads_unlisted = tuple([name for name in needed if not tables[name].listed])
-        """Of those that only workloads need, the ones that were never listed completely."""
+        """Sources that only workloads need and that were never listed completely."""
         self.stale = tuple([name for name in NEEDED if not tables[name].live])
         """Sources that cannot be read now without a gap."""
         jobs_live = tables["jobs"].live
         self.readiness = (self.unlisted, self.workloads_unlisted, self.stale, jobs_live)
-        """What policy reads of the sources."""

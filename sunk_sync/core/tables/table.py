@@ -8,7 +8,7 @@ from sunk_sync.core.model.facts import Pod, Row
 from sunk_sync.core.tables.entries import Entry, RowT
 
 GONE_KEPT_S = 120.0
-"""How long a deletion is remembered: longer than any response can be under way."""
+"""Seconds to remember a deletion: longer than any answer can be on its way."""
 
 NEVER = (float("-inf"), float("-inf"))
 
@@ -19,45 +19,42 @@ class Table(Generic[RowT]):
     def __init__(self) -> None:
         self.entries: dict[str, Entry[RowT]] = {}
         self.listed = False
-        """Listed completely at least once."""
         self.live = False
-        """Can be read now without a gap."""
+        """The source can be read now without a gap."""
         self.blind = False
-        """Unreadable for so long that its rows must not be shown as current."""
+        """Unreadable for so long that sunk-sync must not show its rows as current."""
         self.why = "not listed yet"
         self.listed_s = float("-inf")
-        """Begin of the latest complete listing."""
+        """Start of the latest complete listing."""
         self.agreed_s = float("-inf")
-        """Begin of the latest question whose answer covers the whole source."""
+        """Start of the latest request whose answer covers the whole source."""
         self._gone: dict[str, tuple[float, float]] = {}
-        """Deleted keys, oldest first: order of the deletion and second when we learnt of it."""
+        """Deleted keys, oldest first: order of the deletion, and when sunk-sync learned of it."""
         self._round = 0
         self._named = 0
-        """Rows that news has spoken of since the latest listing began."""
+        """Rows reported since the latest listing began."""
         self._listing_order: float | None = None
         self.begun_s = float("-inf")
-        """Begin of the latest listing, complete or not."""
+        """Start of the latest listing, complete or not."""
 
     def get(self, key: str) -> RowT | None:
-        """The row, or None."""
         entry = self.entries.get(key)
         return None if entry is None else entry.row
 
     def rows(self) -> Iterator[RowT]:
-        """All rows."""
         return (entry.row for entry in self.entries.values())
 
     def last_news_s(self, key: str) -> float:
-        """Second of the latest news of this row, also of its end."""
+        """Return the second of the latest news about this row, also about its end."""
         entry = self.entries.get(key)
         return entry.learnt_s if entry else self._gone.get(key, NEVER)[1]
 
     def put(
         self, key: str, row: RowT, *, order: float, now: float, named: bool = True
     ) -> tuple[RowT | None, bool]:
-        """Take in what an answer showed: (row before, whether anything changed).
+        """Take in a row from an answer: return the row before, and whether anything changed.
 
-        `named`: the source itself speaks of the row, so a listing under way counts it in.
+        `named`: the source itself reports the row, so a listing in progress counts it.
         """
         entry = self.entries.get(key)
         if entry is None:
@@ -81,7 +78,7 @@ class Table(Generic[RowT]):
         return before, True
 
     def _add(self, key: str, row: RowT, *, order: float, now: float) -> bool:
-        """Take in a row that was not known, unless the answer is older than its deletion."""
+        """Add an unknown row, unless the answer is older than the row's deletion."""
         gone_order, gone_s = self._gone.get(key, NEVER)
         listing = self._listing_order is not None and gone_s < self.begun_s
         if order < gone_order and not listing:
@@ -91,7 +88,7 @@ class Table(Generic[RowT]):
         return True
 
     def remove(self, key: str, *, uid: str, order: float, now: float) -> RowT | None:
-        """Take out a row that the source told is gone; None where that is old news."""
+        """Remove a row that the source reports gone; return it, or None if the news is old."""
         entry = self.entries.get(key)
         other = entry is not None and uid != getattr(entry.row, "uid", "")
         if entry is not None and (other or order < entry.named_order):
@@ -113,10 +110,9 @@ class Table(Generic[RowT]):
                 del self._gone[key]
 
     def start_listing(self, *, begun_s: float, order: float) -> None:
-        """From here on rows are named by answers to a question asked at `begun_s`.
+        """Begin a listing whose request started at `begun_s`.
 
-        Deletions learnt before it, yet of a higher order, are those of a time that a restore of
-        the authority undid.
+        Earlier deletions of a higher order are from a time that a restore of the authority undid.
         """
         self._gone = {
             key: (gone_order, gone_s)
@@ -129,15 +125,15 @@ class Table(Generic[RowT]):
         self._listing_order = order
 
     def _older_than_listing(self, entry: Entry[RowT]) -> bool:
-        """Learnt before the listing was asked for: superseded even by a lower order.
+        """Whether the row is from before the request for the listing, which then replaces it.
 
-        Orders begin anew when the authority was restored from a backup; a complete listing asked
-        for later is newer all the same.
+        Orders start again after a restore of the authority, so a later listing may have a lower
+        order.
         """
         return self._listing_order is not None and entry.learnt_s < self.begun_s
 
     def end_listing(self) -> list[tuple[str, float]]:
-        """The listing was complete: (key, order) of rows it did not name, still in the table."""
+        """The listing is complete: return (key, order) of rows that it does not contain."""
         order = self._listing_order
         if order is None:
             return []
@@ -147,12 +143,12 @@ class Table(Generic[RowT]):
         self.listed = self.live = True
         self.blind = False
         self.why = ""
-        self.listed_s = max(self.listed_s, self.begun_s)  # they may end out of order
+        self.listed_s = max(self.listed_s, self.begun_s)  # listings may end out of order
         self.agreed_s = max(self.agreed_s, self.begun_s)
         return gone
 
     def _unnamed(self, order: float) -> list[tuple[str, float]]:
-        """What is superseded ends with the listing's order: a restore undid any higher one."""
+        """A replaced row ends with the listing's order: a restore undid any higher one."""
         found = []
         for key, entry in self.entries.items():
             if entry.round == self._round:
@@ -164,14 +160,13 @@ class Table(Generic[RowT]):
         return found
 
     def confirm(self, begun_s: float) -> None:
-        """Nothing has changed since `begun_s`."""
         self.live = self.listed
         self.blind = self.blind and not self.listed
         self.why = "" if self.listed else self.why
         self.agreed_s = max(self.agreed_s, begun_s)
 
     def lose(self, why: str, *, blind: bool) -> None:
-        """The source cannot be read; an unfinished listing is discarded."""
+        """The source cannot be read; discard an unfinished listing."""
         self._listing_order = None
         self.live = False
         self.blind = blind
@@ -179,14 +174,14 @@ class Table(Generic[RowT]):
 
 
 def _shown(entry: Entry[RowT]) -> float:
-    """Up to when the row was there to be listed: only listings of Kubernetes have a selector."""
+    """Return the order up to which a listing could show the row: only Kubernetes has selectors."""
     return entry.named_order if getattr(entry.row, "uid", "") else entry.order
 
 
 def is_unbound_again(before: Row, row: Row) -> bool:
-    """No binding is ever taken back: what shows none is older, whatever its order.
+    """Whether the row lost its Node: then it is older, because a binding is never taken back.
 
-    That of a binding of ours is not known: its answer tells none.
+    The order of a binding by sunk-sync is unknown: its answer does not contain it.
     """
     if type(row) is not Pod or type(before) is not Pod:
         return False

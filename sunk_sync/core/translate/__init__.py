@@ -1,1 +1,1 @@
-"""Words of Kubernetes to words of Slurm and back: states, reasons, quantities, job specs."""
+"""Translates between Kubernetes and Slurm: states, reasons, quantities, job specs."""

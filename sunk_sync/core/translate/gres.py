@@ -1,4 +1,4 @@
-"""Resources of a Pod as generic resources of Slurm, and which type of GPU (P6). Pure."""
+"""Resources of a Pod as generic resources (GRES) of Slurm, and the type of GPU (P6)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ _type = re.compile(r"[A-Za-z0-9_.+-]+", re.ASCII).fullmatch
 
 
 def read_gres(entry: tuple[str, str]) -> tuple[str, str]:
-    """One entry of --gres-map. ValueError says what is allowed."""
+    """Read one entry of --gres-map. The ValueError says which form is allowed."""
     resource, gres = entry
     if not (_resource(resource) and _gres(gres)):
         raise ValueError(
@@ -34,7 +34,7 @@ def read_gres(entry: tuple[str, str]) -> tuple[str, str]:
 
 
 def read_gpu_type(entry: tuple[str, str]) -> tuple[str, str]:
-    """One entry of --gpu-types. ValueError says what is allowed."""
+    """Read one entry of --gpu-types. The ValueError says which form is allowed."""
     value, kind = entry
     if not (is_label_value(value) and _type(kind)):
         raise ValueError("allowed is LABELVALUE=TYPE such as A100_PCIE_80GB=a100")
@@ -59,7 +59,7 @@ def gres_of(
 
 
 def _mapped(resource: str, gres_map: Pairs) -> str:
-    """The GRES of the resource. The exact name wins over `prefix/*`; empty: not in the map."""
+    """Return the GRES of a resource; the exact name wins over `prefix/*`; empty: not in the map."""
     found = ""
     for pattern, name in gres_map:
         if pattern == resource:
@@ -70,7 +70,7 @@ def _mapped(resource: str, gres_map: Pairs) -> str:
 
 
 def gpu_type(spec: PodSpec, gpu_types: Pairs) -> str:
-    """The one GPU type that the selector or every affinity term requests; else empty.
+    """Return the one GPU type that the selector or every affinity term requests, or empty.
 
     With several types sunk-sync requests none: it excludes hosts of other types by name (P7).
     """
@@ -94,7 +94,7 @@ def _type_of(term: Term, types: Mapping[str, str]) -> str:
 
 
 def _wanted(term: Term) -> Iterable[Sequence[str]]:
-    """Values of the expressions that name a GPU type, the model before the class."""
+    """Yield values of the expressions that name a GPU type, the model before the class."""
     for label in TYPE_LABELS:
         for line in term.expressions:
             if line.key == label and line.operator == "In":
@@ -102,5 +102,5 @@ def _wanted(term: Term) -> Iterable[Sequence[str]]:
 
 
 def typed(counts: Mapping[str, int], kind: str) -> dict[str, int]:
-    """Add this type to GPUs that have none; an empty type changes nothing."""
+    """Add the type to GPUs that have none, unless it is empty."""
     return {f"{GPU}:{kind}" if name == GPU and kind else name: n for name, n in counts.items()}

@@ -1,4 +1,4 @@
-"""Slurm's hostlists: `n[001-012,020],gpu-a`, `r[1-2]n[01-03]-ib`. Pure.
+"""Slurm's hostlists: `n[001-012,020],gpu-a`, `r[1-2]n[01-03]-ib`.
 
 Every accepted text means the same to `scontrol show hostnames` (24.11 and 26.05). Slurm reads an
 invalid one as an empty list, or as half of it; here it is an error.
@@ -13,7 +13,7 @@ from typing import Final
 NAMES_MAX: Final = 65_536
 """Slurm's own bound for one range."""
 _DIGITS_MAX: Final = 9
-"""Longer numbers are serials, not indexes: never compressed."""
+"""Longer numbers are serial numbers and are never compressed."""
 
 _word = re.compile(r"(?:[^\s,\[\]]|\[[^\[\]]*\])+").fullmatch
 _words = re.compile(r"(?:[^\s,\[]|\[[^\]]*\]?)+").findall
@@ -35,9 +35,9 @@ def expand(text: str) -> Sequence[str]:
 
 
 def compress(names: Iterable[str]) -> str:
-    """The shortest hostlist that brackets the last number of each name; sorted, no duplicates.
+    """Return the shortest hostlist that brackets the last number of each name; sorted, unique.
 
-    Raises HostlistError: a name is not valid in a hostlist.
+    Raises HostlistError if a name is not valid in a hostlist.
     """
     words: list[str] = []
     families: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -65,7 +65,7 @@ def _expand_word(word: str, *, room: int) -> Iterator[str]:
 
 
 def _numbers(inside: str, *, room: int) -> Iterator[str]:
-    """`001-003,7` as 001, 002, 003, 7: the first number of a range gives the width."""
+    """Read `001-003,7` as 001, 002, 003, 7: the first number of a range gives the width."""
     for part in inside.split(","):
         match = _range(part)
         if match is None:
@@ -82,7 +82,7 @@ def _numbers(inside: str, *, room: int) -> Iterator[str]:
 
 
 def _numbered(name: str) -> re.Match[str] | None:
-    """Before, in and after the last number; None: no number to compress."""
+    """Match the parts before, in and after the last number; None: no number to compress."""
     if not name or re.search(r"[\s,\[\]]", name):
         raise HostlistError(f"this name cannot stand in a hostlist: {name[:80]!r}")
     match = _last_number(name)
@@ -97,7 +97,7 @@ def _bracketed(numbers: Sequence[str]) -> str:
 
 
 def _ranges(numbers: Sequence[str]) -> Sequence[tuple[str, str]]:
-    """Ranges of consecutive numbers; the first number of a range gives the width."""
+    """Return ranges of consecutive numbers; the first number of a range gives the width."""
     ranges: list[tuple[str, str]] = []
     waiting: dict[str, int] = {}
     for number in sorted(numbers, key=lambda number: (int(number), len(number))):

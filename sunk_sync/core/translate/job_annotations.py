@@ -1,4 +1,4 @@
-"""Annotations of a workload Pod that set options of its job (P4): their forms and bounds. Pure.
+"""Annotations of a workload Pod that set options of its job (P4): their forms and bounds.
 
 An empty annotation counts as absent. The bounds are those of slurmctld 24.11 and 26.05.
 """
@@ -17,7 +17,7 @@ from sunk_sync.core.translate.kube_forms import is_subdomain
 
 Value = str | int
 Settings = tuple[tuple[str, str], ...]
-"""Annotations without their prefix, and their values."""
+"""Annotations without prefix, and their values."""
 
 TEXT_BYTES_MAX: Final = 1024
 """slurmctld refuses longer texts (2012)."""
@@ -53,7 +53,7 @@ class Asked(Struct, frozen=True, gc=False):
     """Values of annotations, and their problems."""
 
     values: Mapping[str, Value]
-    """Annotation, without prefix, and its value as JobDescription takes it."""
+    """Annotation, without prefix, and its value for JobDescription."""
     problems: tuple[str, ...] = ()
     """One sentence for each annotation with a wrong form."""
 
@@ -74,9 +74,9 @@ def read_settings(settings: Settings) -> Asked:
 
 
 def read_priority_class(entry: tuple[str, str]) -> tuple[str, str, Value]:
-    """One entry of --priority-map: the class, and the annotation and value it stands for (P9).
+    """Read one entry of --priority-map: the class, and the annotation and value that it sets (P9).
 
-    ValueError says what is allowed.
+    The ValueError says which form is allowed.
     """
     priority_class, said = entry
     name, _, text = map(str.strip, said.partition("="))
@@ -90,9 +90,9 @@ def read_priority_class(entry: tuple[str, str]) -> tuple[str, str, Value]:
 
 
 def read_minutes(text: str) -> int:
-    """`123` (minutes), `90s`, `2h`, `1h30m`, `02:30:00`, `1-00:00:00` → minutes, rounded up.
+    """Return minutes, rounded up.
 
-    Raises ValueError.
+    `123` (minutes), `90s`, `2h`, `1h30m`, `02:30:00`, `1-00:00:00`. Raises ValueError.
     """
     word = text.strip().lower()
     minutes = int(word) if _is_number(word) else -(-_seconds(word) // 60)
@@ -105,7 +105,6 @@ def read_minutes(text: str) -> int:
 
 
 def _seconds(word: str) -> int:
-    """0 if the text is no time."""
     if match := _days(word) or _units.fullmatch(word):
         parts: Sequence[str | None] = match.groups()
     elif match := _clock(word):
@@ -154,7 +153,7 @@ def _comment(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """One line; Slurm checks its meaning."""
+    """Accept one line; Slurm checks its meaning."""
     word = text.strip()
     if not word.isprintable():
         raise ValueError("allowed are printable characters")
@@ -162,7 +161,7 @@ def _line(text: str) -> str:
 
 
 def _names(text: str) -> str:
-    """Names, or a comma list of them."""
+    """Accept names, or a comma list of them."""
     word = _line(text)
     if " " in word:
         raise ValueError("allowed is a name, or names with commas between and no spaces")
@@ -170,7 +169,7 @@ def _names(text: str) -> str:
 
 
 def _nodes(text: str) -> str:
-    """A hostlist, checked here because Slurm uses half of an invalid one."""
+    """Accept a hostlist, checked here because Slurm uses half of an invalid one."""
     word = ",".join(part.strip() for part in text.strip().split(","))
     if not word.isprintable():
         raise ValueError("allowed are printable characters")
@@ -191,7 +190,7 @@ def _directory(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Quoted, on one line, cut where it is long."""
+    """Return the text quoted, on one line, cut if it is long."""
     bare = "".join(letter if letter.isprintable() else "?" for letter in text[:SHOWN_MAX])
     return f"'{bare}{'…' if len(text) > SHOWN_MAX else ''}'"
 

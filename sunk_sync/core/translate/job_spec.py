@@ -1,7 +1,7 @@
 """The placeholder job for a Pod or a gang, or every problem with it (P2-P9, P27, G2, G5).
 
-Pure. The job of a gang has one node for each member. On every node it requests what the largest
-member requests.
+The job of a gang has one node for each member. On every node it requests what the largest member
+requests.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ from sunk_sync.core.translate.gres import GPU, gpu_type, gres_of, typed
 from sunk_sync.core.translate.job_annotations import Value, read_settings
 
 MESSAGE_MAX: Final = 1000
-"""Bytes. Kubernetes accepts 1,024 in an Event, and a character may be longer than one byte."""
+"""Kubernetes accepts 1,024 bytes in an Event, and a character may be longer than one byte."""
 _MEBIBYTE: Final = 1 << 20
 _NAMES_SHOWN: Final = 3
 
 _NOT_ASKED: Final = msgspec.structs.asdict(NOT_ASKED)
 _UPDATE: Final = {setting.field: setting.update for setting in SETTINGS.values()}
-"""Field that an annotation sets → how it can be updated. Slurm accepts any shape in an update, even
+"""Field that an annotation sets → how Slurm updates it. Slurm accepts any shape in an update, even
 one that it refuses in a submission."""
 
 
@@ -35,23 +35,21 @@ class Invalid(NamedTuple):
     """Why these Pods get no job until one of them changes."""
 
     message: str
-    """Every problem; in a gang with the member's name before it (G2)."""
+    """Every problem; in a gang after the name of the member (G2)."""
 
 
 class _PodRequest(NamedTuple):
-    """The valid part of one Pod's request, and its problems."""
-
     values: Mapping[str, Value]
     """Annotations and their values."""
     by_class: Mapping[str, Value]
-    """Settings of its PriorityClass, by the names of annotations."""
+    """Settings of its PriorityClass, by annotation."""
     gres: Mapping[str, int]
     gpu_type: str
     problems: tuple[str, ...]
 
 
 def describe(pods: Sequence[Pod], configuration: Configuration) -> JobDescription | Invalid:
-    """Describe the job for one Pod or a whole gang; never raises. `pods` is not empty."""
+    """Describe the job for one Pod or a whole gang; `pods` is not empty. Never raises."""
     members = sorted(pods, key=lambda pod: (pod.namespace, pod.name))
     pod_requests = [_desired(pod, configuration) for pod in members]
     values, conflicts = _merged(members, pod_requests)
@@ -65,7 +63,7 @@ def describe(pods: Sequence[Pod], configuration: Configuration) -> JobDescriptio
 
 
 def digest(description: JobDescription) -> str:
-    """16 hex digits: 8 of fields that need a new job, 8 of fields that an update can change.
+    """Return 16 hex digits: 8 of fields that need a new job, 8 of fields that an update can change.
 
     A field without a value does not count, so a new field changes no digest.
     """
@@ -78,7 +76,6 @@ def digest(description: JobDescription) -> str:
 
 
 def can_update(old: str, new: str) -> bool:
-    """Whether an update can turn a waiting job of digest `old` into one of digest `new` (P20)."""
     return bool(old) and old[:8] == new[:8]
 
 
@@ -115,12 +112,12 @@ def _digested(
 
 
 def static_cpu_warning(pods: Sequence[Pod]) -> str:
-    """Text of the Event StaticCPU (P27); empty where no Pod pins CPUs."""
+    """Return the text of the Event StaticCPU (P27), or empty."""
     return _STATIC_CPU if any(pod.spec.static_cpu for pod in pods) else ""
 
 
 def unsupported(pods: Sequence[Pod]) -> tuple[str, ...]:
-    """Hard rules of these Pods that Slurm cannot keep, sorted, for one Event (P8)."""
+    """Return the hard rules of these Pods that Slurm cannot keep, sorted (P8)."""
     return tuple(sorted({rule for pod in pods for rule in pod.spec.hard}))
 
 
@@ -128,9 +125,6 @@ _STATIC_CPU: Final = (
     "Guaranteed QoS with whole CPUs: a kubelet with the static CPU policy pins CPUs that Slurm "
     "gives to others; make CPU requests and limits differ"
 )
-
-
-# --- one Pod
 
 
 def _desired(pod: Pod, configuration: Configuration) -> _PodRequest:
@@ -172,7 +166,7 @@ def _of_requests(pod: Pod, unmapped: Sequence[str]) -> Iterable[str]:
 
 
 def _of_grace(pod: Pod, configuration: Configuration) -> Iterable[str]:
-    """P3: the Pod must be gone before Slurm kills what is left of its job."""
+    """P3: the Pod must be gone before Slurm kills the rest of its job."""
     limit_s = configuration.kill_wait_s - configuration.termination_offset_s
     grace_s = pod.spec.grace_s
     if grace_s < limit_s:
@@ -216,9 +210,6 @@ def _by_class(pod: Pod, configuration: Configuration) -> Mapping[str, Value]:
     return {name: value for one, name, value in configuration.priority_map if one == mine}
 
 
-# --- all of them
-
-
 _First = dict[str, tuple[Value, Pod]]
 """Annotation → its first value, and the Pod that has it."""
 
@@ -226,7 +217,7 @@ _First = dict[str, tuple[Value, Pod]]
 def _merged(
     members: Sequence[Pod], pod_requests: Sequence[_PodRequest]
 ) -> tuple[Mapping[str, Value], Sequence[tuple[str, ...]]]:
-    """Merge the settings of all members; also the contradictions of each to an earlier member.
+    """Merge the settings of all members; return also the contradictions of each to an earlier one.
 
     A member may leave a setting to another. An annotation wins over any PriorityClass.
     """
@@ -287,18 +278,15 @@ def _shape(members: Sequence[Pod], pod_requests: Sequence[_PodRequest]) -> dict[
 
 
 def _settings(values: Mapping[str, Value]) -> dict[str, Any]:
-    """P4, P5: without a group of its own a user gets the group of the same number."""
+    """P4, P5: a user without a group of its own gets the group of the same number."""
     fields: dict[str, Any] = {SETTINGS[name].field: value for name, value in values.items()}
     if "user_id" in fields:
         fields.setdefault("group_id", fields["user_id"])
     return fields
 
 
-# --- messages
-
-
 def _message(members: Sequence[Pod], problems: Sequence[tuple[str, ...]]) -> str:
-    """All problems; members with the same problems share a sentence."""
+    """Join all problems; members with the same problems share a sentence."""
     if len(members) == 1:
         return _cut("; ".join(problems[0]))
     by_text: dict[str, list[str]] = {}
@@ -315,7 +303,6 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    """The text, cut to MESSAGE_MAX bytes."""
     whole = text.encode(errors="replace")
     if len(whole) <= MESSAGE_MAX:
         return text

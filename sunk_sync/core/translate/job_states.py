@@ -21,63 +21,64 @@ _DISRUPTIONS: Final = {
 
 
 def is_live(job: Job) -> bool:
-    """It has not ended: it may still hold nodes, or get some."""
-    state = job.state  # three look-ups cost half of isdisjoint, and each event asks several times
+    """Whether the job has not ended: it may still hold nodes, or get some."""
+    state = (
+        job.state
+    )  # three tests cost half of isdisjoint, and each event calls this several times
     return "RUNNING" in state or "PENDING" in state or "SUSPENDED" in state
 
 
 def is_waiting(job: Job) -> bool:
-    """It holds no nodes yet."""
+    """Whether the job holds no nodes yet."""
     return "PENDING" in job.state
 
 
 def is_running(job: Job) -> bool:
-    """It holds its nodes; a prolog may still keep its body from starting."""
+    """Whether the job holds its nodes; a prolog may still delay its script."""
     return "RUNNING" in job.state
 
 
 def is_placed(job: Job) -> bool:
-    """It holds its nodes, and sunk-sync has read which."""
+    """Whether the job holds its nodes, and sunk-sync has read which."""
     return is_running(job) and bool(job.slurm_nodes)
 
 
 def has_passed_prolog(job: Job) -> bool:
-    """Its body may start."""
+    """Whether the script of the job may start."""
     return is_running(job) and "CONFIGURING" not in job.state
 
 
 def is_busy_refusal(job: Job) -> bool:
-    """The record that a refused immediate allocation leaves (P11a)."""
+    """Whether the record is that of a refused immediate allocation (P11a)."""
     return "FAILED" in job.state and not job.slurm_nodes and not job.script
 
 
 def is_edited(job: Job, digest: str) -> bool:
-    """It waits, and its Pods no longer request what it was submitted with (P20)."""
+    """Whether the job waits, and its Pods request another description now (P20)."""
     before = job.identity.digest
     return is_waiting(job) and bool(before) and digest not in ("", before)
 
 
 def number_of(job: Job) -> tuple[int, int]:
-    """Its id as a number, tasks of an array in their order."""
+    """Return the id as a number, tasks of an array in their order."""
     head, _, task = job.job_id.partition("_")
     return (int(head) if head.isdecimal() else 0, int(task) if task.isdecimal() else 0)
 
 
 def end_of(job: Job) -> str:
-    """The base state in which it ended."""
+    """Return the base state in which the job ended."""
     ends = job.state - {"COMPLETING", "CONFIGURING"}
     return min(ends, key=_rank) if ends else "COMPLETED"
 
 
 def disruption_of(job: Job) -> str:
-    """Reason of condition DisruptionTarget for a Pod of this job (P16)."""
+    """Return the reason of condition DisruptionTarget for a Pod of this job (P16)."""
     return next(
         (reason for state, reason in _DISRUPTIONS.items() if state in job.state), "SlurmJobEnded"
     )
 
 
 def newest(jobs: Sequence[Job]) -> Job | None:
-    """The job that was submitted last."""
     return max(jobs, key=lambda job: (job.submitted_at, number_of(job)), default=None)
 
 

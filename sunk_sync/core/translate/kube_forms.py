@@ -1,4 +1,4 @@
-"""Valid names and selectors of Kubernetes. Pure."""
+"""Valid names and selectors of Kubernetes."""
 
 import re
 from typing import Final
@@ -12,22 +12,22 @@ _REQUIREMENT: Final = (
 
 
 def is_namespace(text: str) -> bool:
-    """An RFC 1123 label: at most 63 of a-z, 0-9 and -."""
+    """Whether it is an RFC 1123 label: at most 63 of a-z, 0-9 and -."""
     return _matches(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", text)
 
 
 def is_subdomain(text: str) -> bool:
-    """A name of most other objects: at most 253 of a-z, 0-9, - and dots."""
+    """Whether it is a name of most other objects: at most 253 of a-z, 0-9, - and dots."""
     return _matches(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?", text)
 
 
 def is_label_value(text: str) -> bool:
-    """At most 63 letters, digits, -, _ and dots; not empty."""
+    """Whether it has 1 to 63 letters, digits, -, _ and dots."""
     return _matches(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text)
 
 
 def is_selector(text: str) -> bool:
-    """A label selector with at least one requirement."""
+    """Whether it is a label selector with at least one requirement."""
     return _matches(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*", text)
 
 

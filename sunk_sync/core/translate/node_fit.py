@@ -1,6 +1,6 @@
-"""Whether a Node can take Pods of a spec, as kube-scheduler would say (rows P7, P28).
+"""Whether a Node can take Pods of a spec, by the rules of kube-scheduler (P7, P28).
 
-It ignores readiness (P12) and hard rules that compare Pods with Pods (P8).
+Readiness (P12) and hard rules that compare Pods with Pods (P8) do not count.
 """
 
 import re
@@ -17,10 +17,10 @@ Amounts = tuple[tuple[str, int], ...]
 """Resource and amount, sorted, in the units of Offer.allocatable; `pods` counts Pods."""
 ONE_POD: Amounts = (("pods", 1),)
 Reasons = tuple[str, ...]
-"""In kube-scheduler's wording, which users can look up; empty: the Node can take the Pod."""
+"""In kube-scheduler's wording, which users can search for; empty: the Node can take the Pod."""
 Labels = tuple[tuple[str, str], ...]
 Check = Callable[[str | None], bool]
-"""Whether a label (None: not there) is as asked."""
+"""Whether a label has a wanted value; None: the Node does not have the label."""
 
 FITS: Reasons = ()
 UNSCHEDULABLE: Reasons = ("node(s) were unschedulable",)
@@ -38,7 +38,7 @@ SPECS_KEPT = 256
 
 
 def why_unfit(spec: PodSpec, node: Node, *, taken: Amounts = ()) -> str:
-    """Why the Node cannot take one more Pod of this spec; empty if it can.
+    """Return why the Node cannot take one more Pod of this spec; empty if it can.
 
     `taken`: requests of the slurmd Pod, of DaemonSets and of other Pods on the Node, and their
     number as `pods`.
@@ -47,7 +47,7 @@ def why_unfit(spec: PodSpec, node: Node, *, taken: Amounts = ()) -> str:
 
 
 def why_none(unfit: Iterable[Reasons], *, nodes: int) -> str:
-    """Why none of so many Nodes can take the Pod, counted by reason in kube-scheduler's form."""
+    """Return why none of the Nodes can take the Pod, counted by reason in kube-scheduler's form."""
     counts = Counter(reason for reasons in unfit for reason in reasons)
     head = f"0/{nodes} nodes are available"
     if not counts:
@@ -59,7 +59,7 @@ def why_none(unfit: Iterable[Reasons], *, nodes: int) -> str:
 
 
 class Demand:
-    """A PodSpec, prepared for comparison with many Nodes."""
+    """A PodSpec prepared for comparison with many Nodes."""
 
     __slots__ = ("_repelled", "_selector", "_short", "_terms", "_tolerates_cordon")
 
@@ -67,12 +67,11 @@ class Demand:
         self._tolerates_cordon = _tolerated(CORDON_TAINT, spec.tolerations)
         self._selector = spec.node_selector
         self._terms = ANYWHERE if spec.terms is None else _ready_terms(spec.terms)
-        # Nodes have few kinds of taints and few sizes.
         self._repelled = lru_cache(KINDS_MAX)(partial(_repelled, spec.tolerations))
         self._short = lru_cache(KINDS_MAX)(partial(_short, spec.requests))
 
     def reasons(self, node: Node, taken: Amounts = ()) -> Reasons:
-        """Reasons of the first check that rejects the Node, in kube-scheduler's order."""
+        """Return reasons of the first check that rejects the Node, in kube-scheduler's order."""
         if node.unschedulable and not self._tolerates_cordon:
             return UNSCHEDULABLE
         offer = node.offer
@@ -90,11 +89,8 @@ class Demand:
 
 @lru_cache(SPECS_KEPT)
 def demand_of(spec: PodSpec) -> Demand:
-    """Prepare a spec once: thousands of Pods of one template share it."""
+    """Prepare a spec once, for thousands of Pods of one template."""
     return Demand(spec)
-
-
-# --- resources
 
 
 def _short(requests: Amounts, allocatable: Amounts, taken: Amounts) -> Reasons:
@@ -109,15 +105,11 @@ def _short(requests: Amounts, allocatable: Amounts, taken: Amounts) -> Reasons:
 
 
 def summed(parts: Iterable[Amounts]) -> Amounts:
-    """The sum by resource, sorted."""
     total: dict[str, int] = {}
     for part in parts:
         for resource, amount in part:
             total[resource] = total.get(resource, 0) + amount
     return tuple(sorted(total.items()))
-
-
-# --- taints
 
 
 def _repelled(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> Reasons:
@@ -140,9 +132,6 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator in ("", "Equal"):
         return toleration.value == taint.value
     return toleration.operator == "Exists"
-
-
-# --- labels and name
 
 
 def _selected(selector: Labels, labels: Labels) -> bool:
@@ -170,7 +159,7 @@ ANYWHERE = (_Term((), ()),)
 
 
 def _ready_terms(terms: tuple[Term, ...]) -> tuple[_Term, ...]:
-    """Terms that can match: an empty or ill-formed one matches no Node."""
+    """Keep the terms that can match: an empty or ill-formed one matches no Node."""
     ready = [_ready_term(term) for term in terms if term.expressions or term.fields]
     return tuple(term for term in ready if term is not None)
 
@@ -184,7 +173,7 @@ def _ready_term(term: Term) -> _Term | None:
 
 
 def _label_check(line: Requirement) -> Check | None:
-    """None if the line is ill-formed: kube-scheduler then matches no Node by its term."""
+    """Return None if the line is ill-formed: then kube-scheduler matches no Node by its term."""
     if not all(LABEL_VALUE.fullmatch(value) for value in line.values):
         return None
     if line.operator in ("In", "NotIn"):

@@ -1,6 +1,6 @@
-"""The states of a Slurm node: tables and predicates, all pure.
+"""The states of a Slurm node: tables and predicates.
 
-`facts.SlurmNode.state` has slurmrestd's spellings: one base state and any number of flags. The
+`facts.SlurmNode.state` has the spellings of slurmrestd: one base state and any number of flags. The
 OpenAPI documents of slurmrestd list them.
 """
 
@@ -24,7 +24,7 @@ BASE_STATES: Final[Mapping[str, str]] = {
     "MIXED": "Mixed",
     "UNKNOWN": "Unknown",
 }
-"""Base state → suffix of the Pod condition; the first one present counts (M1)."""
+"""Base state → suffix of the Pod condition; the first present one counts (M1)."""
 
 FLAGS: Final[Mapping[str, str]] = {
     "COMPLETING": "Completing",
@@ -66,38 +66,38 @@ FROZEN: Final[States] = frozenset(
         "UNKNOWN",
     }
 )
-"""sunk-sync does not write the state or reason of a node in one of these (S13)."""
+"""sunk-sync does not write the state or reason of a node in one of these states (S13)."""
 
 BUSY: Final[States] = frozenset({"ALLOCATED", "COMPLETING", "MIXED"})
 
 
 def is_drained(state: States) -> bool:
-    """The DRAIN flag is set, whether or not jobs still run."""
+    """Whether the flag DRAIN is set; jobs may still run."""
     return DRAIN_FLAG in state
 
 
 def is_our_reason(reason: str) -> bool:
-    """sunk-sync wrote the text, and has not withdrawn it."""
+    """Whether sunk-sync wrote the text and has not withdrawn it."""
     return reason.startswith(REASON_PREFIX)
 
 
 def is_ours(node: SlurmNode) -> bool:
-    """sunk-sync drained this node: the flag is set and the text is ours."""
+    """Whether sunk-sync drained this node."""
     return is_drained(node.state) and is_our_reason(node.reason)
 
 
 def is_foreign_drain(node: SlurmNode) -> bool:
-    """Somebody else drained it, or gave no reason (S11, S12, S15): sunk-sync never changes it."""
+    """Whether another drained the node, or without a reason; sunk-sync keeps it (S11, S12, S15)."""
     return is_drained(node.state) and not is_our_reason(node.reason)
 
 
 def is_frozen(state: States) -> bool:
-    """A state of S13; NOT_RESPONDING alone is none."""
+    """Whether a state of S13 is set; NOT_RESPONDING alone is none."""
     return not state.isdisjoint(FROZEN)
 
 
 def is_busy(state: States) -> bool:
-    """Jobs run or end there."""
+    """Whether jobs run or end on the node."""
     return not state.isdisjoint(BUSY)
 
 

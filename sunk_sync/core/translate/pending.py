@@ -16,7 +16,7 @@ TEXT_LENGTH_MAX: Final = 300
 """Characters of a text or an advice."""
 AHEAD_MAX: Final = 1000
 MESSAGE_BYTES_MAX: Final = 1024
-"""The limit of Kubernetes for the message of an Event."""
+"""Limit of Kubernetes for the message of an Event."""
 
 _UNKNOWN: Final = "ask the operator of Slurm what this means"
 _REFUSALS: Final = {
@@ -28,7 +28,7 @@ _LEAD_IN: Final = re.compile(
     "(refused: |no such: )?"
     "((Batch job submission|Job allocation request|Job update requested) failed: )?"
 )
-"""Prefixes that the client and slurmrestd add to the text that says why."""
+"""Prefixes that the client and slurmrestd add to the text of Slurm."""
 _AGES: Final = (
     (86_400, "more than a day ago"),
     (36_000, "more than 10 hours ago"),
@@ -36,16 +36,15 @@ _AGES: Final = (
     (600, "more than 10 minutes ago"),
     (60, "more than a minute ago"),
 )
-"""Few steps, because each change of the message is a write."""
+"""Only a few steps, because each change of the message is a write."""
 
 
 class Words(Struct, frozen=True, gc=False):
-    """One reason or error. `text` and `advice` are clauses without a full stop, of one line."""
+    """One reason or error. `text` and `advice` are clauses of one line, without a full stop."""
 
     text: str
     advice: str
     whose: Whose
-    """Who can act: the author of the Pod, the operator of Slurm, or nobody needs to."""
 
     def __str__(self) -> str:
         return f"{self.text}; {self.advice}"
@@ -53,10 +52,10 @@ class Words(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=1024)
 def in_words(reason: str) -> Words:
-    """Explain a pending reason as `state_reason` spells it.
+    """Explain a pending reason in the spelling of `state_reason`.
 
-    The text keeps the part that squeue or `state_description` add behind a comma
-    (`ReqNodeNotAvail, UnavailableNodes:n2`).
+    The text keeps what squeue or `state_description` add after a comma (`ReqNodeNotAvail,
+    UnavailableNodes:n2`).
     """
     spelled = _line(reason).strip("() ")
     name = spelled.partition(",")[0] or "None"
@@ -68,7 +67,7 @@ def in_words(reason: str) -> Words:
 
 
 def error_in_words(number: int, text: str) -> Words:
-    """Explain an error of slurmrestd; `text` is Slurm's own, and the number is added to it.
+    """Explain an error of slurmrestd; `text` is Slurm's own.
 
     Number 0: Slurm gave none, or sunk-sync itself refused.
     """
@@ -77,7 +76,7 @@ def error_in_words(number: int, text: str) -> Words:
     line = _line(text)
     began = _LEAD_IN.match(line)
     said = line[began.end() if began else 0 :].removesuffix(f"({number})").rstrip(" .") or "error"
-    # A long text leaves room for the number.
+    # A long text is cut, so that the number fits.
     spelled = _bounded(f"{_REFUSALS[whose]}: {said}", TEXT_LENGTH_MAX - 15)
     if number and f"({number})" not in spelled:
         spelled += f" ({number})"
@@ -85,9 +84,9 @@ def error_in_words(number: int, text: str) -> Words:
 
 
 def waiting_message(reason: str, job_id: str, *, ahead: int, age_s: float) -> str:
-    """Message of PodScheduled for a Pod that waits, at most 1 kB (P1, P26).
+    """Return the message of PodScheduled for a Pod that waits, at most 1 kB (P1, P26).
 
-    An empty `job_id`: not submitted yet. `ahead`: other Pods in front of it. `age_s`: seconds since
+    Empty `job_id`: not submitted yet. `ahead`: number of Pods before it. `age_s`: seconds since
     sunk-sync read Slurm's reason.
     """
     if job_id:
@@ -100,12 +99,12 @@ def waiting_message(reason: str, job_id: str, *, ahead: int, age_s: float) -> st
 
 @lru_cache(maxsize=1024)
 def _waits(reason: str, aged: str, ahead: int) -> str:
-    """The part that thousands of Pods with the same reason share."""
+    """Build the part that thousands of Pods with the same reason share."""
     return f"waits: {in_words(reason)}.{aged} {_ahead(ahead)}."
 
 
 def about(count: int) -> int:
-    """0, 1, 10, 100 or 1,000, so that the shown number seldom changes."""
+    """Round to 0, 1, 10, 100 or 1,000, so that the shown number seldom changes."""
     return min(10 ** (len(str(count)) - 1), AHEAD_MAX) if count > 0 else 0
 
 
@@ -118,7 +117,7 @@ def _ahead(count: int) -> str:
 
 
 def _aged(age_s: float) -> str:
-    """How old the reason is; empty below a minute."""
+    """Return the age of the reason; empty below a minute."""
     if age_s < _AGES[-1][0]:
         return ""
     age = next((words for least, words in _AGES if age_s >= least), "")
@@ -126,7 +125,7 @@ def _aged(age_s: float) -> str:
 
 
 def _line(text: str) -> str:
-    """The printable characters as one line. Only the beginning of a long text is read."""
+    """Return the printable characters as one line; read only the beginning of a long text."""
     begin = text[: 4 * TEXT_LENGTH_MAX]
     if begin.isprintable():
         return " ".join(begin.split())
@@ -138,7 +137,7 @@ def _bounded(text: str, length: int = TEXT_LENGTH_MAX) -> str:
 
 
 def _within(text: str, size: int) -> str:
-    """At most so many bytes of UTF-8, never half a character."""
+    """Cut the text to this many bytes of UTF-8, never within a character."""
     if len(text) * 4 <= size:
         return text
     encoded = text.encode()

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Final
 
 Amounts = dict[str, int]
-"""Resource and billionths."""
 
 NANO: Final = 10**9
 AMOUNT_MAX: Final = 2**63 - 1
@@ -35,12 +34,12 @@ _POWERS: Final = {
     "E": 18,
 }
 _POWER_MAX: Final = 100
-"""Beyond it any number of _LENGTH_MAX digits is above AMOUNT_MAX, or below a billionth."""
+"""Beyond it any number of _LENGTH_MAX digits is above AMOUNT_MAX or below a billionth."""
 
 
 @lru_cache(maxsize=4096)
 def nanos(text: str) -> int:
-    """Billionths. Raises ValueError: the text is no quantity."""
+    """Return billionths. Raises ValueError if the text is no quantity."""
     form = _FORM.fullmatch(text) if len(text) <= _LENGTH_MAX else None
     if form is None or not (form["whole"] or form["part"]):
         raise ValueError(f"{text[:40]!r} is no quantity")
@@ -52,25 +51,25 @@ def nanos(text: str) -> int:
 
 
 def _scale(suffix: str, exponent: str) -> tuple[int, int]:
-    """By what to multiply, and the power of ten."""
+    """Return the factor, and the power of ten."""
     if suffix in _BINARY:
         return _BINARY[suffix], 0
     return 1, _POWERS[suffix] + max(-_POWER_MAX, min(int(exponent), _POWER_MAX))
 
 
 def _shifted(number: int, power: int) -> int:
-    """Times that power of ten, rounded up."""
+    """Multiply by a power of ten; round up."""
     factor: int = 10 ** abs(power)
     return number * factor if power >= 0 else -(-number // factor)
 
 
 def counted(resource: str, amount: int) -> int:
-    """Convert billionths to the units of facts, rounded up: thousandths of cpu, else units."""
+    """Convert billionths to the units of facts, rounded up: thousandths of cpu, or whole units."""
     return min(-(-amount // (10**6 if resource == "cpu" else NANO)), AMOUNT_MAX)
 
 
 def read_overhead(entry: tuple[str, str]) -> tuple[str, int]:
-    """One entry of --node-overhead, as facts count it. ValueError says what is allowed."""
+    """Read one entry of --node-overhead as facts count it. The ValueError says what is allowed."""
     resource, text = entry
     if resource not in ("cpu", "memory") or (amount := nanos(text)) <= 0:
         raise ValueError(
@@ -80,7 +79,7 @@ def read_overhead(entry: tuple[str, str]) -> tuple[str, int]:
 
 
 def amounts_of(given: dict[str, str | int | float] | None) -> Amounts:
-    """Read a resource list. Raises ValueError: an amount is no quantity."""
+    """Read a resource list. Raises ValueError if an amount is no quantity."""
     return {resource: nanos(str(amount)) for resource, amount in (given or {}).items()}
 
 
@@ -91,9 +90,9 @@ def pod_requests(
     pod_level: Amounts,
     overhead: Amounts,
 ) -> Amounts:
-    """The requests of a Pod, computed as PodRequests in Kubernetes does.
+    """Return the requests of a Pod, computed as PodRequests in Kubernetes does.
 
-    Each init container comes with whether it is a sidecar, which continues to run.
+    The boolean of an init container: it is a sidecar, which continues to run.
     """
     amounts = _of_containers(containers, init_containers)
     for resource, amount in pod_level.items():
@@ -106,7 +105,7 @@ def pod_requests(
 def _of_containers(
     containers: Iterable[Amounts], init_containers: Iterable[tuple[Amounts, bool]]
 ) -> Amounts:
-    """The larger of the running containers and any init container with the sidecars before it."""
+    """Return the larger of all containers and any init container with the sidecars before it."""
     running: Amounts = defaultdict(int)
     sidecars: Amounts = defaultdict(int)
     peak: Amounts = defaultdict(int)

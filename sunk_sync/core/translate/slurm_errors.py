@@ -1,6 +1,6 @@
 """Errors of slurmrestd and slurmctld by number (slurm_errno.h), and their meaning for a Pod.
 
-Each number of 24.11 and 26.05 that a request of sunk-sync can meet has a row. The others have one
+Each number of 24.11 and 26.05 that a request of sunk-sync can get has a row. The others have one
 row for their range.
 """
 
@@ -188,11 +188,11 @@ RANGES: Final[Mapping[range, Row]] = {
     range(10000, 11000): ("operator", "Slurm has no containers here", _ASK),
     range(11000, 14000): _ours("an address, the form of HTTP or a missing TLS"),
 }
-"""For numbers without a row of their own; the first range that holds the number counts."""
+"""For numbers without a row; the first range that contains the number counts."""
 
 
 def meaning(number: int) -> Row | None:
-    """The row of this number, or of its range; None for an unknown number."""
+    """Return the row of this number or of its range; None: the number is unknown."""
     if number in ERRORS:
         return ERRORS[number]
     return next((row for numbers, row in RANGES.items() if number in numbers), None)

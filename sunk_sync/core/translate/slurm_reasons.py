@@ -175,7 +175,7 @@ _OVER: Final[Mapping[str, Row]] = {
 }
 
 REASONS: Final[Mapping[str, Row]] = {**_WAITS, **_ASKED_WRONG, **_STOPPED, **_OVER}
-"""Every reason except the accounting limits."""
+"""Every reason except accounting limits."""
 
 _WHAT: Final[Mapping[str, str]] = {
     "BB": "burst buffer space",
@@ -209,7 +209,7 @@ _OTHER: Final = {
 
 
 def limit(reason: str) -> Row | None:
-    """The meaning of an accounting limit; None if the name is not one."""
+    """Return the meaning of an accounting limit; None: the name is not one."""
     found = _LIMIT.fullmatch(reason)
     if not found:
         return None
@@ -225,7 +225,7 @@ def limit(reason: str) -> Row | None:
 
 
 def _shared(scope: str, what: str, *, used_up: bool) -> Row:
-    """A limit for all jobs of one QOS or account together."""
+    """Explain a limit for all jobs of one QOS or account together."""
     if used_up:
         text = f"the jobs of its {scope} have used up their {what}, or too little is left for it"
         return "operator", text, f"{_ASK} {_OTHER[scope]}"
@@ -251,6 +251,6 @@ def _maximum(found: re.Match[str], scope: str, *, what: str) -> Row:
 
 
 def _some_end(scope: str) -> str:
-    """One reason stands for a limit that others fill, and for one that the job alone exceeds."""
+    """Explain one reason for two causes: other jobs fill the limit, or this job exceeds it."""
     enough = "it starts when enough of them have ended"
     return f"{enough}; if it alone exceeds the limit, request less {_OTHER[scope]}"

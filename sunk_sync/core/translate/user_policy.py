@@ -20,7 +20,7 @@ _uids = re.compile(r"(\d{1,10})(?:\s*-\s*(\d{1,10}))?", re.ASCII).fullmatch
 
 Range = tuple[int, int]
 Table = tuple[tuple[str, tuple[Range, ...]], ...]
-"""Namespaces, sorted, and the users allowed there, first and last of each range."""
+"""Namespaces, sorted, and the allowed users: first and last of each range."""
 
 
 def user_policy_of(rows: Iterable[tuple[str, object, int]]) -> Table:
@@ -44,7 +44,7 @@ def user_policy_of(rows: Iterable[tuple[str, object, int]]) -> Table:
 
 
 def _ranges(uids: object) -> tuple[Range, ...]:
-    """The ranges; empty if one is invalid."""
+    """Return the ranges; empty if one is invalid."""
     parts = uids if isinstance(uids, list) else [uids]
     ranges = [_range(word.strip()) for part in parts for word in str(part).split(",")]
     return () if None in ranges else tuple(sorted(one for one in ranges if one is not None))

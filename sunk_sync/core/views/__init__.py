@@ -1,1 +1,1 @@
-"""What rules read of one host or one workload."""
+"""The views: the fields that rules read of one host or one workload."""

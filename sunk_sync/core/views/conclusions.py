@@ -1,4 +1,4 @@
-"""Conclusions that several rules draw from one workload; pure."""
+"""Conclusions that several rules draw from one workload."""
 
 from collections.abc import Sequence
 
@@ -18,17 +18,15 @@ from sunk_sync.core.views.workload import (
 )
 
 NODES_NAMED = 5
-"""A condition names at most so many Nodes."""
+"""Nodes that a condition names."""
 TRIED_AGAIN_S = 300.0
-"""After sunk-sync gave up a job on a host, it does not use that host again sooner, unless the host
-changes (P32)."""
+"""How long sunk-sync avoids a host after it gave up a job there, unless the host changes (P32)."""
 REFUSED_AGAIN_S = 300.0
-"""After Slurm refused a job, sunk-sync does not submit it again sooner, unless the Pods change
-(P10)."""
+"""How long sunk-sync waits after Slurm refused a job, unless the Pods change (P10)."""
 
 
 def named(workload: Workload) -> str:
-    """Return `Pod ns/name`; of a gang the first Pod and the number of the others."""
+    """Return `Pod ns/name`; for a gang the first Pod and the number of the others."""
     pods = workload.members.pods
     if not pods:
         return f"workload {workload.key}"
@@ -37,7 +35,7 @@ def named(workload: Workload) -> str:
 
 
 def was_cancelled(job: Job | None) -> bool:
-    """Somebody else cancelled the job; sunk-sync marks the jobs that it cancels itself (P17)."""
+    """Whether another cancelled the job; sunk-sync marks the jobs that it cancels itself (P17)."""
     return job is not None and "CANCELLED" in job.state and not job.identity.replaced
 
 
@@ -47,7 +45,7 @@ def mark_of(job_id: str, pod: Pod) -> str:
 
 
 def cancelled_job(members: Members, ended: EndedJobs) -> str:
-    """Return the id of a cancelled job that no other may follow; empty: none (P17)."""
+    """Return the id of a cancelled job that blocks a new one, or empty (P17)."""
     for pod in members.pods:
         job_id, _, resubmit = pod.cancelled.partition("/")
         if pod.cancelled and resubmit == pod.resubmit:
@@ -60,7 +58,7 @@ def cancelled_job(members: Members, ended: EndedJobs) -> str:
 
 
 def exclusions(workload: Workload, *, now: float) -> tuple[str, ...]:
-    """Return hosts that cannot take the Pods, and hosts where a job was given up lately (P12, P32).
+    """Return hosts that cannot take the Pods, or where sunk-sync gave up a job lately (P12, P32).
 
     If Slurm refused the job because no other host is left, the latter are allowed again.
     """
@@ -75,7 +73,7 @@ def exclusions(workload: Workload, *, now: float) -> tuple[str, ...]:
 
 
 def waited_for(hosts: CandidateHosts) -> str:
-    """Name the Nodes that the workload waits for (P32), in a sentence of bounded length."""
+    """Name the Nodes that the workload waits for (P32), in bounded length."""
     named_nodes = ", ".join(hosts.not_ready[:NODES_NAMED])
     more = len(hosts.not_ready) - NODES_NAMED
     return f"no host is ready; waiting for Node {named_nodes}" + (
@@ -84,7 +82,7 @@ def waited_for(hosts: CandidateHosts) -> str:
 
 
 def is_open(submission: Submission, configuration: Configuration) -> bool:
-    """A submission without an answer may still become a job (F2)."""
+    """Whether a submission without an answer may still become a job (F2)."""
     attempt = submission.attempt
     return (
         attempt is not None and submission.jobs_listed_s < attempt.sent_s + configuration.settle_s
@@ -100,7 +98,7 @@ def refusal_ends_s(submission: Submission, request: JobRequest) -> float | None:
 
 
 def is_known_gone(absent: AbsentPods, named_pod: str) -> bool:
-    """Return whether this Pod of the job's identity is certainly gone (P21)."""
+    """Whether this Pod of the job's identity is certainly gone (P21)."""
     namespace, _, rest = named_pod.partition("/")
     name, _, uid = rest.partition("/")
     if uid in absent.gone:
@@ -114,7 +112,7 @@ def is_known_gone(absent: AbsentPods, named_pod: str) -> bool:
 
 
 def is_over(workload: Workload) -> bool:
-    """No Pod of it has a container left, and none ever will: its job may end (P14, P15, P21)."""
+    """Whether no Pod has a container or will ever have one: the job may end (P14, P15, P21)."""
     absent = workload.absent
     if absent.pods and not all(is_known_gone(absent, pod) for pod in absent.pods):
         return False
@@ -124,12 +122,11 @@ def is_over(workload: Workload) -> bool:
 
 
 def may_live(pod: Pod) -> bool:
-    """The Pod has a container left, or may still get one."""
+    """Whether the Pod has a container, or may still get one."""
     return not (pod.ended or (pod.terminating and not pod.node_name))
 
 
 def free_placements(live: LiveJob, members: Members) -> Sequence[Placement]:
-    """Return hosts of the job on which no Pod of the workload is bound."""
     if not members.bound:
         return live.placements
     taken = {pod.node_name for pod in members.bound}
@@ -140,7 +137,7 @@ def why_unfit(live: LiveJob, members: Members) -> str:
     """Return why unbound Pods cannot go where the job runs (P12); empty: they can, or unknown."""
     placements = live.placements
     if not (members.unbound and placements):
-        return ""  # its state was read, where it runs was not
+        return ""  # its state was read, but not its hosts
     if len(placements) < len(members.pods):
         return f"it holds {len(placements)} hosts for {len(members.pods)} Pods"
     for placement in free_placements(live, members):
@@ -150,7 +147,7 @@ def why_unfit(live: LiveJob, members: Members) -> str:
 
 
 def is_broken(members: Members, absent: AbsentPods) -> bool:
-    """A member of a gang was deleted: the others must end too (G3)."""
+    """Whether a member of a gang was deleted, so that the others must end too (G3)."""
     if len(members.pods) + len(absent.pods) < 2:
         return False
     lost = [pod for pod in absent.pods if is_known_gone(absent, pod)]

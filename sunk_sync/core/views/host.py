@@ -1,4 +1,4 @@
-"""What rules read of one host: the Slurm node, its slurmd Pod, its Node, and the Pods on it."""
+"""The view of one host: the Slurm node, its slurmd Pod, its Node, and the Pods on it."""
 
 from msgspec import Struct
 
@@ -8,10 +8,10 @@ from sunk_sync.core.views.parts import NOBODY, Residents
 
 
 class Traces(Struct, frozen=True, kw_only=True, gc=False):
-    """What sunk-sync knows of a slurmd Pod or Node that Kubernetes does not show now."""
+    """What sunk-sync knows of a slurmd Pod or Node that no listing shows now."""
 
     last: Mark | None = None
-    """Where this process, or our mark on the Slurm node, last saw the host."""
+    """Place where this process, or the mark on the Slurm node, last saw the host."""
     finished: SlurmdPod | None = None
     """The slurmd Pod, if it has ended but still exists."""
     moved: bool = False
@@ -19,24 +19,19 @@ class Traces(Struct, frozen=True, kw_only=True, gc=False):
     node_absent: bool = False
     """No listing shows the Node in `last`: it is gone, or not listed yet."""
     pod_get_result: GetResult | None = None
-    """Result of the last read by name of the Pod in `last`."""
     node_get_result: GetResult | None = None
-    """Result of the last read by name of the Node in `last`."""
 
 
 NO_TRACES = Traces()
 
 
 class Host(Struct, frozen=True, kw_only=True, gc=False):
-    """One machine seen from both sides, as the rules read it."""
-
     name: str
-    """Name of the Slurm node."""
     slurm_node: SlurmNode | None = None
     slurm_listed: bool = False
-    """slurmrestd listed all Slurm nodes at least once: no row means no such node."""
+    """All Slurm nodes were listed at least once, so a missing row means no such node."""
     kube_listed: bool = False
-    """The API server listed all Nodes and slurmd Pods at least once."""
+    """All Nodes and slurmd Pods were listed at least once."""
     blind: bool = False
     """sunk-sync could not read Slurm for a minute."""
     pod: SlurmdPod | None = None
@@ -47,17 +42,15 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     owns_node: bool = False
     """The Node belongs to this Slurm node and to no other."""
     mark: Mark | None = None
-    """The mark of sunk-sync on the Slurm node."""
     traces: Traces = NO_TRACES
-    """Empty while both the Pod and the Node are there."""
+    """Empty while both the Pod and the Node exist."""
     rivals: tuple[Reference, ...] = ()
-    """Claims that exclude each other; empty if there is no conflict."""
+    """Claims that exclude each other."""
     rival_pods: tuple[SlurmdPod, ...] = ()
-    """The Pods among them that claim this Slurm node."""
+    """The Pods in `rivals` that claim this Slurm node."""
     stray: Node | None = None
-    """A Node that claimed this Slurm node by equal name until a Pod or another Node did."""
+    """A Node that claimed this Slurm node by equal name, until a Pod or another Node did."""
     residents: Residents = NOBODY
-    """Workload Pods that live here."""
     gate_calls: tuple[GateCall, ...] = ()
     gate: bool = False
     """The prolog of the next job waits for Pods by itself (P25)."""

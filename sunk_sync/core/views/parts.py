@@ -1,4 +1,4 @@
-"""What rules read of the cluster, and parts of hosts and workloads."""
+"""Views of the cluster, and parts of the views of hosts and workloads."""
 
 import math
 
@@ -9,17 +9,13 @@ from sunk_sync.core.translate.node_fit import Amounts
 
 
 class Resident(Struct, frozen=True, gc=False):
-    """A workload Pod that lives on a host, and the state of its job."""
-
     pod: str
     """`namespace/name`."""
     uid: str
     workload: str
-    """Key of its workload."""
     takes: Amounts
-    """Amounts of the Node that the Pod uses."""
     job_id: str
-    """Its live job; empty: none."""
+    """Its live job, or empty."""
     confirmed: bool
     """sunk-sync read that job as RUNNING on this host."""
     read_s: float
@@ -37,17 +33,14 @@ class Resident(Struct, frozen=True, gc=False):
 
 
 class Residents(Struct, frozen=True, gc=False):
-    """All workload Pods on one Node, as one Slurm node sees them."""
-
     all: tuple[Resident, ...] = ()
     """Sorted by name."""
     lingering: tuple[Resident, ...] = ()
-    """Those whose jobs may not hold this host: ended, away, lost, or ending."""
+    """Pods whose jobs may not hold this host: ended, away, lost, or ending."""
     taken: Amounts = ()
-    """Amounts of the Node that Pods with a confirmed job use (P28). A new Pod waits until the other
-    Pods have left (P11), so their amounts do not make the Node unfit."""
+    """Amounts of the Node that Pods with a confirmed job use (P28). A new Pod waits until the
+    others are gone (P11), so their amounts do not count."""
     unconfirmed: tuple[str, ...] = ()
-    """Pods whose jobs are not confirmed running."""
 
 
 NOBODY = Residents()
@@ -58,33 +51,29 @@ class Doubt(Struct, frozen=True, gc=False):
 
     source: Source
     row: str
-    """Key of the row that has been in doubt for the longest."""
+    """Key of the row that has been in doubt for the longest time."""
     since_s: float
-    """When the read or write began whose answer contradicts it."""
+    """Start of the read or write whose answer contradicts it."""
     due_s: float
-    """When sunk-sync lists the source again."""
 
 
 class Cluster(Struct, frozen=True, kw_only=True, gc=False):
-    """The whole cluster, as its rules read it."""
-
     holding: Holding | None
     marked: int
     """Number of Slurm nodes with a mark."""
     unselected: int
-    """Number of slurmd Pods that exist by name, but that no listing shows."""
+    """Number of slurmd Pods that exist by name but that no listing shows."""
     doubts: tuple[Doubt, ...] = ()
-    """Sources whose rows an answer contradicts."""
 
 
 class Placement(Struct, frozen=True, gc=False):
-    """A host of a placeholder job, as the place for a Pod."""
+    """One host of a placeholder job, for one Pod."""
 
     slurm_node: str
     node: Node | None
     """Its Node; None: Kubernetes has none, or several."""
     unfit: str
-    """Why the Node cannot take the Pod now; empty: it can."""
+    """Why the Node cannot take the Pod now, or empty."""
     unknown: bool
     """Kubernetes cannot be read: an absence proves nothing."""
     occupants: tuple[str, ...] = ()
@@ -98,18 +87,17 @@ class Stuck(Struct, frozen=True, gc=False):
     ready: str
     """Status of the Node's condition Ready: False or Unknown; empty: no listing shows the Node."""
     since_s: float | None
-    """Since when; of a missing Node: when sunk-sync last read it by name."""
+    """Since when; for a missing Node: when sunk-sync last read it by name."""
     stranded: bool = False
-    """The Node is certainly gone."""
 
 
 class Reach(Struct, frozen=True, gc=False):
-    """Which hosts can take one kind of Pod."""
+    """Hosts that can take one kind of Pod, by exclusion."""
 
     excluded: tuple[str, ...]
     """Slurm nodes that cannot, sorted."""
     unfit: str
-    """Why no host can; empty: some can."""
+    """Why no host can, or empty."""
     fit: tuple[str, ...]
     external: bool = False
     """Only EXTERNAL nodes can: no slurmd runs a script there."""
@@ -134,11 +122,11 @@ NO_HISTORY = SubmissionHistory()
 
 
 class Tried(Struct, frozen=True, gc=False):
-    """Bindings of one Pod that got no answer: each may have happened (P14, P29)."""
+    """Bindings of one Pod without an answer: each may have succeeded (P14, P29)."""
 
     uid: str
     job_ids: tuple[str, ...]
-    """Jobs to whose hosts it may be bound."""
+    """Jobs on whose hosts the Pod may be bound."""
     given_up_s: float
     """When sunk-sync gave up the last of them."""
     asked_s: float = 0.0

@@ -1,4 +1,4 @@
-"""When sunk-sync gives up a live job although its Pods live (P12, P18-P20); pure."""
+"""When sunk-sync gives up a live job although its Pods live (P12, P18-P20)."""
 
 from sunk_sync.core.model.facts import Job
 from sunk_sync.core.translate.job_spec import can_update
@@ -8,7 +8,7 @@ from sunk_sync.core.views.workload import LiveJob, Workload
 
 
 def may_stay(workload: Workload, live: LiveJob) -> bool:
-    """Nothing asks for the end of the job, and no read of it or its Pods is due."""
+    """Whether nothing requires the end of the job, and no read of it or its Pods is due."""
     absent = workload.absent
     return not (
         is_over(workload)
@@ -20,7 +20,7 @@ def may_stay(workload: Workload, live: LiveJob) -> bool:
 
 
 def why_replace(workload: Workload, live: LiveJob) -> str:
-    """Return why another job must follow this one; empty: this one may stay."""
+    """Return why another job must replace this one, or empty."""
     if workload.locations.elsewhere:
         return f"{named(workload)} was bound by somebody else"
     why = _why_in_its_state(workload, live)
@@ -40,7 +40,7 @@ def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
 
 
 def _why_edited(workload: Workload, job: Job) -> str:
-    """Return which edit of the Pods the waiting job cannot follow (P20)."""
+    """Return which edit of the Pods the waiting job cannot take over (P20)."""
     if workload.request.invalid:
         return f"its Pod was edited and is invalid now: {workload.request.invalid}"
     before, after = job.identity.digest, workload.request.digest

@@ -1,4 +1,4 @@
-"""What rules read of one workload: its Pods, its job, and the hosts that they use or need."""
+"""The view of one workload: its Pods, its job, and the hosts that they use or need."""
 
 from msgspec import Struct
 
@@ -16,8 +16,6 @@ from sunk_sync.core.views.parts import Placement, Stuck, SubmissionHistory, Trie
 
 
 class Members(Struct, frozen=True, gc=False):
-    """The Pods of one workload."""
-
     pods: tuple[Pod, ...]
     """Sorted by name; empty: only jobs are left."""
     bound: tuple[Pod, ...]
@@ -25,20 +23,17 @@ class Members(Struct, frozen=True, gc=False):
     surplus: tuple[Pod, ...] = ()
     """Pods beyond the size of their gang (G7)."""
     missing: str = ""
-    """Why the gang is not complete yet; empty: it is complete."""
+    """Why the gang is not complete, or empty."""
     ask_size: bool = False
     """sunk-sync must read the size from the PodGroup or Job."""
     size_asked_s: float = 0.0
 
 
 class JobRequest(Struct, frozen=True, gc=False):
-    """The job that the Pods ask for."""
-
     description: JobDescription | None = None
     """None: the gang is not complete, or a value is invalid."""
     digest: str = ""
     invalid: str = ""
-    """Every invalid value of the Pods (P2-P6)."""
 
 
 class LiveJob(Struct, frozen=True, kw_only=True, gc=False):
@@ -46,20 +41,19 @@ class LiveJob(Struct, frozen=True, kw_only=True, gc=False):
 
     job: Job
     read_s: float
-    """Start of the latest read of it."""
+    """Start of the latest read of the job."""
     since_s: float
-    """When this process first saw it."""
     others: tuple[Job, ...]
-    """Further live jobs: too many."""
+    """Further live jobs, which must end."""
     ahead: int
     """About how many Pods of sunk-sync wait longer: 0, 1, 10, 100 or 1,000 (P26)."""
     notified_at_s: float
-    """When Slurm or the placeholder last sent a notice of the job."""
+    """When the latest notice of the job came, from Slurm or the placeholder."""
     end_notified: bool
-    """The latest notice says that the job has ended; no later read exists."""
+    """The latest notice reports the end of the job; no later read exists."""
     placed_after_s: float
-    """If the notice was the first one of the script: a read that began later than this is good
-    enough, too, if it shows where the job runs."""
+    """Set by the first notice of the script: a read that began later than this, and shows where the
+    job runs, is good enough too."""
     started: bool
     """The script reported its start, or the job has no script (P11)."""
     ran_s: float | None
@@ -69,16 +63,13 @@ class LiveJob(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class EndedJobs(Struct, frozen=True, gc=False):
-    """Jobs of the workload that have ended."""
-
     last: Job | None = None
-    """The one that ended last."""
     since_s: float = 0.0
-    """When this process first saw the end of the last job."""
+    """When this process first saw the end of `last`."""
     left: tuple[str, ...] = ()
-    """Slurm nodes where the last job ran before it was requeued."""
+    """Slurm nodes where `last` ran before it was requeued."""
     by_itself: int = 0
-    """Number of jobs that ended by themselves before the Pods were bound."""
+    """Number of jobs that ended by themselves before their Pods were bound."""
     allocation_refused: bool = False
     """Slurm refused an immediate allocation (P11a)."""
 
@@ -89,60 +80,54 @@ class AbsentPods(Struct, frozen=True, gc=False):
     pods: tuple[str, ...] = ()
     """`namespace/name/uid` of each."""
     gone: frozenset[str] = frozenset()
-    """UIDs of those that a watch reported as deleted."""
+    """UIDs that a watch reported as deleted."""
     get_results: tuple[GetResult, ...] = ()
-    """Reads of them by name; without those that began before the job was seen."""
+    """Reads of them by name, without those that began before the job was seen."""
     listed: bool = False
-    """A complete listing of Pods, later than the job, shows none of them."""
+    """A complete listing of Pods, later than the job, contains none of them."""
 
 
 class Binding(Struct, frozen=True, gc=False):
-    """How far the binding of the Pods has come."""
-
     waits_since_s: float = 0.0
     """When this process first saw the youngest unbound Pod."""
     refused: tuple[BindRefused, ...] = ()
     tried: tuple[Tried, ...] = ()
-    """Bindings of unbound Pods without an answer; no later read of the Pod exists."""
+    """Bindings of unbound Pods without an answer, and without a later read of the Pod."""
     placed_s: float | None = None
-    """When this process saw the last Pod become bound."""
+    """When this process saw the binding of the last Pod."""
 
 
 class PodLocations(Struct, frozen=True, gc=False):
-    """Where the bound Pods are, compared with the hosts of the job."""
+    """The places of bound Pods, compared with the hosts of the job."""
 
     elsewhere: bool = False
-    """Somebody else bound a Pod to a Node that the job does not hold (P18)."""
+    """Another bound a Pod to a Node that the job does not hold (P18)."""
     moved: bool = False
-    """A Pod is where the job ran before: Slurm requeued the job (P19)."""
+    """A Pod is where the job ran before Slurm requeued it (P19)."""
     here: tuple[Pod, ...] = ()
-    """Bound Pods on the hosts of the job that have not ended."""
     slurm_nodes: tuple[str, ...] = ()
     """Slurm node of each bound Pod; empty name: unknown. Set only without a live job."""
 
 
 class CandidateHosts(Struct, frozen=True, gc=False):
-    """Which hosts can take the Pods. Set only while the job must know it."""
+    """Hosts that can take the Pods. Set only while a job must be submitted or updated."""
 
     excluded: tuple[str, ...] = ()
-    """Slurm nodes that cannot take the Pods (P7)."""
     digest: str = ""
-    """Of `excluded`."""
     unfit: str = ""
-    """Why no host can; empty: some can."""
+    """Why no host can, or empty."""
     not_ready: tuple[str, ...] = ()
     """Nodes of all feasible hosts, if none is ready (P32)."""
     free: bool = False
-    """Some feasible host looks free, and no other workload waits (P11a)."""
+    """Some feasible host seems free, and no other workload waits (P11a)."""
     external: bool = False
-    """Every feasible host is an EXTERNAL node."""
 
 
 class Submission(Struct, frozen=True, gc=False):
-    """The latest submission, as long as it has no job."""
+    """The latest submission, until it has a job."""
 
     attempt: Attempt | None = None
-    """It got no answer."""
+    """An attempt without an answer."""
     refused: SubmitRefused | None = None
     refused_s: float = 0.0
     jobs_listed_s: float = 0.0
@@ -150,11 +135,12 @@ class Submission(Struct, frozen=True, gc=False):
 
 
 class Calls(Struct, frozen=True, gc=False):
-    """Calls of the placeholder that sunk-sync has not answered, and what follows from them."""
+    """Open calls of the placeholder, and their consequences."""
 
     stops: tuple[StopCall, ...] = ()
     killed_s: float | None = None
-    """When Slurm kills the script. It asked whether its Pods are gone, so the job is ending."""
+    """When Slurm kills the script. The script asked whether its Pods are gone, so the job is
+    ending."""
 
 
 NO_REQUEST = JobRequest()
@@ -168,11 +154,11 @@ NO_CALLS = Calls()
 
 
 class Workload(Struct, frozen=True, kw_only=True, gc=False):
-    """The Pods that one placeholder job stands for, and that job, as the rules read them."""
+    """The Pods of one placeholder job, and that job."""
 
     key: str
     id: str
-    """Workload id in the job's identity; empty: the gang is not complete yet."""
+    """Workload id in the job's identity; empty: the gang is not complete."""
     members: Members
     request: JobRequest
     live: LiveJob | None
@@ -183,11 +169,11 @@ class Workload(Struct, frozen=True, kw_only=True, gc=False):
     hosts: CandidateHosts
     submission: Submission
     history: SubmissionHistory
-    """Earlier submissions; empty while it has a job."""
+    """Earlier submissions; empty while the workload has a job."""
     calls: Calls
     stuck: tuple[Stuck, ...]
     """Bound Pods that must end, on Nodes that do not answer (P25b)."""
     lost: bool
-    """It is on a host, and complete listings over a minute showed no job of it (P30)."""
+    """The Pods are on a host, but complete listings over a minute showed no job of them (P30)."""
     gate: bool
-    """The prolog of the next job waits for Pods by itself (P25)."""
+    """As in Host."""

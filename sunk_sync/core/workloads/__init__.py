@@ -1,1 +1,1 @@
-"""Which Pods and jobs belong together, and what is known of each workload."""
+"""Which Pods and jobs belong together, and facts about each workload."""

@@ -6,14 +6,13 @@ from sunk_sync.core.translate.job_states import is_live
 
 
 def stays(before: Pod, after: Pod) -> bool:
-    """It is the same Pod, in the same workload and on the same Node."""
     return before.gang == after.gang and not moved(before, after)
 
 
 def same_for_others(before: Pod, after: Pod) -> bool:
     """Whether a change of a Pod that stays concerns nothing else on its Node.
 
-    Without a Node nothing else reads its job id.
+    Nothing else reads the job id of a Pod without a Node.
     """
     named = before.job_id == after.job_id or not after.node_name
     return named and before.ended == after.ended and before.spec == after.spec
@@ -32,23 +31,21 @@ def same_for_hosts(before: Job, after: Job) -> bool:
 
 
 def is_same_run(before: Job, after: Job) -> bool:
-    """It is the same submission; a new job has no submit time yet."""
+    """Whether it is the same submission; a new job has no submit time yet."""
     return before.submitted_at in (0, after.submitted_at)
 
 
 def lives_on(before: Job, after: Job) -> bool:
-    """It is live, of the same submission and for the same Pods."""
     live = is_live(before) and is_live(after) and is_same_run(before, after)
     return live and before.identity == after.identity
 
 
 def moved(before: Pod, after: Pod) -> bool:
-    """It is another Pod, or on another Node, than before."""
     return before.node_name != after.node_name or before.uid != after.uid
 
 
 def is_another(before: Job, after: Job) -> bool:
-    """Another job under its id, or another run of it."""
+    """Whether the id has another job, or another run of the job."""
     if not is_same_run(before, after):
         return True
     same = before.identity == after.identity

@@ -1,7 +1,4 @@
-"""Dirty edges of workloads: each change of a Pod, job or host → the keys that read it.
-
-`Graph` owns the tables and marks the keys.
-"""
+"""Dirty edges of workloads: each change of a Pod, job or host → the keys that read it."""
 
 from collections.abc import Iterable, Sequence
 
@@ -48,8 +45,6 @@ MemoryFact = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobN
 
 
 class WorkloadEdges:
-    """Takes in changes of Pods, jobs and hosts, and returns the keys that read them."""
-
     def __init__(self, workloads: Workloads, snapshots: WorkloadSnapshots) -> None:
         self._all = workloads
         self._index = workloads.index
@@ -67,7 +62,7 @@ class WorkloadEdges:
     def pod_changed(
         self, before: Pod | None, after: Pod | None, *, now: float, deleted: bool = False
     ) -> set[Key]:
-        """Keys that read this Pod; `deleted`: a watch reported its deletion."""
+        """Return the keys that read this Pod; `deleted`: a watch reported its deletion."""
         if before is not None and after is not None and stays(before, after):
             return self._pod_stays(before, after)
         rows = [row for row in (before, after) if row is not None]
@@ -93,7 +88,7 @@ class WorkloadEdges:
         return keys.union(*map(self._touch_node, nodes))
 
     def _pod_stays(self, before: Pod, after: Pod) -> set[Key]:
-        """The Pod keeps its workload and its Node, so no index changes."""
+        """Handle a Pod that keeps its workload and its Node, so no index changes."""
         self._index.put_pod(after)
         own = self._index.key_of_uid[after.uid]
         same = same_for_others(before, after)
@@ -106,7 +101,7 @@ class WorkloadEdges:
         return keys | self._touch_node(after.node_name)
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
-        """Keys that read this job: its workload, and those at the hosts where its Pods run."""
+        """Return the keys that read this job: its workload, and those at the hosts of its Pods."""
         if before is not None and after is not None:
             if same_for_hosts(before, after):
                 workloads = self._index.keys_of_job(after.job_id)
@@ -124,7 +119,7 @@ class WorkloadEdges:
         return keys | self._since_crowded(crowded)
 
     def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
-        """The job was live and is live, so the sets that `_review` updates do not change."""
+        """Handle a job that was live and is live: the sets that `_review` updates do not change."""
         crowded = self._lists.is_crowded()
         self._note_turn(before, after)
         self._move_job(before, after, now=now)
@@ -154,13 +149,11 @@ class WorkloadEdges:
         return [row for row in (before, after) if row is not None]
 
     def _note_turn(self, before: Job | None, after: Job | None) -> None:
-        """Whether it waits."""
         self._lists.note_job(before, after)
         if after is not None and not is_waiting(after):
             self._exclusion_updates.wanted.pop(after.job_id, None)
 
     def _move_job(self, before: Job, after: Job, *, now: float) -> None:
-        """The job has another state or other hosts, and the same Pods."""
         self._memory.note_move(before, after)
         self._index.note_arrivals(after)
         self._memory.note_state(after, now=now)
@@ -178,7 +171,7 @@ class WorkloadEdges:
         self._exclusion_updates.wanted.pop(job_id, None)
 
     def job_read(self, job: Job, *, order: float) -> set[Key]:
-        """A newer read shows no change: keys that wait for such a read (L7, L8)."""
+        """A newer read shows no change: return the keys that wait for such a read (L7, L8)."""
         keys = self._awaited(job)
         word = self._memory.notices.get(job.job_id)
         answers = word is not None and order >= word.notified_at_s
@@ -190,7 +183,7 @@ class WorkloadEdges:
         return keys
 
     def _awaited(self, job: Job) -> set[Key]:
-        """Hosts of the job where a prolog waits for a newer read of it (L7)."""
+        """Return hosts of the job where a prolog waits for a newer read of it (L7)."""
         return {host_key(name) for name in job.slurm_nodes if self._calls.waits_at(name)}
 
     def observe(self, word: MemoryFact, *, now: float) -> set[Key]:
@@ -226,7 +219,7 @@ class WorkloadEdges:
                 return set()
 
     def _taken_changed(self, word: Taken) -> set[Key]:
-        """Other Pods came, went or ended on a Node; this matters only if it is a host."""
+        """Pods of other schedulers changed on a Node; this matters only if it is a host."""
         self._feasible_hosts.take(word)
         hosts = set(filter(self._all.is_host, self._hosts.claims.hosts_on_node(word.node_name)))
         if not hosts:
@@ -234,7 +227,7 @@ class WorkloadEdges:
         return self.hosts_changed() | {key for name in hosts for key in self.keys_at(name)}
 
     def _keys_of_id(self, workload: str) -> set[Key]:
-        """The workload of this id: its key, or the gang that is submitted under it."""
+        """Return the workload of this id: its key, or the gang that has the id."""
         keys = [] if workload in self._index.pods else self._gangs_called(workload)
         keys += [workload] if self._index.knows(workload) else []
         for key in keys:
@@ -248,7 +241,7 @@ class WorkloadEdges:
         return keys
 
     def _forgotten(self, ids: Sequence[str]) -> set[Key]:
-        """Workloads submitted under these ids, of which older facts were forgotten."""
+        """Return workloads with these ids, of which older facts were forgotten."""
         gangs = [key for key, known in self._memory.gang_ids.items() if {*known} & {*ids}]
         keys = [*filter(self._index.knows, ids), *gangs]
         return set(map(workload_key, keys)) | self._review(keys)
@@ -258,7 +251,7 @@ class WorkloadEdges:
         return [key for key in gangs if self._snapshots.workload(key).id == workload]
 
     def pod_was_read(self, get_result: GetResult) -> set[Key]:
-        """A Pod was read by name: the read may show jobs that name it that it is gone."""
+        """A Pod was read by name: the read may show jobs of the Pod that it is gone."""
         prefix = f"{get_result.namespace}/{get_result.name}/"
         entries, ids_of = self._jobs.entries, self._index.job_ids
         rows = [entries[one].row for key in self._lists.orphaned for one in ids_of(key)]
@@ -269,20 +262,20 @@ class WorkloadEdges:
         return {key for uid in uids for one in ids.get(uid, ()) for key in self._keys_named(one)}
 
     def node_was_read(self, get_result: GetResult) -> set[Key]:
-        """A Node was read by name: Pods that are to end there may count as gone (P25b)."""
+        """A Node was read by name: Pods that must end there may count as gone (P25b)."""
         if get_result.name not in self._index.pods_on_node:
             return set()
         self._residents.nodes_asked[get_result.name] = get_result
         return self._touch_node(get_result.name) | self._keys_of_terminating_on(get_result.name)
 
     def node_readiness_changed(self, node_name: str) -> set[Key]:
-        """The Node changed its readiness, came or went: workloads with a terminating Pod there."""
+        """Return workloads with a terminating Pod on the Node, and those that wait for it."""
         self._residents.nodes_asked.pop(node_name, None)
         self._residents.forget(node_name)
         return self._keys_of_terminating_on(node_name) | self._keys_waiting_for(node_name)
 
     def _keys_waiting_for(self, node_name: str) -> set[Key]:
-        """Workloads that wait until a host is ready, or whose job was given up on this one."""
+        """Return workloads that wait until a host is ready, or gave up a job on this one."""
         hosts = self._hosts.claims.hosts_on_node(node_name)
         given_up_at = self._memory.submissions.given_up_at
         keys = {key for name in hosts for key in given_up_at.get(name, ())}
@@ -294,7 +287,7 @@ class WorkloadEdges:
         return {workload_key(self._index.key_of_uid[uid]) for uid, pod in there if pod.terminating}
 
     def hosts_changed(self) -> set[Key]:
-        """The hosts offer something else: workloads without a job choose again."""
+        """Other hosts may be feasible: return workloads without a job."""
         self._feasible_hosts.forget()
         self._exclusion_updates.hosts_changed()
         edited, self._lists.edited = self._lists.edited, {}
@@ -305,7 +298,7 @@ class WorkloadEdges:
         return set() if self._lists.is_crowded() else set(map(workload_key, self._lists.unplaced))
 
     def jobs_listed(self) -> set[Key]:
-        """A listing of jobs was complete: jobs that it lacks are missing (F2, P30)."""
+        """A listing of jobs was complete: return workloads whose job is missing (F2, P30)."""
         listed_s = self._jobs.agreed_s
         moved = self._all.queue.move(self._lists.waiting, listed_s=listed_s)
         keys = {key for one in moved for key in self._keys_named(one)}
@@ -316,7 +309,7 @@ class WorkloadEdges:
         return keys.union(*map(self._touch_node, nodes))
 
     def _renew(self, listed_s: float) -> list[str]:
-        """Workloads whose waiting job must exclude other hosts than it does (P7)."""
+        """Return workloads whose waiting job must exclude other hosts than it does (P7)."""
         updates, rows = self._exclusion_updates, self._jobs
         if updates.is_round_due(listed_s):
             known = [one for one in self._lists.waiting if rows.entries[one].row.identity.hosts]
@@ -339,7 +332,7 @@ class WorkloadEdges:
         return [pod.node_name for pod in pods]
 
     def _due_s(self, key: str, listed_s: float) -> float:
-        """Start of the first listing that can show more than this one."""
+        """Return the start of the first listing that can show more than this one."""
         missing_s = self._memory.missing_s.get(key)
         if missing_s is None and self._memory.bound_since_s(key) is not None:
             return listed_s
@@ -354,7 +347,7 @@ class WorkloadEdges:
         return set(map(workload_key, self._index.keys_of_job(job_id)))
 
     def stops(self, call: StopCall) -> set[Key]:
-        """A script began or ceased to wait for its Pods: its workload, and its Pods' hosts."""
+        """A script began or ceased to wait for its Pods: return its workload and their hosts."""
         if call.job_id not in self._jobs.entries:
             return set()
         self._calls.until_s[call.job_id] = call.until_s
@@ -362,12 +355,11 @@ class WorkloadEdges:
         return set(map(workload_key, self._index.keys_of_job(call.job_id))) | beside
 
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
-        """Workloads with Pods on this Node, because its Slurm node changed."""
         there = self._index.pods_on_node.get(node_name, {})
         return {workload_key(self._index.key_of_uid[uid]) for uid in there}
 
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
-        """Hosts where these Pods run, and workloads that are about to start there (P18)."""
+        """Return hosts where these Pods run, and workloads that are about to start there (P18)."""
         nodes = {self._index.node_of(uid) for uid in uids if uid in self._memory.bound_s}
         if not nodes:
             return set()
@@ -378,13 +370,13 @@ class WorkloadEdges:
         return {key for name in self._index.arrivals for key in self.keys_at(name)}
 
     def pods_listed(self) -> set[Key]:
-        """A listing of Pods was complete: Pods that it lacks are gone."""
+        """A listing of Pods was complete: Pods that it does not contain are gone."""
         self._memory.forget_ends()
         tried = self._memory.settle_binds(listed_s=self._pods.agreed_s)
         return set(map(workload_key, [*self._lists.orphaned, *tried]))
 
     def keys_at(self, slurm_node: str) -> set[Key]:
-        """Workloads that are about to start on this Slurm node: only they read its residents."""
+        """Return workloads about to start on this Slurm node: only they read its residents."""
         return set(map(workload_key, self._index.moving_in(slurm_node)))
 
     def _touch_node(self, node_name: str) -> set[Key]:
@@ -399,7 +391,7 @@ class WorkloadEdges:
         }
 
     def _workloads_of_pod(self, uid: str, own: str) -> set[str]:
-        """Its workload, and those of other Pods of its jobs: a gang label may have been removed."""
+        """Return its workload, and those of other Pods of its jobs: a gang label may be removed."""
         index, found = self._index, {own}
         for one in index.jobs_of_uid.get(uid, ()):
             found.update((index.workload_of_job[one],), index.keys_of_job(one))
@@ -422,7 +414,7 @@ class WorkloadEdges:
         return self._since_crowded(crowded)
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
-        """Workloads without a job, if the crowd began or ended: they may try P11a."""
+        """The crowd began or ended: return workloads without a job, which may try P11a."""
         return (
             set(map(workload_key, self._lists.unplaced))
             if crowded != self._lists.is_crowded()

@@ -14,7 +14,7 @@ from sunk_sync.core.views.parts import Reach
 ROUND_S = 30.0
 """Minimum time between the starts of two rounds, to collect changes."""
 ROUNDS = 2
-"""Rounds after a change: during the first a job may have been on its way to Slurm."""
+"""Rounds after a change: during the first a job may be on its way to Slurm."""
 JOBS_PER_S = 5.0
 AT_ONCE_MAX = 10
 """Jobs checked after one listing: each may need a comparison with all hosts."""
@@ -23,28 +23,25 @@ WANTED_MAX = 1000
 
 
 class ExclusionUpdates:
-    """The jobs to check next, and the exclusions that checked jobs still need."""
-
     def __init__(self, feasible_hosts: FeasibleHosts) -> None:
         self.wanted: dict[str, Reach] = {}
         """Job id → feasible hosts of its Pods at its last check."""
         self._feasible_hosts = feasible_hosts
         self._rounds = ROUNDS
         self._changed = self._counts = False
-        """Whether a host changed since the last listing; whether the round due counts."""
+        """A host changed since the last listing; the due round counts."""
         self._begun_s: float | None = None
         self._taken_s = 0.0
         self._due: list[str] = []
 
     def hosts_changed(self) -> None:
-        """Some host came, went or offers something else."""
         self._rounds = ROUNDS
         self._changed = True
 
     def is_round_due(self, now_s: float) -> bool:
         """Whether a round is due; then call `start_round`.
 
-        The first listing after a change may have been asked for before: its round does not count.
+        The request of the first listing after a change may be older: its round does not count.
         """
         self._counts, self._changed = not self._changed, False
         if self._begun_s is None:
@@ -52,13 +49,12 @@ class ExclusionUpdates:
         return bool(self._rounds) and not self._due and now_s >= self._begun_s + ROUND_S
 
     def start_round(self, job_ids: Iterable[str], *, now_s: float) -> None:
-        """Check these jobs in this round, in this order."""
         self._rounds -= self._counts
         self._begun_s = self._taken_s = now_s
         self._due = list(job_ids)[::-1]
 
     def take_due(self, now_s: float) -> list[str]:
-        """The jobs to check now; some may no longer wait."""
+        """Return the jobs to check now; some may not wait any more."""
         count = min(max(1, int((now_s - self._taken_s) * JOBS_PER_S)), AT_ONCE_MAX)
         self._taken_s = now_s
         return [self._due.pop() for _ in range(min(count, len(self._due)))]

@@ -17,14 +17,12 @@ NO_JOBS: frozenset[str] = frozenset()
 
 
 class WorkloadIndex:
-    """Indexes from Pods to jobs and back, by workload, Node and Slurm node."""
-
     def __init__(self) -> None:
         self.pods: dict[str, dict[str, Pod]] = {}  # workload key → UID → Pod
         self.key_of_uid: dict[str, str] = {}
         self.jobs_of_uid: dict[str, tuple[str, ...]] = {}  # ids of jobs that name the Pod, sorted
         self.orphans: Index = defaultdict(set)
-        """Workload key → jobs submitted under it whose Pods are all unknown."""
+        """Workload key → jobs with this key whose Pods are all unknown."""
         self.workload_of_job: dict[str, str] = {}
         self.uids_of_job: dict[str, tuple[str, ...]] = {}
         self.pods_on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
@@ -33,10 +31,7 @@ class WorkloadIndex:
         """Slurm node → live jobs that hold it and have an unbound Pod."""
         self.placements: dict[str, tuple[str, ...]] = {}  # such a job → Slurm nodes that it holds
 
-    # Pods
-
     def add_pod(self, pod: Pod) -> None:
-        """Index a Pod that was just put into the table."""
         key = workload_key_of(pod)
         self.pods.setdefault(key, {})[pod.uid] = pod
         self.key_of_uid[pod.uid] = key
@@ -51,7 +46,7 @@ class WorkloadIndex:
             self.pods_on_node[pod.node_name][pod.uid] = pod
 
     def drop_pod(self, pod: Pod) -> None:
-        """Take a Pod, as it was, out."""
+        """Remove a Pod; `pod` is the old row."""
         key = self.key_of_uid.pop(pod.uid, "")
         members = self.pods.get(key, {})
         members.pop(pod.uid, None)
@@ -72,18 +67,14 @@ class WorkloadIndex:
             self.pods_on_node.pop(pod.node_name, None)
 
     def pod_of(self, uid: str) -> Pod | None:
-        """The Pod of this UID, where it is known."""
         return self.pods.get(self.key_of_uid.get(uid, ""), {}).get(uid)
 
     def node_of(self, uid: str) -> str:
-        """Name of the Node that the Pod is bound to; empty: none, or the Pod is not known."""
+        """Return the Node that the Pod is bound to; empty: none, or the Pod is unknown."""
         pod = self.pod_of(uid)
         return "" if pod is None else pod.node_name
 
-    # Jobs
-
     def add_job(self, job: Job) -> None:
-        """Index a job that was just put into the table."""
         self.workload_of_job[job.job_id] = own_key(job)
         uids = tuple(map(self._known, uids_of(job.identity)))
         self.uids_of_job[job.job_id] = uids
@@ -94,7 +85,7 @@ class WorkloadIndex:
         self.note_arrivals(job)
 
     def _known(self, uid: str) -> str:
-        """The UID as its Pod's own string object: one copy in memory, and faster look-ups."""
+        """Return the UID as its Pod's own string: one copy in memory, and faster comparisons."""
         pod = self.pod_of(uid)
         return uid if pod is None else pod.uid
 
@@ -119,7 +110,7 @@ class WorkloadIndex:
             del self.placements[job_id]
 
     def drop_job(self, job: Job) -> None:
-        """Take a job, as it was, out of the indexes."""
+        """Remove a job; `job` is the old row."""
         _discard(self.orphans, self.workload_of_job.pop(job.job_id, ""), job.job_id)
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
@@ -128,16 +119,11 @@ class WorkloadIndex:
                 self.jobs_of_uid[uid] = tuple(others)
         self._move_in(job.job_id, ())
 
-    # Keys
-
     def keys(self) -> list[str]:
-        """Every workload that a Pod or a job concerns, in the order in which they came to be
-        known.
-        """
+        """Return every workload of a Pod or a job, oldest first."""
         return [*self.pods, *[key for key in self.orphans if key not in self.pods]]
 
     def knows(self, key: str) -> bool:
-        """Whether some Pod, or a job without any Pod, concerns the key."""
         return key in self.pods or key in self.orphans
 
     def _sort(self, job_id: str) -> None:
@@ -149,14 +135,14 @@ class WorkloadIndex:
             _discard(self.orphans, key, job_id)
 
     def keys_of_job(self, job_id: str) -> set[str]:
-        """Workloads whose Pods a job names, or its own; empty for an unknown job."""
+        """Return the workloads of a job's Pods, or its own; empty for an unknown job."""
         uids = self.uids_of_job.get(job_id)
         if uids is None:
             return set()
         return self._keys_of_uids(uids) or {self.workload_of_job[job_id]}
 
     def keys_named_by(self, job: Job) -> set[str]:
-        """The same by a job's row, whether it is known or not."""
+        """Do the same with a row, whether the job is known or not."""
         return self._keys_of_uids(uids_of(job.identity)) or {own_key(job)}
 
     def _keys_of_uids(self, uids: Sequence[str]) -> set[str]:
@@ -164,16 +150,13 @@ class WorkloadIndex:
         return {keys[uid] for uid in uids if uid in keys}
 
     def moving_in(self, slurm_node: str) -> set[str]:
-        """Workloads with a Pod that is about to be bound to this host."""
+        """Return workloads with a Pod that is about to be bound to this host."""
         jobs = self.arrivals.get(slurm_node, NO_JOBS)
         uids = [uid for one in jobs for uid in self.uids_of_job[one]]
         return {self.key_of_uid[uid] for uid in uids if uid in self.key_of_uid}
 
     def job_ids(self, key: str) -> Sequence[str]:
-        """Jobs of a workload: those that name one of its Pods, and orphans submitted under its id.
-
-        In the order of their names.
-        """
+        """Return jobs with a Pod of the workload, and orphans submitted under its id; sorted."""
         naming = [self.jobs_of_uid.get(uid, ()) for uid in self.pods.get(key, ())]
         orphans = self.orphans.get(key)
         if len(naming) == 1 and not orphans:

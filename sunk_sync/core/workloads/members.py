@@ -12,10 +12,9 @@ from sunk_sync.core.views.workload import Members
 def members_of(
     known: dict[str, Pod], named: Sequence[str] | None, *, size_fact: GangSize | None
 ) -> Members:
-    """The members among the known Pods of one key.
+    """Return the members among the known Pods of one key.
 
-    `named`: UIDs that its job stands for, None where it has none; `size_fact`: the gang's size
-    as it was read.
+    `named`: UIDs in the identity of its job; None: no job. `size_fact`: the size read for the gang.
     """
     pods = sorted(known.values(), key=_name_of) if len(known) > 1 else list(known.values())
     if named is not None:
@@ -40,7 +39,7 @@ def _name_of(pod: Pod) -> str:
 
 
 def _of_gang(pods: Sequence[Pod], size_fact: GangSize | None) -> Members:
-    """Without a job: complete only if as many Pods exist as its size (G1, G7)."""
+    """Without a job the gang is complete only if as many Pods exist as its size (G1, G7)."""
     bound = [pod for pod in pods if pod.node_name]
     if bound:
         return _of_bound(bound, [pod for pod in pods if not pod.node_name], size_fact)
@@ -64,7 +63,7 @@ def _of_gang(pods: Sequence[Pod], size_fact: GangSize | None) -> Members:
 
 
 def _of_bound(bound: Sequence[Pod], others: Sequence[Pod], size_fact: GangSize | None) -> Members:
-    """They were bound together, so fewer than its size means that one is gone (G3)."""
+    """Bound together, so fewer Pods than the size mean that one is gone (G3)."""
     size = min((pod.gang.size for pod in bound if pod.gang), default=0)
     size = size or (size_fact.size if size_fact else 0)
     missing = f"{len(bound)} of the {size} Pods of its gang are left" if len(bound) < size else ""
@@ -79,11 +78,9 @@ def _missing(ready: int, size: int, size_fact: GangSize | None) -> str:
 
 
 def could_have_job(pod: Pod) -> bool:
-    """It waits to be placed."""
     return not (pod.node_name or pod.ended or pod.terminating or pod.gated)
 
 
 def kinds_of(pods: Sequence[Pod]) -> list[PodSpec]:
-    """Their specs, without duplicates."""
     specs = [pod.spec for pod in pods]
     return list(dict.fromkeys(specs)) if len(specs) > 1 else specs

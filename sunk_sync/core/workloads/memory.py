@@ -26,51 +26,46 @@ from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.submissions import SubmissionLog
 
 KEPT_S = 600.0
-"""For answers to submissions; after a refusal sunk-sync submits again in five minutes (P10)."""
+"""Seconds to keep attempts and refusals; sunk-sync submits again 300 s after a refusal (P10)."""
 
 
 class WorkloadMemory:
-    """Facts about Pods and jobs beside their rows."""
-
     def __init__(self, index: WorkloadIndex) -> None:
         self._index = index
         self.attempts: dict[str, tuple[Attempt, float]] = {}
-        """Workload id → the last attempt without an answer, and when we learnt of it."""
+        """Workload id → the last attempt without an answer, and when sunk-sync learned of it."""
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
         """Workload id → Slurm's last refusal, and when."""
         self.bind_refusals: dict[str, BindRefused] = {}  # by UID
-        self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod was read; see settle_binds
+        self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod is read: settle_binds
         self.sizes: dict[str, GangSize] = {}  # by key of the gang
         self.gang_ids: dict[str, tuple[str, ...]] = {}
-        """Key of a gang → ids that were submitted without an answer."""
+        """Key of a gang → ids of submissions without an answer."""
         self.gone: dict[str, None] = {}
         """UIDs that a watch reported as deleted, while a job names them."""
         self.get_results: dict[str, GetResult] = {}  # by UID that some job names
         self.notices: dict[str, JobNotice] = {}  # job id → the last notice, until it is read
-        self.first_notices: dict[str, float] = {}  # first words of scripts → last read before them
+        self.first_notices: dict[str, float] = {}  # job id → last read before its first notice
         self.waits_s: dict[str, float] = {}  # UID → since when the Pod is seen, not bound
         self.bound_s: dict[str, float] = {}  # UID → since when the Pod is seen bound
         self.placed_s: dict[str, float] = {}  # UID → when this process saw the Pod become bound
         self.ahead: dict[str, int] = {}  # job id → about how many wait longer
         self.started: dict[str, None] = {}  # jobs whose script called
-        self.ran_s: dict[str, float] = {}  # job id → since when no prolog holds its script
+        self.ran_s: dict[str, float] = {}  # job id → since when no prolog delays its script
         self.ended_s: dict[str, float] = {}  # job id → since when it is known to have ended
-        self.ends: dict[str, Job] = {}  # by UID; see ends_of
-        self.left: dict[str, tuple[str, ...]] = {}  # job id → hosts it held; it lives, elsewhere
+        self.ends: dict[str, Job] = {}  # by UID: ends_of
+        self.left: dict[str, tuple[str, ...]] = {}  # job id → former hosts of a live job
         self.submissions = SubmissionLog()
         self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
 
-    # Pods
-
     def note_pod(self, pod: Pod, *, now: float) -> None:
-        """A Pod came, or was bound."""
         self.gone.pop(pod.uid, None)
         (self.bound_s if pod.node_name else self.waits_s).setdefault(pod.uid, now)
 
     def note_pod_gone(self, pod: Pod, *, deleted: bool, moves: bool) -> None:
-        """A Pod left the picture; `deleted`: a watch reported its deletion.
+        """Forget a Pod that left its table; `deleted`: a watch reported its deletion.
 
-        `moves`: it is not about to come back on the same Node.
+        `moves`: the Pod is not about to return on the same Node.
         """
         if moves:
             for memory in (self.placed_s, self.waits_s, self.bound_s, self.ends):
@@ -89,7 +84,7 @@ class WorkloadMemory:
             self.gang_ids.pop(key, None)
 
     def bound_since_s(self, key: str) -> float | None:
-        """Since when every Pod of a workload that is bound is seen so; None: none is."""
+        """Return since when all bound Pods of a workload are seen bound; None: none is bound."""
         seconds = [
             self.bound_s[uid] for uid in self._index.pods.get(key, ()) if uid in self.bound_s
         ]
@@ -103,14 +98,12 @@ class WorkloadMemory:
                 self.get_results.pop(uid, None)
 
     def forget_ends(self) -> None:
-        """All Pods are listed: forget ends of Pods that are not there."""
+        """All Pods are listed: forget ends of missing Pods."""
         for uid in [one for one in self.ends if one not in self._index.key_of_uid]:
             del self.ends[uid]
 
-    # Submissions and bindings
-
     def note_attempt(self, attempt: Attempt, *, now: float) -> list[str]:
-        """A submission got no answer. Return workloads whose older attempts are forgotten."""
+        """A submission got no answer; return workloads whose older attempts are forgotten."""
         return _note(self.attempts, attempt.workload, (attempt, now), now=now)
 
     def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
@@ -121,45 +114,43 @@ class WorkloadMemory:
         return forgotten
 
     def attempts_of(self, key: str) -> list[Attempt]:
-        """Submissions of a workload that got no answer (F2)."""
+        """Return the submissions of a workload without an answer (F2)."""
         ids = (key, *self.gang_ids.get(key, ()))
         return [self.attempts[one][0] for one in ids if one in self.attempts]
 
     def note_try(self, tried: BindTried) -> None:
-        """A binding got no answer: it may have happened, as may those before it."""
+        """Note a binding without an answer: it and earlier ones may have succeeded."""
         before = self.binds_tried.get(tried.uid)
         others = before.job_ids if before is not None else ()
         job_ids = tuple(dict.fromkeys((*others, tried.job_id)))
         self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
 
     def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
-        """The Pod was read by name as unbound or gone; otherwise it is read again."""
+        """The Pod was read as unbound or gone: no binding succeeded. Otherwise read it again."""
         if get_result.found != "unknown" and get_result.asked_s > tried.given_up_s:
             del self.binds_tried[tried.uid]
         else:
             self.binds_tried[tried.uid] = replace(tried, asked_s=get_result.asked_s)
 
     def settle_binds(self, *, listed_s: float) -> list[str]:
-        """Keys of workloads of which it is known by now whether a binding without an answer was
-        taken.
+        """Return workloads whose bindings without an answer are settled by now.
 
-        Only what was asked of all Pods after it was given up tells: a watch may stand still.
+        Only a request about all Pods, sent after the binding was given up, settles it: a watch may
+        lag.
         """
         uids = [uid for uid, one in self.binds_tried.items() if one.given_up_s < listed_s]
         for uid in uids:
             del self.binds_tried[uid]
         return [self._index.key_of_uid[uid] for uid in uids if uid in self._index.key_of_uid]
 
-    # Jobs
-
     def note_move(self, before: Job, after: Job) -> None:
-        """A live job went from all of its hosts to others."""
+        """A live job left all of its hosts for others."""
         went = before.slurm_nodes and {*before.slurm_nodes}.isdisjoint(after.slurm_nodes)
         if went and is_live(after):
             self.left[after.job_id] = before.slurm_nodes
 
     def note_state(self, job: Job, *, now: float) -> None:
-        """When a job is first seen past its prolog, and when as ended."""
+        """Note when a job is first seen past its prolog, and when as ended."""
         if not is_live(job):
             if job.job_id not in self.ended_s and job.identity.replaced:
                 self._note_given_up(job, now=now)
@@ -172,15 +163,14 @@ class WorkloadMemory:
             self.submissions.note_given_up(key, job.slurm_nodes, now=now)
 
     def note_sent(self, keys: Iterable[str], *, now: float) -> None:
-        """A submission for these workloads was answered, or may have happened (P32)."""
+        """A submission for these workloads was answered, or may have succeeded (P32)."""
         for key in filter(self._index.pods.__contains__, keys):
             self.submissions.note_sent(key, now=now)
 
     def note_notice(self, word: JobNotice, job: Job, *, read_s: float) -> None:
-        """Slurm or a placeholder spoke of this job: it is to be read.
+        """Slurm or a placeholder sent a notice of this job: sunk-sync must read it.
 
-        A script's first word says all that was missing where it was read where its job runs, be
-        it before or after.
+        For the first notice of a script, any read that shows where the job runs is good enough.
         """
         started = word.what == "started"
         first = started and not (job.started or word.job_id in self.started)
@@ -194,41 +184,37 @@ class WorkloadMemory:
             self.started[word.job_id] = None
 
     def has_started(self, job: Job) -> bool:
-        """The script reported its start, or the job has no script (P11)."""
+        """Whether the script reported its start, or the job has no script (P11)."""
         return job.started or not job.script or job.job_id in self.started
 
     def notified_at_s(self, job: Job) -> float:
-        """When a notice of the job came; 0: a newer read would show nothing more."""
+        """Return when a notice of the job came; 0: a newer read would show nothing more."""
         if job.job_id in self.first_notices and is_placed(job):
             return 0.0
         word = self.notices.get(job.job_id)
         return 0.0 if word is None else word.notified_at_s
 
     def is_end_notified(self, job: Job) -> bool:
-        """Slurm reported the end, and sunk-sync has not read it yet."""
+        """Whether a notice reported the end, and sunk-sync has not read it yet."""
         word = self.notices.get(job.job_id)
         return word is not None and word.what == "ended"
 
     def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
-        """Jobs that bound these Pods, were read as ended, and forgotten by Slurm since; each once.
-
-        What is owed for such an end stays owed (P16).
-        """
+        """Return jobs that bound these Pods, ended, and left Slurm's memory; each once (P16)."""
         if not self.ends:
             return []
         ends = filter(None, map(self.end_of, pods))
         return list({end.job_id: end for end in ends}.values())
 
     def end_of(self, pod: Pod) -> Job | None:
-        """The one of them that bound this Pod."""
         end = self.ends.get(pod.uid)
         named = end is not None and pod.node_name and pod.job_id == end.job_id
         return end if named else None
 
     def keep_end(self, job: Job, *, pods_listed: bool) -> None:
-        """Slurm forgets a job whose end was read, while a Pod that it bound lives, or may live.
+        """Keep the end of a job that Slurm forgets, while a Pod that it bound may live.
 
-        It may give the id to another job at once, between two listings (P23).
+        Slurm may give the id to another job at once, between two listings (P23).
         """
         if not job.slurm_nodes or is_live(job):
             return
@@ -240,7 +226,7 @@ class WorkloadMemory:
                 self.ends[uid] = job
 
     def forget_job(self, job_id: str) -> None:
-        """Slurm may give the id to another job (P23)."""
+        """Forget facts about an id that Slurm may give to another job (P23)."""
         self.ran_s.pop(job_id, None)
         self.ended_s.pop(job_id, None)
         self.notices.pop(job_id, None)
@@ -249,7 +235,7 @@ class WorkloadMemory:
         self.left.pop(job_id, None)
 
     def forget_bind_refusals(self, job: Job) -> None:
-        """They were for the hosts of this job: the next one may hold others (G4)."""
+        """Forget refusals for the hosts of this job: the next job may hold others (G4)."""
         for uid in uids_of(job.identity):
             self.bind_refusals.pop(uid, None)
 
@@ -258,7 +244,7 @@ Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])
 
 
 def _note(memory: dict[str, Noted], workload: str, one: Noted, *, now: float) -> list[str]:
-    """Keep the newest last; what is older than anybody asks for goes."""
+    """Put the newest last; return the workloads of entries older than KEPT_S, which it removes."""
     memory.pop(workload, None)
     memory[workload] = one
     forgotten = []

@@ -12,14 +12,14 @@ from sunk_sync.core.views.workload import PodLocations
 def locate_pods(
     job: Job, placed: Collection[tuple[Pod, str]], *, left: Collection[str]
 ) -> PodLocations:
-    """Of bound Pods, each with its host; `left`: where the job was seen before.
+    """Compare bound Pods, each with its host, with the hosts of the job; `left`: its former hosts.
 
-    A Pod that we bound for this job stands where it ran before (P19), though a slurmctld that was
-    killed may know nothing of that run any more. A Pod that waited carries the job's id before
-    anybody binds it: only of a job that ran before that means the same.
+    A Pod that sunk-sync bound for this job is where the job ran before (P19), even if slurmctld was
+    killed and lost that run. A waiting Pod has the job's id before anybody binds it, so its id
+    proves this only for a job that ran before.
     """
     if is_running(job) and not job.slurm_nodes:
-        return PodLocations()  # its state was read, where it runs was not
+        return PodLocations()  # its state was read, but not its hosts
     away = [(pod, host) for pod, host in placed if host not in job.slurm_nodes]
     again = job.requeued and is_waiting(job)
     ours = [
@@ -32,11 +32,11 @@ def locate_pods(
 
 
 Asked = Mapping[str, GetResult]
-"""Name of a Node that is not in the picture → the answer to a read by that name."""
+"""Name of an unknown Node → result of a read by that name."""
 
 
 def stuck_pods(ending: Iterable[Pod], *, nodes: Table[Node], asked: Asked) -> tuple[Stuck, ...]:
-    """Terminating Pods whose kubelet is not known to be alive."""
+    """Return terminating Pods whose kubelet is not known to be alive."""
     if not nodes.listed:
         return ()
     return tuple(
@@ -52,7 +52,7 @@ def _without_node(pod: Pod, asked: Asked) -> Stuck:
 
 
 def is_stranded(pod: Pod, asked: Asked) -> bool:
-    """The Pod is terminating and a read by name shows no Node: it counts as gone."""
+    """Whether the Pod is terminating and a read by name shows no Node: then it counts as gone."""
     if not (asked and pod.terminating):
         return False
     get_result = asked.get(pod.node_name)

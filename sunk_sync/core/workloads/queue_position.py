@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sunk_sync.core.translate.pending import AHEAD_MAX, about
 
 Waiting = Mapping[str, tuple[int, int, str]]
-"""Job id → its number, its task, itself."""
+"""Job id → its number, its task, the id."""
 
 EVERY_S = 60.0
 AT_ONCE = 1000
@@ -42,7 +42,7 @@ class Queue:
 
 
 def places(waiting: Waiting) -> dict[str, int]:
-    """Of each job that waits, about how many are before it: 0, 1, 10, 100 or 1,000."""
+    """Return about how many jobs wait before each: 0, 1, 10, 100 or 1,000."""
     first = sorted(waiting.values())[:AHEAD_MAX]
     known = {job_id: about(place) for place, (_, _, job_id) in enumerate(first)}
     return dict.fromkeys(waiting, AHEAD_MAX) | known

@@ -17,14 +17,13 @@ from sunk_sync.core.workloads.memory import WorkloadMemory
 from sunk_sync.core.workloads.pod_locations import is_stranded
 
 LOST_AFTER_S = 60.0
-"""Between the first listing without a job and one that proves it lost (P30): two listings, and
-more than slurmctld's first minute."""
+"""Seconds between the first listing without a job and one that proves it lost (P30): two listings,
+and more than slurmctld's first minute."""
 READOPT_S = 10.0
-"""For this time its host is not drained, because a drain would refuse the new job."""
+"""For this time the host of a lost job is not drained: a drain would refuse the new job."""
 
 
 def residents_of(residents: Iterable[Resident]) -> Residents:
-    """Combine residents of one host."""
     found = sorted(residents, key=_pod_of)
     if not found:
         return NOBODY
@@ -34,8 +33,6 @@ def residents_of(residents: Iterable[Resident]) -> Residents:
 
 
 class ResidentIndex:
-    """Residents by Node."""
-
     def __init__(
         self,
         *,
@@ -56,25 +53,23 @@ class ResidentIndex:
         """Node name → Slurm node → residents."""
 
     def forget(self, node_name: str) -> None:
-        """A resident of the Node changed."""
         self._cached.pop(node_name, None)
 
     def forget_asked(self, nodes: Iterable[str]) -> None:
-        """Forget reads of Nodes without bound Pods."""
         for name in nodes:
             if name in self.nodes_asked and name not in self._index.pods_on_node:
                 del self.nodes_asked[name]
 
     def forget_all(self) -> None:
-        """Drop the cache, because an audit must not trust it."""
+        """Drop the cache for an audit."""
         self._cached.clear()
 
     def on(self, node_name: str, *, slurm_node: str, but: str = "") -> Residents:
-        """Residents of this Node and Slurm node; `but`: without this workload."""
+        """Return the residents of this Node and Slurm node; `but`: without this workload."""
         there = self._index.pods_on_node.get(node_name)
         if not there:
             return NOBODY
-        if self._calls.waits_at(slurm_node):  # how old a read is counts for a call (L7)
+        if self._calls.waits_at(slurm_node):  # a call counts only reads that began after it (L7)
             residents = self._compute(there, slurm_node)
         else:
             residents = self._cached_of(node_name, slurm_node)
@@ -92,7 +87,7 @@ class ResidentIndex:
         return residents
 
     def is_lost(self, workload: str, *, patience_s: float = 0.0) -> bool:
-        """Complete listings, a minute apart, held no job of this workload (P30)."""
+        """Whether complete listings, a minute apart, contained no job of this workload (P30)."""
         missing_s = self._memory.missing_s.get(workload)
         after_s = LOST_AFTER_S + patience_s
         return missing_s is not None and self._jobs.agreed_s >= missing_s + after_s
@@ -137,11 +132,11 @@ def _may_outlive(resident: Resident) -> bool:
 
 
 def _is_known_where(entry: Entry[Job]) -> bool:
-    """Of one that runs the record may be yet to be read."""
+    """A running job may have been read without its hosts."""
     return bool(entry.row.slurm_nodes) or not is_running(entry.row)
 
 
 def _holds(job: Job, slurm_node: str) -> bool:
-    """A batch script that has not ended keeps the host from others."""
+    """Whether a batch script that has not ended keeps other jobs from the host."""
     alive = is_running(job) or "COMPLETING" in job.state
     return job.script and alive and slurm_node in job.slurm_nodes

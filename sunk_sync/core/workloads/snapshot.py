@@ -1,4 +1,4 @@
-"""The view of one workload, built for a decision: its Pods, its jobs, its hosts."""
+"""Build the view of one workload: its Pods, its jobs, its hosts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -49,8 +49,6 @@ NO_PODS: dict[str, Pod] = {}
 
 
 class WorkloadSnapshots:
-    """Builds what rules read of one workload."""
-
     def __init__(self, workloads: Workloads) -> None:
         self._all = workloads
         self._index = workloads.index
@@ -64,7 +62,6 @@ class WorkloadSnapshots:
         self._calls = workloads.calls
 
     def workload(self, key: str) -> Workload:
-        """Return all that rules may read of one workload."""
         known = self._index.pods.get(key, NO_PODS)
         ids = self._index.job_ids(key)
         entries = [self._jobs.entries[one] for one in ids]
@@ -140,7 +137,8 @@ class WorkloadSnapshots:
     def _is_listed(self, chosen: Entry[Job]) -> bool:
         """Whether a complete listing of Pods, later than the job, covers all Pods of the job.
 
-        An array's identity names its Pods by UID alone (P21): their namespace must be watched.
+        The identity of an array names Pods by UID alone (P21): sunk-sync must watch their
+        namespace.
         """
         job = chosen.row
         if not job.identity.uids or not self._all.watches(job):
@@ -260,7 +258,7 @@ class WorkloadSnapshots:
         return tuple(one for one in found if one is not None and one.asked_s > after_s)
 
     def _placements(self, key: str, job: Job, unbound: Sequence[Pod]) -> tuple[Placement, ...]:
-        """Return the hosts of a running job, as places for its unbound Pods."""
+        """Return the hosts of a running job, for its unbound Pods."""
         if is_waiting(job):
             return ()
         specs = kinds_of(unbound)
@@ -297,7 +295,6 @@ def _ended(entries: Sequence[Entry[Job]]) -> list[Job]:
 
 
 def uid_in(named: str) -> str:
-    """Return the UID of `namespace/name/uid`."""
     return named.rpartition("/")[2]
 
 

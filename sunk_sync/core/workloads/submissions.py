@@ -1,4 +1,4 @@
-"""Submissions of each workload: when they were sent, and on which hosts jobs were given up (P32).
+"""Submissions of each workload: their times, and the hosts of jobs that sunk-sync gave up (P32).
 
 Held in memory only. After a restart the jobs that Slurm still lists count again from the first
 listing on.
@@ -13,21 +13,17 @@ from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.views.parts import NO_HISTORY, SubmissionHistory
 
 HOSTS_MAX = 64
-"""Hosts remembered for one workload."""
 FORGOTTEN_S = 600.0
-"""After so long without another one, a job that is given up counts as the first."""
+"""Seconds without another one, after which a job that is given up counts as the first."""
 
 
 class SubmissionLog:
-    """Submissions of each workload, by its key."""
-
     def __init__(self) -> None:
         self.of: dict[str, SubmissionHistory] = {}
         self.given_up_at: defaultdict[str, set[str]] = defaultdict(set)
-        """Slurm node → workloads of which a job was given up there."""
+        """Slurm node → workloads that gave up a job there."""
 
     def note_sent(self, key: str, *, now: float) -> None:
-        """A submission was answered, or may have happened."""
         known = self.of.get(key, NO_HISTORY)
         self.of[key] = replace(known, sent_s=(*known.sent_s, now)[-A_MINUTE_MAX:])
 
@@ -44,7 +40,6 @@ class SubmissionLog:
             self.given_up_at[name].add(key)
 
     def forget(self, key: str) -> None:
-        """No Pod of the workload is left."""
         for name, _ in self.of.pop(key, NO_HISTORY).hosts:
             self.given_up_at[name].discard(key)
             if not self.given_up_at[name]:

@@ -4,28 +4,29 @@ from sunk_sync.core.model.facts import Job
 from sunk_sync.core.translate.job_states import is_waiting, number_of
 
 FEW = 4
-"""At most so many workloads without a job may try an immediate allocation (P11a)."""
+"""Workloads without a job up to which immediate allocations are tried (P11a)."""
 
 
 class Watchlists:
-    """Sets that follow from the rows and from the memory. The edges keep them."""
+    """Sets that follow from the rows and from the memory. The edges update them."""
 
     def __init__(self) -> None:
         self.unplaced: dict[str, None] = {}
         """Workloads without a live job whose Pods could have one: they read the feasible hosts."""
         self.unsettled: dict[str, float] = {}
-        """Workloads that a listing of jobs may decide (F2, P30) → begin of the first that may."""
+        """Workloads that a listing of jobs may decide (F2, P30) → start of the first such listing.
+        """
         self.orphaned: dict[str, None] = {}
         """Workloads with a live job and an unknown Pod (P21)."""
         self.edited: dict[str, None] = {}
-        """Workloads whose waiting job is to be updated (P20) since the feasible hosts changed."""
+        """Workloads whose waiting job must be updated (P20)."""
         self.waiting: dict[str, tuple[int, int, str]] = {}
         """Jobs that hold no nodes yet → their numbers, for their order."""
         self.requeued: set[str] = set()
-        """Those among them that ran before."""
+        """Waiting jobs that ran before."""
 
     def is_crowded(self) -> bool:
-        """Whether so many wait that no immediate allocation is tried (P11a)."""
+        """Whether so many workloads wait that sunk-sync tries no immediate allocation (P11a)."""
         return len(self.unplaced) > FEW or bool(self.waiting)
 
     def note_job(self, before: Job | None, after: Job | None) -> None:
@@ -40,7 +41,6 @@ class Watchlists:
 
 
 def keep(keys: dict[str, None], key: str, *, wanted: bool) -> None:
-    """Put the key into the ordered set, or take it out."""
     if wanted:
         keys[key] = None
     else:

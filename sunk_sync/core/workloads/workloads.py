@@ -17,7 +17,7 @@ from sunk_sync.core.workloads.watchlists import Watchlists
 
 
 class Workloads:
-    """State only: the edges change it, the snapshots read it."""
+    """The state of workloads. The edges change it, the snapshots read it."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Workloads:
         )
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
-        """A gate call for a job of ours came to this process."""
+        """This process got a gate call for a job of sunk-sync."""
 
     def watches(self, job: Job) -> bool:
-        """Whether Pods are watched where those of the job are, as its name tells."""
+        """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""
         watched = self.configuration.watch_namespaces
         return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
 
@@ -66,22 +66,19 @@ class Workloads:
         return bool(self.jobs.entries or self.index.pods)
 
     def bound_count(self) -> int:
-        """How many Pods of ours are bound."""
         return len(self.memory.bound_s)
 
     def unconfirmed(self) -> set[str]:
-        """Workloads with bound Pods on a host that their job may no longer hold (P25)."""
+        """Return workloads with bound Pods on a host that their job may not hold any more (P25)."""
         again = {key for one in self.lists.requeued for key in self.index.keys_of_job(one)}
         return again | self.lists.unsettled.keys()
 
     def orphaned(self) -> Sequence[str]:
-        """Workloads with a live job and an unknown Pod (P21)."""
         return tuple(self.lists.orphaned)
 
     def rows_of(self, key: str) -> list[Job]:
-        """All jobs of a workload, in the order of their ids' names."""
         return [self.jobs.entries[one].row for one in self.index.job_ids(key)]
 
     def is_host(self, name: str) -> bool:
-        """Whether Slurm knows it: a Node without its slurmd Pod has its own name for a while."""
+        """Whether Slurm has it: a Node without its slurmd Pod has its own name for a while."""
         return name in self.hosts.slurm_nodes.entries

@@ -1,4 +1,4 @@
-"""An Event tells that the breakers hold drains (S19) or ends of Pods (P31)."""
+"""An Event reports that the breakers hold drains (S19) or ends of Pods (P31)."""
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
@@ -20,7 +20,7 @@ ENDS_HELD = (
 
 
 def hold(cluster: Cluster, configuration: Configuration, *_: object) -> Ruling:
-    """Record one Warning each time the breaker trips; the rule `relist` asks for the listing."""
+    """Record one Warning each time the breaker trips."""
     holding = cluster.holding
     if holding is None:
         return QUIET

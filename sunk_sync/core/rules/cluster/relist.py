@@ -1,4 +1,4 @@
-"""Nodes or Pods are listed again if the cluster as a whole needs it."""
+"""sunk-sync lists Nodes or Pods again if the cluster as a whole needs it."""
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, Relist
 from sunk_sync.core.model.config import Configuration
@@ -30,10 +30,7 @@ def _held(cluster: Cluster) -> dict[Source, float]:
 
 
 def _next_s(doubt: Doubt, now: float) -> float:
-    """Return when the doubt is due, and every half minute later.
-
-    Another key may have asked for the same listing first, and may not need it any more.
-    """
+    """Return when the doubt is due, then every half minute: the listing may be for another key."""
     times = 0
     while (next_s := doubt.due_s + times * LOOK_AGAIN_S) <= now:
         times = max(times + 1, int((now - doubt.due_s) / LOOK_AGAIN_S))

@@ -1,4 +1,4 @@
-"""An Event tells that the selector of slurmd Pods is wrong (S20)."""
+"""An Event reports that the selector of slurmd Pods is wrong (S20)."""
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration

@@ -1,4 +1,4 @@
-"""Several objects claim one host: sunk-sync follows none, and Events tell it (S16)."""
+"""Several objects claim one host: sunk-sync follows none and records Events (S16)."""
 
 from sunk_sync.core.model.actions import Action, RecordEvent, SetConditions
 from sunk_sync.core.model.facts import Condition, SlurmdPod, reference_of
@@ -7,7 +7,7 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
 
 NAMED_MAX = 8
-"""A message names at most so many rivals."""
+"""Rivals that a message names."""
 
 
 def conflict(host: Host, *_: object) -> Ruling:

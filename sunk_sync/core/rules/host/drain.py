@@ -29,8 +29,8 @@ from sunk_sync.core.translate.node_states import (
 from sunk_sync.core.views.host import Host
 
 EXISTS_AGAIN_S = 60.0
-"""Between two reads of an object that exists but that no listing shows: a selector may be wrong for
-thousands of Pods."""
+"""Seconds between two reads of an object that exists but is in no listing: a selector may be wrong
+for thousands of Pods."""
 
 
 class Stands(NamedTuple):
@@ -94,7 +94,7 @@ def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
 
 
 def _known(host: Host) -> bool:
-    """Kubernetes knows the machine, or the mark says that it did (S18)."""
+    """Whether Kubernetes has the machine, or the mark says that it had (S18)."""
     return host.pod is not None or host.node is not None or host.traces.last is not None
 
 

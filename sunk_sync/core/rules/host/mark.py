@@ -25,7 +25,7 @@ def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:
 
 
 def _names_pod(mark: Mark, pod: SlurmdPod | None) -> bool:
-    """The usual case, without making another mark; every mark here is of this cluster."""
+    """Check the usual case without making another mark; every mark here is of this cluster."""
     return (
         pod is not None
         and mark.uid == pod.uid

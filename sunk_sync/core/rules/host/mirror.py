@@ -115,7 +115,7 @@ def _clean(node: Node, wants: list[Action]) -> None:
 
 @lru_cache(maxsize=4096)
 def shown_of(state: frozenset[str], reason: str) -> Shown:
-    """Compute each state once: thousands of hosts have the same few states."""
+    """Compute each state once, because thousands of hosts have the same few states."""
     return Shown(
         on_pod=pod_conditions(state, reason),
         on_node=node_conditions(state, reason),
@@ -134,7 +134,6 @@ def pod_conditions(state: frozenset[str], reason: str) -> tuple[Condition, ...]:
 
 
 def _suffixes(state: frozenset[str]) -> set[str]:
-    """Return the suffix of the base state and of every known flag."""
     suffixes = {FLAGS[flag] for flag in state if flag in FLAGS}
     base = next((suffix for name, suffix in BASE_STATES.items() if name in state), None)
     return suffixes | {base} if base else suffixes
@@ -163,7 +162,6 @@ def _condition(kind: str, holds: bool, reasons: tuple[str, str], message: str) -
 
 
 def _labels(texts: Labels) -> Labels:
-    """Return valid values of the labels (M4)."""
     return tuple([None if text is None else _label_value(text) for text in texts])
 
 

@@ -1,7 +1,4 @@
-"""Pods are bound where their job runs (P11), all of a gang or none (G1).
-
-The only rule that binds.
-"""
+"""The only rule that binds: Pods go where their job runs (P11), all of a gang or none (G1)."""
 
 from collections.abc import Sequence
 
@@ -16,10 +13,10 @@ from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import LiveJob, Workload
 
 ENDED_S = 30.0
-"""If a job still runs so long after its script should have been killed, slurmctld crashed and lost
-its end (F1)."""
+"""If a job still runs so long after Slurm should have killed its script, slurmctld crashed and lost
+the end (F1)."""
 EVENT_S = 5.0
-"""sunk-sync records the Event at most so long after it saw the Pod bound."""
+"""sunk-sync records the Event at most so long after it saw the binding."""
 
 
 def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
@@ -54,7 +51,6 @@ def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling
 
 
 def _counts(live: LiveJob) -> bool:
-    """No other live job runs (P29)."""
     return not any(is_running(other) for other in live.others)
 
 

@@ -1,6 +1,4 @@
-"""Bound Pods end with their job (P16, P19, P30) and with their gang (G3): the only rule that ends
-Pods.
-"""
+"""The only rule that ends Pods: with their job (P16, P19, P30) and with their gang (G3)."""
 
 from sunk_sync.core.model.actions import EndPod, RecordEvent
 from sunk_sync.core.model.config import Configuration

@@ -1,5 +1,4 @@
-"""A job ends when its Pods have ended, or when another one must follow it: the only rule that
-cancels jobs.
+"""The only rule that cancels jobs: their Pods have ended, or another job must follow.
 
 P11-P15, P17-P21, P29, G3, G4. If another job follows, sunk-sync first marks the job as replaced.
 """
@@ -23,12 +22,13 @@ from sunk_sync.core.views.replacement import why_replace
 from sunk_sync.core.views.workload import AbsentPods, LiveJob, Workload
 
 BOUND_AGAIN_S = 2.0
-"""Between two reads of a Pod that do not show whether it is bound."""
+"""Seconds between two reads of a Pod that do not show whether it is bound."""
 UNHEARD_S = 0.5
-"""If the script does not call for so long, sunk-sync reads the job; then after twice as long."""
+"""After this time without a call of the script, sunk-sync reads the job; then after twice as long.
+"""
 START_S = 300.0
-"""A script starts within a second, but the prolog of a node, which no state shows, may take
-minutes."""
+"""A script starts within a second, but the prolog of a node may take minutes, and no state shows
+it."""
 
 
 def release(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
@@ -87,7 +87,7 @@ def _unless_bound(workload: Workload, ruling: Ruling, now: float) -> Ruling:
 
 
 def _look_where_bound(workload: Workload, now: float) -> Ruling:
-    """Read each Pod that may be bound by its name: the watch may lag behind."""
+    """Read each Pod that may be bound by name: the watch may lag behind."""
     tried = workload.binding.tried
     pods = {pod.uid: pod for pod in workload.members.unbound}
     wants: list[Action] = []
@@ -104,10 +104,10 @@ def _look_where_bound(workload: Workload, now: float) -> Ruling:
 
 
 def _await_start(workload: Workload, live: LiveJob, now: float) -> Ruling:
-    """Read the job for the start of its script, if the call of the script does not arrive.
+    """Read the job for the start of its script, if no call of the script arrives.
 
-    A job whose script never starts is given up: slurmctld 26.05 loses a job if slurmctld stops
-    while the gate holds the job, and reports it as running forever.
+    sunk-sync gives up a job whose script never starts. slurmctld 26.05 loses a job if slurmctld
+    stops while the gate holds it, and reports it as running forever.
     """
     if live.started or live.ran_s is None:
         return QUIET
@@ -125,7 +125,7 @@ def _await_start(workload: Workload, live: LiveJob, now: float) -> Ruling:
 
 
 def _look_for_absent(absent: AbsentPods, live: LiveJob, now: float) -> Ruling | None:
-    """Read each absent Pod by its name: a missing row alone does not prove it gone (P21)."""
+    """Read each absent Pod by name: a missing row does not prove it gone (P21)."""
     open_pods = [pod for pod in absent.pods if not is_known_gone(absent, pod)]
     if not open_pods:
         return None
@@ -166,7 +166,6 @@ def _event(pod: Pod, reason: str, message: str) -> RecordEvent:
 
 
 def cancel(job: Job, *, replaced: bool = False, waiting: bool = False) -> CancelJob:
-    """Return the action that ends this very job."""
     return CancelJob(
         job_id=job.job_id,
         name=job.name,

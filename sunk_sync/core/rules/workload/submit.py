@@ -28,8 +28,8 @@ from sunk_sync.core.views.workload import EndedJobs, Workload
 ENDED_AGAIN_S = 5.0
 """Pause after a job that ended by itself before its Pod was bound; doubled each time."""
 GIVEN_UP_AGAIN_S = 2.0
-"""Pause after the second job in a row that sunk-sync gave up; doubled each time. There is no pause
-after the first."""
+"""Pause after the second job in a row that sunk-sync gave up; doubled each time. No pause follows
+the first."""
 A_MINUTE_S = 60.0
 _OPEN = Ruling(because="a submission got no answer: looking for its job in Slurm first (F2)")
 

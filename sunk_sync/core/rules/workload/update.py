@@ -1,6 +1,4 @@
-"""A waiting job follows its edited Pods (P20) and the hosts that can take them (P7): the only rule
-that updates jobs.
-"""
+"""The only rule that updates jobs: a waiting job follows its Pods (P20) and their hosts (P7)."""
 
 from msgspec.structs import replace
 
@@ -22,7 +20,7 @@ def update(workload: Workload, configuration: Configuration, now: float) -> Ruli
     edited = bool(job.identity.digest) and request.digest != job.identity.digest
     if not (edited or hosts.digest) or not may_stay(workload, live):
         return QUIET
-    of_array = "_" in job.job_id  # its tasks share one list, even after some were given up
+    of_array = "_" in job.job_id  # all tasks share one list, even after some were given up
     action = UpdateJob(
         job_id=job.job_id,
         name=job.name,

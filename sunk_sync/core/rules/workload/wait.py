@@ -40,9 +40,9 @@ from sunk_sync.core.views.conclusions import (
 from sunk_sync.core.views.workload import Calls, LiveJob, Members, Workload
 
 SHOWN_AFTER_S = 1.0
-"""A Pod that is bound sooner gets no condition: its binding is the only write (P1)."""
+"""A Pod that is bound sooner gets no condition, so its binding is the only write (P1)."""
 REASON_S = 3.0
-"""Slurm may take so long to say why a job waits. A change of the message comes a minute later."""
+"""Slurm may take this long to give the reason of a job. A message changes at most once a minute."""
 UNKNOWN_REASONS = ("", "None")
 UNSCHEDULABLE = "Unschedulable"
 
@@ -147,7 +147,7 @@ def _of_job(live: LiveJob, calls: Calls) -> Notice | None:
 
 
 def _show(pod: Pod, notice: Notice) -> list[Action]:
-    """Set the condition; once the Pod has it, record the Event: both change equally often."""
+    """Set the condition; once the Pod has it, record the Event."""
     reference = reference_of(pod)
     if _is_shown(pod, notice):
         return [RecordEvent(reference, "Warning", notice.event, notice.message)]
@@ -155,7 +155,6 @@ def _show(pod: Pod, notice: Notice) -> list[Action]:
 
 
 def _is_shown(pod: Pod, notice: Notice) -> bool:
-    """The Pod has this condition already."""
     wanted = (SCHEDULED_CONDITION, "False", notice.reason, notice.message)
     return wanted in [(one.type, one.status, one.reason, one.message) for one in pod.conditions]
 
@@ -185,10 +184,10 @@ def _annotate(workload: Workload, pod: Pod, *, shown: bool) -> list[Action]:
 
 
 def _corrected(workload: Workload) -> list[Action]:
-    """Correct the annotation job-id of bound Pods that names an earlier job.
+    """Correct annotation job-id of bound Pods, which decides with which job they end (P16).
 
-    sunk-sync found another job for the Pod (P30), or an older write arrived after the binding. The
-    end of a Pod follows the job that its annotation names (P16).
+    It is wrong if sunk-sync found another job for the Pod (P30), or if an older write arrived after
+    the binding.
     """
     live = workload.live
     if live is None or not is_running(live.job) or live.job.identity.replaced:
@@ -221,7 +220,7 @@ def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration)
 
 
 def _surplus(members: Members) -> tuple[Action, ...]:
-    """Tell Pods beyond the size of their gang (G7)."""
+    """Warn Pods beyond the size of their gang (G7)."""
     if not members.surplus:
         return ()
     notice = Notice("its gang already has as many Pods as its size", EVENT_UNSCHEDULABLE)
@@ -232,7 +231,7 @@ def _surplus(members: Members) -> tuple[Action, ...]:
 
 
 def _late_edit(workload: Workload) -> tuple[Action, ...]:
-    """Tell that an edit after the binding has no effect (P20)."""
+    """Warn that an edit after the binding has no effect (P20)."""
     live, digest = workload.live, workload.request.digest
     if live is None or workload.absent.pods:
         return ()

@@ -1,5 +1,6 @@
-"""A Pod cannot end because its Node does not answer: sunk-sync reads the Node, and an Event tells
-what to do (P25b).
+"""A Pod cannot end because its Node does not answer: sunk-sync reads the Node and records an Event.
+
+The Event says what to do (P25b).
 """
 
 from sunk_sync.core.model.actions import (
@@ -22,7 +23,6 @@ ADVICE = (
 
 
 def warn(workload: Workload, configuration: Configuration, now: float) -> Ruling:
-    """Read missing Nodes by name; record an Event about Nodes that do not answer."""
     rulings = [_rule_one(one, configuration, now) for one in workload.stuck]
     if not rulings:
         return QUIET
