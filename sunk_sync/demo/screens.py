@@ -11,24 +11,14 @@ from sunk_sync.demo.view import MARKS, render
 
 
 class Screen(Protocol):
-    """A place where snapshots are shown."""
+    def open(self) -> None: ...
 
-    def open(self) -> None:
-        """Prepare the screen."""
-        ...
+    def show(self, snapshot: Snapshot) -> None: ...
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Show the current snapshot."""
-        ...
-
-    def close(self) -> None:
-        """Restore the terminal."""
-        ...
+    def close(self) -> None: ...
 
 
 class LiveScreen:
-    """A display that redraws the whole terminal."""
-
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, screen=True, auto_refresh=False)
@@ -45,7 +35,7 @@ class LiveScreen:
 
 
 class LineScreen:
-    """One line of text for each line added since the last snapshot."""
+    """Prints the lines added since the last snapshot."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

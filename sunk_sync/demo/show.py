@@ -1,4 +1,4 @@
-"""The run of the demo: worlds, service, story and screen, and their clean-up."""
+"""One run of the demo: clusters, service, story and screen, and their clean-up."""
 
 import asyncio
 import importlib
@@ -33,14 +33,10 @@ PASSED, FAILED, STOPPED = 0, 1, 2
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """The options that the user chose."""
-
     once: bool = False
     """Run the fixed story, then exit."""
     seed: int = 0
-    """Seed of the endless story."""
     pace: Pace = Pace()
-    """Pace of the fixed story."""
 
 
 def run(choice: Choice) -> int:
@@ -58,8 +54,6 @@ async def _run(choice: Choice) -> int:
 
 
 class Show:
-    """One run of the demo."""
-
     def __init__(self, choice: Choice, folder: Path, *, screen: Screen) -> None:
         self._choice = choice
         self._kubeconfig = folder / "kubeconfig"
@@ -163,7 +157,6 @@ class Show:
         ]
 
     def _print_result(self, code: int) -> None:
-        """Print the result after the screen is closed."""
         totals = f"{self._history.writes} writes in {self._history.age_s:.1f} s"
         results = {
             PASSED: "every check passed" if self._choice.once else "ended",

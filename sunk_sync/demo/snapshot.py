@@ -23,13 +23,10 @@ HostStatus = Literal["ok", "pod", "drained by us", "drained by others", "unavail
 
 
 class Row(Struct, frozen=True):
-    """One host as both sides show it."""
-
     host: str
     node: str
     pod: str
     slurm: str
-    """State in the words of sinfo."""
     jobs: str
     """Id of each job, with its Pod or user."""
     reason: str
@@ -38,12 +35,9 @@ class Row(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """Everything that a screen shows at one moment."""
-
     age_s: float
     now: str
     service: str
-    """State of the service."""
     writes: int
     failed: int
     rows: Sequence[Row]
@@ -59,7 +53,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 def snapshot_of(
     worlds: Worlds, syncer: "Syncer | None", *, history: History, commands: Sequence[str]
 ) -> Snapshot:
-    """Take a snapshot."""
     return Snapshot(
         age_s=history.age_s,
         now=history.now,
@@ -75,7 +68,6 @@ def snapshot_of(
 
 
 def row_of(worlds: Worlds, host: str, *, because: str) -> Row:
-    """Describe one host."""
     slurm_node, node, users = worlds.slurm_node(host), worlds.node(host), Users(worlds)
     return Row(
         host=host,

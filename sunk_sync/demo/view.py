@@ -1,4 +1,4 @@
-"""Rendering of a snapshot at exactly the size of the terminal; pure, without a terminal."""
+"""Rendering of a snapshot at exactly the size of the terminal, without a terminal."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -27,7 +27,6 @@ _STYLES_OF_SORT: dict[Sort, tuple[str, str]] = {
     "mirror": ("→", "dim"),
     "warning": ("!", "red"),
 }
-"""Mark and style of a line."""
 MARKS = {sort: mark for sort, (mark, _) in _STYLES_OF_SORT.items()}
 
 

@@ -16,8 +16,6 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """One complete response."""
-
     status: int = 200
     body: bytes = b""
     content_type: str = "application/json"

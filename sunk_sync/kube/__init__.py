@@ -1,5 +1,5 @@
-"""Client of the Kubernetes API.
+"""Client of the Kubernetes API. Only this package sends requests to Kubernetes.
 
-`api` sends requests, `decode` turns objects into facts, `read` lists and watches, `write` carries
-out actions. Only this package sends requests to Kubernetes.
+`api` sends requests, `decode` turns objects into facts, `read` lists and watches, `write` performs
+actions.
 """

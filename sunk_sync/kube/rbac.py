@@ -9,26 +9,22 @@ from sunk_sync.kube.read.selection import COLLECTIONS
 from sunk_sync.kube.write.hooks_key import secret_name
 
 Where = Literal["cluster", "slurmd", "work", "own", "default"]
-"""The cluster, the namespaces of slurmd Pods or of workload Pods, our namespace, `default`."""
+"""The cluster, the namespaces of slurmd Pods or workload Pods, that of sunk-sync, or `default`."""
 
 
 class Permission(Struct, frozen=True, kw_only=True):
-    """The verbs that sunk-sync needs on one resource, each with its reason."""
-
     where: Where
     resource: str
     """`pods`, or with a subresource `pods/status`."""
     names: tuple[str, ...] = ()
     """Only objects with these names; empty: all. The Secret's name is for --cluster-name=slurm."""
     verbs: tuple[tuple[str, str], ...]
-    """(verb, reason) pairs."""
     group: str = ""
     component: str = "syncer"
-    """The component that needs it. Grant nothing for a component that does not run."""
+    """The component that needs it; a component that does not run needs no permission."""
 
     @property
     def spelled(self) -> str:
-        """`namespaces kube-system`, `pods/status`"""
         return " ".join((self.resource, *self.names))
 
 
@@ -63,7 +59,7 @@ SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     ("jobs", "batch", (("get", "reads the number of Pods in the gang of an Indexed Job (G1)"),)),
     ("podgroups", "scheduling.x-k8s.io", (("get", "reads the number of Pods in a gang (G1)"),)),
 )
-"""Needed in each namespace of workload Pods: (resource, group, verbs with reasons)."""
+"""Needed in each namespace of workload Pods: resource, group, verbs with reasons."""
 
 _READING = {
     source: Permission(
@@ -76,7 +72,7 @@ _READING = {
     for source, one in COLLECTIONS.items()
 }
 ALL_PODS = _READING.pop(OTHER_PODS)
-"""Optional: deploy/all-pods grants it."""
+"""Optional: granted by deploy/all-pods."""
 
 PERMISSIONS: tuple[Permission, ...] = (
     *_READING.values(),

@@ -45,14 +45,11 @@ class Address(Protocol):
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """Bounds on the callers."""
-
     connections: int
     first_request_s: float
-    """The server closes a connection that sends no complete request head within this time."""
+    """Time to send a complete request head, before the server closes the connection."""
     body_bytes: int = 1 << 20
     backlog: int = 128
-    """Connections that the kernel queues."""
     cancels: bool = False
     """Cancel the request of a caller that disconnects."""
 
@@ -77,7 +74,7 @@ async def listen(
         await _start(runner, address, flags, backlog=bounds.backlog)
         yield _spelled(runner.addresses[0])
     finally:
-        with anyio.CancelScope(shield=True):  # aiohttp bounds it by SHUTDOWN_S
+        with anyio.CancelScope(shield=True):  # aiohttp limits this to SHUTDOWN_S
             await runner.cleanup()
 
 

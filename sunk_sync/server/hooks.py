@@ -1,7 +1,7 @@
-"""The hooks server: prologs, epilogs and placeholder scripts call here (behaviour L5-L9).
+"""The hooks server: prologs, epilogs and placeholder scripts call it (L5-L9).
 
-Every answer is one line of JSON. A call that waits costs its connection and one future; it ends
-with the core's word, with its own deadline, or with its caller.
+Every answer is one line of JSON. A waiting call costs its connection and one future. It ends with
+an answer of the core, at its own deadline, or when its caller disconnects.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ class _Gate(Struct):
     nodes: Annotated[str, Meta(min_length=1)]
     deadline_s: Deadline
     then: Literal["ask", "requeue", "pass"] = "ask"
-    """What the caller will do if told to wait: ask again, requeue its job if we say that it can
-    be, or start it all the same."""
+    """What the caller does after the action `wait`: ask again, requeue its job if that is possible,
+    or start the job."""
 
 
 class _Ended(Struct):
@@ -63,11 +63,11 @@ class Rest(Struct, frozen=True, kw_only=True):
     """Functions of the service that the hooks server calls."""
 
     ready: Callable[[], str]
-    """Return why calls cannot be answered yet; empty: they can."""
+    """Returns why calls cannot be answered yet, or an empty text."""
     subject: Callable[[str], str | None]
-    """Job id to the subject of that job's token; None: no such job is known."""
+    """Job id → subject of the job's token; None: the job is unknown."""
     requeueable: Callable[[str], Awaitable[bool]]
-    """Read the job; return whether it is a batch job that Slurm may requeue. Never raises."""
+    """Reads the job; returns whether it is a batch job that Slurm may requeue. Never raises."""
     called: Callable[[Called], None]
 
 
@@ -77,7 +77,7 @@ class _No(Exception):  # noqa: N818 -- an answer, not a failure
 
 
 class Hooks:
-    """Answers calls; `push` passes the answers of the core to the waiting calls."""
+    """Answers calls; `push` sends answers of the core to waiting calls."""
 
     def __init__(self, key: bytes, tell: Tell, *, clock: Callable[[], float], rest: Rest) -> None:
         self._key = key
@@ -86,7 +86,6 @@ class Hooks:
         self.calls = PendingCalls(tell, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """Send AnswerGate and AnswerStop; return an outcome for each."""
         return await self.calls.push(actions)
 
     @contextlib.asynccontextmanager
@@ -162,7 +161,7 @@ class Hooks:
         return await self._held(body, verdict)
 
     async def _held(self, body: _Gate, verdict: GateVerdict) -> Reply:
-        """Answer after the deadline with the action that the caller asked for (L9)."""
+        """Answer after the deadline with the action that the caller requested (L9)."""
         if body.then == "requeue" and await self._rest.requeueable(body.job_id):
             return _told(verdict, action="requeue")
         return _told(verdict, outcome="passed" if body.then == "pass" else "wait")
@@ -237,4 +236,4 @@ _ROUTES: dict[str, _Route] = {
     "/v1/placeholder/stopping": ("POST", False, _Stopping, Hooks._stopping),
     "/v1/health": ("GET", True, None, Hooks._nothing),
 }
-"""Path to method, whether it needs the token of the gate, type of the body, and the function."""
+"""Path → method, whether it needs the token of the gate, type of the body, function."""

@@ -1,7 +1,6 @@
-"""HTTP servers for metrics, the status page and health. They know nothing of the core.
+"""HTTP servers for metrics, the status page and health, independent of the core.
 
-Two doors may share one address. Requests are bounded: their size, how long a connection may take
-to say what it wants, and how many there are.
+Both servers may share one address. Requests are bounded in size, number, and time to send a head.
 """
 
 import contextlib
@@ -18,17 +17,14 @@ from prometheus_client.metrics_core import Metric
 from sunk_sync.server.bounded import Address, Bounds, listen
 
 FIRST_REQUEST_S = 10.0
-"""The server closes a connection that sends no complete request within this time."""
+"""Time to send a complete request, before the server closes the connection."""
 CONNECTIONS_MAX = 200
 
 
 class Check(Struct, frozen=True):
-    """The result of one check."""
-
     name: str
     ok: Literal["ok", "degraded", "failed"]
     text: str
-    """A sentence for the operator."""
 
 
 Live = Callable[[], Sequence[Check]]
@@ -36,10 +32,8 @@ Ready = Callable[[], tuple[bool, Sequence[Check]]]
 
 
 class Sources(Struct, frozen=True, kw_only=True):
-    """Functions that give the answers."""
-
     live: Live
-    """Checks of the loop only; a failed one means 503 on /livez."""
+    """Checks of the loop only; a failed one makes /livez answer 503."""
     ready: Ready
     """Whether the process is ready, and every check."""
     registry: CollectorRegistry
@@ -47,11 +41,9 @@ class Sources(Struct, frozen=True, kw_only=True):
 
 
 class Doors:
-    """The addresses of the servers."""
-
     def __init__(self) -> None:
         self.addresses: dict[str, str] = {}
-        """Server (metrics, health) to host:port as bound."""
+        """Server (metrics, health) → host:port as bound."""
 
 
 _Answer = Callable[[web.BaseRequest], web.Response]
@@ -65,7 +57,7 @@ async def serve(
 ) -> AsyncIterator[Doors]:
     """Serve until exit. None turns a server off.
 
-    Raises CannotListenError where an address is taken or not ours.
+    Raises CannotListenError if an address is in use or not of this machine.
     """
     doors = Doors()
     async with contextlib.AsyncExitStack() as stack:

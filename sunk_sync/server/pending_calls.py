@@ -1,4 +1,4 @@
-"""Calls that wait for an answer of the core, one future each. Independent of HTTP (L6, L7)."""
+"""Calls that wait for an answer of the core, one future each, independent of HTTP (L6, L7)."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -15,8 +15,6 @@ Word = Literal["go", "gone", "drain", "wait"]
 
 
 class GateVerdict(Struct, frozen=True, gc=False):
-    """The answer to a waiting call."""
-
     word: Word
     """wait: the caller's deadline came first."""
     why: tuple[str, ...] = ()
@@ -24,14 +22,14 @@ class GateVerdict(Struct, frozen=True, gc=False):
 
 
 class _Waiting:
-    """One call. The call of a gate ends when its last node may go."""
+    """One call. A call of the gate ends when its last node may go."""
 
     __slots__ = ("done", "held")
 
     def __init__(self, slurm_nodes: Sequence[str]) -> None:
         self.done = asyncio.get_running_loop().create_future()
         self.held = dict.fromkeys(slurm_nodes, "")
-        """Slurm node to the reason to wait; empty: no answer yet."""
+        """Slurm node → reason to wait; empty: no answer yet."""
 
     def word(self, action: AnswerGate | AnswerStop) -> Word | None:
         """Take in one answer; return the final answer of the call, or None to wait on."""
@@ -55,7 +53,6 @@ class PendingCalls:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting calls."""
         return len(self._waiting)
 
     async def gate(

@@ -10,10 +10,9 @@ _TEMPLATE: Final = (files("sunk_sync.server") / "placeholder.sh").read_text(enco
 
 
 def script_of(*, url: str, token: str, kill_wait_s: float, extra: str = "") -> str:
-    """Return the script for the job of this token.
+    """Return the script for the job of this token; one script serves all tasks of an array.
 
-    `url` is --hooks-url; `extra` is the job's field as submitted, to which the script appends
-    `: started`. Of an array one script serves all tasks.
+    `url` is --hooks-url; `extra` is the submitted field, to which the script appends `: started`.
     """
     given = {
         "@URL@": shlex.quote(url),

@@ -1,7 +1,7 @@
 """Tokens of the callers of the hooks server, derived from one key (L5). Only `read_key` does I/O.
 
-A token is `<subject>.<64 hex>`, the hex being HMAC-SHA256(key, subject). The gate's subject is
-`gate`; a placeholder's names its job: the workload id, or of an array the job's name.
+A token is `<subject>.<64 hex>`; the hex is HMAC-SHA256(key, subject). The gate's subject is `gate`.
+A placeholder's names its job: the workload id, or the name of an array.
 """
 
 import hmac
@@ -44,7 +44,6 @@ def checked_key(key: bytes, origin: str) -> bytes:
 
 
 def make_token(key: bytes, subject: str) -> str:
-    """Return the token of the gate (GATE), or of the job that the subject names."""
     return f"{subject}.{_proof(key, subject)}"
 
 

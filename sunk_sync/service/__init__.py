@@ -1,1 +1,1 @@
-"""One process put together: the app, its wiring, health, and pauses of the garbage collector."""
+"""One process: the app, its wiring, health, and pauses of the garbage collector."""

@@ -57,8 +57,6 @@ async def _run_until_signal(service: "Service") -> int:
 
 
 class Service:
-    """One process: readers, loop, outbox, HTTP servers."""
-
     def __init__(self, settings: Settings, logs: Logs) -> None:
         self.settings = settings
         self.log = logs.log
@@ -218,7 +216,7 @@ class Service:
             await asyncio.sleep(GAUGES_EVERY_S)
 
     async def _watch_overlap(self, graph: Graph) -> None:
-        """Sample often: such an overlap is short."""
+        """Sample often: a double allocation is short."""
         overlap = DoubleAllocation()
         while True:
             overlap.sample(graph, now=self.clock())
@@ -245,7 +243,6 @@ class Service:
             telemetry.figures.update(count_slurm_nodes(states))
 
     def _key_in_file(self) -> bytes | None:
-        """Return None if no file is given. Raises KeyFileError."""
         path = self.settings.hooks_key_file
         return None if path is None else read_key(Path(path))
 

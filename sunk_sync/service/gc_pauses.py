@@ -1,8 +1,8 @@
 """Run Python's garbage collector in small pieces, so that it never blocks the loop for long.
 
-The picture is a hundred thousand sets and dicts that live on and stand in no ring; a full
-collection walks them all, 35 ms on end. What outlived a collection of young objects is therefore
-set aside and not walked again. Rings that die later are met seldom, when everything is walked.
+The graph has a hundred thousand sets and dicts that live long and form no reference cycles. A full
+collection visits all of them, for 35 ms. So objects that survive a collection are frozen, and later
+collections skip them. A rare full collection finds reference cycles among them.
 """
 
 import asyncio
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 THRESHOLDS = (1000, 5, 1000)
-"""After so many more containers the new ones are walked, after five times all the young: 5 ms."""
+"""A collection of new objects after so many allocations, of all unfrozen ones after five such: 5
+ms."""
 
 EVERYTHING_EVERY_S = 6 * 3600.0
 """The usual work creates no reference cycles; this bounds the rare ones."""
@@ -19,7 +20,7 @@ EVERYTHING_EVERY_S = 6 * 3600.0
 
 @contextmanager
 def in_pieces() -> Iterator[None]:
-    """While the service runs. What was imported before is set aside at once."""
+    """Collect in small pieces while the service runs; freeze the imported modules at once."""
     before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
     gc.callbacks.append(_set_aside)
@@ -33,21 +34,19 @@ def in_pieces() -> Iterator[None]:
 
 
 def leave_it() -> None:
-    """The process ends. Else Python walks the whole picture once more on its way out: a third of a
-    second for a hundred hosts.
-    """
+    """Freeze everything: else Python visits all objects at exit, 0.3 s for a hundred hosts."""
     gc.freeze()
 
 
 async def walk_everything_now_and_then() -> None:
-    """Walk everything every six hours; a walk takes about 0.1 s with 25,000 Pods."""
+    """Do a full collection every six hours; it takes about 0.1 s with 25,000 Pods."""
     while True:
         await asyncio.sleep(EVERYTHING_EVERY_S)
         walk_everything()
 
 
 def walk_everything() -> None:
-    """Collect everything once, then set the survivors aside again."""
+    """Do a full collection; its callback freezes the survivors."""
     gc.unfreeze()
     gc.collect()
 

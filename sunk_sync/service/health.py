@@ -22,12 +22,9 @@ WORLD_OF: dict[Source, str] = {
 
 
 class Health:
-    """Answers /livez and /readyz."""
-
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.starting = "starting"
-        """The reason why the start is not complete."""
         self.stopping = False
         self.loop: Loop | None = None
         self.reconciler: Reconciler | None = None
@@ -39,7 +36,7 @@ class Health:
         return [heartbeat("loop", self._clock() - self.loop.beat_s, BEAT_LIMIT_S)]
 
     def ready(self) -> tuple[bool, Sequence[Check]]:
-        """Check that both sides were listed once and the process does not stop."""
+        """Check that both sides were listed once and the process is not stopping."""
         if self.reconciler is None:
             return False, [Check("start", "failed", self.starting)]
         checks = [self._source(source) for source in self._sources()]
@@ -50,7 +47,7 @@ class Health:
         return listed and not self.stopping, checks
 
     def _sources(self) -> Sequence[Source]:
-        """Return the sources that are read; jobs only if sunk-sync schedules Pods."""
+        """Return the sources that sunk-sync reads; jobs only if it schedules Pods."""
         assert self.reconciler is not None
         chosen = self.reconciler.graph.configuration
         others = (OTHER_PODS,) if chosen.watch_all_pods else ()

@@ -1,4 +1,4 @@
-"""Where the key of the hook tokens comes from: a file, a Secret, or nowhere (L5)."""
+"""The origin of the key of the hook tokens: a file, a Secret, or this process (L5)."""
 
 from typing import Final
 
@@ -12,12 +12,11 @@ from sunk_sync.server.tokens import KeyFileError, checked_key, new_key
 from sunk_sync.settings.model import Settings
 
 TRIES: Final = 8
-"""Some ten seconds: an API server that answered a moment ago may be busy, not away."""
+"""About ten seconds: an API server that answered a moment ago may be busy, not down."""
 EVENT: Final = "hooks key is not kept"
 
 
 def cure_of(place: SecretReference) -> str:
-    """What an operator can do."""
     return (
         f"kubectl -n {place.namespace} create secret generic {place.name}; grant get and patch on"
         " it, as deploy/manifests/roles.yaml does; restart sunk-sync. Or give --hooks-key-file"
@@ -25,7 +24,7 @@ def cure_of(place: SecretReference) -> str:
 
 
 def needs_secret(settings: Settings) -> bool:
-    """Whether somebody calls, and no file has the key."""
+    """Whether hooks are in use and no file has the key."""
     called = "scheduler" in settings.components and settings.hooks_api_bind_address is not None
     return called and settings.hooks_key_file is None
 
@@ -38,7 +37,7 @@ async def kept_key(
     namespace: str,
     ambient: Ambient,
 ) -> bytes:
-    """The key in the Secret, which is made where it is missing; else one for this process alone."""
+    """Return the key in the Secret, made if it is missing; else a key for this process alone."""
     if not needs_secret(settings):
         return new_key()
     place = SecretReference(namespace, secret_name(settings.cluster_name))
@@ -63,7 +62,7 @@ async def kept_key(
 async def _found(
     client: Caller, place: SecretReference, *, writes: bool, ambient: Ambient
 ) -> bytes | KubeError:
-    """Tried again while the failure may pass."""
+    """Read the key; retry while the failure may be temporary."""
     backoff = Backoff(ambient)
     for _ in range(TRIES - 1):
         found = await _once(client, place, writes=writes)

@@ -47,17 +47,17 @@ KUBE_LIMITS = Limits(concurrency=16, batch=1, leisurely=12)
 JOB_LIMITS = Limits(concurrency=8, batch=64, leisurely=4, leisurely_batch=256)
 HOOK_LIMITS = Limits(concurrency=1, batch=1000, leisurely=1, leisurely_batch=1000)
 FINISH_S = 8.0
-"""For writes in flight at SIGTERM; less than Kubernetes' default grace period of 30 s."""
+"""Time for writes in flight at SIGTERM; less than Kubernetes' default grace period of 30 s."""
 KILL_WAIT_S: Final = 30.0
 """Slurm's default."""
 MESSAGE_TIMEOUT_S: Final = 10.0
 """Slurm's default."""
 SETTLE_MARGIN_S: Final = 2.0
-"""A listing proves a submission did not happen only this long after MessageTimeout (F2)."""
+"""Only a listing this long after MessageTimeout proves that a submission did not happen (F2)."""
 
 
 class Slurmctld(Struct, frozen=True):
-    """Values of slurm.conf; None: unknown, the defaults apply."""
+    """Values of slurm.conf; None: unknown, so the defaults apply."""
 
     kill_wait_s: float | None = None
     message_timeout_s: float | None = None
@@ -70,9 +70,8 @@ class Callers(Struct, frozen=True):
     """The key and address of the hooks server, and the journal of its calls."""
 
     key: bytes
-    """Key of all tokens."""
     url: str
-    """URL at which compute nodes reach it."""
+    """URL at which compute nodes reach the hooks server."""
     called: Callable[[Called], None]
 
 
@@ -82,14 +81,12 @@ class Authorities(Struct, frozen=True):
     kube: WatchClient
     slurm: Slurm
     cluster_uid: str
-    """UID of the namespace kube-system: the name of this Kubernetes cluster."""
+    """UID of the namespace kube-system, which identifies this Kubernetes cluster."""
     callers: Callers
     slurmctld: Slurmctld = UNKNOWN
 
 
 class Parts:
-    """Readers, loop, outbox and hooks around one graph."""
-
     def __init__(
         self,
         settings: Settings,
@@ -131,7 +128,7 @@ class Parts:
         )
 
     def _tell_of(self, source: Source) -> Tell:
-        """Return who takes its news: other Pods reach the graph as sums."""
+        """Return the receiver of its news: Pods of other schedulers reach the graph as sums."""
         return OtherPods(self._tell).tell if source == OTHER_PODS else self._tell
 
     def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
@@ -157,13 +154,13 @@ class Parts:
         )
 
     async def _push_nodes(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """Push, then tell the poll: these answers may be newer than a listing under way."""
+        """Push, then notify the poll: these answers may be newer than a listing in progress."""
         outcomes = await self._node_push.push(actions)
         self._poll.touched()
         return outcomes
 
     async def _push_jobs(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """A job that was just submitted may run at once: the listing need not wait for its turn."""
+        """Push, then list jobs at once: a submitted job may run immediately."""
         outcomes = await self._job_push.push(actions)
         if any(isinstance(one, Done) and _is_to_start(one.action) for one in outcomes):
             self._job_poll.poll_now()
@@ -183,10 +180,7 @@ class Parts:
 
     @property
     def schedules(self) -> bool:
-        """Whether Pods are scheduled here."""
         return bool(self.configuration.scheduler)
-
-    # Jobs and the hooks server
 
     def _is_ours(self, identity: Identity) -> bool:
         ours = self.configuration
@@ -235,7 +229,7 @@ class Parts:
         await self._tell(news)
 
     async def run(self) -> None:
-        """Read and decide until cancelled. The outbox runs beside it, for it ends later."""
+        """Read and decide until cancelled. The outbox runs separately, because it ends later."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.loop.run)
             tasks.start_soon(self._poll.run)
@@ -246,7 +240,7 @@ class Parts:
                 tasks.start_soon(watch.run)
 
     async def finish(self) -> None:
-        """Wait for the answers to the writes in flight, within the grace."""
+        """Wait at most FINISH_S for the answers to the writes in flight."""
         await self.outbox.finish(FINISH_S)
         self.loop.flush()
 
@@ -283,7 +277,6 @@ def configuration_of(
 
 
 def selections_of(settings: Settings) -> Mapping[Source, Selection]:
-    """Return what sunk-sync watches in Kubernetes."""
     scope = SelectionScope(
         slurmd_namespace=settings.slurmd_namespace,
         slurmd_selector=settings.slurmd_selector,
@@ -297,10 +290,9 @@ def selections_of(settings: Settings) -> Mapping[Source, Selection]:
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:
-    """Return the sources that sunk-sync reads on both sides."""
     return (*SOURCES, OTHER_PODS) if watches_all_pods(settings) else SOURCES
 
 
 def watches_all_pods(settings: Settings) -> bool:
-    """Return whether to read other Pods; only a scheduler needs them."""
+    """Return whether to read Pods of other schedulers, which only the scheduler needs."""
     return settings.watch_all_pods and "scheduler" in settings.components

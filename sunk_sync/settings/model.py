@@ -184,17 +184,14 @@ class Settings(BaseModel):
 
 
 def flag_of(field: str) -> str:
-    """`slurm_kill_wait_s` → `--slurm-kill-wait`"""
     return "--" + key_of(field)
 
 
 def key_of(field: str) -> str:
-    """`slurm_kill_wait_s` → `slurm-kill-wait`, as in the file."""
     return field.removesuffix("_s").replace("_", "-")
 
 
 def variable_of(field: str) -> str:
-    """`slurm_kill_wait_s` → `SUNK_SYNC_SLURM_KILL_WAIT`"""
     return ENVIRONMENT_PREFIX + field.removesuffix("_s").upper()
 
 

@@ -1,7 +1,7 @@
-"""Load the settings: flags over environment over file over defaults; tell every mistake at once.
+"""Load the settings: flags over environment over file over defaults; report every mistake at once.
 
-The sources of pydantic-settings read and merge the values. This module adds what they do not
-tell: where each value comes from, and names that belong to no setting.
+The sources of pydantic-settings read and merge the values. This module adds the origin of each
+value, and the names that belong to no setting.
 """
 
 import re
@@ -29,11 +29,11 @@ OWN_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespa
 _VARIABLE_OF = {key_of(field): variable_of(field) for field in FIELDS}
 
 _SERVICE_LINK = re.compile(r"SUNK_SYNC_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
-"""Kubernetes puts these into every Pod of a namespace that has a Service named sunk-sync…."""
+"""Variables that Kubernetes sets in every Pod of a namespace with a Service named sunk-sync…."""
 
 
 class SettingsError(Exception):
-    """What is wrong, one sentence per mistake."""
+    """Every mistake, one sentence each."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
         super().__init__("\n".join(mistakes))
@@ -41,7 +41,7 @@ class SettingsError(Exception):
 
 
 class _Loaded(BaseSettings, Settings):
-    """Settings for the sources: each field goes by the name of its variable."""
+    """Settings for the sources: each field has the name of its variable."""
 
     model_config = SettingsConfigDict(
         alias_generator=variable_of,
@@ -56,9 +56,9 @@ class _Loaded(BaseSettings, Settings):
 
 
 class _File(YamlConfigSettingsSource):
-    """The file of --config: its values as written, and the place of each.
+    """The file of --config: its values as written, and the line of each.
 
-    The library's own reading turns `on` into true and takes a missing file for an empty one.
+    The library itself would read `on` as true, and a missing file as an empty one.
     """
 
     def __init__(self, path: str) -> None:

@@ -1,6 +1,6 @@
 """Types of the values of settings: turn the text of a flag, variable or file into a checked value.
 
-Each check raises ValueError, as pydantic asks, with a sentence that says what is allowed.
+Each check raises ValueError, for pydantic, with a sentence that says what is allowed.
 """
 
 import re
@@ -26,7 +26,7 @@ _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]?\d{1,4})"
 _HOST = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\])"
 _VERSIONS: Final = ("auto", *DIALECTS)
 _URL = rf"https?://{_HOST}(?::(?!0){_PORT})?(?:/[\w./-]{{0,200}})?"
-"""It contains no special character of a shell: scripts contain --hooks-url."""
+"""No special character of a shell is valid: scripts contain --hooks-url."""
 
 
 def _form(pattern: str) -> Callable[[str], object]:
@@ -34,8 +34,6 @@ def _form(pattern: str) -> Callable[[str], object]:
 
 
 class Address(NamedTuple):
-    """The address of an HTTP server."""
-
     host: str
     """Empty: every address of the machine."""
     port: int
@@ -46,7 +44,7 @@ class Address(NamedTuple):
 
 
 def parse_duration(given: object) -> float:
-    """`1m30s` → 90.0; a plain number is seconds. ValueError says what is allowed."""
+    """Read `1m30s` as 90.0, a plain number as seconds. The ValueError says what is allowed."""
     text = str(given).strip()
     text = f"{text}s" if re.fullmatch(r"\d+(?:\.\d+)?", text, re.ASCII) else text
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text, re.ASCII)
@@ -98,7 +96,7 @@ def _user_policy(path: str) -> Table:
 
 
 def _words(given: object) -> object:
-    """Comma list → tuple; lists of the file pass as they are."""
+    """Turn a comma list into a tuple; lists of the file pass as they are."""
     parts = given.split(",") if isinstance(given, str) else given
     words = [str(part).strip() for part in parts] if isinstance(parts, list | tuple) else []
     if not words or not all(words):
@@ -117,7 +115,7 @@ def _with_syncer(components: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _entries(given: object) -> object:
-    """`a=b,c=d`, or a mapping or a list of the file."""
+    """Accept `a=b,c=d`, or a mapping or a list of the file."""
     if isinstance(given, Mapping):
         return tuple(f"{key}={value}" for key, value in given.items())
     return _words(given) if given else ()

@@ -12,7 +12,7 @@ Entry = tuple[str, object, int]
 
 
 def read_mapping(path: Path) -> list[Entry]:
-    """Read every key, a second one of the same name too. ValueError says what is wrong."""
+    """Read every key, also a repeated one. The ValueError says what is wrong."""
     try:
         root = _compose(path)
     except OSError as error:

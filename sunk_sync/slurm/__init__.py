@@ -1,5 +1,4 @@
-"""Client of slurmrestd.
+"""Client of slurmrestd. Only this package sends requests to it.
 
-`api` sends requests, `decode` turns answers into facts, `read` polls, `write` carries out actions.
-Only this package sends requests to slurmrestd.
+`api` sends requests, `decode` turns answers into facts, `read` polls, `write` performs actions.
 """

@@ -1,1 +1,1 @@
-"""Logs, metrics and alarms: what operators read. Nothing here decides anything."""
+"""Logs, metrics and alarms for operators. Nothing here decides anything."""

@@ -12,8 +12,6 @@ NAMED_MAX = 10
 
 
 class AlarmGauges:
-    """The gauges of all alarms."""
-
     def __init__(self, log: Log, figures: Figures) -> None:
         self._log = log
         self._figures = figures
@@ -26,7 +24,6 @@ class AlarmGauges:
         return int(before)
 
     def drains_held(self, count: int) -> None:
-        """Report the number of drains that the breaker holds (S19)."""
         before = self._set("sunk_sync_drains_held", count)
         if count and not before:
             self._log.warning("drains held", count=count, cure="see --max-drains-per-minute")

@@ -7,8 +7,6 @@ from msgspec import Struct
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """One request and its outcome."""
-
     authority: str
     """kubernetes or slurm."""
     method: str
@@ -17,7 +15,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     status: str
     """HTTP status, or the kind of failure: timeout, connection, garbage, too-large."""
     seconds: float
-    """Seconds from the first byte sent to the last byte read."""
+    """From the first byte sent to the last byte read."""
     received_bytes: int = 0
 
 
@@ -25,22 +23,20 @@ OnExchange = Callable[[Exchange], None]
 
 
 class Reply(Struct, frozen=True):
-    """The answer to a call."""
-
     status: int
     body: dict[str, Any]
     outcome: str
-    """One word for the metrics; of a refusal its status."""
+    """One word for the metrics; for a refusal its status."""
     job_id: str = ""
-    """Of what was not refused."""
+    """Empty for a refused call."""
 
 
 class Called(Struct, frozen=True):
-    """One call, for logs and metrics; contains no secret."""
+    """One call; contains no secret."""
 
     call: str
-    """The last word of its path; `other` where there is no such path."""
+    """The last part of its path; `other`: unknown path."""
     reply: Reply | None
-    """None: the caller went away."""
+    """None: the caller disconnected."""
     seconds: float
     peer: str

@@ -9,7 +9,7 @@ from sunk_sync.telemetry.metrics import Figures, Metrics
 
 Log = structlog.typing.FilteringBoundLogger
 Ask = Callable[[tuple[str, str]], tuple[bool, int]]
-"""A failure to whether to log it, and how many equal ones were not logged since."""
+"""Takes a failure; returns whether to log it, and how many equal ones were not logged since."""
 
 _ALOUD = {
     "401": "hook call refused: no valid token",
@@ -28,7 +28,7 @@ class HookJournal:
         self._seconds = metrics.histogram("sunk_sync_hook_call_duration_seconds")
 
     def waiting(self, read: Callable[[], int]) -> None:
-        """Set the function that each scrape asks for the number of waiting calls."""
+        """Set the function that returns the number of waiting calls at each scrape."""
 
         def tell(figures: Figures) -> None:
             figures["sunk_sync_hook_calls_waiting"] = read()

@@ -1,4 +1,4 @@
-"""Log lines: JSON for machines, plain for a terminal; written by a thread, one write per line.
+"""Log lines: JSON for machines, plain for a terminal; a thread writes them, one write per line.
 
 The loop never waits for the reader of the log. Lines wait in a bounded queue; if it is full,
 sunk-sync drops and counts them.
@@ -26,7 +26,7 @@ Event = MutableMapping[str, Any]
 
 
 class LineWriter:
-    """A logger in structlog's sense: takes finished lines, never blocks, never raises."""
+    """A logger for structlog: takes finished lines, never blocks, never raises."""
 
     def __init__(self, file: TextIO) -> None:
         self.dropped = 0
@@ -36,7 +36,6 @@ class LineWriter:
         self._thread.start()
 
     def msg(self, message: str) -> None:
-        """Queue one line."""
         if self._lines.qsize() >= LINES_WAITING_MAX:
             self.dropped += 1
         else:
@@ -57,8 +56,6 @@ class LineWriter:
 
 
 class Logs:
-    """The log of this process; `close` writes the last lines."""
-
     def __init__(self, level: str, form: Literal["auto", "json", "console"], file: TextIO) -> None:
         if isinstance(file, io.TextIOWrapper):
             file.reconfigure(errors="backslashreplace")

@@ -1,8 +1,8 @@
-"""Every metric: one table, from which the registry and docs/reference.md are made.
+"""Every metric: the table of the registry and of docs/reference.md.
 
 A new metric is a row here and a line where it is set: `Metrics.figures[name]` without labels, else
-`Metrics.counter(name)` and its like. Names begin with `sunk_sync_`, except where the ecosystem has
-a name that dashboards expect.
+`Metrics.counter(name)` and the like. Names begin with `sunk_sync_`, except names that dashboards
+expect.
 """
 
 import platform
@@ -45,18 +45,18 @@ Figures = dict[str, float]
 
 
 class Spec(NamedTuple):
-    """One metric as the outside sees it."""
+    """One metric as users see it."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     text: str
     labels: tuple[str, ...] = ()
     later: bool = False
-    """Absent until it is known."""
+    """Absent until its value is known."""
 
     @property
     def is_figure(self) -> bool:
-        """One number, kept in `Metrics.figures`."""
+        """Whether it is one number, in `Metrics.figures`."""
         return not self.labels and self.kind != "histogram"
 
 
@@ -217,7 +217,7 @@ _HOOKS = (
 )
 SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *_HOOKS, *LOOP, *SLURM)
 
-# First that fits, worst news first: a drained node that is down counts as down.
+# The first match counts, the worst state first: a drained node that is down counts as down.
 _KIND_OF_STATE = (
     ("DOWN", "down"),
     ("ERROR", "err"),
@@ -233,7 +233,6 @@ _KIND_OF_STATE = (
 
 
 def count_slurm_nodes(states: Iterable[frozenset[str]]) -> Figures:
-    """States of all Slurm nodes → `slurm_nodes_…`."""
     counts = dict.fromkeys(SLURM_NODE_KINDS, 0.0)
     for state in states:
         counts["total"] += 1
@@ -245,7 +244,7 @@ def count_slurm_nodes(states: Iterable[frozenset[str]]) -> Figures:
 
 
 class Metrics:
-    """A registry of our own, filled from SPECS."""
+    """A registry of this process, filled from SPECS."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -256,30 +255,26 @@ class Metrics:
         self.figures: Figures = {
             spec.name: 0.0 for spec in SPECS if spec.is_figure and not spec.later
         }
-        """Of every metric without labels what it reads now."""
+        """Current value of every metric without labels."""
         self.at_scrape: list[Callable[[Figures], None]] = []
-        """Called first: they set what is only worked out when somebody asks."""
+        """Called first at each scrape, to set values that are costly."""
         self.registry.register(_Figures(self))
 
     def counter(self, name: str) -> Counter:
-        """The counter of this name, with labels."""
         spec = _BY_NAME[name]
         return Counter(name.removesuffix("_total"), spec.text, spec.labels, registry=self.registry)
 
     def gauge(self, name: str) -> Gauge:
-        """The gauge of this name, with labels."""
         spec = _BY_NAME[name]
         return Gauge(name, spec.text, spec.labels, registry=self.registry)
 
     def histogram(self, name: str) -> Histogram:
-        """The histogram of this name."""
         spec = _BY_NAME[name]
         return Histogram(
             name, spec.text, spec.labels, registry=self.registry, buckets=SECONDS_BUCKETS
         )
 
     def set_build(self, cluster_name: str) -> None:
-        """Who we are, as labels."""
         self.gauge("sunk_sync_build_info").labels(
             version.version(), platform.python_version(), cluster_name
         ).set(1)
@@ -290,11 +285,10 @@ class _Figures:
         self._metrics = metrics
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing to check for at registration."""
+        """No metrics are checked at registration."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """The figures as they stand now."""
         figures = self._metrics.figures
         for tell in self._metrics.at_scrape:
             tell(figures)

@@ -1,6 +1,6 @@
 """Logs and metrics, fed by the loop, the outbox and the clients; nothing in the core logs.
 
-Every method is synchronous, cheap and never raises for what the outside world sent.
+Every method is synchronous and cheap, and never raises for untrusted input.
 """
 
 import math
@@ -42,8 +42,6 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class Telemetry:
-    """Logs and metrics of this process."""
-
     def __init__(
         self,
         log: Log,
@@ -57,7 +55,6 @@ class Telemetry:
         metrics = Metrics()
         self.registry = metrics.registry
         self.figures = metrics.figures
-        """Name to value, for metrics without labels."""
         self._clock = clock
         self._loop = _Loop(clock)
         self._sources = {source: _SourceState() for source in sources}
@@ -87,10 +84,7 @@ class Telemetry:
             self._listed.labels(source).set_function(state.listed)
             self._age.labels(source).set_function(partial(state.age_s, clock))
 
-    # The loop.
-
     def stepped(self, seconds: float, keys: int, news: int) -> None:
-        """Count one step of the loop."""
         loop = self._loop
         loop.busy_s += seconds
         loop.steps += 1
@@ -112,7 +106,7 @@ class Telemetry:
         self.log.error("audit surprise", key=spelled(key), standing=str(standing), fresh=str(fresh))
 
     def kept(self, action: Action, why: str, because: str) -> None:
-        """Log a write that policy keeps back; a dry run only does this."""
+        """Log a write that policy holds back; a dry run only does this."""
         target = target_of(action)
         if self._kept.get(target) == (action, why):
             return
@@ -121,8 +115,6 @@ class Telemetry:
         self._kept[target] = (action, why)
         level = self.log.info if why == "dry run" else self.log.debug
         level("not written", **_told(action), why=why, because=because)
-
-    # Sources.
 
     def source(self, news: News) -> None:
         """Record Lost, ListingStarted, ListingEnded or Confirmed; log each change."""
@@ -159,8 +151,6 @@ class Telemetry:
             self.log.debug("source still lost", source=news.source, why=news.why)
         state.why, state.blind = news.why, news.blind
 
-    # Writes.
-
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
         """Log an answered write with its cause and the seconds since it was first desired."""
         name, came_of_it = name_of(action), name_of(outcome)
@@ -191,17 +181,12 @@ class Telemetry:
         return (self.log.warning if loud else self.log.debug), extra
 
     def depth(self, authority: str, waiting: int) -> None:
-        """Set the number of writes that wait for this authority."""
         self._depth.labels(authority).set(waiting)
 
     def added(self, authority: str, count: int = 1) -> None:
-        """Count writes added to the outbox."""
         self._adds.labels(authority).inc(count)
 
-    # The clients.
-
     def exchange(self, exchange: Exchange) -> None:
-        """Count and log one HTTP exchange."""
         host = exchange.authority
         self._requests.labels(exchange.status, host, exchange.method).inc()
         self._request_s.labels(host, exchange.method).observe(exchange.seconds)
@@ -260,8 +245,6 @@ def _counting(dropped_lines: Callable[[], int]) -> Callable[[Figures], None]:
 
 
 class _SourceState:
-    """The last state of one source."""
-
     def __init__(self) -> None:
         self.ever = False
         self.why: str | None = None
@@ -301,7 +284,6 @@ def name_of(struct: Action | Outcome) -> str:
 
 
 def authority_of(action: Action) -> str:
-    """Return the authority that the action goes to."""
     queue = act.traits_of(action).queue
     return "slurm" if queue == "jobs" else queue
 

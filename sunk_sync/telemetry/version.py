@@ -4,9 +4,7 @@ from importlib import metadata
 
 
 def version() -> str:
-    """Version of the installed package; `0+source` where it runs from a checkout that is not
-    installed.
-    """
+    """Return the version of the installed package; `0+source`: an uninstalled checkout."""
     try:
         return metadata.version("sunk-sync")
     except metadata.PackageNotFoundError:

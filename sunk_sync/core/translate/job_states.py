@@ -22,9 +22,7 @@ _DISRUPTIONS: Final = {
 
 def is_live(job: Job) -> bool:
     """Whether the job has not ended: it may still hold nodes, or get some."""
-    state = (
-        job.state
-    )  # three tests cost half of isdisjoint, and each event calls this several times
+    state = job.state  # three tests cost half of isdisjoint, and each event calls this often
     return "RUNNING" in state or "PENDING" in state or "SUSPENDED" in state
 
 

@@ -1,1 +1,1 @@
-"""Participants of the demo: the worlds, the service, the users, and the callers of the hooks."""
+"""Participants of the demo: the clusters, the service, the users, and the callers of the hooks."""

@@ -1,8 +1,7 @@
 """Simulated programs of Slurm that call the hooks: the gate, and the scripts of placeholders.
 
-The embedded Slurm runs no programs; it reports when one would run. The callers here send the same
-requests as the scripts of deploy/slurm and placeholder.sh. They have no time limit: a gate waits
-as long as necessary.
+The embedded Slurm runs no programs; it reports when one would run. These callers send the same
+requests as the scripts of deploy/slurm and placeholder.sh, without a time limit.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ DEADLINE_S = 30.0
 """Deadline of a request; the server answers before it, then the caller asks again."""
 MARGIN_S = 3.0
 RETRY_S = 0.2
-"""After a refused connection, or while the service has not listed both sides."""
+"""Pause after a refused connection, or while the service has not listed both sides."""
 
 Run = tuple[int, float | None]
 """Job id and start time: a requeued job keeps its id."""
@@ -38,15 +37,12 @@ class Callers:
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._scripts: dict[Run, asyncio.Task[None]] = {}
-        """Current task of each script."""
         self._spawn(self._listen())
 
     def wake(self) -> None:
-        """Look for new calls of Slurm."""
         self._woken.set()
 
     async def aclose(self) -> None:
-        """Cancel every open call."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -6,7 +6,6 @@ from sunk_sync.embedded.kubernetes.store.kinds import Object
 
 
 def annotation(an_object: Object, name: str) -> str:
-    """Return the value of an annotation; empty if it is missing."""
     metadata = an_object.get("metadata", {})
     return str(metadata.get("annotations", {}).get(name, ""))
 
@@ -17,13 +16,11 @@ def condition(an_object: Object, name: str) -> str:
 
 
 def whole_condition(an_object: Object, name: str) -> Mapping[str, str]:
-    """Return a condition with its reason and message; empty if it is missing."""
     listed = an_object.get("status", {}).get("conditions", ())
     return next((one for one in listed if one["type"] == name), {})
 
 
 def conditions_that_hold(an_object: Object, prefix: str) -> set[str]:
-    """Return the condition types with this prefix that are True."""
     listed = an_object.get("status", {}).get("conditions", ())
     named = [one for one in listed if one["type"].startswith(prefix)]
     return {one["type"] for one in named if one["status"] == "True"}

@@ -26,14 +26,13 @@ LOCAL = "127.0.0.1"
 
 
 class Tail(io.StringIO):
-    """Buffer of the last log lines; the thread of the log writes it."""
+    """Buffer of the last log lines, written by the log's thread."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
 
     def write(self, line: str) -> int:
-        """Add one line."""
         self._lines.append(line)
         return len(line)
 
@@ -55,7 +54,6 @@ class Syncer:
 
     @property
     def alive(self) -> bool:
-        """Whether the service runs."""
         return self._task is not None and not self._task.done()
 
     def check(self) -> None:
@@ -70,12 +68,11 @@ class Syncer:
 
     @property
     def reads_slurm(self) -> bool:
-        """Whether the service can read Slurm."""
         reconciler = self._reconciler
         return reconciler is not None and reconciler.graph.slurm_nodes.live
 
     def sentence(self, host: str, *uids: str) -> str:
-        """Return the decision for this host; if there is nothing to do, the one for these Pods."""
+        """Return the decision for this host; if it wants nothing, the one for these Pods."""
         of_host = self._because(host_key(host))
         if of_host != NOTHING.because:
             return of_host
@@ -92,7 +89,7 @@ class Syncer:
         return self._service.health.reconciler if self._service and self.alive else None
 
     def start(self) -> None:
-        """Start a new service, which knows nothing but its settings."""
+        """Start a new service, without any state of the last one."""
         self._task = asyncio.create_task(self._run_after(self._task))
 
     def kill(self) -> None:
@@ -118,7 +115,7 @@ class Syncer:
     async def _run_after(self, previous: asyncio.Task[int] | None) -> int:
         if previous is not None:
             await asyncio.wait((previous,))
-        gc.unfreeze()  # each service freezes its own objects; let them be collected after it ends
+        gc.unfreeze()  # each service freezes its own objects, which must be collected after it ends
         self._service = Service(self.settings, self._logs)
         return await self._service.run()
 

@@ -1,4 +1,4 @@
-"""The people who create Pods and submit jobs on the same machines, and claims about both."""
+"""The users who create Pods and submit jobs on the same machines, and claims about both."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,7 +10,6 @@ from sunk_sync.embedded.kubernetes.store.kinds import EVENTS, Object
 from sunk_sync.embedded.slurm.model.job import ALIVE, ON_NODES, Job, JobRequest
 
 TEAM = "team-a"
-"""Namespace of the Pods."""
 GRACE_S = 10
 ENDS_S = 1.0
 """How long a Pod takes to end."""
@@ -22,13 +21,13 @@ ENDED_EARLY = "a placeholder job ended before its deleted Pod was gone"
 
 
 class Users:
-    """Users of the three machines for Pods. A Pod takes a whole machine, and so does a job."""
+    """Users of the three machines for Pods. Each Pod and each job takes a whole machine."""
 
     def __init__(self, worlds: Worlds) -> None:
         self._worlds = worlds
 
     def apply(self, *names: str, **settings: str) -> None:
-        """Do `kubectl apply` with one or more Pods; `settings` are annotations of sunk-sync."""
+        """Apply one or more Pods; `settings` are annotations of sunk-sync."""
         annotations = _annotations({"partition": GPU, **settings})
         requests = {"cpu": str(CPUS), "memory": "4Gi"}
         container = {
@@ -51,28 +50,25 @@ class Users:
                 )
 
     def apply_gang(self, names: Sequence[str]) -> None:
-        """Apply the Pods as one gang."""
         self.apply(*names, gang=names[0], gang_size=str(len(names)))
 
     def annotate(self, name: str, **settings: str) -> None:
-        """Do `kubectl annotate --overwrite`."""
         with self._worlds.kubernetes() as kube:
             kube.annotate(name, _annotations(settings), namespace=TEAM)
 
     def delete(self, *names: str) -> None:
-        """Do `kubectl delete pod --wait=false`; ignore Pods that are gone."""
+        """Delete Pods; ignore Pods that are gone."""
         for name in names:
             with self._worlds.kubernetes() as kube:
                 kube.delete_pod(name, namespace=TEAM)
 
     def clear(self) -> None:
-        """Delete all Pods of the team and cancel all jobs of users."""
         self.delete(*(pod["metadata"]["name"] for pod in list(self.pods())))
         for job in self._jobs_of_users():
             self._cancel(job)
 
     def submit(self, user: str, *hosts: str, partition: str = GPU) -> None:
-        """Do `sbatch --exclusive -w HOST` for each host; the jobs run until they are cancelled."""
+        """Submit an exclusive job to each host; it runs until it is cancelled."""
         for host in hosts:
             request = JobRequest(
                 name="train", user=user, cpus=CPUS, memory_mb=1000, partition=partition,
@@ -81,12 +77,10 @@ class Users:
             self._worlds.slurm.submit(request, now_s=self._worlds.slurm_now_s)
 
     def cancel_jobs(self, user: str, *, count: int | None = None) -> None:
-        """Do `scancel --user=USER`, for the first `count` jobs if given."""
         for job in self.jobs_of(user)[:count]:
             self._cancel(job)
 
     def cancel_placeholder(self, name: str) -> None:
-        """Do `scancel JOB` with the job of this Pod."""
         for job in self.placeholders(name):
             self._cancel(job)
 
@@ -126,7 +120,6 @@ class Users:
         return next((job for job in self._live() if uid in job.request.admin_comment), None)
 
     def place(self, name: str) -> str:
-        """Return the Node of the Pod; empty if it is not bound."""
         return str(self.pod(name).get("spec", {}).get("nodeName", ""))
 
     def is_bound(self, *names: str) -> bool:
@@ -146,25 +139,21 @@ class Users:
         return unbound and all(word in message for word in words)
 
     def is_gone(self, *names: str) -> bool:
-        """Whether these Pods and their jobs are gone."""
         return not any(self.pod(name) or self.placeholders(name) for name in names)
 
     def running_jobs_of(self, user: str) -> Sequence[Job]:
-        """Return the user's jobs that run, past the gate."""
+        """Return the user's jobs that have passed the gate."""
         return [job for job in self.jobs_of(user) if runs(job)]
 
     def free_hosts(self) -> Sequence[str]:
-        """Return the machines for Pods without a live job."""
         held = {host for job in self._live() for host in job.nodes}
         return [host for host in WORKLOAD_HOSTS if host not in held]
 
     def all_free(self) -> bool:
-        """Whether the machines for Pods hold no Pod and no job."""
         living = any(place_of(pod) in WORKLOAD_HOSTS for pod in self.pods())
         return not living and len(self.free_hosts()) == len(WORKLOAD_HOSTS)
 
     def has_event(self, name: str, reason: str) -> bool:
-        """Whether an Event with this reason exists for the Pod."""
         for _, stored in self._worlds.kube.store.scan(EVENTS, namespace=TEAM):
             event = stored.an_object
             if event.get("reason") == reason and event["involvedObject"].get("name") == name:
@@ -172,7 +161,6 @@ class Users:
         return False
 
     def is_disrupted(self, name: str, reason: str) -> bool:
-        """Whether the Pod has condition DisruptionTarget with this reason."""
         return whole_condition(self.pod(name), DISRUPTION_CONDITION).get("reason") == reason
 
     def violation(self) -> str:
@@ -197,7 +185,6 @@ def is_ours(job: Job) -> bool:
 
 
 def runs(job: Job) -> bool:
-    """Whether the job runs, past the gate."""
     return job.state == "RUNNING" and not job.configuring
 
 
@@ -206,7 +193,6 @@ def _annotations(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def place_of(pod: Object) -> str:
-    """Return the name of the Pod's Node; empty if it is not bound."""
     return str(pod["spec"].get("nodeName", ""))
 
 

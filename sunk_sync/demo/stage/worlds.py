@@ -1,4 +1,4 @@
-"""Both embedded worlds on sockets of 127.0.0.1, and the operations that people do on them."""
+"""Both embedded clusters on sockets of 127.0.0.1, and the operations that users do on them."""
 
 import time
 from collections.abc import Iterator
@@ -28,14 +28,12 @@ PLAIN_HOSTS, WORKLOAD_HOSTS = HOSTS[:9], HOSTS[9:]
 MAIN, GPU, URGENT = "main", "gpu", "urgent"
 """Partitions; jobs of `urgent` preempt those of `gpu`."""
 NAMESPACE = "slurm"
-"""Namespace of the slurmd Pods."""
 CLUSTER = "demo"
 SCHEDULER = f"{NAMESPACE}-{CLUSTER}"
-"""The default scheduler name of the service there."""
+"""The default scheduler name of the service."""
 TOKEN = "demo"
 HOOKS_KEY = b"a demo without secrets"
 SCRIPT_MARK = "Placeholder of sunk-sync"
-"""Text that marks the script of a placeholder."""
 CPUS = 16
 POD_ENDS_S = 0.5
 SCHEDULES_EVERY_S = 0.25
@@ -63,64 +61,51 @@ class Worlds:
             self.run_job(host, user=f"user{number}", cpus=CPUS if number % 2 else 4)
 
     async def start(self) -> None:
-        """Listen on free ports."""
         self.kubeconfig = kubeconfig(await self._kube_server.start())
         self.slurm_address = await self._slurm_server.start()
 
     def start_callers(self, url: str) -> None:
-        """Simulate the programs of Slurm, which call the hooks at this URL."""
         self._callers = Callers(self._slurm_server, url=url, key=HOOKS_KEY)
 
     async def stop_callers(self) -> None:
-        """Cancel all calls of the hooks; the service closes faster without open calls."""
+        """Cancel all calls of the hooks: the service closes faster without open calls."""
         if self._callers is not None:
             await self._callers.aclose()
             self._callers = None
 
     async def aclose(self) -> None:
-        """Close all sockets."""
         await self.stop_callers()
         await self._kube_server.aclose()
         await self._slurm_server.aclose()
 
     def slurm_node(self, host: str) -> Node:
-        """Return the Slurm node."""
         return self.slurm.nodes[host]
 
     def node(self, host: str) -> Object:
-        """Return the Node; empty if there is none."""
         return self.kube.node(host) or {}
 
     def pod(self, host: str) -> Object:
-        """Return the slurmd Pod; empty if there is none."""
         return self.kube.pod(pod_of(host), namespace=NAMESPACE) or {}
 
-    # Operators of Kubernetes
-
     def cordon(self, host: str, why: str) -> None:
-        """Do `kubectl cordon` and annotate the reason."""
         with self.kubernetes() as kube:
             kube.annotate(host, {CORDON_REASON: why})
             kube.cordon(host)
 
     def uncordon(self, host: str) -> None:
-        """Do `kubectl uncordon`."""
         with self.kubernetes() as kube:
             kube.cordon(host, on=False)
             kube.annotate(host, {CORDON_REASON: None})
 
     def mark_for_deletion(self, host: str, why: str) -> None:
-        """Annotate the slurmd Pod as pending deletion."""
         with self.kubernetes() as kube:
             kube.annotate(pod_of(host), {PENDING_DELETION: why}, namespace=NAMESPACE)
 
     def delete_pod(self, host: str) -> None:
-        """Do `kubectl delete pod` with the slurmd Pod."""
         with self.kubernetes() as kube:
             kube.delete_pod(pod_of(host), namespace=NAMESPACE)
 
     def create_pod(self, host: str) -> None:
-        """Create the slurmd Pod, unless there is one."""
         with self.kubernetes():
             self._add_pod(host)
 
@@ -130,29 +115,23 @@ class Worlds:
             kube.set_node_ready(host, ready=ready)
 
     def remove_node(self, host: str) -> None:
-        """Do `kubectl delete node`."""
         with self.kubernetes() as kube:
             kube.remove_node(host)
 
     def add_node(self, host: str) -> None:
-        """Create the Node."""
         with self.kubernetes() as kube:
             kube.add_node(host, cpus=CPUS)
 
-    # Administrators and users of Slurm
-
     def drain(self, host: str, why: str) -> None:
-        """Do `scontrol update nodename=HOST state=drain reason=WHY`."""
         self.slurm.drain(host, reason=why, now_s=self._slurm_server.now_s)
 
     def resume(self, host: str) -> None:
-        """Do `scontrol update nodename=HOST state=resume`."""
         self.slurm.resume(host, now_s=self._slurm_server.now_s)
 
     def run_job(
         self, host: str, *, user: str, cpus: int = 4, duration_s: float | None = None
     ) -> None:
-        """Do `sbatch -w HOST`; without a duration the job runs until it is cancelled."""
+        """Submit a job to this host; without a duration it runs until it is cancelled."""
         request = JobRequest(
             name="train", user=user, cpus=cpus, memory_mb=1000, required_nodes=(host,),
             duration_s=duration_s, requeue=False,
@@ -160,7 +139,6 @@ class Worlds:
         self.slurm.submit(request, now_s=self._slurm_server.now_s)
 
     def cancel_jobs(self, host: str) -> None:
-        """Do `scancel -w HOST`."""
         for job_id, job in list(self.slurm.jobs.items()):
             if host in (job.nodes or job.request.required_nodes):
                 self.slurm.cancel(job_id, now_s=self._slurm_server.now_s)
@@ -170,17 +148,15 @@ class Worlds:
         self.slurm.stop_controller(now_s=self._slurm_server.now_s)
 
     def start_slurmctld(self) -> None:
-        """Start slurmctld again with its saved state."""
         self.slurm.start_controller(now_s=self._slurm_server.now_s)
 
     @property
     def slurm_now_s(self) -> float:
-        """Current time of the Slurm world."""
         return self._slurm_server.now_s
 
     @contextmanager
     def kubernetes(self) -> Iterator[Kubernetes]:
-        """Yield the Kubernetes world at the current time; ignore writes that it refuses."""
+        """Yield Kubernetes at the current time; ignore writes that it refuses."""
         self.kube.advance(self._kube_server.now_s)
         with suppress(RefusalError):
             yield self.kube
@@ -200,7 +176,6 @@ class Worlds:
 
 
 def pod_of(host: str) -> str:
-    """Return the name of the slurmd Pod of a host."""
     return f"slurmd-{host}"
 
 

@@ -1,1 +1,1 @@
-"""Stories of the demo: steps, each an action and a check. Claims read the worlds alone."""
+"""Stories of the demo: steps, each an action and a check. Claims read the clusters alone."""

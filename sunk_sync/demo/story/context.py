@@ -1,4 +1,4 @@
-"""What a step acts on: the worlds, the service and the history; and the claims about them."""
+"""The objects of one run, and claims about them."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Context(Struct, frozen=True):
-    """The objects of one run. Claims read the worlds, never the state of the service."""
+    """The objects of one run. Claims read the clusters, never the state of the service."""
 
     worlds: Worlds
     syncer: "Syncer"
@@ -31,7 +31,6 @@ class Context(Struct, frozen=True):
 
     @property
     def users(self) -> Users:
-        """The people who create Pods and submit jobs."""
         return Users(self.worlds)
 
     def record_logs(self) -> None:
@@ -52,13 +51,12 @@ class Context(Struct, frozen=True):
         return slurm_node.base == "IDLE" and "DRAIN" not in slurm_node.flags and not ours
 
     def shows_drain(self, host: str, reason: str) -> bool:
-        """Whether Pod and Node carry the reason, and the Node its condition."""
+        """Whether Pod and Node have the reason, and the Node its condition."""
         pod, node = self.worlds.pod(host), self.worlds.node(host)
         shown = annotation(pod, DRAIN) == annotation(node, DRAIN) == reason
         return shown and condition(node, NODE_DRAIN_CONDITION) == "True"
 
     def shows_no_drain(self, host: str) -> bool:
-        """Whether neither Pod nor Node shows a drain."""
         pod, node = self.worlds.pod(host), self.worlds.node(host)
         shown = annotation(pod, DRAIN) or annotation(node, DRAIN)
         return not shown and condition(node, NODE_DRAIN_CONDITION) == "False"
@@ -73,7 +71,6 @@ class Context(Struct, frozen=True):
         return shown and conditions_that_hold(pod, POD_STATE_CONDITION) == wanted
 
     def is_marked_drained(self, host: str) -> bool:
-        """Whether the slurmd Pod carries `drained=true`."""
         return annotation(self.worlds.pod(host), DRAINED) == "true"
 
     def has_converged(self, quiet_s: float = 1.0) -> bool:

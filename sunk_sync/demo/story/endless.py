@@ -13,7 +13,7 @@ INCIDENTS_MAX = 4
 """Hosts with an open incident at a time."""
 OUTAGE_CHANCE = 0.12
 POD_CHANCE = 0.4
-"""That the next steps concern Pods; there is one incident of Pods at a time."""
+"""Chance that the next steps concern Pods; there is one incident of Pods at a time."""
 WAITING_MAX = 6
 JOB_S = (8.0, 40.0)
 MAINTENANCE = ("disk replacement", "kernel update", "switch upgrade", "firmware", "cable check")
@@ -21,7 +21,6 @@ FAULTS = ("fan broken", "GPU 3 throws errors", "ECC errors", "link flaps", "too 
 
 
 def endless_steps(random: Random) -> Iterator[Step]:
-    """Yield steps of Pods and of hosts without end."""
     yield outages.begin()
     of_pods, of_hosts = _of_pods(random), _of_hosts(random)
     while True:
@@ -124,7 +123,7 @@ HOST_INCIDENTS: Sequence[Callable[[str, Random], Incident]] = (
 
 
 def submit_job(context: Context, random: Random) -> None:
-    """Submit a job of random size and place, unless many jobs wait already."""
+    """Submit a job of random size and place, unless many jobs wait."""
     waiting = sum(job.state == "PENDING" for job in context.worlds.slurm.jobs.values())
     if waiting >= WAITING_MAX:
         return

@@ -19,17 +19,12 @@ Sort = Literal["action", "passed", "failed", "write", "mirror", "warning"]
 
 
 class Line(Struct, frozen=True):
-    """One entry of the history."""
-
     at_s: float
-    """Seconds since the demo began."""
     sort: Sort
     text: str
 
 
 class History:
-    """The last lines and the totals."""
-
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._begun_s = clock()
@@ -39,21 +34,18 @@ class History:
         """Lines recorded so far, also those no longer held."""
         self.writes = 0
         self.failed: list[str] = []
-        """Checks that failed, the first ones only."""
+        """The first checks that failed."""
         self.now = "Kubernetes, Slurm and the service start"
 
     @property
     def age_s(self) -> float:
-        """Seconds since the demo began."""
         return self._clock() - self._begun_s
 
     @property
     def quiet_s(self) -> float:
-        """Seconds since the last write of the service."""
         return self._clock() - self._written_s
 
     def record(self, sort: Sort, text: str) -> None:
-        """Add a line."""
         if sort == "action":
             self.now = text
         if sort == "failed" and len(self.failed) < KEPT_MAX:

@@ -1,4 +1,4 @@
-"""Steps that change one host, and the checks that follow."""
+"""Steps that change one host, and the checks that follow. Each names its rows."""
 
 from sunk_sync.demo.story.step import POLLED_S, Step
 

@@ -11,7 +11,6 @@ KILLED_S = 4.0
 
 
 def begin() -> Step:
-    """Wait until the service has listed both sides."""
     return Step(
         text="The service starts beside twelve machines",
         act=lambda _: None,
@@ -86,7 +85,6 @@ def start_service(*, cordoned: str, why: str, uncordoned: str) -> Step:
 
 
 def end() -> Step:
-    """Check that nothing is left to do."""
     return Step(
         text="Every incident is resolved",
         act=lambda _: None,

@@ -8,11 +8,11 @@ from sunk_sync.demo.story.outages import KILLED_S
 from sunk_sync.demo.story.step import LISTED_S, POLLED_S, Step
 
 ENDED_S = 6.0
-"""For a Pod to end, then its job, then for the next one to start there."""
+"""Time for a Pod to end, then its job, then for the next one to start there."""
 WAITS_S = 8.0
-"""For a Pod to show why it waits: up to three seconds while Slurm names no reason."""
+"""Time for a Pod to show why it waits: Slurm may take three seconds to name a reason."""
 NO_TIME = "soon"
-"""Not a valid time limit."""
+"""An invalid time limit."""
 LOW, HIGH = "100", "5000"
 
 

@@ -1,4 +1,4 @@
-"""Text about the Pods and jobs on a machine, and about the Pods that wait for one."""
+"""Text about the Pods and jobs on a machine, and about waiting Pods."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,6 @@ from sunk_sync.embedded.slurm.model.job import ALIVE, Job
 
 
 def pods_on(users: Users, host: str) -> Sequence[Object]:
-    """Return the Pods bound to this host."""
     return [pod for pod in users.pods() if place_of(pod) == host]
 
 

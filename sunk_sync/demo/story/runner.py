@@ -11,18 +11,13 @@ from sunk_sync.demo.story.step import Claim, Step
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """How fast a story runs."""
-
     pause_s: float = 0.6
     """Pause after each check, for the viewer; the claim must stay true during it."""
     poll_s: float = 0.02
     timeout_factor: float = 1.0
-    """Multiplies the time limit of each check."""
 
 
 class Runner:
-    """Runs stories in one context."""
-
     def __init__(
         self, context: Context, pace: Pace, *, clock: Callable[[], float] = time.monotonic
     ):

@@ -1,4 +1,4 @@
-"""The parts of a story: a step is an action and the check that must pass after it."""
+"""A step of a story: an action, and the check that must pass after it."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,21 +10,19 @@ Act = Callable[[Context], None]
 Claim = Callable[[Context], bool]
 
 SOON_S = 2.0
-"""For a change in Kubernetes: the watch reports it within milliseconds."""
+"""Limit for a change in Kubernetes: the watch reports it within milliseconds."""
 POLLED_S = 4.0
-"""For a change in Slurm: polled once a second, written to an object at most once a second."""
+"""Limit for a change in Slurm: polled once a second, written to an object at most once a second."""
 LISTED_S = 12.0
-"""For a start or an outage: both sides are listed again, Slurm after its nodes have registered."""
+"""Limit for a start or an outage: both sides are listed again, Slurm after its nodes registered."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
     """An action, and a claim that becomes true within `within_s` and then stays true."""
 
     text: str
-    """The action in words."""
     act: Act
     expected: str
-    """The claim in words."""
     holds: Claim
     within_s: float = SOON_S
     stays_s: float = 0.0

@@ -52,7 +52,7 @@ class Kubelet:
         self._timers = timers
         self._clock = clock
         self._since: dict[tuple[str, str], float] = {}
-        """When a step of a Pod (by uid) was planned first."""
+        """Pod UID and step → when the step was first planned."""
         self._pods_on: defaultdict[str, set[Key]] = defaultdict(set)
         self._let_in: set[Key] = set()
         """Bound Pods that fit on their Node."""
@@ -124,7 +124,6 @@ class Kubelet:
             self._timers.plan(Task(step, key, uid), since_s + delay_s)
 
     def _next_step(self, pod: Object) -> tuple[str, float] | None:
-        """Return the next step of this Pod and its delay; None if there is none."""
         node_name = pod["spec"]["nodeName"]
         if node_name in self._silent:
             return None

@@ -1,4 +1,4 @@
-"""The Kubernetes world: its objects, its time, and what users do with it. No clock, no I/O."""
+"""The embedded Kubernetes: its objects, its time, and operations of users. No clock, no I/O."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -29,11 +29,11 @@ SYSTEM = "kube-apiserver"
 
 
 class Kubernetes:
-    """The world. `now_s` is its time: seconds since `epoch`, never going back.
+    """The cluster. `now_s` is its time: seconds since `epoch`, never going back.
 
-    `advance` moves the time; `next_s` says when something is due. Read objects through `node`,
-    `pod` and `store`; change them through the methods here or through `KubeApi`. Without `alive` it
-    is an API server alone: no kubelet and no controller runs.
+    `advance` moves the time; `next_s` is when something is due. Read objects through `node`, `pod`
+    and `store`; change them through the methods here or through `KubeApi`. Without `alive` it is an
+    API server alone: no kubelet and no controller runs.
     """
 
     def __init__(
@@ -69,14 +69,12 @@ class Kubernetes:
         return kubelet, controller
 
     def advance(self, now_s: float) -> None:
-        """Advance the time; perform all that is due by then."""
         while (due_s := self.next_s()) is not None and due_s <= now_s:
             self._clock.now_s = max(self.now_s, due_s)
             self._act()
         self._clock.now_s = max(self.now_s, now_s)
 
     def next_s(self) -> float | None:
-        """When the next task is due; None if there is none."""
         return self._timers.next_s() if self._alive else None
 
     def _act(self) -> None:
@@ -90,11 +88,9 @@ class Kubernetes:
 
     @property
     def now_s(self) -> float:
-        """Seconds since the epoch."""
         return self._clock.now_s
 
     def wall(self) -> datetime:
-        """Current wall clock."""
         return self._clock.wall()
 
     def _new_uid(self) -> str:
@@ -127,11 +123,9 @@ class Kubernetes:
         return stored.an_object if stored else None
 
     def nodes(self) -> Iterable[Object]:
-        """Return all Nodes in order."""
         return (row.an_object for _, row in self.store.scan(NODES))
 
     def pods(self, namespace: str = "") -> Iterable[Object]:
-        """Return all Pods in order."""
         return (row.an_object for _, row in self.store.scan(PODS, namespace=namespace))
 
     # Operations of users. Each raises RefusalError where the API server would refuse it.
@@ -143,7 +137,6 @@ class Kubernetes:
         return self.writes.create(place, an_object).an_object
 
     def add_namespace(self, name: str, *, by: str = PERSON) -> Object:
-        """Create a namespace; it is Active at once."""
         return self.create(NAMESPACES, {"metadata": {"name": name}}, by=by)
 
     def add_node(
@@ -197,14 +190,12 @@ class Kubernetes:
     def delete_pod(
         self, name: str, *, namespace: str = "default", grace_s: int | None = None
     ) -> None:
-        """Do `kubectl delete pod --wait=false`."""
         self._delete(Place(kind=PODS, namespace=namespace, name=name), grace_s=grace_s)
 
     def _delete(self, place: Place, *, grace_s: int | None = None) -> None:
         self.writes.delete(place, DeleteOptions(grace_s=grace_s))
 
     def cordon(self, name: str, *, on: bool = True) -> None:
-        """Do `kubectl cordon`, or `uncordon` if not `on`."""
         self._merge(Place(kind=NODES, name=name), {"spec": {"unschedulable": on or None}})
 
     def annotate(
@@ -250,7 +241,6 @@ class Kubernetes:
         self.store.compact()
 
     def backup(self) -> Snapshot:
-        """Return a snapshot, as of etcd."""
         return self.store.snapshot()
 
     def restore(self, backup: Snapshot) -> None:

@@ -46,7 +46,6 @@ class NodeController:
         store.listen(NODES, self._on_change)
 
     def join(self, name: str, *, cpus: int) -> None:
-        """Start the kubelet of this Node."""
         self._ready[name] = True
         room = {"cpu": str(cpus), "memory": "64Gi", "pods": "250"}
         status = {
@@ -59,7 +58,6 @@ class NodeController:
         self._heartbeat(name)
 
     def set_ready(self, name: str, *, ready: bool) -> None:
-        """Set the Ready condition that the kubelet reports."""
         self._ready[name] = ready
         self._heartbeat(name)
 
@@ -75,7 +73,6 @@ class NodeController:
             self._timers.plan(Task("lost", name), self._clock.now_s + GRACE_S)
 
     def act(self, task: Task) -> None:
-        """Perform one task."""
         if self._store.get(NODES, f"/{task.name}") is None:
             return
         if task.what == "heartbeat":
@@ -97,7 +94,6 @@ class NodeController:
             self._timers.plan(Task("taint", name), self._clock.now_s)
 
     def see_all(self) -> None:
-        """Start again the kubelets of all Nodes, after a restore."""
         for stored in self._store.rows(NODES).values():
             name = stored.an_object["metadata"]["name"]
             if name in self._ready and name not in self._silent:

@@ -1,4 +1,4 @@
-"""Calls that slurmctld and job scripts would make: gates, starts, signals, ends. Pure.
+"""Calls that slurmctld and job scripts would make: gates, starts, signals, ends.
 
 Nothing waits here. A simulated PrologSlurmctld or script takes the calls and answers later.
 """
@@ -27,21 +27,16 @@ class Call(Struct, frozen=True):
 
     kind: Literal["gate", "started", "term", "killed", "ended"]
     job: Job
-    """The job at the time of the call."""
 
 
 class RequestLog:
-    """Calls that nobody has taken yet."""
-
     def __init__(self) -> None:
         self._calls: deque[Call] = deque(maxlen=CALLS_MAX)
 
     def add(self, kind: Literal["gate", "started", "term", "killed", "ended"], job: Job) -> None:
-        """Add a call."""
         self._calls.append(Call(kind, job))
 
     def take(self) -> Sequence[Call]:
-        """Remove and return all calls, oldest first."""
         taken = list(self._calls)
         self._calls.clear()
         return taken

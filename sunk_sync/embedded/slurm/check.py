@@ -1,4 +1,4 @@
-"""Checks of slurmctld on a request, before and after it has a job id. Pure."""
+"""Checks of slurmctld on a request, before and after it has a job id."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -87,7 +87,6 @@ def refused_now(job: Job, memory: Memory, *, queue: Iterable[Job]) -> SlurmError
 
 
 def no_room(job: Job, memory: Memory) -> SlurmError:
-    """Return the error if no nodes are free."""
     return why_not_now(job.request, memory.members([job.partition])[job.partition])
 
 
@@ -115,5 +114,4 @@ def is_ahead(other: Job, job: Job, *, memory: Memory) -> bool:
 
 
 def wants_whole_partition(job: Job) -> bool:
-    """Whether the job takes any nodes of its partition, not only required ones."""
     return len(job.request.required_nodes) < wanted_nodes(job.request)

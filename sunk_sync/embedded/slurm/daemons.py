@@ -24,8 +24,6 @@ _BOOTED: Final = frozenset({"POWERING_UP", "REBOOT_ISSUED"})
 
 
 class Daemons:
-    """Pings, registrations, reboots and power actions of the nodes."""
-
     def __init__(self, memory: Memory, timers: Timers, scheduler: Scheduler) -> None:
         self._memory = memory
         self._timers = timers
@@ -201,6 +199,5 @@ def _following(now_s: float, every_s: float) -> float:
 
 
 def _count(gres: str) -> int:
-    """Count the GPUs: `gpu:a100:4(S:0)` is 4."""
     number = gres.partition("(")[0].rpartition(":")[2]
     return int(number) if number.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""Which nodes a job can use, which jobs it preempts, and why it cannot start. Pure."""
+"""Which nodes a job can use, which jobs it preempts, and why it cannot start."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
@@ -21,7 +21,6 @@ _OUT: Final = frozenset({"DRAIN", "FAIL"})
 
 
 def wanted_nodes(request: JobRequest) -> int:
-    """Return the number of nodes that the request takes."""
     return request.nodes if request.any_of else max(request.nodes, len(request.required_nodes))
 
 
@@ -34,7 +33,6 @@ def fitting(request: JobRequest, nodes: Iterable[Node]) -> tuple[Node, ...] | No
 
 
 def _allowed(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
-    """Yield the nodes that the request does not exclude by name."""
     required, excluded = set(request.required_nodes), set(request.excluded_nodes)
     for node in nodes:
         if node.name not in excluded and (not required or node.name in required):
@@ -42,7 +40,6 @@ def _allowed(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
 
 
 def has_room(request: JobRequest, node: Node) -> bool:
-    """Whether the request fits on the node now."""
     return (
         is_fit(node)
         and set(request.features).issubset(node.active_features)
@@ -63,7 +60,6 @@ def gres_on(request: JobRequest, node: Node, *, used: Gres) -> Gres | None:
 
 
 def is_out(node: Node) -> bool:
-    """Whether the node is down, drained or failing."""
     return node.base != "IDLE" or bool(node.flags & _OUT)
 
 
@@ -78,7 +74,6 @@ def why_never(
 
 
 def why_not_now(request: JobRequest, members: Sequence[Node]) -> SlurmError:
-    """Return why a possible request does not start now."""
     up = (node for node in _able(request, members) if not is_out(node))
     return BUSY_NODES if _are_enough(wanted_nodes(request), up) else NOT_AVAILABLE
 
@@ -102,7 +97,7 @@ def _able(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
 def victims_of(
     job: Job, nodes: Sequence[Node], *, running: Mapping[str, Sequence[Job]]
 ) -> Collection[Job] | None:
-    """Return the jobs that have to end for this job to start; None if that is not enough.
+    """Return the jobs that must end for this job to start; None if that is not enough.
 
     `running`: node → jobs there that it may preempt, those already ending first.
     """
@@ -129,7 +124,6 @@ def _victims_on(request: JobRequest, node: Node, running: Sequence[Job]) -> Sequ
 
 
 def without(node: Node, job: Job) -> Node:
-    """Return the node without the job."""
     return charged(node, job, sign=-1)
 
 
@@ -145,7 +139,6 @@ def charged(node: Node, job: Job, *, sign: int) -> Node:
 
 
 def run_on(node: Node, job: Job, *, sign: int) -> Node:
-    """Add or remove the CPUs of a job that is resumed or suspended."""
     return replace(
         node,
         running=node.running + sign,

@@ -1,4 +1,4 @@
-"""Updates of jobs, as slurmctld performs them. Pure."""
+"""Updates of jobs, as slurmctld performs them."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,7 +30,6 @@ _TOLERATED: Final = frozenset({"account", "array", "array_most", "group_id", "ki
 
 
 def updated_job(job: Job, update: JobUpdate, *, memory: Memory, user: str) -> Job | SlurmError:
-    """Return the updated job, or why slurmctld refuses the update."""
     given = {name: value for name, value in update.items() if name not in _TOLERATED}
     error = _refusal(job, given, user)
     if error is not None:

@@ -19,8 +19,8 @@ REQUEUE_WAIT_S: Final = 120.0
 class Lifecycle:
     """Starts and ends jobs.
 
-    `look`: nodes may be free. `look_late`: nodes are free, but only the backfill notices it, as at
-    the end of an EXTERNAL_JOB.
+    `look`: tries jobs on free nodes. `look_late`: nodes are free, but only the backfill notices it,
+    as at the end of an EXTERNAL_JOB.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Lifecycle:
         self._look()
 
     def resume_job(self, job: Job) -> None:
-        """Resume the job, also if other jobs use its CPUs now."""
+        """Resume the job, even if other jobs use its CPUs now."""
         for node in self._nodes_of(job):
             self._memory.put(run_on(node, job, sign=1))
         self._memory.put_job(replace(job, state="RUNNING", request=_at(job, 1)))
@@ -187,7 +187,6 @@ class Lifecycle:
         self.finish(job, state, reason=reason, exit_code=code)
 
     def exit_script(self, job: Job, code: int) -> None:
-        """End the script of a simulated job."""
         if job.state == "RUNNING" and not job.configuring:
             self._exited(job, code)
         known = self._memory.jobs.get(job.job_id)
@@ -287,7 +286,6 @@ class Lifecycle:
         self._leave(job)
 
     def _leave(self, job: Job) -> None:
-        """Free the nodes of a job that has ended."""
         if not job.ending:
             return
         for node in self._nodes_of(job) if job.lingers else ():
@@ -309,7 +307,7 @@ class Lifecycle:
         return self._began_s + ceil((due_s - self._began_s) / every_s) * every_s
 
     def _note(self, due_s: float, job: Job, act: Callable[[Job], None]) -> None:
-        """Plan an action for this run of the job, since a requeue or restart can reuse its id."""
+        """Plan an action for this run of the job: a requeue or restart can reuse its id."""
 
         def due(now_s: float) -> None:
             del now_s

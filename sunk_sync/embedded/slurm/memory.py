@@ -1,4 +1,4 @@
-"""State of slurmctld in memory and on disk: nodes, jobs, and their last changes. No rules."""
+"""State of slurmctld in memory and on disk: nodes, jobs, and their last changes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -37,7 +37,7 @@ class Knobs(Struct, frozen=True, kw_only=True):
     """SuspendProgram and ResumeProgram are configured."""
     reboot_program: bool = True
     reconfigure_forgets_comments: bool = False
-    """The real slurmctld keeps comment and extra; True rehearses their loss."""
+    """The real slurmctld keeps comment and extra; True simulates their loss."""
     schedule_every_s: float = 1.0
     backfill_every_s: float = 30.0
     """bf_interval: jobs behind a waiting one are tried only then."""
@@ -73,28 +73,23 @@ class Knobs(Struct, frozen=True, kw_only=True):
 
 
 class Setup(Struct, frozen=True, kw_only=True):
-    """The initial cluster."""
-
     nodes: Sequence[NodeSpec] = ()
     partitions: Sequence[Partition] = (Partition(name="main", default=True),)
     generation: Literal["26.05", "24.11"] = "26.05"
     cluster: str = "demo"
     epoch_s: float = 1_800_000_000.0
-    """Wall clock at world second 0."""
+    """Wall clock at second 0."""
     knobs: Knobs = Knobs()
 
     @property
     def release(self) -> Release:
-        """Return the properties of the release."""
         return RELEASES[self.generation]
 
 
 class Slurmd(Struct, frozen=True, kw_only=True):
-    """The daemon on one node."""
-
     running: bool = True
     gres: str | None = None
-    """GRES that it finds; None: those that are configured."""
+    """GRES that it finds; None: as configured."""
     boot_s: int = 0
     start_s: int = 0
 
@@ -106,7 +101,7 @@ class _Saved(Struct, frozen=True):
 
 
 class Memory:
-    """Tables of frozen records: a record never changes."""
+    """Tables of frozen records."""
 
     def __init__(self, setup: Setup, *, now_s: float, wake: Callable[[], None]) -> None:
         self.setup = setup
@@ -122,7 +117,6 @@ class Memory:
         self.next_job_id = 1
         self.now_s = now_s
         self.started_s = self.epoch_s
-        """Wall clock of the last start of slurmctld."""
         self.partitions_changed_s = self.jobs_changed_s = self.nodes_changed_s = self.epoch_s
         self._wake = wake
         self._saved: _Saved | None = None
@@ -130,7 +124,6 @@ class Memory:
 
     @property
     def epoch_s(self) -> int:
-        """Current wall clock."""
         return int(self.setup.epoch_s + self.now_s)
 
     def about_to_change(self) -> None:
@@ -140,7 +133,6 @@ class Memory:
             self._saved_from_s = self.now_s
 
     def put(self, node: Node) -> None:
-        """Add or replace a node."""
         if self.nodes.get(node.name) is node:
             return
         self.about_to_change()
@@ -149,27 +141,23 @@ class Memory:
         self._nodes_changed()
 
     def drop(self, name: str) -> None:
-        """Remove a node."""
         self.about_to_change()
         del self.nodes[name]
         self.unsettled.discard(name)
         self._nodes_changed()
 
     def take_id(self) -> int:
-        """Return the id of the next job."""
         self.about_to_change()
         self.next_job_id += 1
         return self.next_job_id - 1
 
     def put_job(self, job: Job) -> None:
-        """Add or replace a job."""
         self.about_to_change()
         self.jobs[job.job_id] = job
         self.jobs_changed_s = self.epoch_s
         self._wake()
 
     def drop_job(self, job_id: int) -> None:
-        """Remove a job."""
         self.about_to_change()
         self.jobs.pop(job_id, None)
         self.jobs_changed_s = self.epoch_s
@@ -190,7 +178,6 @@ class Memory:
         self._nodes_changed()
 
     def members(self, names: Iterable[str]) -> dict[str, Sequence[Node]]:
-        """Return the nodes of these partitions."""
         return {name: self._members(self.partitions[name]) for name in sorted(set(names))}
 
     def _members(self, partition: Partition) -> Sequence[Node]:
@@ -230,13 +217,12 @@ class Memory:
 
 
 def partition_of(request: JobRequest, memory: Memory) -> str:
-    """Return the name of the request's partition, or of the default one."""
+    """Return the request's partition, or the default one."""
     default = next((each.name for each in memory.partitions.values() if each.default), "")
     return request.partition or default
 
 
 def pending(request: JobRequest, memory: Memory) -> Job:
-    """Return a new pending job."""
     job_id = memory.take_id()
     return Job(
         job_id=job_id,

@@ -1,4 +1,4 @@
-"""Updates of nodes, as slurmctld performs them: fields first, then the state. Pure."""
+"""Updates of nodes, as slurmctld performs them: fields first, then the state."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -26,8 +26,6 @@ class Update(Struct, frozen=True, kw_only=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """Inputs of an update besides the node."""
-
     release: Release
     power_saving: bool = False
     """SuspendProgram and ResumeProgram are configured."""
@@ -38,7 +36,7 @@ def updated(
 ) -> tuple[Node, SlurmError | None]:
     """Return the updated node, and the error if a part was refused.
 
-    The fields are written even if the state is refused.
+    slurmctld writes the fields even if it refuses the state.
     """
     node, error = _with_features(_with_texts(node, update, user=user, epoch_s=epoch_s), update)
     if update.state is not None and error is None:

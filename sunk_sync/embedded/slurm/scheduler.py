@@ -40,8 +40,6 @@ OUT_TEXT: Final = (
 
 
 class Scheduler:
-    """Adds jobs to the table and starts them."""
-
     def __init__(self, memory: Memory, timers: Timers) -> None:
         self._memory = memory
         self._timers = timers
@@ -51,7 +49,6 @@ class Scheduler:
         """Partitions and nodes reserved for waiting jobs in this cycle."""
 
     def submit(self, request: JobRequest) -> int | SlurmError:
-        """Queue a new job; return its id."""
         error = invalid(request, self._memory, user=request.user)
         if error is not None:
             return error
@@ -63,10 +60,7 @@ class Scheduler:
         return job.job_id
 
     def allocate(self, request: JobRequest) -> int | SlurmError:
-        """Start a job at once; a refused one leaves a FAILED record.
-
-        A refused one preempts other jobs all the same.
-        """
+        """Start a job at once; a refused one leaves a FAILED record and still preempts others."""
         memory = self._memory
         error = invalid(request, memory, user=request.user)
         if error is not None:
@@ -84,7 +78,6 @@ class Scheduler:
         return error or no_room(job, memory)
 
     def cancel(self, target: Target) -> SlurmError | None:
-        """End a job; error if it has ended already."""
         job = target.job
         if job.state not in ALIVE:
             return JOB_DONE
@@ -110,12 +103,11 @@ class Scheduler:
             self._note_backfill()
 
     def resume(self) -> None:
-        """Continue after a start of slurmctld."""
         self.lifecycle.resume()
         self.look()
 
     def _first_reason(self, job: Job) -> str:
-        """Return the first pending reason of a new job, also if it starts in the next cycle."""
+        """Return the first pending reason of a new job, even if it starts in the next cycle."""
         if job.held:
             return "JobHeldUser"
         if any(is_ahead(each, job, memory=self._memory) for each in self._queue()):
@@ -227,7 +219,6 @@ class Scheduler:
                 self.lifecycle.preempt(victim, mode=mode, grace_s=grace_s)
 
     def _running(self, partitions: Container[str]) -> Mapping[str, Sequence[Job]]:
-        """Return the running jobs by node, those being preempted first."""
         every = self._memory.jobs.values()
         jobs = [job for job in every if job.state == "RUNNING" and job.partition in partitions]
         jobs.sort(key=lambda job: (job.preempted_s is None, job.request.priority, job.job_id))
@@ -238,7 +229,6 @@ class Scheduler:
         return found
 
     def _nodes(self, job: Job) -> Sequence[Node]:
-        """Return the nodes of the partition, lowest weight first."""
         members = self._memory.members([job.partition])[job.partition]
         return sorted(members, key=_weight)
 

@@ -1,6 +1,6 @@
 """A small Slurm: slurmctld, its nodes and their slurmd, and its jobs.
 
-Time comes in as `now_s`, in seconds of the world. `advance` performs all that is due by then, and
+Time comes in as `now_s`, in seconds of the cluster. `advance` performs all that is due by then, and
 every method with `now_s` advances first. `api.rest` is its REST API.
 """
 
@@ -44,7 +44,6 @@ class SlurmWorld:
         self.setup = setup
         self.controller_up = True
         self.changes = 0
-        """Number of changes of nodes and jobs."""
         self._tell = wake
         self._memory = Memory(setup, now_s=now_s, wake=self._woken)
         self._timers = Timers()
@@ -56,27 +55,23 @@ class SlurmWorld:
 
     @property
     def now_s(self) -> float:
-        """Second up to which the world has advanced."""
         return self._memory.now_s
 
     @property
     def epoch_s(self) -> int:
-        """Wall clock of slurmctld."""
         return self._memory.epoch_s
 
     @property
     def nodes(self) -> dict[str, Node]:
-        """Nodes by name, in the order of slurm.conf. Read only; each record is immutable."""
+        """Nodes by name, in the order of slurm.conf."""
         return self._memory.nodes
 
     @property
     def jobs(self) -> dict[int, Job]:
-        """Jobs by id. Read only."""
         return self._memory.jobs
 
     @property
     def memory(self) -> Memory:
-        """The whole state, for the REST API."""
         return self._memory
 
     def count_all(self) -> None:
@@ -96,10 +91,7 @@ class SlurmWorld:
         self._memory.now_s = max(now_s, self._memory.now_s)
 
     def next_s(self) -> float | None:
-        """Return when something is due; None if nothing is."""
         return self._timers.next_s() if self.controller_up else None
-
-    # Operations on nodes
 
     def update(
         self, names: str | Sequence[str], update: Update, *, now_s: float, user: str = "root"
@@ -122,23 +114,18 @@ class SlurmWorld:
         return found
 
     def drain(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
-        """Do `scontrol update nodename=NAMES state=drain reason=…`; the reason is required."""
         return self._set_state(names, "DRAIN", reason=reason, now_s=now_s)
 
     def down(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
-        """Do `scontrol update nodename=NAMES state=down reason=…`."""
         return self._set_state(names, "DOWN", reason=reason, now_s=now_s)
 
     def fail(self, names: str, *, reason: str, now_s: float) -> SlurmError | None:
-        """Do `scontrol update nodename=NAMES state=fail reason=…`."""
         return self._set_state(names, "FAIL", reason=reason, now_s=now_s)
 
     def undrain(self, names: str, *, now_s: float) -> SlurmError | None:
-        """Do `scontrol update nodename=NAMES state=undrain`."""
         return self.update(names, Update(state="UNDRAIN"), now_s=now_s)
 
     def resume(self, names: str, *, now_s: float) -> SlurmError | None:
-        """Do `scontrol update nodename=NAMES state=resume`."""
         return self.update(names, Update(state="RESUME"), now_s=now_s)
 
     def reboot(
@@ -187,20 +174,17 @@ class SlurmWorld:
         self._memory.drop(name)
         return None
 
-    # Operations on jobs
-
     def submit(self, request: JobRequest, *, now_s: float) -> int | SlurmError:
-        """Do `sbatch`; return the job id."""
         self.advance(now_s)
         return self._scheduler.submit(request)
 
     def allocate(self, request: JobRequest, *, now_s: float) -> int | SlurmError:
-        """Do `salloc --immediate`; return the id of the job. A refusal can leave a FAILED job."""
+        """Return the id of the job. A refusal can leave a FAILED job."""
         self.advance(now_s)
         return self._scheduler.allocate(request)
 
     def cancel(self, job_id: int, *, now_s: float) -> SlurmError | None:
-        """Do `scancel`; of an array it cancels all tasks."""
+        """Cancel a job; of an array cancel all tasks."""
         self.advance(now_s)
         found = targets(self._memory.jobs, str(job_id))
         refused = [self._scheduler.cancel(target) for target in found]
@@ -213,7 +197,7 @@ class SlurmWorld:
     def update_job(
         self, job_id: int, update: JobUpdate, *, now_s: float, user: str = "root"
     ) -> SlurmError | None:
-        """Do `scontrol update jobid=…`: one job; of an array only the record with that id."""
+        """Update one job; of an array only the record with that id."""
         self.advance(now_s)
         job = self._memory.jobs.get(job_id)
         if job is None:
@@ -228,26 +212,22 @@ class SlurmWorld:
         return None
 
     def suspend_job(self, job_id: int, *, now_s: float) -> None:
-        """Do `scontrol suspend` with a running job."""
         job = self._running(job_id, now_s, state="RUNNING")
         if job is not None:
             self._scheduler.lifecycle.suspend(job)
 
     def resume_job(self, job_id: int, *, now_s: float) -> None:
-        """Do `scontrol resume` with a suspended job."""
         job = self._running(job_id, now_s, state="SUSPENDED")
         if job is not None:
             self._scheduler.lifecycle.resume_job(job)
 
     def requeue_job(self, job_id: int, *, now_s: float) -> SlurmError | None:
-        """Do `scontrol requeue`: only a batch job that allows it."""
+        """Requeue a job: only a batch job that allows it."""
         job = self._running(job_id, now_s, state="RUNNING")
         if job is None or job.request.kind != "batch" or not job.request.requeue:
             return NO_REQUEUE
         self._scheduler.lifecycle.requeue(job)
         return None
-
-    # Gates and scripts of jobs; see `calls`
 
     def take_calls(self) -> Sequence[Call]:
         """Return the calls since the last time, oldest first."""
@@ -261,13 +241,10 @@ class SlurmWorld:
             self._scheduler.lifecycle.release_gate(job, passes=passes)
 
     def exit_script(self, job_id: int, *, now_s: float, code: int = 0) -> None:
-        """End the script of a simulated job."""
         self.advance(now_s)
         job = self._memory.jobs.get(job_id)
         if job is not None:
             self._scheduler.lifecycle.exit_script(job, code)
-
-    # Operations on daemons
 
     def kill_slurmd(self, name: str, *, now_s: float) -> None:
         """Kill a slurmd; slurmctld notices at its next ping."""
@@ -318,7 +295,6 @@ class SlurmWorld:
         self._daemons.ping_soon(self._memory.knobs.register_after_s)
 
     def restart(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
-        """Stop and start slurmctld at once."""
         self.stop_controller(now_s=now_s)
         self.start_controller(now_s=now_s, lose_state=lose_state)
 

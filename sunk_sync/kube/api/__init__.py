@@ -1,4 +1,1 @@
-"""Connections, credentials and answers of the Kubernetes API.
-
-Nothing here depends on rules or facts.
-"""
+"""Connections, credentials and answers of the Kubernetes API, independent of rules and facts."""

@@ -25,13 +25,11 @@ class KubeError(Struct, frozen=True, kw_only=True):
 
     kind: str
     why: str
-    """The reason for a human, of bounded length."""
     status: int = 0
-    """HTTP status; 0 without an answer."""
+    """HTTP status; 0: no answer."""
     reason: str = ""
-    """The reason in the Status: NotFound, Conflict, Expired, AlreadyExists; may be empty."""
+    """From the Status: NotFound, Conflict, Expired, AlreadyExists; may be empty."""
     object_name: str = ""
-    """The name of the object in the Status."""
     retry_after_s: float | None = None
 
     @property
@@ -50,8 +48,6 @@ class _Details(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """The fields of a Kubernetes Status that we read."""
-
     kind: str = ""
     message: str = ""
     reason: str = ""
@@ -94,7 +90,6 @@ def stream_refusal(body: bytes) -> KubeError:
 
 
 def garbage(why: str) -> KubeError:
-    """Report an answer that cannot be read."""
     return KubeError(kind="garbage", why=short(why))
 
 

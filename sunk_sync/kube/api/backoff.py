@@ -15,19 +15,15 @@ LONGEST_DELAY_S = 5.0
 
 
 class Ambient(Struct, frozen=True):
-    """Clock, sleep and random numbers of a reader."""
-
     clock: Callable[[], float] = time.monotonic
-    """Monotonic seconds."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
-    """A number in [0, 1)."""
     wall_clock: Callable[[], datetime] = partial(datetime.now, UTC)
     """The time of day in UTC, for texts only."""
 
 
 class Backoff:
-    """Doubling delays with jitter, up to 5 s. A longer Retry-After of the server wins."""
+    """Doubling delays with jitter, up to 5 s. A longer Retry-After has precedence."""
 
     def __init__(self, ambient: Ambient) -> None:
         self._ambient = ambient
@@ -38,7 +34,6 @@ class Backoff:
         self._failures = 0
 
     async def wait(self, retry_after_s: float | None) -> None:
-        """Sleep after a failure."""
         longest_s = min(FIRST_DELAY_S * 2 ** min(self._failures, 20), LONGEST_DELAY_S)
         self._failures += 1
         delay_s = longest_s * (0.5 + 0.5 * self._ambient.random())

@@ -47,8 +47,6 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class ResourceAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One access, as a SelfSubjectAccessReview names it."""
-
     verb: str
     resource: str
     group: str = ""
@@ -58,23 +56,21 @@ class ResourceAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Restores(Struct):
-    """The restores of the API server that its watches have noticed together."""
+    """Restores of the API server that its watches have found together."""
 
     count: int = 0
-    """How often a watch found that resourceVersions went back: etcd was restored from a backup.
-    Another watch may miss it, because the server has passed its version again by then."""
+    """How often a watch found that resourceVersions went back, because etcd was restored from a
+    backup. Another watch may miss it, because the server has passed its version again by then."""
 
 
 class Caller(Protocol):
     """The part of KubeClient that sends one request and reads its answer."""
 
-    async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError:
-        """Send the request, decode the answer."""
-        ...
+    async def call(self, request: Request, decode: Decode[T], /) -> T | KubeError: ...
 
 
 class KubeClient:
-    """Calls and watches with one identity. `connect` makes it, `aclose` closes it."""
+    """Calls and watches with one identity."""
 
     def __init__(
         self, credentials: Credentials, *, on_exchange: OnExchange, clock: Callable[[], float]
@@ -106,7 +102,6 @@ class KubeClient:
 
     @property
     def address(self) -> str:
-        """URL of the API server."""
         return str(self._credentials.configuration.host)
 
     @property
@@ -115,11 +110,8 @@ class KubeClient:
         return self._credentials.namespace
 
     async def aclose(self) -> None:
-        """Close all connections and watches."""
         await self._calls.close()
         await self._streams.close()
-
-    # Calls and streams
 
     async def call(self, request: Request, decode: Decode[T]) -> T | KubeError:
         """Send the request within its deadline; decode the body of a 2xx answer."""
@@ -148,7 +140,7 @@ class KubeClient:
         return await self._as_ourselves(once)
 
     async def _as_ourselves(self, once: Callable[[str], Awaitable[T | KubeError]]) -> T | KubeError:
-        """Send with our token. After a 401 send once more if there is a newer token."""
+        """Send with the current token. After a 401 send once more if there is a newer token."""
         authorization = await self._authorization()
         answer = await once(authorization)
         refused = isinstance(answer, KubeError) and answer.status == 401
@@ -195,20 +187,18 @@ class KubeClient:
             async with response:
                 return await read_refusal(response)
 
-    # Small calls
-
     async def cluster_uid(self) -> str | KubeError:
-        """UID of the namespace kube-system; it identifies this cluster."""
+        """Return the UID of the namespace kube-system, which identifies this cluster."""
         answer = await self.call(Request(path="/api/v1/namespaces/kube-system"), _decode_uid)
         return answer if isinstance(answer, KubeError) else answer.metadata.uid
 
     async def server_version(self) -> str | KubeError:
-        """The version that the server reports, such as v1.35.4."""
+        """Return the version of the server, such as v1.35.4."""
         answer = await self.call(Request(path="/version"), _decode_version)
         return answer if isinstance(answer, KubeError) else answer.git_version
 
     async def may(self, permission: ResourceAttributes) -> bool | KubeError:
-        """Whether RBAC allows us this access (SelfSubjectAccessReview)."""
+        """Whether RBAC allows sunk-sync this access (SelfSubjectAccessReview)."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -222,8 +212,6 @@ class KubeClient:
         answer = await self.call(request, _decode_review)
         return answer if isinstance(answer, KubeError) else answer.status.allowed
 
-    # Connections
-
     async def _authorization(self) -> str:
         authorization = await self._credentials.authorization()
         if self._credentials.tls != self._tls:
@@ -231,11 +219,11 @@ class KubeClient:
         return authorization
 
     async def _reopen_sessions(self) -> None:
-        """Connect anew: address or certificates have changed. Calls under way fail."""
+        """Connect again with new address or certificates. Calls in flight fail."""
         old = self._calls, self._streams
         try:
             self._open_sessions()
-        except OSError:  # the files are half written: the next call tries again
+        except OSError:  # files are half written: the next call tries again
             return
         for session in old:
             await session.close()
@@ -274,7 +262,7 @@ class _Options(TypedDict):
 
 
 def _headers(authorization: str, content_type: str = "") -> dict[str, str]:
-    """Make the headers. No compression: unpacking costs more than the network in a cluster."""
+    """Make the headers. No compression: it costs more than the network in a cluster."""
     headers = {
         "Accept": "application/json",
         "Accept-Encoding": "identity",

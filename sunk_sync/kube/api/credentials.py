@@ -1,4 +1,4 @@
-"""Credentials for the API server, found as kubernetes_asyncio does and renewed while we run."""
+"""Credentials for the API server, found as kubernetes_asyncio does, and renewed."""
 
 import asyncio
 import os
@@ -18,16 +18,14 @@ from sunk_sync.kube.api.answers import KubeError, short
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 RENEW_S = 60.0
-"""Tokens of files and plugins are checked this often, as Kubernetes' own clients do."""
+"""Interval of checks for new tokens of files and plugins, as in Kubernetes' own clients."""
 RENEW_AFTER_401_S = 5.0
-"""A refused token is replaced at most this often: running a plugin may be costly."""
+"""Minimum time between two replacements of a refused token: a plugin may be costly."""
 PLUGIN_DEADLINE_S = 30.0
 TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name")
 
 
 class Credentials:
-    """The API server's address, its CA, and the current token."""
-
     def __init__(
         self, *, kubeconfig: str | None, context: str | None, clock: Callable[[], float]
     ) -> None:
@@ -41,7 +39,8 @@ class Credentials:
         self.namespace = "default"
         """Namespace of the ServiceAccount, else of the kubeconfig's context."""
         self.tls: tuple[object, ...] = ()
-        """The settings that connections depend on. When they change, connect anew."""
+        """The settings that connections depend on. When they change, connections must be opened
+        again."""
 
     async def load(self) -> KubeError | None:
         """Load everything again: files, and plugins even if their token is still valid."""
@@ -86,7 +85,7 @@ class Credentials:
         )
 
     async def authorization(self) -> str:
-        """The Authorization header to send now; empty with a client certificate."""
+        """Return the header Authorization; empty with a client certificate."""
         if self._clock() - self._loaded_s > RENEW_S:
             async with self._lock:
                 if self._clock() - self._loaded_s > RENEW_S:
@@ -125,7 +124,7 @@ class Credentials:
             return self._header() != refused or self.tls != tls
 
     def ssl_context(self) -> ssl.SSLContext | bool:
-        """The TLS context with CA and client certificate. Raise OSError if a file is unusable."""
+        """Return the TLS context. Raise OSError if a file is unusable."""
         configuration = self.configuration
         if not str(configuration.host).startswith("https"):
             return True
@@ -156,7 +155,6 @@ _CONFIG_ERRORS = (
 
 
 def _tls(configuration: Configuration) -> tuple[object, ...]:
-    """The TLS settings, with the modification times of their files."""
     return tuple(
         (value, _written(value))
         for value in (getattr(configuration, field) for field in TLS_FIELDS)

@@ -28,7 +28,6 @@ class Meter:
         self.received_bytes = 0
 
     def report(self, error: object = None) -> None:
-        """Report the end of the exchange, with an error or without."""
         kind = error.kind if isinstance(error, KubeError) else "answer"
         exchange = Exchange(
             authority="kubernetes",
@@ -70,13 +69,12 @@ class Stream:
                 return lines
 
     def close(self) -> None:
-        """Close the connection and report the Exchange of the watch."""
         self._response.close()
         self._meter.report()
 
 
 async def caught(doing: Awaitable[T]) -> T | KubeError:
-    """Await it; turn network errors into values."""
+    """Await; return network errors as values."""
     try:
         return await doing
     except TimeoutError as error:
@@ -88,7 +86,6 @@ async def caught(doing: Awaitable[T]) -> T | KubeError:
 
 
 async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | KubeError:
-    """Read the whole body, of at most `bytes_max`."""
     chunks: list[bytes] = []
     size = 0
     while chunk := await response.content.readany():
@@ -101,7 +98,6 @@ async def read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | Kube
 
 
 async def read_refusal(response: aiohttp.ClientResponse) -> KubeError:
-    """Read the error behind a status of 300 or more."""
     body = await read(response, ERROR_BYTES_MAX)
     retry_after = response.headers.get("Retry-After")
     text = b"" if isinstance(body, KubeError) else body
@@ -109,7 +105,7 @@ async def read_refusal(response: aiohttp.ClientResponse) -> KubeError:
 
 
 def decoded(body: bytes, decode: Decode[T]) -> T | KubeError:
-    """Decode the body; if that fails, the error shows how the body begins."""
+    """Decode the body; an error shows how the body begins."""
     try:
         return decode(body)
     except BAD_BYTES as error:
@@ -130,9 +126,9 @@ def route(path: str) -> str:
 
 
 def watched_socket(address: tuple[object, ...]) -> socket.socket:
-    """Make a TCP socket that notices a dead peer: after a failover no packet comes back.
+    """Make a TCP socket that finds a dead peer: after a failover no packet comes back.
 
-    `address` comes from getaddrinfo.
+    `address` is from getaddrinfo.
     """
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)  # type: ignore[arg-type]
@@ -143,6 +139,6 @@ def watched_socket(address: tuple[object, ...]) -> socket.socket:
         ("TCP_KEEPCNT", 3),
         ("TCP_USER_TIMEOUT", DEAD_PEER_S * 1000),
     ):
-        if hasattr(socket, option):  # Linux has them all
+        if hasattr(socket, option):  # Linux has all of them
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return made

@@ -1,1 +1,1 @@
-"""Decode Kubernetes objects to facts. Pure: bytes in, facts or an error value out."""
+"""Decode Kubernetes objects: bytes in, facts or an error value out."""

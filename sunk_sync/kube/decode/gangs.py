@@ -14,7 +14,7 @@ _NO_ANNOTATIONS = shapes.WirePodAnnotations()
 
 
 def gang_of(meta: shapes.WirePodMeta) -> Gang | None:
-    """Read the gang. Our annotation wins over labels of others; gang-size over their sizes."""
+    """Read the gang. Annotations of sunk-sync win over labels and sizes of others."""
     annotations = meta.annotations or _NO_ANNOTATIONS
     claimed = _claimed(meta, annotations)
     if claimed is None:
@@ -27,7 +27,6 @@ def gang_of(meta: shapes.WirePodMeta) -> Gang | None:
 
 
 def _claimed(meta: shapes.WirePodMeta, ours: shapes.WirePodAnnotations) -> tuple[str, str] | None:
-    """Kind and name."""
     if ours.gang == names.GANG_JOB:
         return "job", _controlling_job(meta)
     if ours.gang:
@@ -48,7 +47,7 @@ def _controlling_job(meta: shapes.WirePodMeta) -> str:
 
 
 def _size(kind: str, annotations: shapes.WirePodAnnotations) -> tuple[int, str]:
-    """The size in the Pod, and the problem with it. 0: the PodGroup or Job has the size."""
+    """Return the size in the Pod, and its problem. 0: the PodGroup or Job has the size."""
     given, where = annotations.gang_size, names.GANG_SIZE
     if given is None and kind == "leaderworkerset":
         given, where = annotations.lws_size, names.LWS_SIZE

@@ -1,4 +1,4 @@
-"""Nodes and slurmd Pods from wire shapes to facts. Texts that others can write are cut."""
+"""Nodes and slurmd Pods from wire shapes to facts. Untrusted texts are cut."""
 
 from collections.abc import Iterable
 from sys import intern
@@ -18,13 +18,13 @@ _NO_POD_ANNOTATIONS = wire_hosts.WireSlurmdPodAnnotations()
 
 
 def node_row(wire: wire_hosts.WireNode) -> Node:
-    """A Node without labels, taints and allocatable."""
+    """Decode a Node without labels, taints and allocatable."""
     labels = wire.metadata.labels
     return _node(wire, NO_LABELS if labels is None else _node_labels(labels), NO_OFFER)
 
 
 def offering_node_row(wire: wire_pods.WireOfferingNode) -> Node:
-    """A Node with labels, taints and allocatable."""
+    """Decode a Node with labels, taints and allocatable."""
     known = offered(wire)
     return _node(wire, known.ours, known.offer)
 
@@ -53,7 +53,7 @@ def _node(
 
 
 ReadyAndConditions = tuple[str, tuple[Condition, ...], tuple[str, ...]]
-"""Status of Ready; our conditions, sorted by type; their lastTransitionTimes."""
+"""Status of Ready; conditions of sunk-sync, sorted by type; their lastTransitionTimes."""
 
 
 def _node_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndConditions:
@@ -92,7 +92,7 @@ def _ours(
 
 
 def _times(conditions: list[wire_hosts.WireCondition]) -> tuple[str, ...]:
-    """The lastTransitionTimes. Equal neighbours share one object."""
+    """Return the lastTransitionTimes. Equal neighbours share one object."""
     times: list[str] = []
     latest = ""
     for one in conditions:
@@ -104,7 +104,7 @@ def _times(conditions: list[wire_hosts.WireCondition]) -> tuple[str, ...]:
 
 
 def _are_sorted(conditions: list[wire_hosts.WireCondition]) -> bool:
-    """Whether they are sorted, as we write them. To check is cheaper than to sort."""
+    """Whether they are sorted, as sunk-sync writes them: this check is cheaper than a sort."""
     before = ""
     for one in conditions:
         kind = one.type
@@ -133,7 +133,6 @@ def _interned(value: str | None) -> str | None:
 
 
 def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
-    """A slurmd Pod."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or _NO_POD_ANNOTATIONS
     ready, ours, changed_at = _pod_conditions(status.conditions or ())
@@ -158,7 +157,7 @@ def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
 
 
 def _slurm_node(pod_name: str, spec: wire_hosts.WireSlurmdPodSpec) -> str:
-    """The Slurm node without an annotation; empty while a hostNetwork Pod has no Node."""
+    """Return the Slurm node without an annotation; empty: a hostNetwork Pod without a Node."""
     return spec.hostname or (spec.node_name if spec.host_network else pod_name)
 
 

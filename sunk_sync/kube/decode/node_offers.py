@@ -25,8 +25,6 @@ _decode_amounts = msgspec.json.Decoder(dict[str, str | int | float] | None).deco
 
 
 class Offered(Struct, frozen=True, gc=False):
-    """The decoded parts of a Node."""
-
     offer: Offer
     ours: Labels
 

@@ -1,7 +1,7 @@
 """Decode the spec of a workload Pod once for all Pods of a template.
 
-No two whole specs are equal, because each token volume has its own name. So the bytes of the parts
-that some rule reads are the key of the cache.
+No two whole specs are equal, because each token volume has its own name. So the key of the cache is
+the bytes of the parts that rules read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ SPECS_KEPT: Final = 4096
 BYTES_KEPT: Final = 8 << 10
 """Longer specs are decoded at each event."""
 SIDECAR: Final = "Always"
-"""restartPolicy of an init container that is a sidecar."""
+"""restartPolicy of a sidecar, which is an init container."""
 
 
 _decode_resources = msgspec.json.Decoder(shapes.WireResources | None).decode
@@ -43,7 +43,7 @@ def spec_of(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
 
 
 def _key(spec: shapes.WirePodSpec, *, guaranteed: bool) -> bytes:
-    """All parts of a PodSpec. JSON holds no zero byte and never begins with an apostrophe."""
+    """Join all parts of a PodSpec. JSON has no zero byte and never begins with an apostrophe."""
     rest = (
         spec.priority_class_name,
         spec.termination_grace_period_seconds,
@@ -100,9 +100,6 @@ def _given(raw: Raw) -> Raw | bytes:
     return raw if bytes(raw) else b"null"
 
 
-# Requests
-
-
 def requests_alone(spec: shapes.WireOtherPodSpec) -> PodSpec:
     """Decode only the requests. Equal specs share one object. Raise one of BAD_BYTES."""
     parts: list[Raw | bytes] = [b"alone", spec.resources, spec.overhead]
@@ -139,9 +136,6 @@ def _has_whole_cpus(spec: shapes.WirePodSpec) -> bool:
     return any(cpu > 0 and cpu % NANO == 0 for cpu in amounts)
 
 
-# Node selection
-
-
 def _node_selector(content: Raw) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((_decode_selector(_given(content)) or {}).items()))
 
@@ -171,7 +165,7 @@ def _tolerations(content: Raw) -> tuple[Toleration, ...]:
 
 
 def _hard(affinity: shapes.WireAffinity, spreads: Raw) -> Iterator[str]:
-    """Names of the required rules about other Pods (P8)."""
+    """Yield the names of the required rules about other Pods (P8)."""
     if affinity.pod_affinity and affinity.pod_affinity.required:
         yield "podAffinity"
     if affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:

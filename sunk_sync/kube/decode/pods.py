@@ -29,7 +29,7 @@ _NONE_GIVEN = _given(_NO_ANNOTATIONS)
 
 
 def pod_row(wire: shapes.WirePod) -> Pod:
-    """A workload Pod. Raise one of BAD_BYTES if a quantity or a part of the spec is invalid."""
+    """Decode a workload Pod. Raise one of BAD_BYTES if a part is invalid."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or _NO_ANNOTATIONS
     created = meta.creation_timestamp
@@ -55,7 +55,7 @@ def pod_row(wire: shapes.WirePod) -> Pod:
 
 
 def other_row(wire: shapes.WireOtherPod) -> Pod:
-    """A Pod of another scheduler. Raise one of BAD_BYTES if a quantity is invalid."""
+    """Decode a Pod of another scheduler. Raise one of BAD_BYTES if a quantity is invalid."""
     meta, spec = wire.metadata, wire.spec
     return Pod(
         namespace=intern(meta.namespace),
@@ -89,7 +89,7 @@ def _settings(annotations: shapes.WirePodAnnotations) -> Settings:
 
 
 def _bounded(value: str) -> str:
-    """Cut above the limit only, so that it is refused: half a hostlist names other nodes."""
+    """Cut a value above the limit so that it is refused: half a hostlist has other nodes."""
     return value[: NODES_BYTES_MAX + 1]
 
 

@@ -12,7 +12,7 @@ from sunk_sync.kube.decode import wire_hosts
 from sunk_sync.kube.decode import wire_pods as workload
 
 SEPARATOR = b"\0"
-"""JSON never holds this byte."""
+"""JSON never contains this byte."""
 
 _decode_resources = msgspec.json.Decoder(workload.WireResources | None).decode
 
@@ -20,7 +20,7 @@ _decode_resources = msgspec.json.Decoder(workload.WireResources | None).decode
 def requests_of(
     containers: Sequence[wire_hosts.WireSlurmdContainer],
 ) -> tuple[tuple[str, int], ...]:
-    """(resource, amount) pairs, sorted; empty if unreadable."""
+    """Return pairs of resource and amount, sorted; empty if unreadable."""
     return _read(SEPARATOR.join([bytes(one.resources) for one in containers]))
 
 

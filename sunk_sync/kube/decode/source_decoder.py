@@ -1,7 +1,7 @@
 """Decode the answers of the API server to facts, one decoder for each source.
 
-The msgspec structs hold only the fields that some rule reads; other fields are skipped. Texts that
-others can write, such as annotations, are cut to a bounded length.
+The msgspec structs have only the fields that rules read. Untrusted texts, such as annotations, are
+cut to a bounded length.
 """
 
 from collections.abc import Callable
@@ -25,16 +25,13 @@ ShapeT = TypeVar("ShapeT")
 
 
 class Unreadable(Struct, frozen=True):
-    """An object that cannot be decoded. The other objects are unaffected."""
+    """An object that cannot be decoded. Other objects are not affected."""
 
     name: str
-    """`namespace/name`, or as much of it as is readable."""
+    """`namespace/name`, or the readable part of it."""
     why: str
     order: float = 0.0
     """Its resourceVersion; 0 if unreadable."""
-
-
-# Whole answers.
 
 
 class Bookmark(Struct, frozen=True):
@@ -42,7 +39,7 @@ class Bookmark(Struct, frozen=True):
 
     version: str
     ends_listing: bool
-    """It ends the initial events of a WatchList."""
+    """The bookmark ends the initial events of a WatchList."""
 
 
 class DeletedEvent(Struct, frozen=True):
@@ -58,7 +55,7 @@ class ErrorEvent(Struct, frozen=True):
 
 
 class ListPage(Struct, frozen=True):
-    """One page of a list. Its items are decoded later, slice by slice."""
+    """One page of a list. Its items are decoded later, in slices."""
 
     version: str
     items: list[msgspec.Raw]
@@ -74,8 +71,6 @@ _decode_any_object = msgspec.json.Decoder(wire_hosts.WireAnyObject).decode
 
 
 class SourceDecoder(Generic[RowT]):
-    """Decode the objects of one source."""
-
     def __init__(
         self, source: Source, kind: str, shape: type[ShapeT], row_of: Callable[[ShapeT], RowT]
     ) -> None:
@@ -96,7 +91,7 @@ class SourceDecoder(Generic[RowT]):
         return ListPage(version, answer.items, answer.metadata.continue_ or "")
 
     def object(self, body: bytes | msgspec.Raw) -> Observed | Unreadable:
-        """Decode one object: an item of a list, or the answer to a write."""
+        """Decode an item of a list, or the answer to a write."""
         try:
             return self._observed(self._decode_object(body))
         except BAD_BYTES as error:
@@ -138,7 +133,7 @@ class SourceDecoder(Generic[RowT]):
 
 
 def order_of(version: str) -> float:
-    """A resourceVersion as a number: the revision of etcd, exact in a float up to 2**53.
+    """Return a resourceVersion as a number: the revision of etcd, exact in a float up to 2**53.
 
     Raise ValueError if it is not a number.
     """
@@ -171,7 +166,7 @@ NODES: SourceDecoder[Node] = SourceDecoder("nodes", "Node", wire_hosts.WireNode,
 OFFERING_NODES: SourceDecoder[Node] = SourceDecoder(
     "nodes", "Node", wire_pods.WireOfferingNode, offering_node_row
 )
-"""Nodes with labels, taints and allocatable. Only the scheduler reads these: they cost time."""
+"""Nodes with labels, taints and allocatable, for the scheduler only: they cost time."""
 SLURMD_PODS: SourceDecoder[SlurmdPod] = SourceDecoder(
     "slurmd_pods", "Pod", wire_hosts.WireSlurmdPod, slurmd_pod_row
 )

@@ -15,7 +15,6 @@ def cut(value: str) -> str:
 
 
 def cut_or_none(value: str | None) -> str | None:
-    """Cut a value that may be missing."""
     return None if value is None else cut(value)
 
 
@@ -27,7 +26,7 @@ def asked(value: str) -> bool:
 def condition(wire: wire_hosts.WireCondition) -> Condition:
     """Share one object for equal conditions: thousands of objects have the same few.
 
-    Most equal the last one of their type, and to compare is cheaper than to look up.
+    Most are equal to the last one of their type, and this comparison is cheaper than a look-up.
     """
     kind = wire.type
     latest = _latest.get(kind)

@@ -1,4 +1,4 @@
-"""Wire shapes of Nodes, slurmd Pods, lists and watch events: only the fields that we read.
+"""Wire shapes of Nodes, slurmd Pods, lists and watch events, with the fields that rules read.
 
 `gc=False`: none of these can be part of a reference cycle.
 """
@@ -115,9 +115,6 @@ class WireSlurmdPod(Struct, gc=False, frozen=True):
     kind: str = "Pod"
     spec: WireSlurmdPodSpec = WireSlurmdPodSpec()
     status: WireSlurmdPodStatus = WireSlurmdPodStatus()
-
-
-# Lists and watch events
 
 
 class WireEvent(Struct, Generic[ObjectT], gc=False, frozen=True):

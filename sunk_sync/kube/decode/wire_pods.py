@@ -1,7 +1,7 @@
-"""Wire shapes of workload Pods, of other Pods, and of Nodes as the scheduler reads them.
+"""Wire shapes of workload Pods, of other Pods, and of Nodes for the scheduler.
 
-Raw: parts that thousands of objects share; a cache finds them by their bytes.
-`gc=False`: none of these can be part of a reference cycle.
+Raw: parts that thousands of objects share; a cache finds them by their bytes. `gc=False`: none of
+these can be part of a reference cycle.
 """
 
 from datetime import datetime
@@ -22,7 +22,7 @@ def _ours(name: str) -> str:
 
 
 class WireWorkloadMarks(Struct, gc=False, frozen=True, rename=_ours):
-    """Our annotations that set no field of a job."""
+    """Annotations of sunk-sync that set no field of a job."""
 
     gang: str = ""
     gang_size: str | None = None
@@ -111,8 +111,6 @@ class WirePodStatus(Struct, gc=False, frozen=True, rename="camel"):
 
 
 class WirePod(Struct, gc=False, frozen=True):
-    """A workload Pod."""
-
     metadata: WirePodMeta
     kind: str = "Pod"
     spec: WirePodSpec = WirePodSpec()
@@ -140,8 +138,6 @@ class WireOtherPodSpec(Struct, gc=False, frozen=True, rename="camel"):
 
 
 class WireOtherPod(Struct, gc=False, frozen=True):
-    """A Pod of another scheduler: its Node and its requests."""
-
     metadata: WireOtherPodMeta
     kind: str = "Pod"
     spec: WireOtherPodSpec = WireOtherPodSpec()
@@ -196,9 +192,6 @@ class WireToleration(Struct, gc=False, frozen=True):
 
 class WireSpread(Struct, gc=False, frozen=True, rename="camel"):
     when_unsatisfiable: str = ""
-
-
-# A Node with labels, taints and allocatable
 
 
 class WireOfferingNodeMeta(Struct, gc=False, frozen=True, rename="camel"):

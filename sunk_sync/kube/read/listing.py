@@ -1,7 +1,7 @@
 """List a source completely, page by page.
 
-Several namespaces are one source: the first answer fixes the resourceVersion, and the others are
-listed at exactly that version. So the listing shows one moment of the cluster, with one order.
+Several namespaces are one source: the first answer fixes the resourceVersion, and sunk-sync lists
+the others at exactly that version. So the listing shows one moment of the cluster, with one order.
 """
 
 from collections.abc import Callable
@@ -63,9 +63,9 @@ class Listing:
         return version
 
     async def version_now(self, path: str) -> float | KubeError:
-        """The current resourceVersion of the server, never older than this call.
+        """Return the current resourceVersion of the server, never older than this call.
 
-        Ask without selectors: with them the server would read on until an object matches.
+        Without selectors: with them the server would read on until an object matches.
         """
         request = Request(path=path, query=(("limit", "1"),))
         page = await self._client.call(request, self._selection.decoder.page)

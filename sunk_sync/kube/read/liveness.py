@@ -6,7 +6,7 @@ from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.read.selection import Selection
 
 BLIND_S = 60.0
-"""After this time without reads, the last known state no longer counts as true."""
+"""After this time without reads, the last known state no longer counts as current."""
 
 
 class Liveness:
@@ -20,10 +20,9 @@ class Liveness:
         self._lost_since_s: float | None = None
         self._reported: tuple[str, int, bool] | None = None
         self._heard_s = dict.fromkeys(selection.paths, 0.0)
-        """When the server last sent something for each collection."""
+        """Collection → when the server last sent something."""
 
     def heard(self, path: str) -> None:
-        """Note that the server sent something for this collection."""
         self._heard_s[path] = self._clock()
 
     def listed(self, begun_s: float) -> None:
@@ -45,10 +44,10 @@ class Liveness:
             await self._tell([Lost(self._source, error.why, blind)])
 
     async def resumed(self, path: str) -> None:
-        """Report that a collection is followed again from where it stopped.
+        """Report that a stream continues from where the last one ended.
 
-        Confirmed holds for the moment when the server last sent something: the changes since then
-        are still on their way.
+        Confirmed holds for the moment when the server last sent something: later changes may still
+        be on their way.
         """
         self._broken.discard(path)
         if self._lost_since_s is not None and not self._broken:

@@ -77,7 +77,7 @@ class OtherPods:
             self._touched[node_name] = None
 
     def _sums(self) -> list[News]:
-        """One `Taken` for each changed Node, unless a listing is running."""
+        """Return one `Taken` for each changed Node, unless a listing is running."""
         if self._listed is not None:
             return []
         touched, self._touched = self._touched, {}

@@ -27,7 +27,6 @@ class SelectionScope(Struct, frozen=True, kw_only=True):
     watch_namespace: tuple[str, ...] = (EVERYWHERE,)
     scheduler_name: str = ""
     schedules: bool = False
-    """Whether sunk-sync schedules Pods."""
     watch_all_pods: bool = False
 
 
@@ -40,37 +39,33 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        """The source of the facts."""
         return self.decoder.source
 
 
 class Collection(Struct, frozen=True, kw_only=True):
-    """Objects of one kind that become the rows of one source."""
+    """Objects of one kind, the rows of one source."""
 
     title: str
     """Their name in /readyz."""
     decoder: SourceDecoder[Any]
     offering: SourceDecoder[Any] | None = None
-    """Used instead if sunk-sync schedules Pods."""
+    """Decoder to use instead if sunk-sync schedules Pods."""
     resource: str
     group: str = ""
-    """API group, `slinky.slurm.net`; empty: the core group."""
+    """For example `slinky.slurm.net`; empty: the core group."""
     version: str = "v1"
     where: Literal["cluster", "slurmd", "work"]
     """The whole cluster, the namespaces of slurmd Pods, or those of workload Pods."""
     selectors: Callable[[SelectionScope], Selectors] = lambda _: ()
-    """Label and field selectors."""
     is_read: Callable[[SelectionScope], bool] = lambda _: True
     component: str = "syncer"
-    """The component that reads them."""
     verbs: tuple[tuple[str, str], ...] = (
         ("list", "sunk-sync starts from a complete listing"),
         ("watch", "changes arrive within milliseconds"),
     )
-    """(verb, reason) pairs for RBAC."""
+    """Verbs with reasons, for RBAC."""
 
     def selection(self, scope: SelectionScope) -> Selection:
-        """The objects to read in this scope."""
         decoder = self.offering if self.offering and scope.schedules else self.decoder
         return Selection(decoder=decoder, paths=self._paths(scope), selectors=self.selectors(scope))
 

@@ -1,4 +1,4 @@
-"""Turn lines of a watch into facts, in slices; initial events of a WatchList into a listing."""
+"""Turn lines of a watch into facts, in slices, and initial events of a WatchList into a listing."""
 
 from typing import Protocol
 
@@ -20,15 +20,11 @@ from sunk_sync.kube.read.selection import Selection
 
 
 class Lines(Protocol):
-    """An open stream."""
-
     async def lines(self) -> list[bytes] | KubeError:
         """Wait for at least one line; return a KubeError after the last."""
         ...
 
-    def close(self) -> None:
-        """Close the stream."""
-        ...
+    def close(self) -> None: ...
 
 
 class Thread(Struct):
@@ -39,20 +35,18 @@ class Thread(Struct):
     opened: bool = False
     """The last attempt opened a stream."""
     restores: int = 0
-    """The number of known restores when its listing was requested."""
+    """Number of known restores when its listing was requested."""
     was_away: bool = False
-    """The server was unreachable since the last stream, or may have been."""
+    """The server was, or may have been, unreachable since the last stream."""
     heard_s: float = 0.0
     """When the last stream was opened, or last sent something."""
     begun_s: float = 0.0
-    """When the WatchList was asked for."""
+    """Start of the request for the WatchList."""
     waiting: list[News] | None = None
     """Initial events of a WatchList that has not ended yet."""
 
 
 class Reading:
-    """Reads the lines of the streams of one source."""
-
     def __init__(
         self, selection: Selection, *, tell: Tell, on_bad: OnBad, ambient: Ambient
     ) -> None:
@@ -62,7 +56,7 @@ class Reading:
         self._ambient = ambient
 
     async def take(self, lines: list[bytes], thread: Thread) -> KubeError | None:
-        """Report the facts in the lines; return a KubeError if the stream has become useless.
+        """Report the facts in the lines; return a KubeError if the stream is of no more use.
 
         `thread` advances with each reported slice.
         """
@@ -94,7 +88,7 @@ class Reading:
     def _note(
         self, event: WatchEvent | None, thread: Thread
     ) -> Observed | Deleted | KubeError | None:
-        """The fact in one event; advance the thread past it."""
+        """Return the fact in one event; advance the thread past it."""
         match event:
             case Observed():
                 thread.version = _version(event.order)
@@ -133,7 +127,7 @@ class Reading:
         """Report the initial events as one listing.
 
         ListingStarted needs the order of the listing, which only the last bookmark has. So the
-        facts wait until then. They need a fraction of the memory of the bytes.
+        facts wait for it. They need a fraction of the memory of the bytes.
         """
         source = self._decoder.source
         await self._tell([ListingStarted(source, thread.begun_s, order_of(version))])

@@ -1,7 +1,7 @@
-"""Read one source for ever: list it, follow it, and list it again if the watch loses its place.
+"""Read one source for ever: list it, follow it, and list it again if the watch loses its position.
 
-The graph may rely on this: after ListingEnded or Confirmed, until Lost, every change arrives, each
-with its resourceVersion as order. ListingEnded follows only a complete listing.
+Guarantee for the graph: after ListingEnded or Confirmed, until Lost, every change arrives, with its
+resourceVersion as order. ListingEnded follows only a complete listing.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.stream import Lines, Reading, Thread
 
 SILENCE_S = 100.0
-"""The server sends a bookmark about every minute: a connection silent for longer is dead."""
+"""The server sends a bookmark about every minute, so a connection silent for longer is dead."""
 WATCH_S = 300.0
 """The server ends a watch after one to two times this long, so that not all end at once."""
 DEAD_S = 10.0
 """A connection that was silent for this long before it broke may have been dead. Then list again:
-the cluster may have been restored from a backup, which never takes less time."""
+the cluster may have been restored from a backup, which takes longer."""
 LIST_DEADLINE_S = 60.0
-"""For all initial events of a WatchList."""
+"""Deadline for all initial events of a WatchList."""
 LIVED_S = 10.0
 """A stream that was open for this long counts as a success, even without events."""
 STRIKES_MAX = 3
-"""After this many streams in a row that start unreadable, list again."""
+"""List again after this many streams in a row that start unreadable."""
 GONE = 410
 _INITIAL_EVENTS = (
     ("sendInitialEvents", "true"),
@@ -40,13 +40,9 @@ _INITIAL_EVENTS = (
 
 
 class WatchClient(Caller, Protocol):
-    """The part of KubeClient that a watch needs."""
-
     restores: Restores
 
-    async def open(self, request: Request, *, silence_s: float) -> Lines | KubeError:
-        """Open a stream."""
-        ...
+    async def open(self, request: Request, *, silence_s: float) -> Lines | KubeError: ...
 
 
 class Watch:
@@ -67,15 +63,14 @@ class Watch:
         self._ambient = ambient
         self._listing = Listing(client, selection, tell=tell, on_bad=on_bad, ambient=ambient)
         self._one_listing = asyncio.Lock()
-        """The facts of two concurrent listings of one source could not be told apart."""
+        """sunk-sync could not tell apart the facts of two concurrent listings of one source."""
         self._liveness = Liveness(selection, tell=tell, ambient=ambient)
         self._reading = Reading(selection, tell=tell, on_bad=on_bad, ambient=ambient)
         self._backoff = Backoff(ambient)
         self._streams_lists = len(selection.paths) == 1
-        """Ask for a WatchList. Several collections have no common version that way."""
+        """Request a WatchList. Several collections would have no common version."""
 
     async def run(self) -> None:
-        """List and follow for ever; recover from all network errors."""
         while True:
             error = await self._list_and_follow()
             await self._liveness.lost(self._selection.paths[0], error)
@@ -84,7 +79,7 @@ class Watch:
     async def relist(self, after_s: float) -> KubeError | None:  # noqa: ARG002
         """List completely once more beside the running watch; return the error if it fails.
 
-        The orders make it safe: facts of the watch are newer than the listing.
+        The orders make this safe: facts of the watch are newer than the listing.
         """
         async with self._one_listing:
             version = await self._listing.run()
@@ -104,10 +99,7 @@ class Watch:
         self._liveness.listed(begun_s)
         return await self._follow_all(version, restores=restores)
 
-    # Following
-
     async def _follow_all(self, version: str, *, restores: int) -> KubeError:
-        """Follow all collections until one of them needs a listing."""
         ends: list[KubeError] = []
 
         async def follow(thread: Thread) -> None:
@@ -146,7 +138,6 @@ class Watch:
                 await self._backoff.wait(error.retry_after_s)
 
     async def _attempt(self, thread: Thread, *, again: bool) -> KubeError:
-        """Follow one stream from the last version to its end."""
         thread.opened = False
         error = await self._check_history(thread) if again else None
         if error is not None:
@@ -162,7 +153,6 @@ class Watch:
             stream.close()
 
     async def _read(self, stream: Lines, thread: Thread) -> KubeError:
-        """Report everything up to the end of the stream."""
         while True:
             lines = await stream.lines()
             if isinstance(lines, KubeError):
@@ -176,8 +166,8 @@ class Watch:
     async def _check_history(self, thread: Thread) -> KubeError | None:
         """Return an error if the server was restored from a backup since the listing.
 
-        A watch from a version in the future stays silent (measured on 1.35) instead of failing. If
-        the restored server was unreachable, it may have passed our version again.
+        A watch from a version in the future stays silent (measured on 1.35) instead of failing. A
+        restored server that was unreachable may have passed that version again.
         """
         now = await self._listing.version_now(thread.path)
         if isinstance(now, KubeError):
@@ -193,7 +183,7 @@ class Watch:
         return None
 
     def _restored(self, thread: Thread) -> KubeError | None:
-        """Return an error if some watch has noticed a restore since this one listed."""
+        """Return an error if another watch has found a restore since the listing."""
         if thread.restores == self._restores.count:
             return None
         return KubeError(kind="answer", status=GONE, why="the cluster was restored from a backup")
@@ -240,7 +230,6 @@ class Watch:
         return error if error.status == GONE else await self._follow(thread, again=True)
 
     async def _read_list(self, stream: Lines, thread: Thread) -> KubeError | None:
-        """Read to the end of the initial events."""
         with anyio.move_on_after(LIST_DEADLINE_S):
             while thread.waiting is not None:
                 lines = await stream.lines()

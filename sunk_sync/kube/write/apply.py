@@ -35,8 +35,6 @@ POD_CONDITIONS = (
 
 
 class DesiredWrite(Struct, frozen=True):
-    """One server-side apply."""
-
     manager: str
     subresource: str
     metadata: dict[str, Any]
@@ -68,10 +66,10 @@ def request_of(action: Apply, *, at: str) -> Request:
 
 
 def _delete_conditions(reference: Reference) -> Request:
-    """Delete each of our conditions by type.
+    """Delete each condition of sunk-sync by type.
 
-    An empty apply would also delete conditions that no field manager owns: those of an object
-    created with its status, or restored from a backup (measured on 1.35).
+    An empty apply would also delete conditions without a field manager: those of an object created
+    with its status, or restored from a backup (measured on 1.35).
     """
     types = names.NODE_CONDITIONS if reference.kind == "Node" else POD_CONDITIONS
     body = {
@@ -88,12 +86,10 @@ def _delete_conditions(reference: Reference) -> Request:
 
 
 def path_of(reference: Reference) -> str:
-    """The URL path of the object."""
     return object_path(reference.kind, reference.namespace, reference.name)
 
 
 def object_path(kind: str, namespace: str, name: str) -> str:
-    """The URL path of an object of this kind and name."""
     match kind:
         case "Node":
             return f"/api/v1/nodes/{name}"
@@ -121,7 +117,7 @@ def _desired(action: Apply, *, at: str) -> DesiredWrite:
 
 
 def _metadata(action: SetMetadata) -> dict[str, Any]:
-    """The metadata to own. The field manager gives up keys that are left out."""
+    """Return the metadata to own. The field manager gives up keys that are left out."""
     metadata = {"labels": dict(action.labels), "annotations": dict(action.annotations)}
     return {key: value for key, value in metadata.items() if value}
 

@@ -1,4 +1,4 @@
-"""Make Events for `kubectl describe`. Equal Events have equal names, so each exists once."""
+"""Events for `kubectl describe`. Equal Events have equal names, so each exists once."""
 
 import hashlib
 from typing import Any
@@ -8,19 +8,16 @@ from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_COMPONENT
 
 MESSAGE_LENGTH_MAX = 1024
-"""The limit of the API server."""
 NAME_LENGTH_MAX = 253
 UNNAMED = "default"
 """Namespace of the Events of objects without a namespace."""
 
 
 def path_of(record_event: RecordEvent) -> str:
-    """The URL path of the collection for the Event."""
     return f"/api/v1/namespaces/{_namespace(record_event.reference)}/events"
 
 
 def event_of(record_event: RecordEvent, *, at: str) -> dict[str, Any]:
-    """The Event as JSON, recorded at `at` (RFC 3339)."""
     reference = record_event.reference
     return {
         "apiVersion": "v1",
@@ -48,14 +45,13 @@ def _involved(reference: Reference) -> dict[str, str]:
 
 
 def _namespace(reference: Reference) -> str:
-    """Events of a Namespace are in it: there `kubectl get events -n` finds them."""
+    """An Event about a Namespace belongs into it, for `kubectl get events -n`."""
     if reference.kind == "Namespace":
         return reference.name
     return reference.namespace or UNNAMED
 
 
 def _name(record_event: RecordEvent) -> str:
-    """A name that depends on object, type, reason and message only."""
     reference = record_event.reference
     parts = (reference.uid, record_event.type, record_event.reason, record_event.message)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]

@@ -17,7 +17,7 @@ from sunk_sync.kube.decode.gangs import SIZE_MAX
 Clock = Callable[[], float]
 
 POD_GROUPS: Final = "scheduling.x-k8s.io/v1alpha1"
-# Group names are labels of Pods, hence untrusted: none may lead to another URL path.
+# Group names are labels of Pods and untrusted: none may lead to another URL path.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -70,7 +70,7 @@ async def read_size(client: Caller, action: GetGang, *, clock: Clock) -> Outcome
 
 
 def _size(answer: GangObject | KubeError) -> tuple[int, str]:
-    """The size, or 0 and why it is unknown."""
+    """Return the size, or 0 and why it is unknown."""
     match answer:
         case KubeError():
             return 0, answer.why

@@ -1,6 +1,6 @@
-"""Keep the key of the hook tokens in a Secret, so that it outlives the process (L5).
+"""Keep the key of the hook tokens in a Secret, so that it survives a restart (L5).
 
-Decision 27 explains why the manifests create the Secret empty, and which rights exist on it.
+Decision 27 explains why the manifests create the Secret empty, and the permissions on it.
 """
 
 import re
@@ -15,15 +15,12 @@ from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.write.outcomes import is_gone
 
 FIELD: Final = "key"
-"""The key in the data of the Secret."""
 MANAGER: Final = "sunk-sync-hooks-key"
 _TRIES: Final = 3
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
 
 
 class SecretReference(Struct, frozen=True):
-    """Namespace and name of the Secret."""
-
     namespace: str
     name: str
 
@@ -44,7 +41,7 @@ _decode = msgspec.json.Decoder(_Secret).decode
 
 
 def secret_name(cluster_name: str) -> str:
-    """Name of the Secret for a Slurm cluster. Replace characters that a name must not hold."""
+    """Return the name of the Secret for a Slurm cluster; replace invalid characters."""
     return f"sunk-sync-{_UNFIT.sub('-', cluster_name.lower())}-hooks-key"
 
 

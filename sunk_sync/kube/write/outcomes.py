@@ -13,7 +13,6 @@ WallClock = Callable[[], datetime]
 
 
 def failed(action: Action, error: KubeError, *, request: Request) -> Refused | Unsure:
-    """The outcome of a failed write."""
     why = f"{request.method} {request.path}: {error.why}"
     if error.passing or (error.status == 409 and not is_other(error)):
         return Unsure(action, why, error.retry_after_s)
@@ -38,5 +37,4 @@ def is_gone(error: KubeError) -> bool:
 
 
 def spelled(at: datetime) -> str:
-    """Format a time as Kubernetes does."""
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")

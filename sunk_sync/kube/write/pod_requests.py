@@ -30,7 +30,7 @@ def binding(action: Bind) -> Request:
 
 
 def disruption(action: EndPod, *, at: str) -> Request:
-    """Set the condition that tells the owner's controller why the Pod ends (podFailurePolicy)."""
+    """Set the condition that names the cause for the owner's controller (podFailurePolicy)."""
     condition = _condition(action, kind=names.DISRUPTION_CONDITION, status="True")
     condition["lastTransitionTime"] = at
     return _status(action.reference, condition, manager=names.MANAGER_RELEASE)
@@ -58,7 +58,6 @@ def scheduled(action: SetScheduled, *, version: int, since: str | None) -> Reque
 
 
 def reading(reference: Reference) -> Request:
-    """Read the Pod."""
     return Request(path=path_of(reference))
 
 

@@ -1,4 +1,4 @@
-"""Carry out actions on workload Pods: bind, end, set conditions; read the sizes of gangs."""
+"""Actions on workload Pods: bind, end, set conditions; read the sizes of gangs."""
 
 import msgspec
 from msgspec.structs import replace
@@ -25,11 +25,11 @@ _decode_any = msgspec.json.decode
 
 Pushed = Bind | EndPod | SetScheduled
 NOT_TAKEN = (401, 429)
-"""Statuses that prove that the API server did not carry out the request."""
+"""Statuses which prove that the API server did not perform the request."""
 
 
 class WorkloadPush:
-    """Carries out actions on workload Pods. Never raises."""
+    """Performs actions on workload Pods. Never raises."""
 
     def __init__(self, client: Caller, *, wall_clock: WallClock, clock: gang_size.Clock) -> None:
         self._client = client
@@ -37,7 +37,6 @@ class WorkloadPush:
         self._clock = clock
 
     async def push(self, action: WorkloadAction) -> Outcome:
-        """Carry out one action."""
         match action:
             case Bind():
                 return await self._bind(action)
@@ -47,8 +46,6 @@ class WorkloadPush:
                 return await self._set_scheduled(action)
             case GetGang():
                 return await gang_size.read_size(self._client, action, clock=self._clock)
-
-    # Bind
 
     async def _bind(self, action: Bind) -> Outcome:
         request = requests.binding(action)
@@ -63,12 +60,12 @@ class WorkloadPush:
         return await self._bound_already(action, outcome)
 
     def _perhaps(self, action: Bind, outcome: Unsure) -> Unsure:
-        """The binding may have taken effect."""
+        """The binding may have succeeded."""
         tried = BindTried(action.reference.uid, action.job_id, self._clock())
         return replace(outcome, seen=(tried,))
 
     async def _bound_already(self, action: Bind, outcome: Unsure) -> Outcome:
-        """Read the Pod after a conflict: our own binding may have succeeded and lost its answer."""
+        """Read the Pod after a conflict: the binding may have succeeded and lost its answer."""
         seen = await self._read(action.reference)
         if not isinstance(seen, Observed):
             unread = _not_read(action, seen)
@@ -79,8 +76,6 @@ class WorkloadPush:
         if pod.node_name or pod.terminating or pod.gated:
             return Refused(action, outcome.why, (seen,))
         return outcome
-
-    # EndPod
 
     async def _end(self, action: EndPod) -> Outcome:
         """Set the condition first: the owner's controller reads it when the deletion starts."""
@@ -105,8 +100,6 @@ class WorkloadPush:
         if is_missing(answer):
             return Done(action, missing=True)
         return failed(action, answer, request=request)
-
-    # SetScheduled
 
     async def _set_scheduled(self, action: SetScheduled) -> Outcome:
         """Read first: the API server itself sets this condition when it binds a Pod."""

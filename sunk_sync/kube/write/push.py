@@ -1,4 +1,4 @@
-"""Carry out all actions on Kubernetes."""
+"""Perform all actions on Kubernetes."""
 
 import re
 import time
@@ -32,7 +32,7 @@ from sunk_sync.kube.write.outcomes import WallClock, failed, spelled
 from sunk_sync.kube.write.pods import WorkloadPush
 
 RelistOne = Callable[[float], Awaitable[KubeError | None]]
-"""Wait for a complete listing that starts later than this second."""
+"""Waits for a complete listing that starts later than this second."""
 
 
 class _NamedMeta(Struct, frozen=True, rename="camel"):
@@ -59,7 +59,7 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 
 
 class KubePush:
-    """Carries out actions on one Kubernetes cluster. Never raises.
+    """Performs actions on one Kubernetes cluster. Never raises.
 
     `relist` has one function for each source.
     """
@@ -82,7 +82,7 @@ class KubePush:
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """Carry out all actions concurrently; return the outcomes in the order of the actions."""
+        """Perform all actions concurrently; return the outcomes in their order."""
         if len(actions) == 1:
             return [await self._one(actions[0])]
         return await anyio.gather(*map(self._one, actions))
@@ -143,7 +143,7 @@ class KubePush:
         return Unsure(action, error.why, error.retry_after_s)
 
     def _decoder(self, action: apply.Apply) -> Decode[Observed | Unreadable]:
-        """The decoder of the source that the rule read."""
+        """Return the decoder of the source that the rule read."""
         if action.reference.kind == "Node":
             return self._nodes.object
         theirs = isinstance(action, SetMetadata) and action.manager in WORKLOAD_MANAGERS

@@ -1,4 +1,4 @@
 """Connections, tokens, versions and answers of slurmrestd.
 
-`versions` is the only place that knows how the API versions differ.
+Only `versions` contains the differences between the API versions.
 """

@@ -1,4 +1,4 @@
-"""Answers of slurmrestd as values. Errors are recognised by number, never by HTTP status."""
+"""Answers of slurmrestd as values. The number identifies an error, never the HTTP status."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 TEXT_KEPT: Final = 300
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are not the expected JSON."""
+"""All exceptions of msgspec for bytes that are not the expected JSON."""
 
 Kind = Literal[
     "unreachable",
@@ -36,22 +36,23 @@ class SlurmError(Struct, frozen=True):
     """A failed call to slurmrestd.
 
     unreachable: nothing was sent. broken, timeout: it may have taken effect. auth: the token is
-    refused, or has no right to see the object. unserved: slurmrestd has no such path or version.
-    controller_down: slurmrestd cannot reach slurmctld. no_such, refused: slurmctld refused it.
-    garbage, too_large: the answer is unreadable. unwanted: nothing was sent, as it was obsolete.
+    refused, or has no permission to see the object. unserved: slurmrestd has no such path or
+    version. controller_down: slurmrestd cannot reach slurmctld. no_such, refused: slurmctld refused
+    it. garbage, too_large: the answer is unreadable. unwanted: nothing was sent, as it was
+    obsolete.
     """
 
     kind: Kind
     text: str
     error_number: int | None = None
     job_id: int = 0
-    """Of a submission: Slurm made the job despite the error, under this id."""
+    """Id of the job that Slurm made despite the error."""
     sent: bool = True
     """The request may have been sent. False: a step before it failed."""
 
     @property
     def final(self) -> bool:
-        """Whether the same request would fail the same way. Other errors may pass."""
+        """Whether the same request would fail the same way. Other errors may be temporary."""
         return self.kind in ("no_such", "refused")
 
     @property
@@ -67,12 +68,9 @@ class SlurmError(Struct, frozen=True):
 
 
 class SlurmResponse(Struct, frozen=True, kw_only=True):
-    """A successful answer, without errors in its body."""
-
     body: bytes
-    """JSON; only the envelope of a listing."""
+    """JSON; for a listing only the envelope."""
     version: str
-    """API version of the body."""
     asked_s: float
     """Monotonic second just before the request was sent."""
     answered_s: float
@@ -81,8 +79,6 @@ class SlurmResponse(Struct, frozen=True, kw_only=True):
 
 
 class NumberObject(Struct, frozen=True):
-    """A number in the newer API versions."""
-
     set: bool = True
     infinite: bool = False
     number: float | None = None
@@ -92,7 +88,7 @@ Number = int | float | NumberObject | None
 
 
 def number_of(number: Number) -> float | None:
-    """The number; None if not set, infinite or absent."""
+    """Return the number; None if not set, infinite or absent."""
     if isinstance(number, NumberObject):
         return number.number if number.set and not number.infinite else None
     return number
@@ -113,34 +109,32 @@ class _WireMeta(Struct, frozen=True):
 
 
 class Envelope(Struct, frozen=True):
-    """The fields around the payload of each answer."""
-
     errors: list[_Error] | None = None
     meta: _WireMeta | None = None
     last_update: Number = None
     job_id: Any = None
-    """Of a submission, even with errors beside it."""
+    """Present after a submission, even with errors."""
 
     @property
     def made(self) -> int:
-        """Id of the new job; 0: none."""
+        """Return the id of the new job; 0: none."""
         return self.job_id if isinstance(self.job_id, int) else 0
 
     @property
     def release(self) -> str:
-        """Slurm's version, such as 26.05.5; empty if absent."""
+        """Return Slurm's version, such as 26.05.5, or empty."""
         return (self.meta and self.meta.slurm and self.meta.slurm.release) or ""
 
 
 # Numbers of slurm_errno.h.
 _NO_SUCH: Final = frozenset({0, 2018})
-"""An unknown node is answered by 200 and an error 0 (GET), or by 2018 (POST)."""
+"""slurmrestd answers an unknown node with 200 and an error 0 (GET), or with 2018 (POST)."""
 _AUTH: Final = frozenset({1007, *range(6000, 6012), 9008})
 _PASSING: Final = frozenset(
     {-1, errno.EAGAIN, 2027, 2131, *range(1000, 1027), *range(1800, 1806), *range(5003, 5006)}
 )
 """Unspecified, standby, slurmctld unreachable, and EAGAIN (a job's partition cannot change in its
-first tens of milliseconds). None of them is a refusal."""
+first 0.1 s). None of them is a refusal."""
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _Shape = TypeVar("_Shape")
@@ -149,8 +143,8 @@ _Shape = TypeVar("_Shape")
 def decoded(decode: Callable[[bytes], _Shape], body: bytes) -> _Shape:
     """Decode the body. Raise UNREADABLE.
 
-    slurmrestd passes on the bytes that administrators typed. A reason in Latin-1 is not UTF-8 and
-    must not make the whole listing unreadable: invalid bytes become U+FFFD.
+    slurmrestd passes on the bytes that administrators typed. A reason in Latin-1 must not make the
+    whole listing unreadable: bytes that are not UTF-8 become U+FFFD.
     """
     try:
         return decode(body)

@@ -27,8 +27,6 @@ _LEAVE: Final = frozenset({"unreachable", "unserved", "broken", "garbage", "time
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """How to reach slurmrestd."""
-
     addresses: tuple[str, ...]
     """Base addresses in order of preference, `http://host:port`."""
     version: str = "auto"
@@ -50,8 +48,6 @@ class Slurm(Protocol):
 
 
 class SlurmClient:
-    """Client of the slurmrestd of one Slurm cluster."""
-
     def __init__(
         self,
         access: Access,
@@ -80,15 +76,13 @@ class SlurmClient:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The current address and its version."""
         return self._current
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._context.transport.aclose()
 
     async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
-        """Send a request. Never raise. Repeat a write only if nothing was done."""
+        """Send a request. Never raise. Repeat a write only if slurmctld did nothing."""
         return await self._run(call, None)
 
     async def read_records(
@@ -96,7 +90,7 @@ class SlurmClient:
     ) -> SlurmResponse | SlurmError:
         """Request a listing; pass the elements of the array `key` to `take`. Never raise.
 
-        The answer holds the envelope. After an error, `take` has got valid elements, but not all.
+        The answer has the envelope. After an error, `take` has got valid elements, but not all.
         """
         return await self._run(call, RecordStream(key, take))
 
@@ -135,7 +129,7 @@ class SlurmClient:
         return answer
 
     def _order(self) -> list[Endpoint]:
-        """The current address, then the others in their order."""
+        """Return the current address, then the others in their order."""
         return [self._current, *(each for each in self._endpoints if each is not self._current)]
 
     def _leave(self, endpoint: Endpoint) -> None:

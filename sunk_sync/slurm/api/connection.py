@@ -12,9 +12,9 @@ from typing import Final
 from httptools import HttpParserError, HttpResponseParser
 
 HEAD_BYTES_MAX: Final = 64 << 10
-"""Limit of status line and headers; the parser has none."""
+"""Limit of status line and headers, because the parser has none."""
 WAITING_BYTES_MAX: Final = 256 << 10
-"""Reading pauses while this much of a body waits for the caller."""
+"""Bytes of a body that wait for the caller, above which reading pauses."""
 
 
 class BrokenError(Exception):
@@ -46,7 +46,6 @@ class Connection(asyncio.Protocol):
             self._incoming.lose(error)
 
     def send(self, request: bytes) -> "Incoming":
-        """Send the request; return the answer that is to come."""
         incoming = self._incoming = Incoming(self._transport)
         self._transport.write(request)
         if not self.open:
@@ -59,7 +58,6 @@ class Connection(asyncio.Protocol):
         return self.open and incoming is not None and incoming.reusable()
 
     def close(self) -> None:
-        """Close the connection at once."""
         self.open = False
         self._transport.abort()
 
@@ -72,31 +70,29 @@ class Incoming:
         """0 until the headers have arrived."""
         self._transport = transport
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
-        """Dropped at the end: parser and answer refer to each other, which only a GC would free."""
+        """Dropped at the end: parser and answer refer to each other, a cycle that only the GC
+        frees."""
         self._pieces: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._head_bytes = 0
         self._delimited = False
         """The headers give the length; else the body ends with the connection."""
         self._keeps = False
-        """The server keeps the connection open."""
         self._ended = False
         self._surplus = False
-        """More came than was asked for."""
+        """More bytes came than belong to the answer."""
         self._lost: str | None = None
-        """How it broke; the error itself would hold us by its traceback."""
+        """How it broke, as text: the traceback of an error would refer to this object."""
         self._woken: asyncio.Future[None] | None = None
 
-    # Reading
-
     async def head(self) -> int:
-        """The status, once the headers have come. Raises BrokenError."""
+        """Return the status, once the headers have come. Raises BrokenError."""
         while not self.status:
             await self._more()
         return self.status
 
     async def piece(self) -> bytes:
-        """The next piece of the body, empty after the last. Raises BrokenError."""
+        """Return the next piece of the body, empty after the last. Raises BrokenError."""
         while not self._pieces:
             if self._ended:
                 return b""
@@ -108,7 +104,7 @@ class Incoming:
         return piece
 
     def reusable(self) -> bool:
-        """It ended well, and nothing on this connection can be mistaken for the next answer."""
+        """Whether it ended well, and no byte on the connection can be taken for the next answer."""
         clean = self._ended and not self._surplus and self._lost is None
         return clean and self._keeps and self.status < HTTPStatus.BAD_REQUEST
 
@@ -118,10 +114,7 @@ class Incoming:
         self._woken = asyncio.get_running_loop().create_future()
         await self._woken
 
-    # What the connection tells
-
     def feed(self, data: bytes) -> None:
-        """Bytes came."""
         if self._parser is None:
             self._surplus = True
             return
@@ -140,7 +133,7 @@ class Incoming:
         self._wake()
 
     def lose(self, error: Exception | None) -> None:
-        """The connection ended; so does a body whose length was not told."""
+        """The connection ended, and so does a body without a given length."""
         if self.status and not self._delimited and error is None:
             self._ended = True
         self._parser = None
@@ -155,8 +148,6 @@ class Incoming:
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
-    # What the parser tells
-
     def on_message_begin(self) -> None:
         self._surplus = self._surplus or self._ended
 
@@ -167,7 +158,7 @@ class Incoming:
     def on_headers_complete(self) -> None:
         assert self._parser is not None
         status = self._parser.get_status_code()
-        if not self._ended and status >= HTTPStatus.OK:  # below are only promises
+        if not self._ended and status >= HTTPStatus.OK:  # statuses below are interim responses
             self.status = status
             self._keeps = self._parser.should_keep_alive()
 

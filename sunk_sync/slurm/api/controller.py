@@ -23,13 +23,12 @@ _Shape = TypeVar("_Shape")
 
 
 class Conf(Struct, frozen=True, kw_only=True):
-    """The settings of slurm.conf that we read; None if absent."""
+    """The settings of slurm.conf that sunk-sync reads; None if absent."""
 
     kill_wait_s: float | None
     message_timeout_s: float | None
     prolog_slurmctld: Sequence[str]
     slurm_user: str = ""
-    """Name of SlurmUser; empty if absent."""
 
 
 class Ping(Struct, frozen=True, kw_only=True):
@@ -42,8 +41,6 @@ class Ping(Struct, frozen=True, kw_only=True):
 
 
 class Diag(Struct, frozen=True, kw_only=True):
-    """The load of slurmctld."""
-
     server_thread_count: int
     agent_queue_size: int
     jobs_pending: int
@@ -84,9 +81,9 @@ async def diag(client: Slurm) -> Diag | SlurmError:
 
 
 async def counting_since(client: Slurm) -> int | SlurmError:
-    """Read the second since which slurmctld counts. It changes with each start of slurmctld.
+    """Read the second since which slurmctld counts.
 
-    It also changes at midnight and after `sdiag --reset`.
+    It changes with each start of slurmctld, and also at midnight and after `sdiag --reset`.
     """
     wire = await _read(client, SlurmCall(path="diag/", kind="diag/", bulk=True), _WireDiag)
     if isinstance(wire, SlurmError):

@@ -34,7 +34,7 @@ _LABELS: Final = {
 
 
 class EndpointContext(Struct, frozen=True, kw_only=True):
-    """What all addresses share."""
+    """The objects that all addresses share."""
 
     transport: Transport
     token: Token
@@ -48,12 +48,12 @@ class RoutedCall(Struct, frozen=True):
 
     call: SlurmCall
     by_s: float
-    """Its deadline, in monotonic seconds."""
+    """The deadline, in monotonic seconds."""
     listing: RecordStream | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether elements were passed on already: then the call cannot be repeated."""
+        """Whether elements were passed on, so that the call cannot be repeated."""
         return self.listing is not None and self.listing.begun
 
 
@@ -65,7 +65,6 @@ class Endpoint:
         self.version = pinned
         """API version in use; empty: not negotiated yet."""
         self.release = ""
-        """Slurm's version in the last answer."""
         self._pinned = pinned
         self._context = context
         self._negotiating = asyncio.Lock()

@@ -15,7 +15,6 @@ from sunk_sync.slurm.api.transport import HttpRequest, Transport, UnreachableErr
 _BODY_MAX: Final = 4 * MEBIBYTE
 _PIECE_MAX: Final = 64 * 1024
 _THEIRS: Final = (UnreachableError, UnsendableError, BrokenError, CutError, OSError)
-"""All exceptions of sending and receiving."""
 
 Clock = Callable[[], float]
 Sink = Callable[[bytes, float], Awaitable[SlurmError | None]]
@@ -56,15 +55,12 @@ async def exchange(
 
 
 class _Body:
-    """A body while it arrives."""
-
     def __init__(self, sink: Sink | None, asked_s: float) -> None:
         self.status = 0
         self.asked_s = asked_s
         self.kept = bytearray()
         self.received_bytes = 0
         self.failure: SlurmError | None = None
-        """The error that the sink returned."""
         self._sink = sink
 
     def begin(self, status: int) -> None:

@@ -1,14 +1,14 @@
 """Cut a big JSON answer into the elements of one of its arrays while it arrives.
 
 The answer is one object, `{"nodes": [{…}, {…}], "errors": [], …}`. Elements are passed on as raw
-bytes, so the whole body is never in memory. The envelope around them is small and comes last.
-The decoder of an element or of the envelope finds out whether it is JSON. A body that ends early,
-continues after its end or has another shape is never called complete.
+bytes, so the whole body is never in memory. The envelope around them is small and comes last. The
+decoders of elements and envelope check that they are JSON. A body that ends early, continues after
+its end or has another shape never counts as complete.
 
-There are two ways to find the end of an element. The fast one (600 MB/s) takes the next `},{` and
-decodes everything before it: no prefix of an object is an object, so success proves the cut. The
-slow one (110 MB/s) counts brackets with one pattern that never backtracks. It is for the last
-element so far, and for elements with arrays of objects inside.
+The fast way to find the end of an element (600 MB/s) takes the next `},{` and decodes everything
+before it: no prefix of an object is an object, so success proves the cut. The slow way (110 MB/s)
+counts brackets with one pattern that never backtracks. It is for the last element so far, and for
+elements with arrays of objects inside.
 """
 
 import re
@@ -29,7 +29,7 @@ _SCALAR: Final = rb'[^ \t\r\n,:"\[\]{}]++'
 
 
 def _bracketed(depth: int) -> bytes:
-    """Pattern of balanced brackets of at most `depth` levels, ignoring brackets in strings."""
+    """Return a pattern of balanced brackets of at most `depth` levels, without those in strings."""
     inner = _STRING
     for _ in range(depth):
         pattern = rb"[{\[]" + _OTHER + rb"(?:(?:" + inner + rb")" + _OTHER + rb")*+[}\]]"
@@ -77,7 +77,7 @@ class Cutter:
         self._members: list[bytes] = []
         self._records: list[bytes] = []
         self._step: Step = Cutter._start
-        """Unbound: an object that refers to its own method is only freed by the GC."""
+        """Unbound: only the GC frees an object that refers to its own method."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the elements that this piece completes. Raise CutError."""

@@ -21,8 +21,6 @@ def _always() -> bool:
 
 
 class SlurmCall(Struct, frozen=True, kw_only=True):
-    """One request below /slurm/{version}/."""
-
     method: str = "GET"
     path: str
     kind: str
@@ -35,8 +33,8 @@ class SlurmCall(Struct, frozen=True, kw_only=True):
     wanted: Callable[[], bool] = _always
     """Called before each attempt: the request may have become obsolete while it waited."""
     answered_since_s: float | None = None
-    """Send only if slurmctld has answered since this second. Else its effect would be
-    unknown for seconds (decision 26). None: always send."""
+    """Send only if slurmctld has answered since this second: else its effect would be unknown for
+    seconds (decision 26). None: always send."""
 
     @property
     def repeatable(self) -> bool:
@@ -46,19 +44,17 @@ class SlurmCall(Struct, frozen=True, kw_only=True):
 
 PING: Final = SlurmCall(path="ping/", kind="ping/")
 PROBE: Final = SlurmCall(path="jobs/state/", kind="jobs/state/", query={"job_id": "1"})
-"""slurmctld must answer it, in 1 ms, even if there is no such job. A ping would also wait for a
+"""slurmctld must answer this, in 1 ms, even if there is no such job. A ping would also wait for a
 backup controller that is off."""
 
 
 def get_node(name: str, *, bulk: bool = False) -> SlurmCall:
-    """Read one Slurm node."""
     return SlurmCall(path=f"node/{quote(name, safe='')}", kind="node/{name}", bulk=bulk)
 
 
 def post_node(
     name: str, body: bytes, *, bulk: bool = False, wanted: Callable[[], bool] = _always
 ) -> SlurmCall:
-    """Change one Slurm node."""
     path = f"node/{quote(name, safe='')}"
     return SlurmCall(
         method="POST", path=path, kind="node/{name}", body=body, bulk=bulk, wanted=wanted
@@ -81,7 +77,7 @@ _BRIEF: Final = {"flags": "ALL"}
 
 
 def get_job(job_id: str, *, bulk: bool = False) -> SlurmCall:
-    """Read one job. The id of an array gives all its tasks that have a record, and the rest."""
+    """Read one job. The id of an array gives its waiting tasks, and tasks that have a record."""
     path = f"job/{quote(job_id, safe='')}"
     return SlurmCall(path=path, kind="job/{id}", query=_BRIEF, bulk=bulk, deadline_s=LISTING_S)
 
@@ -103,12 +99,12 @@ def list_jobs(*, changed_since_s: int | None = None) -> SlurmCall:
 
 
 def submit_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> SlurmCall:
-    """Submit a job to the queue; `since_s` is when it was wanted."""
+    """Submit a job to the queue; `since_s`: when it was first desired."""
     return _make_job("job/submit", body, since_s=since_s, wanted=wanted)
 
 
 def allocate_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> SlurmCall:
-    """Allocate a job that runs at once or not at all; `since_s` is when it was wanted."""
+    """Allocate a job that runs at once or not at all; `since_s`: when it was first desired."""
     return _make_job("job/allocate", body, since_s=since_s, wanted=wanted)
 
 
@@ -150,7 +146,6 @@ class RecordStream:
         self._cutter = Cutter(key)
 
     def restart(self) -> None:
-        """Start with a new answer."""
         self._cutter = Cutter(self._key)
 
     async def feed(self, piece: bytes, asked_s: float) -> SlurmError | None:
@@ -174,7 +169,7 @@ class RecordStream:
         return failure
 
     def _why_missing(self, envelope: bytes) -> SlurmError:
-        """The error for an absent array, which must not count as an empty listing."""
+        """Return the error for an absent array, which must not count as an empty listing."""
         read = read_envelope(envelope)
         if isinstance(read, SlurmError):
             return read

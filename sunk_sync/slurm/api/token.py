@@ -1,4 +1,4 @@
-"""The JWT for slurmrestd, given as text or in a file that others replace while we run."""
+"""The JWT for slurmrestd, given as text or in a file that may be replaced at any time."""
 
 import base64
 import os
@@ -21,8 +21,8 @@ class _Claims(Struct, frozen=True):
 class Token:
     """The current token; of a file, always its current content.
 
-    Kubernetes replaces the file of a mounted Secret. So stat the file before each use (2 µs), and
-    read it if identity, size or time has changed.
+    Kubernetes replaces the file of a mounted Secret. So `current` checks the file before each use
+    (2 µs), and reads it if identity, size or time has changed.
     """
 
     def __init__(self, *, text: str = "", path: str = "") -> None:
@@ -33,13 +33,12 @@ class Token:
         self._seen: tuple[int, ...] = ()
 
     def current(self) -> str:
-        """The token to send now; empty if there is none."""
         if self._path and self._stamp() != self._seen:
             return self.reread()
         return self._text
 
     def reread(self) -> str:
-        """Read the file even if unchanged: the server has refused our token."""
+        """Read the file even if unchanged: the server has refused the token."""
         if self._path:
             self._seen = self._stamp()
             self._text = self._read() or self._text
@@ -47,12 +46,12 @@ class Token:
 
     @property
     def expires_at_s(self) -> float | None:
-        """Epoch second in the claim `exp`, not verified; None: not a JWT, or it never expires."""
+        """Return the epoch second in the claim `exp`, not verified; None: no JWT, or no expiry."""
         return number_of(self._claims().exp)
 
     @property
     def user(self) -> str:
-        """The user in the claim `sun`, not verified; empty if absent."""
+        """Return the user in the claim `sun`, not verified; empty if absent."""
         name = self._claims().sun
         return printable(name) if isinstance(name, str) else ""
 
@@ -81,7 +80,7 @@ class Token:
         return self._usable(text, f"token file {self._path}")
 
     def _usable(self, text: str, origin: str) -> str:
-        """The token if it is valid in a header; else empty, and set `problem`."""
+        """Return the token if it is valid in a header; else empty, and set `problem`."""
         token = text.strip()
         fine = token.isascii() and token.isprintable() and " " not in token
         self.problem = "" if fine and (token or not self._path) else f"{origin} is not one token"

@@ -24,13 +24,11 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
-    """One HTTP request."""
-
     method: str
     address: str
     """Base address, `http://host:port`."""
     target: str
-    """Path below it, with its query."""
+    """Path below the address, with its query."""
     headers: Mapping[str, str]
     body: bytes = b""
     timeout_s: float
@@ -50,8 +48,6 @@ class UnsendableError(Exception):
 
 
 class Transport(Protocol):
-    """Sends one request and receives its answer."""
-
     async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
         """Pass the status to `begin`, then the pieces of the body to `take`.
 
@@ -59,29 +55,24 @@ class Transport(Protocol):
         """
         ...
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 class ServerAddress(Struct, frozen=True):
-    """A parsed address."""
-
     tls: bool
     host: str
     port: int
     authority: str
-    """The value of the header Host."""
     path: str
 
 
 class Network:
-    """The real network. The caller makes sure that at most CONNECTIONS_MAX requests run at once."""
+    """The real network. The caller limits the concurrent requests to CONNECTIONS_MAX."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._idle: list[tuple[float, ServerAddress, Connection]] = []
-        """With the time since which it is idle, oldest first."""
+        """With the time since which each is idle, oldest first."""
         self._tls: ssl.SSLContext | None = None
 
     async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:

@@ -15,15 +15,15 @@ _BEFORE_EXTERNAL: Final = _ALL - {"external"}
 
 
 class Dialect(Struct, frozen=True):
-    """What one version of slurmrestd's data parser can do."""
+    """Capabilities of one version of slurmrestd's data parser."""
 
     conditional_nodes: bool = False
-    """GET /nodes/ with `update_time` can answer 304; a bug of older servers makes it useless."""
+    """GET /nodes/ with `update_time` can answer 304; a bug of older servers makes that useless."""
     conf: bool = False
     """GET /conf is served."""
     placeholders: frozenset[str] = _BEFORE_EXTERNAL
     """Kinds of placeholder jobs that it supports. POST /job/allocate came first, then the flag
-    EXTERNAL_JOB. An unknown flag is an error, but the job is made nevertheless."""
+    EXTERNAL_JOB. An unknown flag is an error, but Slurm makes the job nevertheless."""
     topo: bool = True
     """`shared` may be `topo`."""
     undrain_clears_reason: bool = False
@@ -40,15 +40,15 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "v0.0.41": Dialect(),
     "v0.0.40": Dialect(placeholders=frozenset({"script"}), topo=False),
 }
-"""Newest first: the order of negotiation."""
+"""In the order of negotiation, newest first."""
 NEWEST, *_, OLDEST = DIALECTS
 
 
 def dialect_of(version: str) -> Dialect:
-    """What this version can do; an unknown version gets the defaults."""
+    """Return the capabilities of this version; an unknown version gets the defaults."""
     return DIALECTS.get(version, Dialect())
 
 
 def first_that(can: Callable[[Dialect], bool]) -> str:
-    """The oldest version that can do this."""
+    """Return the oldest version with this capability."""
     return min(version for version, dialect in DIALECTS.items() if can(dialect))

@@ -1,1 +1,1 @@
-"""Decode answers of slurmrestd to facts. Pure: bytes in, facts or an error value out."""
+"""Decode answers of slurmrestd: bytes in, facts or an error value out."""

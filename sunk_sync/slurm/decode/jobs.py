@@ -1,14 +1,14 @@
 """Decode jobs to facts, for every supported API version.
 
-A job array of ours has one task for each Pod. Slurm keeps one record for all tasks that wait,
-under the array's id, and one of its own, with another id, for each task that has started; the
-last one to start takes over the array's record. A task is always called `<array id>_<task>`
-here, which never changes and which Slurm takes where a job is cancelled; in /jobs/state it is
-called so only while it waits, later `<own id>_<task>` (v0.0.40: always as here).
+A job array of sunk-sync has one task for each Pod. Slurm keeps one record with the array's id for
+all waiting tasks, and one with an id of its own for each task that has started. The last task to
+start takes over the array's record. Here a task is always called `<array id>_<task>`: this id never
+changes, and Slurm accepts it in a cancel. /jobs/state calls it so only while it waits, and `<own
+id>_<task>` later (v0.0.40: always as here).
 
-A task's identity is its own Pod: `workload` as if that Pod had a job to itself, `uids` of one
-element, no `pods`; the job keeps the array's name. In the array's list of UIDs a `-` before one
-says that its task was replaced (P17): tasks that wait have no text of their own.
+The identity of a task is that of its Pod: `workload` as if the Pod had its own job, `uids` with one
+element, no `pods`. The job keeps the array's name. In the array's list of UIDs a `-` before a UID
+marks its task as replaced (P17), because waiting tasks have no text of their own.
 """
 
 import re
@@ -74,26 +74,24 @@ class _WireReason(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True, gc=False):
-    """Why a job waits, from its record."""
-
     text: str
     array: int
-    """Id of its array, or 0."""
+    """Id of the array, or 0."""
     listed_ids: tuple[str, ...]
-    """Its ids in /jobs/state; empty: it stands for all waiting tasks of the array."""
+    """Ids of the record in /jobs/state; empty: it stands for all waiting tasks of the array."""
 
 
 class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One record of Slurm: a job, a task of an array, or the waiting tasks of an array."""
 
     number: int
-    """Its own job id."""
+    """The job id of the record."""
     array: int = 0
-    """Id of its array, or 0."""
+    """Id of the array, or 0."""
     task: int | None = None
-    """Its number in the array; None for the waiting tasks, and without an array."""
+    """Number in the array; None for the waiting tasks, and without an array."""
     identity: Identity | None = None
-    """As in the record; of an array the whole identity."""
+    """As in the record; for an array the whole identity."""
     name: str = ""
     state: States
     slurm_nodes: tuple[str, ...] = ()
@@ -109,7 +107,8 @@ class JobState(Struct, frozen=True, gc=False):
     """One line of /jobs/state."""
 
     listed_id: str
-    """`12`, `12_3`, `12_*` (an array without tasks left) or `12+1` (heterogeneous: not ours)."""
+    """`12`, `12_3`, `12_*` (an array without tasks left) or `12+1` (heterogeneous, of other users).
+    """
     state: States
 
 
@@ -157,15 +156,15 @@ def read_reason(record: bytes) -> Reason | None:
 
 
 def number_in(job_id: str) -> str:
-    """The record number in a job id: `12` in `12_3`; empty if there is none."""
+    """Return the record number in a job id: `12` in `12_3`, or empty."""
     match = _number(job_id)
     return match.group(1) if match else ""
 
 
 def job_of(record: JobRecord, task: int | None = None) -> Job | None:
-    """The job that a record shows, or one task of those that it stands for; None: not one of ours.
+    """Return the job of a record, or one task of it; None: not a job of sunk-sync.
 
-    Whether cluster and scheduler of the identity are ours is for others to say.
+    The caller checks cluster and scheduler of the identity.
     """
     task = record.task if record.task is not None else task
     identity = record.identity
@@ -189,7 +188,7 @@ def job_of(record: JobRecord, task: int | None = None) -> Job | None:
 
 
 def task_identity(array: Identity, task: int) -> Identity | None:
-    """The identity of one task; None if the array has no such task."""
+    """Return the identity of one task; None if the array has no such task."""
     if not 0 <= task < len(array.uids):
         return None
     text = array.uids[task]
@@ -203,7 +202,7 @@ def task_identity(array: Identity, task: int) -> Identity | None:
 
 
 def withdrawn(record: JobRecord, task: int) -> Job | None:
-    """A task that was cancelled while it waited. Slurm keeps no record of it."""
+    """Return a task that was cancelled while it waited. Slurm keeps no record of it."""
     shared = replace(
         record,
         task=None,
@@ -217,7 +216,7 @@ def withdrawn(record: JobRecord, task: int) -> Job | None:
 
 
 def with_replaced(array: Identity, tasks: frozenset[int]) -> Identity:
-    """The identity of the array, with these tasks marked as replaced."""
+    """Return the identity of the array, with these tasks marked as replaced."""
     marked = (
         _REPLACED + uid.removeprefix(_REPLACED) if task in tasks else uid
         for task, uid in enumerate(array.uids)

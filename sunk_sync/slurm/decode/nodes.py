@@ -61,7 +61,7 @@ def _fact(node: _WireNode) -> SlurmNode:
 
 
 def state_of(words: list[str] | str | None) -> States:
-    """Share one object for equal states: ten thousand nodes have a few."""
+    """Share one object for equal states: ten thousand nodes have only a few."""
     key = tuple(words) if isinstance(words, list) else (words or "",)
     state = _states.get(key)
     if state is None:

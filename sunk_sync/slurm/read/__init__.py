@@ -1,1 +1,1 @@
-"""Polls nodes and jobs, and reads single ones when a rule asks for it."""
+"""Polls nodes and jobs, and reads single ones when a rule needs it."""

@@ -1,7 +1,7 @@
-"""Whose each job id is, as far as it was read: shared by the reader and the writer of jobs.
+"""The owner of each job id, for the jobs read so far. The reader and the writer of jobs share it.
 
-An identity is read once. What is known by id holds only while slurmctld keeps its state: one
-that was killed forgets seconds, and hands the ids out again.
+Each identity is read once. An id is valid only while slurmctld keeps its state: if slurmctld is
+killed, it forgets the last seconds and gives ids out again.
 """
 
 import asyncio
@@ -19,42 +19,42 @@ from sunk_sync.core.translate.job_states import is_live
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of, number_in
 
 Mine = Callable[[Identity], bool]
-"""Whether cluster and scheduler of an identity are ours (P22)."""
+"""Whether an identity has this cluster and scheduler (P22)."""
 
 _FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING"})
 
 
 class JobOwners:
-    """Jobs by their listed id, which is how /jobs/state calls them."""
+    """Jobs of this sunk-sync by listed id, which is their id in /jobs/state."""
 
     def __init__(self, mine: Mine) -> None:
         self._mine = mine
         self.ours: dict[str, Job] = {}
-        """Listed id → the job as it was last read."""
+        """Listed id → job, as last read."""
         self.foreign: set[str] = set()
-        """Listed ids of jobs that are not ours."""
+        """Listed ids of other jobs."""
         self.arrays: dict[str, JobRecord] = {}
-        """Id of an array of ours → a record of it, for its whole identity."""
+        """Array id → a record of it, for its whole identity."""
         self.recorded: defaultdict[str, set[int]] = defaultdict(set)
-        """Id of an array of ours → tasks that were seen with a record of their own."""
+        """Array id → tasks that were seen with a record of their own."""
         self.touched = False
-        """Others reported an end that no listing showed: report the next listing in full."""
+        """Another read found an end that no listing showed: report the next listing in full."""
         self._listed: dict[str, str] = {}
         """Job id → listed id."""
         self.read_s: dict[str, float] = {}
-        """Listed id → when its record was asked for last."""
+        """Listed id → start of the latest read of its record."""
         self._started: dict[str, tuple[str, float]] = {}
-        """Number of its own → job id and when it was asked for: tasks read since they started,
-        until a listing shows them."""
+        """Record number → job id and start of the read: tasks read since they started, until a
+        listing contains them."""
         self._awaited: dict[str, set[str]] = {}
-        """Workload → those learnt of all that are awaited with it."""
+        """Workload → workloads of the same submission that turned out to have a job."""
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_mine(self, record: JobRecord) -> bool:
-        """It carries an identity of this cluster and this scheduler.
+        """Whether the record has an identity of this cluster and scheduler.
 
-        A mark that was on its way while slurmctld lost its state may have met another's job under
-        the number: what says that we replace it, and has no name of ours, is none of ours (P23).
+        A mark in flight while slurmctld lost its state may have reached another job with the same
+        id. So an identity marked as replaced counts only with a name that sunk-sync gives (P23).
         """
         identity = record.identity
         if identity is None or (identity.replaced and not is_named(record.name)):
@@ -62,16 +62,16 @@ class JobOwners:
         return self._mine(identity)
 
     def learn(self, job: Job, *, asked_s: float | None = None) -> None:
-        """A job of ours as another answer showed it, or as we have just made it."""
+        """Take in a job from another answer, or a job that sunk-sync has just made."""
         listed_id = self._listed.get(job.job_id, job.job_id)
         self.keep(listed_id, job)
         if asked_s is not None:
             self.read_s[listed_id] = asked_s
 
     def learn_written(self, job: Job, *, asked_s: float) -> Observed:
-        """A job of ours whose identity we have just changed, and since when it stands like that.
+        """Take in a job whose identity sunk-sync has changed at `asked_s`; return it as a fact.
 
-        Where its record was read later than `asked_s`, that read knows how it stands.
+        A later read of its record has precedence.
         """
         known = self.known(job)
         read_s = self.read_since(job.job_id, after_s=asked_s)
@@ -81,7 +81,7 @@ class JobOwners:
         return Observed(job, asked_s)
 
     def as_last_read(self, news: News) -> News:
-        """What was seen of a job of ours, or what was read of it since."""
+        """Return the fact, or the result of a later read of the same job."""
         if not isinstance(news, Observed) or not isinstance(news.row, Job):
             return news
         known = self.known(news.row)
@@ -91,9 +91,9 @@ class JobOwners:
         return Observed(known, read_s)
 
     def learn_number(self, job_id: str, record: JobRecord, *, asked_s: float) -> None:
-        """The number that a task of ours has had since it started: a listing will call it by it.
+        """Note the record number of a started task, which listings will use for it.
 
-        The last one to start has that of the array, and is called as before.
+        The last task to start has the number of the array, and keeps its listed id.
         """
         if record.task is not None:
             self.recorded[str(record.array)].add(record.task)
@@ -101,9 +101,9 @@ class JobOwners:
             self._started[str(record.number)] = (job_id, asked_s)
 
     def find_started(self, listed_ids: Iterable[str], *, asked_s: float) -> None:
-        """Know by their new listed ids those of them that were read since they started.
+        """Move jobs that were read since they started to their new listed ids.
 
-        A listing that was asked for before such a read need not show them yet.
+        A listing requested before such a read may not contain them yet.
         """
         for listed_id in listed_ids if self._started else ():
             job_id, read_s = self._started.get(number_in(listed_id), ("", 0.0))
@@ -114,40 +114,39 @@ class JobOwners:
         self._started = {one: shown for one, shown in self._started.items() if shown[1] >= asked_s}
 
     def at(self, job_id: str) -> Job | None:
-        """What is known of the job of this id."""
         return self.ours.get(self._listed.get(job_id, job_id))
 
     def known(self, job: Job) -> Job | None:
-        """The very job as another answer has shown it already."""
+        """Return the same job as already known from another answer."""
         known = self.at(job.job_id)
         same = known is not None and known.identity.workload == job.identity.workload
         return known if same else None
 
     def is_past(self, job_id: str, *, asked_s: float) -> bool:
-        """Its record was read, and asked for later than that."""
+        """Whether a later request than `asked_s` has read the record."""
         return self.read_s.get(self._listed.get(job_id, job_id), asked_s) > asked_s
 
     def read_since(self, job_id: str, *, after_s: float) -> float | None:
-        """When its record was asked for last, if that was later; it is known, too."""
+        """Return the start of the latest read of a known job, if it was later than `after_s`."""
         listed_id = self._listed.get(job_id, job_id)
         read_s = self.read_s.get(listed_id, after_s) if listed_id in self.ours else after_s
         return read_s if read_s > after_s else None
 
     def is_placed(self, job_id: str) -> bool:
-        """It was read where it runs."""
+        """Whether a read has shown where the job runs."""
         job = self.at(job_id)
         return job is not None and bool(job.slurm_nodes)
 
     def reading(self, array: str) -> asyncio.Lock:
-        """Held while all of this array is read: who wants the same waits, and may not need it."""
+        """Return the lock for reads of a whole array: a waiting caller may then need no read."""
         return self._reading.setdefault(array, asyncio.Lock())
 
     def learn_array(self, record: JobRecord) -> None:
-        """An array of ours as we have just made or marked it."""
+        """Take in an array that sunk-sync has just made or marked."""
         self.arrays[str(record.array)] = record
 
     def relearn_array(self, record: JobRecord) -> None:
-        """The same with another text: so is that of each task that waits, as listings tell now."""
+        """Take in a new text of an array: all its waiting tasks share it."""
         self.learn_array(record)
         uids = record.identity.uids if record.identity is not None else ()
         for task in range(len(uids)):
@@ -158,12 +157,12 @@ class JobOwners:
         self.touched = True
 
     def learn_gone(self, job_id: str) -> None:
-        """Another answer showed that it is no more, or not ours."""
+        """Another answer showed that the job is gone, or of another owner."""
         self.drop(self._listed.get(job_id, job_id))
         self.touched = True
 
     def keep(self, listed_id: str, job: Job) -> None:
-        """A job of ours, under the id that a listing calls it by."""
+        """Keep a job under its listed id."""
         self.foreign.discard(listed_id)
         self.ours[listed_id] = job
         self._listed[job.job_id] = listed_id
@@ -173,8 +172,9 @@ class JobOwners:
 
     @contextmanager
     def awaiting(self, workloads: Sequence[str]) -> Iterator[Set[str]]:
-        """A job of each of these workloads is to be made; yields those of which one is learnt
-        meanwhile: no second one.
+        """Announce submissions for these workloads; yield the workloads that get a job meanwhile.
+
+        Those need no second job.
         """
         learnt: set[str] = set()
         self._awaited.update(dict.fromkeys(workloads, learnt))
@@ -185,12 +185,10 @@ class JobOwners:
                 self._awaited.pop(workload, None)
 
     def drop_array(self, array: str) -> None:
-        """Nothing of it is left."""
         del self.arrays[array]
         self.recorded.pop(array, None)
 
     def drop(self, listed_id: str) -> Job | None:
-        """No such id any more."""
         job = self.ours.pop(listed_id, None)
         self.read_s.pop(listed_id, None)
         if job is not None and self._listed.get(job.job_id) == listed_id:
@@ -198,15 +196,15 @@ class JobOwners:
         return job
 
     def record_id(self, job_id: str) -> str:
-        """Under which number to ask for the record of a job: a task that started has its own."""
+        """Return the number of a job's record: a started task has its own."""
         return number_in(self._listed.get(job_id, job_id))
 
     def waits(self) -> bool:
-        """A job of ours has not started yet."""
+        """Whether some job has not started yet."""
         return any("PENDING" in job.state for job in self.ours.values())
 
     def forget(self) -> None:
-        """Trust no id any more: slurmctld may have lost its state and given it away."""
+        """Forget all ids: slurmctld may have lost its state and given them out again."""
         self.ours.clear()
         self.foreign.clear()
         self.arrays.clear()
@@ -218,5 +216,5 @@ class JobOwners:
 
 
 def base_of(state: frozenset[str]) -> frozenset[str]:
-    """The state without what comes and goes while it lasts."""
+    """Return the state without flags that come and go."""
     return state - _FLAGS

@@ -1,7 +1,7 @@
-"""From the states of all jobs to ours: reads the records of what is new or has changed.
+"""Turn the states of all jobs into jobs of sunk-sync: read records that are new or have changed.
 
-Where a job runs is told as soon as it is read, and that it runs there no more: the rest may take
-seconds. Nothing is concluded from what could not be read: then the listing is not complete.
+Report at once where a job runs, or that it runs there no more: the rest may take seconds. Without a
+needed record the listing is not complete, so that nothing is concluded from it.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ from sunk_sync.slurm.read.job_owners import JobOwners, base_of
 from sunk_sync.slurm.read.one_job import pays_whole, why_no_record
 
 LIST_ABOVE: Final = 200
-"""More unknown ids than this are read by one listing,"""
+"""Read all jobs by one listing if more ids than this are unknown,"""
 _LIST_SHARE: Final = 2
-"""if they are more than half of all: a listing shows those that are known, too."""
+"""and more than half of all: a listing also contains the known ones."""
 _AT_ONCE: Final = 4
 _BREATH: Final = 2048
 
 
 class Early:
-    """Who is told before the listing is complete, and what they know."""
+    """The receiver of jobs before the listing is complete, and what was reported to it."""
 
     def __init__(self, tell: Tell, reported: dict[str, Job]) -> None:
         self.tell = tell
         self.reported = reported
-        """Job id → job as it was told last; kept."""
+        """Job id → job as last reported."""
 
 
 class JobReading:
-    """One listing: `states` by listed id, asked for at `asked_s`."""
+    """One listing: `states` by listed id, requested at `asked_s`."""
 
     def __init__(
         self,
@@ -52,35 +52,35 @@ class JobReading:
         asked_s: float,
     ) -> None:
         self.jobs: dict[str, tuple[Job, float]] = {}
-        """Job id → job of ours, and since when it is known to be so."""
+        """Job id → job of sunk-sync, and since when it is known to be so."""
         self.left: dict[str, tuple[Job, float]] = {}
-        """Job id → job of ours that was known, be it by others, and is not listed any more; and
-        when its record was asked for last."""
+        """Job id → known job that is not listed any more, and the start of the latest read of its
+        record."""
         self.failure: SlurmError | None = None
         """Why the listing is not complete."""
         self.reused = False
-        """An id that was ours belongs to somebody else."""
+        """An id of a known job belongs to another job now."""
         self.moved = False
-        """A job of ours is in another state than it was, or gone."""
+        """A known job changed its state, or is gone."""
         self._client = client
         self._job_owners = job_owners
         self._early = early
         self._states = states
         self._asked_s = asked_s
         self._read_s: dict[str, float] = {}
-        """Listed id → when its record was asked for."""
+        """Listed id → start of the read of its record."""
         self._news: dict[str, tuple[Job, float]] = {}
-        """What the answer under way showed, to be told now."""
+        """Jobs in the current answer, to report now."""
         self._wants: Set[str] = frozenset()
         """Listed ids whose record must be read."""
         self._gone: set[str] = set()
-        """Numbers that Slurm no longer knows."""
+        """Numbers that Slurm does not know any more."""
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._numbers = {listed_id.partition("_")[0] for listed_id in states}
         self._by_number: defaultdict[str, list[str]] = defaultdict(list)
 
     async def read(self, *, refresh: Sequence[str] = ()) -> None:
-        """Read what has to be read, `refresh` (listed ids) anyway, then see what is ours."""
+        """Read new and changed records and those in `refresh` (listed ids); collect the jobs."""
         unknown = [one for one in self._states if one not in self._job_owners.ours]
         self._job_owners.find_started(unknown, asked_s=self._asked_s)
         left = self._forget_absent()
@@ -107,11 +107,11 @@ class JobReading:
             self._give_up(listed_id)
 
     def _unread(self, listed_ids: Iterable[str]) -> set[str]:
-        """Those of them that are wanted, and that no answer has told of since the listing."""
+        """Return the wanted ids that no answer since the listing contained."""
         return {one for one in listed_ids if one in self._wants and one not in self._read_s}
 
     def _forget_absent(self) -> Sequence[Job]:
-        """What the listing does not name is gone from the book; ours among it."""
+        """Forget ids that the listing does not contain; return the jobs of sunk-sync among them."""
         self._job_owners.foreign &= self._states.keys()
         for array in [one for one in self._job_owners.arrays if one not in self._numbers]:
             self._job_owners.drop_array(array)
@@ -120,13 +120,13 @@ class JobReading:
         return [job for job, _ in self.left.values()]
 
     def _leave(self, listed_id: str) -> None:
-        read_s = self._job_owners.read_s.get(listed_id, math.inf)  # else we have just made it
+        read_s = self._job_owners.read_s.get(listed_id, math.inf)  # else sunk-sync has just made it
         job = self._job_owners.drop(listed_id)
         if job is not None:
             self.left[job.job_id] = (job, read_s)
 
     def _wanted(self) -> set[str]:
-        """Listed ids whose record must be read: unknown ones, and ours in another state."""
+        """Return listed ids whose record must be read: unknown, or known in another state."""
         ours, foreign = self._job_owners.ours, self._job_owners.foreign
         return {
             listed_id
@@ -137,11 +137,11 @@ class JobReading:
         }
 
     def _is_hollow(self, listed_id: str) -> bool:
-        """What is left of an array of ours whose waiting tasks were all cancelled."""
+        """Whether it is the rest of an array whose waiting tasks were all cancelled."""
         return listed_id.endswith("_*") and number_in(listed_id) in self._job_owners.arrays
 
     async def _read_array(self, array: str, arrays: "_Arrays") -> None:
-        """Unless others have read of it by now what made it pay."""
+        """Read an array, unless other reads have made this one unnecessary by now."""
         async with self._slots, self._job_owners.reading(array):
             if self._is_unread(array) or arrays.pays(array):
                 await self._ask_number(array)
@@ -156,7 +156,7 @@ class JobReading:
             await self._ask(get_job(number, bulk=True), number=number)
 
     def _is_unread(self, number: str) -> bool:
-        """Somebody else may have read it since the listing was asked for."""
+        """Whether no other caller has read it since the listing was requested."""
         listed_ids = self._by_number.get(number, ())
         unknown = [one for one in listed_ids if one not in self._job_owners.ours]
         self._job_owners.find_started(unknown, asked_s=self._asked_s)
@@ -165,7 +165,7 @@ class JobReading:
         return bool(self._unread(listed_ids))
 
     def _note_read(self, listed_id: str) -> None:
-        """One of ours that others have asked for since the listing: they know more than that."""
+        """Note a read by another caller since the listing: it is newer than the listing."""
         read_s = self._job_owners.read_s.get(listed_id, self._asked_s)
         if read_s > self._asked_s and listed_id in self._job_owners.ours:
             self._read_s.setdefault(listed_id, read_s)
@@ -218,22 +218,22 @@ class JobReading:
             job = job_of(record)
             self._job_owners.recorded[array].add(record.task)
             self._keep(listed_ids, job, asked_s)
-            if job is not None and listed_ids[0] not in self._states:  # it started after these
+            if job is not None and listed_ids[0] not in self._states:  # it is newer
                 self._job_owners.learn_number(job.job_id, record, asked_s=asked_s)
         else:
             self._note_waiting(record, asked_s)
 
     def _note_waiting(self, record: JobRecord, asked_s: float) -> None:
-        """The one record for every task that waits; which do, the listing says."""
+        """Take in the one record of all waiting tasks; the listing shows which tasks wait."""
         for listed_id in self._by_number.get(str(record.array), ()):
             task = listed_id.partition("_")[2]
             if not task.isdecimal():
                 self._read_s[listed_id] = asked_s
-            elif listed_id not in self._read_s:  # its own record may follow, or be lost
+            elif listed_id not in self._read_s:  # a record of its own may follow, or be lost
                 self._keep([listed_id], job_of(record, int(task)), self._asked_s)
 
     def _keep(self, listed_ids: Sequence[str], job: Job | None, asked_s: float) -> None:
-        """Under the first of these ids that was listed; one that was not is younger than that."""
+        """Keep the job under the first of these ids in the listing; unlisted jobs are newer."""
         for listed_id in listed_ids:
             if listed_id in self._states:
                 self._read_s[listed_id] = asked_s
@@ -252,7 +252,7 @@ class JobReading:
         return known is not None and bool(known.slurm_nodes)
 
     def _give_up(self, listed_id: str) -> None:
-        """Its number was asked for, and no record of it came."""
+        """Handle an id whose number was read without finding a record of it."""
         if number_in(listed_id) in self._gone:
             self._leave(listed_id)
         elif self.failure is None:
@@ -268,7 +268,7 @@ class JobReading:
             asked_s = self._read_s.get(listed_id, self._asked_s)
             if listed_id not in self._read_s and job.state != state:
                 if self.failure is not None and _differ(job.state, state):
-                    continue  # whose the id is by now, and where it runs, nobody has read
+                    continue  # its present owner and its hosts are unknown
                 job = replace(job, state=state)
                 self._job_owners.keep(listed_id, job)
             self.jobs[job.job_id] = (job, asked_s)
@@ -276,9 +276,10 @@ class JobReading:
             await self._add_withdrawn()
 
     async def _add_withdrawn(self) -> None:
-        """Tasks that neither wait nor have a record, nor had one: cancelled while they waited.
+        """Add tasks that neither wait nor ever had a record: they were cancelled while they waited.
 
-        A record of its own is forgotten some minutes after the task's end, not when its array is.
+        Slurm forgets the record of a task some minutes after its end, even if the array still
+        exists.
         """
         for place, (array, record) in enumerate(list(self._job_owners.arrays.items())):
             await _breathe(64 * place)
@@ -294,8 +295,10 @@ class JobReading:
 
 
 class _Arrays:
-    """Arrays to read first, for that shows their tasks too: those that must be read anyway, and
-    those of which several tasks seem to have started, each with a new id now.
+    """Arrays to read first, because such a read also shows their tasks.
+
+    These are arrays that must be read anyway, and arrays of which several tasks seem to have
+    started, each with a new id.
     """
 
     def __init__(
@@ -305,7 +308,7 @@ class _Arrays:
         self._asked_s = asked_s
         started = {one.partition("_")[2] for one in wanted if one not in job_owners.ours}
         self._seem: defaultdict[str, list[str]] = defaultdict(list)
-        """Array → jobs of it that seem to have started."""
+        """Array → its jobs that seem to have started."""
         for job in left:
             array, _, task = job.job_id.partition("_")
             if task in started and array in job_owners.arrays:
@@ -315,7 +318,7 @@ class _Arrays:
         self.numbers = must | {array for array in self._seem if self.pays(array)}
 
     def pays(self, array: str) -> bool:
-        """Those that nobody has read since the listing are most of its records."""
+        """Whether most of its records were not read since the listing."""
         seem = self._seem.get(array, ())
         unread = [
             one for one in seem if self._job_owners.read_since(one, after_s=self._asked_s) is None
@@ -323,7 +326,7 @@ class _Arrays:
         return pays_whole(len(unread), of=len(seem) + self._there[array])
 
     def _records(self) -> Counter[str]:
-        """How many tasks of each have a record of their own already; all jobs are gone through."""
+        """Count the tasks of each array that have a record of their own."""
         if not self._seem:
             return Counter()
         placed = (
@@ -337,10 +340,10 @@ class _Arrays:
 def revived(
     states: Mapping[str, States], known: Mapping[str, Job], *, foreign: Set[str]
 ) -> Iterable[Job]:
-    """Of jobs that had ended (by listed id), those that a listing calls live and nobody has read.
+    """Return ended jobs (by listed id) that a listing shows live and whose record was not read.
 
-    A slurmctld that was killed forgets ends. Whose the id is by now is not known, but the end is
-    not to be relied on: until the record is read, the job counts as live, and as running nowhere.
+    A killed slurmctld forgets ends. The owner of the id is unknown, but the end is not certain:
+    until the record is read, the job counts as live, and as running nowhere.
     """
     for listed_id, job in known.items():
         state = states.get(listed_id, job.state)
@@ -350,23 +353,23 @@ def revived(
 
 
 async def _breathe(place: int) -> None:
-    """Let others run now and then: there may be tens of thousands of jobs."""
+    """Let other tasks run now and then: there may be tens of thousands of jobs."""
     if place % _BREATH == 0:
         await asyncio.sleep(0)
 
 
 def _is_stale(job: Job, state: States) -> bool:
-    """It is in another state by now, or runs where nobody has read yet: that read had failed."""
+    """Whether the state changed, or a running job was read without its hosts."""
     return _differ(job.state, state) or ("RUNNING" in state and not job.slurm_nodes)
 
 
 def _differ(before: States, now: States) -> bool:
-    """In more than what comes and goes."""
+    """Whether the states differ in more than flags that come and go."""
     return before != now and base_of(before) != base_of(now)
 
 
 def _is_another(before: Job | None, job: Job) -> bool:
-    """Another job stands under the id of one of ours; a requeued one is submitted later."""
+    """Whether the id has another job now; a requeued job has a later submit time."""
     if before is None:
         return False
     return (

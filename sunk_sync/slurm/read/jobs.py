@@ -1,11 +1,13 @@
-"""List the jobs for ever and report ours.
+"""List the jobs for ever and report those of sunk-sync.
 
-/jobs/state comes first, 80 bytes a job; then the records of new jobs and of jobs in another state.
-While jobs of ours wait and some start or end, poll more often: Slurm starts the jobs of a burst a
-second apart, and their Pods would wait as long as sunk-sync does not see it.
+First /jobs/state, 80 bytes a job; then the records of new and changed jobs. While some jobs wait
+and others start or end, poll more often: Slurm starts the jobs of a burst a second apart, and each
+Pod waits until sunk-sync reads its start.
+
 Report a whole listing, with the guarantees of the nodes' poll, every ten seconds and for each
 caller of `relist`. In between report what changed and what is gone, then Confirmed.
-The preempt_time of a running job is only in its record: sunk-sync sees a preemption with grace when
+
+Only the record of a running job has its preempt_time. sunk-sync sees a preemption with grace when
 it reads the record for another reason, else when the job ends.
 """
 
@@ -42,28 +44,23 @@ _REFRESH_AMONG: Final = 512
 
 
 class JobPollTiming(Struct, frozen=True, kw_only=True):
-    """How often to look."""
-
     busy: Callable[[], bool]
-    """Whether a job of ours lives or is expected."""
+    """Whether a job of sunk-sync lives or is expected."""
     while_busy: PollTiming = PollTiming()
-    """While busy."""
     fast_s: float = 0.2
-    """Interval while jobs of ours change and others wait, if it is the shorter one."""
+    """Interval while some jobs change and others wait, if it is shorter."""
     fast_for_s: float = 2.5
     """How long after the last change: two rounds of Slurm's scheduler."""
     idle_s: float = 30.0
     full_every_s: float = 10.0
-    """How often to report the whole listing; in between only changes."""
+    """Interval of reports of the whole listing; in between only changes."""
     checked_every_s: float = 5.0
-    """How often, at least, to check whether slurmctld was restarted."""
+    """Maximum interval of checks for a restart of slurmctld."""
     refresh_every: int = 2
-    """In one of so many listings the reason of one job that waits is read anew (P26)."""
+    """Every such listing reads the reason of one waiting job again (P26)."""
 
 
 class JobPoll:
-    """The reader of our jobs."""
-
     def __init__(
         self, client: Slurm, tell: Tell, *, job_owners: JobOwners, timing: JobPollTiming, time: Time
     ) -> None:
@@ -74,36 +71,34 @@ class JobPoll:
         self._time = time
         self._loop = PollLoop(timing.while_busy, time)
         self._waiting: list[asyncio.Future[SlurmError | None]] = []
-        """Callers of the next listing."""
         self._joined: list[asyncio.Future[SlurmError | None]] = []
-        """Callers of the running listing."""
         self._open_since_s: float | None = None
-        """When that began; None: none, or nobody can join it any more."""
+        """Start of the running listing; None: there is none, or it cannot be joined any more."""
         self._reported: dict[str, Job] | None = None
-        """Jobs of the last listing that ended, and those that it did not show any more, though a
-        younger answer had, of which others reported. None: there was none yet."""
+        """Jobs of the last complete listing, and jobs that it did not contain though a newer answer
+        had reported them. None: no listing yet."""
         self._in_full = True
-        """The next one is reported as a whole."""
+        """Report the next listing in full."""
         self._forgot = False
-        """Others reported of jobs that the book knew no more when the listing under way came."""
+        """JobOwners was emptied during the listing, so reported jobs may be missing in it."""
         self._reported_at_s = 0.0
         self._read_s = time.clock()
         self._since: int | None = None
-        """Since when slurmctld counts, as it last said."""
+        """Second since which slurmctld counts."""
         self._checked_s = float("-inf")
         self._lost: Lost | None = None
         self._fast_until_s = float("-inf")
         self._round = 0
         self._cursor = 0
-        """Where the search for a job that waits goes on."""
+        """Where the search for the next waiting job starts."""
 
     def poll_now(self) -> None:
-        """Begin another listing as soon as the share of time allows; what runs now is too old."""
+        """Start a listing as soon as the share of time allows; a running one is too old."""
         self._moved()
         self._loop.poll_now()
 
     async def relist(self, after_s: float) -> SlurmError | None:
-        """Wait for a whole listing that began later than that; several callers share one."""
+        """Wait for a whole listing that began later than `after_s`; several callers share one."""
         done = asyncio.get_running_loop().create_future()
         if self._open_since_s is not None and self._open_since_s > after_s:
             self._joined.append(done)
@@ -114,7 +109,6 @@ class JobPoll:
         return failure
 
     async def run(self) -> None:
-        """List until cancelled."""
         try:
             await self._loop.run(self.poll, interval=self._interval)
         finally:
@@ -177,7 +171,7 @@ class JobPoll:
         return reading
 
     async def _check_restart(self, *, strict: bool) -> SlurmError | None:
-        """After the listing: if slurmctld still counts as before, the ids are those we know."""
+        """Check after the listing whether slurmctld was restarted: then forget all ids."""
         now_s = self._time.clock()
         if not strict and now_s - self._checked_s < self._timing.checked_every_s:
             return None
@@ -192,14 +186,14 @@ class JobPoll:
         return None
 
     def _note_known(self) -> None:
-        """Keep the jobs that others reported since the last listing: numbers may be reused."""
+        """Keep the jobs that other callers reported since the last listing: ids may be reused."""
         if self._reported is not None:
             self._reported |= {job.job_id: job for job in self._job_owners.ours.values()}
 
     def _refreshed(self) -> Sequence[str]:
-        """Now and then one job that waits, in turn: why it waits may have changed.
+        """Return one waiting job now and then, in turn: its reason may have changed.
 
-        Of an array its first task, and only while that waits: later a read of all takes long.
+        Of an array only a waiting first task: later a read of all tasks takes long.
         """
         self._round += 1
         if self._round % self._timing.refresh_every:
@@ -215,7 +209,6 @@ class JobPoll:
         return ()
 
     async def _tell_all(self, reading: JobReading, asked_s: float) -> None:
-        """Report the listing in full, or only the changes."""
         jobs, reported = reading.jobs, self._reported
         old = asked_s - self._reported_at_s >= self._timing.full_every_s
         if reported is None or self._in_full or old:
@@ -240,13 +233,13 @@ class JobPoll:
             await self._tell(news[start : start + _NEWS_AT_ONCE])
 
     async def _tell_revived(self, states: Mapping[str, States], asked_s: float) -> None:
-        """What was reported of an end that is none: nothing must be made in such a job's place."""
+        """Report jobs whose reported end was undone: no other job must replace them."""
         known = {**(self._reported or {}), **self._job_owners.ours}
         jobs = revived(states, known, foreign=self._job_owners.foreign)
         await self._tell_in_parts([Observed(job, asked_s) for job in jobs])
 
     async def _tell_part(self, reading: JobReading, asked_s: float) -> SlurmError:
-        """What was read is true; what is missing is unknown."""
+        """Report what was read as true, and what is missing as unknown."""
         await self._tell_rows(reading.jobs, asked_s)
         if reading.failure is None:
             self._job_owners.forget()
@@ -274,8 +267,6 @@ def _changes(
 
 
 class _StateListing:
-    """Collects the state of each job by listed id."""
-
     def __init__(self) -> None:
         self.seen: dict[str, States] = {}
 

@@ -1,10 +1,10 @@
 """List the Slurm nodes for ever. The listing also proves that slurmctld works.
 
 /ping still answers while slurmctld hangs, so only this listing counts. If the server can answer 304
-to an unchanged listing, ask so, but ask for all nodes once a minute: a controller that took over
-with a slower clock would hide changes behind 304. Also ask for all nodes after a read or write of a
-single node: the graph may have ignored that node in the last listing, because the listing was
-requested earlier, and 304 would never show it again.
+to an unchanged listing, sunk-sync requests that. But it requests all nodes once a minute: a
+controller that took over with a slower clock would hide changes behind 304. It also requests all
+nodes after a read or write of a single node: the graph may have ignored that node in the last
+listing, because the listing was requested earlier, and 304 would never show it again.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,6 @@ _SOURCE: Final = "slurm_nodes"
 
 
 class NodePoll:
-    """The reader of Slurm nodes."""
-
     def __init__(self, client: Slurm, tell: Tell, *, timing: PollTiming, time: Time) -> None:
         self._client = client
         self._tell = tell
@@ -46,15 +44,14 @@ class NodePoll:
         """When another reader or writer last reported single nodes."""
 
     def poll_now(self) -> None:
-        """Start a new listing as soon as the share of time allows; a running one is too old."""
+        """Start a listing as soon as the share of time allows; a running one is too old."""
         self._loop.poll_now()
 
     def touched(self) -> None:
-        """Note that single nodes were reported: ask for all nodes next time."""
+        """Note that single nodes were reported: request all nodes next time."""
         self._touched_s = self._time.clock()
 
     async def run(self) -> None:
-        """List until cancelled."""
         await self._loop.run(self.poll, interval=lambda: self._timing.interval_s)
 
     async def poll(self) -> SlurmError | None:
@@ -88,7 +85,7 @@ class NodePoll:
         return None if due or self._touched_s > self._full_s else self._since_s
 
     def _remember(self, answer: SlurmResponse) -> None:
-        """Keep slurmctld's time of this listing, to ask for later changes."""
+        """Keep slurmctld's time of this listing, to request later changes."""
         envelope = read_envelope(answer.body)
         conditional = dialect_of(answer.version).conditional_nodes
         updated = None if isinstance(envelope, SlurmError) else number_of(envelope.last_update)
@@ -105,7 +102,7 @@ class NodePoll:
 
 
 class _Telling:
-    """One listing as news: the rows as they arrive; its end only when no error came."""
+    """One listing as news: the rows as they arrive; its end only without an error."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

@@ -1,6 +1,6 @@
-"""Reads one job now, under its own identity; who asks for tasks of one array shares the answers.
+"""Read one job now, by its own identity. Callers for tasks of one array share the answers.
 
-What an answer shows of other tasks is known from then on, too: it need not be read again.
+Other tasks in an answer become known too, and need no further read.
 """
 
 import asyncio
@@ -36,39 +36,39 @@ _HIDDEN: Final = "it is listed, but PrivateData hides it from the user of our to
 
 
 class Enough(Struct, frozen=True):
-    """Which read that was made for another will do, too."""
+    """Which earlier read is new enough for a caller."""
 
     after_s: float
-    """One that began later than that."""
+    """One that began later than this."""
     placed_after_s: float = math.inf
-    """One that began later than that and shows where the job runs."""
+    """One that began later than this and shows where the job runs."""
 
     def and_for(self, other: "Enough") -> "Enough":
-        """What will do for both."""
+        """Return what is enough for both callers."""
         return Enough(
             max(self.after_s, other.after_s), max(self.placed_after_s, other.placed_after_s)
         )
 
 
 READ_NOW: Final = Enough(math.inf)
-"""None."""
+"""No earlier read is enough."""
 
 
 class Found(Struct, frozen=True):
-    """What a read of one id showed; no job: Slurm has none so called that is ours."""
+    """The result of a read of one id; job None: Slurm has no such job of sunk-sync."""
 
     job_id: str
-    """As it was asked for."""
+    """As requested."""
     job: Job | None
     record: JobRecord | None
-    """Where it stands: of a task that waits the one for all such tasks."""
+    """The record with the job; for a waiting task that of all waiting tasks."""
     asked_s: float
     others: tuple[Job, ...] = ()
-    """Tasks that nobody asked for, of the same answer."""
+    """Other tasks in the same answer."""
 
     @property
     def news(self) -> tuple[Observed | Deleted, ...]:
-        """The same as facts."""
+        """Return the result as facts."""
         others = tuple(Observed(job, self.asked_s) for job in self.others)
         if self.job is None:
             return (Deleted("jobs", "", self.job_id, "", self.asked_s), *others)
@@ -77,18 +77,17 @@ class Found(Struct, frozen=True):
 
 Read = TypeVar("Read")
 Finds = dict[str, Found | SlurmError]
-"""By job id."""
 
 
 class _Shown(Struct, frozen=True):
-    """Records of ours in one answer."""
+    """Records of sunk-sync in one answer."""
 
     records: Sequence[JobRecord]
     asked_s: float
 
 
 class _Round:
-    """Those who ask for tasks of one array before its next read begins."""
+    """The callers for tasks of one array before its next read begins."""
 
     def __init__(self) -> None:
         self.job_ids: dict[str, Enough] = {}
@@ -96,7 +95,7 @@ class _Round:
 
 
 class JobFinder:
-    """Reads under way, and who waits for the next one."""
+    """Reads jobs; callers wait for a shared read."""
 
     def __init__(self, client: Slurm, clock: Clock, *, job_owners: JobOwners) -> None:
         self._client = client
@@ -105,13 +104,13 @@ class JobFinder:
         self._next: dict[str, _Round] = {}
         """By array."""
         self._slots = asyncio.Semaphore(CONNECTIONS_MAX)
-        """Who waits for its turn looks again whether it still must ask."""
+        """A caller that gets its turn first checks whether it still needs a read."""
 
     async def find(self, job_id: str, enough: Enough = READ_NOW) -> Found | SlurmError:
-        """Read the job of this id, a task also by the id of its own that it has since it started.
+        """Read the job of this id; a started task also has a record number of its own.
 
-        The read begins after this call, and the book knows what it showed; an earlier one that is
-        `enough` is found without its record.
+        The read begins after this call, and its result goes to JobOwners. An earlier read that is
+        `enough` replaces it, without the record.
         """
         known = self._known(job_id, enough)
         if known is not None:
@@ -135,21 +134,22 @@ class JobFinder:
         return None if read_s is None else Found(job_id, job, None, read_s)
 
     async def _find_task(self, array: str, job_id: str, enough: Enough) -> Found | SlurmError:
-        """Together with all others of its array that are asked for until it is their turn."""
+        """Read the task together with all other tasks requested before its turn."""
         mine = self._next.setdefault(array, _Round())
         mine.job_ids[job_id] = enough.and_for(mine.job_ids.get(job_id, enough))
         async with self._job_owners.reading(array):
             if not mine.found:
                 async with self._slots:
-                    await asyncio.sleep(0)  # who asks in the same moment may still join
+                    await asyncio.sleep(0)  # callers of the same moment may still join
                     if self._next.get(array) is mine:
                         del self._next[array]
                     mine.found = await self._find_tasks(array, mine.job_ids)
         return mine.found[job_id]
 
     async def _find_tasks(self, array: str, wanted: Mapping[str, Enough]) -> Finds:
-        """A task that has just started has a record of its own: the states say which, and spare
-        the records of all others of its array, unless most of them are to be read all the same.
+        """Read only the records of these tasks, unless most tasks of the array must be read anyway.
+
+        A task that has just started has a record of its own: the states show its number.
         """
         found: Finds = {}
         left = self._take_known(wanted, found)
@@ -163,13 +163,13 @@ class JobFinder:
         return found | await self._read({one: numbers[one] for one in left})
 
     def _take_known(self, wanted: Mapping[str, Enough], found: Finds) -> Sequence[str]:
-        """What the book knows by now goes to the finds; the rest."""
+        """Put the jobs that JobOwners knows by now into `found`; return the other ids."""
         known = {one: self._known(one, enough) for one, enough in wanted.items()}
         found.update({one: what for one, what in known.items() if what is not None})
         return [one for one in wanted if one not in found]
 
     async def _numbers(self, array: str, job_ids: Sequence[str]) -> Mapping[str, str] | SlurmError:
-        """Of these tasks, which record to ask for."""
+        """Return the number of each task's record."""
         _, listed = await _states(self._client, job_ids[0] if len(job_ids) == 1 else array)
         if isinstance(listed, SlurmError):
             return listed
@@ -180,8 +180,9 @@ class JobFinder:
         return numbers
 
     def _pays_whole(self, array: str, listed: Mapping[str, States], job_ids: Sequence[str]) -> bool:
-        """Every task that runs is to be read once; the last one to start has the number of the
-        array, and is read together with all others: once is enough.
+        """Whether to read the whole array, because most of its running tasks are not read yet.
+
+        The last task to start has the number of the array, and can be read only with all others.
         """
         own = {f"{array}_{one.partition('_')[2]}": number_in(one) for one in listed}
         unread = {one for one in own if not self._job_owners.is_placed(one)}
@@ -192,7 +193,7 @@ class JobFinder:
         return pays_whole(len((unread | {*job_ids}) & alone), of=len(alone))
 
     async def _read(self, numbers: Mapping[str, str]) -> Finds:
-        """Jobs by id, each in the record of this number."""
+        """Read each job in the record of this number."""
         distinct = list(dict.fromkeys(numbers.values()))
         shown = dict(zip(distinct, await anyio.gather(*map(self._show, distinct)), strict=True))
         found = {one: await self._pick(one, shown[number]) for one, number in numbers.items()}
@@ -228,7 +229,7 @@ class JobFinder:
         return Found(job_id, None, None, shown.asked_s)
 
     async def _find_waiting(self, record: JobRecord, *, job_id: str) -> Found | SlurmError:
-        """A task without a record of its own waits, or was cancelled: the states say which."""
+        """A task without a record of its own waits, or was cancelled: the states show which."""
         asked_s, listed = await _states(self._client, job_id)
         if isinstance(listed, SlurmError):
             return listed
@@ -252,7 +253,7 @@ class JobFinder:
     def _with_others(
         self, found: Found | SlurmError, shown: _Shown | SlurmError, *, asked: Finds
     ) -> Found | SlurmError:
-        """What the answer for this one shows of tasks that nobody asked for."""
+        """Add the tasks in this answer that no caller requested."""
         if isinstance(found, SlurmError) or isinstance(shown, SlurmError):
             return found
         others: list[Job] = []
@@ -265,8 +266,10 @@ class JobFinder:
 
 
 async def why_no_record(client: Slurm, answer: SlurmError, *, number: str) -> SlurmError | None:
-    """None: Slurm has no such job. It says so too of one that PrivateData hides from our token,
-    but the states show that one.
+    """Return why there is no record; None: Slurm has no such job.
+
+    Slurm also answers so for a job that PrivateData hides from the token, but the states show that
+    job.
     """
     if answer.error_number != NO_SUCH_JOB:
         return answer
@@ -279,7 +282,7 @@ async def why_no_record(client: Slurm, answer: SlurmError, *, number: str) -> Sl
 async def _read_each(
     client: Slurm, call: SlurmCall, read: Callable[[bytes], Read | SlurmError]
 ) -> tuple[list[Read], SlurmResponse | SlurmError]:
-    """What stands in one answer; a failure where one piece of it cannot be read."""
+    """Read all records of one answer; fail if one of them is unreadable."""
     found: list[Read] = []
 
     async def take(pieces: Sequence[bytes], asked_s: float) -> SlurmError | None:
@@ -295,8 +298,9 @@ async def _read_each(
 
 
 async def _states(client: Slurm, job_id: str) -> tuple[float, dict[str, States] | SlurmError]:
-    """Since when it is so, and states by listed id: of a task its own and perhaps those of others,
-    of an array all.
+    """Return since when it is so, and states by listed id.
+
+    Of a task: its own state, perhaps also that of others. Of an array: those of all tasks.
     """
     states, answer = await _read_each(client, list_job_states(of=job_id), read_state)
     listed = {state.listed_id: state.state for state in states}
@@ -304,8 +308,9 @@ async def _states(client: Slurm, job_id: str) -> tuple[float, dict[str, States] 
 
 
 def pays_whole(wanted: int, *, of: int) -> bool:
-    """Whether one read of an array with so many records is better than so many reads of one each:
-    it shows those that nobody asked for, too, at 9 kB each.
+    """Whether one read of an array of `of` records is better than `wanted` reads of one record.
+
+    It also returns the others, at 9 kB each.
     """
     return wanted >= _WHOLE_ARRAY_FROM and 4 * wanted >= 3 * of
 
@@ -319,8 +324,9 @@ def _array_of(job_id: str) -> str:
 
 
 def _is_astray(found: Found | SlurmError, *, number: str) -> bool:
-    """A task whose number is nobody's by now, or another's: where slurmctld lost its last seconds
-    the task waits once more, and goes by its array.
+    """Whether the task's number belongs to no job, or to another: then read it by its array.
+
+    If slurmctld lost its last seconds, the task waits again.
     """
     if not isinstance(found, Found) or found.job is not None:
         return False
@@ -328,5 +334,5 @@ def _is_astray(found: Found | SlurmError, *, number: str) -> bool:
 
 
 def _shared_first(record: JobRecord) -> bool:
-    """The record of the tasks that wait comes first: their marks stand in its text."""
+    """Sort the record of the waiting tasks first: its text has their marks."""
     return record.number != record.array

@@ -28,11 +28,10 @@ class Seen(Struct, frozen=True):
     node: SlurmNode | None
     asked_s: float
     too_old: str = ""
-    """Why no write may rest on this read; empty if one may."""
+    """Why no write may rely on this read, or empty."""
 
     @property
     def news(self) -> tuple[Observed | Deleted]:
-        """The result as a fact."""
         if self.node is None:
             return (Deleted("slurm_nodes", "", self.name, "", self.asked_s),)
         return (Observed(self.node, self.asked_s),)
@@ -65,7 +64,7 @@ def _while_young(seen: Seen | SlurmError, *, age_s: float) -> Seen | SlurmError:
 async def _read_timed(
     client: Slurm, name: str, *, bulk: bool, clock: Clock
 ) -> tuple[Seen | SlurmError, float]:
-    """Also return the second of the answer."""
+    """Return also the second of the answer."""
     seen = await _read_one(client, name, bulk=bulk, clock=clock)
     return seen, clock()
 

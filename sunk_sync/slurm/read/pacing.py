@@ -12,28 +12,26 @@ from sunk_sync.slurm.api.answers import SlurmError
 _SHARE: Final = 5
 """A reader spends at most one fifth of the time waiting for slurmrestd."""
 _REST_MIN_S: Final = 0.05
-"""Shortest rest. If a caller waits for the next poll, only the share counts."""
+"""Shortest pause. If a caller waits for the next poll, only the share counts."""
 _SPARE_MAX_S: Final = 0.2
-"""Rest beyond the share that is saved, at most, for callers that wait."""
+"""Maximum pause beyond the share that is saved for callers that wait."""
 _RETRY_MIN_S: Final = 0.5
-"""A failed poll that took no time may be repeated this soon, after any number of failures: it cost
-slurmctld nothing."""
+"""Pause after a failed poll that took no time, after any number of failures: it cost slurmctld
+nothing."""
 
 
 class PollTiming(Struct, frozen=True, kw_only=True):
-    """How often to poll."""
-
     interval_s: float = 1.0
-    """From the start of one listing to the next; longer where listings take long."""
+    """From the start of one listing to the next; longer if listings take long."""
     full_every_s: float = 60.0
-    """How often to ask for the whole listing if the server can answer 304."""
+    """How often to request the whole listing if the server can answer 304."""
     blind_after_s: float = 60.0
-    """After this time without reads, the last known state no longer counts as true."""
+    """After this time without reads, the last known state no longer counts as current."""
     retry_max_s: float = 5.0
 
 
 class Time(Struct, frozen=True, kw_only=True):
-    """Monotonic seconds, waiting, and a number in [0, 1) for jitter."""
+    """Monotonic seconds, sleep, and a number in [0, 1) for jitter."""
 
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
@@ -50,12 +48,11 @@ class PollLoop:
         self._awaited = asyncio.Event()
         self._failures = 0
         self._took_s = float("inf")
-        """Duration of the poll before: one slow answer alone is no sign of load."""
+        """Duration of the previous poll: one slow answer alone is no sign of load."""
         self._spare_s = 0.0
-        """Saved rest beyond the share."""
         self.listing_s: float | None = None
-        """Duration of the listing alone; None: of the whole poll. Reads beside it do not
-        count: resting four times as long would delay a burst."""
+        """Duration of the listing alone; None: that of the whole poll. Reads after it do not count:
+        a pause of four times as long would delay a burst."""
 
     def poll_now(self, *, awaited: bool = False) -> None:
         """Poll again as soon as the share of time allows; a running poll is too old.
@@ -69,7 +66,6 @@ class PollLoop:
     async def run(
         self, look: Callable[[], Awaitable[SlurmError | None]], *, interval: Callable[[], float]
     ) -> None:
-        """Poll until cancelled."""
         while True:
             began_s = self._time.clock()
             self._wanted.clear()
@@ -83,10 +79,10 @@ class PollLoop:
                 await self._rest_after_failure(self._time.clock() - began_s)
 
     async def _rest(self, began_s: float, interval: Callable[[], float]) -> None:
-        """Rest until the next poll, so that the share holds on average.
+        """Pause until the next poll, so that the share holds on average.
 
-        slurmrestd holds requests while slurmctld restarts, and resting four times as long would
-        keep us blind long after. So the shorter of the last two polls counts.
+        slurmrestd holds requests while slurmctld restarts, and a pause of four times as long would
+        leave sunk-sync blind long after. So the shorter of the last two polls counts.
         """
         took_s = self._time.clock() - began_s
         counted_s = took_s if self.listing_s is None else self.listing_s
@@ -107,7 +103,7 @@ class PollLoop:
         self._spare_s = min(self._spare_s + rested_s - due_s, _SPARE_MAX_S)
 
     async def _rest_after_failure(self, took_s: float) -> None:
-        """Rest longer after each failure, up to what the share of time allows."""
+        """Pause longer after each failure, up to what the share of time allows."""
         share_s = max(_RETRY_MIN_S, 2 * _SHARE * took_s)
         growing_s = min(_RETRY_MIN_S * 2 ** min(self._failures, 10), self._timing.retry_max_s)
         longest_s = min(share_s, growing_s)

@@ -1,8 +1,8 @@
-"""Keeps the reasons of jobs that wait fresh, where too many wait to read them one by one (P26).
+"""Keep the reasons of waiting jobs current if too many wait to read them one by one (P26).
 
-One listing of all jobs, 8 kB each, as often as a share of bytes allows. It is asked for with
-update_time: while nothing at all changed in Slurm it costs a kilobyte, and proves every reason.
-What it tells goes into the book only, from where the next look at the states takes it.
+One listing of all jobs, 8 kB each, as often as a share of bytes allows. It is requested with
+update_time: while nothing changed in Slurm it costs a kilobyte and confirms every reason. The
+reasons go to JobOwners only; the next listing of states reports them.
 """
 
 import itertools
@@ -19,48 +19,47 @@ from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.pacing import Time
 
 FEW: Final = 25
-"""So many records are read in turn within a minute."""
+"""Records that can be read in turn within a minute."""
 RECORDS_MAX: Final = 4_000
-"""Of more jobs, ours or not, a listing of 33 MB is too much for slurmrestd. Tasks of an array that
-wait have one record."""
+"""With more jobs, of any owner, a listing of 33 MB is too much for slurmrestd. The waiting tasks of
+an array have one record."""
 BYTES_PER_JOB: Final = 40
 BYTES: Final = 15_000
-"""A second, beside /jobs/state."""
+"""Bytes a second, besides /jobs/state."""
 LOOK_S: Final = 5.0
 AGAIN_S: Final = 30.0
-"""At least so long between two listings."""
+"""Minimum time between two listings."""
 
 
 class JobReasons:
-    """Asks, and writes what it learns into the book."""
+    """Reads reasons and writes them to JobOwners."""
 
     def __init__(self, client: Slurm, *, job_owners: JobOwners, time: Time) -> None:
         self._client = client
         self._job_owners = job_owners
         self._time = time
         self._proved_s: float | None = None
-        """When the last question was asked whose answer held for every reason."""
+        """Start of the latest request whose answer confirmed every reason."""
         self._since: int | None = None
         """Second of slurmctld's clock of the last listing."""
         self._next_s = float("-inf")
 
     def age_s(self) -> float:
-        """Since every reason was last read or proved; 0 where each is read in turn."""
+        """Return seconds since every reason was read or confirmed; 0: each is read in turn."""
         return 0.0 if self._proved_s is None else self._time.clock() - self._proved_s
 
     async def run(self) -> None:
-        """Ends only by cancellation."""
         while True:
             await self._time.sleep(LOOK_S)
             if not self._many_wait():
                 self._proved_s = None
             elif self._proved_s is None:
-                self._proved_s = self._time.clock()  # who has just come may be about to start
+                self._proved_s = self._time.clock()  # new jobs may be about to start
             elif self._time.clock() >= self._next_s:
                 await self.read()
 
     async def read(self) -> None:
-        """One listing, or the word that nothing changed."""
+        """Request one listing; the answer may be that nothing changed."""
         if self._proved_s is None:
             self._proved_s = self._time.clock()
         taking = _Taking()
@@ -83,8 +82,9 @@ class JobReasons:
         return len({one.partition("_")[0] for one in listed})
 
     def _many_wait(self) -> bool:
-        """More records than can be read in turn, or some that never are: of an array whose first
-        task has started.
+        """Whether more records wait than can be read in turn, or some that are never read in turn.
+
+        Those are the tasks of an array whose first task has started.
         """
         if self._known() > RECORDS_MAX and self._records() > RECORDS_MAX:
             return False
@@ -96,7 +96,7 @@ class JobReasons:
         )
 
     def _note(self, reasons: Sequence[Reason]) -> None:
-        """A record of its own speaks for one task, the array's for all others that wait."""
+        """Take a task's reason from its own record, else from that of all waiting tasks."""
         own = {name: one.text for one in reasons for name in one.listed_ids}
         shared = {str(one.array): one.text for one in reasons if not one.listed_ids}
         for listed_id, job in list(self._job_owners.ours.items()):
@@ -108,7 +108,7 @@ class JobReasons:
 
 
 class _Taking:
-    """The reasons of all jobs that wait, and what they weighed."""
+    """Collects the reasons of all waiting jobs, and their bytes."""
 
     def __init__(self) -> None:
         self.received = 0

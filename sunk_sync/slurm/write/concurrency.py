@@ -1,8 +1,8 @@
-"""How many submissions are under way at once: found by measuring, not by a constant.
+"""The number of concurrent submissions, found by measurement.
 
-Where one more in flight only makes each take longer, it stands in a queue before slurmctld. How
-many do is told by how long calls take against the quickest seen: at twice that, half of those in
-flight are waiting (as TCP Vegas counts). A few shall wait, so that slurmctld never idles.
+If one more request in flight only makes each take longer, it waits in a queue before slurmctld. The
+duration of a call relative to the quickest one shows how many wait: at twice that, half of those in
+flight (as TCP Vegas counts). A few should wait, so that slurmctld is never idle.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from typing import Final
 from sunk_sync.slurm.api.client import BULK_MAX
 
 MOST: Final = BULK_MAX - 1
-"""The listing of jobs keeps a connection to itself."""
+"""The listing of jobs keeps one connection."""
 _FIRST: Final = 2
 _WAITING_MIN: Final = 2.0
 _WAITING_MAX: Final = 4.0
 _FORGET: Final = 1.02
-"""So much longer the quickest may take after each window: the server may have become slower."""
+"""Growth of the quickest duration after each window: the server may have become slower."""
 
 
 class Throttle:
-    """Lets so many through at once, in the order in which they came."""
+    """Lets `limit` callers through at once, first come first served."""
 
     def __init__(self) -> None:
         self.limit = _FIRST
@@ -34,7 +34,6 @@ class Throttle:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a free slot."""
         await self._enter()
         try:
             yield
@@ -64,10 +63,7 @@ class Throttle:
                 turn.set_result(None)
 
     def note(self, took_s: float) -> None:
-        """How long a call took that was let through.
-
-        After as many calls as are let through at once: one more, one less, or as it is.
-        """
+        """Note the duration of a call, and adapt the limit after as many calls as the limit."""
         self._window.append(took_s)
         if len(self._window) < self.limit:
             return
@@ -78,7 +74,7 @@ class Throttle:
 
 
 def next_limit(limit: int, *, quickest_s: float, usual_s: float) -> int:
-    """From how many of those in flight seem to wait."""
+    """Return the next limit, from how many of those in flight seem to wait."""
     waiting = limit * (1 - quickest_s / usual_s) if usual_s > 0 else 0.0
     if waiting > _WAITING_MAX:
         return max(limit - 1, 1)

@@ -1,8 +1,8 @@
-"""What a desired write for a placeholder job becomes in JSON. Pure.
+"""The JSON of desired writes for placeholder jobs.
 
-The same spelling serves every version; what one of them cannot say is refused here.
-Numbers that may be unset are `{"set": true, "number": N}`: without `set` slurmrestd takes them
-for unset, silently, and users and groups are strings: 24.11's slurmrestd dies of a group's name.
+One spelling serves every version; `refusal` names what a version does not support. A number that
+may be unset is `{"set": true, "number": N}`: without `set` slurmrestd silently reads it as unset.
+Users and groups are strings: slurmrestd 24.11 crashes on the name of a group.
 """
 
 import re
@@ -21,17 +21,17 @@ from sunk_sync.slurm.api.versions import dialect_of, first_that
 Body = dict[str, Any]
 
 _is_name: Final = re.compile(r"[A-Za-z0-9._-]{1,253}").fullmatch
-"""A name that Slurm cannot read refuses the whole job."""
+"""One invalid name makes Slurm refuse the whole job."""
 _NOWHERE: Final = {
     "standard_input": "/dev/null",
     "standard_output": "/dev/null",
     "standard_error": "/dev/null",
 }
-"""Else each placeholder leaves a file in its working directory."""
+"""Without it each placeholder would leave a file in its working directory."""
 
 
 def refusal(action: SubmitJob, version: str) -> str:
-    """Why this version cannot make such a job; empty where it can."""
+    """Return why this version cannot make such a job, or empty."""
     dialect, kind, asked = dialect_of(version), action.kind, action.description
     if kind not in dialect.placeholders:
         since = first_that(lambda one: kind in one.placeholders)
@@ -47,14 +47,14 @@ def refusal(action: SubmitJob, version: str) -> str:
 def submit_body(
     action: SubmitJob, *, script: str = "", environment: Sequence[str] = (), extra: str = ""
 ) -> bytes:
-    """For POST /job/allocate (what starts at once) or POST /job/submit.
+    """Return the body for POST /job/allocate (a job that starts at once) or POST /job/submit.
 
-    `environment` is `NAME=value` each and must not be empty for a script. An identity with
-    `uids` makes an array, a task for each. Ask `refusal` first.
+    `environment` is `NAME=value` each and must not be empty for a script. An identity with `uids`
+    makes an array, with a task for each. Call `refusal` first.
     """
     kind = PLACEHOLDERS[action.kind]
     asked = action.description
-    # What nobody asks for is left out, and Slurm's own default holds.
+    # A field without a value is left out, so that Slurm's default holds.
     job = _shape(asked) | _settings(asked, lambda one: one.always or _asks(asked, one))
     job |= _named(action.name, action.identity) | _array(action.identity)
     job |= {"requeue": False, "extra": extra}
@@ -70,10 +70,10 @@ def submit_body(
 
 
 def update_body(action: UpdateJob) -> bytes:
-    """For POST /job/{id}, which takes the bare description: what a waiting job can be given.
+    """Return the body for POST /job/{id} with the description of a waiting job.
 
-    A refused update has been done in part, so the identity (with the new digest) must follow in a
-    request of its own, `identity_body`, once this one was answered well.
+    Slurm performs a part of a refused update. So the identity with the new digest follows in a
+    request of its own, `identity_body`, after this one succeeded.
     """
     new = action.description
     job = _settings(
@@ -84,14 +84,13 @@ def update_body(action: UpdateJob) -> bytes:
 
 
 def exclusions_body(action: UpdateJob, identity: Identity) -> bytes:
-    """For POST /job/{id}: other exclusions and the identity that tells of them, both or none."""
+    """Return the body for POST /job/{id} with new exclusions and their digest: both or none."""
     excluded = _excluded(action.description.excluded_nodes, action.excluded) or [""]
     comment = spell_identity(identity)
     return msgspec.json.encode({"excluded_nodes": excluded, "admin_comment": comment})
 
 
 def identity_body(identity: Identity) -> bytes:
-    """For POST /job/{id}: only whose job it is."""
     return msgspec.json.encode({"admin_comment": spell_identity(identity)})
 
 
@@ -114,7 +113,7 @@ def _asks(description: JobDescription, one: Setting) -> bool:
 
 
 def _spelled(description: JobDescription, one: Setting) -> object:
-    """As slurmrestd takes it; an empty text rids a job of it."""
+    """Spell a value for slurmrestd; an empty text removes it from the job."""
     value = getattr(description, one.field)
     match one.form:
         case "nodes" | "sharing":
@@ -126,7 +125,7 @@ def _spelled(description: JobDescription, one: Setting) -> object:
 
 
 def _shape(description: JobDescription) -> Body:
-    """So much on each of so many nodes: one task a node."""
+    """Return the resources of each node: one task a node."""
     job: Body = {
         "nodes": str(description.slurm_nodes),
         "tasks": description.slurm_nodes,
@@ -145,5 +144,5 @@ def _set(number: int) -> Body:
 
 
 def _excluded(given: str, ours: Iterable[str]) -> list[str]:
-    """The user's list as it stands, then ours in brackets."""
+    """Return the user's list as it is, then the excluded hosts in brackets."""
     return [words for words in (given, compress(filter(_is_name, ours))) if words]

@@ -1,7 +1,7 @@
-"""Carry out actions on placeholder jobs.
+"""Perform actions on placeholder jobs.
 
-A job is never cancelled by its number alone (P23): id and name must both match. Each other change
-of a job relies on a read of its identity just before.
+sunk-sync never cancels a job by its number alone (P23): id and name must both match. Every other
+change of a job relies on a read of its identity just before.
 """
 
 import asyncio
@@ -42,15 +42,15 @@ _NOT_MATCHING: Final = 2172
 _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
 
 _RECENT_S: Final = 5.0
-"""So old may a read of a job be that its change, or its cancel as replaced, rests on: the id alone
-is what a change goes by, and a slurmctld that lost its state hands it out again (P23)."""
+"""Maximum age of the read that a change, or a mark as replaced, relies on: a change names only the
+id, and a slurmctld that lost its state gives it out again (P23)."""
 
 Part = Mapping[int, Outcome]
-"""Outcomes by the place of their actions in the batch."""
+"""Outcomes by the index of their actions in the batch."""
 
 
 class JobPush:
-    """The one writer of jobs; its method `push` is an actions.Push."""
+    """The only writer of jobs; its method `push` is an outcomes.Push."""
 
     def __init__(
         self, client: Slurm, clock: Clock, *, job_owners: JobOwners, context: SubmitContext
@@ -66,7 +66,6 @@ class JobPush:
         """By array: its waiting tasks share one text."""
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """One outcome for each action, in the same order; never raises."""
         placed = list(enumerate(actions))
         desired_writes: DesiredWrites = [
             (place, one) for place, one in placed if isinstance(one, SubmitJob)
@@ -86,7 +85,7 @@ class JobPush:
         return [self._as_read(outcomes[place]) for place, _ in placed]
 
     def _as_read(self, outcome: Outcome) -> Outcome:
-        """Jobs that were made, as they were read while the slowest of the batch was waited for."""
+        """Replace new jobs by reads that finished while the slowest of the batch was in flight."""
         if not (isinstance(outcome, Done) and isinstance(outcome.action, SubmitJob)):
             return outcome
         return replace(outcome, seen=tuple(map(self._job_owners.as_last_read, outcome.seen)))
@@ -97,18 +96,14 @@ class JobPush:
             return {place: await self._get(action, action.job_id, enough)}
         return {place: await self._update(action)}
 
-    # --- reading
-
     async def _get(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
         found = await self._jobs.find(job_id, enough)
         if isinstance(found, SlurmError):
             return _unsuccessful(action, found)
         return Done(action, found.news)
 
-    # --- cancelling
-
     async def _cancel(self, group: "Cancels") -> Part:
-        """Jobs that one request fits; first those are marked that shall be replaced."""
+        """Cancel jobs with one request; mark those first that another job replaces."""
         outcomes: dict[int, Outcome] = {}
         marked = [(place, one) for place, one in group if one.replaced]
         verdicts = await anyio.gather(*(self._mark(one) for _, one in marked))
@@ -143,9 +138,9 @@ class JobPush:
         return Done(action)
 
     async def _mark(self, action: CancelJob) -> Outcome | Observed:
-        """Say in its identity that we replace it; the job so marked: it may be cancelled now.
+        """Mark the job as replaced in its identity; return the job, which may be cancelled now.
 
-        Unsure where that took long: what it was given up for may have passed.
+        Unsure if that took long: the reason to give it up may be gone.
         """
         array = action.job_id.partition("_")[0]
         async with self._marking.setdefault(array, asyncio.Lock()):
@@ -166,7 +161,7 @@ class JobPush:
             return mark
 
     async def _checked(self, action: CancelJob | UpdateJob) -> "_LiveJob | Outcome":
-        """The job if it still is the one that was meant and has not ended; else the outcome."""
+        """Return the job if it is the same and has not ended; else the outcome."""
         found = await self._jobs.find(action.job_id)
         if isinstance(found, SlurmError):
             return _unsuccessful(action, found)
@@ -199,8 +194,6 @@ class JobPush:
         job = replace(job, identity=replace(job.identity, replaced=True))
         return self._job_owners.learn_written(job, asked_s=live.asked_s)
 
-    # --- updating
-
     async def _update(self, action: UpdateJob) -> Outcome:
         array, _, task = action.job_id.partition("_")
         if not (task and action.exclusions_only):
@@ -208,7 +201,7 @@ class JobPush:
         async with self._marking.setdefault(array, asyncio.Lock()):
             known = self._job_owners.at(action.job_id)
             if known is not None and known.identity.hosts == action.identity.hosts:
-                return Done(action)  # with another task of it: the next listing says so
+                return Done(action)  # with another task of the array, as the next listing shows
             return await self._update_one(action)
 
     async def _update_one(self, action: UpdateJob) -> Outcome:
@@ -230,9 +223,9 @@ class JobPush:
     async def _write_update(
         self, live: "_LiveJob", action: UpdateJob, identity: Identity
     ) -> SlurmResponse | SlurmError:
-        """What a waiting job asks for, then its identity: a refused update is done in part.
+        """Write the description, then the identity: a refused update is done in part.
 
-        Its exclusions alone go with it, for they are taken both or not at all.
+        Exclusions alone go together with the identity: Slurm takes both or none.
         """
         if action.exclusions_only:
             return await self._write(live, exclusions_body(action, identity))
@@ -243,7 +236,7 @@ class JobPush:
         return await self._write(changed, identity_body(identity))
 
     def _learn_update(self, live: "_LiveJob", identity: Identity, *, asked_s: float) -> Observed:
-        """It waited when Slurm took the change, which was after `asked_s`."""
+        """Take in an update. The job waited when Slurm took it, after `asked_s`."""
         if not live.record.array:
             job = replace(live.job, identity=identity)
             return self._job_owners.learn_written(job, asked_s=asked_s)
@@ -253,11 +246,11 @@ class JobPush:
 
 
 Cancels = Sequence[tuple[int, CancelJob]]
-"""Each with its place in the batch."""
+"""With the index of each in the batch."""
 
 
 class _LiveJob(Struct, frozen=True):
-    """A live job of ours, as just read."""
+    """A live job of sunk-sync, as just read."""
 
     job: Job
     record: JobRecord
@@ -265,12 +258,11 @@ class _LiveJob(Struct, frozen=True):
 
     @property
     def seen(self) -> Observed:
-        """The job as a fact."""
         return Observed(self.job, self.asked_s)
 
 
 def _alike(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:
-    """Those that the same filters fit."""
+    """Group the cancels that the same filters fit."""
     groups: defaultdict[tuple[str, bool], list[tuple[int, CancelJob]]] = defaultdict(list)
     for place, one in placed:
         if isinstance(one, CancelJob):
@@ -279,7 +271,7 @@ def _alike(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:
 
 
 def _filters(cancels: Sequence[CancelJob]) -> bytes:
-    """Slurm cancels what passes all of them at once, so nothing can begin in between."""
+    """Return filters. Slurm checks all of them at once, so no job can start in between."""
     ids = [one.job_id for one in cancels]
     states = {"job_state": ["PENDING"]} if cancels[0].waiting else {}
     return msgspec.json.encode({"jobs": ids, "job_name": cancels[0].name, **states})
@@ -290,7 +282,7 @@ def _is_single(action: Action) -> TypeGuard[GetJob | UpdateJob]:
 
 
 def _replaced(live: _LiveJob) -> Identity:
-    """The identity as it stands in the record, with the mark."""
+    """Return the identity in the record, with the mark."""
     identity, record = live.record.identity, live.record
     assert identity is not None
     if not record.array:
@@ -300,14 +292,14 @@ def _replaced(live: _LiveJob) -> Identity:
 
 
 def _renewed(live: _LiveJob, action: UpdateJob) -> Identity:
-    """The identity as it stands in the record, with the hosts that are excluded now."""
+    """Return the identity in the record, with the new excluded hosts."""
     identity = live.record.identity
     assert identity is not None
     return replace(identity, hosts=action.identity.hosts)
 
 
 def _marked(outcome: Outcome, mark: Observed | None) -> Outcome:
-    """That it is given up is known, whatever came of the cancel: nothing is bound to it now."""
+    """Add the mark to the outcome of the cancel: nothing is bound to a given-up job."""
     return outcome if mark is None or outcome.seen else replace(outcome, seen=(mark,))
 
 
@@ -326,7 +318,7 @@ class _WireError(Struct, frozen=True):
 class _WireStatus(Struct, frozen=True):
     error: _WireError = _WireError()
     step_id: str = ""
-    """The id as it was asked for."""
+    """The id as requested."""
 
 
 class _WireStatuses(Struct, frozen=True):
@@ -337,7 +329,7 @@ _statuses = msgspec.json.Decoder(_WireStatuses).decode
 
 
 def _read_status(answer: SlurmResponse) -> Mapping[str, tuple[int, str]] | SlurmError:
-    """Ids that were not cancelled, each with the number and text of why."""
+    """Return the ids that were not cancelled, each with number and text of the error."""
     try:
         wire = decoded(_statuses, answer.body)
     except UNREADABLE as error:

@@ -1,7 +1,7 @@
-"""Carry out actions on Slurm nodes: read, check the precondition, send few requests.
+"""Perform actions on Slurm nodes: read, check the precondition, send few requests.
 
-slurmctld has no compare-and-set: a change that a human makes between our read and our write, one
-round trip, is lost (S0).
+slurmctld has no compare-and-set. A change by a user between the read and the write, one round trip,
+is lost (S0).
 """
 
 import re
@@ -33,13 +33,13 @@ from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, read_nodes_now
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 
 _KEPT_S: Final = 60.0
-"""Longer than any push lasts."""
+"""Longer than any push."""
 _is_node_name = re.compile(r"[A-Za-z0-9._-]{1,253}").fullmatch
-"""Anything else might be a hostlist, and name more nodes than the one that was read."""
+"""Anything else might be a hostlist with more nodes than the one that was read."""
 
 
 class _Write(Struct, frozen=True):
-    """A desired write that its node allows: its place in the batch, and what to send."""
+    """A desired write that its node allows: its index in the batch, and what to send."""
 
     index: int
     action: SlurmAction
@@ -54,16 +54,15 @@ class _Write(Struct, frozen=True):
 
 
 class SlurmPush:
-    """The one writer of Slurm nodes; its method `push` is an actions.Push."""
+    """The only writer of Slurm nodes; its method `push` is an outcomes.Push."""
 
     def __init__(self, client: Slurm, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._written: dict[str, tuple[SlurmNode, float]] = {}
-        """Nodes as our last writes left them, and when: another batch may have read before."""
+        """Nodes after the last writes, and when: another batch may have read before."""
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """One outcome for each action, in the same order; never raises."""
         self._forget()
         desired_writes = [action for action in actions if _is_desired(action)]
         reads = await self._read(desired_writes)
@@ -85,7 +84,7 @@ class SlurmPush:
         return await read_nodes_now(self._client, names, bulk=bulk, clock=self._clock)
 
     async def _send(self, group: Sequence[_Write]) -> dict[int, Outcome]:
-        """One request for all; if it is refused one each, for some were changed and some not."""
+        """Send one request for all. If it is refused, some were changed: then send one each."""
         answer = await self._post(group)
         if isinstance(answer, SlurmError) and answer.final and len(group) > 1:
             singles = await anyio.gather(*(self._send([write]) for write in group))
@@ -93,7 +92,7 @@ class SlurmPush:
         return {write.index: self._outcome(write, answer) for write in group}
 
     async def _post(self, group: Sequence[_Write]) -> SlurmResponse | SlurmError:
-        """Sent now or not at all: not after a long wait, nor again with another token (S0)."""
+        """Send now or not at all: not after a long wait, nor again with another token (S0)."""
         first, by_s = group[0], self._clock() + YOUNG_S
 
         def young() -> bool:
@@ -114,13 +113,13 @@ class SlurmPush:
         return Done(write.action, (self._note(write, answer),))
 
     def _note(self, write: _Write, answer: SlurmResponse) -> Observed:
-        """The node as this write left it, on top of what we wrote since it was read."""
+        """Return the node after this write, which may follow other writes since it was read."""
         name, read = write.node.name, (write.node, write.read_s)
         node, order = max(read, self._written.get(name, read), key=itemgetter(1))
         clears = dialect_of(answer.version).undrain_clears_reason
         after = write.change.applied_to(node, clears_reason=clears)
         written = (after, max(answer.answered_s, order))
-        self._written.pop(name, None)  # the newest stand last
+        self._written.pop(name, None)  # the newest entries are last
         self._written[name] = written
         return Observed(*written)
 
@@ -134,14 +133,14 @@ class SlurmPush:
 
 
 def _is_desired(action: Action) -> TypeGuard[SlurmAction]:
-    """It is for Slurm and names one node."""
+    """Whether the action is for one Slurm node."""
     if not isinstance(action, Drain | Undrain | RewriteReason | SetComment):
         return False
     return _is_node_name(action.slurm_node) is not None
 
 
 def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
-    """What this action comes to on its node as it was read."""
+    """Return the write for this action on its node as read, or the outcome."""
     if not _is_desired(action):
         return Refused(action, "the action does not name one Slurm node")
     seen = reads[action.slurm_node]
@@ -160,7 +159,7 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
 
 
 def _unsuccessful(action: Action, failure: SlurmError, news: Sequence[Observed] = ()) -> Outcome:
-    """The outcome of a failed call. It keeps `news`, what was read before the call."""
+    """Return the outcome of a failed call, with `news`, which was read before the call."""
     if failure.final:
         return Refused(action, str(failure), tuple(news))
     return Unsure(action, str(failure), seen=tuple(news))
@@ -174,7 +173,7 @@ def _grouped(writes: Iterable[_Write]) -> Iterable[Sequence[_Write]]:
 
 
 def _body(change: NodeUpdate, names: Sequence[str] = ()) -> bytes:
-    """The update as slurmrestd takes it; fields that are left alone are left out."""
+    """Return the update for slurmrestd, without unchanged fields."""
     fields = {
         "name": names or None,
         "state": [change.state] if change.state else None,

@@ -1,7 +1,6 @@
-"""What a desired write comes to on the node as it is now: a change to write, done already, or
-refused. Pure.
+"""Decide what a desired write does to the present node: a change, nothing, or a refusal.
 
-The order of the tests is the order of what must not happen: S13, then others' drains (S11, S12,
+The order of the tests is the order of what must not happen: S13, then drains of others (S11, S12,
 S15), then needless requests (S14).
 """
 
@@ -27,14 +26,14 @@ from sunk_sync.core.translate.node_states import (
 
 
 class NodeUpdate(Struct, frozen=True, kw_only=True):
-    """Fields of a node update, as slurmrestd takes them; None: left alone."""
+    """Fields of a node update, as slurmrestd takes them; None: unchanged."""
 
     state: str | None = None
     reason: str | None = None
     comment: str | None = None
 
     def applied_to(self, node: SlurmNode, *, clears_reason: bool) -> SlurmNode:
-        """The node as it will be; `clears_reason`: UNDRAIN empties the reason there."""
+        """Return the node after the update; `clears_reason`: UNDRAIN empties the reason there."""
         state, reason = node.state, node.reason if self.reason is None else self.reason
         if self.state == DRAIN_FLAG:
             state |= {DRAIN_FLAG}
@@ -58,7 +57,7 @@ class Forbidden(Struct, frozen=True):
 
 
 def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
-    """What to write for `action` on `node` as it was just read; None: it is so already."""
+    """Return what to write for `action` on the node as just read; None: it is so already."""
     match action:
         case _ if is_frozen(node.state):
             return Forbidden(f"Slurm node is {'+'.join(sorted(node.state))}")

@@ -1,4 +1,4 @@
-"""Whether a prolog may give its job back to the queue (L9)."""
+"""Whether a prolog may requeue its job (L9)."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _job = msgspec.json.Decoder(_WireRequeue).decode
 
 
 async def is_requeueable(client: Slurm, job_id: str) -> bool:
-    """A batch job that may be requeued, as Slurm says now; a read that fails says no.
+    """Whether Slurm can requeue this batch job; False if the read fails.
 
     slurmctld would end any other job whose prolog fails.
     """

@@ -1,4 +1,4 @@
-"""Makes placeholder jobs: one each, or one array for many of the same description."""
+"""Make placeholder jobs: one each, or one array for many with the same description."""
 
 import asyncio
 from collections import defaultdict
@@ -24,22 +24,23 @@ from sunk_sync.slurm.write.concurrency import Throttle
 from sunk_sync.slurm.write.job_json import refusal, submit_body
 
 DesiredWrites = Sequence[tuple[int, SubmitJob]]
-"""Each with its place in the batch."""
+"""With the index of each in the batch."""
 Script = Callable[[SubmitJob], str]
 
 ARRAY_MAX: Final = 64
 """Tasks of one array: their UIDs take 2.5 kB of its admin_comment."""
 ALLOCATED_MAX: Final = 16
-"""More equal ones than this are not allocated one by one but wait as an array."""
+"""More equal jobs than this wait as an array instead of being allocated one by one."""
 ENVIRONMENT: Final = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",)
-"""Slurm takes no script without any."""
+"""Slurm refuses a script without an environment."""
 _ALONE: Final = frozenset({2050, 2081})
-"""A limit on how many jobs there may be, and arrays that are not allowed: one by one it may go."""
+"""Errors after which single jobs may succeed: a limit on the number of jobs, and forbidden arrays.
+"""
 _PENDING: Final = frozenset({"PENDING"})
 _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
-"""It did not wait; where it is, only its record tells."""
+"""An allocated job does not wait; only its record shows its hosts."""
 _LATE_S: Final = 120.0
-"""No answer comes later than that."""
+"""No answer comes later than this."""
 _UNWANTED: Final = SlurmError("unwanted", "not sent: its job has been read, or is no longer wanted")
 
 
@@ -47,13 +48,12 @@ class SubmitContext(Struct, frozen=True):
     """Callbacks of the service that a submission needs."""
 
     script: Script
-    """Of the job."""
     is_wanted: Callable[[SubmitJob], bool]
-    """Whether it is still wanted: it may have waited for its turn."""
+    """Whether the submission is still desired: it may have waited for its turn."""
 
 
 class JobSubmit:
-    """The maker of jobs; knows what the server speaks."""
+    """Submits jobs in the version of the server."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class JobSubmit:
         self._context = context
         self._throttle = Throttle()
         self._version = ""
-        """As the last answer said; empty: to be asked for."""
+        """Of the last answer; empty: unknown."""
         self._asking = asyncio.Lock()
         self._given: dict[int, float] = {}
-        """Number that Slurm gave lately → when the job was sent that got it; the oldest first."""
+        """Job number → when its submission was sent; the oldest first, for _LATE_S."""
 
     async def submit(self, group: DesiredWrites) -> Mapping[int, Outcome]:
         """Submit one job, or an array for several actions of a group."""
@@ -87,9 +87,9 @@ class JobSubmit:
     async def _in_turn(
         self, group: DesiredWrites, learnt: Set[str], *, since_s: float
     ) -> Mapping[int, Outcome]:
-        """What is still wanted of them when their turn comes.
+        """Submit those that are still desired when their turn comes.
 
-        learnt: workloads of which a job is read while they wait; since_s: since when they do.
+        `learnt`: workloads that got a job meanwhile; `since_s`: since when they wait.
         """
 
         def is_wanted(desired: SubmitJob) -> bool:
@@ -150,7 +150,7 @@ class JobSubmit:
         return {place: self._unsuccessful(desired, answer) for place, desired in group}
 
     def _is_given_anew(self, number: int, *, sent_s: float) -> bool:
-        """The answer came so late that Slurm has lost its state and counted up to it again."""
+        """Whether Slurm lost its state before this late answer, and reused the number."""
         if self._given.get(number, sent_s) > sent_s:
             return True
         self._given.pop(number, None)
@@ -160,7 +160,7 @@ class JobSubmit:
         return False
 
     async def _known_version(self) -> str:
-        """API version; empty where nobody answers, and then the submission fails by itself."""
+        """Return the API version; empty if no server answers: then the submission fails anyway."""
         async with self._asking:
             if not self._version:
                 self._learn_version(await self._client.call(PING))
@@ -189,7 +189,7 @@ class JobSubmit:
     async def _note(
         self, group: DesiredWrites, action: SubmitJob, *, number: int, sent_s: float
     ) -> dict[int, Outcome]:
-        """The job was made: under which id, for whom, and (allocated) where."""
+        """Note a new job: its id, its Pods, and the hosts of an allocated one."""
         now_s = self._clock()
         kind = PLACEHOLDERS[action.kind]
         record = JobRecord(
@@ -207,7 +207,7 @@ class JobSubmit:
             job = job_of(record, task)
             assert job is not None
             known = self._job_owners.known(job)
-            if known is not None:  # the answer came late: a listing knows more, and may tell later
+            if known is not None:  # a listing is newer than this late answer
                 outcomes[place] = Done(desired, (Observed(known, sent_s),))
                 continue
             self._job_owners.learn(job)
@@ -216,9 +216,9 @@ class JobSubmit:
         return outcomes
 
     async def _placed(self, job: Job, now_s: float) -> Observed | None:
-        """Where an allocated job runs stands in its record only.
+        """Read where an allocated job runs, which only its record shows.
 
-        Unread, it is told without nodes: that makes the next listing read it.
+        A job without a read is reported without hosts: then the next listing reads it.
         """
         found = await self._jobs.find(job.job_id)
         if isinstance(found, SlurmError) or found.job is None:
@@ -235,7 +235,7 @@ class JobSubmit:
 
 
 def grouped(desired_writes: Iterable[tuple[int, SubmitJob]]) -> Sequence[DesiredWrites]:
-    """Equal desired writes of one Pod each together, at most ARRAY_MAX; all others alone.
+    """Group equal desired writes of one Pod each, at most ARRAY_MAX; all others alone.
 
     The oldest first: Slurm starts jobs of one priority in the order of their numbers (P26).
     """
@@ -246,7 +246,7 @@ def grouped(desired_writes: Iterable[tuple[int, SubmitJob]]) -> Sequence[Desired
 
 
 def array_of(desired_writes: Sequence[SubmitJob]) -> SubmitJob:
-    """The array whose task i stands for the i-th of these submissions."""
+    """Return the array whose task i stands for the i-th of these submissions."""
     first = desired_writes[0]
     identity = Identity(
         cluster=first.identity.cluster,
@@ -259,7 +259,6 @@ def array_of(desired_writes: Sequence[SubmitJob]) -> SubmitJob:
 
 
 def _together(group: DesiredWrites) -> SubmitJob:
-    """What is asked of Slurm for all of them."""
     return group[0][1] if len(group) == 1 else array_of([desired for _, desired in group])
 
 
@@ -269,12 +268,12 @@ def _age(placed: tuple[int, SubmitJob]) -> tuple[int, str]:
 
 
 def _family(desired: SubmitJob) -> object:
-    """Equal for what one array can stand for; None: a job of its own."""
+    """Return a key that is equal for jobs that one array can replace; None: only a single job."""
     identity = desired.identity
     alone = PLACEHOLDERS[desired.kind].as_array is None
     if alone or len(identity.pods) != 1 or desired.description.slurm_nodes != 1:
         return None
-    # An array's name tells the namespace of all its Pods: their absence is judged by it (P21).
+    # An array's name shows the namespace of all its Pods, which decides their absence (P21).
     namespace = identity.pods[0].partition("/")[0]
     owner = (identity.cluster, identity.scheduler, identity.digest, namespace)
     return (
@@ -294,12 +293,12 @@ def _cut(family: DesiredWrites) -> Iterable[DesiredWrites]:
 
 
 def _is_alone(answer: SlurmResponse | SlurmError) -> bool:
-    """It was not made, but one by one they may be."""
+    """Whether no array was made, but single jobs may be."""
     return isinstance(answer, SlurmError) and not answer.job_id and answer.error_number in _ALONE
 
 
 def _made(answer: SlurmResponse | SlurmError) -> int:
-    """Id of the job that was made; also beside errors, such as an unknown flag."""
+    """Return the id of the new job, even beside errors such as an unknown flag."""
     if isinstance(answer, SlurmError):
         return answer.job_id
     envelope = read_envelope(answer.body)

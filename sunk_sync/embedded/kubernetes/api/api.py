@@ -72,8 +72,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """The resource or object that a path names."""
-
     kind: Kind
     namespace: str = ""
     name: str = ""
@@ -81,7 +79,6 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def target_of(path: str) -> Target | None:
-    """Parse a path; None if there is no such resource."""
     parts = path.strip("/").split("/")
     depth = 2 if parts[0] == "api" else 3
     root, rest = "/" + "/".join(parts[:depth]), parts[depth:]
@@ -99,7 +96,7 @@ def target_of(path: str) -> Target | None:
 
 
 class KubeApi:
-    """Answers requests about one world. Never raises."""
+    """Answers requests about one cluster. Never raises."""
 
     def __init__(self, world: Kubernetes) -> None:
         self.world = world

@@ -21,13 +21,12 @@ _decode = msgspec.json.Decoder().decode
 
 
 def manager_of(question: Question) -> str:
-    """Return the field manager: the one in the query, else the name of the client program."""
+    """Return the field manager of the query, else the name of the client program."""
     named = question.query.get("fieldManager")
     return named or question.headers.get("user-agent", "").partition("/")[0] or "unknown"
 
 
 def decoded(question: Question, kind: Kind) -> Object:
-    """Decode the object in the body of a POST or PUT."""
     content_type = question.headers.get("content-type", "application/json")
     if content_type.partition(";")[0].strip() != "application/json":
         what = "the body of the request was in an unknown format - accepted media types include:"
@@ -85,7 +84,6 @@ def _check_config(config: dict[str, Any], wanted: Kind) -> None:
 
 
 def delete_options(question: Question) -> DeleteOptions:
-    """Decode the DeleteOptions from the body, else from the query."""
     body = _options(question.body) if question.body else {}
     grace = body.get("gracePeriodSeconds", question.query.get("gracePeriodSeconds"))
     preconditions = body.get("preconditions") or {}

@@ -103,4 +103,3 @@ def _documents() -> dict[str, Json]:
 
 
 DOCUMENTS = _documents()
-"""Path to document."""

@@ -19,7 +19,7 @@ HOST = "127.0.0.1"
 
 
 class KubeServer:
-    """Serves one world. `clock` returns seconds since the start. Call `start`, later `aclose`."""
+    """Serves one cluster. `clock` returns seconds since the start. Call `start`, later `aclose`."""
 
     def __init__(self, api: KubeApi, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -34,11 +34,10 @@ class KubeServer:
 
     @property
     def now_s(self) -> float:
-        """Current time of the world."""
         return self._clock() - self._begun_s
 
     async def start(self, port: int = 0) -> str:
-        """Listen; return the address as a URL. Port 0 means any free port."""
+        """Listen; return the URL. Port 0: any free port."""
         await self._runner.setup()
         await web.TCPSite(self._runner, HOST, port).start()
         self.address = f"http://{HOST}:{self._runner.addresses[0][1]}"
@@ -46,7 +45,6 @@ class KubeServer:
         return self.address
 
     async def aclose(self) -> None:
-        """End all streams and stop listening."""
         for stream in list(self._streams):
             stream.close()
         if self._ticker is not None:
@@ -56,11 +54,11 @@ class KubeServer:
         await self._runner.cleanup()
 
     def wake(self) -> None:
-        """Process what is due after a change of the world from outside."""
+        """Process what is due after a change that came through no request."""
         self._woken.set()
 
     async def _tick(self) -> None:
-        """Advance the world also when no request arrives."""
+        """Advance the time even if no request arrives."""
         while True:
             self._api.world.advance(self.now_s)
             next_s = self._api.world.next_s()
@@ -115,7 +113,6 @@ async def _wait(event: asyncio.Event, seconds: float | None) -> None:
 
 
 def kubeconfig(address: str, *, namespace: str = "default") -> str:
-    """Return a kubeconfig for this server: plain HTTP, no credentials."""
     name = "embedded"
     context = {"cluster": name, "user": name, "namespace": namespace}
     config = {

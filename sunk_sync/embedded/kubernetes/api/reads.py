@@ -26,8 +26,6 @@ _TOKEN_KIND = "meta.k8s.io/v1"
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """One page of a list."""
-
     version: int
     rows: list[Stored]
     next: str = ""
@@ -46,8 +44,6 @@ _decode_token = msgspec.json.Decoder(_Token).decode
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """The options of a list or watch, parsed from the query."""
-
     kind: Kind
     namespace: str
     selector: Selector | None
@@ -56,11 +52,9 @@ class Listed(Struct, frozen=True, kw_only=True):
     version: str
     match: str
     initial: bool | None
-    """sendInitialEvents; None if it is not given."""
 
 
 def listed_of(kind: Kind, namespace: str, *, query: Mapping[str, str]) -> Listed:
-    """Parse the query; RefusalError if it is malformed."""
     initial = query.get("sendInitialEvents")
     return Listed(
         kind=kind,
@@ -92,13 +86,11 @@ def number_of(version: str) -> int | None:
 
 
 def not_a_number(version: str) -> str:
-    """Return the server's error text for a resourceVersion that is no number."""
     why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
     return f'resourceVersion: Invalid value: "{version}": {why}'
 
 
 def check_list(listed: Listed) -> None:
-    """Raise RefusalError if these options of a list contradict each other."""
     causes = [*_check_match(listed)]
     if listed.initial is not None:
         causes.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
@@ -123,7 +115,6 @@ def _check_match(listed: Listed) -> Iterator[Cause]:
 
 
 def check_watch(listed: Listed) -> None:
-    """Raise RefusalError if these options of a watch contradict each other."""
     causes = []
     if listed.initial is None and listed.match:
         why = f"{_MATCH} is forbidden for watch unless sendInitialEvents is provided"
@@ -154,7 +145,6 @@ def page_of(store: Store, listed: Listed) -> Page:
 
 
 def _full(store: Store, listed: Listed, rows: list[Stored], *, at: int) -> Page:
-    """Return a page with more objects after it."""
     metadata = rows[-1].an_object["metadata"]
     last = f"{metadata.get('namespace', '')}/{metadata['name']}"
     version = at or store.version
@@ -199,7 +189,6 @@ def _read_token(text: str) -> _Token:
 
 
 def _forgotten(listed: Listed, after: Key) -> RefusalError:
-    """Return the error for a continue token whose version is compacted."""
     if not listed.continue_:
         message = "The resourceVersion for the provided list is too old."
         return RefusalError(410, "Expired", message)
@@ -223,7 +212,6 @@ def first_of(store: Store, listed: Listed) -> list[Stored]:
 
 
 def list_metadata(page: Page) -> dict[str, Any]:
-    """Return the `metadata` of a list."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.next:
         metadata["continue"] = page.next

@@ -31,7 +31,6 @@ def selector_of(kind: Kind, *, labels: str, fields: str) -> Selector | None:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas outside parentheses."""
     return [part for part in re.split(r",(?![^()]*\))", text) if part.strip()]
 
 

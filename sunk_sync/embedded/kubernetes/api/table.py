@@ -14,20 +14,18 @@ _ROLE = "node-role.kubernetes.io/"
 
 
 def wants_table(accept: str) -> bool:
-    """Whether the Accept header prefers a Table."""
     first = accept.partition(",")[0]
     return "as=Table" in first and "v=v1;" in first.replace(" ", "") + ";"
 
 
 class Column(Struct, frozen=True):
-    """One column; a `wide` column appears with `-o wide` only."""
+    """One column; a `wide` column appears only with `-o wide`."""
 
     name: str
     cell: Callable[[Object, datetime], Cell]
     wide: bool = False
 
     def definition(self) -> Object:
-        """Return the column's definition in a Table."""
         text = "integer" if self.name == "Count" else "string"
         form = "name" if self.name == "Name" else ""
         shown = {"name": self.name, "type": text, "format": form}
@@ -35,7 +33,6 @@ class Column(Struct, frozen=True):
 
 
 def rows_of(kind: Kind, objects: Iterable[Object], *, now: datetime) -> list[Object]:
-    """Return the rows, each with the metadata of its object."""
     columns = COLUMNS[kind.name]
     head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
     return [
@@ -48,7 +45,6 @@ def rows_of(kind: Kind, objects: Iterable[Object], *, now: datetime) -> list[Obj
 
 
 def table(kind: Kind, *, metadata: Object, rows: list[Object], declared: bool = True) -> Object:
-    """Return the Table, with its columns if `declared`."""
     definitions = [column.definition() for column in COLUMNS[kind.name]] if declared else None
     return {
         "kind": "Table",

@@ -15,36 +15,30 @@ BOOKMARK_S = 60.0
 LAST_BOOKMARK_S = 2.0
 """The last bookmark comes this long before the end."""
 TIMEOUT_S = 1800.0
-"""Duration of a watch whose request names none."""
+"""Duration of a watch if the request gives none."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 Render = Callable[[Stored], bytes]
-"""Renders the object of an event: as it is, or as a Table."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def head_of(kind: Kind) -> bytes:
-    """Return the first bytes of an object of this kind outside of a list."""
     return f'{{"kind":"{kind.name}","apiVersion":"{kind.api_version}",'.encode()
 
 
 def whole(kind: Kind) -> Render:
-    """Return a function that renders objects as they are."""
     head = head_of(kind)
     return lambda stored: head + stored.body[1:]
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """The objects of a watch, and their rendering."""
-
     kind: Kind
     namespace: str = ""
     selector: Selector | None = None
     render: Render
 
     def sees(self, stored: Stored | None) -> bool:
-        """Whether the watch includes this object."""
         if stored is None:
             return False
         if self.namespace and stored.an_object["metadata"].get("namespace") != self.namespace:
@@ -134,7 +128,6 @@ class Subscription:
         self._line("BOOKMARK", head_of(kind) + _encode(body)[1:])
 
     def next_s(self) -> float | None:
-        """When the next bookmark or the end is due."""
         if self.closed:
             return None
         return self._next_bookmark_s if self._bookmarks_until_end() else self._ends_s
@@ -160,7 +153,6 @@ class Subscription:
         self._next_bookmark_s = min(next_s, last_s) if now_s < last_s else self._ends_s
 
     def close(self) -> None:
-        """End the stream."""
         if not self.closed:
             self.closed = True
             self._unlisten()
@@ -168,7 +160,6 @@ class Subscription:
 
 
 def _last(change: Change) -> Stored:
-    """Return the object of a change as it was before, with the current version."""
     if change.type == "DELETED" or change.before is None:
         return change.now
     before = change.before.an_object

@@ -53,30 +53,24 @@ Owners = dict[Owner, Held]
 
 
 class Writing(Struct, frozen=True, kw_only=True):
-    """The properties of one write that concern ownership."""
-
     kind: Kind
     manager: str
     subresource: str
     at: str
 
     def owner(self, operation: str) -> Owner:
-        """Return the owner that this write makes."""
         return Owner(self.manager, operation, self.kind.api_version, self.subresource)
 
     @property
     def shape(self) -> Shape:
-        """Return the merge schema of the object."""
         return SHAPES[self.kind.name]
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Return the parts of the object that this write does not change."""
         return self.kind.kept_by_status if self.subresource else self.kind.kept_by_main
 
 
 def decoded(an_object: Object) -> Owners:
-    """Decode the owners of this object."""
     return {
         Owner(
             one["manager"],
@@ -120,7 +114,6 @@ def owned_part(an_object: Object, kept: tuple[str, ...]) -> Object:
 
 
 def created(new: Object, writing: Writing) -> list[Object]:
-    """Return the owners of an object that a plain write creates."""
     return encoded(_taken({}, _since_blank(new, writing), writing.owner("Update"), at=writing.at))
 
 
@@ -191,7 +184,6 @@ def applied(live: Object, asked_for: Object, *, writing: Writing, force: bool) -
 
 
 def nameless(name: str) -> RefusalError:
-    """Return the error for an object without a name, which its owner has removed or never given."""
     what = f"the name of the object ({name} based on URL) was undeterminable"
     return bad_request(f"{what}: name must be provided")
 
@@ -252,7 +244,6 @@ def _with_part(
 
 
 def merge(live: Any, config: Any, *, shape: Shape) -> Any:
-    """Merge the configuration into the live value."""
     if live is MISSING or live is None or not divides(config, shape):
         return config
     if isinstance(config, dict):
@@ -289,8 +280,8 @@ def _merged_item(name: str, there: dict[str, Any], wanted: dict[str, Any], shape
 def _pruned(merged: Object, last: Tree, owners: Iterable[Held | None], shape: Shape) -> Object:
     """Remove what this owner applied last time and no owner wants now.
 
-    The field above counts as applied too: where nobody owns anything below it, all of it is
-    removed, also parts that never had an owner (as the real server does).
+    The field above counts as applied too: if nobody owns anything below it, all of it is removed,
+    also parts that never had an owner (as the real server does).
     """
     if not last:
         return merged

@@ -32,7 +32,6 @@ def _without_empty(part: Object, names: tuple[str, ...]) -> Object:
 
 
 def _condition(one: Object, *, names: tuple[str, ...]) -> Object:
-    """Drop empty texts of a condition and fill in its times."""
     full = names[2] in one and names[3] in one and one.get("type") and one.get("status")
     if full and one.get("reason", "-") and one.get("message", "-"):
         return one
@@ -155,7 +154,6 @@ def _admitted_pod(pod: Object) -> Object:
 
 
 def _gated(pod: Object) -> Object:
-    """Return the status of a Pod with scheduling gates."""
     status: Object = pod["status"]
     if not pod["spec"].get("schedulingGates"):
         return status

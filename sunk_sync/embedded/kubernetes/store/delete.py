@@ -10,8 +10,6 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class Deletes:
-    """Performs the DELETE of one object."""
-
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
         self._clock = clock
@@ -56,7 +54,6 @@ class Deletes:
 
 
 def held_back(kind: Kind, an_object: Object) -> bool:
-    """Whether a deleted object has to wait."""
     metadata = an_object["metadata"]
     if kind is NAMESPACES:
         return bool(an_object["spec"].get("finalizers"))

@@ -20,15 +20,12 @@ _SELF = {".": Tree()}
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The fields that a write added, changed and removed."""
-
     added: Tree | None
     changed: Tree | None
     removed: Tree | None
 
 
 def element(item: Any, shape: Shape) -> str:
-    """Return the name of a list item in a tree."""
     if shape.is_set:
         return "v:" + _text(item)
     if len(shape.keys) == 1 and isinstance(name := item.get(shape.keys[0]), str):
@@ -50,7 +47,6 @@ def _text(value: Any) -> str:
 
 
 def elements(value: Any, shape: Shape) -> dict[str, Any]:
-    """Return the members of a list or map by their element."""
     if isinstance(value, dict):
         return {"f:" + name: one for name, one in value.items()}
     return {element(item, shape): item for item in value or ()}
@@ -66,7 +62,6 @@ def divides(value: Any, shape: Shape) -> bool:
 
 
 def below(name: str, shape: Shape) -> Shape:
-    """Return the merge schema of this element."""
     return shape.of(name[2:]) if name.startswith("f:") else shape.each or PLAIN
 
 
@@ -97,7 +92,6 @@ def everything(value: Any, shape: Shape) -> Tree:
 
 
 def compare(old: Any, new: Any, *, shape: Shape) -> Difference:
-    """Compare an old with a new value."""
     if old is new or old == new:
         return _NONE
     if old is MISSING:
@@ -127,7 +121,6 @@ def _alike(old: Any, new: Any) -> bool:
 
 
 def _compare_maps(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Difference:
-    """Compare two maps, looking only at members that differ."""
     names = [name for name in old | new if old.get(name, MISSING) != new.get(name, MISSING)]
     one = {"f:" + name: old[name] for name in names if name in old}
     other = {"f:" + name: new[name] for name in names if name in new}
@@ -156,7 +149,6 @@ def is_member(tree: Tree) -> bool:
 
 
 def union(one: Tree | None, other: Tree | None) -> Tree | None:
-    """Return the union of two sets."""
     if one is None or other is None or one is other:
         return other if one is None else one
     if not one or not other:
@@ -169,7 +161,6 @@ def union(one: Tree | None, other: Tree | None) -> Tree | None:
 
 
 def subtract(one: Tree | None, other: Tree | None) -> Tree | None:
-    """Return the members of the first set that are not in the second."""
     if one is None or other is None:
         return one
     kept = {}
@@ -183,7 +174,6 @@ def subtract(one: Tree | None, other: Tree | None) -> Tree | None:
 
 
 def intersect(one: Tree | None, other: Tree | None) -> Tree | None:
-    """Return the members of both sets."""
     if one is None or other is None:
         return None
     kept = {}

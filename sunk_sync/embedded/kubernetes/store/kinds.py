@@ -15,8 +15,6 @@ Field = Callable[[Object], str]
 
 
 class Kind(Struct, frozen=True, kw_only=True):
-    """One resource of the API."""
-
     name: str
     plural: str
     group: str = ""
@@ -35,16 +33,14 @@ class Kind(Struct, frozen=True, kw_only=True):
     needs_version: bool = False
     """A PUT must contain the resourceVersion that it replaces."""
     blank: Mapping[str, Any] = {}
-    """Fields that the real server always writes, also if empty."""
+    """Fields that the real server always writes, even if empty."""
 
     @property
     def api_version(self) -> str:
-        """`v1` or `coordination.k8s.io/v1`."""
         return f"{self.group}/v1" if self.group else "v1"
 
     @property
     def root(self) -> str:
-        """`/api/v1` or `/apis/coordination.k8s.io/v1`."""
         return f"/apis/{self.group}/v1" if self.group else "/api/v1"
 
     @property
@@ -177,6 +173,5 @@ REVIEWS = Kind(
     kept_by_main=("status",),
     blank={"spec": {}},
 )
-"""Reviews of permissions: answered, never stored."""
 
 KINDS = (NODES, PODS, EVENTS, NAMESPACES, LEASES)

@@ -58,7 +58,6 @@ def _merge_key(name: str, shape: Shape) -> str:
 
 
 def _joined(old: list[Any], patch: list[Any]) -> list[Any]:
-    """Merge two lists of scalars without duplicates."""
     others = [one for one in old if one not in patch]
     return _interleaved(others, list(dict.fromkeys(patch)), place=old.index)
 
@@ -89,7 +88,6 @@ class _Merging:
         self._each = each
 
     def run(self, old: list[Any], patch: list[Any], *, order: list[Any]) -> list[Any]:
-        """Return the patched items in `order`; the others keep their old position."""
         if any(item.get(_DIRECTIVE) == "replace" for item in patch):
             return [item for item in patch if _DIRECTIVE not in item]
         deleted = {self._of(item) for item in patch if item.get(_DIRECTIVE) == "delete"}

@@ -6,8 +6,6 @@ from sunk_sync.embedded.kubernetes.store.kinds import Key, Kind
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """The target of a write, and who writes."""
-
     kind: Kind
     namespace: str = ""
     name: str = ""
@@ -16,13 +14,10 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """Return the key of the object among its kind."""
         return f"{self.namespace}/{self.name}"
 
 
 class DeleteOptions(Struct, frozen=True, kw_only=True):
-    """The options of a DELETE."""
-
     grace_s: int | None = None
     uid: str = ""
     resource_version: str = ""

@@ -30,7 +30,6 @@ class RefusalError(Exception):
 
 
 def success(kind: Kind, name: str, *, uid: str) -> Json:
-    """Return the Status of a successful deletion."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -49,31 +48,26 @@ def _named(kind: Kind, name: str) -> Json:
 
 
 def not_found(kind: Kind, name: str) -> RefusalError:
-    """The object does not exist."""
     message = f'{kind.qualified} "{name}" not found'
     return RefusalError(404, "NotFound", message, details=_named(kind, name))
 
 
 def already_exists(kind: Kind, name: str) -> RefusalError:
-    """The object exists already."""
     message = f'{kind.qualified} "{name}" already exists'
     return RefusalError(409, "AlreadyExists", message, details=_named(kind, name))
 
 
 def conflict(kind: Kind, name: str, *, why: str) -> RefusalError:
-    """The object is not in the state that the request needs."""
     message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}'
     return RefusalError(409, "Conflict", message, details=_named(kind, name))
 
 
 def modified(kind: Kind, name: str) -> RefusalError:
-    """The resourceVersion of the request is not the one of the object."""
     why = "the object has been modified; please apply your changes to the latest version"
     return conflict(kind, name, why=f"{why} and try again")
 
 
 def precondition(kind: Kind, name: str, *, why: str) -> RefusalError:
-    """The preconditions of the DeleteOptions do not hold."""
     message = f'Operation cannot be fulfilled on {kind.name} "{name}": {why}'
     details = {"name": name, **_group(kind), "kind": kind.name}
     return RefusalError(409, "Conflict", message, details=details)
@@ -86,17 +80,14 @@ class Cause(tuple[str, str, str]):
 
     @property
     def text(self) -> str:
-        """`metadata.uid: Invalid value: …`"""
         return f"{self[0]}: {self[2]}"
 
 
 def bad_value(field: str, value: str, *, why: str) -> Cause:
-    """A field has an invalid value."""
     return Cause((field, "FieldValueInvalid", f'Invalid value: "{value}": {why}'))
 
 
 def required(field: str, why: str = "") -> Cause:
-    """A required field is missing."""
     return Cause((field, "FieldValueRequired", f"Required value: {why}" if why else _REQUIRED))
 
 
@@ -104,19 +95,16 @@ _REQUIRED = "Required value"
 
 
 def forbidden(field: str, why: str) -> Cause:
-    """A field must not be present."""
     return Cause((field, "FieldValueForbidden", f"Forbidden: {why}"))
 
 
 def invalid(kind: Kind, name: str, *, causes: list[Cause]) -> RefusalError:
-    """The object is invalid."""
     details = {"name": name, **_group(kind), "kind": kind.name}
     head = f"{kind.name}.{kind.group}" if kind.group else kind.name
     return _invalid(f'{head} "{name}"', causes, details=details)
 
 
 def without_version(kind: Kind, name: str) -> RefusalError:
-    """A PUT lacks the resourceVersion that its kind requires."""
     why = "Invalid value: 0: must be specified for an update"
     cause = Cause(("metadata.resourceVersion", "FieldValueInvalid", why))
     return _invalid(f'{kind.qualified} "{name}"', [cause], details=_named(kind, name))
@@ -138,29 +126,24 @@ def _invalid(head: str, causes: list[Cause], *, details: Json) -> RefusalError:
 
 
 def bad_request(message: str) -> RefusalError:
-    """The request is malformed."""
     return RefusalError(400, "BadRequest", message)
 
 
 def no_such_path() -> RefusalError:
-    """The server has no such resource."""
     message = "the server could not find the requested resource"
     return RefusalError(404, "NotFound", message, details={})
 
 
 def no_such_method() -> RefusalError:
-    """The resource does not support this verb."""
     message = "the server does not allow this method on the requested resource"
     return RefusalError(405, "MethodNotAllowed", message, details={})
 
 
 def expired(version: int, oldest: int) -> RefusalError:
-    """The version of a watch is compacted."""
     return RefusalError(410, "Expired", f"too old resource version: {version} ({oldest})")
 
 
 def too_large(version: int, now: int) -> RefusalError:
-    """The version is in the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {version}, current: {now}"
     details = {"causes": [cause], "retryAfterSeconds": 1}

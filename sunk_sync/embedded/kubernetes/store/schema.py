@@ -17,12 +17,10 @@ class Shape(Struct, frozen=True):
     """A value that is always replaced as a whole."""
     fields: Mapping[str, "Shape"] = {}
     each: "Shape | None" = None
-    """Schema of the list's items."""
     defaults: Mapping[str, Any] = {}
     """Default values of keys that an item may omit."""
 
     def of(self, name: str) -> "Shape":
-        """Return the schema of this field."""
         return self.fields.get(name, PLAIN)
 
 

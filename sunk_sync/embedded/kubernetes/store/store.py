@@ -45,32 +45,25 @@ class Change(Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """Version of the change."""
         return self.now.version
 
 
 class Table:
-    """All objects of one kind, ordered by key."""
-
     def __init__(self) -> None:
         self.rows: dict[Key, Stored] = {}
         self.keys: list[Key] = []
 
     def put(self, key: Key, stored: Stored) -> None:
-        """Add or replace an object."""
         if key not in self.rows:
             insort(self.keys, key)
         self.rows[key] = stored
 
     def remove(self, key: Key) -> None:
-        """Remove an object, which must exist."""
         del self.rows[key]
         del self.keys[bisect_left(self.keys, key)]
 
 
 class Snapshot(Struct, frozen=True):
-    """A backup of the whole store."""
-
     version: int
     rows: dict[str, dict[Key, Stored]]
 
@@ -90,10 +83,8 @@ class Store:
         self._history_max = history_max
         self._listeners: dict[str, list[Listener]] = {plural: [] for plural in self._tables}
         self.on_restored: list[Callable[[], None]] = []
-        """Called after a restore."""
 
     def get(self, kind: Kind, key: Key) -> Stored | None:
-        """Return the current object."""
         return self._tables[kind.plural].rows.get(key)
 
     def rows(self, kind: Kind) -> dict[Key, Stored]:
@@ -122,7 +113,6 @@ class Store:
                 yield key, stored
 
     def count(self, kind: Kind, *, namespace: str, after: Key, at: int) -> int:
-        """Count the objects after this key."""
         return sum(1 for _ in self.scan(kind, namespace=namespace, after=after, at=at))
 
     def _older(self, kind: Kind, version: int) -> dict[Key, Stored | None]:
@@ -150,7 +140,6 @@ class Store:
         return found[::-1]
 
     def put(self, kind: Kind, key: Key, *, an_object: Object) -> Stored:
-        """Add or replace an object with the next version."""
         table = self._tables[kind.plural]
         before = table.rows.get(key)
         stored = self._stamped(an_object)
@@ -159,7 +148,7 @@ class Store:
         return stored
 
     def remove(self, kind: Kind, key: Key) -> Stored:
-        """Remove an object with the next version; return its last state with that version."""
+        """Remove an object; return its last state with the version of the removal."""
         table = self._tables[kind.plural]
         before = table.rows[key]
         table.remove(key)
@@ -191,7 +180,6 @@ class Store:
         self.oldest = self.version
 
     def snapshot(self) -> Snapshot:
-        """Return a backup."""
         rows = {plural: dict(table.rows) for plural, table in self._tables.items()}
         return Snapshot(self.version, rows)
 

@@ -1,4 +1,4 @@
-"""The time of the world, and the tasks that are due; tasks of equal time keep their order."""
+"""The time of a cluster, and the tasks that are due; tasks of equal time keep their order."""
 
 import heapq
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Clock:
-    """Time of a world: seconds since its epoch. Only the world advances it."""
+    """Time of a cluster: seconds since its epoch. Only the cluster advances it."""
 
     def __init__(self, epoch: datetime) -> None:
         self.epoch = epoch
@@ -22,13 +22,10 @@ class Clock:
         return self._text[1]
 
     def wall(self) -> datetime:
-        """Return the wall clock."""
         return self.epoch + timedelta(seconds=self.now_s)
 
 
 class Task(NamedTuple):
-    """One task: its kind and its object."""
-
     what: str
     name: str
     """Key of a Pod or name of a Node."""
@@ -44,7 +41,6 @@ class Timers:
         self._number = 0
 
     def plan(self, task: Task, at_s: float) -> None:
-        """Set the due time of a task."""
         planned = self._due.get(task)
         if planned is not None and planned[0] == at_s:
             return
@@ -53,17 +49,14 @@ class Timers:
         heapq.heappush(self._heap, (at_s, self._number, task))
 
     def cancel(self, task: Task) -> None:
-        """Remove a task, if it is planned."""
         self._due.pop(task, None)
 
     def next_s(self) -> float | None:
-        """Return the first due time; None if there is no task."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def pop(self) -> Task:
-        """Remove and return the first task. There must be one."""
         at_s = self.next_s()
         assert at_s is not None, "nothing is due"
         task = heapq.heappop(self._heap)[2]

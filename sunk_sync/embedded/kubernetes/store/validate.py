@@ -168,7 +168,6 @@ def _pod_spec(old: Object, new: Object) -> list[Cause]:
 
 
 def _frozen(spec: Object) -> dict[str, Any]:
-    """Return the part of a Pod's spec that is immutable."""
     frozen = {name: value for name, value in spec.items() if name not in _MUTABLE}
     for part in ("containers", "initContainers"):
         listed = frozen.get(part) or []

@@ -30,7 +30,6 @@ _FROM_OLD = (
     "managedFields",
     "resourceVersion",
 )
-"""Metadata fields that no client writes."""
 _TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -58,11 +57,9 @@ class Writes:
         return stored
 
     def owners_of(self, an_object: Object, place: Place) -> list[Object]:
-        """Return the `managedFields` of an object that is reviewed and never stored."""
         return apply.created(an_object, self._writing(place))
 
     def create(self, place: Place, an_object: Object) -> Stored:
-        """Do a POST; the name comes from the object, not from `place`."""
         given = _metadata(an_object)
         _check_namespace(place, given)
         if given.get("resourceVersion"):
@@ -74,7 +71,6 @@ class Writes:
         return self._make(place, {**made, "metadata": _tidy(metadata)})
 
     def _prepared(self, place: Place, an_object: Object, given: Object) -> tuple[Object, Place]:
-        """Add name, uid and defaults."""
         kind = place.kind
         self._check_home(place)
         name = given.get("name", "")
@@ -124,7 +120,6 @@ class Writes:
         return self._store.put(place.kind, place.key, an_object=admitted(place.kind, made))
 
     def replace(self, place: Place, an_object: Object) -> tuple[Stored, bool]:
-        """Do a PUT; return also whether it created the object."""
         given = _metadata(an_object)
         _check_place(place, given)
         stored = self._store.get(place.kind, place.key)
@@ -158,7 +153,6 @@ class Writes:
         return self._change(place, stored, new)
 
     def apply(self, place: Place, config: Object, *, force: bool) -> tuple[Stored, bool]:
-        """Do a server-side apply; return also whether it created the object."""
         given = _metadata(config)
         _check_place(place, given)
         stored = self._store.get(place.kind, place.key)
@@ -187,7 +181,6 @@ class Writes:
         return self._make(place, {**made, "metadata": _tidy(metadata)})
 
     def _change(self, place: Place, stored: Stored, new: Object) -> Stored:
-        """Write the whole object as a plain write."""
         old = stored.an_object
         metadata = {**new["metadata"], "name": place.name}
         metadata.pop("namespace", None)
@@ -289,7 +282,6 @@ def _check_namespace(place: Place, given: Object) -> None:
 
 
 def _check_place(place: Place, given: Object) -> None:
-    """Check that the path names this object."""
     name = given.get("name", place.name)
     if name != place.name:
         what = f"the name of the object ({name}) does not match the name on the URL ({place.name})"
@@ -298,5 +290,4 @@ def _check_place(place: Place, given: Object) -> None:
 
 
 def _tidy(metadata: Object) -> Object:
-    """Drop empty parts."""
     return {name: value for name, value in metadata.items() if value not in ({}, [], None, "")}

@@ -1,4 +1,4 @@
-"""Parsing of node updates as slurmrestd does it: fields, errors and warnings. Pure."""
+"""Parsing of node updates as slurmrestd does it: fields, errors and warnings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,8 +16,6 @@ Complaint = Mapping[str, Any]
 
 
 class Body(Struct):
-    """The result of parsing."""
-
     fields: dict[str, Any] = {}
     names: Sequence[str] | None = None
     errors: list[Complaint] = []
@@ -27,7 +25,6 @@ class Body(Struct):
 
     @property
     def update(self) -> Update:
-        """Return the update to perform."""
         return Update(**self.fields)
 
 
@@ -60,12 +57,10 @@ def read_update(content: bytes, version: str) -> Body | None:
 
 
 def warning(description: str, source: str) -> Complaint:
-    """Return an entry of `warnings`."""
     return {"description": description, "source": source}
 
 
 def refusal(error: SlurmError, description: str, *, source: str) -> Complaint:
-    """Return an entry of `errors`."""
     return {
         "description": description,
         "error_number": error.number,
@@ -75,25 +70,22 @@ def refusal(error: SlurmError, description: str, *, source: str) -> Complaint:
 
 
 def refuse_shape(given: object, source: str) -> Complaint:
-    """Return the error for a value that is no object."""
     text = f"Rejecting {_slurm_type(given)} when dictionary expected"
     error = SlurmError(9209, "Data parser expected a dictionary or object")
     return refusal(error, text, source=source)
 
 
 def refuse_flag(word: object, source: str) -> Complaint:
-    """Return the error for an unknown flag."""
     error = SlurmError(9207, "Data parser unable to parse invalid flag")
     return refusal(error, f'Unknown flag "{word}"', source=source)
 
 
 def refuse_integer(value: object, source: str) -> Complaint:
-    """Return the error for a value that is no number."""
     return refusal(CONVERSION, f"Expected integer but got {_json(value)}", source=source)
 
 
 def unknown_field(source: str, value: object, *, message: str) -> Complaint:
-    """Return the warning for an unknown field, which is the last name in `source`."""
+    """Warn of an unknown field, which is the last name in `source`."""
     name = source.rstrip("/").rpartition("/")[2]
     text = f'Ignoring unknown field "{name}" of type {_slurm_type(value)} in DATA_PARSER_{message}'
     return warning(text, source)
@@ -193,7 +185,6 @@ def _read_weight(body: Body, value: Any) -> None:
 
 
 def no_integer(path: str, value: Any) -> Complaint:
-    """Return the warning for a value that is no whole number."""
     return warning(
         f"Expected OpenAPI type=integer format=int32 (Slurm type=64 bit integer) but got OpenAPI "
         f"type={_type(value)} (Slurm type={_slurm_type(value)}): {_json(value)}",
@@ -202,7 +193,6 @@ def no_integer(path: str, value: Any) -> Complaint:
 
 
 def mistyped(name: str, value: Any, *, wanted: str) -> Complaint:
-    """Return the warning for a value of another type."""
     return warning(
         f"Expected OpenAPI type={wanted} (Slurm type={_SLURM_TYPES[wanted]}) but got OpenAPI "
         f"type={_type(value)} (Slurm type={_slurm_type(value)}): {_json(value)}",
@@ -234,5 +224,4 @@ def _json(value: object) -> str:
 
 
 def printed_names(names: Sequence[str] | None) -> str:
-    """Spell a list of names as error texts do."""
     return "(null)" if names is None else ranged(names)

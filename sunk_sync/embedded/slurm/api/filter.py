@@ -71,7 +71,7 @@ def read_filter(content: bytes, version: str) -> Filter | None:
 
 
 def id_error(job_id: str) -> SlurmError | None:
-    """Return the error with which slurmctld refuses the request for this id."""
+    """Return the error with which slurmctld refuses this id."""
     number = job_id.partition(".")[0].partition("_")[0]
     if not job_id:
         return SlurmError(2136, "JobID must not be an empty string")
@@ -97,7 +97,6 @@ def mismatch(job: Job, found: Filter) -> str:
 
 
 def _checks(job: Job) -> Mapping[str, tuple[str | None, str]]:
-    """Map each filter to the job's value and slurmctld's text for a mismatch."""
     name, partition, account = job.request.name, job.partition, job.request.account or None
     return {
         "account": (account, f"account {account or '(null)'} != filter account"),

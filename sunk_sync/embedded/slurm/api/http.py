@@ -15,14 +15,14 @@ from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
 
 _LOOK_S: Final = 0.2
-"""How often slurmrestd retries a slurmctld that is down, and how often the world advances."""
+"""Interval at which slurmrestd retries a slurmctld that is down, and at which the time advances."""
 _LEAST_S: Final = 0.001
 _SHUTDOWN_S: Final = 0.5
 _HOST: Final = "127.0.0.1"
 
 
 class SlurmServer:
-    """Serves one world. `clock` returns seconds since the start. Call `start`, later `aclose`."""
+    """Serves one cluster. `clock` returns seconds since the start. Call `start`, later `aclose`."""
 
     def __init__(self, rest: SlurmRest, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.rest = rest
@@ -34,16 +34,14 @@ class SlurmServer:
 
     @property
     def world(self) -> SlurmWorld:
-        """The world that is served."""
         return self.rest.world
 
     @property
     def now_s(self) -> float:
-        """Current time of the world."""
         return self._clock() - self._begun_s
 
     async def start(self, port: int = 0) -> str:
-        """Listen; return the address as a URL. Port 0 means any free port."""
+        """Listen; return the URL. Port 0: any free port."""
         server = web.Server(self._serve, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_S)
         await self._runner.setup()
@@ -54,13 +52,12 @@ class SlurmServer:
         return self.address
 
     async def stop(self) -> None:
-        """Refuse connections like a dead slurmrestd; the world continues."""
+        """Refuse connections like a dead slurmrestd; the cluster continues."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     async def aclose(self) -> None:
-        """Stop the server and the world."""
         await self.stop()
         if self._ticker is not None:
             self._ticker.cancel()
@@ -69,7 +66,7 @@ class SlurmServer:
             self._ticker = None
 
     async def _tick(self) -> None:
-        """Advance the world also when no request arrives."""
+        """Advance the time even if no request arrives."""
         while True:
             self.world.advance(self.now_s)
             next_s = self.world.next_s()
@@ -114,7 +111,7 @@ class SlurmServer:
 
 
 def _response(answer: SlurmAnswer) -> web.Response:
-    """Return an HTTP response; the JSON has line breaks for readers of curl."""
+    """Return an HTTP response; its JSON has line breaks for users of curl."""
     body, kind = answer.body, answer.content_type
     if body and kind == "application/json":
         body = msgspec.json.format(body, indent=2)
@@ -124,7 +121,6 @@ def _response(answer: SlurmAnswer) -> web.Response:
 
 
 def _second(answer: SlurmAnswer, phrase: str) -> bytes:
-    """Return the second response, which repeats the error."""
     text = answer.body
     if answer.content_type == "application/json":
         errors = msgspec.json.decode(answer.body).get("errors")

@@ -68,7 +68,6 @@ def _asked(request: JobRequest, version: str) -> Shape:
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def ranged(names: tuple[str, ...]) -> str:
-    """Spell a list of names as a hostlist."""
     return spelled_names(names)
 
 
@@ -120,7 +119,7 @@ def _size(job: Job, memory: Memory) -> Shape:
 
 
 def _details(gres: Iterable[Gres]) -> Iterable[str]:
-    """Return one text for each node; it does not number the devices."""
+    """Yield one text for each node, without numbers of devices."""
     for each in gres:
         if each:
             yield ",".join(f"{kind}:{count}" for kind, count in each)

@@ -14,9 +14,9 @@ from sunk_sync.embedded.wire import Answer, Question
 
 _STATUS: Final[Mapping[int, int]] = {0: 200, -1: 500, 1: 500, 1007: 511, 1800: 502, 2017: 404}
 _PARSER: Final = range(9000, 9300)
-"""Numbers of slurmrestd itself; their status is 500."""
+"""Numbers of slurmrestd itself, sent with status 500."""
 _FAILURES: Final = frozenset({11, 2187, 2189})
-"""Numbers for which 26.05 has no status of its own; it is 500."""
+"""Numbers for which 26.05 has no status of its own, sent with status 500."""
 
 
 class SlurmAnswer(Answer, frozen=True, kw_only=True):
@@ -29,29 +29,21 @@ class SlurmAnswer(Answer, frozen=True, kw_only=True):
 
 
 class Asked(Struct, frozen=True):
-    """A request with its route."""
-
     question: Question
     version: str
     name: str
-    """The name in the path; empty for a route without one."""
     user: str
     unavailable: SlurmError | None
-    """Why slurmctld does not answer."""
 
 
 class Replies:
-    """Builds the responses of one slurmrestd."""
-
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._release = memory.release
         self._metas: dict[tuple[str, str], msgspec.Raw] = {}
         self.modern = memory.setup.generation == "26.05"
-        """The release is 26.05, not 24.11."""
 
     def text(self, status: int, words: str) -> SlurmAnswer:
-        """Return a plain text response."""
         return SlurmAnswer(status=status, body=words.encode(), content_type="text/plain")
 
     def listed(
@@ -62,7 +54,6 @@ class Replies:
         records: Sequence[bytes],
         warnings: Sequence[Complaint] = (),
     ) -> SlurmAnswer:
-        """Return a success with records that are encoded already."""
         updated = b'"last_update":' + msgspec.json.encode(number(self._memory.epoch_s))
         if key == "jobs":
             updated = b'"last_backfill":' + msgspec.json.encode(number(0)) + b"," + updated
@@ -97,11 +88,10 @@ class Replies:
         return self._sent(asked, shape, status or self._status(errors))
 
     def failed(self, asked: Asked, error: SlurmError, *, text: str, source: str) -> SlurmAnswer:
-        """Return one error without payload."""
         return self.without_payload(asked, errors=[refusal(error, text, source=source)])
 
     def unserved(self) -> SlurmAnswer:
-        """Return the error for an unknown path, method or version."""
+        """The path, method or version is unknown."""
         if self.modern:
             return self.text(
                 404,
@@ -113,17 +103,17 @@ class Replies:
         return self.text(404, missing)
 
     def unreadable_path(self) -> SlurmAnswer:
-        """Return the error for a name that is invalid in a path."""
+        """The path contains an invalid name."""
         if self.modern:
             return self.text(404, "Invalid or unknown URL path")
         return self.text(400, "Unable to parse URL path.")
 
     def unreadable_body(self) -> SlurmAnswer:
-        """Return the error for a body that is no JSON."""
+        """The body is no JSON."""
         return self.text(400, "Failure during parsing" if self.modern else "Unable to parse query.")
 
     def unreadable_type(self, kind: str) -> SlurmAnswer:
-        """Return the error for a body without content type JSON."""
+        """The body does not have content type JSON."""
         if not self.modern:
             return self.unreadable_body()
         if not kind:

@@ -20,7 +20,7 @@ _path = re.compile(r"/slurm/(v0\.0\.[0-9]+)/(.+?)/*").fullmatch
 
 
 class SlurmRest:
-    """One slurmrestd for a world. Without tokens, every token belongs to root."""
+    """One slurmrestd. Without tokens, every token belongs to root."""
 
     def __init__(self, world: SlurmWorld, tokens: Tokens | None = None) -> None:
         self.world = world
@@ -33,7 +33,7 @@ class SlurmRest:
         self._named = _named_paths(nodes, jobs, changes)
 
     def answer(self, question: Question, now_s: float) -> SlurmAnswer:
-        """Advance the world to `now_s` and answer the request."""
+        """Advance the cluster to `now_s` and answer the request."""
         self.world.advance(now_s)
         if not token_of(question):
             return self._replies.text(401, "Authentication failure")

@@ -39,8 +39,6 @@ _UNREADABLE: Final = 422
 
 
 class ChangeRoutes:
-    """One method for each route."""
-
     def __init__(self, world: SlurmWorld, replies: Replies) -> None:
         self._world = world
         self._replies = replies
@@ -271,7 +269,6 @@ def _unfit(found: Description, request: JobRequest) -> SlurmError | None:
 
 
 def _refused(found: Filter) -> SlurmError | None:
-    """Return the error with which slurmctld refuses the whole request."""
     if found.is_empty:
         return NO_FILTER
     return next(filter(None, map(id_error, found.ids or ())), None)
@@ -283,7 +280,6 @@ def _kill_refused(error: SlurmError) -> Complaint:
 
 
 def _step(aim: Target) -> str:
-    """Name a job as failures do: a task by its array."""
     job = aim.job
     task = job.task if aim.task is None else aim.task
     return str(job.job_id) if task is None else f"{job.array_id}_{task}"

@@ -75,7 +75,7 @@ class JobRoutes:
         return self._no_jobs(asked, error, text, source="_handle_job_get")
 
     def ping(self, asked: Asked) -> SlurmAnswer:
-        """GET /ping/: answered at once, also while slurmctld is down."""
+        """GET /ping/: answered at once, even while slurmctld is down."""
         return self._replies.with_payload(
             asked, {"pings": [ping_shape(asked.version, asked.unavailable)]}
         )
@@ -113,7 +113,6 @@ class JobRoutes:
         return checked
 
     def _rejected(self, asked: Asked) -> SlurmAnswer | None:
-        """Return the error for a name that is no job id."""
         if not _is_id(asked.name):
             text = "Rejecting request. Failure parsing parameters"
             entry = refusal(BAD_QUERY, text, source="op_handler_job")
@@ -126,8 +125,8 @@ class JobRoutes:
     def _asked_for(self, asked: Asked) -> Iterable[Job]:
         """Return the jobs of the request: all, or those of `?job_id=`.
 
-        The id of an array means all its tasks; a task that waits means the record of all waiting
-        ones.
+        The id of an array selects all its tasks. A waiting task selects the record of all waiting
+        tasks.
         """
         word = asked.question.query.get("job_id", "")
         if not _is_id(word):

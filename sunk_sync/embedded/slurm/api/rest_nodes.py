@@ -37,14 +37,12 @@ _UNCHANGED: Final = 304
 
 
 class NodeRoutes:
-    """One method for each route."""
-
     def __init__(self, world: SlurmWorld, replies: Replies) -> None:
         self._world = world
         self._memory = world.memory
         self._replies = replies
         self._records: dict[tuple[str, str], tuple[Node, bytes]] = {}
-        """(name, version) → the node at its encoding, and the JSON."""
+        """(name, version) → the node when it was encoded, and the JSON."""
 
     def node(self, asked: Asked) -> SlurmAnswer:
         """GET /node/{name}. 24.11 does not support update_time there."""
@@ -147,7 +145,6 @@ class NodeRoutes:
         return msgspec.json.encode(partition_shape(partition, version, memory=self._memory))
 
     def _since(self, asked: Asked, *, source: str) -> int | SlurmAnswer:
-        """Return `update_time` in seconds; 0 if it is missing."""
         text = asked.question.query.get(_SINCE)
         if text is None:
             return 0

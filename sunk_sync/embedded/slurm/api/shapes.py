@@ -26,7 +26,6 @@ _ENERGY: Final = {
 
 
 def number(value: float) -> Shape:
-    """Return a number as the newer versions write it."""
     return {"set": True, "infinite": False, "number": value}
 
 
@@ -50,12 +49,10 @@ class _Place(Struct, frozen=True):
     release: str
     partitions: tuple[str, ...]
     known: bool
-    """Its slurmd has registered."""
 
 
 @lru_cache(maxsize=32_768)
 def _fixed(spec: NodeSpec, place: _Place) -> bytes:
-    """Return the fixed fields as JSON, without the closing brace."""
     shape = {**_hardware(spec, place), **_software(spec, place), **_by_version(place.version)}
     return msgspec.json.encode(shape)[:-1] + b","
 
@@ -157,13 +154,11 @@ def _size(memory_mb: int) -> str:
 
 
 def partitions_of(name: str, memory: Memory) -> Sequence[str]:
-    """Return the partitions of a node."""
     every = memory.partitions.values()
     return [each.name for each in every if not each.nodes or name in each.nodes]
 
 
 def partition_shape(partition: Partition, version: str, *, memory: Memory) -> Shape:
-    """Return one element of `partitions`."""
     nodes = memory.members([partition.name])[partition.name]
     cpus = sum(node.spec.cpus for node in nodes)
     memory_mb = sum(node.spec.memory_mb for node in nodes)
@@ -227,7 +222,6 @@ def _shares(jobs: int) -> Shape:
 
 
 def meta_shape(version: str, *, memory: Memory, user: str) -> Shape:
-    """Return the `meta` of every response."""
     major, minor, micro = memory.release.name.split(".")
     local = "127.0.0.1" if memory.setup.generation == "26.05" else "[localhost]"
     return {

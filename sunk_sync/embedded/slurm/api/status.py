@@ -8,7 +8,6 @@ from sunk_sync.embedded.slurm.model.release import Release, SlurmError
 
 
 def ping_shape(version: str, unavailable: SlurmError | None) -> Shape:
-    """Describe the controller, in four spellings."""
     up = unavailable is None
     spelled: dict[str, Any] = {"hostname": "slurmctld"}
     if version < "v0.0.45":

@@ -77,8 +77,6 @@ _SIZED: Final = frozenset({"cpus_per_task", "tasks", "tasks_per_node", "nodes"})
 
 
 class Description(Struct, kw_only=True):
-    """The result of parsing."""
-
     fields: dict[str, Any] = {}
     """Fields of JobRequest, and `hold`, `immediate`."""
     has: set[str] = set()
@@ -101,7 +99,6 @@ def decoded(content: bytes) -> Any:
 
 
 def read_job(given: Any, version: str, *, path: str = "#/job/") -> Description:
-    """Parse the job description at this path of the body."""
     found = Description()
     if not isinstance(given, dict):
         found.errors.append(refuse_shape(given, path))
@@ -114,7 +111,7 @@ def read_job(given: Any, version: str, *, path: str = "#/job/") -> Description:
 
 
 def request_of(found: Description, *, user: str, acted_script: str) -> JobRequest:
-    """Return a new request; a held one has priority 0 unless it names another."""
+    """Return a new request; a held one has priority 0 unless it sets another."""
     fields = dict(found.fields)
     held, _ = fields.pop("hold", False), fields.pop("immediate", False)
     if held:
@@ -123,7 +120,6 @@ def request_of(found: Description, *, user: str, acted_script: str) -> JobReques
 
 
 def change_of(found: Description, request: JobRequest) -> Mapping[str, Any]:
-    """Return the fields of a request that an update changes."""
     fields = {name: value for name, value in found.fields.items() if name != "immediate"}
     if fields.keys() & _SIZED:
         plain = {name: value for name, value in fields.items() if name != "hold"}
@@ -132,7 +128,6 @@ def change_of(found: Description, request: JobRequest) -> Mapping[str, Any]:
 
 
 def sized(request: JobRequest) -> JobRequest:
-    """Return the request with its CPUs per node."""
     tasks = request.tasks_per_node or ceil(request.tasks / max(request.nodes, 1)) or 1
     return replace(request, cpus=tasks * request.cpus_per_task)
 
@@ -224,7 +219,7 @@ def _read_flags(found: Description, name: str, value: Any, *, place: _Place) -> 
         if word not in known:
             found.errors.append(refuse_flag(word, f"{place.path}{name}[{index}]/"))
         if name == "shared":
-            # slurmrestd takes an unknown word as 0, which means none.
+            # slurmrestd reads an unknown word as 0, which means none.
             shared = word if word in known else "none"
             found.fields |= {"shared": shared, "exclusive": shared == "none"}
         elif word in known and word == "EXTERNAL_JOB":
@@ -295,7 +290,6 @@ _OTHERS: Final[Mapping[str, Callable[[Description, Any, str], None]]] = {
 
 
 _KNOWN: Final = frozenset({*_TEXTS, *_INTEGERS, *_NUMBERS, *_BOOLEANS, *_LISTS, *_OTHERS, *_TAKEN})
-"""Known fields, read before unknown ones."""
 
 
 def _unknown(source: str, value: Any) -> list[Complaint]:
@@ -307,7 +301,6 @@ def _unknown(source: str, value: Any) -> list[Complaint]:
 
 
 def _lived(found: Description, acted_script: str) -> Mapping[str, Any]:
-    """Return how long the job runs, and how it ends."""
     if found.fields.get("kind") == "external":
         return {"duration_s": None}
     if acted_script and acted_script in found.script:

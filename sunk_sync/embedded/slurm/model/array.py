@@ -1,4 +1,4 @@
-"""Job arrays: spelling of their tasks, and lookup of jobs by such a spelling. Pure."""
+"""Job arrays: spelling of their tasks, and lookup of jobs by such a spelling."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""GRES of nodes and requests: `gpu`, or with a type `gpu:a100`. Pure."""
+"""GRES of nodes and requests: `gpu`, or with a type `gpu:a100`."""
 
 import re
 from collections.abc import Sequence
@@ -33,7 +33,6 @@ def asked(text: str) -> Gres:
 
 
 def left(has: Gres, used: Gres) -> dict[str, int]:
-    """Return the unused GRES."""
     taken = dict(used)
     return {kind: count - taken.get(kind, 0) for kind, count in has}
 

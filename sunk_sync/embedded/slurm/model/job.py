@@ -1,4 +1,4 @@
-"""One job of slurmctld. Pure values."""
+"""One job of slurmctld."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -51,7 +51,6 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     ending_s: float | None = None
     """How long it stays COMPLETING; None: the default of the cluster."""
     exit_code: int = 0
-    """Exit code of its script."""
     acted: bool = False
     """Its script is simulated from outside: SlurmWorld.exit_script ends it."""
     time_limit_min: int | None = None
@@ -74,7 +73,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """A job. Times are world seconds; None: not yet."""
+    """A job. Times are seconds of the cluster; None: not yet."""
 
     job_id: int
     request: JobRequest
@@ -91,16 +90,14 @@ class Job(Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     """Nodes of the current or last run."""
     gres: tuple[Gres, ...] = ()
-    """Its GRES on each of these nodes."""
     submitted_s: float = 0.0
     eligible_s: float = 0.0
-    """It does not start before this time."""
+    """The job does not start before this time."""
     started_s: float | None = None
     ended_s: float | None = None
     preempted_s: float | None = None
     """Start of its preemption; while it is RUNNING, it is in its grace time."""
     ends_by_s: float | None = None
-    """End of its grace time."""
     restarts: int = 0
     exit_code: int = 0
     array_id: int = 0
@@ -112,27 +109,23 @@ class Job(Struct, frozen=True, kw_only=True):
 
     @property
     def held(self) -> bool:
-        """Whether it does not start before somebody releases it."""
+        """Whether it does not start before a user releases it."""
         return self.state == "PENDING" and self.request.priority == 0
 
 
 def has_script(job: Job) -> bool:
-    """Whether it has a process on its nodes."""
     alive = job.state in ON_NODES and not job.configuring
     return job.request.kind == "batch" and (alive or job.lingers)
 
 
 def states_of(job: Job) -> Sequence[str]:
-    """Return its states as slurmrestd spells them."""
     flags = ("COMPLETING",) if job.ending else ("CONFIGURING",) if job.configuring else ()
     return (job.state, *flags)
 
 
 def needed_cpus(request: JobRequest, node: Node) -> int:
-    """Return the CPUs that the request takes on this node."""
     return node.spec.cpus if request.exclusive else request.cpus
 
 
 def needed_memory_mb(request: JobRequest, node: Node) -> int:
-    """Return the memory that the request takes on this node."""
     return request.memory_mb or node.spec.memory_mb

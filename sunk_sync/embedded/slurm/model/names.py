@@ -19,7 +19,7 @@ class NamesError(ValueError):
 
 
 def expanded(words: Iterable[str]) -> Sequence[str]:
-    """Yield every name of these hostlists. Raises NamesError."""
+    """Return every name of these hostlists. Raises NamesError."""
     names: list[str] = []
     for word in words:
         names += [word] if _is_plain(word) else _expand(word)

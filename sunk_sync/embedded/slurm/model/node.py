@@ -1,4 +1,4 @@
-"""One Slurm node of slurmctld, and the spelling of its state. Pure values."""
+"""One Slurm node of slurmctld, and the spelling of its state."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,7 +22,6 @@ POWER: Final = frozenset(
 STANDING: Final = frozenset({"DRAIN", "FAIL", "POWER_DOWN", "POWER_UP"})
 """States besides DOWN that may have a reason."""
 UNFIT: Final = frozenset({"DRAIN", "FAIL", "COMPLETING", DEAF, INVALID_REG}) | REBOOTING | POWER
-"""Flags that keep jobs from starting."""
 
 FLAGS: Final = (
     "RESERVED", "UNDRAIN", "CLOUD", "RESUME", "DRAIN", "COMPLETING", "NOT_RESPONDING",
@@ -57,7 +56,6 @@ class Node(Struct, frozen=True, kw_only=True):
     reason: str = ""
     reason_s: int = 0
     reason_user: str | None = None
-    """None: never set."""
     comment: str = ""
     extra: str = ""
     features: tuple[str, ...] = ()
@@ -65,14 +63,12 @@ class Node(Struct, frozen=True, kw_only=True):
     weight: int = 1
     gres: str = ""
     running: int = 0
-    """Jobs that run here."""
     ending: int = 0
-    """Jobs that are COMPLETING here."""
     cpus_used: int = 0
     memory_used_mb: int = 0
     gres_used: Gres = ()
     listed_cpus: int = 0
-    """Used CPUs at the last listing of all nodes: slurmctld counts only then."""
+    """CPUs in use at the last listing of all nodes: slurmctld counts only then."""
     listed_memory_mb: int = 0
     undrains: bool = False
     """DRAIN belongs to a reboot and ends with it."""
@@ -82,12 +78,10 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """NodeName."""
         return self.spec.name
 
 
 def new_node(spec: NodeSpec, *, dynamic: bool = False) -> Node:
-    """Return a node whose slurmd has not registered yet."""
     return Node(
         spec=spec,
         flags=frozenset({"DYNAMIC_NORM"} if dynamic else ()),
@@ -121,7 +115,6 @@ def _spelled(base: str, flags: frozenset[str]) -> Sequence[str]:
 
 
 def counted(node: Node) -> Node:
-    """Return the node with the CPU count of a listing."""
     if (node.listed_cpus, node.listed_memory_mb) == (node.cpus_used, node.memory_used_mb):
         return node
     return replace(node, listed_cpus=node.cpus_used, listed_memory_mb=node.memory_used_mb)
@@ -136,10 +129,8 @@ def reasoned(node: Node, release: Release) -> Node:
 
 
 def without_reason(node: Node) -> Node:
-    """Return the node without a reason."""
     return replace(node, reason="", reason_s=0, reason_user="")
 
 
 def is_fit(node: Node) -> bool:
-    """Whether jobs can start here."""
     return node.base == "IDLE" and not node.ending and not node.flags & UNFIT

@@ -7,17 +7,12 @@ from msgspec import Struct
 
 
 class SlurmError(Struct, frozen=True):
-    """A number and a text of slurm_errno.h."""
-
     number: int
     text: str
 
 
 class Release(Struct, frozen=True, kw_only=True):
-    """One release of Slurm with its data_parser plugins."""
-
     name: str
-    """For example 26.05.5."""
     versions: Sequence[str]
     """API versions that its slurmrestd serves, newest first."""
     keeps_stray_reason: bool

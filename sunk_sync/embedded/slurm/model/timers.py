@@ -1,4 +1,4 @@
-"""Callbacks by due time, in seconds of the world."""
+"""Callbacks by due time, in seconds of the cluster."""
 
 import heapq
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from itertools import count
 
 
 class Timers:
-    """Callbacks by due time; those of equal time run in the order of their addition."""
+    """Those of equal time run in the order of their addition."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
@@ -17,7 +17,6 @@ class Timers:
         heapq.heappush(self._heap, (due_s, next(self._numbers), act))
 
     def next_s(self) -> float | None:
-        """Return the first due time; None if there is no callback."""
         return self._heap[0][0] if self._heap else None
 
     def run(self, now_s: float) -> None:

@@ -31,7 +31,6 @@ class Tokens:
         self._open = False
 
     def revoke(self, token: str) -> None:
-        """Remove a token."""
         self._passes.pop(token, None)
 
     def user_of(self, question: Question, *, epoch_s: float) -> str | None:
@@ -48,7 +47,6 @@ class Tokens:
 
 
 def token_of(question: Question) -> str:
-    """Return the token of the request; empty if there is none."""
     token = question.headers.get("x-slurm-user-token", "")
     if not token:
         scheme, _, token = question.headers.get("authorization", "").partition(" ")
