@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tell sunk-sync that a job has ended, so that it does not wait for its next poll.
+# Report the end of a job to sunk-sync, which then reads the job without waiting for a poll.
 #
 #   EpilogSlurmctld=/etc/slurm/sunk-sync/sunk-sync-epilog.sh
 #

@@ -1,1 +1,1 @@
-"""Commands of `sunk-sync` that a person reads: run, demo and doctor."""
+"""Commands of `sunk-sync` for users: run, demo and doctor."""

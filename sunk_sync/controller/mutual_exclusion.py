@@ -36,7 +36,7 @@ class MutualExclusion:
             del self._submits[slot.key]
 
     def _bind(self, slot: Slot, action: Bind, *, now: float) -> None:
-        """Do not bind a Pod while its job is being cancelled, nor the other way round (P12)."""
+        """Keep a binding of a Pod and a cancel of its job apart (P12)."""
         job = self._slots.of(("job", action.job_id))
         slot.behind = (job,)
         if slot not in job.behind:

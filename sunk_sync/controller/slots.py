@@ -24,9 +24,8 @@ class Slot(Struct, gc=False, eq=False):
     settled: Action | None = None
     """This write was answered. It is not repeated until a fact of its key changes."""
     ask_again_s: float | None = None
-    """Time of the next try though no fact changed: after a refusal, or where no fact will show
-    the effect of the write.
-    """
+    """Time of the next try without a changed fact: after a refusal, or if no fact will show the
+    effect of the write."""
     attempts: int = 0
     told_to_wait: bool = False
     """The server sent Retry-After: nothing shortens that wait (F8)."""

@@ -41,7 +41,7 @@ class _Gate(Struct):
     nodes: Annotated[str, Meta(min_length=1)]
     deadline_s: Deadline
     then: Literal["ask", "requeue", "pass"] = "ask"
-    """What the caller does after the action `wait`: ask again, requeue its job if that is possible,
+    """The caller's next step after action `wait`: ask again, requeue its job if that is possible,
     or start the job."""
 
 

@@ -1,4 +1,4 @@
-"""What sunk-sync knows of Kubernetes and Slurm: tables, indexes and dirty keys.
+"""The state of Kubernetes and Slurm as last read: tables, indexes and dirty keys.
 
 This is the only mutable state of the core. `observe` takes facts in and marks keys dirty. Rules
 read `host`, `workload` and `cluster`.

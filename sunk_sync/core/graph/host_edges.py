@@ -57,9 +57,7 @@ class HostEdges:
         self._claims_changed(hosts)
         row = after or before
         assert row is not None
-        self._workload_edges.node_readiness_changed(
-            row.name
-        )  # its keys are among those on the Node
+        self._workload_edges.node_readiness_changed(row.name)  # the next line marks its keys
         self._keys.mark_each(self._workload_edges.keys_of_pods_on(row.name))
 
     def _claims_changed(self, hosts: set[str]) -> None:

@@ -19,7 +19,7 @@ Target = tuple[str, ...]
 
 
 class Drain(Struct, frozen=True, gc=False):
-    """Set DRAIN with this reason; never over a drain of somebody else (S0, S13)."""
+    """Set DRAIN with this reason; never over a drain of another (S0, S13)."""
 
     slurm_node: str
     reason: str

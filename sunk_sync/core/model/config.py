@@ -48,4 +48,4 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     watch_all_pods: bool = False
     """Count Pods of other schedulers one by one (P28)."""
     node_overhead: tuple[tuple[str, int], ...] = ()
-    """What runs on each Node besides, as PodSpec.requests (P28)."""
+    """Resources of other Pods on each Node, as PodSpec.requests (P28)."""

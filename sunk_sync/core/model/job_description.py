@@ -24,8 +24,8 @@ class Setting(Struct, frozen=True, gc=False):
     """Field of slurmrestd's job description, equal in all versions; empty: the same name."""
     update: Literal["no", "value", "yes"] = "no"
     """Whether Slurm changes the field while the job waits. value: Slurm accepts another value, but
-    cannot remove one. Without accounting, Slurm accepts a new account or qos and ignores it. It
-    turns `exclusive` into anything."""
+    cannot remove one. Without accounting, Slurm accepts a new account or qos and ignores it. An
+    update of `exclusive` has unpredictable results."""
     always: bool = False
     """sunk-sync sends the field even if no Pod sets it: the default of Slurm differs."""
     field: str = ""

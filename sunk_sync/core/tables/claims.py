@@ -168,7 +168,7 @@ class Claims:
         return "" if node is None else node.slurm_node or name
 
     def _names_on_node(self, name: str) -> set[str]:
-        """Return the Slurm nodes that slurmd Pods on the Node claim, terminating Pods last."""
+        """Return the Slurm nodes that slurmd Pods on the Node claim; terminating Pods yield."""
         keys = self._pods_on_node.get(name)
         if not keys:
             return set()

@@ -1,4 +1,4 @@
-"""What the tables and their indexes keep of each object."""
+"""Entries of the tables and of their indexes."""
 
 from typing import Generic, TypeVar
 

@@ -29,7 +29,7 @@ CLOSED = frozenset(
     {"DRAIN", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING", "PLANNED", "RESERVED", "FUTURE"}
 )
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
-_summed = lru_cache(SPECS_KEPT)(summed)  # Nodes are of few kinds by their other Pods, too
+_summed = lru_cache(SPECS_KEPT)(summed)  # Nodes have few different sums of other Pods
 NO_NODE: Reasons = ("Slurm node(s) without a Node in Kubernetes",)
 
 

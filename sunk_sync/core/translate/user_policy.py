@@ -1,4 +1,4 @@
-"""The table of --user-policy: which namespaces may run jobs as which users (P5). Pure.
+"""The table of --user-policy: which namespaces may run jobs as which users (P5).
 
 ```yaml
 team-a: 1001

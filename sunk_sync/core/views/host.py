@@ -8,7 +8,7 @@ from sunk_sync.core.views.parts import NOBODY, Residents
 
 
 class Traces(Struct, frozen=True, kw_only=True, gc=False):
-    """What sunk-sync knows of a slurmd Pod or Node that no listing shows now."""
+    """Facts about a slurmd Pod or Node that no listing shows now."""
 
     last: Mark | None = None
     """Place where this process, or the mark on the Slurm node, last saw the host."""

@@ -1,7 +1,7 @@
 """Indexes that map Pods and jobs to workloads. They follow from the rows alone.
 
-The key of a workload is its id (of one Pod, or of a job whose Pods are all gone), or the namespace
-and name of a gang.
+The key of a workload is its id, or the namespace and name of a gang. The id is that of one Pod, or
+of a job whose Pods are all gone.
 """
 
 import itertools
@@ -142,7 +142,7 @@ class WorkloadIndex:
         return self._keys_of_uids(uids) or {self.workload_of_job[job_id]}
 
     def keys_named_by(self, job: Job) -> set[str]:
-        """Do the same with a row, whether the job is known or not."""
+        """Return the same for a job's row, even if the job is unknown."""
         return self._keys_of_uids(uids_of(job.identity)) or {own_key(job)}
 
     def _keys_of_uids(self, uids: Sequence[str]) -> set[str]:

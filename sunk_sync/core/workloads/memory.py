@@ -126,7 +126,7 @@ class WorkloadMemory:
         self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
 
     def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
-        """The Pod was read as unbound or gone: no binding succeeded. Otherwise read it again."""
+        """Settle the bindings of a Pod read as unbound or gone; else it must be read again."""
         if get_result.found != "unknown" and get_result.asked_s > tried.given_up_s:
             del self.binds_tried[tried.uid]
         else:

@@ -19,8 +19,8 @@ REQUEUE_WAIT_S: Final = 120.0
 class Lifecycle:
     """Starts and ends jobs.
 
-    `look`: tries jobs on free nodes. `look_late`: nodes are free, but only the backfill notices it,
-    as at the end of an EXTERNAL_JOB.
+    It calls `look` when nodes may be free, and `look_late` if only the backfill notices that, as at
+    the end of an EXTERNAL_JOB.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from sunk_sync.embedded.slurm.model.node import DEAF, Node, NodeSpec, new_node
 from sunk_sync.embedded.slurm.model.release import RELEASES, Release
 
 Loss = Literal["nothing", "recent", "everything"]
-"""What a restart loses: nothing (SIGTERM), the last seconds (SIGKILL), or everything."""
+"""Loss of a restart: nothing (SIGTERM), the last seconds (SIGKILL), or everything."""
 
 
 class Partition(Struct, frozen=True, kw_only=True):

@@ -23,9 +23,9 @@ from sunk_sync.slurm.read.job_owners import JobOwners, base_of
 from sunk_sync.slurm.read.one_job import pays_whole, why_no_record
 
 LIST_ABOVE: Final = 200
-"""Read all jobs by one listing if more ids than this are unknown,"""
+"""One listing of all jobs replaces more reads than this,"""
 _LIST_SHARE: Final = 2
-"""and more than half of all: a listing also contains the known ones."""
+"""if they are also more than half of all jobs: a listing includes known jobs."""
 _AT_ONCE: Final = 4
 _BREATH: Final = 2048
 

@@ -80,7 +80,7 @@ class JobPoll:
         self._in_full = True
         """Report the next listing in full."""
         self._forgot = False
-        """JobOwners was emptied during the listing, so reported jobs may be missing in it."""
+        """JobOwners was emptied during the listing: report the next one in full, too."""
         self._reported_at_s = 0.0
         self._read_s = time.clock()
         self._since: int | None = None

@@ -14,7 +14,7 @@ def size(workload: Workload, configuration: Configuration, now: float) -> Ruling
     if not members.ask_size:
         return QUIET
     first = members.pods[0]
-    assert first.gang is not None  # else its size would not be asked for
+    assert first.gang is not None  # only members of a gang have a size to read
     again_s = members.size_asked_s + ASK_AGAIN_S
     if members.size_asked_s and now < again_s:
         return Ruling(look_again_s=again_s)

@@ -1,1 +1,1 @@
-"""Nodes and jobs of slurmctld as pure values."""
+"""Nodes and jobs of slurmctld as immutable values."""
