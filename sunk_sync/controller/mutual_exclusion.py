@@ -15,9 +15,9 @@ class MutualExclusion:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._submits: dict[tuple[str, str], Slot] = {}
-        """Key to the last submission for it."""
+        """Key → the last submission for it."""
         self._binds: dict[str, list[Slot]] = {}
-        """Slurm node to the bindings to it that are in flight or in doubt."""
+        """Slurm node → the bindings to it that are in flight or in doubt."""
 
     def arrange(self, slot: Slot, action: Action, *, now: float) -> None:
         """Name the slots that this write must wait for."""

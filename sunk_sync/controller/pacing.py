@@ -10,13 +10,13 @@ from sunk_sync.core.model.actions import (
 )
 
 PACE_S = 1.0
-"""Between two writes of conditions or metadata to one object (M1)."""
+"""Seconds between two writes of conditions or metadata to one object (M1)."""
 UNKNOWN_PACE_S = 0.01
-"""Between any two writes that only say Unknown (M2: 100 a second)."""
+"""Seconds between any two writes that only say Unknown (M2: 100 a second)."""
 WAITING_PACE_S = 60.0
-"""Between two writes of why one Pod waits (P26)."""
+"""Seconds between two writes of the reason why one Pod waits (P26)."""
 WAITING_ALL_PACE_S = 0.05
-"""Between any two of them (P26: 20 a second)."""
+"""Seconds between any two of these writes (P26: 20 a second)."""
 
 
 class Pacing:

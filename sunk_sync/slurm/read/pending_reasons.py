@@ -82,7 +82,7 @@ class JobReasons:
         return len({one.partition("_")[0] for one in listed})
 
     def _many_wait(self) -> bool:
-        """Whether more records wait than can be read in turn, or some that are never read in turn.
+        """Whether too many records wait to be read in turn, or some that never are.
 
         Those are the tasks of an array whose first task has started.
         """
