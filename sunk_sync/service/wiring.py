@@ -145,13 +145,18 @@ class Parts:
         clock = ambient.clock
         context = SubmitContext(self._script, self._is_wanted)
         self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, context=context)
-        self._node_push = SlurmPush(self._slurm, clock=clock)
+        self._node_push = SlurmPush(self._slurm, clock=clock, tell=self._tell_node_reads)
         return Writers(
             slurm=(self._push_nodes, SLURM_LIMITS),
             jobs=(self._push_jobs, JOB_LIMITS),
             kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
             hooks=(self.hooks.push, HOOK_LIMITS),
         )
+
+    async def _tell_node_reads(self, news: Sequence[News]) -> None:
+        """Take the reads of single nodes before their writes."""
+        self._poll.touched()
+        await self._tell(news)
 
     async def _push_nodes(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """Push, then notify the poll: these answers may be newer than a listing in progress."""

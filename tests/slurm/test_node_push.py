@@ -13,7 +13,7 @@ from sunk_sync.core.model.actions import (
     SlurmAction,
     Undrain,
 )
-from sunk_sync.core.model.facts import Deleted, Observed, Reference, SlurmNode
+from sunk_sync.core.model.facts import Deleted, News, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
@@ -325,6 +325,29 @@ async def test_a_read_before_a_failed_write_reaches_the_graph_F4() -> None:
     (outcome,) = await push(world, drain)
     assert isinstance(outcome, Unsure)
     assert outcome.seen == (Observed(slurm_node("n1"), 100.0),)
+
+
+async def test_a_read_reaches_the_graph_before_its_write_is_answered_S6() -> None:
+    """A write can last for ten seconds, and `drained=true` must not rely on an older listing.
+
+    Found by the simulator (seed 9021353).
+    """
+    world = World().add(slurm_node("n1"))
+    events: list[tuple[str, object]] = []
+
+    async def tell(news: Sequence[News]) -> None:
+        events.append(("told", tuple(news)))
+
+    def note(line: str) -> None:
+        events.append(("sent", line.partition(" {")[0]))
+
+    world.before = note
+    await SlurmPush(world, world.clock, tell=tell).push([drain])
+    assert events == [
+        ("sent", "GET node/n1"),
+        ("told", (Observed(slurm_node("n1"), 100.0),)),
+        ("sent", "POST node/n1"),
+    ]
 
 
 async def test_a_new_reason_for_an_absence_drains_no_node_anew_S19() -> None:

@@ -22,7 +22,7 @@ from sunk_sync.core.model.actions import (
     SlurmAction,
     Undrain,
 )
-from sunk_sync.core.model.facts import Observed, SlurmNode
+from sunk_sync.core.model.facts import Observed, SlurmNode, Tell
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Slurm
@@ -54,11 +54,16 @@ class _Write(Struct, frozen=True):
 
 
 class SlurmPush:
-    """The only writer of Slurm nodes; its method `push` is an outcomes.Push."""
+    """The only writer of Slurm nodes; its method `push` is an outcomes.Push.
 
-    def __init__(self, client: Slurm, clock: Clock) -> None:
+    `tell` takes each read before its write is sent. A write can last for ten seconds, and other
+    decisions must not rely on an older listing meanwhile (S6).
+    """
+
+    def __init__(self, client: Slurm, clock: Clock, *, tell: Tell | None = None) -> None:
         self._client = client
         self._clock = clock
+        self._tell = tell
         self._written: dict[str, tuple[SlurmNode, float]] = {}
         """Nodes after the last writes, and when: another batch may have read before."""
 
@@ -81,7 +86,11 @@ class SlurmPush:
     async def _read(self, desired_writes: Sequence[SlurmAction]) -> Reads:
         names = {desired.slurm_node for desired in desired_writes}
         bulk = all(isinstance(desired, SetComment) for desired in desired_writes)
-        return await read_nodes_now(self._client, names, bulk=bulk, clock=self._clock)
+        reads = await read_nodes_now(self._client, names, bulk=bulk, clock=self._clock)
+        if self._tell is not None:
+            seen = [one for one in reads.values() if not isinstance(one, SlurmError)]
+            await self._tell([news for one in seen for news in one.news])
+        return reads
 
     async def _send(self, group: Sequence[_Write]) -> dict[int, Outcome]:
         """Send one request for all. If it is refused, some were changed: then send one each."""

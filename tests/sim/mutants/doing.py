@@ -253,4 +253,12 @@ MUTANTS = (
         old="    return Unsure(action, str(failure), seen=tuple(news))",
         new="    return Unsure(action, str(failure))",
     ),
+    Mutant(
+        name="a read waits for the answer to its write",
+        story="The write took ten seconds. Meanwhile `drained=true` rested on an older listing"
+        " (simulator, seed 9021353).",
+        path=PUSH,
+        old="            await self._tell([news for one in seen for news in one.news])",
+        new="            assert seen",
+    ),
 )
