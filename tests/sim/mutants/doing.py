@@ -44,12 +44,12 @@ MUTANTS = (
         story="The precondition was checked against what was written last instead of a read:"
         " a human's drain in between was lifted.",
         path=PUSH,
-        old="        return await read_nodes_now(self._client, names, bulk=bulk,"
+        old="        reads = await read_nodes_now(self._client, names, bulk=bulk,"
         " clock=self._clock)",
         new="        known = {\n            name: Seen(name,"
         " *self._written[name]) for name in names if name in self._written\n"
         "        }\n        unknown = names - known.keys()\n"
-        "        return {**known, **await read_nodes_now(\n"
+        "        reads = {**known, **await read_nodes_now(\n"
         "            self._client, unknown, bulk=bulk, clock=self._clock)}",
     ),
     Mutant(
