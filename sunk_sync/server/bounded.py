@@ -30,7 +30,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
 _log.addFilter(_is_ours)
 
 
-class Address(Protocol):
+class HostPort(Protocol):
     """An address to listen on; `settings.types.Address` is one."""
 
     @property
@@ -63,7 +63,7 @@ Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 @contextlib.asynccontextmanager
 async def listen(
-    answer: Answer, address: Address, *, flags: str, bounds: Bounds
+    answer: Answer, address: HostPort, *, flags: str, bounds: Bounds
 ) -> AsyncIterator[str]:
     """Serve until exit; yield host:port as bound. Raises CannotListenError naming `flags`."""
     runner = web.ServerRunner(
@@ -78,7 +78,7 @@ async def listen(
             await runner.cleanup()
 
 
-async def _start(runner: web.ServerRunner, address: Address, flags: str, *, backlog: int) -> None:
+async def _start(runner: web.ServerRunner, address: HostPort, flags: str, *, backlog: int) -> None:
     try:
         await web.SockSite(runner, _socket(address), backlog=backlog).start()
     except (OSError, UnicodeError) as error:
@@ -86,7 +86,7 @@ async def _start(runner: web.ServerRunner, address: Address, flags: str, *, back
         raise CannotListenError(f"{flags}: cannot listen on {where}: {_why(error)}") from error
 
 
-def _socket(address: Address) -> socket.socket:
+def _socket(address: HostPort) -> socket.socket:
     """Open a socket; without a host for IPv6 and IPv4, or for IPv4 only if there is no IPv6."""
     place = (address.host, address.port)
     if not address.host and socket.has_dualstack_ipv6():

@@ -18,7 +18,7 @@ from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.facts import Tell
 from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.core.translate.hostlist import HostlistError, expand
-from sunk_sync.server.bounded import Address, Bounds, listen
+from sunk_sync.server.bounded import Bounds, HostPort, listen
 from sunk_sync.server.pending_calls import GateVerdict, PendingCalls
 from sunk_sync.server.tokens import GATE, subject_of
 from sunk_sync.telemetry.exchange import Called, Reply
@@ -89,7 +89,7 @@ class Hooks:
         return await self.calls.push(actions)
 
     @contextlib.asynccontextmanager
-    async def serve(self, address: Address) -> AsyncIterator[str]:
+    async def serve(self, address: HostPort) -> AsyncIterator[str]:
         """Listen; yield host:port as bound. Raises CannotListenError."""
         _allow_connections()
         bounds = Bounds(

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
-from sunk_sync.server.bounded import Address, Bounds, listen
+from sunk_sync.server.bounded import Bounds, HostPort, listen
 
 FIRST_REQUEST_S = 10.0
 """Time to send a complete request, before the server closes the connection."""
@@ -31,7 +31,7 @@ Live = Callable[[], Sequence[Check]]
 Ready = Callable[[], tuple[bool, Sequence[Check]]]
 
 
-class Sources(Struct, frozen=True, kw_only=True):
+class Monitored(Struct, frozen=True, kw_only=True):
     live: Live
     """Checks of the loop only; a failed one makes /livez answer 503."""
     ready: Ready
@@ -53,7 +53,7 @@ _FLAGS = {"metrics": "--metrics-bind-address", "health": "--health-probe-bind-ad
 
 @contextlib.asynccontextmanager
 async def serve(
-    sources: Sources, *, metrics: Address | None, health: Address | None
+    sources: Monitored, *, metrics: HostPort | None, health: HostPort | None
 ) -> AsyncIterator[Doors]:
     """Serve until exit. None turns a server off.
 
@@ -78,10 +78,10 @@ def heartbeat(name: str, age_s: float, limit_s: float) -> Check:
 
 
 def _by_address(
-    wanted: Mapping[str, Address | None],
-) -> list[tuple[tuple[str, ...], Address]]:
+    wanted: Mapping[str, HostPort | None],
+) -> list[tuple[tuple[str, ...], HostPort]]:
     """Group the servers by address; port 0 is never shared."""
-    shared: dict[object, tuple[tuple[str, ...], Address]] = {}
+    shared: dict[object, tuple[tuple[str, ...], HostPort]] = {}
     for name, address in wanted.items():
         if address is None:
             continue
@@ -92,7 +92,7 @@ def _by_address(
 
 
 async def _open(
-    stack: contextlib.AsyncExitStack, room: _Room, address: Address, names: Sequence[str]
+    stack: contextlib.AsyncExitStack, room: _Room, address: HostPort, names: Sequence[str]
 ) -> str:
     bounds = Bounds(connections=CONNECTIONS_MAX, first_request_s=FIRST_REQUEST_S)
     flags = " and ".join(_FLAGS[name] for name in names)
@@ -120,7 +120,7 @@ def _plain(status: int, text: str) -> web.Response:
     return web.Response(status=status, text=text)
 
 
-def _health(sources: Sources) -> _Room:
+def _health(sources: Monitored) -> _Room:
     def live(request: web.BaseRequest) -> web.Response:
         checks = sources.live()
         return _verdict(request, all(check.ok != "failed" for check in checks), checks)
@@ -138,7 +138,7 @@ def _verdict(request: web.BaseRequest, fine: bool, checks: Sequence[Check]) -> w
     return _plain(200 if fine else 503, "\n".join(lines) + "\n")
 
 
-def _metrics(sources: Sources) -> _Room:
+def _metrics(sources: Monitored) -> _Room:
     def metrics(request: web.BaseRequest) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(sources.registry), headers={"Content-Type": content_type})
@@ -149,7 +149,7 @@ def _metrics(sources: Sources) -> _Room:
     return {"/metrics": metrics, "/": page}
 
 
-def _page(sources: Sources) -> str:
+def _page(sources: Monitored) -> str:
     """Return the current checks and metrics as a page without scripts or external resources."""
     fine, checks = sources.ready()
     checks = (*sources.live(), *checks)
@@ -184,4 +184,4 @@ def _row(*cells: str) -> str:
 
 
 _STYLE = "body{font:14px sans-serif;margin:2em}td{padding:.1em 1em .1em 0}"
-_ROOMS: Mapping[str, Callable[[Sources], _Room]] = {"metrics": _metrics, "health": _health}
+_ROOMS: Mapping[str, Callable[[Monitored], _Room]] = {"metrics": _metrics, "health": _health}

@@ -17,12 +17,12 @@ from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import KubeClient
-from sunk_sync.server.metrics_server import Sources, serve
+from sunk_sync.server.metrics_server import Monitored, serve
 from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
-from sunk_sync.service.wiring import UNKNOWN, Authorities, Callers, Parts, Slurmctld, sources_of
+from sunk_sync.service.wiring import UNKNOWN, Authorities, HooksSetup, Parts, Slurmctld, sources_of
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
@@ -96,7 +96,7 @@ class Service:
 
     def _servers(self) -> Any:
         return serve(
-            Sources(
+            Monitored(
                 live=self.health.live,
                 ready=self.health.ready,
                 registry=self.telemetry.registry,
@@ -159,7 +159,7 @@ class Service:
         key = key or await kept_key(
             kube, self.settings, log=self.log, namespace=kube.namespace, ambient=Ambient()
         )
-        callers = Callers(key, self.settings.hooks_url, self.telemetry.hooks.called)
+        callers = HooksSetup(key, self.settings.hooks_url, self.telemetry.hooks.called)
         parts = Parts(
             self.settings,
             Authorities(kube, slurm, uid, callers, await self._slurmctld(slurm)),

@@ -66,7 +66,7 @@ class Slurmctld(Struct, frozen=True):
 UNKNOWN: Final = Slurmctld()
 
 
-class Callers(Struct, frozen=True):
+class HooksSetup(Struct, frozen=True):
     """The key and address of the hooks server, and the journal of its calls."""
 
     key: bytes
@@ -82,7 +82,7 @@ class Authorities(Struct, frozen=True):
     slurm: Slurm
     cluster_uid: str
     """UID of the namespace kube-system, which identifies this Kubernetes cluster."""
-    callers: Callers
+    callers: HooksSetup
     slurmctld: Slurmctld = UNKNOWN
 
 

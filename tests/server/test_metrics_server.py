@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from sunk_sync.server import metrics_server
 from sunk_sync.server.bounded import CannotListenError
-from sunk_sync.server.metrics_server import Check, Doors, Sources, heartbeat, serve
+from sunk_sync.server.metrics_server import Check, Doors, Monitored, heartbeat, serve
 from sunk_sync.settings.types import Address
 
 HERE = Address("127.0.0.1", 0)
@@ -28,8 +28,8 @@ class World:
         self.checks: tuple[Check, ...] = (Check("kubernetes", "ok", "listed"),)
         self.registry = CollectorRegistry()
 
-    def sources(self) -> Sources:
-        return Sources(live=self._live, ready=self._ready, registry=self.registry)
+    def sources(self) -> Monitored:
+        return Monitored(live=self._live, ready=self._ready, registry=self.registry)
 
     def _live(self) -> Sequence[Check]:
         return self.live

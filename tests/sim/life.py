@@ -17,7 +17,7 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.service.wiring import Authorities, Callers, Parts
+from sunk_sync.service.wiring import Authorities, HooksSetup, Parts
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.telemetry.telemetry import spelled
@@ -88,7 +88,10 @@ class Life:
         self.parts = Parts(
             settings,
             Authorities(
-                KubeEnd(wire, self.process), client, uid, Callers(HOOK_KEY, HOOK_URL, _unmeasured)
+                KubeEnd(wire, self.process),
+                client,
+                uid,
+                HooksSetup(HOOK_KEY, HOOK_URL, _unmeasured),
             ),
             journal=Diary(history),
             on_bad=self._on_bad,

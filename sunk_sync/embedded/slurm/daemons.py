@@ -16,7 +16,7 @@ from sunk_sync.embedded.slurm.model.node import (
     reasoned,
     without_reason,
 )
-from sunk_sync.embedded.slurm.model.timers import Timers
+from sunk_sync.embedded.slurm.model.timers import SlurmTimers
 from sunk_sync.embedded.slurm.scheduler import Scheduler
 
 SILENT: Final = "Not responding"
@@ -24,7 +24,7 @@ _BOOTED: Final = frozenset({"POWERING_UP", "REBOOT_ISSUED"})
 
 
 class Daemons:
-    def __init__(self, memory: Memory, timers: Timers, scheduler: Scheduler) -> None:
+    def __init__(self, memory: Memory, timers: SlurmTimers, scheduler: Scheduler) -> None:
         self._memory = memory
         self._timers = timers
         self._scheduler = scheduler

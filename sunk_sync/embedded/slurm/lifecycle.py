@@ -10,7 +10,7 @@ from sunk_sync.embedded.slurm.fit import charged, gres_on, run_on, without
 from sunk_sync.embedded.slurm.memory import Memory
 from sunk_sync.embedded.slurm.model.job import ALIVE, ON_NODES, Job, JobRequest, has_script
 from sunk_sync.embedded.slurm.model.node import Node, without_reason
-from sunk_sync.embedded.slurm.model.timers import Timers
+from sunk_sync.embedded.slurm.model.timers import SlurmTimers
 
 REQUEUE_WAIT_S: Final = 120.0
 """A requeued job is not eligible before this time."""
@@ -26,7 +26,7 @@ class Lifecycle:
     def __init__(
         self,
         memory: Memory,
-        timers: Timers,
+        timers: SlurmTimers,
         *,
         look: Callable[[], None],
         look_late: Callable[[], None],

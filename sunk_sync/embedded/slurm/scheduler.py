@@ -29,7 +29,7 @@ from sunk_sync.embedded.slurm.model.release import (
     NOT_AVAILABLE,
     SlurmError,
 )
-from sunk_sync.embedded.slurm.model.timers import Timers
+from sunk_sync.embedded.slurm.model.timers import SlurmTimers
 
 _weight = attrgetter("weight")
 STARTS_MAX: Final = 100
@@ -40,7 +40,7 @@ OUT_TEXT: Final = (
 
 
 class Scheduler:
-    def __init__(self, memory: Memory, timers: Timers) -> None:
+    def __init__(self, memory: Memory, timers: SlurmTimers) -> None:
         self._memory = memory
         self._timers = timers
         self.lifecycle = Lifecycle(memory, timers, look=self.look, look_late=self._look_late)

@@ -26,7 +26,7 @@ from sunk_sync.embedded.slurm.model.release import (
     NOT_DYNAMIC,
     SlurmError,
 )
-from sunk_sync.embedded.slurm.model.timers import Timers
+from sunk_sync.embedded.slurm.model.timers import SlurmTimers
 from sunk_sync.embedded.slurm.node_update import Rules, Update, updated
 from sunk_sync.embedded.slurm.scheduler import Scheduler
 
@@ -46,7 +46,7 @@ class SlurmWorld:
         self.changes = 0
         self._tell = wake
         self._memory = Memory(setup, now_s=now_s, wake=self._woken)
-        self._timers = Timers()
+        self._timers = SlurmTimers()
         self._scheduler = Scheduler(self._memory, self._timers)
         self._daemons = Daemons(self._memory, self._timers, self._scheduler)
         self._rules = Rules(release=setup.release, power_saving=setup.knobs.power_saving)
@@ -287,7 +287,7 @@ class SlurmWorld:
         self._memory.lose(lose_state)
         for node in list(self._memory.nodes.values()):
             self._memory.put(self._configured(node))
-        self._timers = Timers()
+        self._timers = SlurmTimers()
         self._scheduler = Scheduler(self._memory, self._timers)
         self._daemons = Daemons(self._memory, self._timers, self._scheduler)
         self._scheduler.resume()

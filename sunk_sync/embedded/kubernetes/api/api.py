@@ -41,8 +41,8 @@ from sunk_sync.embedded.kubernetes.store.kinds import KINDS, PODS, REVIEWS, Kind
 from sunk_sync.embedded.kubernetes.store.patch import merged, strategic
 from sunk_sync.embedded.kubernetes.store.place import Place
 from sunk_sync.embedded.kubernetes.store.refusal import (
-    Cause,
     RefusalError,
+    StatusCause,
     bad_request,
     forbidden,
     invalid_options,
@@ -71,14 +71,14 @@ _BOUND = {
 _encode = msgspec.json.Encoder().encode
 
 
-class Target(Struct, frozen=True, kw_only=True):
+class RequestTarget(Struct, frozen=True, kw_only=True):
     kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
 
 
-def target_of(path: str) -> Target | None:
+def target_of(path: str) -> RequestTarget | None:
     parts = path.strip("/").split("/")
     depth = 2 if parts[0] == "api" else 3
     root, rest = "/" + "/".join(parts[:depth]), parts[depth:]
@@ -92,7 +92,7 @@ def target_of(path: str) -> Target | None:
     known = ("", *(("status",) if kind.has_status else ()), *(("binding",) if kind is PODS else ()))
     if subresource not in known or (name and kind.namespaced and not namespace):
         return None
-    return Target(kind=kind, namespace=namespace, name=name, subresource=subresource)
+    return RequestTarget(kind=kind, namespace=namespace, name=name, subresource=subresource)
 
 
 class KubeApi:
@@ -146,7 +146,7 @@ class KubeApi:
         text = "text/plain; charset=utf-8"
         return Answer(status=404, body=b"404 page not found\n", content_type=text)
 
-    def _collection(self, question: Question, target: Target) -> Answer | Subscription:
+    def _collection(self, question: Question, target: RequestTarget) -> Answer | Subscription:
         if question.method == "GET":
             listed = listed_of(target.kind, target.namespace, query=question.query)
             if question.query.get("watch") in ("true", "1"):
@@ -158,7 +158,7 @@ class KubeApi:
             return self._delete_all(question, target)
         raise no_such_method()
 
-    def _get(self, question: Question, target: Target) -> Answer:
+    def _get(self, question: Question, target: RequestTarget) -> Answer:
         stored = self.world.store.get(target.kind, f"{target.namespace}/{target.name}")
         self._check_not_ahead(question.query.get("resourceVersion", ""))
         if stored is None:
@@ -231,7 +231,7 @@ class KubeApi:
             subscription.begin_at(version)
         return subscription
 
-    def _place(self, question: Question, target: Target) -> Place:
+    def _place(self, question: Question, target: RequestTarget) -> Place:
         return Place(
             kind=target.kind,
             namespace=target.namespace,
@@ -240,18 +240,18 @@ class KubeApi:
             manager=manager_of(question),
         )
 
-    def _post(self, question: Question, target: Target) -> Answer:
+    def _post(self, question: Question, target: RequestTarget) -> Answer:
         an_object = decoded(question, target.kind)
         place = self._place(question, target)
         stored = self.world.writes.create(place, an_object)
         return self._show(question, target.kind, stored, status=201)
 
-    def _put(self, question: Question, target: Target) -> Answer:
+    def _put(self, question: Question, target: RequestTarget) -> Answer:
         an_object = decoded(question, target.kind)
         stored, made = self.world.writes.replace(self._place(question, target), an_object)
         return self._show(question, target.kind, stored, status=201 if made else 200)
 
-    def _patch(self, question: Question, target: Target) -> Answer:
+    def _patch(self, question: Question, target: RequestTarget) -> Answer:
         content_type = question.headers.get("content-type", "").partition(";")[0].strip()
         if content_type not in PATCH_TYPES:
             message = "415: Unsupported Media Type"
@@ -276,7 +276,7 @@ class KubeApi:
         stored, made = self.world.writes.apply(place, config, force=force)
         return self._show(question, place.kind, stored, status=201 if made else 200)
 
-    def _delete(self, question: Question, target: Target) -> Answer:
+    def _delete(self, question: Question, target: RequestTarget) -> Answer:
         options = delete_options(question)
         stored, gone = self.world.writes.delete(self._place(question, target), options)
         if gone and target.kind is not PODS:
@@ -284,7 +284,7 @@ class KubeApi:
             return Answer(body=_encode(success(target.kind, metadata["name"], uid=metadata["uid"])))
         return self._show(question, target.kind, stored)
 
-    def _delete_all(self, question: Question, target: Target) -> Answer:
+    def _delete_all(self, question: Question, target: RequestTarget) -> Answer:
         listed = listed_of(target.kind, target.namespace, query=question.query)
         answer = self._list(Question(path=question.path), listed)
         options = delete_options(question)
@@ -296,7 +296,7 @@ class KubeApi:
             self.world.writes.delete(place, options)
         return answer
 
-    def _bind(self, question: Question, target: Target) -> Answer:
+    def _bind(self, question: Question, target: RequestTarget) -> Answer:
         self.world.writes.bind(self._place(question, target), decoded_patch(question.body))
         return Answer(status=201, body=_encode(_BOUND))
 
@@ -325,7 +325,7 @@ def _ends_initial(listed: Listed) -> bool:
 
 
 def _check_patch_options(query: Mapping[str, str], content_type: str) -> None:
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if content_type == APPLY:
         if not query.get("fieldManager"):
             causes.append(required("fieldManager", "is required for apply patch"))

@@ -12,8 +12,8 @@ from msgspec import Struct
 from sunk_sync.embedded.kubernetes.api.selectors import Selector, selector_of
 from sunk_sync.embedded.kubernetes.store.kinds import Key, Kind
 from sunk_sync.embedded.kubernetes.store.refusal import (
-    Cause,
     RefusalError,
+    StatusCause,
     bad_request,
     forbidden,
     invalid_options,
@@ -98,7 +98,7 @@ def check_list(listed: Listed) -> None:
         raise invalid_options("ListOptions", causes)
 
 
-def _check_match(listed: Listed) -> Iterator[Cause]:
+def _check_match(listed: Listed) -> Iterator[StatusCause]:
     match, version = listed.match, listed.version
     if not match:
         return
@@ -108,7 +108,7 @@ def _check_match(listed: Listed) -> Iterator[Cause]:
         yield forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided")
     if match not in ("Exact", "NotOlderThan"):
         text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
-        yield Cause((_MATCH, "FieldValueNotSupported", text))
+        yield StatusCause((_MATCH, "FieldValueNotSupported", text))
     elif match == "Exact" and version == "0":
         why = f'{_MATCH} "exact" is forbidden for resourceVersion "0"'
         yield forbidden(_MATCH, why)

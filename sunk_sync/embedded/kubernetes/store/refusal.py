@@ -73,7 +73,7 @@ def precondition(kind: Kind, name: str, *, why: str) -> RefusalError:
     return RefusalError(409, "Conflict", message, details=details)
 
 
-class Cause(tuple[str, str, str]):
+class StatusCause(tuple[str, str, str]):
     """Why a field is invalid: the field, the reason, the text."""
 
     __slots__ = ()
@@ -83,22 +83,24 @@ class Cause(tuple[str, str, str]):
         return f"{self[0]}: {self[2]}"
 
 
-def bad_value(field: str, value: str, *, why: str) -> Cause:
-    return Cause((field, "FieldValueInvalid", f'Invalid value: "{value}": {why}'))
+def bad_value(field: str, value: str, *, why: str) -> StatusCause:
+    return StatusCause((field, "FieldValueInvalid", f'Invalid value: "{value}": {why}'))
 
 
-def required(field: str, why: str = "") -> Cause:
-    return Cause((field, "FieldValueRequired", f"Required value: {why}" if why else _REQUIRED))
+def required(field: str, why: str = "") -> StatusCause:
+    return StatusCause(
+        (field, "FieldValueRequired", f"Required value: {why}" if why else _REQUIRED)
+    )
 
 
 _REQUIRED = "Required value"
 
 
-def forbidden(field: str, why: str) -> Cause:
-    return Cause((field, "FieldValueForbidden", f"Forbidden: {why}"))
+def forbidden(field: str, why: str) -> StatusCause:
+    return StatusCause((field, "FieldValueForbidden", f"Forbidden: {why}"))
 
 
-def invalid(kind: Kind, name: str, *, causes: list[Cause]) -> RefusalError:
+def invalid(kind: Kind, name: str, *, causes: list[StatusCause]) -> RefusalError:
     details = {"name": name, **_group(kind), "kind": kind.name}
     head = f"{kind.name}.{kind.group}" if kind.group else kind.name
     return _invalid(f'{head} "{name}"', causes, details=details)
@@ -106,17 +108,17 @@ def invalid(kind: Kind, name: str, *, causes: list[Cause]) -> RefusalError:
 
 def without_version(kind: Kind, name: str) -> RefusalError:
     why = "Invalid value: 0: must be specified for an update"
-    cause = Cause(("metadata.resourceVersion", "FieldValueInvalid", why))
+    cause = StatusCause(("metadata.resourceVersion", "FieldValueInvalid", why))
     return _invalid(f'{kind.qualified} "{name}"', [cause], details=_named(kind, name))
 
 
-def invalid_options(kind: str, causes: list[Cause]) -> RefusalError:
+def invalid_options(kind: str, causes: list[StatusCause]) -> RefusalError:
     """The query (ListOptions, PatchOptions) is invalid."""
     details = {"group": "meta.k8s.io", "kind": kind}
     return _invalid(f'{kind}.meta.k8s.io ""', causes, details=details)
 
 
-def _invalid(head: str, causes: list[Cause], *, details: Json) -> RefusalError:
+def _invalid(head: str, causes: list[StatusCause], *, details: Json) -> RefusalError:
     texts = list(dict.fromkeys(cause.text for cause in causes))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     listed = [{"reason": why, "message": message, "field": field} for field, why, message in causes]

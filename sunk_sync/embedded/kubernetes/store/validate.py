@@ -5,7 +5,7 @@ from typing import Any
 
 from sunk_sync.embedded.kubernetes.store.kinds import Kind, Object
 from sunk_sync.embedded.kubernetes.store.refusal import (
-    Cause,
+    StatusCause,
     bad_value,
     forbidden,
     invalid,
@@ -73,7 +73,7 @@ def check_new(kind: Kind, an_object: Object) -> None:
 def check_change(kind: Kind, *, old: Object, new: Object) -> None:
     """Raise RefusalError 422 if the object cannot change in this way."""
     was, now = old["metadata"], new["metadata"]
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if now.get("uid", was["uid"]) != was["uid"]:
         causes += [bad_value("metadata.uid", now["uid"], why="field is immutable")] * 2
     for part in ("labels", "annotations"):
@@ -85,7 +85,7 @@ def check_change(kind: Kind, *, old: Object, new: Object) -> None:
         raise invalid(kind, was["name"], causes=causes)
 
 
-def _name(kind: Kind, name: str) -> list[Cause]:
+def _name(kind: Kind, name: str) -> list[StatusCause]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
     if kind.name == "Namespace":
@@ -99,7 +99,7 @@ def _name(kind: Kind, name: str) -> list[Cause]:
     return [] if fits else [bad_value("metadata.name", name, why=why)]
 
 
-def _metadata(metadata: Object) -> list[Cause]:
+def _metadata(metadata: Object) -> list[StatusCause]:
     causes = []
     for key, value in sorted((metadata.get("labels") or {}).items()):
         causes += _qualified("metadata.labels", key)
@@ -113,7 +113,7 @@ def _metadata(metadata: Object) -> list[Cause]:
     return causes
 
 
-def _qualified(field: str, key: str) -> list[Cause]:
+def _qualified(field: str, key: str) -> list[StatusCause]:
     prefix, slash, name = key.rpartition("/")
     causes = []
     if slash and not _is_subdomain(prefix):
@@ -126,7 +126,7 @@ def _qualified(field: str, key: str) -> list[Cause]:
     return causes
 
 
-def _event(event: Object) -> list[Cause]:
+def _event(event: Object) -> list[StatusCause]:
     """Check that an Event is in the namespace of its object; `default` for objects without one."""
     where = event["metadata"].get("namespace", "")
     involved = event.get("involvedObject", {}).get("namespace", "")
@@ -138,7 +138,7 @@ def _event(event: Object) -> list[Cause]:
     return []
 
 
-def _containers(spec: Object) -> list[Cause]:
+def _containers(spec: Object) -> list[StatusCause]:
     containers = spec.get("containers") or []
     if not containers:
         return [required("spec.containers")]
@@ -149,14 +149,14 @@ def _containers(spec: Object) -> list[Cause]:
     ]
 
 
-def _gates(spec: Object) -> list[Cause]:
+def _gates(spec: Object) -> list[StatusCause]:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         why = "cannot be set until all schedulingGates have been cleared"
         return [forbidden("spec.nodeName", why)]
     return []
 
 
-def _pod_spec(old: Object, new: Object) -> list[Cause]:
+def _pod_spec(old: Object, new: Object) -> list[StatusCause]:
     if missing := _containers(new):
         return missing
     gates = new.get("schedulingGates") or []

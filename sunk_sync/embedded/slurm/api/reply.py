@@ -28,7 +28,7 @@ class SlurmAnswer(Answer, frozen=True, kw_only=True):
     after_s: float = 0.0
 
 
-class Asked(Struct, frozen=True):
+class RestCall(Struct, frozen=True):
     question: Question
     version: str
     name: str
@@ -48,7 +48,7 @@ class Replies:
 
     def listed(
         self,
-        asked: Asked,
+        asked: RestCall,
         key: str,
         *,
         records: Sequence[bytes],
@@ -64,7 +64,7 @@ class Replies:
 
     def with_payload(
         self,
-        asked: Asked,
+        asked: RestCall,
         payload: Mapping[str, Any],
         *,
         errors: Sequence[Complaint] = (),
@@ -77,7 +77,7 @@ class Replies:
 
     def without_payload(
         self,
-        asked: Asked,
+        asked: RestCall,
         *,
         errors: Sequence[Complaint] = (),
         warnings: Sequence[Complaint] = (),
@@ -87,7 +87,7 @@ class Replies:
         shape = {"errors": errors, "warnings": warnings, "meta": self._meta(asked)}
         return self._sent(asked, shape, status or self._status(errors))
 
-    def failed(self, asked: Asked, error: SlurmError, *, text: str, source: str) -> SlurmAnswer:
+    def failed(self, asked: RestCall, error: SlurmError, *, text: str, source: str) -> SlurmAnswer:
         return self.without_payload(asked, errors=[refusal(error, text, source=source)])
 
     def unserved(self) -> SlurmAnswer:
@@ -120,7 +120,7 @@ class Replies:
             return self.text(500, "Unspecified error")
         return self.text(415, "MIME type is unknown to any loaded plugins")
 
-    def _sent(self, asked: Asked, shape: Mapping[str, Any], status: int) -> SlurmAnswer:
+    def _sent(self, asked: RestCall, shape: Mapping[str, Any], status: int) -> SlurmAnswer:
         late = asked.unavailable == NO_CONTROLLER and status >= 500
         after_s = self._release.gives_up_after_s if late else 0.0
         return SlurmAnswer(status=status, body=msgspec.json.encode(shape), after_s=after_s)
@@ -133,7 +133,7 @@ class Replies:
             return 500
         return _STATUS.get(first, self._release.refused_status)
 
-    def _meta(self, asked: Asked) -> msgspec.Raw:
+    def _meta(self, asked: RestCall) -> msgspec.Raw:
         key = (asked.version, asked.user)
         if key not in self._metas:
             shape = meta_shape(asked.version, memory=self._memory, user=asked.user)

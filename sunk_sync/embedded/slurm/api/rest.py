@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from sunk_sync.embedded.slurm.api.reply import Asked, Replies, SlurmAnswer
+from sunk_sync.embedded.slurm.api.reply import Replies, RestCall, SlurmAnswer
 from sunk_sync.embedded.slurm.api.rest_changes import ChangeRoutes
 from sunk_sync.embedded.slurm.api.rest_jobs import JobRoutes
 from sunk_sync.embedded.slurm.api.rest_nodes import NodeRoutes
@@ -15,7 +15,7 @@ from sunk_sync.embedded.slurm.model.tokens import Tokens, token_of
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
 
-_Route = Callable[[Asked], SlurmAnswer]
+_Route = Callable[[RestCall], SlurmAnswer]
 _path = re.compile(r"/slurm/(v0\.0\.[0-9]+)/(.+?)/*").fullmatch
 
 
@@ -57,12 +57,12 @@ class SlurmRest:
         head, _, name = path.partition("/")
         return (self._named.get((method, head)) if name else None), name
 
-    def _asked(self, question: Question, version: str, name: str) -> Asked:
+    def _asked(self, question: Question, version: str, name: str) -> RestCall:
         user = self.tokens.user_of(question, epoch_s=self.world.epoch_s)
         unavailable = UNAUTHENTICATED if user is None else None
         if not self.world.controller_up:
             unavailable = NO_CONTROLLER
-        return Asked(question, version, name, user or "root", unavailable)
+        return RestCall(question, version, name, user or "root", unavailable)
 
 
 def _whole_paths(nodes: NodeRoutes, jobs: JobRoutes) -> Mapping[tuple[str, str], _Route]:

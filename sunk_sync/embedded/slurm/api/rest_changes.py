@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm.api.body import Complaint, refusal, warning
 from sunk_sync.embedded.slurm.api.filter import Filter, id_error, mismatch, read_filter
-from sunk_sync.embedded.slurm.api.reply import Asked, Replies, SlurmAnswer
+from sunk_sync.embedded.slurm.api.reply import Replies, RestCall, SlurmAnswer
 from sunk_sync.embedded.slurm.api.shapes import UNSET, number
 from sunk_sync.embedded.slurm.api.submit import (
     Description,
@@ -43,7 +43,7 @@ class ChangeRoutes:
         self._world = world
         self._replies = replies
 
-    def submit(self, asked: Asked) -> SlurmAnswer:
+    def submit(self, asked: RestCall) -> SlurmAnswer:
         """POST /job/submit."""
         given, found = self._described(asked, verb="submit")
         if isinstance(found, SlurmAnswer):
@@ -72,7 +72,7 @@ class ChangeRoutes:
             asked, payload, errors=found.errors, warnings=found.warnings
         )
 
-    def allocate(self, asked: Asked) -> SlurmAnswer:
+    def allocate(self, asked: RestCall) -> SlurmAnswer:
         """POST /job/allocate with `"immediate":true`: the job runs at once or is refused."""
         _, found = self._described(asked, verb="allocate")
         if isinstance(found, SlurmAnswer):
@@ -98,7 +98,7 @@ class ChangeRoutes:
         )
 
     def _described(
-        self, asked: Asked, *, verb: str
+        self, asked: RestCall, *, verb: str
     ) -> tuple[Mapping[str, Any], Description | SlurmAnswer]:
         """Parse the job description in the body; return it or the error response."""
         if (rejected := self._wrong_type(asked)) is not None:
@@ -120,7 +120,7 @@ class ChangeRoutes:
             asked, errors=found.errors, warnings=found.warnings, status=status
         )
 
-    def _request(self, found: Description, asked: Asked) -> JobRequest:
+    def _request(self, found: Description, asked: RestCall) -> JobRequest:
         acted = self._world.setup.knobs.acted_script
         return request_of(found, user=asked.user, acted_script=acted)
 
@@ -145,7 +145,7 @@ class ChangeRoutes:
         said = f"Job submission resulted in non-zero return code: {text}"
         return [warning(said, source), warning(text, source)]
 
-    def update(self, asked: Asked) -> SlurmAnswer:
+    def update(self, asked: RestCall) -> SlurmAnswer:
         """POST /job/{id} with a job description; of an array only the record with that id."""
         if (rejected := self._wrong_type(asked)) is not None:
             return rejected
@@ -171,7 +171,7 @@ class ChangeRoutes:
             found.errors.append(refusal(error, text, source=source))
         return self._updated(asked, found)
 
-    def _changed(self, asked: Asked, found: Description) -> SlurmError | None:
+    def _changed(self, asked: RestCall, found: Description) -> SlurmError | None:
         job = self._world.jobs.get(int(asked.name))
         if job is None:
             return INVALID_JOB
@@ -181,12 +181,12 @@ class ChangeRoutes:
         now_s = self._world.now_s
         return self._world.update_job(job.job_id, update, now_s=now_s, user=asked.user)
 
-    def _updated(self, asked: Asked, found: Description, *, status: int = 0) -> SlurmAnswer:
+    def _updated(self, asked: RestCall, found: Description, *, status: int = 0) -> SlurmAnswer:
         return self._replies.with_payload(
             asked, {"results": None}, errors=found.errors, warnings=found.warnings, status=status
         )
 
-    def cancel_one(self, asked: Asked) -> SlurmAnswer:
+    def cancel_one(self, asked: RestCall) -> SlurmAnswer:
         """DELETE /job/{id}: 200 also for an unknown job."""
         if asked.unavailable is not None:
             return self._replies.with_payload(
@@ -195,7 +195,7 @@ class ChangeRoutes:
         failed = self._each(asked.name, self._world.cancel_target)
         return self._replies.with_payload(asked, {"status": failed})
 
-    def cancel(self, asked: Asked) -> SlurmAnswer:
+    def cancel(self, asked: RestCall) -> SlurmAnswer:
         """DELETE /jobs/: cancel each job that matches all filters; `status` lists failures only."""
         if (rejected := self._wrong_type(asked)) is not None:
             return rejected
@@ -245,13 +245,13 @@ class ChangeRoutes:
                 failed.append(_failure(name, error, error.text, job_id=job_id))
         return failed
 
-    def _without_job(self, asked: Asked, verb: str) -> SlurmAnswer:
+    def _without_job(self, asked: RestCall, verb: str) -> SlurmAnswer:
         word = "Specifying" if self._replies.modern else "Specifing"
         text = f'{word} either "job" or "hetjob" fields are required to {verb} job'
         entry = refusal(BAD_QUERY, text, source="op_handler_alloc_job")
         return self._replies.without_payload(asked, errors=[entry], status=_UNREADABLE)
 
-    def _wrong_type(self, asked: Asked) -> SlurmAnswer | None:
+    def _wrong_type(self, asked: RestCall) -> SlurmAnswer | None:
         kind = asked.question.headers.get("content-type", "").partition(";")[0].strip()
         if asked.question.body.strip() and kind != "application/json":
             return self._replies.unreadable_type(kind)

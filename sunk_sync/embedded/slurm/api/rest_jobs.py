@@ -8,7 +8,7 @@ import msgspec
 
 from sunk_sync.embedded.slurm.api.body import refusal, warning
 from sunk_sync.embedded.slurm.api.job_shape import job_shape, job_state_shapes
-from sunk_sync.embedded.slurm.api.reply import Asked, Replies, SlurmAnswer
+from sunk_sync.embedded.slurm.api.reply import Replies, RestCall, SlurmAnswer
 from sunk_sync.embedded.slurm.api.shapes import number
 from sunk_sync.embedded.slurm.api.status import conf_shape, diag_shape, ping_shape
 from sunk_sync.embedded.slurm.model.array import family
@@ -40,7 +40,7 @@ class JobRoutes:
         self._memory = world.memory
         self._replies = replies
 
-    def jobs(self, asked: Asked) -> SlurmAnswer:
+    def jobs(self, asked: RestCall) -> SlurmAnswer:
         """GET /jobs/; flags have no effect here."""
         if asked.unavailable is not None:
             text = "Unable to query jobs"
@@ -49,7 +49,7 @@ class JobRoutes:
         none = () if records else (warning("Zero jobs to dump", ""),)
         return self._replies.listed(asked, "jobs", records=records, warnings=none)
 
-    def jobs_state(self, asked: Asked) -> SlurmAnswer:
+    def jobs_state(self, asked: RestCall) -> SlurmAnswer:
         """GET /jobs/state/."""
         if asked.unavailable is None:
             jobs = [
@@ -62,7 +62,7 @@ class JobRoutes:
         entry = refusal(error, "Unable to query job states", source=source)
         return self._replies.with_payload(asked, {"jobs": None}, errors=[entry])
 
-    def job(self, asked: Asked) -> SlurmAnswer:
+    def job(self, asked: RestCall) -> SlurmAnswer:
         """GET /job/{id}; for the id of an array or of one task: all tasks of the array."""
         known = self._world.jobs.get(int(asked.name.partition("_")[0]))
         if asked.unavailable is None and known is not None:
@@ -74,27 +74,27 @@ class JobRoutes:
         text = f"Unable to query JobId={asked.name}"
         return self._no_jobs(asked, error, text, source="_handle_job_get")
 
-    def ping(self, asked: Asked) -> SlurmAnswer:
+    def ping(self, asked: RestCall) -> SlurmAnswer:
         """GET /ping/: answered at once, even while slurmctld is down."""
         return self._replies.with_payload(
             asked, {"pings": [ping_shape(asked.version, asked.unavailable)]}
         )
 
-    def diag(self, asked: Asked) -> SlurmAnswer:
+    def diag(self, asked: RestCall) -> SlurmAnswer:
         """GET /diag/."""
         if asked.unavailable is None:
             return self._replies.with_payload(asked, {"statistics": diag_shape(self._memory)})
         text = "slurm_get_statistics() failed to get slurmctld statistics"
         return self._replies.failed(asked, asked.unavailable, text=text, source="op_handler_diag")
 
-    def conf(self, asked: Asked) -> SlurmAnswer:
+    def conf(self, asked: RestCall) -> SlurmAnswer:
         """GET /conf, from v0.0.45 on."""
         if asked.unavailable is None:
             return self._replies.with_payload(asked, conf_shape(self._memory))
         text = "slurm_load_ctl_conf() failed"
         return self._replies.failed(asked, asked.unavailable, text=text, source="_dump_config")
 
-    def reconfigure(self, asked: Asked) -> SlurmAnswer:
+    def reconfigure(self, asked: RestCall) -> SlurmAnswer:
         """GET /reconfigure/ reconfigures slurmctld."""
         if asked.unavailable is not None:
             text = "slurm_reconfigure() failed"
@@ -104,15 +104,17 @@ class JobRoutes:
         self._world.reconfigure(now_s=self._world.now_s)
         return self._replies.without_payload(asked)
 
-    def checked(self, route: Callable[[Asked], SlurmAnswer]) -> Callable[[Asked], SlurmAnswer]:
+    def checked(
+        self, route: Callable[[RestCall], SlurmAnswer]
+    ) -> Callable[[RestCall], SlurmAnswer]:
         """Wrap a route so that slurmrestd refuses names that are no job id."""
 
-        def checked(asked: Asked) -> SlurmAnswer:
+        def checked(asked: RestCall) -> SlurmAnswer:
             return self._rejected(asked) or route(asked)
 
         return checked
 
-    def _rejected(self, asked: Asked) -> SlurmAnswer | None:
+    def _rejected(self, asked: RestCall) -> SlurmAnswer | None:
         if not _is_id(asked.name):
             text = "Rejecting request. Failure parsing parameters"
             entry = refusal(BAD_QUERY, text, source="op_handler_job")
@@ -122,7 +124,7 @@ class JobRoutes:
         text = f"Invalid JobID={asked.name} rejected"
         return self._replies.failed(asked, INVALID_JOB, text=text, source="op_handler_job")
 
-    def _asked_for(self, asked: Asked) -> Iterable[Job]:
+    def _asked_for(self, asked: RestCall) -> Iterable[Job]:
         """Return the jobs of the request: all, or those of `?job_id=`.
 
         The id of an array selects all its tasks. A waiting task selects the record of all waiting
@@ -136,11 +138,13 @@ class JobRoutes:
         found = () if known is None else family(self._world.jobs, known)
         return [job for job in found if not task or int(task) in (job.task, *job.waiting_tasks)]
 
-    def _records(self, jobs: Iterable[Job], asked: Asked) -> Sequence[bytes]:
+    def _records(self, jobs: Iterable[Job], asked: RestCall) -> Sequence[bytes]:
         every = (job_shape(job, asked.version, memory=self._memory) for job in jobs)
         return [msgspec.json.encode(shape) for shape in every]
 
-    def _no_jobs(self, asked: Asked, error: SlurmError, text: str, *, source: str) -> SlurmAnswer:
+    def _no_jobs(
+        self, asked: RestCall, error: SlurmError, text: str, *, source: str
+    ) -> SlurmAnswer:
         payload = {"jobs": [], "last_backfill": number(0), "last_update": number(0)}
         entry = refusal(error, text, source=source)
         return self._replies.with_payload(asked, payload, errors=[entry])

@@ -13,7 +13,7 @@ from sunk_sync.embedded.slurm.api.body import (
     refusal,
     warning,
 )
-from sunk_sync.embedded.slurm.api.reply import Asked, Replies, SlurmAnswer
+from sunk_sync.embedded.slurm.api.reply import Replies, RestCall, SlurmAnswer
 from sunk_sync.embedded.slurm.api.shapes import node_record, partition_shape
 from sunk_sync.embedded.slurm.model.node import Node
 from sunk_sync.embedded.slurm.model.release import (
@@ -44,7 +44,7 @@ class NodeRoutes:
         self._records: dict[tuple[str, str], tuple[Node, bytes]] = {}
         """(name, version) → the node when it was encoded, and the JSON."""
 
-    def node(self, asked: Asked) -> SlurmAnswer:
+    def node(self, asked: RestCall) -> SlurmAnswer:
         """GET /node/{name}. 24.11 does not support update_time there."""
         if asked.unavailable is not None:
             return self._unread(asked, asked.unavailable, f"Failure to query node {asked.name}")
@@ -56,7 +56,7 @@ class NodeRoutes:
         record = self._record(node, asked.version)
         return self._replies.listed(asked, "nodes", records=[record])
 
-    def nodes(self, asked: Asked) -> SlurmAnswer:
+    def nodes(self, asked: RestCall) -> SlurmAnswer:
         """GET /nodes/."""
         since_s = self._since(asked, source="_dump_nodes")
         if isinstance(since_s, SlurmAnswer):
@@ -73,7 +73,7 @@ class NodeRoutes:
         warnings = _unknown_query(asked, "NODES")
         return self._replies.listed(asked, "nodes", records=seen, warnings=warnings)
 
-    def partitions(self, asked: Asked) -> SlurmAnswer:
+    def partitions(self, asked: RestCall) -> SlurmAnswer:
         """GET /partitions/. A failure has no error in its body."""
         since_s = self._since(asked, source="_dump_partitions")
         if isinstance(since_s, SlurmAnswer):
@@ -86,7 +86,7 @@ class NodeRoutes:
         records = [self._partition_record(name, asked.version) for name in self._memory.partitions]
         return self._replies.listed(asked, "partitions", records=records, warnings=_NO_TRES)
 
-    def partition(self, asked: Asked) -> SlurmAnswer:
+    def partition(self, asked: RestCall) -> SlurmAnswer:
         """GET /partition/{name}."""
         modern = self._replies.modern
         source = "_partition_get" if modern else "op_handler_partition"
@@ -102,7 +102,7 @@ class NodeRoutes:
         error = refusal(BAD_QUERY, entry, source=source)
         return self._replies.without_payload(asked, errors=[error], status=422)
 
-    def post_node(self, asked: Asked) -> SlurmAnswer:
+    def post_node(self, asked: RestCall) -> SlurmAnswer:
         """POST /node/{name}; the name may be an encoded hostlist."""
         body = self._body(asked)
         if not isinstance(body, Body):
@@ -113,14 +113,14 @@ class NodeRoutes:
         body.names = [asked.name]
         return self._update(asked, body, name=asked.name)
 
-    def post_nodes(self, asked: Asked) -> SlurmAnswer:
+    def post_nodes(self, asked: RestCall) -> SlurmAnswer:
         """POST /nodes/ with `name` in the body."""
         body = self._body(asked)
         if not isinstance(body, Body):
             return body
         return self._update(asked, body, name="" if body.fatal else printed_names(body.names))
 
-    def delete_node(self, asked: Asked) -> SlurmAnswer:
+    def delete_node(self, asked: RestCall) -> SlurmAnswer:
         """DELETE /node/{name}."""
         error = asked.unavailable or self._world.remove_node(asked.name, now_s=self._world.now_s)
         if error is None:
@@ -129,7 +129,7 @@ class NodeRoutes:
         text = f"Failure to {verb} node {asked.name}"
         return self._replies.failed(asked, error, text=text, source="op_handler_node")
 
-    def _unread(self, asked: Asked, error: SlurmError, text: str) -> SlurmAnswer:
+    def _unread(self, asked: RestCall, error: SlurmError, text: str) -> SlurmAnswer:
         return self._replies.failed(asked, error, text=text, source="_dump_nodes")
 
     def _record(self, node: Node, version: str) -> bytes:
@@ -144,7 +144,7 @@ class NodeRoutes:
         partition = self._memory.partitions[name]
         return msgspec.json.encode(partition_shape(partition, version, memory=self._memory))
 
-    def _since(self, asked: Asked, *, source: str) -> int | SlurmAnswer:
+    def _since(self, asked: RestCall, *, source: str) -> int | SlurmAnswer:
         text = asked.question.query.get(_SINCE)
         if text is None:
             return 0
@@ -162,14 +162,14 @@ class NodeRoutes:
         ]
         return self._replies.without_payload(asked, errors=errors)
 
-    def _body(self, asked: Asked) -> Body | SlurmAnswer:
+    def _body(self, asked: RestCall) -> Body | SlurmAnswer:
         content = asked.question.body
         kind = asked.question.headers.get("content-type", "").partition(";")[0].strip()
         if content.strip() and kind != "application/json":
             return self._replies.unreadable_type(kind)
         return read_update(content, asked.version) or self._replies.unreadable_body()
 
-    def _update(self, asked: Asked, body: Body, *, name: str) -> SlurmAnswer:
+    def _update(self, asked: RestCall, body: Body, *, name: str) -> SlurmAnswer:
         error = None if body.fatal else self._refusal(asked, body)
         if error is not None:
             source = "_update_node" if asked.name else "_update_nodes"
@@ -177,7 +177,7 @@ class NodeRoutes:
             body.errors.append(refusal(error, text, source=source))
         return self._replies.without_payload(asked, errors=body.errors, warnings=body.warnings)
 
-    def _refusal(self, asked: Asked, body: Body) -> SlurmError | None:
+    def _refusal(self, asked: RestCall, body: Body) -> SlurmError | None:
         """Return the error of slurmctld, which may have performed a part of the update."""
         if asked.unavailable is not None:
             return asked.unavailable
@@ -189,7 +189,7 @@ class NodeRoutes:
         return self._world.update(body.names, body.update, now_s=now_s, user=asked.user)
 
 
-def _unknown_query(asked: Asked, what: str) -> Sequence[Complaint]:
+def _unknown_query(asked: RestCall, what: str) -> Sequence[Complaint]:
     return [
         warning(
             f'Ignoring unknown field "{name}" of type string in DATA_PARSER_OPENAPI_{what}_QUERY',

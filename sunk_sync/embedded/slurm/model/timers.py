@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import count
 
 
-class Timers:
+class SlurmTimers:
     """Those of equal time run in the order of their addition."""
 
     def __init__(self) -> None:
