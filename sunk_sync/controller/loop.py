@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-import anyio
-
 from sunk_sync.controller.outbox import Outbox, WriteReport
+from sunk_sync.controller.wake import wait_at_most
 from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.facts import (
     SLURM_SOURCES,
@@ -120,8 +119,7 @@ class Loop:
         timer_s = self.reconciler.next_timer_s()
         due_s = min(self._audit_next_s, self._clock() + HEARTBEAT_S)
         due_s = due_s if timer_s is None else min(due_s, timer_s)
-        with anyio.move_on_after(max(0.0, due_s - self._clock())):
-            await self._woken.wait()
+        await wait_at_most(self._woken, max(0.0, due_s - self._clock()))
 
     def _step(self) -> bool:
         begun_s = self._clock()

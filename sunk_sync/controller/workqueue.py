@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from sunk_sync.controller.slots import BEHIND_S, Slot
 from sunk_sync.controller.urgency import LEISURELY, urgency
+from sunk_sync.controller.wake import wait_at_most
 from sunk_sync.core.model.outcomes import Push
 
 
@@ -111,8 +112,7 @@ class WorkQueue:
             await event.wait()
             return
         delay_s = max(0.0, self._later[0][0] - self._clock())
-        with anyio.move_on_after(delay_s):
-            await event.wait()
+        await wait_at_most(event, delay_s)
 
     def _take(self) -> list[Slot]:
         """Take up to one batch of the most urgent slots that are still open."""
