@@ -1,6 +1,6 @@
 """`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`.
 
-`--workloads`: seeds of Pods and jobs.
+`--workloads` selects the seeds and scenarios of Pods and jobs.
 """
 
 import argparse
@@ -23,7 +23,6 @@ REPORT_EVERY = 500
 
 
 def one(seed: int, *, aloud: bool, workloads: bool) -> int:
-    """Replay one seed."""
     outcome = (run_workload_seed if workloads else run_seed)(seed, aloud=aloud)
     if outcome.broken:
         print("" if aloud else outcome.tail)
@@ -81,7 +80,6 @@ def _print_counts(counts: Counter[str]) -> None:
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
     parser.add_argument("--workloads", action="store_true", help="seeds of Pods and jobs")

@@ -8,7 +8,6 @@ from tests.sim.wire import Exchange
 
 
 def cut_streams(stage: Stage) -> None:
-    """Break every watch."""
     for stream in list(stage.wire.streams):
         stream.cut()
 
@@ -27,17 +26,15 @@ def restore_unseen(stage: Stage) -> None:
 
 
 def back_up(stage: Stage) -> None:
-    """Take a snapshot of etcd."""
     stage.backup = stage.kube.backup()
 
 
 def api_server_back(stage: Stage) -> None:
-    """Let the API server answer again."""
     stage.wire.outages.clear()
 
 
 def freeze_streams(stage: Stage) -> None:
-    """Let every watch stay open and send nothing."""
+    """Keep every watch open but silent."""
     for stream in list(stage.wire.streams):
         stream.freeze()
 
@@ -51,7 +48,7 @@ def write_much(stage: Stage) -> None:
 def delay(
     method: str, path: str, *, out_s: float = 0.001, back_s: float = 0.001
 ) -> Callable[[Stage], None]:
-    """The next such call of a path that ends so is late: the request, or its answer."""
+    """Return a step that delays the next such call: its request, or its answer."""
 
     def doing(stage: Stage) -> None:
         def fate(exchange: Exchange) -> Journey | None:

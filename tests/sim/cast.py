@@ -13,13 +13,13 @@ START_DELAY = "embedded/start-delay-s"
 
 
 def other_mark(worlds: Worlds) -> str:
-    """Return a mark of a sunk-sync in another Kubernetes cluster."""
+    """Return the mark of a sunk-sync in another Kubernetes cluster."""
     mark = {"cluster": f"not-{worlds.cluster_uid}", "node": "n1", "namespace": "x", "pod": "p"}
     return msgspec.json.encode({"sunk-sync": {**mark, "uid": "u"}}).decode()
 
 
 class Cast:
-    """The names in use, and methods that create hosts."""
+    """The names in use; creates hosts."""
 
     def __init__(self, worlds: Worlds, hosts: int, *, namespaces: tuple[str, ...]) -> None:
         self.worlds = worlds
@@ -44,7 +44,6 @@ class Cast:
         )
 
     def pods(self) -> list[dict[str, Any]]:
-        """Return all Pods in our namespaces."""
         return [
             pod
             for pod in self.worlds.kube.pods()

@@ -1,4 +1,4 @@
-"""Invariants of our writes, checked at each change and each call, from outside.
+"""Invariants of the writes of sunk-sync, checked from outside at each change and each call.
 
 The checks use nothing of the product except the requests that it sends.
 """
@@ -35,7 +35,7 @@ from tests.sim.words import Object
 from tests.sim.worlds import US, Worlds
 
 WINDOW_S: Final = 50.0
-"""From the start of a read to the write that depends on it.
+"""Longest time from the start of a read to the write that depends on it.
 
 The read, the wait for a connection and a refused request for several nodes take up to 15 s each.
 """
@@ -44,48 +44,47 @@ PACE_S: Final = 1.0
 ROUNDING_S: Final = 1e-6
 MINUTE_S: Final = 60.0
 FRESH_S: Final = 22.0
-"""Maximum time of a listing and the pause before it: older data counts as stale."""
+"""Longest time of a listing and the pause before it. Older data counts as stale."""
 
 
 class Checks:
-    """Observes both worlds and each call."""
+    """Observes both servers and each call."""
 
     def __init__(self, worlds: Worlds, history: History, *, drains_a_minute: int) -> None:
         self._worlds = worlds
         self._history = history
         self._limit = drains_a_minute
         self._present: Exchange | None = None
-        """The call of ours that a server performs now."""
+        """The call of sunk-sync that a server performs now."""
         self._reads: dict[int, Reads] = {}
         self._flying: dict[Place, Exchange] = {}
         self._paced: dict[Place, float] = {}
-        """Object whose conditions we wrote → time of the answer."""
+        """Object whose conditions sunk-sync wrote → time of the answer."""
         self._begun_s: dict[int, float] = {}
         self._absences: defaultdict[int, int] = defaultdict(int)
-        """Life → new drains for an absence or NotReady."""
+        """Life → new drains because of an absence or NotReady."""
         self._asked_s: dict[tuple[int, str], float] = {}
         """Life and Slurm node → send time of the last successful request of such a drain."""
         self._undone_s: dict[str, float] = {}
-        """Slurm node → when others last changed it while it was drained."""
+        """Slurm node → when another client last changed it while it was drained."""
         self._caused: defaultdict[str, set[str]] = defaultdict(set)
-        """Slurm node → reasons that ever applied, without their variable part."""
+        """Slurm node → causes that ever applied, without their variable part."""
         self._node_causes: defaultdict[str, set[str]] = defaultdict(set)
-        """Node → the same; the view of a Node can be older than the one of its Pod."""
+        """Node → the same. The view of a Node can be older than the one of its Pod."""
         self._pods: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
         """Slurm node → namespace, name and UID of slurmd Pods that ever claimed it."""
         self._slurmd_uids: set[str] = set()
-        """Pods that the selector ever matched; a late response about one still counts."""
+        """Pods that the selector ever matched. A late response about one still counts."""
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
         """Slurm node → Nodes that ever belonged to it."""
         self._cordoned_by_others: set[str] = set()
         self.sent_writes = 0
         self.others_changed = 0
-        """Changes by others."""
         worlds.onlookers.append(self)
         self._learn_all()
 
     def begin(self, process: Process) -> Reads:
-        """Start a new life, which knows nothing."""
+        """Start a new life, which has read nothing yet."""
         reads = Reads(self._worlds, process)
         self._reads[process.number] = reads
         self._begun_s[process.number] = self._worlds.now_s
@@ -96,7 +95,7 @@ class Checks:
         self._history.break_promise(check, f"{why} [{self._present}]")
 
     def sent(self, exchange: Exchange) -> None:
-        """Check: one write in flight per target, none before all is listed, the pace of M1."""
+        """Check: one write in flight per target, none before the listings end, the pace of M1."""
         if not exchange.writes:
             return
         self.sent_writes += 1
@@ -116,17 +115,15 @@ class Checks:
             self._break("pace", f"{exchange} {exchange.sent_s - last_s:.3f} s after the last one")
 
     def serving(self, exchange: Exchange) -> None:
-        """Mark changes from now on as ours."""
         self._present = exchange
 
     def served(self, exchange: Exchange) -> None:
-        """Stop marking changes as ours."""
+        """Stop counting changes as those of sunk-sync."""
         self._present = None
         if exchange.served_s is not None:
             self._reads[exchange.process.number].served(exchange)
 
     def taken(self, exchange: Exchange) -> None:
-        """The service receives the answer."""
         self._reads[exchange.process.number].taken(exchange)
         if exchange.writes and exchange.served_s is not None:
             for place in places(exchange):
@@ -134,11 +131,10 @@ class Checks:
                     self._paced[place] = self._worlds.now_s
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """The service receives the first part of an answer."""
         self._reads[exchange.process.number].half_taken(exchange, body)
 
     def over(self, exchange: Exchange) -> None:
-        """The service stops waiting for the answer."""
+        """Note that the service no longer waits for the answer."""
         self._reads[exchange.process.number].over(exchange)
         for place in places(exchange) if exchange.writes else ():
             if self._flying.get(place) is exchange:
@@ -186,7 +182,7 @@ class Checks:
                 self._break("foreign", f"condition {type_} of {before['metadata']['name']} changed")
 
     def _check_cordon(self, before: Object, after: Object) -> None:
-        """M7: the cordon and our mark come in one write, and no cordon of a human is lifted."""
+        """M7: the cordon and our mark come in one write, and a user's cordon is not removed."""
         was, now = (bool(one["spec"].get("unschedulable")) for one in (before, after))
         name = before["metadata"]["name"]
         if now and not was and words.CORDONED_FOR_DRAIN not in words.annotations_of(after):
@@ -204,7 +200,7 @@ class Checks:
             self._cordoned_by_others.discard(name)
 
     def _check_drained(self, pod: Object) -> None:
-        """S6: drained=true follows a read that showed DRAIN without a job."""
+        """S6: drained=true follows a read that shows DRAIN without a job."""
         if self._present is None:
             return
         reads = self._reads[self._present.process.number].slurm[words.claimed_by(pod)]
@@ -234,7 +230,7 @@ class Checks:
             self._learn(pod, "Pod")
 
     def _learn(self, an_object: Object, kind: str) -> None:
-        """Note each cause of a drain that this object can be, now or later."""
+        """Note each cause of a drain that this object is, now or later."""
         if kind == "Pod":
             uid = an_object["metadata"]["uid"]
             if words.is_slurmd(an_object) or uid in self._slurmd_uids:
@@ -259,10 +255,9 @@ class Checks:
         self._node_causes[name] |= causes_of_node(node)
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
-        """Ignore jobs, which have their own checks."""
+        """Ignore jobs: WorkloadChecks checks them."""
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
-        """Check the change of one Slurm node."""
         if self._present is not None and is_about_jobs(self._present):
             return  # changes by a job
         if author != US:
@@ -290,7 +285,6 @@ class Checks:
             self._excuse("comment", (was, now), fine=fine)
 
     def _is_free(self, comment: str) -> bool:
-        """Whether the comment is empty or a mark of this Kubernetes cluster."""
         if not comment:
             return True
         try:
@@ -317,9 +311,9 @@ class Checks:
             self._check_cause(now)
 
     def _basis(self, name: str) -> list[Row | None]:
-        """Return what the read by name before this write showed.
+        """Return the Slurm node as the reads by name before this write show it.
 
-        This is the latest read, or an earlier one that was asked at the same time and ended only
+        These are the latest read, and earlier ones that were sent at the same time and end only
         now: one push reads several nodes and waits for the slowest.
         """
         assert self._present is not None
@@ -333,7 +327,7 @@ class Checks:
         return [one.row for one in found]
 
     def _excuse(self, check: str, change: tuple[Row, Row], *, fine: bool) -> None:
-        """S0: a write of others between our read and our write is lost; count it."""
+        """S0: a write of another client between our read and our write is lost. Count it."""
         if fine:
             self._history.count(f"exempt: {check} inside one read-to-write window")
             self._history.note("exempt", check, *change)
@@ -341,7 +335,7 @@ class Checks:
             self._break(check, f"{change[0]} -> {change[1]}")
 
     def _check_cause(self, now: Row) -> None:
-        """Check that the cause exists, that an absence was read by name, and the limit of S19."""
+        """Check that the cause exists, and that an absence was read by name."""
         assert self._present is not None
         reads = self._reads[self._present.process.number]
         sent_s = self._present.sent_s
@@ -387,9 +381,9 @@ class Checks:
         return self._nodes[now.name] | ({mark["node"]} if mark.get("node") else set())
 
     def _count_absence(self, now: Row) -> None:
-        """S19: count new drains a minute of one life.
+        """S19: count the new drains of one life in each minute.
 
-        A drain that others just undid is not new. Nor is a late request that was already repeated.
+        A drain that another client just undid is not new. Nor is a late request that was repeated.
         """
         assert self._present is not None
         undone_s = self._undone_s.get(now.name, -MINUTE_S)

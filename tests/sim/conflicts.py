@@ -1,6 +1,6 @@
 """S16 from outside: Pods that claim the same Slurm node, and what they must show.
 
-It covers simple conflicts only: living slurmd Pods, none of which is terminating.
+Only simple conflicts are covered: running slurmd Pods, none of which is terminating.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ CONFLICT = "SlurmNodeConflict"
 
 
 class Conflict(Struct, frozen=True, kw_only=True):
-    """One Slurm node, the Pods that claim it, and all objects in conflict."""
+    """One Slurm node, the Pods that claim it, and all Pods in conflict."""
 
     slurm_node: str
     claimants: Sequence[Object]
@@ -23,7 +23,7 @@ class Conflict(Struct, frozen=True, kw_only=True):
 
 
 def conflicts(pods: Iterable[Object]) -> Iterator[Conflict]:
-    """Two Pods that claim one Slurm node, or two on one Node that claim two. `pods`: slurmd's."""
+    """Yield two Pods that claim one Slurm node, or two on one Node that claim two."""
     living = [pod for pod in pods if not words.is_finished(pod)]
     for name in sorted({words.claimed_by(pod) for pod in living}):
         claimants = [pod for pod in living if words.claimed_by(pod) == name]
@@ -33,7 +33,7 @@ def conflicts(pods: Iterable[Object]) -> Iterator[Conflict]:
 
 
 def _rivals(claimants: Sequence[Object], living: Sequence[Object]) -> Sequence[Object]:
-    """Return all claimants; for a single one, its neighbours on the Node that claim others."""
+    """Return all claimants. For a single one, add its neighbours on the Node that claim others."""
     if len(claimants) > 1:
         return claimants
     place = claimants[0]["spec"].get("nodeName", "")
@@ -41,7 +41,7 @@ def _rivals(claimants: Sequence[Object], living: Sequence[Object]) -> Sequence[O
 
 
 def unreported(conflict: Conflict, events: Iterable[Object] | None) -> Iterator[str]:
-    """Return claimants whose condition or Event lacks a rival. `events` None: ignore Events."""
+    """Yield claimants whose condition or Event lacks a rival. `events=None` ignores Events."""
     names = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in conflict.rivals]
     for pod in conflict.claimants:
         who, uid = pod["metadata"]["name"], pod["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""Crash points: each scenario is killed at each point and restarted, and must end the same."""
+"""Crash points: sunk-sync is killed at each point of a scenario. The end must be the same."""
 
 import asyncio
 import multiprocessing
@@ -21,23 +21,23 @@ from tests.sim.workloads.scenarios import SCENARIOS as OF_WORKS
 SCENARIOS = {**OF_HOSTS, **OF_WORKS}
 ALIVE = "played: "
 TOLD_MAX = 4000
-"""Characters of a reason; a pipe holds more."""
+"""Longest reason, in characters. A pipe holds more."""
 
 
 class Crash(Struct, frozen=True):
-    """One play with crashes: the index of the crash point in the first life, the second, …"""
+    """One play with crashes: the number of the crash point in the first life, the second, …"""
 
     scenario: str
     at: tuple[int, ...]
 
 
 class Found(Struct, frozen=True):
-    """Result of a crash; `why` empty: the same end."""
+    """Result of a crash. An empty `why` means the same end."""
 
     crash: Crash
     why: str
     points: int
-    """Points of the life after the last crash, where the next crash can happen."""
+    """Possible crash points of the life after the last crash."""
 
 
 def singles(name: str, *, every: int = 1) -> Sequence[Crash]:
@@ -51,7 +51,6 @@ def firsts(name: str) -> Sequence[Crash]:
 
 
 def run(crash: Crash, *, branch: Branch | None = None) -> Found:
-    """Play it."""
     scenario = SCENARIOS[crash.scenario]
     try:
         wanted = _end_of(crash.scenario)
@@ -68,14 +67,13 @@ def run(crash: Crash, *, branch: Branch | None = None) -> Found:
 
 @cache
 def _end_of(name: str) -> dict[str, Any]:
-    """Return the end without a crash."""
     return play(SCENARIOS[name])[0]
 
 
 class Fork:
-    """Forks the process at each point: the child is killed there, and the parent continues.
+    """Forks the process at each point: the child crashes there, and the parent continues.
 
-    Thus the part before the second crash is played only once.
+    So the part before the second crash is played only once.
     """
 
     def __init__(self, first: Crash) -> None:
@@ -105,7 +103,6 @@ class Fork:
 
     @property
     def is_child(self) -> bool:
-        """Whether this process is a child."""
         return self._told >= 0
 
     def end(self, why: str) -> NoReturn:
@@ -115,7 +112,7 @@ class Fork:
 
 
 def run_pairs(crash: Crash) -> list[Found]:
-    """Play a first crash, then one at each point of the life after it."""
+    """Play the first crash, then a second one at each point of the life after it."""
     _end_of(crash.scenario)
     fork = Fork(crash)
     try:
@@ -130,9 +127,9 @@ def run_pairs(crash: Crash) -> list[Found]:
 
 
 def main(*, processes: int, workloads: bool = False) -> int:
-    """Play all points of all scenarios and pairs of some; return 1 if any end differs.
+    """Play all points of all scenarios, and pairs of some. Return 1 if any end differs.
 
-    `workloads`: only the scenarios of Pods.
+    `workloads` selects only the scenarios of Pods.
     """
     begun_s = time.perf_counter()
     stories = OF_WORKS if workloads else SCENARIOS

@@ -1,4 +1,4 @@
-"""What people do in named stories, as functions of the stage; `told` makes the usual story."""
+"""Steps of scenarios: operations of users, as functions of the stage."""
 
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def select(*names: str, on: bool) -> Doing:
 
 
 def drained(name: str, reason: str) -> Doing:
-    """By now, not only in the end."""
+    """Expect this drain now, and not only at the end."""
     return lambda stage: stage.expect(name, reason)
 
 
@@ -79,11 +79,11 @@ def controller(*, up: bool) -> Doing:
 
 
 def expire_token(stage: Stage) -> None:
-    """A new one stands in the file from now on."""
+    """Replace the token. The file has the new one from now on."""
     stage.worlds.tokens.add("another")
     stage.token.file = "another"
 
 
 def told(rows: str, *steps: Step, **n1: str | None) -> Scenario:
-    """The usual kind: what becomes of the drains of these hosts."""
+    """Return a scenario that checks the drains of these hosts at its end."""
     return Scenario(rows=rows, steps=steps, end=n1)

@@ -1,4 +1,4 @@
-"""The simulated clients of the service: the API server and slurmrestd, over the wire."""
+"""The simulated clients of the service, for the API server and for slurmrestd."""
 
 import asyncio
 from urllib.parse import parse_qsl, unquote
@@ -18,9 +18,9 @@ from sunk_sync.slurm.api.transport import Begin, Take, UnreachableError
 from tests.sim.wire import Process, Wire, WireError
 
 PAGE = 2
-"""Objects per page, if the API server uses small pages."""
+"""Objects in each page, if the API server uses small pages."""
 PIECE = 3
-"""Lines that arrive at once, if many wait."""
+"""Lines that arrive together, if many wait."""
 NO_WATCH_LISTS = Answer(
     status=422,
     body=b'{"kind":"Status","reason":"Invalid","message":"sendInitialEvents is forbidden for'
@@ -29,7 +29,7 @@ NO_WATCH_LISTS = Answer(
 
 
 class KubeEnd:
-    """Implements `kube.watch.Server` over the wire."""
+    """Implements `kube.watch.Server` on the simulated network."""
 
     def __init__(self, wire: Wire, process: Process) -> None:
         self.restores = Restores()
@@ -37,7 +37,7 @@ class KubeEnd:
         self._process = process
 
     async def call(self, request: Request, decode: Decode[T]) -> T | KubeError:
-        """As KubeClient.call."""
+        """See KubeClient.call."""
         answer = await self._ask(self._question(request), request.deadline_s)
         if isinstance(answer, KubeError):
             return answer
@@ -47,7 +47,7 @@ class KubeEnd:
         return decoded(answer.body, decode)
 
     async def open(self, request: Request, *, silence_s: float) -> Lines | KubeError:
-        """As KubeClient.open."""
+        """See KubeClient.open."""
         if not self._wire.faults.streams_lists and ("sendInitialEvents", "true") in request.query:
             return _refusal(NO_WATCH_LISTS)
         question = self._question(request)
@@ -113,9 +113,9 @@ class Stream:
         self._pieces: list[list[bytes]] = []
         self._error: KubeError | None = None
         self._dead = False
-        """The connection is dead, and nobody notices."""
+        """The connection is dead. Neither side notices it."""
         self.frozen = False
-        """The peer is gone, and the service has not noticed."""
+        """The peer is gone. The service has not noticed it."""
         self._arrived = asyncio.Event()
         self._delivery: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -125,7 +125,7 @@ class Stream:
         wire.streams.append(self)
 
     async def lines(self) -> list[bytes] | KubeError:
-        """As transport.Stream.lines."""
+        """See transport.Stream.lines."""
         try:
             async with asyncio.timeout(self._silence_s):
                 while not self._pieces and self._error is None:
@@ -144,7 +144,6 @@ class Stream:
         return self._error
 
     def close(self) -> None:
-        """Close the watch."""
         self._dead = True
         for handle in (self._delivery, self._timer):
             if handle is not None:
@@ -155,11 +154,11 @@ class Stream:
             self._wire.streams.remove(self)
 
     def cut(self) -> None:
-        """Break the connection; lines that have not arrived are lost."""
+        """Break the connection. Lines that have not arrived are lost."""
         self._end(KubeError(kind="connection", why="reset by peer"))
 
     def freeze(self) -> None:
-        """Let the peer vanish without notice."""
+        """Remove the peer without notice."""
         self._dead = self.frozen = True
 
     def _woken(self) -> None:
@@ -201,7 +200,7 @@ class Stream:
             self._arrived.set()
 
     def _arm(self) -> None:
-        """Plan the next bookmark or the end."""
+        """Set the timer for the next bookmark or the end."""
         if self._timer is not None:
             self._timer.cancel()
         due_s = self._subscription.next_s()
@@ -217,7 +216,6 @@ class SlurmEnd:
         self._process = process
 
     async def ask(self, question: transport.HttpRequest, *, begin: Begin, take: Take) -> None:
-        """Send one request."""
         path, _, query = question.target.partition("?")
         asked = Question(
             method=question.method,
@@ -252,7 +250,7 @@ async def _give(body: bytes, take: Take) -> None:
 
 
 class TokenFile(Token):
-    """A token that others replace; the service holds the one of its last read."""
+    """A token file that others replace. The service keeps the token of its last read."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text=text)
@@ -260,10 +258,8 @@ class TokenFile(Token):
         self._held = text
 
     def current(self) -> str:
-        """Return the token that the service holds."""
         return self._held
 
     def reread(self) -> str:
-        """Read the token again."""
         self._held = self.file
         return self._held

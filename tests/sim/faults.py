@@ -1,4 +1,4 @@
-"""Faults of one call or one stream, drawn from the seed; each fault is on or off in a run."""
+"""Faults of one call or one stream, drawn from the seed. Each fault is on or off in a run."""
 
 import random
 from typing import Literal
@@ -33,28 +33,28 @@ HTML = b"<html><body>502 Bad Gateway</body></html>"
 
 
 class Journey(Struct, frozen=True, kw_only=True):
-    """The course of one call. Times are seconds for the request and for the answer."""
+    """The course of one call, with the seconds that the request and the answer take."""
 
     out_s: float
     back_s: float
     loss: Loss = ""
     silent: bool = False
-    """A loss keeps the connection open: the caller hears nothing until its deadline."""
+    """After a loss the connection stays open: the caller waits until its deadline."""
     half: bool = False
     """The answer breaks off in the middle."""
     instead: Answer | None = None
-    """A proxy answers; the server does not get the request."""
+    """A proxy sends this answer. The server does not get the request."""
     words: str = ""
     """Description for the history."""
 
 
 class Faults:
-    """Draws faults. Without `rng` the network is perfect with constant latency."""
+    """Draws faults. Without `rng` there are none, and the latency is constant."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng
         self.shares: dict[str, float] = {}
-        """Fault → probability; faults that are off are missing."""
+        """Fault → probability, without the faults that are off."""
         self.small_pages = False
         """The API server returns smaller pages than requested."""
         self.streams_lists = True
@@ -66,16 +66,13 @@ class Faults:
             self.streams_lists = rng.random() < 0.7
 
     def stop(self) -> None:
-        """Stop all faults."""
         self.shares = {}
 
     def happens(self, name: str) -> bool:
-        """Whether this fault happens now."""
         share = self.shares.get(name)
         return share is not None and self._rng is not None and self._rng.random() < share
 
     def journey(self, side: Side) -> Journey:
-        """Draw the course of one call."""
         rng = self._rng
         if rng is None:
             return Journey(out_s=0.001, back_s=0.001)
@@ -128,14 +125,14 @@ class Faults:
         return self._rng.choice((html, later, Answer(status=500, body=b"")))
 
     def event_delay_s(self) -> float:
-        """Return the delay from an event to its line."""
+        """Return the time from an event to its line."""
         if self._rng is None:
             return 0.001
         late = self.happens("late events")
         return self._rng.uniform(0.0, 8.0) if late else self._rng.uniform(0.0003, 0.003)
 
     def disturb(self, lines: list[bytes]) -> list[bytes]:
-        """Disturb one piece of a stream: duplicate events, or reorder them within the piece."""
+        """Duplicate an event of one piece of a stream, or reorder the events of the piece."""
         if not self.shares or self._rng is None or any(b'"type":"ERROR"' in one for one in lines):
             return lines
         lines = list(lines)
@@ -148,7 +145,7 @@ class Faults:
         return lines
 
     def _shuffle(self, lines: list[bytes]) -> None:
-        """Reorder lines but keep the bookmarks in place: they follow the events before them."""
+        """Reorder the lines of a piece without bookmarks: these follow the events before them."""
         assert self._rng is not None
         places = [place for place, line in enumerate(lines) if b'"BOOKMARK"' not in line[:20]]
         if len(places) == len(lines):

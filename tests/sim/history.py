@@ -1,4 +1,4 @@
-"""The history of one run: lines for a reader, counts, and broken invariants."""
+"""The history of one run: lines for a reader, counters, and broken invariants."""
 
 import asyncio
 import re
@@ -7,15 +7,15 @@ from typing import Any
 
 _SET = re.compile(r"frozenset\(\{([^}]*)\}\)")
 KEPT = 400
-"""Lines that are kept if nobody reads along."""
+"""Lines that are kept in memory."""
 
 
 class BrokenPromiseError(AssertionError):
-    """A check failed; the first word of the message names it."""
+    """A check failed. The first word of the message names the check."""
 
 
 class History:
-    """The lines of one run. `aloud`: they are printed at once."""
+    """The lines of one run. `aloud` prints them at once."""
 
     def __init__(self, *, aloud: bool = False) -> None:
         self.broken: list[str] = []
@@ -23,7 +23,7 @@ class History:
         self.counts: Counter[str] = Counter()
         """Faults, operations of users, exemptions."""
         self.steps = 0
-        """Changes of the worlds, and answered calls."""
+        """Changes on the servers, and answered calls."""
         self._aloud = aloud
         self._lines: deque[tuple[float, str, tuple[Any, ...]]] = deque(maxlen=KEPT)
 
@@ -35,21 +35,18 @@ class History:
         self._lines.append(line)
 
     def count(self, what: str) -> None:
-        """Count one more."""
         self.counts[what] += 1
 
     def break_promise(self, check: str, why: str) -> None:
-        """Record a failed check. The run ends at its next step."""
+        """Record a failed check. The run stops at its next step."""
         self.note("BROKEN", check, why)
         self.broken.append(f"{check}: {why}")
 
     def raise_broken(self) -> None:
-        """Raise BrokenPromiseError if a check has failed."""
         if self.broken:
             raise BrokenPromiseError(self.broken[0])
 
     def tail(self, lines: int = 60) -> str:
-        """Return the last lines."""
         return "\n".join(_spelled(line) for line in list(self._lines)[-lines:])
 
 
@@ -59,5 +56,5 @@ def _spelled(line: tuple[float, str, tuple[Any, ...]]) -> str:
 
 
 def _sorted(found: re.Match[str]) -> str:
-    """Spell a frozenset in a fixed order: `frozenset({'IDLE', 'DRAIN'})` as `DRAIN+IDLE`."""
+    """Print a frozenset in a fixed order: `frozenset({'IDLE', 'DRAIN'})` as `DRAIN+IDLE`."""
     return "+".join(sorted(part.strip(" '") for part in found.group(1).split(",")))

@@ -1,4 +1,4 @@
-"""Judgement of our changes by the objects before and after. Pure."""
+"""Pure functions that compare an object before and after a write of sunk-sync."""
 
 import msgspec
 
@@ -13,7 +13,6 @@ Place = tuple[str, ...]
 
 
 def label_names(kind: str) -> frozenset[str]:
-    """Return our labels on this kind of object."""
     return frozenset(words.NODE_LABELS if kind == "Node" else ())
 
 
@@ -23,7 +22,7 @@ def is_about_jobs(exchange: Exchange) -> bool:
 
 
 def places(exchange: Exchange) -> list[Place]:
-    """Return the targets of our write; each has at most one write in flight."""
+    """Return the targets of a write. Each has at most one write in flight."""
     question = exchange.question
     if exchange.side == "kube":
         if question.method == "POST":
@@ -45,19 +44,18 @@ def places(exchange: Exchange) -> list[Place]:
 
 
 def succeeded(exchange: Exchange) -> bool:
-    """Whether the server has performed the call."""
     return getattr(exchange.answer, "status", 500) < 300
 
 
 def is_mark(exchange: Exchange) -> bool:
-    """Whether the call writes a comment, without state and reason."""
+    """Whether the call writes only a comment: neither state nor reason."""
     return exchange.side == "slurm" and msgspec.json.decode(exchange.question.body).keys() <= {
         "comment", "name",
     }  # fmt: skip
 
 
 def rest_of(an_object: Object) -> Object:
-    """Return the object without parts that have their own check or change at each write."""
+    """Return the object without the parts that change at each write or have their own check."""
     metadata = {
         key: value
         for key, value in an_object["metadata"].items()
@@ -71,7 +69,7 @@ def rest_of(an_object: Object) -> Object:
 
 
 def other_fields(node: Node) -> Node:
-    """Return the node without the fields of our updates and those counted by a listing."""
+    """Return the node without the fields that sunk-sync updates and those that a listing counts."""
     flags = node.flags - {"DRAIN", "NOT_RESPONDING", "FAIL"}
     return msgspec.structs.replace(
         node,
@@ -86,7 +84,7 @@ def other_fields(node: Node) -> Node:
 
 
 def is_drained_and_idle(read: SlurmRead) -> bool:
-    """Whether the read showed DRAIN without a job."""
+    """Whether the read shows DRAIN and no job."""
     return read.row is not None and read.row.drained and not read.row.state & words.BUSY
 
 
@@ -105,13 +103,13 @@ def why_not(was: Row, now: Row) -> str:
 
 
 def may(row: Row, now: Row) -> bool:
-    """Whether the same write, with or without state, was allowed on the node as read."""
+    """Whether the same write was allowed for the node as read, with or without its state."""
     states = (row.state, row.state | {"DRAIN"} if now.drained else row.state - {"DRAIN"})
     return any(not why_not(row, Row(row.name, one, now.reason, row.comment)) for one in states)
 
 
 def mark_of(comment: str) -> dict[str, str]:
-    """Return the Kubernetes cluster in the comment of a Slurm node; empty if there is none."""
+    """Return the mark in the comment of a Slurm node, or an empty one."""
     try:
         mark = msgspec.json.decode(comment)["sunk-sync"]
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -120,7 +118,7 @@ def mark_of(comment: str) -> dict[str, str]:
 
 
 def causes_of_pod(pod: Object) -> set[str]:
-    """Return the reasons, without their variable part, that this Pod causes now."""
+    """Return the causes of a drain that this Pod is now, without their variable part."""
     annotations, causes = words.annotations_of(pod), set()
     if words.is_terminating(pod):
         causes.add("k8s: pod terminating")
@@ -134,7 +132,7 @@ def causes_of_pod(pod: Object) -> set[str]:
 
 
 def causes_of_node(node: Object) -> set[str]:
-    """Return the reasons, without their variable part, that this Node causes now."""
+    """Return the causes of a drain that this Node is now, without their variable part."""
     causes = set()
     if node["spec"].get("unschedulable"):
         causes.add("k8s: node cordoned")

@@ -1,4 +1,4 @@
-"""One life of the service: the production parts from their start to a crash or stop."""
+"""One life of the service: the parts of production from a start to a crash or stop."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ OUTSIDE = "outside "
 
 
 class Diary:
-    """The journal of the loop: lines of the history, and two checks."""
+    """The journal of the loop. It adds lines to the history, and checks two invariants."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -43,24 +43,21 @@ class Diary:
         """Ignore steps."""
 
     def source(self, news: News) -> None:
-        """Record a fact about a source."""
         self._history.note("reader", news)
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
-        """Record one outcome."""
         kind = "look" if isinstance(action, GetObject | Relist) else "wrote"
         self._history.note(kind, outcome, f"AFTER {seconds:.3f} s BECAUSE", because)
 
     def kept(self, action: Action, why: str, because: str) -> None:
-        """Record what policy keeps back."""
         self._history.note("kept", action, "WHY", why, "BECAUSE", because)
 
     def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
-        """Report a broken rule; none may fail in any world."""
+        """Report a rule that raised an error: none may."""
         self._history.break_promise("rule", f"{rule} failed for {spelled(key)}: {error!r}")
 
     def surprise(self, key: object, standing: object, fresh: object) -> None:
-        """Report a difference that the audit found; the dirty edges should have covered it."""
+        """Report a stale verdict that the audit found: an edge of the graph is missing."""
         self._history.break_promise(
             "surprise", f"{spelled(key)} has verdict {standing}, should have {fresh}"
         )
@@ -111,19 +108,19 @@ class Life:
         self.history.break_promise("unreadable", f"{kind} {name}: {why}")
 
     def check(self) -> None:
-        """Raise the exception that ended the service, which is a bug."""
+        """Report the exception that ended the service: it is a bug."""
         for task in (self._writers, self._running):
             if task.done() and not task.cancelled():
                 self.history.break_promise("died", repr(task.exception()))
 
     async def crash(self) -> None:
-        """Crash as with kill -9: all tasks end; requests on their way may still arrive."""
+        """End all tasks, as kill -9 does. Requests on their way can still arrive."""
         self.history.note("service", f"life {self.process.number} is killed")
         self._wire.crash(self.process, lambda: self._rng.random() < 0.5)
         await self._bury()
 
     async def stop(self) -> None:
-        """Stop as with SIGTERM."""
+        """Stop as after SIGTERM."""
         self.history.note("service", f"life {self.process.number} gets SIGTERM")
         self._running.cancel()
         await asyncio.wait((self._running,))
@@ -147,7 +144,7 @@ class Life:
             stream.close()
 
     def unfinished(self) -> list[str]:
-        """Describe the writes that are still wanted, without Events and reads."""
+        """Return the writes that are still wanted, without Events and reads."""
         return [
             f"{spelled(key)} wants {want}: {one.verdict.because}"
             for key, one in self.parts.reconciler.standing.items()
@@ -156,7 +153,7 @@ class Life:
         ]
 
     def pending(self) -> list[str]:
-        """Describe everything that this life still wants or waits for."""
+        """Return everything that this life still wants or waits for."""
         reconciler, words = self.parts.reconciler, []
         for source, table in reconciler.graph.sources.tables.items():
             if source != "pods" and not table.live:

@@ -1,4 +1,4 @@
-"""Runner of the seeded defects: each is applied to a copy, and a test suite must fail."""
+"""Runner of the seeded defects: applies each to a copy. A test suite must fail there."""
 
 import multiprocessing
 import os
@@ -37,7 +37,7 @@ NEAREST = {"kube": "wire", "slurm": "wire", "server": "hooks"}
 
 
 class Killed(Struct, frozen=True):
-    """The suite that failed, empty for none, and the total time."""
+    """The suite that failed, or an empty text, and the total time."""
 
     mutant: Mutant
     by: str
@@ -45,7 +45,6 @@ class Killed(Struct, frozen=True):
 
 
 def kill(mutant: Mutant) -> Killed:
-    """Run the suites one after the other."""
     begun_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place)
@@ -59,7 +58,7 @@ def kill(mutant: Mutant) -> Killed:
 
 
 def unsound() -> str:
-    """Return the suite that fails without any defect; empty for none."""
+    """Return the suite that fails without a defect, or an empty text."""
     with tempfile.TemporaryDirectory() as place:
         _copy(Path(place))
         failing = (name for name, arguments in SUITES if not _passes(Path(place), arguments))
@@ -86,7 +85,7 @@ def _passes(place: Path, arguments: tuple[str, ...]) -> bool:
 
 
 def main(*, processes: int, only: str = "") -> int:
-    """Print the table; return 1 if a mutant survives, 2 if a suite fails without a defect."""
+    """Print the table. Return 1 if a mutant survives, 2 if a suite fails without a defect."""
     chosen = [mutant for mutant in CATALOGUE if only in mutant.name]
     begun_s = time.perf_counter()
     survivors = 0

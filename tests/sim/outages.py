@@ -1,4 +1,4 @@
-"""Faults that last or that concern a whole side: outages, restarts, expiry, compaction."""
+"""Faults that last, or that concern a whole server: outages, restarts, expiry, compaction."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ OUTAGE = "outage"
 
 
 class Outages:
-    """Draws the next fault. `calm` ends all of them."""
+    """Draws the next fault."""
 
     def __init__(self, rng: random.Random, wire: Wire, token: TokenFile) -> None:
         self._rng = rng
@@ -23,86 +23,74 @@ class Outages:
         self._kinds = [one for one in _KINDS if rng.random() < share]
 
     def act(self) -> None:
-        """Start or end a random fault."""
         if self._kinds:
             self.do(self._rng.choice(self._kinds))
 
     def do(self, name: str) -> None:
-        """Start or end the named fault."""
         history = self._worlds.history
         history.count(f"fault: {name}")
         history.note("outage", name)
         getattr(self, name)()
 
     def calm(self) -> None:
-        """End all faults."""
         self._wire.outages.clear()
         self._worlds.wall_shift_s = 0.0
         self.slurmctld_up()
         self.renew_token()
 
     def api_server_refuses(self) -> None:
-        """Refuse connections and break all streams."""
+        """Refuse connections, and break all streams."""
         self._wire.outages["kube"] = "refused"
         self.cut_streams()
 
     def api_server_silent(self) -> None:
-        """Answer nothing without closing connections."""
+        """Answer nothing, and keep the connections open."""
         self._wire.outages["kube"] = "silent"
         for stream in list(self._wire.streams):
             stream.freeze()
 
     def api_server_back(self) -> None:
-        """Answer again."""
         self._wire.outages.pop("kube", None)
 
     def cut_streams(self) -> None:
-        """Break every watch."""
         for stream in list(self._wire.streams):
             stream.cut()
 
     def cut_stream(self) -> None:
-        """Break one watch."""
         if self._wire.streams:
             self._rng.choice(self._wire.streams).cut()
 
     def freeze_stream(self) -> None:
-        """Let one watch stay open without events."""
+        """Keep one watch open but silent."""
         if self._wire.streams:
             self._rng.choice(self._wire.streams).freeze()
 
     def compact(self) -> None:
-        """Compact: clients with an old version get 410."""
+        """Compact the history: clients with an old version get 410."""
         self._worlds.act(OUTAGE, self._worlds.kube.compact)
 
     def compact_and_cut(self) -> None:
-        """Compact and break every watch."""
         self.compact()
         self.cut_streams()
 
     def slurmrestd_refuses(self) -> None:
-        """Refuse connections."""
         self._wire.outages["slurm"] = "refused"
 
     def slurmrestd_silent(self) -> None:
-        """Answer nothing."""
         self._wire.outages["slurm"] = "silent"
 
     def slurmrestd_is_a_proxy(self) -> None:
-        """Answer with an HTML page."""
         self._wire.outages["slurm"] = "html"
 
     def slurmrestd_back(self) -> None:
-        """Answer again."""
         self._wire.outages.pop("slurm", None)
 
     def slurmctld_down(self) -> None:
-        """Stop slurmctld; slurmrestd answers 1800 after nine seconds."""
+        """Stop slurmctld. slurmrestd answers 1800 after nine seconds."""
         slurm, now_s = self._worlds.slurm, self._worlds.now_s
         self._worlds.act(OUTAGE, lambda: slurm.stop_controller(now_s=now_s))
 
     def slurmctld_up(self) -> None:
-        """Start slurmctld with its saved state."""
         self._start("nothing")
 
     def slurmctld_lost_seconds(self) -> None:
@@ -120,12 +108,12 @@ class Outages:
         self._worlds.act(OUTAGE, lambda: slurm.restart(now_s=now_s, lose_state=loss))  # type: ignore[arg-type]
 
     def reconfigure(self) -> None:
-        """Reconfigure: fields set by REST fall back to slurm.conf."""
+        """Reconfigure slurmctld: fields that REST set get the values of slurm.conf."""
         slurm, now_s = self._worlds.slurm, self._worlds.now_s
         self._worlds.act(OUTAGE, lambda: slurm.reconfigure(now_s=now_s))
 
     def expire_token(self) -> None:
-        """Expire the token in use; the file gets a new one later."""
+        """Revoke the token in use. The file gets a new one later."""
         self._tokens += 1
         self._worlds.tokens.revoke(self._token.file)
         new = f"token-{self._tokens}"
@@ -138,12 +126,11 @@ class Outages:
             self._token.file = new
 
     def renew_token(self) -> None:
-        """Put the valid token into the file."""
+        """Write the valid token to the file."""
         if self._tokens:
             self._token.file = f"token-{self._tokens}"
 
     def wall_clock_jumps(self) -> None:
-        """Let the wall clock of the service jump."""
         self._worlds.wall_shift_s = self._rng.choice((-86400.0, -3.0, 3600.0, 1e8))
 
 

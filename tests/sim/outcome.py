@@ -1,4 +1,4 @@
-"""The outcome of one run, and the function that plays any run."""
+"""The result of one run, and the function that plays any run."""
 
 import asyncio
 import traceback
@@ -12,8 +12,6 @@ from tests.sim.history import BrokenPromiseError, History
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The outcome of one run."""
-
     seed: int
     steps: int
     virtual_s: float
@@ -23,7 +21,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def play_seed(play: Callable[[History], Awaitable[None]], *, seed: int, aloud: bool) -> Outcome:
-    """Play one seed in a VirtualLoop; `play` creates the run there and plays it once."""
+    """Play one seed in a VirtualLoop. `play` creates the run there and plays it once."""
     history = History(aloud=aloud)
     broken = tail = ""
     virtual_s = 0.0
@@ -49,7 +47,7 @@ def play_seed(play: Callable[[History], Awaitable[None]], *, seed: int, aloud: b
 
 
 def _breaks(history: History) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """Record uncaught exceptions as bugs, of the service or of the simulator."""
+    """Return an exception handler of the loop that reports each error as a bug."""
 
     def tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -1,4 +1,4 @@
-"""Administrators, users and controllers on both sides: all changes except ours and faults."""
+"""Operations of administrators, users and controllers: all changes except ours and faults."""
 
 import random
 from collections.abc import Callable
@@ -29,7 +29,7 @@ FOREIGN_COMMENT = "bought in 2019"
 
 
 class People:
-    """Draws the next operation. `tidy`: few claims collide, few nodes break."""
+    """Draws the next operation. With `tidy` few claims conflict and few nodes break."""
 
     def __init__(self, rng: random.Random, cast: Cast, *, tidy: bool) -> None:
         self._rng = rng
@@ -42,12 +42,10 @@ class People:
         self._acts = [one for one in acts for _ in range(liked[one])] or list(_CALM)
 
     def act(self) -> None:
-        """Perform a random operation."""
         name = self._rng.choice(self._acts)
         self.do(name)
 
     def do(self, name: str) -> None:
-        """Perform the named operation."""
         doing: Callable[[], object] = getattr(self, name)
         history = self._worlds.history
         history.count(f"people: {name}")
@@ -101,15 +99,13 @@ class People:
         return self._update(state=self._rng.choice(("UNDRAIN", "RESUME")))
 
     def resume(self) -> object:
-        """Resume a Slurm node, which may be DOWN."""
+        """Resume a Slurm node, which can be DOWN."""
         return self._update(state="RESUME")
 
     def down(self) -> object:
-        """Set a node DOWN by hand."""
         return self._update(state="DOWN", reason=self._rng.choice(REASONS[:3]))
 
     def fail(self) -> object:
-        """Set a node FAIL by hand."""
         return self._update(state="FAIL", reason="broken")
 
     def give_reason(self) -> object:
@@ -122,25 +118,21 @@ class People:
         return self._update(comment=self._rng.choice(texts))
 
     def reboot(self) -> object:
-        """Reboot a node, with or without ASAP."""
         name, asap = self._any_slurm_node(), self._rng.random() < 0.5
         self._slurm.reboot(name, now_s=self._worlds.now_s, asap=asap)
         return f"{name} asap={asap}"
 
     def kill_slurmd(self) -> object:
-        """Kill a slurmd."""
         name = self._any_slurm_node()
         self._slurm.kill_slurmd(name, now_s=self._worlds.now_s)
         return name
 
     def start_slurmd(self) -> object:
-        """Start a slurmd."""
         name = self._any_slurm_node()
         self._slurm.start_slurmd(name, now_s=self._worlds.now_s, rebooted=self._rng.random() < 0.3)
         return name
 
     def submit(self) -> object:
-        """Submit some jobs."""
         for _ in range(self._rng.choice((1, 1, 3))):
             request = JobRequest(
                 cpus=self._rng.choice((1, 8, 16)),
@@ -152,7 +144,6 @@ class People:
         return None
 
     def cancel(self) -> object:
-        """Cancel a running job."""
         running = [job.job_id for job in self._slurm.jobs.values() if job.state == "RUNNING"]
         if running:
             self._slurm.cancel(self._rng.choice(running), now_s=self._worlds.now_s)
@@ -169,38 +160,33 @@ class People:
         return self._cast.spare
 
     def cordon(self) -> object:
-        """Cordon a Node without a reason."""
         name = self._any_node()
         self._kube.cordon(name)
         return name
 
     def cordon_with_reason(self) -> object:
-        """Cordon a Node and annotate a reason, in either order."""
+        """Cordon a Node and annotate a reason."""
         name = self._any_node()
         self._kube.annotate(name, {words.CORDON_REASON: self._rng.choice(CORDON_REASONS)})
         self._kube.cordon(name)
         return name
 
     def uncordon(self) -> object:
-        """Uncordon a Node, whoever cordoned it."""
         name = self._any_node()
         self._kube.cordon(name, on=False)
         return name
 
     def keep_cordon(self) -> object:
-        """Set or remove keep-cordon."""
         name, on = self._any_node(), self._rng.random() < 0.5
         self._kube.annotate(name, {words.KEEP_CORDON: "true" if on else None})
         return f"{name} {on}"
 
     def node_not_ready(self) -> object:
-        """Let a kubelet report NotReady."""
         name = self._any_node()
         self._kube.set_node_ready(name, ready=False)
         return name
 
     def node_ready(self) -> object:
-        """Let a kubelet report Ready."""
         name = self._any_node()
         self._kube.set_node_ready(name, ready=True)
         return name
@@ -212,7 +198,6 @@ class People:
         return f"{name} {on}"
 
     def remove_node(self) -> object:
-        """Delete a Node object."""
         name = self._any_node()
         self._kube.remove_node(name)
         return name
@@ -232,7 +217,7 @@ class People:
         return f"{name} {claim}"
 
     def add_pod(self) -> object:
-        """Create a slurmd Pod on a host without one; sometimes one that collides."""
+        """Create a slurmd Pod on a host without one. Some conflict with another."""
         have = {pod["metadata"]["name"] for pod in self._cast.pods()}
         free = [name for name in self._cast.slurm_nodes if name not in have]
         if not free:
@@ -244,7 +229,6 @@ class People:
         return f"{name} on {node}"
 
     def delete_pod(self) -> object:
-        """Delete a slurmd Pod with a random grace period."""
         found = self._any_pod()
         if found is not None:
             grace_s = self._rng.choice((0, 1, 5, 30))
@@ -267,14 +251,12 @@ class People:
         return claim
 
     def pod_not_ready(self) -> object:
-        """Let a readiness probe fail."""
         found = self._any_pod()
         if found is not None:
             self._kube.set_pod_ready(found[1], namespace=found[0], ready=False)
         return found
 
     def pod_ready(self) -> object:
-        """Let a readiness probe succeed."""
         found = self._any_pod()
         if found is not None:
             self._kube.set_pod_ready(found[1], namespace=found[0], ready=True)
@@ -287,23 +269,18 @@ class People:
         return f"{found} {annotations}"
 
     def cordon_pod(self) -> object:
-        """S3."""
         return self._annotate_pod({words.CORDON: self._rng.choice(("true", "yes", "false", ""))})
 
     def uncordon_pod(self) -> object:
-        """S3."""
         return self._annotate_pod({words.CORDON: None})
 
     def retire_pod(self) -> object:
-        """S6."""
         return self._annotate_pod({words.PENDING_DELETION: self._rng.choice(DELETIONS)})
 
     def keep_pod(self) -> object:
-        """S6."""
         return self._annotate_pod({words.PENDING_DELETION: None})
 
     def claim_otherwise(self) -> object:
-        """Let a Pod claim another Slurm node."""
         claim = self._rng.choice((None, *self._cast.slurm_nodes))
         return self._annotate_pod({words.SLURM_NODE: claim})
 
@@ -348,7 +325,6 @@ class People:
         return found
 
     def _patch(self, path: str, patch: dict[str, Any]) -> None:
-        """Do `kubectl patch`."""
         question = Question(
             method="PATCH",
             path=f"/api/v1/{path}",

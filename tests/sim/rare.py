@@ -1,6 +1,6 @@
 """Rare operations: restore of etcd, power saving, future nodes.
 
-They have their own random source and happen in some seeds only, so that other seeds do not change.
+They use their own random numbers and occur in some seeds only, so that other seeds do not change.
 """
 
 import random
@@ -19,7 +19,7 @@ POWER_STATES = ("POWER_DOWN", "POWER_DOWN", "POWER_DOWN_ASAP", "POWER_DOWN_FORCE
 
 
 class Rare:
-    """Performs rare operations; `on` is False in most seeds."""
+    """Performs rare operations. `on` is False in most seeds."""
 
     def __init__(self, rng: random.Random, wire: Wire) -> None:
         self._rng = rng
@@ -38,7 +38,6 @@ class Rare:
         self._kinds = [one for one in kinds if rng.random() < 0.6]
 
     def act(self) -> None:
-        """Perform a rare operation with some probability."""
         if not self.on or not self._kinds or self._rng.random() >= self._share:
             return
         doing = self._rng.choice(self._kinds)
@@ -48,13 +47,12 @@ class Rare:
         history.note("rare", doing.__name__, "" if answer is None else answer)
 
     def etcd_backup(self) -> None:
-        """Take a snapshot of etcd."""
         self._backup = self._worlds.kube.backup()
 
     def etcd_restored(self) -> None:
-        """Restore a snapshot of etcd: objects and versions go back; no API server runs.
+        """Restore a snapshot of etcd: objects and versions go back. No API server runs meanwhile.
 
-        Dead connections that nobody has noticed stay open.
+        Dead connections that no side has noticed stay open.
         """
         if self._backup is None:
             return
@@ -73,7 +71,6 @@ class Rare:
         return self._update(Update(state="FUTURE"))
 
     def future_no_more(self) -> object:
-        """End FUTURE of a node."""
         return self._update(Update(state="RESUME"))
 
     def _update(self, update: Update) -> object:

@@ -1,4 +1,4 @@
-"""The answers that the service got, seen from outside: the evidence for its writes."""
+"""The answers that the service got, as seen from outside: the evidence for its writes."""
 
 import re
 from collections import defaultdict, deque
@@ -15,7 +15,7 @@ from tests.sim.worlds import Worlds
 
 KEPT = 64
 AT_ONCE_S = 0.1
-"""A read that broke is repeated once before its push continues."""
+"""A failed read is repeated once before its push continues."""
 NODES = "/api/v1/nodes"
 _uids = re.compile(rb'"uid":"([^"]+)"').findall
 
@@ -30,17 +30,15 @@ class Row(Struct, frozen=True):
 
     @property
     def drained(self) -> bool:
-        """Whether the node has DRAIN."""
         return "DRAIN" in self.state
 
 
 def row_of(node: Node) -> Row:
-    """Return the current state of a node."""
     return Row(node.name, frozenset(state_of(node)), node.reason, node.comment)
 
 
 class SlurmRead(Struct, frozen=True, kw_only=True):
-    """One answered read of one Slurm node. `row` None: no such node."""
+    """One answered read of one Slurm node. `row=None`: the node does not exist."""
 
     by_name: bool
     asked_s: float
@@ -50,7 +48,7 @@ class SlurmRead(Struct, frozen=True, kw_only=True):
 
 
 class Absence(Struct, frozen=True, kw_only=True):
-    """A read by name: the UID found, empty for 404."""
+    """A read by name, with the UID that it found. An empty UID stands for 404."""
 
     uid: str
     asked_s: float
@@ -59,7 +57,7 @@ class Absence(Struct, frozen=True, kw_only=True):
 
 
 class Reads:
-    """Evidence of one process; a new process starts without any."""
+    """The evidence of one process. A new process has none."""
 
     def __init__(self, worlds: Worlds, process: Process) -> None:
         self._worlds = worlds
@@ -69,25 +67,25 @@ class Reads:
         self.named: defaultdict[tuple[str, str, str], list[Absence]] = defaultdict(list)
         """Kind, namespace, name → answers to reads by name."""
         self.listed: set[str] = set()
-        """Sources that were listed completely: nodes, slurmd_pods, slurm_nodes."""
+        """Sources with a complete listing: nodes, slurmd_pods, slurm_nodes."""
         self.told: dict[str, int] = {}
         """UID of a slurmd Pod → number of the last line or page that showed it."""
         self._showings = 0
         self._ended: deque[tuple[float, float]] = deque(maxlen=KEPT)
-        """When each read or write by name was asked and when it ended, with or without success."""
+        """When each read or write by name was sent and ended, with or without success."""
         self._rows: dict[int, dict[str, Row]] = {}
 
     @property
     def ready(self) -> bool:
-        """Whether everything was listed once."""
+        """Whether every source was listed once."""
         return len(self.listed) == 3
 
     def asked_with_what_ended_at(self, now_s: float) -> set[float]:
-        """Return when the reads by name were asked of which one ended at this time."""
+        """Return the send times of the reads and writes by name that end at this time."""
         return {asked_s for asked_s, ended_s in self._ended if ended_s >= now_s - AT_ONCE_S}
 
     def served(self, exchange: Exchange) -> None:
-        """Note the state of the world when a read is answered."""
+        """Store the state of the Slurm nodes when the server answers a read."""
         if exchange.process is not self._process or exchange.writes:
             return
         if exchange.side == "slurm" and "/node" in exchange.question.path:
@@ -101,7 +99,6 @@ class Reads:
             self._ended.append((exchange.sent_s, self._worlds.now_s))
 
     def taken(self, exchange: Exchange) -> None:
-        """Note an answer."""
         answer = exchange.answer
         if exchange.process is not self._process or exchange.writes:
             return
@@ -113,7 +110,7 @@ class Reads:
             self._take_kube(exchange, answer)
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """Note the first part of a listing: it is true, but not complete."""
+        """Note the first part of a listing: it is correct, but not complete."""
         rows = self._rows.get(exchange.number)
         if exchange.process is not self._process or rows is None:
             return
@@ -197,7 +194,7 @@ class Reads:
             self.listed.add("slurmd_pods")
 
     def streamed(self, process: Process, question: Question, piece: list[bytes]) -> None:
-        """Note lines of a watch; the end of its initial events ends a listing."""
+        """Note lines of a watch. The end of its initial events ends a listing."""
         if process is not self._process:
             return
         self._tell_pods(question.path, piece)

@@ -1,7 +1,7 @@
 """The state that rows S1-S18 and M1-M8 require after convergence, independent of the product.
 
-It covers hosts with a clear identity only: one Slurm node, at most one slurmd Pod, its Node, and no
-other object that claims one of these. In a quiet world these are almost all hosts.
+Only hosts with a clear identity are covered: one Slurm node, at most one slurmd Pod, its Node, and
+no other object that claims one of these. In a quiet cluster these are almost all hosts.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ SEEN_ONCE = ("k8s: pod terminated", "k8s: node gone")
 NOT_SAID = "(no reason given)"
 
 Memory = Callable[[str], tuple[str, str, str] | None]
-"""Slurm node → namespace, name and UID of its slurmd Pod that the service saw last."""
+"""Slurm node → namespace, name and UID of its slurmd Pod that the service read last."""
 
 
 class Host(Struct, kw_only=True):
@@ -35,7 +35,7 @@ class Host(Struct, kw_only=True):
 
 
 class Picture:
-    """Both worlds as an outside observer sees them now."""
+    """The current state of both servers, as an outside observer reads it."""
 
     def __init__(self, worlds: Worlds, settings: Settings, memory: Memory) -> None:
         self.settings = settings
@@ -57,7 +57,7 @@ class Picture:
         ]
 
     def hosts(self) -> Iterator[Host]:
-        """Return the hosts with a clear identity."""
+        """Yield the hosts with a clear identity."""
         for name, row in self.rows.items():
             host = self._host(name, row)
             if host is not None:
@@ -99,7 +99,7 @@ class Picture:
         return Host(row=row, pod=pod, node=node)
 
     def lives_another(self, slurm_node: str, uid: str) -> bool:
-        """Whether the Pod that the service saw last is another one and still exists."""
+        """Whether the service read another Pod last, and that Pod still exists."""
         shown = self.memory(slurm_node)
         if shown is None or shown[2] == uid:
             return False
@@ -112,14 +112,14 @@ class Picture:
 
 
 def unrest(worlds: Worlds, settings: Settings, memory: Memory) -> list[str]:
-    """Return a sentence for each deviation from the rows; empty after convergence."""
+    """Return a sentence for each deviation from the rows. After convergence there is none."""
     picture = Picture(worlds, settings, memory)
     found = [why for host in picture.hosts() for why in _unrest_of(host, picture)]
     return [*found, *_strays(picture), *_rivals(worlds, picture)]
 
 
 def _rivals(worlds: Worlds, picture: Picture) -> Iterator[str]:
-    """S16; Events lost by a restore of etcd are not sent again."""
+    """S16. After a restore of etcd the lost Events are not sent again."""
     for conflict in conflicts(picture.pods):
         events = [stored.an_object for stored in worlds.kube.store.rows(EVENTS).values()]
         yield from unreported(conflict, None if worlds.restored else events)
@@ -160,7 +160,7 @@ def _drain(host: Host, picture: Picture) -> Iterator[str]:
 
 
 def _causes(host: Host, picture: Picture) -> list[str] | None:
-    """Return the reasons in the order of S9; None if they depend on the past."""
+    """Return the causes in the order of S9, or None if they depend on the past."""
     causes: list[str] = []
     node = host.node
     if host.pod is not None:
@@ -205,7 +205,7 @@ def _causes_of_gone(host: Host, picture: Picture) -> list[str] | None:
 
 
 def _causes_of_pod(pod: Object) -> list[str]:
-    """S5, S6, S3, S4: S1 comes before the last two."""
+    """S5, S6, S3, S4. The cause of S1 comes before the last two."""
     annotations, causes = words.annotations_of(pod), []
     if words.is_terminating(pod):
         causes.append("k8s: pod terminating")
@@ -339,7 +339,7 @@ def _annotated(picture: Picture, name: str) -> bool:
 
 
 def _strays(picture: Picture) -> Iterator[str]:
-    """M6: objects without a Slurm node carry nothing of ours."""
+    """M6: an object without a Slurm node has nothing of ours."""
     known = {words.claimed_by(pod): pod for pod in picture.pods}
     claims = Counter(_own_claim(node) for node in picture.nodes.values())
     for name, node in picture.nodes.items():

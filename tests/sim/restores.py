@@ -1,4 +1,4 @@
-"""Named stories of an etcd that is restored from a backup, seen and unseen."""
+"""Scenarios of an etcd that is restored from a backup, with or without broken watches."""
 
 from collections.abc import Mapping
 

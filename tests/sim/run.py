@@ -1,4 +1,4 @@
-"""One run of a seed: an hour with faults, then the faults stop and both worlds must converge."""
+"""One run of a seed: an hour with faults. Then the faults stop, and the state must converge."""
 
 import asyncio
 import random
@@ -24,20 +24,20 @@ from tests.sim.worlds import Worlds
 
 ACTS = 110
 STEPS_MIN = 300
-"""Minimum steps of a run; a run with few hosts and rare polls needs more operations."""
+"""Fewest steps of a run. A run with few hosts and rare polls needs more operations."""
 GAPS_S = (0.0, 0.001, 0.005, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
 REST_WITHIN_S = 900.0
-"""Time to converge after the end of all faults; one drain a minute may be allowed."""
+"""Time to converge after the end of all faults. The limit can be one drain a minute."""
 LOOK_EVERY_S = 20.0
 QUIET_S = 600.0
-"""Long quiet phase, for one seed in LONG_EVERY; it takes most of the time of a run."""
+"""Long quiet phase, for one seed in LONG_EVERY: it takes most of the time of a run."""
 SHORT_QUIET_S = 150.0
-"""Short quiet phase, which holds two audits, two whole listings and two reads of absent objects."""
+"""Short quiet phase: two audits, two full listings and two reads of absent objects."""
 LONG_EVERY = 4
 QUIET_ROUNDS_MAX = 4
-"""A slurmd that died before may be noticed only now."""
+"""slurmctld can notice an earlier end of a slurmd only now."""
 SETTLE_S = 100.0
-"""Frozen streams are closed and jobs have ended within this time."""
+"""Within this time frozen streams are closed, and jobs have ended."""
 
 
 class Run:
@@ -59,7 +59,7 @@ class Run:
         self.outages = Outages(random.Random(f"weather {seed}"), self.wire, self.token)
         self.crashes = rng.random() < 0.4
         self.race = rng.choice((0.0, 0.0, 0.3))
-        """Probability that somebody writes between our read of a Slurm node and our write."""
+        """Probability that a user writes between our read of a Slurm node and our write."""
         self.wire.at = self._at
         self.stops = rng.random() < 0.2
         self._lives = 0
@@ -120,7 +120,7 @@ class Run:
                 self.people.act()
 
     def _at(self, moment: Moment, exchange: Exchange) -> None:
-        """S0: write before our write arrives."""
+        """S0: let a user write before our write arrives."""
         read = exchange.side == "slurm" and "/node/" in exchange.question.path
         if moment != "served" or exchange.writes or not read or not self._storming:
             return
@@ -138,7 +138,7 @@ class Run:
         self.life = self._live()
 
     async def _heal(self) -> None:
-        """Stop all faults and operations; damage in the worlds stays."""
+        """Stop all faults and operations. The damage stays."""
         self.history.note("healed", "faults and operations stop")
         self._storming = False
         self.faults.stop()
@@ -231,5 +231,4 @@ def _furnish(cast: Cast, rng: random.Random) -> None:
 
 
 def run_seed(seed: int, *, aloud: bool = False) -> Outcome:
-    """Run one seed to its end."""
     return play_seed(lambda history: Run(seed, history).play(), seed=seed, aloud=aloud)

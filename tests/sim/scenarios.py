@@ -1,4 +1,4 @@
-"""Scenarios by name: each way in which a drain starts, changes its owner and ends."""
+"""Scenarios by name: how a drain starts, changes its owner and ends."""
 
 from collections.abc import Mapping
 

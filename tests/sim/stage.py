@@ -1,4 +1,4 @@
-"""A small fixed world for scripted scenarios, with crashes at chosen points."""
+"""A small fixed cluster for scripted scenarios, with crashes at chosen points."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -38,17 +38,15 @@ Step = tuple[float, Callable[["Stage"], object]]
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """A scenario and its expected end."""
-
     rows: str
-    """The rows of the behaviour that it covers."""
+    """Rows of the behaviour that it covers."""
     steps: tuple[Step, ...]
     end: Mapping[str, str | None] = {}
-    """Slurm node → reason of its drain at the end; None: not drained."""
+    """Slurm node → reason of its drain at the end. None: not drained."""
     settings: Mapping[str, Any] = {}
     knobs: Mapping[str, Any] = {}
     pages: bool = False
-    """The API server has no WatchLists and returns two objects per page."""
+    """The API server has no WatchLists and returns two objects in each page."""
     partitions: tuple[Partition, ...] = ()
     """Empty: one partition."""
     staged_by: "type[Stage] | None" = None
@@ -56,20 +54,20 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 
 class Point(Struct, frozen=True):
-    """A possible crash point: its number in one life, in words."""
+    """A possible crash point: its number in one life, and its description."""
 
     number: int
     words: str
     writes: bool
-    """It concerns a write, before the request or after it was performed."""
+    """It concerns a write, before the request or after the server performed it."""
 
 
 Branch = Callable[[Point], bool]
-"""Called at each point of the life after the last crash; returns whether to crash here."""
+"""Called at each point of the life after the last crash. Returns whether to crash here."""
 
 
 class Stage:
-    """Three hosts n1-n3 on Nodes k1-k3, and the service. `crashes`: one point for each life."""
+    """Three hosts n1-n3 on Nodes k1-k3, and the service. `crashes` has one point for each life."""
 
     def __init__(
         self,
@@ -93,7 +91,6 @@ class Stage:
             **{"components": ("syncer",), **scenario.settings},
         )
         self.backup: Snapshot | None = None
-        """A snapshot of etcd, if the scenario takes one."""
         self.worlds = Worlds(_setup(scenario), history, cluster=3)
         self.kube, self.slurm = self.worlds.kube, self.worlds.slurm
         faults = Faults()
@@ -115,11 +112,9 @@ class Stage:
 
     @property
     def now_s(self) -> float:
-        """Current time of the worlds."""
         return self.worlds.now_s
 
     def act(self, doing: Callable[[], object]) -> None:
-        """Perform an operation of a user now."""
         answer = self.worlds.try_to(PERSON, doing)
         self.history.note("people", "" if answer is None else str(answer)[:80])
 
@@ -153,7 +148,7 @@ class Stage:
             self._restarting = asyncio.get_running_loop().create_task(self._restart(self.life))
 
     def _counts(self, moment: Moment, exchange: Exchange) -> bool:
-        """Whether a moment is a crash point; of polls without news only the first few are."""
+        """Whether a moment is a crash point. Of the polls only the first few are."""
         poll = exchange.side == "slurm" and exchange.question.path.endswith("/nodes/")
         if poll and not exchange.writes and exchange.process.polls > 2:
             return False
@@ -173,7 +168,7 @@ class Stage:
         self._live()
 
     async def play(self) -> dict[str, Any]:
-        """Play each step, converge, and return the final state of the worlds."""
+        """Play each step, converge, and return the final state."""
         try:
             await self._sleep(BEGIN_S)
             for after_s, doing in self.scenario.steps:
@@ -218,7 +213,7 @@ def _setup(scenario: Scenario) -> Setup:
 
 
 def picture(worlds: Worlds) -> dict[str, Any]:
-    """Return what we can change in both worlds, without numbers that count our writes."""
+    """Return the fields that sunk-sync can change, without numbers that count its writes."""
     uids = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in worlds.kube.pods()}
     shown: dict[str, Any] = {}
     for name, node in worlds.slurm.nodes.items():
@@ -248,7 +243,7 @@ def play(
     branch: Branch | None = None,
     aloud: bool = False,
 ) -> tuple[dict[str, Any], list[Point], History]:
-    """Play a scenario; return its end, the points of its last life, and its history.
+    """Play a scenario. Return its end, the points of its last life, and its history.
 
     Raises BrokenPromiseError.
     """

@@ -1,4 +1,4 @@
-"""The path between the service and the worlds; each call and each stream passes it."""
+"""The simulated network between the service and the servers. Each call and stream passes it."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Outage = Literal["refused", "silent", "html"]
 
 
 class WireError(Exception):
-    """A call failed. `kind`: refused (nothing was sent), broken, half."""
+    """A call failed. `kind` is refused (nothing was sent), broken or half."""
 
     def __init__(self, kind: Literal["refused", "broken", "half"], got: bytes = b"") -> None:
         super().__init__(kind)
@@ -33,7 +33,7 @@ class WireError(Exception):
 
 
 class Process(Struct):
-    """One life of the service, as the wire knows it."""
+    """One life of the service, as the network knows it."""
 
     number: int
     alive: bool = True
@@ -42,12 +42,12 @@ class Process(Struct):
 
 
 def breaks_calls(process: Process) -> None:
-    """Cut the process off: nothing reaches it, and nothing leaves it."""
+    """Disconnect the process: no bytes reach or leave it."""
     process.alive = False
 
 
 class Exchange(Struct, kw_only=True):
-    """One call of the service. Times are seconds; None: not yet, or never."""
+    """One call of the service. Times are seconds. None stands for not yet, or never."""
 
     number: int
     process: Process
@@ -60,7 +60,6 @@ class Exchange(Struct, kw_only=True):
 
     @property
     def writes(self) -> bool:
-        """Whether the call can change something."""
         return self.question.method not in READS
 
     def __str__(self) -> str:
@@ -96,20 +95,20 @@ class Broken(Protocol):
     """A stream that can break."""
 
     frozen: bool
-    """The peer is gone, and nobody has noticed."""
+    """The peer is gone. Neither side has noticed it."""
 
     def cut(self) -> None:
         """Break the connection."""
 
     def freeze(self) -> None:
-        """Let the peer vanish without notice."""
+        """Remove the peer without notice."""
 
     def close(self) -> None:
-        """Close the stream, as its reader is gone."""
+        """Close the stream because its reader is gone."""
 
 
 class Wire:
-    """Carries calls. `outages` names unreachable sides, and how they fail."""
+    """Transports calls. `outages` holds each unreachable side, and how it fails."""
 
     def __init__(self, worlds: Worlds, faults: Faults, history: History) -> None:
         self.worlds = worlds
@@ -117,12 +116,12 @@ class Wire:
         self.history = history
         self.outages: dict[Side, Outage] = {}
         self.restored_until_s = 0.0
-        """No API server runs until then: etcd is being restored."""
+        """Until then no API server runs, because etcd is being restored."""
         self.witnesses: list[Witness] = []
         self.at: Callable[[Moment, Exchange], None] | None = None
-        """Called at each moment of each call; crashes happen there."""
+        """Called at each moment of each call. Crashes happen there."""
         self.fate: Callable[[Exchange], Journey | None] = lambda _: None
-        """How a call of a scenario fares; None: at random."""
+        """The course that a scenario gives to a call. None: draw it."""
         self.streams: list[Broken] = []
         """Open watches."""
         self.on_streamed: list[Callable[[Process, Question, list[bytes]], None]] = []
@@ -131,7 +130,7 @@ class Wire:
         self._under_way: dict[int, tuple[Exchange, asyncio.TimerHandle]] = {}
 
     async def ask(self, process: Process, side: Side, question: Question) -> Answer | Subscription:
-        """Return the answer when it arrives. Raises WireError; can wait for ever."""
+        """Return the answer when it arrives. Raises WireError. Can wait for ever."""
         if not process.alive:
             raise asyncio.CancelledError
         self._number += 1
@@ -174,7 +173,7 @@ class Wire:
         self._under_way[exchange.number] = (exchange, handle)
 
     def crash(self, process: Process, survives: Callable[[], bool]) -> None:
-        """End the process; calls on their way may still arrive."""
+        """End the process. Calls on their way can still arrive."""
         process.alive = False
         for number, (exchange, handle) in list(self._under_way.items()):
             if exchange.process is process and not survives():
@@ -224,7 +223,7 @@ class Wire:
         self._return(exchange, journey, answered, answer)
 
     def _do(self, exchange: Exchange) -> Answer | Subscription:
-        """Let the server perform the call; changes during it count as ours."""
+        """Let the server perform the call. Changes during it count as ours."""
         side, question, now_s = exchange.side, exchange.question, self.worlds.now_s
         api = self.worlds.kube_api if side == "kube" else self.worlds.slurm_rest
         for witness in self.witnesses:
@@ -304,14 +303,14 @@ class Wire:
             self._turn(AFTER_TURNS, lambda: self._tell("after", exchange))
 
     def _turn(self, turns: int, doing: Callable[[], None]) -> None:
-        """Call after this many turns of the loop."""
+        """Call the function after this many turns of the loop."""
         if turns:
             self._loop.call_soon(self._turn, turns - 1, doing)
         else:
             doing()
 
     def streamed(self, process: Process, question: Question, piece: list[bytes]) -> None:
-        """Note lines of a watch that the service receives."""
+        """Pass lines of a watch that the service receives to the witnesses."""
         for told in self.on_streamed:
             told(process, question, piece)
         if self.at is not None:

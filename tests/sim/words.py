@@ -1,4 +1,4 @@
-"""Names and texts of our writes, spelled independently of the product."""
+"""Names and texts that sunk-sync writes, spelled independently of the product."""
 
 from typing import Any, Final
 
@@ -76,42 +76,36 @@ Object = dict[str, Any]
 
 
 def is_our_text(reason: str) -> bool:
-    """S: a drain is ours only if its reason starts with this prefix."""
+    """A drain is ours only if its reason starts with this prefix."""
     return reason.startswith("k8s:")
 
 
 def is_our_condition(kind: str, type_: str) -> bool:
-    """Whether we write conditions of this type on this kind of object."""
     if kind == "Node":
         return type_ in OUR_NODE_CONDITIONS
     return type_.startswith("SlurmNodeState") or type_ == "SlurmNodeConflict"
 
 
 def annotations_of(an_object: Object) -> dict[str, str]:
-    """Return the annotations of a Node or Pod."""
     found: dict[str, str] = an_object["metadata"].get("annotations") or {}
     return found
 
 
 def labels_of(an_object: Object) -> dict[str, str]:
-    """Return the labels of a Node or Pod."""
     found: dict[str, str] = an_object["metadata"].get("labels") or {}
     return found
 
 
 def conditions_of(an_object: Object) -> dict[str, Object]:
-    """Return the conditions by type."""
     listed = an_object.get("status", {}).get("conditions") or ()
     return {one["type"]: one for one in listed}
 
 
 def is_ready(an_object: Object) -> bool:
-    """Whether condition Ready is True."""
     return conditions_of(an_object).get("Ready", {}).get("status") == "True"
 
 
 def is_slurmd(pod: Object) -> bool:
-    """Whether the selector matches the Pod."""
     return labels_of(pod).get(SELECTOR[0]) == SELECTOR[1]
 
 
@@ -121,12 +115,12 @@ def is_workload(pod: Object) -> bool:
 
 
 def is_finished(pod: Object) -> bool:
-    """Whether the containers have ended for good; such a Pod claims nothing."""
+    """Whether the containers have ended for good. Such a Pod claims nothing."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: Object) -> bool:
-    """Whether the Pod is deleted and not gone yet."""
+    """Whether the Pod was deleted and still exists."""
     return "deletionTimestamp" in pod["metadata"]
 
 

@@ -1,4 +1,4 @@
-"""Both embedded worlds in one virtual time, with the author of each change."""
+"""The embedded Kubernetes and Slurm in one virtual time, with the author of each change."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +27,13 @@ from tests.sim.history import History
 T = TypeVar("T")
 
 US = "us"
-"""The author of changes by our requests."""
+"""Author of the changes by requests of sunk-sync."""
 WORLD = "world"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Onlooker(Protocol):
-    """Observes each change of a world, from outside."""
+    """Observes each change on a server, from outside."""
 
     def kube_changed(self, change: Change, author: str) -> None:
         """One object was written."""
@@ -58,7 +58,7 @@ class Worlds:
         self.wall_shift_s = 0.0
         """Offset of the wall clock of the service."""
         self.restored = False
-        """Kubernetes was restored: earlier Events may be lost."""
+        """Kubernetes was restored: earlier Events can be lost."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.kube = Kubernetes(heartbeat_s=0.0, cluster=cluster, epoch=EPOCH)
@@ -76,7 +76,6 @@ class Worlds:
 
     @property
     def now_s(self) -> float:
-        """Current time of both worlds."""
         return self._loop.time()
 
     @cached_property
@@ -87,17 +86,17 @@ class Worlds:
         return str(stored.an_object["metadata"]["uid"])
 
     def wall_clock(self) -> datetime:
-        """Time of day on the machine of the service."""
+        """Return the time of day on the machine of the service."""
         return EPOCH + timedelta(seconds=self.now_s + self.wall_shift_s)
 
     def advance(self) -> None:
-        """Perform everything that is due by now."""
+        """Perform everything that is due now."""
         self.kube.advance(self.now_s)
         self.slurm.advance(self.now_s)
         self._look()
 
     def act(self, author: str, doing: Callable[[], T]) -> T:
-        """Perform an operation on a world now."""
+        """Perform an operation on a server now."""
         self.advance()
         self.author = author
         try:
@@ -108,14 +107,13 @@ class Worlds:
             self.rearm()
 
     def try_to(self, author: str, doing: Callable[[], object]) -> object:
-        """As `act`, but ignore refusals."""
+        """Do the same as `act`, but return refusals."""
         try:
             return self.act(author, doing)
         except RefusalError as refusal:
             return refusal
 
     def patch(self, path: str, patch: dict[str, Any]) -> None:
-        """Do `kubectl patch`."""
         question = Question(
             method="PATCH",
             path=f"/api/v1/{path}",
@@ -126,7 +124,7 @@ class Worlds:
         self.kube_api.answer(question, self.now_s)
 
     def restore(self, backup: Snapshot) -> None:
-        """Restore a snapshot of Kubernetes; the change has no author."""
+        """Restore a snapshot of Kubernetes. The change has no author."""
         self.restored = True
         self.act(WORLD, lambda: self.kube.restore(backup))
         for onlooker in self.onlookers:
@@ -154,7 +152,7 @@ class Worlds:
     def _look(self) -> None:
         """Report the changes of Slurm nodes and jobs since the last call.
 
-        First report the killed scripts, then the jobs that start on their hosts.
+        Report the killed scripts first, then the jobs that start on their hosts.
         """
         calls = self.slurm.take_calls()
         if calls:
@@ -193,7 +191,7 @@ class Worlds:
 
 
 def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
-    """Whether the records are the same objects in the same order, so nothing was written."""
+    """Whether both hold the same records in the same order: nothing was written."""
     return before.keys() == after.keys() and all(map(is_, before.values(), after.values()))
 
 

@@ -1,1 +1,1 @@
-"""Seeded defects in the source of the product, each modelled on a real bug."""
+"""Seeded defects in the source of the product. Each one repeats a real bug."""

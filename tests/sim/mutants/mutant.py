@@ -16,7 +16,7 @@ class Mutant(Struct, frozen=True, kw_only=True):
     new: str
 
     def apply(self, package: Path) -> None:
-        """Change the file in a copy of the package; ValueError unless `old` occurs exactly once."""
+        """Change the file in a copy of the package. ValueError unless `old` occurs exactly once."""
         file = package / self.path
         text = file.read_text()
         if text.count(self.old) != 1:

@@ -1,6 +1,6 @@
-"""The callers of the hooks in virtual time: gates, placeholder scripts, epilogs.
+"""The clients of the hooks server in virtual time: gates, placeholder scripts, epilogs.
 
-They follow deploy/slurm and placeholder.sh in timing and calls. They outlive the service, and their
+Their timing and calls are those of deploy/slurm and placeholder.sh. They outlive the service. Their
 calls break when it is killed.
 """
 
@@ -21,12 +21,11 @@ from tests.sim.workloads.truth import Run, run_of, spelled
 from tests.sim.worlds import WORLD, Worlds
 
 Told = Mapping[str, Any]
-"""Body of an answer."""
 STARTED = ": started"
 
 
 class Habits(Struct, frozen=True, kw_only=True):
-    """Arguments of the gate's script, and the quality of the path to the service."""
+    """Arguments of the gate's script, and the quality of the network to the service."""
 
     busy_s: float = 90.0
     busy_max_s: float = 600.0
@@ -34,7 +33,7 @@ class Habits(Struct, frozen=True, kw_only=True):
     lost: float = 0.0
     """Share of calls whose request or answer is lost."""
     unreached: bool = False
-    """No call of a placeholder arrives: `--hooks-url` is wrong."""
+    """No call of a placeholder arrives, because `--hooks-url` is wrong."""
 
 
 class Asked:
@@ -46,7 +45,6 @@ class Asked:
         self._body = body
 
     async def read(self) -> bytes:
-        """Return the whole body."""
         return self._body
 
 
@@ -68,21 +66,18 @@ class Callers:
         worlds.on_calls = self._hear
 
     def close(self) -> None:
-        """End all callers."""
         for task in self._tasks:
             task.cancel()
 
     @property
     def now_s(self) -> float:
-        """Current time of the worlds."""
         return self._worlds.now_s
 
     def do(self, doing: Callable[[], object]) -> None:
-        """Perform an operation of a script in Slurm."""
+        """Perform an operation of a script on Slurm."""
         self._worlds.act(WORLD, doing)
 
     def slurm(self) -> Any:
-        """The Slurm world."""
         return self._worlds.slurm
 
     def _hear(self, calls: Sequence[Call]) -> None:
@@ -110,7 +105,7 @@ class Callers:
     async def call(
         self, path: str, body: Mapping[str, Any], *, token: str, seconds: float
     ) -> Told | None:
-        """Return the body of an answer 200; None for no answer or another one."""
+        """Return the body of an answer 200. Return None without an answer or for another status."""
         await asyncio.sleep(self._rng.uniform(0.0003, 0.003))
         hooks, lost = self.hooks, self._rng.random() < self.habits.lost
         if self.habits.unreached and path.startswith("placeholder/"):

@@ -1,4 +1,4 @@
-"""Invariants of our writes to Pods and jobs, checked at each change and each call, from outside."""
+"""Invariants of the writes to Pods and jobs, checked from outside at each change and each call."""
 
 from collections import defaultdict
 from collections.abc import Set
@@ -33,7 +33,7 @@ AT_ONCE_S: Final = 0.1
 SEEN_S: Final = 5.0
 """P29."""
 PATIENCE_S: Final = 90.0
-"""Time in which the service may not have heard of a change, whatever the network does."""
+"""Time in which the service may not know of a change, whatever the network does."""
 A_MINUTE_S: Final = 60.0
 A_MINUTE_MAX: Final = 5
 """P32."""
@@ -44,7 +44,7 @@ DELETION: Final = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
 class WorkloadChecks:
-    """Observes both worlds and each call."""
+    """Observes both servers and each call."""
 
     def __init__(self, worlds: Worlds, history: History) -> None:
         self._worlds = worlds
@@ -52,19 +52,19 @@ class WorkloadChecks:
         self._present: Exchange | None = None
         self._evidence: dict[int, Evidence] = {}
         self._ran_since: dict[str, float] = {}
-        """UID of a Pod → since when its job runs where it is bound."""
+        """UID of a Pod → since when its job has run where the Pod is bound."""
         self.uids: dict[str, Object] = {}
         """Current workload Pods by UID."""
         self._wanted: dict[str, Uids] = {}
         """UID → the workload of its job."""
         self._twins: dict[Uids, list[Job]] | None = None
-        """Workloads with two live jobs; None: jobs have changed since the last computation."""
+        """Workloads with two live jobs. None: jobs have changed since the last computation."""
         self._twice_s: dict[Uids, float] = {}
-        """Workload with two live jobs → since when the current process has seen both."""
+        """Workload with two live jobs → since when the current process has read both."""
         self._sent_s: defaultdict[str, list[float]] = defaultdict(list)
         """UID → when the current process sent the submissions that became jobs."""
         self.calm = False
-        """All faults have ended: check also what is due within seconds."""
+        """All faults have ended: check also the rules with deadlines."""
         self.refused_writes = 0
         """P10: such writes are repeated every five minutes."""
         worlds.onlookers.append(self)
@@ -73,7 +73,7 @@ class WorkloadChecks:
                 self.uids[uid_of(pod)] = pod
 
     def begin(self, process: Process) -> None:
-        """Start a new life, which knows nothing."""
+        """Start a new life, which has read nothing yet."""
         self._evidence[process.number] = Evidence(self._worlds)
         self._twice_s.clear()
         self._sent_s.clear()
@@ -93,32 +93,29 @@ class WorkloadChecks:
             self._check_binding(exchange)
 
     def serving(self, exchange: Exchange) -> None:
-        """Mark changes from now on as ours."""
         self._present = exchange
 
     def served(self, exchange: Exchange) -> None:
-        """Stop marking changes as ours."""
+        """Stop counting changes as those of sunk-sync."""
         self._present = None
         if exchange.served_s is not None:
             self._evidence[exchange.process.number].served(exchange)
 
     def taken(self, exchange: Exchange) -> None:
-        """The service receives the answer."""
         self._evidence[exchange.process.number].taken(exchange)
         self._look_for_twins(exchange)
         if exchange.writes and b'"errors":[{' in getattr(exchange.answer, "body", b""):
             self.refused_writes += "/job/" in exchange.question.path
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """The service receives the first part of an answer."""
         self._evidence[exchange.process.number].half_taken(exchange, body)
 
     def over(self, exchange: Exchange) -> None:
-        """The service stops waiting for the answer."""
+        """Note that the service no longer waits for the answer."""
         self._evidence[exchange.process.number].over(exchange)
 
     def _check_binding(self, exchange: Exchange) -> None:
-        """P11: a job of the Pod was read RUNNING there, and there is no second one."""
+        """P11: a read showed a job of the Pod RUNNING there, and there is no second one."""
         body = msgspec.json.decode(exchange.question.body)
         uid, node_name = body["metadata"]["uid"], body["target"]["name"]
         evidence = self._evidence[exchange.process.number]
@@ -143,7 +140,7 @@ class WorkloadChecks:
     def _reads_as_running(
         self, uid: str, slurm_node: str, known: list[Sight], against: list[Sight]
     ) -> bool:
-        """Whether the job was read RUNNING there, and no later read contradicts in time."""
+        """Whether a read showed the job RUNNING there, and no later read contradicts it."""
         last: Sight | None = None
         for one in known:
             job = one.job
@@ -156,7 +153,7 @@ class WorkloadChecks:
         )
 
     def _says_otherwise(self, uid: str, sight: Sight) -> bool:
-        """Whether a read contradicts; the id may belong to another job by now."""
+        """Whether a read contradicts. The id can belong to another job now."""
         if sight.job is None or sight.job.state != "RUNNING":
             return True
         return sight.what == "job" and not self._runs(uid, sight.job)
@@ -170,7 +167,6 @@ class WorkloadChecks:
         return is_ours(job, self._worlds.cluster_uid)
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
-        """Check the change of one job."""
         self._twins = None
         self._note_author(author)
         if author == US:
@@ -196,7 +192,7 @@ class WorkloadChecks:
             self._check_cancel(before)
 
     def _check_new(self, job: Job) -> None:
-        """F2: no second job if the process could know of the first."""
+        """F2: no second job if the process could know the first."""
         if not self._is_ours(job):
             self._break("foreign job", f"a submitted job without our identity: {job}")
             return
@@ -260,7 +256,7 @@ class WorkloadChecks:
         )
 
     def _look_for_twins(self, exchange: Exchange) -> None:
-        """P29: the second job is gone within five seconds after it was seen."""
+        """P29: the second job ends within five seconds after it was read."""
         if self._twins is None:
             self._twins = self._live_twins()
         twins = self._twins
@@ -287,7 +283,6 @@ class WorkloadChecks:
         return {uids: jobs for uids, jobs in live.items() if len(jobs) > 1}
 
     def kube_changed(self, change: Change, author: str) -> None:
-        """Check the write of one object."""
         if change.kind.name != "Pod":
             return
         self._note_author(author)
@@ -356,7 +351,7 @@ class WorkloadChecks:
             self._ran_since.setdefault(uid, self._worlds.now_s)
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:  # noqa: ARG002
-        """Ignore hosts, which have their own checks."""
+        """Ignore hosts: Checks checks them."""
         self._note_author(author)
 
     def _note_author(self, author: str) -> None:
@@ -368,7 +363,7 @@ class WorkloadChecks:
 
 
 def _rest(pod: Object) -> Object:
-    """Return the Pod without the parts that we write or that change at each write."""
+    """Return the Pod without the parts that sunk-sync writes or that change at each write."""
     metadata = {
         key: value
         for key, value in pod["metadata"].items()
@@ -383,5 +378,4 @@ def _rest(pod: Object) -> Object:
 
 
 def cpus_needed(pod: Object) -> int:
-    """Return the CPUs that the Pod uses on its Node."""
     return cpus_of(pod)

@@ -18,45 +18,47 @@ What = Literal["listing", "job", "sibling"]
 KEPT = 32
 STATES = "state"
 RECORDS = "jobs"
-"""Tails of the paths of all jobs' states and of all their records."""
+"""Last parts of the paths of all jobs' states and of all their records."""
 SUBMITS = ("submit", "allocate")
 
 
 class Sight(Struct, frozen=True):
-    """One answered read of one job; `job` None: there was none."""
+    """One answered read of one job. `job=None`: the job does not exist."""
 
     asked_s: float
     served_s: float
     taken_s: float
     job: Job | None
     what: What
-    """A listing of all, a read of this job, or one that need not be used: of another task of its
-    array, half an answer, or all records, which are read for why jobs wait.
+    """A listing of all, a read of this job, or a read that need not be used (sibling).
+
+    The last is a read of another task of its array, half an answer, or all records: sunk-sync
+    reads these to learn why jobs wait.
     """
 
 
 class Evidence:
-    """Evidence of one process; a new process starts without any."""
+    """The evidence of one process. A new process has none."""
 
     def __init__(self, worlds: Worlds) -> None:
         self._worlds = worlds
         self._rows: dict[int, Mapping[int, Job]] = {}
         self.jobs: defaultdict[int, deque[Sight]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.ends: set[tuple[str, str]] = set()
-        """UID of a Pod and a job of it that ran and whose end was read under its identity."""
+        """UID of a Pod and its job that ran, whose end was read under its identity."""
         self.asked_s = -1.0
-        """When the last listing of all jobs was requested."""
+        """When the last listing of all jobs was sent."""
 
     def sent(self, exchange: Exchange) -> None:
-        """Note a request; listings follow one after the other."""
+        """Note a request. Listings follow one after the other."""
         if exchange.side == "slurm" and _is_listing(exchange):
             self.asked_s = exchange.sent_s
 
     def speaks_against(self, sight: Sight, *, sent_s: float, late_s: float) -> bool:
         """Whether a request had to respect this read.
 
-        States are listed by job id alone, and the owner of an id must be read then (P23): a listing
-        counts from the next request. A read of one task need not count for its siblings.
+        States are listed by job id alone, and sunk-sync then reads the owner of an id (P23). So a
+        listing counts from the next request. A read of one task need not count for its siblings.
         """
         if sight.what == "sibling":
             return False
@@ -72,7 +74,7 @@ class Evidence:
         )
 
     def served(self, exchange: Exchange) -> None:
-        """Note the state of the world when an answer leaves."""
+        """Store the jobs when an answer leaves the server."""
         if exchange.side == "slurm" and "/job" in exchange.question.path:
             self._rows[exchange.number] = dict(self._worlds.slurm.jobs)
 
@@ -81,7 +83,6 @@ class Evidence:
         self._rows.pop(exchange.number, None)
 
     def taken(self, exchange: Exchange) -> None:
-        """Note an answer."""
         rows = self._rows.pop(exchange.number, None)
         answer = exchange.answer
         if rows is None or not isinstance(answer, Answer) or answer.status != 200:
@@ -112,7 +113,7 @@ class Evidence:
             self._note_family(int(named), exchange, rows, own="sibling")
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
-        """Note some records of one array: complete records may be used, but need not be."""
+        """Note some records of one array. Complete records may be used, but need not be."""
         rows = self._rows.get(exchange.number)
         tail = _tail(exchange).partition("_")[0]
         if rows is None or exchange.writes or not tail.isdecimal():
@@ -151,7 +152,7 @@ class Evidence:
 
 
 def _whole_records(body: bytes) -> Iterator[int]:
-    """Return the ids of the complete records in an answer that broke off."""
+    """Yield the ids of the complete records in an answer that broke off."""
     text = body.decode(errors="replace").partition('"jobs":[')[2]
     while text.startswith("{"):
         try:
@@ -167,7 +168,7 @@ def _named(job: Job) -> set[tuple[str, str]]:
 
 
 def _is_listing(exchange: Exchange) -> bool:
-    """Whether it lists all jobs; with `job_id` it concerns one array, for one of its tasks."""
+    """Whether it lists all jobs. With `job_id` it lists one array, for one of its tasks."""
     whole = "job_id" not in exchange.question.query
     return whole and not exchange.writes and _tail(exchange) == STATES
 

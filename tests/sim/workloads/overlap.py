@@ -1,4 +1,4 @@
-"""Overlap of a job with a live Pod of another job on the same resources (P25, L7)."""
+"""A job that runs beside a live Pod of another job on the same resources (P25, L7)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -30,7 +30,7 @@ LATE_S: Final = 60.0
 
 
 class Overlap:
-    """Observes both worlds."""
+    """Observes both servers."""
 
     def __init__(self, worlds: Worlds, history: History, callers: Callers, *, gated: bool) -> None:
         self._worlds = worlds
@@ -41,13 +41,13 @@ class Overlap:
         """Bound, live workload Pods by UID."""
         self._bound_s: dict[str, float] = {}
         self._jobs: dict[int, Job] = {}
-        """Jobs as reported so far; of several changes at once some may follow."""
+        """Jobs as reported so far. Of several simultaneous changes some can follow."""
         self._began_s: dict[Run, float] = {}
         """Run of a job → when its body started."""
         self._last: dict[str, Job] = {}
-        """UID → its job that held the host last."""
+        """UID → its job that last held the host."""
         self._suspended: set[Run] = set()
-        """Suspended runs whose resources slurmctld gave to others, also after their end."""
+        """Suspended runs whose resources slurmctld gave to other jobs, also after their end."""
         self._back: set[Run] = set()
         """Runs that had ended before slurmctld lost the record of their end."""
         self._down_s: dict[str, float] = {}
@@ -57,7 +57,6 @@ class Overlap:
         worlds.onlookers.append(self)
 
     def kube_changed(self, change: Change, author: str) -> None:  # noqa: ARG002
-        """Note the write of one object."""
         pod = change.now.an_object
         if change.kind.name != "Pod" or not words.is_workload(pod):
             return
@@ -70,7 +69,7 @@ class Overlap:
         self._look()
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:  # noqa: ARG002
-        """Note a node that goes DOWN: slurmctld gives up its jobs."""
+        """Note a node that goes DOWN: slurmctld ends its jobs."""
         if after is not None and after.base == "DOWN":
             self._down_s[after.name] = self._worlds.now_s
 
@@ -78,7 +77,6 @@ class Overlap:
         """Ignore restores, which runs of Pods do not have."""
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
-        """Note the change of one job."""
         if after is not None:
             self._jobs[after.job_id] = after
         elif before is not None:
@@ -113,7 +111,7 @@ class Overlap:
                 self._history.counts["overlap: tenths of a second"] += tenths
 
     def _orphans(self, slurm_node: str) -> Iterator[Object]:
-        """Return the live Pods there whose own job does not hold the host."""
+        """Yield the live Pods there whose own job does not hold the host."""
         jobs = [job for job in self._jobs.values() if holds(job, slurm_node)]
         held = {uid for job in jobs for uids in workloads_of(job) for uid in uids}
         for uid, pod in self._pods.items():
@@ -153,7 +151,7 @@ class Overlap:
         return "measured"
 
     def _held_by_script(self, job: Job) -> bool:
-        """Whether the job's script could have kept others away."""
+        """Whether the job's script could have kept other jobs away."""
         known = self._worlds.slurm.jobs.get(job.job_id)
         if known is None or run_of(known) != run_of(job) or not job.request.acted:
             return False
@@ -165,6 +163,6 @@ class Overlap:
 
 
 def _is_too_much(node: Node, orphans: Sequence[Object], jobs: Sequence[Job]) -> bool:
-    """Whether these jobs and live Pods of others need more than the host has."""
+    """Whether these jobs and the Pods of others need more than the host has."""
     used = sum(needed_cpus(job.request, node) for job in jobs)
     return bool(orphans) and used + sum(map(cpus_of, orphans)) > node.spec.cpus

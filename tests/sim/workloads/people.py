@@ -1,4 +1,4 @@
-"""Users who create Pods, and users of Slurm: all changes except ours and faults."""
+"""Operations of users of Kubernetes and Slurm: all changes except ours and faults."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -41,8 +41,6 @@ def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Objec
 
 
 class WorkloadPeople:
-    """Draws the next operation."""
-
     def __init__(self, rng: random.Random, worlds: Worlds) -> None:
         self._rng = rng
         self._worlds = worlds
@@ -56,11 +54,9 @@ class WorkloadPeople:
             worlds.act(PERSON, partial(self._kube.add_namespace, namespace))
 
     def act(self) -> None:
-        """Perform a random operation."""
         self.do(self._rng.choice(self._acts))
 
     def do(self, name: str) -> None:
-        """Perform the named operation."""
         doing: Callable[[], object] = getattr(self, name)
         history = self._worlds.history
         history.count(f"people: {name}")
@@ -101,7 +97,6 @@ class WorkloadPeople:
         return given
 
     def pod(self) -> object:
-        """Create a Pod, in most cases a valid one."""
         cpus = self._rng.choice((2, 8, 15, 15))
         return self._add(pod_spec(cpus=cpus, grace_s=self._rng.choice((1, 20))), self._settings())
 
@@ -111,7 +106,7 @@ class WorkloadPeople:
         return [self._add(pod_spec(cpus=cpus)) for _ in range(self._rng.choice((2, 3, 5)))]
 
     def gang(self) -> object:
-        """Create a gang; sometimes a member is late or one too many."""
+        """Create a gang. Some have a member too few or too many."""
         size = self._rng.choice((2, 2, 3))
         made = size + self._rng.choice((0, 0, 0, -1, 1))
         self._names += 1
@@ -120,12 +115,10 @@ class WorkloadPeople:
         return [self._add(spec, gang) for _ in range(made)]
 
     def gated(self) -> object:
-        """Create a Pod with a scheduling gate."""
         gates: Any = GATES
         return self._add(pod_spec(**gates))
 
     def ungate(self) -> object:
-        """Remove a scheduling gate."""
         for pod in workload(self._worlds):
             if pod["spec"].get("schedulingGates"):
                 name = pod["metadata"]["name"]
@@ -150,7 +143,6 @@ class WorkloadPeople:
         return self._rng.choice(list(workload(self._worlds)))
 
     def edit(self) -> object:
-        """Change an annotation of a Pod."""
         name = self._any_pod()["metadata"]["name"]
         given: Any = self._rng.choice(
             (
@@ -165,7 +157,7 @@ class WorkloadPeople:
         return f"{name} {given}"
 
     def resubmit(self) -> object:
-        """Ask for another job of a Pod whose job was cancelled (P17)."""
+        """Request another job for a Pod whose job was cancelled (P17)."""
         self._names += 1
         for pod in workload(self._worlds):
             if words.CANCELLED in words.annotations_of(pod):
@@ -183,7 +175,7 @@ class WorkloadPeople:
         return metadata["name"]
 
     def submit(self) -> object:
-        """Submit a job of another user; some preempt ours."""
+        """Submit a job of another user. Some preempt ours."""
         rng = self._rng
         request = JobRequest(
             name="theirs",
@@ -213,13 +205,11 @@ class WorkloadPeople:
         return job.job_id
 
     def cancel_theirs(self) -> object:
-        """Cancel another job."""
         job = self._rng.choice(self._jobs(ours=False))
         self._slurm.cancel(job.job_id, now_s=self._worlds.now_s)
         return job.job_id
 
     def suspend(self) -> object:
-        """Suspend a placeholder."""
         job = self._rng.choice(self._jobs("RUNNING", ours=True))
         self._slurm.suspend_job(job.job_id, now_s=self._worlds.now_s)
         return job.job_id
@@ -234,13 +224,11 @@ class WorkloadPeople:
         return self._rng.choice(sorted(self._slurm.nodes))
 
     def drain(self) -> object:
-        """Drain a node by hand."""
         name = self._any_host()
         self._slurm.update(name, Update(state="DRAIN", reason="fan"), now_s=self._worlds.now_s)
         return name
 
     def undrain(self) -> object:
-        """Undrain a node, whoever drained it."""
         name = self._any_host()
         self._slurm.update(name, Update(state="RESUME"), now_s=self._worlds.now_s)
         return name
@@ -252,13 +240,11 @@ class WorkloadPeople:
         return name
 
     def kill_slurmd(self) -> object:
-        """Kill a slurmd."""
         name = self._any_host()
         self._slurm.kill_slurmd(name, now_s=self._worlds.now_s)
         return name
 
     def start_slurmd(self) -> object:
-        """Start a slurmd."""
         name = self._any_host()
         self._slurm.start_slurmd(name, now_s=self._worlds.now_s)
         return name
@@ -282,7 +268,7 @@ class WorkloadPeople:
         return f"{name} {on}"
 
     def calm(self) -> None:
-        """Repair hosts, end jobs of others, resume suspended ones; Pods and placeholders stay."""
+        """Repair the hosts and end the jobs of others. Pods and placeholders stay."""
         slurm = self._slurm
         for name in list(slurm.nodes):
             self._worlds.act(PERSON, partial(self._mend, name))
@@ -304,7 +290,6 @@ class WorkloadPeople:
 
 
 def on_node(pod: Object) -> bool:
-    """Whether the Pod is bound."""
     return bool(place_of(pod))
 
 

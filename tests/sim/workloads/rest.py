@@ -29,10 +29,10 @@ GRACE_MAX_S = 25
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """Other inputs of the rows."""
+    """Further inputs of the rows."""
 
     ends_read: Set[tuple[str, str]] = frozenset()
-    """UID of a Pod and a job of it whose end the service has read (P16)."""
+    """UID of a Pod and its job whose end the service has read (P16)."""
     ends_lost: bool = False
     """--lost-job=end (P30)."""
     resubmits: bool = False
@@ -72,7 +72,7 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
 
 
 def _is_back(pod: Object, jobs: Sequence[Job]) -> bool:
-    """Whether this job is the one that a human cancelled before Slurm forgot that (P17)."""
+    """Whether this job is the one that a user cancelled, and Slurm has lost the cancel (P17)."""
     cancelled = words.annotations_of(pod).get(words.CANCELLED, "").partition("/")[0]
     return any(cancelled in _names(job) for job in jobs)
 
@@ -94,7 +94,7 @@ def _bound(worlds: Worlds, pod: Object, jobs: Sequence[Job], *, asked: Asked) ->
 
 
 def _without_job(worlds: Worlds, pod: Object, *, asked: Asked) -> Iterator[str]:
-    """P16 if the end can be read, or was read; P30 if Slurm has forgotten job and end."""
+    """P16 if the end can be read or was read. P30 if Slurm has forgotten the job and its end."""
     name, host = pod["metadata"]["name"], slurm_node_of(place_of(pod))
     named = (uid_of(pod), words.annotations_of(pod).get(words.JOB_ID, ""))
     known = {
@@ -127,7 +127,7 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
 
 
 def _has_squatter(worlds: Worlds, job: Job) -> bool:
-    """P11, P30: on its hosts runs a Pod whose job Slurm has forgotten."""
+    """P11, P30: a Pod whose job Slurm has forgotten runs on one of its hosts."""
     there = [
         pod
         for pod in worlds.kube.pods(NAMESPACE)
@@ -138,7 +138,7 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
 
 
 def behind_exclusions(worlds: Worlds) -> int:
-    """Return our jobs that wait although a host became free that they exclude (P7)."""
+    """Return the number of our jobs that wait although a host they exclude is free (P7)."""
     waiting = [
         job
         for job in worlds.slurm.jobs.values()
@@ -148,7 +148,7 @@ def behind_exclusions(worlds: Worlds) -> int:
 
 
 def _free(worlds: Worlds, job: Job, *, excluded: bool = False) -> list[str]:
-    """Return the hosts with room, also excluded ones, if they suffice for the whole job."""
+    """Return the hosts with free resources if they suffice for the whole job."""
     free = [
         node.name
         for node in worlds.slurm.nodes.values()
@@ -167,7 +167,7 @@ def _is_told(pod: Object) -> bool:
 
 
 def _why_none(pod: Object, every: Sequence[Object], *, hosts: int) -> str:
-    """Return the row that explains why this Pod has no job; empty: it must have one."""
+    """Return the row that explains why this Pod has no job. Empty: it must have one."""
     if pod["spec"].get("schedulingGates"):
         return "gated"
     annotations = words.annotations_of(pod)
@@ -180,7 +180,7 @@ def _why_none(pod: Object, every: Sequence[Object], *, hosts: int) -> str:
 
 
 def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> str:
-    """Explain why a gang has no job; a member that ended by itself stays a member."""
+    """Return the row that explains why a gang has no job. A member that ended by itself counts."""
     members = [one for one in every if words.annotations_of(one).get(words.GANG) == gang]
     living = [one for one in members if not words.is_finished(one)]
     whys = [_why_not_alone(one) for one in living]
@@ -193,15 +193,15 @@ def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> 
 
 
 def _first(whys: Sequence[str]) -> str:
-    """Return the first reason; a cancel is last, since --resubmit-cancelled can overrule it."""
+    """Return the first reason. A cancel is last: --resubmit-cancelled can overrule it."""
     return next(iter(sorted(filter(None, whys), key="P17".__eq__)), "")
 
 
 def _had_job(pod: Object) -> bool:
     """Whether the Pod had a job before.
 
-    The product chooses the members if there are too many, and a job can be cancelled before each
-    member shows its id.
+    The product chooses the members if there are too many. A job can be cancelled before each member
+    shows its id.
     """
     return not {words.JOB_ID, words.CANCELLED}.isdisjoint(words.annotations_of(pod))
 

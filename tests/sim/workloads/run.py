@@ -1,4 +1,4 @@
-"""One run of a seed: an hour of Pods and jobs with faults, then both worlds must converge."""
+"""One run of a seed: an hour of Pods and jobs with faults. Then the state must converge."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ GAPS_S = (0.0, 0.001, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
 LOOK_EVERY_S = 20.0
 SETTLE_S = 100.0
 REST_WITHIN_S = 900.0
-"""Time to converge: refusals of Slurm are repeated after five minutes, a requeue takes two."""
+"""Time to converge: a refused write is repeated after five minutes, a requeue takes two."""
 QUIET_S = 90.0
 SCRIPT_MARK = "Placeholder of sunk-sync"
 """Text that marks the script of a placeholder."""
@@ -137,7 +137,7 @@ class WorkloadRun:
         self.life = self._live()
 
     async def _heal(self) -> None:
-        """Stop all faults; repair hosts and end the jobs of others."""
+        """Stop all faults. Repair the hosts and end the jobs of others."""
         self.history.note("healed", "faults and operations stop")
         self.faults.stop()
         self.outages.calm()
@@ -228,5 +228,4 @@ def _setup(rng: random.Random, hosts: int, *, gated: bool) -> Setup:
 
 
 def run_seed(seed: int, *, aloud: bool = False) -> Outcome:
-    """Run one seed to its end."""
     return play_seed(lambda history: WorkloadRun(seed, history).play(), seed=seed, aloud=aloud)

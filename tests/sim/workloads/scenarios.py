@@ -1,4 +1,4 @@
-"""Scenarios of Pods and their jobs by name; each is also killed at each of its points."""
+"""Scenarios of Pods and their jobs. sunk-sync is also killed at each of their points."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -64,7 +64,7 @@ def their_job(*, seconds: float, nodes: int = 3, partition: str = "") -> Doing:
 
 
 def with_ours(act: str) -> Doing:
-    """Perform a human's operation on each live placeholder."""
+    """Perform a user's operation on each live placeholder."""
 
     def doing(stage: Stage) -> None:
         for job in list(stage.slurm.jobs.values()):
@@ -83,7 +83,7 @@ def slurmd(name: str, *, up: bool) -> Doing:
 
 
 def ready(*names: str, on: bool) -> Doing:
-    """Set the Nodes Ready or NotReady; the grace period is too long for a drain."""
+    """Set the Nodes Ready or NotReady. The grace period is too long for a drain."""
 
     def doing(stage: Stage) -> None:
         for name in names:
@@ -93,7 +93,7 @@ def ready(*names: str, on: bool) -> Doing:
 
 
 def slurmrestd(how: Literal["", "refused", "html"]) -> Doing:
-    """It answers, its address refuses connections, or a proxy there knows no server."""
+    """Let slurmrestd answer, refuse connections, or be replaced by a proxy without a server."""
 
     def doing(stage: Stage) -> None:
         stage.wire.outages.clear()

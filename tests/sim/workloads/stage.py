@@ -1,4 +1,4 @@
-"""The world of scenarios about Pods and jobs: hosts n1-n3, with gates and scripts as callers."""
+"""The cluster of scenarios about Pods and jobs: hosts n1-n3, with gates and scripts."""
 
 import random
 from typing import Any
@@ -51,7 +51,7 @@ class WorkloadStage(Stage):
         await super()._restart(life)
 
     async def play(self) -> dict[str, Any]:
-        """Play as every stage, then end the callers."""
+        """Play the scenario, then end the callers."""
         try:
             return await super().play()
         finally:
@@ -70,7 +70,7 @@ class WorkloadStage(Stage):
         return workload_unrest(self.worlds, asked) or super()._unrest()
 
     def _picture(self) -> dict[str, Any]:
-        """Return both worlds; which host and which id a job got may differ."""
+        """Return the final state, without the host and the id of each job: these can differ."""
         shown: dict[str, Any] = {}
         for pod in self.kube.pods(NAMESPACE):
             cancelled = words.annotations_of(pod).get(words.CANCELLED, "")
@@ -88,13 +88,12 @@ class WorkloadStage(Stage):
 
 
 class Twins:
-    """Checks that no workload ever has two live jobs, as no answer is late here."""
+    """Checks that no workload ever has two live jobs: no answer is late here."""
 
     def __init__(self, stage: WorkloadStage) -> None:
         self._stage = stage
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
-        """Check the change of one job."""
         worlds = self._stage.worlds
         if before is not None or after is None or not is_ours(after, worlds.cluster_uid):
             return

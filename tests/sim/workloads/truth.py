@@ -1,4 +1,4 @@
-"""The true state of workload Pods and placeholder jobs, read from the worlds alone. Pure."""
+"""Pure functions that read workload Pods and placeholder jobs from the servers."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -14,7 +14,7 @@ from tests.sim.worlds import Worlds
 Uids = frozenset[str]
 """UIDs of the Pods of one workload."""
 Run = tuple[int, float | None]
-"""Job id and start time: job ids repeat."""
+"""Job id and start time. Job ids are reused."""
 
 
 @lru_cache(10_000)
@@ -48,12 +48,10 @@ def _workloads(comment: str, tasks: tuple[int, ...]) -> Sequence[Uids]:
 
 
 def is_replaced(job: Job) -> bool:
-    """Whether the identity says that we replace the job."""
     return bool(_identity(job.request.admin_comment).get("replaced"))
 
 
 def run_of(job: Job) -> Run:
-    """Return the current run of the job."""
     return (job.job_id, job.started_s)
 
 
@@ -63,17 +61,16 @@ def spelled(job: Job) -> str:
 
 
 def is_live(job: Job) -> bool:
-    """Whether the job has not ended."""
     return job.state in ALIVE
 
 
 def holds(job: Job, slurm_node: str) -> bool:
-    """Whether the job holds resources there, or its script keeps others away."""
+    """Whether the job holds resources there, or its script keeps other jobs away."""
     return slurm_node in job.nodes and (job.state in ON_NODES or job.lingers)
 
 
 def runs(job: Job, slurm_node: str) -> bool:
-    """Whether the body of the job can run there."""
+    """Whether the script of the job can run there."""
     return slurm_node in job.nodes and job.state == "RUNNING" and not job.configuring
 
 
@@ -99,21 +96,19 @@ def slurm_node_of(node_name: str) -> str:
 
 
 def uid_of(pod: Object) -> str:
-    """Return the UID."""
     return str(pod["metadata"]["uid"])
 
 
 def is_alive(pod: Object) -> bool:
-    """Whether its containers may still run."""
+    """Whether its containers can still run."""
     return not words.is_finished(pod)
 
 
 def place_of(pod: Object) -> str:
-    """Return the name of its Node; empty if it is not bound."""
+    """Return the name of its Node. Empty if it is not bound."""
     return str(pod["spec"].get("nodeName", ""))
 
 
 def cpus_of(pod: Object) -> int:
-    """Return the CPU requests of its containers."""
     every = pod["spec"]["containers"]
     return sum(int(one.get("resources", {}).get("requests", {}).get("cpu", 0)) for one in every)
