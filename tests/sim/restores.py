@@ -26,7 +26,7 @@ RESTORES: Mapping[str, Scenario] = {
         n1=None,
         n2=None,
     ),
-    "etcd is restored behind a dead connection": told(
+    "etcd is restored while the watches are silent": told(
         "F3",
         (0, back_up),
         (1, cordon("k1")),
@@ -37,7 +37,7 @@ RESTORES: Mapping[str, Scenario] = {
         (120, write_much),
         n1=None,
     ),
-    "a pod that etcd forgot is made again": told(
+    "a pod that etcd lost is created again": told(
         "F3 S2",
         (1, delete_pod("n2", grace_s=0)),
         (1, back_up),
@@ -49,7 +49,7 @@ RESTORES: Mapping[str, Scenario] = {
         (9, add_pod("n2", "k2")),
         n2=None,
     ),
-    "etcd is restored behind a connection that breaks later": told(
+    "etcd is restored while the watches are silent, and they break": told(
         "F3",
         (0, back_up),
         (1, cordon("k1")),
@@ -60,7 +60,7 @@ RESTORES: Mapping[str, Scenario] = {
         (12, cut_streams),
         n1=None,
     ),
-    "etcd is restored in a moment in which nobody looks": told(
+    "etcd is restored within a second": told(
         "F3",
         (0, back_up),
         (1, delete_pod("n2", grace_s=0)),
@@ -73,7 +73,7 @@ RESTORES: Mapping[str, Scenario] = {
         (3, cordon("k2")),
         n2=CORDONED,
     ),
-    "an answer from before etcd was restored is late": told(
+    "an answer from before the restore of etcd is late": told(
         "F3",
         (0, back_up),
         (1, write_much),

@@ -46,7 +46,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         n2=None,
     ),
     "a pod is not ready": told("S4", (1, pod_ready("n1", ready=False)), n1="k8s: pod not ready"),
-    "and ready again, in time and too late": told(
+    "a pod is ready again, in time and too late": told(
         "S4",
         (1, pod_ready("n1", ready=False)),
         (1, pod_ready("n2", ready=False)),
@@ -65,20 +65,20 @@ SCENARIOS: Mapping[str, Scenario] = {
         (3, annotate_pod("n1", pending_deletion="scale-down")),
         n1="k8s: pod pending deletion: scale-down",
     ),
-    "the deletion is called off": told(
+    "a pending deletion is withdrawn": told(
         "S6",
         (1, annotate_pod("n1", pending_deletion="update")),
         (9, annotate_pod("n1", pending_deletion=None)),
         n1=None,
     ),
     "a node is not ready": told("S8", (1, node_ready("k1", ready=False)), n1="k8s: node not ready"),
-    "and ready again": told(
+    "a node is ready again": told(
         "S8", (1, node_ready("k1", ready=False)), (60, node_ready("k1", ready=True)), n1=None
     ),
     "a node is gone": told(
         "S8", (1, lambda stage: stage.kube.remove_node("k1")), n1="k8s: node gone"
     ),
-    "a node is replaced under its name": told(
+    "a node is replaced by one of the same name": told(
         "S8",
         (1, lambda stage: stage.kube.remove_node("k1")),
         (5, lambda stage: stage.kube.add_node("k1")),
@@ -136,7 +136,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         (9, update("n1", state="RESUME")),
         n1=CORDONED,
     ),
-    "our text without a drain": told(
+    "our reason without a drain": told(
         "S2", (1, update("n1", state="DOWN", reason="k8s: x")), (6, update("n1", state="RESUME"))
     ),
     "two claim one host": told(
@@ -156,14 +156,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         n1=CORDONED,
         n2="k8s: pod terminated",
     ),
-    "somebody takes away what we wrote": told(
+    "a user deletes our annotations": told(
         "M3",
         (1, cordon("k1")),
         (5, annotate_pod("n1", drain=None)),
         (5, annotate_node("k1", drain=None)),
         n1=CORDONED,
     ),
-    "undrained in Slurm at once, and again": told(
+    "undrained in Slurm at once, twice": told(
         "S10",
         (1, cordon("k1")),
         (0.02, update("n1", state="UNDRAIN")),
@@ -200,7 +200,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         end={"n1": "k8s: pod terminated"},
         settings={"max_drains_per_minute": 1},
     ),
-    "a drain arrives when it was lifted already": Scenario(
+    "a drain arrives after it was lifted": Scenario(
         rows="S19 S2",
         steps=(
             (1, pod_ready("n1", ready=False)),
@@ -210,7 +210,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         end={"n1": None},
         settings={"max_drains_per_minute": 1},
     ),
-    "the selector loses everybody": told(
+    "the selector matches no pod for a while": told(
         "S20",
         (1, select("n1", "n2", "n3", on=False)),
         (30, select("n1", "n2", "n3", on=True)),
@@ -218,7 +218,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         n2=None,
         n3=None,
     ),
-    "a slurm node vanishes": told(
+    "a Slurm node is deleted": told(
         "M6",
         (1, lambda stage: stage.slurm.add_node(NodeSpec(name="n4"), now_s=stage.now_s)),
         (1, lambda stage: stage.kube.add_node("k4")),
@@ -236,7 +236,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         end={"n1": "fan", "n2": None},
         settings={"cordon_on_slurm_drain": True},
     ),
-    "a human cordoned beside it": Scenario(
+    "a user cordons the node before the drain": Scenario(
         rows="M7",
         steps=(
             (1, cordon("k1")),
@@ -246,7 +246,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         end={"n1": CORDONED},
         settings={"cordon_on_slurm_drain": True},
     ),
-    "a reconfigure takes our marks away": Scenario(
+    "a reconfigure deletes our marks": Scenario(
         rows="M8 F11",
         steps=(
             (1, lambda stage: stage.slurm.reconfigure(now_s=stage.now_s)),
@@ -255,10 +255,10 @@ SCENARIOS: Mapping[str, Scenario] = {
         end={"n1": CORDONED},
         knobs={"reconfigure_forgets_comments": True},
     ),
-    "a comment of somebody else": told(
+    "a comment of another system": told(
         "M8", (1, update("n1", comment=FOREIGN_COMMENT)), (6, cordon("k1")), n1=CORDONED
     ),
-    "slurmctld is away for a minute and more": told(
+    "slurmctld is down for a minute and more": told(
         "F4 M2",
         (1, cordon("k1")),
         (0, controller(up=False)),
@@ -279,14 +279,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         end={"n1": CORDONED},
         knobs={"power_saving": True},
     ),
-    "a slurm node is yet to come": told(
+    "a Slurm node is in state FUTURE": told(
         "S13 M6",
         (1, update("n1", state="FUTURE")),
         (9, cordon("k1")),
         (9, update("n1", state="RESUME")),
         n1=CORDONED,
     ),
-    "two go on claiming one host": told(
+    "two claim one host for good": told(
         "S16",
         (1, add_pod("rival1", "k2", claims="n1")),
         (9, cordon("k1")),
@@ -295,7 +295,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         n2=None,
     ),
     "the token expires": told("F5", (1, expire_token), (1, cordon("k1")), n1=CORDONED),
-    "the history is compacted under a page": Scenario(
+    "the history is compacted between two pages": Scenario(
         rows="F3",
         steps=(
             (1, cordon("k1")),

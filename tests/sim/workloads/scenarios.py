@@ -149,7 +149,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a human cancels the job of a waiting pod": story(
         "P17", (1, FULL), (3, pods("a", cpus=15)), (5, with_ours("cancel"))
     ),
-    "and wants another one": story(
+    "a human cancels the job of a waiting pod and requests another": story(
         "P17",
         (1, FULL),
         (3, pods("a", cpus=15)),
@@ -159,7 +159,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a human cancels the job of a bound pod": story(
         "P16", (1, pods("a", end_s=5)), (9, with_ours("cancel"))
     ),
-    "a waiting pod is edited, its job follows": story(
+    "a waiting pod is edited, its job is updated": story(
         "P20", (1, FULL), (3, pods("a", cpus=15)), (5, annotate("a", priority="7000"))
     ),
     "a waiting pod is edited, its job is replaced": story(
@@ -207,10 +207,10 @@ SCENARIOS: Mapping[str, Scenario] = {
         (2, pods("a", "b", cpus=15)),
         (32, ready("k1", "k2", on=True)),
     ),
-    "slurmrestd is away as a pod comes": story(
+    "slurmrestd is down when a pod is created": story(
         "F2 F4", (1, slurmrestd("refused")), (0, pods("a")), (9, slurmrestd(""))
     ),
-    "a proxy has no slurmrestd as a pod comes": story(
+    "a proxy has no slurmrestd when a pod is created": story(
         "F2 F4", (1, slurmrestd("html")), (0, pods("a")), (9, slurmrestd(""))
     ),
 }
