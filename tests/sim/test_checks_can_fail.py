@@ -1,4 +1,4 @@
-"""Each check of the simulator fails if the production code is broken on purpose."""
+"""Each check of the simulator fails for a defect in the production code."""
 
 import itertools
 from typing import Any
@@ -24,9 +24,9 @@ from tests.sim.stage import play
 SEEDS = range(60)
 
 
-def first_failure(*stories: str) -> str:
+def first_failure(*names: str) -> str:
     """Return the first failed check of these scenarios, then of the seeds."""
-    for name in stories:
+    for name in names:
         try:
             play(SCENARIOS[name])
         except BrokenPromiseError as error:
@@ -39,14 +39,14 @@ def first_failure(*stories: str) -> str:
 
 
 async def _remembered(*arguments: Any, **_: Any) -> Any:
-    """Read nothing; claim that the node is idle."""
+    """Return idle nodes without a read."""
     _, names = arguments
     return {
         name: Seen(name, SlurmNode(name=name, state=frozenset({"IDLE"})), 0.0) for name in names
     }
 
 
-def _gone_unasked(*_: object) -> Stands:
+def _gone_unread(*_: object) -> Stands:
     return Stands("missing")
 
 
@@ -65,7 +65,7 @@ BROKEN: dict[str, Broken] = {
     "written without a read (S0)": (
         [(nodes, "read_nodes_now", _remembered)], ("a node is cordoned",), {"unread"},
     ),
-    "a foreign drain is drained over (S11)": (
+    "a foreign drain is overwritten (S11)": (
         [(drain, "is_foreign_drain", _never), (precondition, "is_foreign_drain", _never)],
         ("a human drained before",), {"ownership"},
     ),
@@ -76,50 +76,51 @@ BROKEN: dict[str, Broken] = {
     "an empty reason is lifted (S15)": (
         [(drain, "_no_cause", _lift_empty), (precondition, "is_foreign_drain", _never),
          (precondition, "is_ours", lambda _: True)],
-        ("a drain without a reason",), {"ownership", "story"},
+        ("a drain without a reason",), {"ownership", "scenario"},
     ),
-    "an absence counts unasked (S7)": (
-        [(drain, "_open", _gone_unasked)], ("a pod is gone",), {"evidence"},
+    "an absence counts without a read by name (S7)": (
+        [(drain, "_open", _gone_unread)], ("a pod is gone",), {"evidence"},
     ),
-    "written before all was listed": (
+    "written before everything was listed": (
         [(policy, "_why_not", lambda *_: ""), (policy, "_all_may", lambda _: True)],
         ("nothing happens",), {"unlisted"},
     ),
-    "the pace is lost (M1)": ([(pacing, "PACE_S", 0.0)], ("and uncordoned",), {"pace"}),
+    "conditions are written without a pause (M1)": (
+        [(pacing, "PACE_S", 0.0)], ("and uncordoned",), {"pace"},
+    ),
     "the breaker is off (S19)": (
         [(policy, "drain_limit", lambda _: 1000)],
         ("more drains than the breaker lets through",), {"rate"},
     ),
-    "drained before a read says so (S6)": (
+    "drained=true before a read shows it (S6)": (
         [(retire, "is_busy", _never)],
         ("a pod is to be deleted while a job runs",), {"drained"},
     ),
-    "a cause is overlooked (S3)": (
+    "a cause is ignored (S3)": (
         [(drain, "CAUSES", tuple(one for one in drain.CAUSES if "pod cord" not in one.reason))],
-        ("a pod is cordoned",), {"rest", "story"},
+        ("a pod is cordoned",), {"rest", "scenario"},
     ),
-    "shown again without a change (M5)": (
+    "written again without a change (M5)": (
         [(mirror, "shown_of", lambda *_: mirror.Shown((), (), str(next(NUMBERS)), ""))],
         (), {"quiet", "rest", "surprise"},
     ),
-    "deletions are never heard (F3)": (
-        [(Reading, "_deleted", lambda *_: None)], ("a pod is gone",), {"rest", "story"},
+    "deletions are ignored (F3)": (
+        [(Reading, "_deleted", lambda *_: None)], ("a pod is gone",), {"rest", "scenario"},
     ),
     "an answer hides that its Pod left the selector": (
-        [(Table, "remove", lambda *_, **__: None)], ("a node is gone",), {"rest", "story"},
+        [(Table, "remove", lambda *_, **__: None)], ("a node is gone",), {"rest", "scenario"},
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_each_broken_invariant_is_detected(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    changes, stories, checks = BROKEN[what]
+    changes, names, checks = BROKEN[what]
     for where, name, instead in changes:
         monkeypatch.setattr(where, name, instead)
-    assert first_failure(*stories) in checks
+    assert first_failure(*names) in checks
 
 
 def test_the_unchanged_service_breaks_no_invariant() -> None:
-    names = {name for _, stories, _ in BROKEN.values() for name in stories}
-    for name in sorted(names):
+    for name in sorted({name for _, names, _ in BROKEN.values() for name in names}):
         play(SCENARIOS[name])

@@ -26,7 +26,6 @@ def test_a_scenario_ends_as_its_rows_require(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_killed_at_any_point_ends_the_same_F1(name: str) -> None:
-    """The restart uses listings alone."""
     found = [crashes.run(crash) for crash in crashes.singles(name, every=EVERY)]
     assert found
     assert not [(one.crash.at, one.why) for one in found if one.why]
@@ -34,14 +33,13 @@ def test_a_scenario_killed_at_any_point_ends_the_same_F1(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_PAIRS[::2])
 def test_a_scenario_killed_twice_ends_the_same_F1(name: str) -> None:
-    """First in the middle, then at each point of the life after it."""
     found = crashes.run_pairs(crashes.Crash(name, (40,)))
     assert len(found) > EVERY
     assert not [(one.crash.at, one.why) for one in found if one.why]
 
 
 def test_a_fork_has_the_result_of_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the ends differ: here the third life lifts no drain."""
+    """In this play the ends differ: the third life lifts no drain."""
     begin, rule = Life.__init__, drain._rule_state
     life = [0]
 

@@ -1,4 +1,4 @@
-"""Convergence if the service knows more than its mark, and if two Pods claim one node."""
+"""Convergence if the mark is older than the last read, and if two Pods claim one node."""
 
 from collections.abc import Sequence
 
@@ -18,56 +18,49 @@ RENEWED: Sequence[Step] = (
     (3, select("n1", on=False)),
     (5, controller(up=True)),
 )
-"""The mark names the first Pod. The service saw the second one, which then left the selector."""
+"""The mark names the first Pod. The service read the second one, which then left the selector."""
 
 
 def _play(*steps: Step, n1: str | None) -> None:
     play(Scenario(rows="S7", steps=(*RENEWED, *steps), end={"n1": n1}))
 
 
-def test_a_later_pod_that_the_service_saw_overrides_the_mark_S7() -> None:
-    """Found by seed 31015."""
+def test_a_later_pod_that_the_service_read_overrides_the_mark_S7() -> None:
+    """Seed 31015."""
     _play(n1=None)
 
 
 def test_a_later_pod_that_is_gone_counts_as_gone_S7() -> None:
-    """Both the Pod of the mark and the later one are gone."""
     _play((9, delete_pod("n1", grace_s=0)), n1="k8s: pod terminated")
 
 
-def test_a_pod_that_the_service_did_not_see_is_no_excuse_S7(
+def test_without_the_later_pod_the_mark_requires_the_drain_S7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An observer without the later Pod requires the drain of the mark."""
     monkeypatch.setattr(Checks, "last_told", lambda *_: None)
     with pytest.raises(BrokenPromiseError, match="pod terminated"):
         _play(n1=None)
 
 
 def _pod(name: str, *, claims: str, node: str, told: str = "", phase: str = "Running") -> Object:
+    annotations = {words.SLURM_NODE: claims}
+    metadata = {"name": name, "namespace": "slurm", "uid": f"uid-{name}"}
     condition = {"type": conflicts.CONFLICT, "status": "True", "message": told}
+    status = {"phase": phase, "conditions": [condition] if told else []}
     return {
-        "metadata": {
-            "name": name,
-            "namespace": "slurm",
-            "uid": f"uid-{name}",
-            "annotations": {words.SLURM_NODE: claims},
-        },
+        "metadata": metadata | {"annotations": annotations},
         "spec": {"nodeName": node},
-        "status": {"phase": phase, "conditions": [condition] if told else []},
+        "status": status,
     }
 
 
 def _event(name: str, message: str) -> Object:
-    return {
-        "reason": conflicts.CONFLICT,
-        "message": message,
-        "involvedObject": {"uid": f"uid-{name}"},
-    }
+    involved = {"uid": f"uid-{name}"}
+    return {"reason": conflicts.CONFLICT, "message": message, "involvedObject": involved}
 
 
 BOTH = "slurm/a and slurm/b"
-QUARRELS: dict[str, tuple[list[Object], list[str]]] = {
+CONFLICTS: dict[str, tuple[list[Object], list[str]]] = {
     "two claim one Slurm node": (
         [_pod("a", claims="n1", node="k1"), _pod("b", claims="n1", node="k2")], ["n1"],
     ),
@@ -86,9 +79,9 @@ QUARRELS: dict[str, tuple[list[Object], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", QUARRELS)
+@pytest.mark.parametrize("case", CONFLICTS)
 def test_conflicts_by_slurm_node_S16(case: str) -> None:
-    pods, names = QUARRELS[case]
+    pods, names = CONFLICTS[case]
     assert [one.slurm_node for one in conflicts.conflicts(pods)] == names
 
 
@@ -96,8 +89,9 @@ def test_conflicts_by_slurm_node_S16(case: str) -> None:
     ("told", "event", "missing"),
     [(BOTH, BOTH, 0), (BOTH, "slurm/a", 1), ("slurm/a", BOTH, 1), ("", "", 2)],
 )
-def test_every_claimant_shows_every_rival_S16(told: str, event: str, missing: int) -> None:
-    """By a condition and by an Event, independent of each other."""
+def test_every_claimant_names_every_rival_in_its_condition_and_in_an_event_S16(
+    told: str, event: str, missing: int
+) -> None:
     pods = [_pod(name, claims="n1", node=f"k{name}", told=told) for name in ("a", "b")]
     (conflict,) = conflicts.conflicts(pods)
     events = [_event(name, event) for name in ("a", "b")]

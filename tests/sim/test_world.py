@@ -1,4 +1,4 @@
-"""What the simulator's world does by itself, and what its witnesses make of it."""
+"""Two properties of the simulator: restores of etcd take time, and records bind nobody."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ from tests.sim.worlds import Worlds
 
 
 def test_no_api_server_runs_while_etcd_is_restored() -> None:
-    """Whatever else mends meanwhile: a restore in no time would go unnoticed (8110066)."""
+    """A restore without an interval would not be noticed (seed 8110066)."""
     clock.run(_restored())
 
 
@@ -41,8 +41,8 @@ async def _restored() -> None:
 
 
 @pytest.mark.parametrize(("path", "binds"), [("jobs/", False), ("jobs/state/", True)])
-def test_all_records_are_read_for_the_reasons_alone(path: str, binds: bool) -> None:
-    """Nobody has to draw from them that a job is suspended (8200446); from all states yes."""
+def test_a_write_must_respect_listed_states_but_not_all_records(path: str, binds: bool) -> None:
+    """sunk-sync reads all records only to learn why jobs wait (seed 8200446)."""
     job = Job(job_id=10, request=JobRequest(), partition="main")
     worlds: Any = SimpleNamespace(slurm=SimpleNamespace(jobs={10: job}))
     evidence = Evidence(worlds)

@@ -1,4 +1,4 @@
-"""Each check of Pods and jobs fails if the production code is broken on purpose."""
+"""Each check of Pods and jobs fails for a defect in the production code."""
 
 from typing import Any
 
@@ -25,18 +25,14 @@ from tests.sim.workloads.scenarios import SCENARIOS
 _bind = bind.bind
 
 
-def first_failure(story: str) -> str:
+def first_failure(name: str) -> str:
     """Return the check that fails first, or the row that does not hold after convergence."""
     try:
-        play(SCENARIOS[story])
+        play(SCENARIOS[name])
     except BrokenPromiseError as error:
-        return _check_of(str(error))
+        check, _, rest = str(error).partition(": ")
+        return rest.partition(":")[0] if check == "rest" else check
     return ""
-
-
-def _check_of(why: str) -> str:
-    check, _, rest = why.partition(": ")
-    return rest.partition(":")[0] if check == "rest" else check
 
 
 def _ends_after_a_while(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
@@ -89,20 +85,20 @@ BROKEN: dict[str, Broken] = {
     "the job never ends (P14)": (
         [(release, "is_over", _no)], "a pod is deleted after it was bound", {"P21"},
     ),
-    "the gate stands open (L7)": (
+    "the gate releases every job (L7)": (
         [(gate, "_stands_in_the_way", _no)], "preemption, held by the gate", {"overlap"},
     ),
-    "a script is let go too early (L6)": (
+    "a script is released too early (L6)": (
         [(stop, "is_over", _yes)], "a script is stopped while its pod is slow", {"overlap"},
     ),
-    "a job of another cluster is taken for ours (P22)": (
+    "a job of another cluster counts as ours (P22)": (
         [(JobOwners, "is_mine", lambda _, record: record.identity is not None)],
         "a job of another cluster", {"foreign job"},
     ),
-    "a Pod is ended though its job runs (P16)": (
+    "a Pod is ended although its job runs (P16)": (
         [(RULES, "evict", _ends_after_a_while)], "a pod is bound and lives on", {"ended well"},
     ),
-    "a Pod is not ended though its job has (P16)": (
+    "a Pod is not ended although its job has ended (P16)": (
         [(RULES, "evict", _silent)], "a human cancels the job of a bound pod", {"P16"},
     ),
     "an unbound Pod is ended (P17)": (
@@ -112,15 +108,15 @@ BROKEN: dict[str, Broken] = {
              for pod in workload.members.pods)))],
         "a pod waits and says so", {"ended unbound"},
     ),
-    "a member alone is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
-    "a human's cancel is not heeded (P17)": (
+    "one member is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
+    "a user's cancel is ignored (P17)": (
         [(submit, "cancelled_job", lambda *_: "")],
         "a human cancels the job of a waiting pod", {"P17", "G1", ""},
     ),
-    "nobody is told why (P2)": (
+    "no reason is shown (P2)": (
         [(RULES, "wait", _silent)], "a pod that is refused says so", {"P2"},
     ),
-    "no job is made (P1)": ([(RULES, "submit", _silent)], "a pod is bound", {"P1"}),
+    "no job is submitted (P1)": ([(RULES, "submit", _silent)], "a pod is bound", {"P1"}),
     "a job that is given up is replaced at once (P32)": (
         [(submit, "_brake", lambda *_: None), (FeasibleHosts, "waits_for", lambda *_: ()),
          (conclusions, "TRIED_AGAIN_S", 0.0)],
@@ -137,13 +133,13 @@ BROKEN: dict[str, Broken] = {
 def test_each_broken_invariant_of_pods_is_detected(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    changes, story, checks = BROKEN[what]
+    changes, scenario, checks = BROKEN[what]
     for where, name, instead in changes:
         if isinstance(where, dict):
             monkeypatch.setitem(where, name, instead)
         else:
             monkeypatch.setattr(where, name, instead)
-    assert first_failure(story) in checks
+    assert first_failure(scenario) in checks
 
 
 def test_a_second_job_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +150,5 @@ def test_a_second_job_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("twins" in why or "second job" in why for why in found)
 
 
-def test_the_annotation_of_the_check_is_the_one_of_the_product() -> None:
-    """Otherwise the check of foreign annotations proves nothing."""
+def test_the_product_has_the_annotation_that_the_check_of_foreign_ones_replaces() -> None:
     assert JOB_ID.endswith("/job-id")

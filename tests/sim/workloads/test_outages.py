@@ -11,12 +11,10 @@ from tests.sim.workloads.scenarios import Doing, pods, slurmrestd, story
 from tests.sim.workloads.truth import place_of
 
 BOUND_WITHIN_S = 2.0
-"""Of the end of the outage: one poll, one submission, one round of Slurm's scheduler."""
+"""After the outage: one poll, one submission, one round of Slurm's scheduler."""
 
 
 def bound(name: str) -> Doing:
-    """BrokenPromiseError where the Pod is not on a Node by now."""
-
     def doing(stage: Stage) -> None:
         pod = next(one for one in stage.kube.pods(NAMESPACE) if one["metadata"]["name"] == name)
         if not place_of(pod):
@@ -28,10 +26,10 @@ def bound(name: str) -> Doing:
 @pytest.mark.parametrize("how", ["refused", "html"])
 @pytest.mark.parametrize("created_s", [0.0, 0.2, 3.0])
 @pytest.mark.parametrize("lasts_s", [6.0, 90.0])
-def test_after_an_outage_in_which_nothing_was_submitted_nothing_is_waited_for_F2(
+def test_a_pod_created_during_an_outage_is_bound_soon_after_it_F2(
     how: Literal["refused", "html"], created_s: float, lasts_s: float
 ) -> None:
-    """However long the outage was, and also where no poll has met it before the Pod came."""
+    """This does not depend on the length of the outage, or on an earlier poll that failed."""
     play(
         story(
             "F2",

@@ -24,14 +24,13 @@ def test_a_scenario_of_pods_ends_as_its_rows_require(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_after_a_kill_at_any_point_each_pod_has_one_job_F1(name: str) -> None:
-    """The restart uses listings alone."""
     found = [crashes.run(crash) for crash in crashes.singles(name, every=EVERY)]
     assert found
     assert not [(one.crash.at, one.why) for one in found if one.why]
 
 
 def test_every_seed_of_pods_keeps_every_invariant_and_converges() -> None:
-    """Faults of all kinds, users on both sides, crashes of the service: rows P, G, L5-L9, F."""
+    """Rows P, G, L5-L9, F with all faults, users of both servers, and crashes of the service."""
     broken = {}
     for seed in SEEDS:
         outcome = run_seed(seed)
@@ -42,7 +41,7 @@ def test_every_seed_of_pods_keeps_every_invariant_and_converges() -> None:
 
 
 def test_a_task_whose_pod_is_deleted_during_a_restart_ends_P21() -> None:
-    """A listing that starts at the moment when the job is seen counts."""
+    """A listing that starts at the moment of the job's read counts."""
     name = "one task of an array ends"
     points = play(SCENARIOS[name])[1]
     cancels = [
