@@ -26,24 +26,11 @@ from tests.bench.script import script
 from tests.bench.waiting import waiting
 from tests.real.testbed import BedError, RestError
 
-BENCHES: Mapping[str, Bench] = {
-    "event": event,
-    "everything": everything,
-    "fitness": fitness,
-    "scale": scale,
-    "cordon": cordon,
-    "mirror": mirror,
-    "burst": burst,
-    "many": many,
-    "life": life,
-    "pods": pods,
-    "script": script,
-    "flood": flood,
-    "arrays": arrays,
-    "cancelled": cancelled,
-    "waiting": waiting,
-    "quiet": quiet,
-}
+ALL: Sequence[Bench] = (
+    event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
+    arrays, cancelled, waiting, quiet,
+)  # fmt: skip
+BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Many identical Pods at once as job arrays on hosts with slurmd, compared with a simple script.
+"""Many identical Pods at once as job arrays on hosts with slurmd, compared with a floor.
 
 The jobs of the floor run the same placeholder script, but a server of the benchmark releases them.
 The floor binds a Pod as soon as its job is RUNNING. sunk-sync waits until the script reports its
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sunk_sync.server.placeholder import script_of
 from tests.bench.figures import Figure
-from tests.bench.flood import beside_floor
-from tests.bench.release_all import ReleaseAll
-from tests.bench.scheduled import scheduled
+from tests.bench.flood import floods_beside_floor
+from tests.bench.pod_site import pod_site
+from tests.bench.post_server import ReleaseAll
 from tests.real.testbed import SlurmConf
 
 CONF = SlurmConf(slurmds=50, cpus=20, extra_lines=("MinJobAge=2",))
@@ -23,10 +23,10 @@ COUNT, ROUNDS = 300, 1
 def arrays() -> Iterator[Figure]:
     """Create 300 equal Pods at once: kind script, job arrays on both sides, 50 hosts."""
     with (
-        scheduled(CONF, hooks=(), flags=["--placeholder", "script"]) as here,
+        pod_site(CONF, hooks=(), flags=["--placeholder", "script"]) as here,
         ReleaseAll() as server,
-        tempfile.TemporaryDirectory(prefix="sunk-sync-bench-") as folder,
+        tempfile.NamedTemporaryFile(prefix="sunk-sync-bench-") as script,
     ):
-        path = Path(folder) / "script"
-        path.write_text(script_of(url=server.url, token="none", kill_wait_s=CONF.kill_wait_s))
-        yield from beside_floor(here, COUNT, ROUNDS, str(path))
+        text = script_of(url=server.url, token="none", kill_wait_s=CONF.kill_wait_s)
+        Path(script.name).write_text(text)
+        yield from floods_beside_floor(here, COUNT, ROUNDS, script.name)

@@ -1,54 +1,51 @@
 """A minimal HTTP server that acts as both APIs for any number of hosts.
 
-`python -m tests.bench.bare HOSTS (streams|pages)` prints its port. It serves recorded objects as a
-Kubernetes API server does: lists in pages, open watches, WatchLists or their refusal, and patches
-that appear on the watch. It also acts as slurmrestd 26.05, with 304 and with the latency of a
-listing of that size. `/bench/writes` returns the number of writes.
+`python -m tests.bench.bare HOSTS` prints its port. It serves recorded objects as a Kubernetes API
+server does: lists in pages, WatchLists, and patches that appear on the watch. It also acts as
+slurmrestd 26.05, with 304 and with the latency of a listing of that size. `/bench/writes` returns
+the number of writes.
 """
 
 import asyncio
+import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
 from tests.bench.bare_kube import Collection, Kube
 from tests.bench.bare_slurm import Slurm
-from tests.bench.shapes import PODS_PER_HOST, Shape, host_name, recorded, workload_uid
+from tests.bench.shapes import PODS_PER_HOST, Shapes, host_name, workload_name
 
 
-def collections(hosts: int) -> Mapping[str, Collection]:
+def collections(hosts: Sequence[bytes]) -> Mapping[str, Collection]:
     """Return the objects by path of their collection."""
-    node, slurmd_pod, pod = (
-        Shape(recorded(f"{name}-cold")) for name in ("node", "slurmd-pod", "pod")
-    )
+    shapes = Shapes("cold")
 
-    def a_node(number: int) -> bytes:
-        return node.made(host_name(number), version=number + 1)
+    def node(number: int) -> bytes:
+        return shapes.node.made(hosts[number], version=number + 1)
 
-    def a_slurmd_pod(number: int) -> bytes:
-        return slurmd_pod.made(host_name(number), version=number + 1)
+    def slurmd_pod(number: int) -> bytes:
+        return shapes.slurmd_pod.made(hosts[number], version=number + 1)
 
-    def a_pod(number: int) -> bytes:
-        on, place = divmod(number, PODS_PER_HOST)
-        host = host_name(on)
-        name = b"work-%b-%d" % (host[-5:], place)
-        return pod.made(host, version=number + 1, uid=workload_uid(host, place), name=name)
+    def workload(number: int) -> bytes:
+        host, place = divmod(number, PODS_PER_HOST)
+        return shapes.workload(hosts[host], place, version=number + 1)
 
-    names = [host_name(number).decode() for number in range(hosts)]
-    pods = [f"slurmd-{name}" for name in names]
-    workloads = [f"work-{name[-5:]}-{place}" for name in names for place in range(PODS_PER_HOST)]
+    pods = [f"slurmd-{host.decode()}" for host in hosts]
+    places = itertools.product(hosts, range(PODS_PER_HOST))
+    workloads = [workload_name(host, place).decode() for host, place in places]
     return {
-        "/api/v1/nodes": Collection("Node", names, a_node),
-        "/api/v1/namespaces/slurm/pods": Collection("Pod", pods, a_slurmd_pod),
-        "/api/v1/namespaces/default/pods": Collection("Pod", workloads, a_pod),
+        "/api/v1/nodes": Collection("Node", [host.decode() for host in hosts], node),
+        "/api/v1/namespaces/slurm/pods": Collection("Pod", pods, slurmd_pod),
+        "/api/v1/namespaces/default/pods": Collection("Pod", workloads, workload),
     }
 
 
-def application(hosts: int, *, streams: bool) -> web.Application:
+def application(count: int) -> web.Application:
     app = web.Application(client_max_size=1 << 24)
-    slurm = Slurm([host_name(number) for number in range(hosts)])
-    kube = Kube(collections(hosts), streams=streams)
+    hosts = [host_name(number) for number in range(count)]
+    slurm, kube = Slurm(hosts), Kube(collections(hosts))
 
     async def writes(_: web.Request) -> web.Response:
         return web.json_response({"kubernetes": kube.writes, "slurm": slurm.writes})
@@ -59,8 +56,8 @@ def application(hosts: int, *, streams: bool) -> web.Application:
     return app
 
 
-async def main(hosts: str, lists: str) -> None:
-    runner = web.AppRunner(application(int(hosts), streams=lists == "streams"), access_log=None)
+async def main(hosts: str) -> None:
+    runner = web.AppRunner(application(int(hosts)), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

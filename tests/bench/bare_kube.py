@@ -56,10 +56,9 @@ def _merge(present: Object, patch: Object) -> None:
 class Kube:
     """Lists, watches and patches; there are no selectors, each path has its own objects."""
 
-    def __init__(self, collections: Mapping[str, Collection], *, streams: bool) -> None:
+    def __init__(self, collections: Mapping[str, Collection]) -> None:
         self.writes = 0
         self._collections = collections
-        self._streams = streams
         self._version = 10**7
 
     def routes(self) -> Iterable[web.RouteDef]:
@@ -77,11 +76,7 @@ class Kube:
         collection = self._collections[request.path]
         if "watch" not in request.query:
             return self._page(collection, request.query)
-        initial = "sendInitialEvents" in request.query
-        if initial and not self._streams:
-            status = {"kind": "Status", "code": 422, "reason": "Invalid", "message": "forbidden"}
-            return web.json_response(status, status=422)
-        return await self._watch(collection, request, initial=initial)
+        return await self._watch(collection, request)
 
     def _page(self, collection: Collection, query: Mapping[str, str]) -> web.Response:
         start = int(query.get("continue", 0))
@@ -93,16 +88,14 @@ class Kube:
         body = head.encode() + items + b"]}"
         return web.Response(body=body, content_type="application/json")
 
-    async def _watch(
-        self, collection: Collection, request: web.Request, *, initial: bool
-    ) -> web.StreamResponse:
+    async def _watch(self, collection: Collection, request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         answer.enable_chunked_encoding()
         await answer.prepare(request)
         news: asyncio.Queue[bytes] = asyncio.Queue()
         collection.watchers.append(news)
         try:
-            if initial:
+            if "sendInitialEvents" in request.query:
                 await self._send_all(collection, answer)
             while True:
                 lines = [await news.get()]
@@ -119,10 +112,8 @@ class Kube:
             added = (event(b"ADDED", collection.content(number)) + b"\n" for number in numbers)
             await answer.write(b"".join(added))
             await asyncio.sleep(0)
-        metadata = {
-            "resourceVersion": str(self._version),
-            "annotations": {"k8s.io/initial-events-end": "true"},
-        }
+        end = {"k8s.io/initial-events-end": "true"}
+        metadata = {"resourceVersion": str(self._version), "annotations": end}
         bookmark = msgspec.json.encode({"kind": collection.kind, "metadata": metadata})
         await answer.write(event(b"BOOKMARK", bookmark) + b"\n")
 

@@ -1,18 +1,17 @@
-"""1,000 hosts cordoned at once with the real Slurm, compared with plain requests.
+"""1,000 hosts cordoned at once with the real Slurm, compared with bare requests.
 
-The plain requests use the same concurrency.
+The bare requests use the same concurrency.
 """
 
-import http.client
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sunk_sync.service.wiring import SLURM_LIMITS
 from tests.bench.figures import Figure
+from tests.bench.floors import Slurm
 from tests.bench.proxy import Exchanged
-from tests.bench.real import Site, site
+from tests.bench.site import Site, site
 from tests.real.testbed.kube_api import MERGE_PATCH
 
 HOSTS = 1000
@@ -23,30 +22,30 @@ DEADLINE_S = 60.0
 
 
 def burst() -> Iterator[Figure]:
-    """The service sees all cordons at once; the plain requests are measured first."""
+    """The service sees all cordons at once; the bare requests are measured first."""
     with site(HOSTS, pods=False) as here:
         here.service.pause()
-        bare_s = min(_bare_s(here, here.hosts) for _ in range(ROUNDS))
+        bare_s = min(_bare_s(here) for _ in range(ROUNDS))
         here.service.resume()
-        here.service.wait_for_rest()
-        drained_s, requests = _ours_s(here, here.hosts)
+        here.service.wait_idle()
+        drained_s, requests = _ours_s(here)
     yield Figure(f"{HOSTS:,} Nodes cordoned at once, all drained", drained_s, "s")
     yield Figure("requests to slurmrestd meanwhile", requests, "")
     yield Figure(f"bare GET and POST of each, {SLURM_LIMITS.concurrency} at once", bare_s, "s")
     yield Figure("all drained, of the bare requests", drained_s / bare_s, "x", RATIO_MAX)
 
 
-def _ours_s(here: Site, names: Sequence[str]) -> tuple[float, int]:
+def _ours_s(here: Site) -> tuple[float, int]:
     """Return the time until all are drained, and the requests during it.
 
     The API server takes seconds for 1,000 cordons, so the service is stopped during them.
     """
     here.service.pause()
-    _cordon_all(here, names)
+    _cordon_all(here)
     here.proxy.clear()
     begun_s = time.monotonic()
     here.service.resume()
-    wanted = set(names)
+    wanted = set(here.hosts)
     seen = here.proxy.wait(
         lambda all_: wanted <= _drained(all_), "all drained", deadline_s=DEADLINE_S
     )
@@ -58,49 +57,38 @@ def _drained(seen: Sequence[Exchanged]) -> set[str]:
     return set().union(*(one.names for one in seen if one.drains))
 
 
-def _bare_s(here: Site, names: Sequence[str]) -> float:
+def _bare_s(here: Site) -> float:
     """Send GET and POST for each node, with as many threads and connections as the service uses."""
-    token = here.bed.slurm.token()
-    headers = {"Content-Type": "application/json", "X-SLURM-USER-TOKEN": token}
-    body = json.dumps({"state": ["DRAIN"], "reason": "bench: bare"})
+    address, slurm = here.proxy.url.removeprefix("http://"), here.bed.slurm
+    token = slurm.token()
 
-    def drain(some: Sequence[str]) -> None:
-        rest = http.client.HTTPConnection(here.proxy.url.removeprefix("http://"))
-        for name in some:
-            path = here.bed.slurm.path(f"node/{name}")
-            rest.request("GET", path, headers=headers)
-            json.loads(rest.getresponse().read())
-            rest.request("POST", path, body, headers)
-            json.loads(rest.getresponse().read())
-        rest.close()
+    def drain(names: Sequence[str]) -> None:
+        rest = Slurm(address, slurm.api_version, token)
+        for name in names:
+            rest.ask("GET", f"node/{name}")
+            rest.ask("POST", f"node/{name}", {"state": ["DRAIN"], "reason": "bench: bare"})
 
-    took_s = _side_by_side(drain, names, SLURM_LIMITS.concurrency)
+    took_s = _in_parallel(drain, here.hosts, SLURM_LIMITS.concurrency)
     here.bed.slurm.update_slurm_node(f"x[1-{HOSTS}]", state=["UNDRAIN"], reason="bench: bare")
     return took_s
 
 
-def _cordon_all(here: Site, names: Sequence[str]) -> None:
-    patch = {"spec": {"unschedulable": True}}
+def _cordon_all(here: Site) -> None:
+    rest, patch = here.bed.kube.rest, {"spec": {"unschedulable": True}}
 
-    def cordon(some: Sequence[str]) -> None:
-        rest = here.bed.kube.rest
+    def cordon(names: Sequence[str]) -> None:
         connection = rest.connect()
-        for name in some:
+        for name in names:
             path = f"/api/v1/nodes/{name}"
             rest.call("PATCH", path, patch, content_type=MERGE_PATCH, over=connection)
         connection.close()
 
-    _side_by_side(cordon, names, CORDONERS)
+    _in_parallel(cordon, here.hosts, CORDONERS)
 
 
-def _side_by_side(
-    workload: Callable[[Sequence[str]], None], names: Sequence[str], work_queues: int
-) -> float:
+def _in_parallel(act: Callable[[Sequence[str]], None], names: Sequence[str], threads: int) -> float:
+    """Act on a share of the names in each thread; return the seconds."""
     begun_s = time.monotonic()
-    with ThreadPoolExecutor(work_queues) as threads:
-        list(
-            threads.map(
-                workload, [names[work_queue::work_queues] for work_queue in range(work_queues)]
-            )
-        )
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(act, (names[nth::threads] for nth in range(threads))))
     return time.monotonic() - begun_s

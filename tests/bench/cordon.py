@@ -1,4 +1,4 @@
-"""From a cordon of a Node to slurmctld's answer to DRAIN, compared with a minimal script."""
+"""From a cordon of a Node to slurmctld's answer to DRAIN, compared with a floor."""
 
 import itertools
 import random
@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 
-from tests.bench.figures import Figure, percentile
-from tests.bench.real import Site, floor, only, site
+from tests.bench.figures import Figure, beside_floor
+from tests.bench.site import Site, floor, only, site
 from tests.real.testbed.kube_api import MERGE_PATCH
 
 HOSTS = 20
@@ -17,27 +17,24 @@ SETTLE_S = 1.0
 """Time after a stop, in which the service writes what it missed."""
 PAUSE_S = (0.12, 0.25)
 """Random pause between two cordons, so that they do not follow the poll."""
-P50_MAX, P95_MAX = 1.5, 2.0
+LIMITS = {50: 1.5, 95: 2.0}
 
 
 def cordon() -> Iterator[Figure]:
     """Cordon a Node, wait for the answered DRAIN: 200 cycles, in turns of 20 with the floor."""
-    with site(HOSTS) as here, floor(here.bed, here.proxy) as bare:
+    with site(HOSTS) as here, floor(here, "drain") as bare:
         names = itertools.cycle(here.hosts)
         kubectl = here.bed.kube.rest.connect()
         here.service.pause()
         bare.pause()
-        took: dict[str, list[float]] = {"service": [], "floor": []}
+        ours_ms: list[float] = []
+        floor_ms: list[float] = []
         for _ in range(CYCLES // BLOCK):
-            for who, process in (("floor", bare), ("service", here.service)):
+            for took_ms, process in ((floor_ms, bare), (ours_ms, here.service)):
                 with only(process, after_s=SETTLE_S):
-                    took[who] += [_cycle_ms(here, kubectl, next(names)) for _ in range(BLOCK)]
-    for percent, most in ((50, P50_MAX), (95, P95_MAX)):
-        own, floors = (percentile(took[who], percent) for who in ("service", "floor"))
-        yield Figure(f"cordon → DRAIN answered, p{percent}", own, "ms")
-        yield Figure(f"the floor, p{percent}", floors, "ms")
-        yield Figure(f"cordon → DRAIN answered, p{percent}, of the floor", own / floors, "x", most)
-    yield Figure("cordons measured", len(took["service"]), "")
+                    took_ms += [_cycle_ms(here, kubectl, next(names)) for _ in range(BLOCK)]
+    yield from beside_floor("cordon → DRAIN answered", ours_ms, floor_ms, limits=LIMITS)
+    yield Figure("cordons measured", len(ours_ms), "")
 
 
 def _cycle_ms(here: Site, kubectl: HTTPConnection, name: str) -> float:

@@ -18,7 +18,7 @@ from sunk_sync.service.wiring import HOOK_LIMITS, JOB_LIMITS, KUBE_LIMITS, SLURM
 from sunk_sync.telemetry.logs import Logs
 from sunk_sync.telemetry.telemetry import Log, Telemetry
 from tests.bench.figures import Figure
-from tests.bench.picture import Picture
+from tests.bench.host_core import HostCore
 
 HOSTS = 10_000
 ROUNDS = 6
@@ -30,10 +30,10 @@ READ_AT_ONCE = 100
 
 def everything() -> Iterator[Figure]:
     """Change the state of every Slurm node: facts to verdicts, then the same through the loop."""
-    picture = Picture(HOSTS)
+    core = HostCore(HOSTS)
     with gc_pauses.in_pieces():  # as the service runs
-        spent_ms = min(_change_all(picture, turn) for turn in range(ROUNDS))
-        runs = [asyncio.run(_through_the_loop(picture, turn)) for turn in range(ROUNDS)]
+        spent_ms = min(_change_all(core, turn) for turn in range(ROUNDS))
+        runs = [asyncio.run(_through_the_loop(core, turn)) for turn in range(ROUNDS)]
     yield Figure(f"{HOSTS:,} hosts change at once, facts to verdicts", spent_ms, "ms", LIMIT_MS)
     yield Figure("the same with outbox and loop", min(spent for spent, _ in runs), "ms")
     worst = max(longest for _, longest in runs)
@@ -41,20 +41,20 @@ def everything() -> Iterator[Figure]:
     yield Figure(what, worst, "ms", STRETCH_LIMIT_MS)
 
 
-def _news(picture: Picture, turn: int) -> Sequence[News]:
-    return picture.slurm_news(b"ALLOCATED" if turn % 2 == 0 else b"IDLE", 10.0 + turn)
+def _news(core: HostCore, turn: int) -> Sequence[News]:
+    return core.slurm_news(b"ALLOCATED" if turn % 2 == 0 else b"IDLE", 10.0 + turn)
 
 
-def _change_all(picture: Picture, turn: int) -> float:
-    news = _news(picture, turn)
+def _change_all(core: HostCore, turn: int) -> float:
+    news = _news(core, turn)
     gc.collect()
     begun_s = time.process_time()
-    picture.take(news)
-    picture.settle()
+    core.observe(news)
+    core.settle()
     return (time.process_time() - begun_s) * 1e3
 
 
-async def _through_the_loop(picture: Picture, turn: int) -> tuple[float, float]:
+async def _through_the_loop(core: HostCore, turn: int) -> tuple[float, float]:
     """Return the CPU time until every key is decided, and the longest step, in milliseconds."""
     ways = Writers(
         slurm=(_never, SLURM_LIMITS),
@@ -65,10 +65,8 @@ async def _through_the_loop(picture: Picture, turn: int) -> tuple[float, float]:
     outbox = Outbox(ways, clock=time.monotonic, random=lambda: 0.5)
     logs = Logs("warning", "json", sys.stderr)
     counting = _Counting(logs.log)
-    loop = Loop(
-        reconciler=picture.reconciler, outbox=outbox, journal=counting, clock=time.monotonic
-    )
-    news = _news(picture, ROUNDS + turn)
+    loop = Loop(reconciler=core.reconciler, outbox=outbox, journal=counting, clock=time.monotonic)
+    news = _news(core, ROUNDS + turn)
     gc.collect()
     tasks = [asyncio.create_task(loop.run()), asyncio.create_task(outbox.run())]
     await asyncio.sleep(0.01)

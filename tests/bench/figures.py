@@ -1,7 +1,7 @@
 """Measured figures and their limits."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -45,8 +45,19 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def median(values: Sequence[float]) -> float:
-    return percentile(values, 50)
+def beside_floor(
+    what: str,
+    took_ms: Sequence[float],
+    floor_ms: Sequence[float],
+    *,
+    limits: Mapping[int, float | None],
+) -> Iterator[Figure]:
+    """Compare percentiles with those of the floor. `limits`: percent → maximum of the ratio."""
+    for percent, most in limits.items():
+        own, floor = percentile(took_ms, percent), percentile(floor_ms, percent)
+        yield Figure(f"{what}, p{percent}", own, "ms")
+        yield Figure(f"the floor, p{percent}", floor, "ms")
+        yield Figure(f"{what}, p{percent}, of the floor", own / floor, "x", most)
 
 
 def _with_unit(value: float, unit: str) -> str:

@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.controller.loop import KEYS_PER_STEP
-from sunk_sync.core.model.facts import Node, Observed, Row
+from sunk_sync.core.model.facts import Observed, Row
 from sunk_sync.service import gc_pauses
-from tests.bench.crowd import IDLE, MIXED, NOW_S, PENDING, RUNNING, Crowd
+from tests.bench.core import NOW_S
 from tests.bench.figures import Figure
+from tests.bench.pod_core import IDLE, MIXED, PENDING, RUNNING, PodCore
 
 MANY, FEW = (20_000, 5_000), (2_000, 500)
 EVENTS = 400
@@ -30,29 +30,23 @@ START_GROWTH_MAX = 13.0
 STARTS = 5
 RSS_MAX_MIB = 300.0
 
-Made = Callable[[Crowd, int, bool], Row]
-Count = Callable[[Crowd], int]
-
-
-class Kind(Struct, frozen=True):
-    """One kind of event: how to make the event of object `number`, and how many there are."""
-
-    made: Made
-    count: Count
+Counts = tuple[int, int]
+"""Waiting and bound Pods."""
+Make = Callable[[PodCore, int, bool], Row]
+"""Makes the event of object `number`: the change, or its reverse."""
 
 
 def many() -> Iterator[Figure]:
     """Observe and decide each kind of event among 25,000 Pods: CPU time, best of 60 rounds."""
-    crowds = {counts: Crowd(*counts) for counts in (FEW, MANY)}
+    cores = {counts: PodCore(*counts) for counts in (FEW, MANY)}
     with gc_pauses.in_pieces():  # as the service runs
-        for what, kind in KINDS.items():
-            cost_us = _costs_us(crowds, kind)
+        for what, (objects, make) in KINDS.items():
+            cost_us = _costs_us(cores, objects, make)
             yield Figure(f"{what}, {MANY[0]:,} wait", cost_us[MANY], "µs", LIMIT_US)
             more_us = cost_us[MANY] - cost_us[FEW]
             yield Figure(f"{what}, more than among {FEW[0]:,}", more_us, "µs", GROWTH_MAX_US)
-    crowds.clear()
-    starts = {counts: _start(*counts) for counts in (FEW, MANY)}
-    (few_s, _), (many_s, peak_mib) = starts[FEW], starts[MANY]
+    cores.clear()
+    (few_s, _), (many_s, peak_mib) = _start(*FEW), _start(*MANY)
     yield Figure(f"start into {sum(MANY):,}: CPU", many_s, "s")
     yield Figure(f"start into {sum(MANY):,}: peak RSS", peak_mib, "MiB", RSS_MAX_MIB)
     yield Figure("start, ten times as many", many_s / few_s, "x", START_GROWTH_MAX)
@@ -60,97 +54,84 @@ def many() -> Iterator[Figure]:
 
 def _start(waiting: int, bound: int) -> tuple[float, float]:
     """Return CPU seconds and peak RSS in MiB of a process of its own: the best of five."""
-    argv = [sys.executable, "-m", "tests.bench.crowd", str(waiting), str(bound)]
+    argv = [sys.executable, "-m", "tests.bench.pod_core", str(waiting), str(bound)]
     runs = [subprocess.run(argv, check=True, capture_output=True, text=True) for _ in range(STARTS)]
     spent_s, peak_mib = min(tuple(map(float, run.stdout.split())) for run in runs)
     return spent_s, peak_mib
 
 
-def _costs_us(crowds: Mapping[tuple[int, int], Crowd], kind: Kind) -> dict[tuple[int, int], float]:
+def _costs_us(cores: Mapping[Counts, PodCore], objects: str, make: Make) -> dict[Counts, float]:
     """Return the best round of the more expensive direction; measured in turns."""
-    rounds: dict[tuple[int, int], list[float]] = {counts: [] for counts in crowds}
+    rounds: dict[Counts, list[float]] = {counts: [] for counts in cores}
     for turn in range(ROUNDS):
-        for counts, crowd in crowds.items():
-            rounds[counts].append(_round_us(crowd, kind, turn))
+        for counts, core in cores.items():
+            rounds[counts].append(_round_us(core, objects, make, turn=turn))
     return {counts: max(min(spent[::2]), min(spent[1::2])) for counts, spent in rounds.items()}
 
 
-def _round_us(crowd: Crowd, kind: Kind, turn: int) -> float:
+def _round_us(core: PodCore, objects: str, make: Make, *, turn: int) -> float:
     """Measure changes only: even turns undo what odd turns did.
 
     With fewer objects than events, each object changes several times.
     """
-    count = kind.count(crowd)
+    count = {"waiting": core.waiting, "bound": core.bound, "hosts": core.hosts}[objects]
     numbers = random.Random(turn // 2).sample(range(count), min(count, EVENTS))
     rounds = EVENTS // len(numbers)
-    flips = [(turn * rounds + nth) % 2 == 0 for nth in range(rounds)]
-    events = [kind.made(crowd, number, flip) for flip in flips for number in numbers]
-    news = [Observed(row, next(crowd.orders)) for row in events]
+    changes = [(turn * rounds + nth) % 2 == 0 for nth in range(rounds)]
+    events = [make(core, number, change) for change in changes for number in numbers]
+    news = [Observed(row, next(core.orders)) for row in events]
     gc.collect()
     begun_s = time.process_time()
     for one in news:
-        crowd.reconciler.observe((one,), now=NOW_S)
-        crowd.reconciler.step(now=NOW_S, limit=KEYS_PER_STEP)
+        core.reconciler.observe((one,), now=NOW_S)
+        core.reconciler.step(now=NOW_S, limit=KEYS_PER_STEP)
     spent_s = time.process_time() - begun_s
-    crowd.settle()
+    core.settle()
     return spent_s / EVENTS * 1e6
 
 
-def _waiting_pod(crowd: Crowd, number: int, flip: bool) -> Row:
-    pod = crowd.pod(crowd.bound + number)
-    return replace(pod, job_id="1") if flip else pod
+def _waiting_pod(core: PodCore, number: int, change: bool) -> Row:
+    pod = core.pod(core.bound + number)
+    return replace(pod, job_id="1") if change else pod
 
 
-def _bound_pod(crowd: Crowd, number: int, flip: bool) -> Row:
-    pod = crowd.pod(number)
-    return replace(pod, phase="Pending") if flip else pod
+def _bound_pod(core: PodCore, number: int, change: bool) -> Row:
+    pod = core.pod(number)
+    return replace(pod, phase="Pending") if change else pod
 
 
-def _ending_pod(crowd: Crowd, number: int, flip: bool) -> Row:
+def _ending_pod(core: PodCore, number: int, change: bool) -> Row:
     """Set the deletion timestamp, or remove it."""
-    return replace(crowd.pod(number), terminating=flip)
+    return replace(core.pod(number), terminating=change)
 
 
-def _waiting_job(crowd: Crowd, number: int, flip: bool) -> Row:
-    job = crowd.job(crowd.bound + number)
-    return replace(job, reason="Priority") if flip else job
+def _waiting_job(core: PodCore, number: int, change: bool) -> Row:
+    job = core.job(core.bound + number)
+    return replace(job, reason="Priority") if change else job
 
 
-def _starting_job(crowd: Crowd, number: int, flip: bool) -> Row:
-    """Give the job a host, so that its Pod has to be bound; or take it back."""
-    job = crowd.job(crowd.bound + number)
+def _starting_job(core: PodCore, number: int, change: bool) -> Row:
+    """Give the job a host, so that its Pod has to be bound; or remove it."""
+    job = core.job(core.bound + number)
     assert job.state == PENDING
-    host = f"host-{number % crowd.hosts:05d}"
-    return replace(job, state=RUNNING, slurm_nodes=(host,), started=True) if flip else job
+    host = core.host(number)
+    return replace(job, state=RUNNING, slurm_nodes=(host,), started=True) if change else job
 
 
-def _slurm_node(crowd: Crowd, number: int, flip: bool) -> Row:
-    return crowd.slurm_node(number, state=IDLE if flip else MIXED)
+def _slurm_node(core: PodCore, number: int, change: bool) -> Row:
+    return core.slurm_node(number, state=IDLE if change else MIXED)
 
 
-def _node(crowd: Crowd, number: int, flip: bool) -> Row:
-    node: Node = crowd.node(number)
-    return replace(node, unschedulable=flip)
+def _node(core: PodCore, number: int, change: bool) -> Row:
+    return replace(core.node(number), unschedulable=change)
 
 
-def _waiting(crowd: Crowd) -> int:
-    return crowd.waiting
-
-
-def _bound(crowd: Crowd) -> int:
-    return crowd.bound
-
-
-def _hosts(crowd: Crowd) -> int:
-    return crowd.hosts
-
-
-KINDS: Mapping[str, Kind] = {
-    "Pod that waits, its annotation": Kind(_waiting_pod, _waiting),
-    "Pod that is bound, its phase": Kind(_bound_pod, _bound),
-    "Pod that is bound, to end or not": Kind(_ending_pod, _bound),
-    "job that waits, its reason": Kind(_waiting_job, _waiting),
-    "job that starts, Pod to be bound": Kind(_starting_job, _waiting),
-    "Slurm node, its state": Kind(_slurm_node, _hosts),
-    "Node, cordoned or not": Kind(_node, _hosts),
+KINDS: Mapping[str, tuple[str, Make]] = {
+    "Pod that waits, its annotation": ("waiting", _waiting_pod),
+    "Pod that is bound, its phase": ("bound", _bound_pod),
+    "Pod that is bound, to end or not": ("bound", _ending_pod),
+    "job that waits, its reason": ("waiting", _waiting_job),
+    "job that starts, Pod to be bound": ("waiting", _starting_job),
+    "Slurm node, its state": ("hosts", _slurm_node),
+    "Node, cordoned or not": ("hosts", _node),
 }

@@ -1,63 +1,38 @@
 """From the creation of a Pod to its binding, one by one on an idle cluster, and for the floor."""
 
-import itertools
-import random
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 
-from tests.bench.figures import Figure, percentile
-from tests.bench.running import Measured
-from tests.bench.scheduled import FLOOR, OURS, Site, floor, scheduled
+from tests.bench.figures import Figure, beside_floor
+from tests.bench.floors import FLOOR
+from tests.bench.pod_site import OURS, PodSite, pod_site
+from tests.bench.site import floor, only
 from tests.real.testbed import SlurmConf
 
 HOSTS = 4
 PODS = 200
 BLOCK = 20
-P50_MAX, P99_MAX = 1.7, 2.5
+LIMITS = {50: 1.7, 99: 2.5}
 PAUSE_S = (0.05, 0.15)
 """Random pause between two Pods, so that they do not follow a poll."""
 
 
 def pods() -> Iterator[Figure]:
     """Create a Pod, wait for its binding: 200 Pods, in turns with the floor, kind allocation."""
-    took: dict[str, list[float]] = {OURS: [], FLOOR: []}
-    with scheduled(SlurmConf(slurmds=HOSTS), flags=["--gate", "on"]) as here, ExitStack() as stack:
-        bare = stack.enter_context(floor(here))
-        numbers = itertools.count()
+    ours_ms: list[float] = []
+    floor_ms: list[float] = []
+    conf = SlurmConf(slurmds=HOSTS)
+    with pod_site(conf, flags=["--gate", "on"]) as here, floor(here, "bind") as bare:
         bare.pause()
         for _ in range(PODS // BLOCK):
-            took[FLOOR] += _floor_block(here, bare, numbers)
-            took[OURS] += _block(here, OURS, numbers, _created_to_bound_ms)
+            with only(bare):
+                floor_ms += _block_ms(here, FLOOR)
+            here.end_floor_jobs()
+            ours_ms += _block_ms(here, OURS)
             here.wait_no_jobs()
-    for percent, most in ((50, P50_MAX), (99, P99_MAX)):
-        own, floors = (percentile(took[who], percent) for who in (OURS, FLOOR))
-        yield Figure(f"created → bound, p{percent}", own, "ms")
-        yield Figure(f"the floor, p{percent}", floors, "ms")
-        yield Figure(f"created → bound, p{percent}, of the floor", own / floors, "x", most)
-    yield Figure("Pods measured", len(took[OURS]), "")
+    yield from beside_floor("created → bound", ours_ms, floor_ms, limits=LIMITS)
+    yield Figure("Pods measured", len(ours_ms), "")
 
 
-def _floor_block(here: Site, bare: Measured, numbers: Iterator[int]) -> list[float]:
-    bare.resume()
-    took = _block(here, FLOOR, numbers, _created_to_bound_ms)
-    bare.pause()
-    here.end_jobs(of=FLOOR)
-    return took
-
-
-def _block(
-    here: Site, scheduler: str, numbers: Iterator[int], measure: Callable[[Site, str, str], float]
-) -> list[float]:
-    names = [f"{scheduler}-{next(numbers)}" for _ in range(BLOCK)]
-    took = []
-    for name in names:
-        time.sleep(random.uniform(*PAUSE_S))
-        took.append(measure(here, name, scheduler))
-    here.delete(*names)
-    return took
-
-
-def _created_to_bound_ms(here: Site, name: str, scheduler: str) -> float:
-    begun_s = here.create(name, scheduler=scheduler)
-    return (here.watch.wait_bound([name]) - begun_s) * 1e3
+def _block_ms(here: PodSite, scheduler: str) -> list[float]:
+    times = here.one_by_one(BLOCK, scheduler, pause_s=PAUSE_S)
+    return [(bound_s - begun_s) * 1e3 for begun_s, bound_s in times]

@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from tests.bench.running import BenchError
 
 PIECE_BYTES = 256 << 10
+_Seen = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Proxy:
         self._seen: list[Exchanged] = []
         self.passed = 0
         """Bytes forwarded since `clear`, in both directions."""
-        self._came = threading.Condition()
+        self._recorded = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -74,21 +74,18 @@ class Proxy:
         except OSError:
             writer.close()
             return
-        link = _Link(self._note)
-        up = self._pass_on(reader, theirs[1], link.asked)
-        down = self._pass_on(theirs[0], writer, link.answered)
+        link = _Link(self._record)
+        up = self._forward(reader, theirs[1], link.asked)
+        down = self._forward(theirs[0], writer, link.answered)
         await asyncio.gather(up, down)
 
-    async def _pass_on(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        note: Callable[[bytes], None],
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: _Seen
     ) -> None:
         """Forward bytes; record a request before and a response when it is forwarded."""
         try:
             while piece := await reader.read(PIECE_BYTES):
-                note(piece)
+                seen(piece)
                 self.passed += len(piece)
                 writer.write(piece)
                 await writer.drain()
@@ -96,17 +93,17 @@ class Proxy:
             pass
         writer.close()
 
-    def _note(self, exchanged: Exchanged) -> None:
-        with self._came:
+    def _record(self, exchanged: Exchanged) -> None:
+        with self._recorded:
             self._seen.append(exchanged)
-            self._came.notify_all()
+            self._recorded.notify_all()
 
     def seen(self) -> list[Exchanged]:
-        with self._came:
+        with self._recorded:
             return list(self._seen)
 
     def clear(self) -> None:
-        with self._came:
+        with self._recorded:
             self._seen.clear()
             self.passed = 0
 
@@ -114,32 +111,24 @@ class Proxy:
         self, enough: Callable[[list[Exchanged]], bool], what: str, *, deadline_s: float = 30
     ) -> list[Exchanged]:
         """Wait until enough was recorded since `clear`; return all of it."""
-        with self._came:
-            if not self._came.wait_for(lambda: enough(self._seen), deadline_s):
+        with self._recorded:
+            if not self._recorded.wait_for(lambda: enough(self._seen), deadline_s):
                 raise BenchError(f"not within {deadline_s:.0f} s: {what}")
             return list(self._seen)
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
 
 class _Link:
     """One connection of HTTP/1.1 without pipelining: bytes of a response end the request."""
 
-    def __init__(self, note: Callable[[Exchanged], None]) -> None:
-        self._note = note
+    def __init__(self, record: Callable[[Exchanged], None]) -> None:
+        self._record = record
         self._request = b""
         self._asked_s = 0.0
 
@@ -149,5 +138,5 @@ class _Link:
 
     def answered(self, _: bytes) -> None:
         if self._request:
-            self._note(Exchanged(self._request, self._asked_s, time.monotonic()))
+            self._record(Exchanged(self._request, self._asked_s, time.monotonic()))
             self._request = b""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.bench.figures import Figure
 from tests.bench.proxy import Exchanged
-from tests.bench.real import Site, site
 from tests.bench.running import Running
+from tests.bench.site import Site, site
 
 HOSTS = 99
 WATCHED_S = 60.0
@@ -33,11 +33,12 @@ def _watched(components: str) -> Iterator[Figure]:
     posts = sum(one.writes for one in seen)
     yield Figure("requests as the proxy saw them", _per_s(seen), "1/s", REQUESTS_PER_S_MAX)
     yield Figure("writes to Slurm as the proxy saw them", posts, "", 0)
-    yield Figure("Nodes and slurmd Pods rewritten", _changed(versions, now), "", 0)
+    changed = sum(now.get(name) != version for name, version in versions.items())
+    yield Figure("Nodes and slurmd Pods rewritten", changed, "", 0)
 
 
 def watch_quiet(service: Running) -> Iterator[Figure]:
-    """Return what the service counted during a minute."""
+    """Yield what the service counts during a minute."""
     before, begun_s, cpu_s = service.metrics(), time.monotonic(), service.cpu_s()
     time.sleep(WATCHED_S)
     after, spent_s = service.metrics(), time.monotonic() - begun_s
@@ -56,10 +57,6 @@ def watch_quiet(service: Running) -> Iterator[Figure]:
 def _per_s(seen: list[Exchanged]) -> float:
     """Return the rate from first to last; the edges of a window would count one too many."""
     return (len(seen) - 1) / (seen[-1].asked_s - seen[0].asked_s)
-
-
-def _changed(before: dict[str, str], after: dict[str, str]) -> int:
-    return sum(after.get(name) != version for name, version in before.items())
 
 
 def _versions(here: Site) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 The objects are made up, in the size of those in GPU clusters; all recorded bytes come from the
 servers. Only the name of the host is replaced, so that shapes.py can insert another. `cold` is the
-host before the first write of the service, `warm` the host after it.
+host before the first write of the service, `warm` the host after its writes.
 """
 
 import json
@@ -47,10 +47,10 @@ def node() -> dict[str, Any]:
 
 
 def node_status() -> dict[str, Any]:
-    room = {"cpu": "128", "memory": "2113Gi", "nvidia.com/gpu": "8", "pods": "110"}
+    resources = {"cpu": "128", "memory": "2113Gi", "nvidia.com/gpu": "8", "pods": "110"}
     return {
-        "capacity": room,
-        "allocatable": room,
+        "capacity": resources,
+        "allocatable": resources,
         "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
         "conditions": [
             *(_condition(kind, "False", "kubelet has sufficient of it") for kind in PRESSURES),
@@ -138,26 +138,11 @@ def main() -> None:
         path = f"/api/v1/nodes/{SLURM_NODE}/status?fieldManager=kubelet"
         bed.kube.rest.call("PATCH", path, status, content_type=STRATEGIC)
         bed.kube.create(*pods())
-        _record(bed, Recorder(bed))
-
-
-def _record(bed: Bed, recorder: Recorder) -> None:
-    token = bed.slurm.token()
-    with Running(
-        kubeconfig=bed.kube.admin_kubeconfig,
-        slurm_url=bed.slurm.url,
-        token=token,
-        flags=["--dry-run"],
-    ) as service:
-        service.wait_ready()
-        service.wait_for_rest()
-        recorder.record("cold")
-    with Running(
-        kubeconfig=bed.kube.admin_kubeconfig, slurm_url=bed.slurm.url, token=token
-    ) as service:
-        service.wait_ready()
-        service.wait_for_rest()
-        recorder.record("warm")
+        for age, flags in (("cold", ["--dry-run"]), ("warm", [])):
+            token = bed.slurm.token()
+            with Running(bed.kube.admin_kubeconfig, bed.slurm.url, token, flags=flags) as service:
+                service.settle()
+                Recorder(bed).record(age)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
 DEADLINE_S = 180.0
-REST_S = 3.0
-"""Time without a write after which the service counts as converged.
+IDLE_S = 3.0
+"""Time without a write after which the service counts as idle.
 
 Conditions of one object are written a second apart.
 """
@@ -40,25 +39,40 @@ def peak_mib(status: Path) -> float:
 
 
 class Measured:
-    """A child process: its CPU time, its memory, stop and continue."""
+    """A child process that runs this module: its CPU time, its memory, stop and continue."""
 
-    def __init__(self, argv: Sequence[str], *, stderr: int | None = None) -> None:
+    def __init__(self, module: str, *argv: str, stderr: int | None = None) -> None:
+        self.module = module
         self.process = subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=stderr, preexec_fn=_die_with_us
+            [sys.executable, "-m", module, *argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            preexec_fn=_end_with_parent,
         )
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+    def line(self) -> str:
+        """Return the next line of its output."""
+        assert self.process.stdout is not None
+        if line := self.process.stdout.readline().decode().strip():
+            return line
+        raise BenchError(f"{self.module} has ended")
+
+    def ask(self, line: str) -> str:
+        """Write a line to its input; return its answer, a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+        return self.line()
 
     def cpu_s(self) -> float:
         """User and system time so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     def peak_mib(self) -> float:
         """Peak RSS."""
-        return peak_mib(Path(f"/proc/{self.pid}/status"))
+        return peak_mib(Path(f"/proc/{self.process.pid}/status"))
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -75,42 +89,43 @@ class Measured:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.stop()
 
 
 class Running(Measured):
-    """`python -m sunk_sync run` against these two servers; slurmd Pods in namespace slurm."""
+    """`python -m sunk_sync run` against these two servers; slurmd Pods in namespace slurm.
 
-    def __init__(self, *, kubeconfig: Path, slurm_url: str, token: str, flags: Sequence[str] = ()):
+    `kubeconfig` is a file, or the content of one.
+    """
+
+    def __init__(
+        self, kubeconfig: Path | str, slurm_url: str, token: str, *, flags: Sequence[str] = ()
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="sunk-sync-bench-")
         folder = Path(self._folder.name)
-        token_file = folder / "token"
-        token_file.write_text(token)
+        if isinstance(kubeconfig, str):
+            (folder / "kubeconfig").write_text(kubeconfig)
+            kubeconfig = folder / "kubeconfig"
+        (folder / "token").write_text(token)
         self.log = folder / "log"
         with self.log.open("wb") as log:
             super().__init__(
-                [
-                    *(sys.executable, "-m", "sunk_sync", "run"),
-                    *("--kubeconfig", str(kubeconfig), "--log-format", "json"),
-                    *("--slurm-api-base", slurm_url, "--slurm-auth-token-file", str(token_file)),
-                    *("--slurmd-namespace", "slurm", "--watch-namespace", "default"),
-                    *("--metrics-bind-address", "127.0.0.1:0"),
-                    *("--health-probe-bind-address", "127.0.0.1:0"),
-                    *("--hooks-api-bind-address", "127.0.0.1:0"),
-                    *flags,
-                ],
+                *("sunk_sync", "run"),
+                *("--kubeconfig", str(kubeconfig), "--log-format", "json"),
+                *("--slurm-api-base", slurm_url, "--slurm-auth-token-file", str(folder / "token")),
+                *("--slurmd-namespace", "slurm", "--watch-namespace", "default"),
+                *("--metrics-bind-address", "127.0.0.1:0"),
+                *("--health-probe-bind-address", "127.0.0.1:0"),
+                *("--hooks-api-bind-address", "127.0.0.1:0"),
+                *flags,
                 stderr=log.fileno(),
             )
         try:
@@ -123,11 +138,18 @@ class Running(Measured):
         super().stop()
         self._folder.cleanup()
 
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Stop; add the end of the log to an error of the benchmark."""
+        tail = "\n".join(self.log.read_text().splitlines()[-10:])
+        self.stop()
+        if isinstance(error, BenchError):
+            raise BenchError(f"{error}\n{tail}") from error
+
     def _listening(self) -> dict[str, str] | None:
         for line in self.log.read_text().splitlines():
             if '"metrics server open"' in line:
-                told: dict[str, str] = json.loads(line)
-                return told
+                servers: dict[str, str] = json.loads(line)
+                return servers
         return None
 
     def ready(self) -> bool:
@@ -139,6 +161,10 @@ class Running(Measured):
     def metrics(self) -> "Metrics":
         return Metrics(self._get("metrics", "/metrics"))
 
+    def longest_step_ms(self) -> float:
+        """Return the longest recent step of the loop."""
+        return self.metrics().total("sunk_sync_loop_longest_step_seconds") * 1e3
+
     def _get(self, server: str, path: str) -> str:
         with urllib.request.urlopen(f"http://{self._servers[server]}{path}", timeout=30) as answer:
             body: bytes = answer.read()
@@ -147,7 +173,11 @@ class Running(Measured):
     def wait_ready(self) -> None:
         self._until(self.ready, "it is ready")
 
-    def wait_for_rest(self, *, rest_s: float = REST_S, deadline_s: float = DEADLINE_S) -> float:
+    def settle(self) -> None:
+        self.wait_ready()
+        self.wait_idle()
+
+    def wait_idle(self, *, idle_s: float = IDLE_S, deadline_s: float = DEADLINE_S) -> float:
         """Wait until no write comes for a while; return the CPU seconds up to the last one."""
         last = (-1.0, self.cpu_s(), time.monotonic())
         by = time.monotonic() + deadline_s
@@ -156,23 +186,20 @@ class Running(Measured):
             writes = metrics.total("sunk_sync_writes_total")
             if writes != last[0] or metrics.total("workqueue_depth"):
                 last = (writes, cpu_s, now)
-            elif now - last[2] >= rest_s:
+            elif now - last[2] >= idle_s:
                 return last[1]
             time.sleep(0.25)
-        raise BenchError(f"the service has not converged within {deadline_s:.0f} s:\n{self.tail()}")
-
-    def tail(self) -> str:
-        return "\n".join(self.log.read_text().splitlines()[-10:])
+        raise BenchError(f"the service has not converged within {deadline_s:.0f} s")
 
     def _until(self, ask: Callable[[], T | None], what: str) -> T:
         by = time.monotonic() + DEADLINE_S
         while time.monotonic() < by:
             if self.process.poll() is not None:
-                raise BenchError(f"the service has ended:\n{self.tail()}")
+                raise BenchError(f"the service has ended: {self.log.read_text()[-1000:]}")
             if answer := ask():
                 return answer
             time.sleep(0.05)
-        raise BenchError(f"not within {DEADLINE_S:.0f} s: {what}:\n{self.tail()}")
+        raise BenchError(f"not within {DEADLINE_S:.0f} s: {what}")
 
 
 class Metrics:
@@ -192,7 +219,7 @@ class Metrics:
         )
 
 
-def _die_with_us() -> None:
+def _end_with_parent() -> None:
     """Ask the kernel to end the child when this process ends."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

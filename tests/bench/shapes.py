@@ -23,6 +23,10 @@ def host_name(number: int) -> bytes:
     return b"host-%05d" % number
 
 
+def workload_name(host: bytes, place: int) -> bytes:
+    return b"work-%b-%d" % (host[-5:], place)
+
+
 class Shape:
     """One recorded object, split where the objects of its kind differ."""
 
@@ -36,7 +40,7 @@ class Shape:
         self._format = content.replace(uid.group(), b"%(uid)b").replace(HOST, b"%(host)b")
 
     def made(self, host: bytes, *, version: int, uid: int = 0, name: bytes = b"") -> bytes:
-        """Return the object of this host; `name` replaces the name `workload` of a workload Pod."""
+        """Return the object of this host; `name` replaces the name `work` of the workload Pod."""
         content = self._format % {
             b"host": host,
             b"version": version,
@@ -49,30 +53,36 @@ class SlurmShape:
     """The recorded Slurm node as one element of a listing."""
 
     def __init__(self, age: str) -> None:
-        record = bytes(msgspec.json.decode(recorded(f"slurm-node-{age}"), type=_Nodes).nodes[0])
+        listing = msgspec.json.decode(recorded(f"slurm-node-{age}"), type=_Nodes)
         pod_uid = _UID.search(recorded(f"slurmd-pod-{age}"))
         assert pod_uid is not None
+        self.record = bytes(listing.nodes[0])
         self._pod_uid = pod_uid.group()
-        self.record = record
 
     def made(self, host: bytes, *, state: bytes = b"IDLE") -> bytes:
         """Return the node of this host; our mark names the Pod that `Shape` makes for it."""
-        record = self.record.replace(HOST, host).replace(self._pod_uid, uid_of(self._pod_uid, host))
+        uid = self._pod_uid[:24] + b"%012x" % int(host[-5:])
+        record = self.record.replace(HOST, host).replace(self._pod_uid, uid)
         return record.replace(b'"IDLE"', b'"' + state + b'"', 1)
+
+
+class Shapes:
+    """All recorded objects of one age: cold or warm."""
+
+    def __init__(self, age: str) -> None:
+        self.node = Shape(recorded(f"node-{age}"))
+        self.slurmd_pod = Shape(recorded(f"slurmd-pod-{age}"))
+        self.slurm_node = SlurmShape(age)
+        self._pod = Shape(recorded(f"pod-{age}"))
+
+    def workload(self, host: bytes, place: int, *, version: int) -> bytes:
+        """Return a workload Pod; its UID differs from those of the hosts."""
+        uid = 10**6 + int(host[-5:]) * PODS_PER_HOST + place
+        return self._pod.made(host, version=version, uid=uid, name=workload_name(host, place))
 
 
 class _Nodes(msgspec.Struct):
     nodes: list[msgspec.Raw]
-
-
-def uid_of(recorded_uid: bytes, host: bytes) -> bytes:
-    """Return the recorded UID with the number of the host as its last part."""
-    return recorded_uid[:24] + b"%012x" % int(host[-5:])
-
-
-def workload_uid(host: bytes, place: int) -> int:
-    """Return the UID of a workload Pod, which differs from those of the hosts."""
-    return 10**6 + int(host[-5:]) * PODS_PER_HOST + place
 
 
 def cluster_uid() -> str:

@@ -1,24 +1,24 @@
-"""The test beds of the real benchmarks, with the service."""
+"""The test bed of the benchmarks with real servers: the servers, the service and the floor."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.bench.proxy import Proxy
-from tests.bench.running import BenchError, Measured, Running
+from tests.bench.running import Measured, Running
 from tests.real.testbed import Bed, SlurmConf
 
 TOKEN_S = 86_400
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Site:
     """Real servers, the proxy in front of slurmrestd, and the converged service."""
 
     bed: Bed
     proxy: Proxy
+    """For the service and the floors."""
     service: Running
 
     @property
@@ -38,26 +38,22 @@ def site(external_nodes: int, *, pods: bool = True, flags: Sequence[str] = ()) -
             bed.kube.ensure_namespace("slurm")
             bed.kube.add_nodes(*conf.names)
         token = bed.slurm.token(TOKEN_S)
-        with Running(
-            kubeconfig=bed.kube.admin_kubeconfig, slurm_url=proxy.url, token=token, flags=flags
-        ) as service:
-            service.wait_ready()
-            service.wait_for_rest()
-            yield Site(bed, proxy, service)
+        with Running(bed.kube.admin_kubeconfig, proxy.url, token, flags=flags) as service:
+            service.settle()
+            yield Site(bed=bed, proxy=proxy, service=service)
 
 
 @contextmanager
-def floor(bed: Bed, proxy: Proxy) -> Iterator[Measured]:
-    """Start the floor as a process."""
-    argv = [
-        *(sys.executable, "-m", "tests.bench.floor"),
-        *(f"127.0.0.1:{bed.kube.port}", str(bed.kube.ca_file), str(bed.kube.token_file)),
-        *(proxy.url.removeprefix("http://"), bed.slurm.api_version, bed.slurm.token(TOKEN_S)),
-    ]
-    with Measured(argv) as process:
-        assert process.process.stdout is not None
-        if process.process.stdout.readline() != b"ready\n":
-            raise BenchError("the floor did not start")
+def floor(here: Site, name: str, *argv: str) -> Iterator[Measured]:
+    """Start a floor (see floors.py) as a process."""
+    kube, slurm = here.bed.kube, here.bed.slurm
+    with Measured(
+        f"tests.bench.{name}_floor",
+        *(f"127.0.0.1:{kube.port}", str(kube.ca_file), str(kube.token_file)),
+        *(here.proxy.url.removeprefix("http://"), slurm.api_version, slurm.token(TOKEN_S)),
+        *argv,
+    ) as process:
+        process.line()
         yield process
 
 

@@ -1,6 +1,6 @@
-"""Both embedded worlds in one process, which also creates, watches and deletes the Pods.
+"""Both embedded servers in one process, which also creates, watches and deletes the Pods.
 
-`python -m tests.bench.life_worlds HOSTS PODS BOUND DEADLINE_S` prints a kubeconfig and the address
+`python -m tests.bench.life_servers HOSTS PODS BOUND DEADLINE_S` prints a kubeconfig and the address
 of Slurm as JSON. Each line of its input is a step: `submit` creates the Pods and waits until all
 have jobs, `bind` waits until BOUND are bound, `end` deletes all and waits until no Pod and no job
 is alive. It answers each with a line: the seconds, or why it did not end.
@@ -29,12 +29,12 @@ from sunk_sync.embedded.wire import Question
 
 TOKEN = "bench"
 SCHEDULER = "default-slurm"
-OURS = "Placeholder of sunk-sync"
+PLACEHOLDER = "Placeholder of sunk-sync"
 """Text that marks the script of a placeholder."""
 TICK_S = 0.5
 """Interval of the scheduler, which starts 100 jobs in each."""
 AT_ONCE = 50
-LOOK_S = 0.5
+POLL_S = 0.5
 
 
 class Scripts(SlurmRest):
@@ -53,7 +53,7 @@ class Scripts(SlurmRest):
         return super().answer(question, now_s)
 
 
-class Worlds:
+class Servers:
     """Hosts of ten CPUs, each with a slurmd Pod; Pods of one CPU."""
 
     def __init__(self, hosts: int, pods: int, bound: int, *, deadline_s: float) -> None:
@@ -61,7 +61,13 @@ class Worlds:
         self._bound = bound
         self._deadline_s = deadline_s
         self._kube = Kubernetes(epoch=datetime.now(UTC))
-        self._slurm = SlurmWorld(_setup(hosts))
+        self._slurm = SlurmWorld(
+            Setup(
+                nodes=[NodeSpec(name=_host(number), cpus=10) for number in range(hosts)],
+                knobs=Knobs(acted_script=PLACEHOLDER, schedule_every_s=TICK_S),
+                epoch_s=time.time(),
+            )
+        )
         tokens = Tokens()
         tokens.add(TOKEN)
         self._kube_server = KubeServer(KubeApi(self._kube))
@@ -97,10 +103,10 @@ class Worlds:
         await _until(lambda: self._pods_bound() >= self._bound)
 
     async def _end(self) -> None:
-        await self._each(self._delete)
+        await self._each(self._kube.delete_pod)
         await _until(lambda: not self._jobs() and not any(self._workloads()))
 
-    async def _each(self, act: Callable[[str], None]) -> None:
+    async def _each(self, act: Callable[[str], object]) -> None:
         """Act on all Pods in small batches, so that both servers keep answering."""
         for start in range(0, len(self._names), AT_ONCE):
             self._kube.advance(self._kube_server.now_s)
@@ -115,9 +121,6 @@ class Worlds:
         spec = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 1}
         self._kube.add_pod(name, spec=spec | {"containers": [container]})
 
-    def _delete(self, name: str) -> None:
-        self._kube.delete_pod(name)
-
     def _workloads(self) -> Iterable[Any]:
         return self._kube.pods("default")
 
@@ -126,17 +129,8 @@ class Worlds:
 
     def _jobs(self) -> int:
         """Return the live jobs; each waiting task of an array counts."""
-        return sum(
-            len(job.waiting_tasks) or 1 for job in self._slurm.jobs.values() if job.state in ALIVE
-        )
-
-
-def _setup(hosts: int) -> Setup:
-    return Setup(
-        nodes=[NodeSpec(name=_host(number), cpus=10) for number in range(hosts)],
-        knobs=Knobs(acted_script=OURS, schedule_every_s=TICK_S),
-        epoch_s=time.time(),
-    )
+        alive = (job for job in self._slurm.jobs.values() if job.state in ALIVE)
+        return sum(len(job.waiting_tasks) or 1 for job in alive)
 
 
 def _host(number: int) -> str:
@@ -144,14 +138,14 @@ def _host(number: int) -> str:
 
 
 async def _until(done: Callable[[], bool]) -> None:
-    """Poll until the condition holds; the worlds do not report it."""
+    """Poll until the condition holds; the servers do not report it."""
     while not done():  # noqa: ASYNC110
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
 async def main(*counts: str) -> None:
     hosts, pods, bound, deadline_s = map(int, counts)
-    await Worlds(hosts, pods, bound, deadline_s=deadline_s).run()
+    await Servers(hosts, pods, bound, deadline_s=deadline_s).run()
 
 
 if __name__ == "__main__":
