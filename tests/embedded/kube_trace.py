@@ -82,21 +82,21 @@ class Embedded:
     """The embedded API server alone: without kubelets and controllers."""
 
     def __init__(self) -> None:
-        self.world = Kubernetes(alive=False)
-        self.world.add_namespace(HOME)
-        self.api = KubeApi(self.world)
+        self.kube = Kubernetes(alive=False)
+        self.kube.add_namespace(HOME)
+        self.api = KubeApi(self.kube)
 
     def ask(self, question: Question) -> tuple[int, bytes]:
-        answer = self.api.answer(question, self.world.now_s)
+        answer = self.api.answer(question, self.kube.now_s)
         assert not isinstance(answer, Subscription)
         return answer.status, answer.body
 
     def watch(self, question: Question, until: str) -> tuple[int, list[bytes]]:
-        watch = self.api.answer(question, self.world.now_s)
+        watch = self.api.answer(question, self.kube.now_s)
         if not isinstance(watch, Subscription):
             return watch.status, [watch.body]
         lines: list[bytes] = []
-        for line in watch.take(self.world.now_s):
+        for line in watch.take(self.kube.now_s):
             lines.append(line)
             if ends(line, until):
                 break
@@ -104,7 +104,7 @@ class Embedded:
         return 200, lines
 
     def forget(self) -> None:
-        self.world.compact()
+        self.kube.compact()
 
 
 def ends(line: bytes, until: str) -> bool:

@@ -15,25 +15,25 @@ TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/jso
 
 
 @pytest.fixture
-def world() -> Kubernetes:
+def kube() -> Kubernetes:
     """A cordoned Node of 90 s, one running Pod and one waiting Pod."""
-    world = Kubernetes(heartbeat_s=1e6)
-    world.add_node("n1", labels={"node-role.kubernetes.io/gpu": ""})
-    world.add_pod("runs", node="n1")
-    world.add_pod("waits")
-    world.advance(90)
-    world.cordon("n1")
-    return world
+    kube = Kubernetes(heartbeat_s=1e6)
+    kube.add_node("n1", labels={"node-role.kubernetes.io/gpu": ""})
+    kube.add_pod("runs", node="n1")
+    kube.add_pod("waits")
+    kube.advance(90)
+    kube.cordon("n1")
+    return kube
 
 
-def ask(world: Kubernetes, method: str, path: str, **rest: Any) -> Answer:
-    answer = KubeApi(world).answer(Question(method=method, path=path, **rest), world.now_s)
+def ask(kube: Kubernetes, method: str, path: str, **rest: Any) -> Answer:
+    answer = KubeApi(kube).answer(Question(method=method, path=path, **rest), kube.now_s)
     assert isinstance(answer, Answer)
     return answer
 
 
-def cells(world: Kubernetes, path: str) -> list[list[Any]]:
-    table = json.loads(ask(world, "GET", path, headers=TABLE).body)
+def cells(kube: Kubernetes, path: str) -> list[list[Any]]:
+    table = json.loads(ask(kube, "GET", path, headers=TABLE).body)
     assert table["kind"] == "Table"
     shown = [not column["priority"] for column in table["columnDefinitions"]]
     return [
@@ -42,32 +42,32 @@ def cells(world: Kubernetes, path: str) -> list[list[Any]]:
     ]
 
 
-def test_nodes_are_shown_as_kubectl_shows_them(world: Kubernetes) -> None:
-    assert cells(world, "/api/v1/nodes") == [
+def test_nodes_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
+    assert cells(kube, "/api/v1/nodes") == [
         ["n1", "Ready,SchedulingDisabled", "gpu", "90s", "v1.35.4"]
     ]
-    world.set_node_ready("n1", ready=False)
-    world.cordon("n1", on=False)
-    assert cells(world, "/api/v1/nodes/n1")[0][1] == "NotReady"
-    ask(world, "POST", "/api/v1/nodes", body=b'{"metadata":{"name":"n2"}}')
-    assert cells(world, "/api/v1/nodes")[1][1:3] == ["Unknown", "<none>"]
+    kube.set_node_ready("n1", ready=False)
+    kube.cordon("n1", on=False)
+    assert cells(kube, "/api/v1/nodes/n1")[0][1] == "NotReady"
+    ask(kube, "POST", "/api/v1/nodes", body=b'{"metadata":{"name":"n2"}}')
+    assert cells(kube, "/api/v1/nodes")[1][1:3] == ["Unknown", "<none>"]
 
 
-def test_pods_are_shown_as_kubectl_shows_them(world: Kubernetes) -> None:
-    assert cells(world, "/api/v1/pods") == [
+def test_pods_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
+    assert cells(kube, "/api/v1/pods") == [
         ["runs", "1/1", "Running", "0", "90s"],
         ["waits", "0/1", "Pending", "0", "90s"],
     ]
-    world.annotate("runs", {"embedded/run-s": "0"}, namespace="default")
-    world.advance(91)
-    assert cells(world, "/api/v1/pods")[0][1:3] == ["0/1", "Completed"]
-    world.add_pod("ends", node="n1", metadata={"annotations": {"embedded/end-delay-s": "inf"}})
-    world.advance(92)
-    world.delete_pod("ends")
-    assert cells(world, "/api/v1/pods")[0][:3] == ["ends", "1/1", "Terminating"]
+    kube.annotate("runs", {"embedded/run-s": "0"}, namespace="default")
+    kube.advance(91)
+    assert cells(kube, "/api/v1/pods")[0][1:3] == ["0/1", "Completed"]
+    kube.add_pod("ends", node="n1", metadata={"annotations": {"embedded/end-delay-s": "inf"}})
+    kube.advance(92)
+    kube.delete_pod("ends")
+    assert cells(kube, "/api/v1/pods")[0][:3] == ["ends", "1/1", "Terminating"]
 
 
-def test_leases_events_and_namespaces_are_shown_as_kubectl_shows_them(world: Kubernetes) -> None:
+def test_leases_events_and_namespaces_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
     event = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Node", "name": "n1"},
@@ -76,29 +76,29 @@ def test_leases_events_and_namespaces_are_shown_as_kubectl_shows_them(world: Kub
         "type": "Normal",
     }
     path = "/api/v1/namespaces/default/events"
-    ask(world, "POST", path, body=json.dumps(event).encode())
-    assert cells(world, path) == [["<unknown>", "Normal", "Because", "node/n1", "it is so"]]
-    world.advance(95)
-    assert cells(world, "/api/v1/namespaces")[0] == ["default", "Active", "95s"]
+    ask(kube, "POST", path, body=json.dumps(event).encode())
+    assert cells(kube, path) == [["<unknown>", "Normal", "Because", "node/n1", "it is so"]]
+    kube.advance(95)
+    assert cells(kube, "/api/v1/namespaces")[0] == ["default", "Active", "95s"]
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-    ask(world, "POST", leases, body=b'{"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}}')
-    assert cells(world, leases) == [["l", "h", "0s"]]
+    ask(kube, "POST", leases, body=b'{"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}}')
+    assert cells(kube, leases) == [["l", "h", "0s"]]
 
 
-def test_an_event_shows_its_own_last_time(world: Kubernetes) -> None:
-    at = (world.wall() - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def test_an_event_shows_its_own_last_time(kube: Kubernetes) -> None:
+    at = (kube.wall() - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     event = {"metadata": {"name": "e"}, "involvedObject": {}, "lastTimestamp": at}
     path = "/api/v1/namespaces/default/events"
-    ask(world, "POST", path, body=json.dumps(event).encode())
-    assert cells(world, path)[0][0] == "5m"
+    ask(kube, "POST", path, body=json.dumps(event).encode())
+    assert cells(kube, path)[0][0] == "5m"
 
 
-def test_a_watch_of_tables_declares_its_columns_once(world: Kubernetes) -> None:
+def test_a_watch_of_tables_declares_its_columns_once(kube: Kubernetes) -> None:
     question = Question(path="/api/v1/nodes", query={"watch": "true"}, headers=TABLE)
-    watching = KubeApi(world).answer(question, world.now_s)
+    watching = KubeApi(kube).answer(question, kube.now_s)
     assert not isinstance(watching, Answer)
-    world.annotate("n1", {"a": "b"})
-    first, second = (json.loads(line)["object"] for line in watching.take(world.now_s))
+    kube.annotate("n1", {"a": "b"})
+    first, second = (json.loads(line)["object"] for line in watching.take(kube.now_s))
     assert first["columnDefinitions"]
     assert second["columnDefinitions"] is None
     assert second["rows"][0]["cells"][0] == "n1"
@@ -138,25 +138,25 @@ def test_durations_are_formatted_as_by_kubectl(seconds: int, text: str) -> None:
         ("/apis/authorization.k8s.io/v1", "APIResourceList"),
     ],
 )
-def test_discovery_describes_the_server(world: Kubernetes, path: str, kind: str) -> None:
-    assert json.loads(ask(world, "GET", path).body)["kind"] == kind
+def test_discovery_describes_the_server(kube: Kubernetes, path: str, kind: str) -> None:
+    assert json.loads(ask(kube, "GET", path).body)["kind"] == kind
 
 
-def test_every_discovered_resource_can_be_listed(world: Kubernetes) -> None:
+def test_every_discovered_resource_can_be_listed(kube: Kubernetes) -> None:
     for root in ("/api/v1", "/apis/coordination.k8s.io/v1"):
-        for one in json.loads(ask(world, "GET", root).body)["resources"]:
+        for one in json.loads(ask(kube, "GET", root).body)["resources"]:
             if "list" in one["verbs"]:
-                listed = json.loads(ask(world, "GET", f"{root}/{one['name']}").body)
+                listed = json.loads(ask(kube, "GET", f"{root}/{one['name']}").body)
                 assert listed["kind"] == f"{one['kind']}List"
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
-def test_health_endpoints_answer(world: Kubernetes, path: str) -> None:
-    assert ask(world, "GET", path).body == b"ok"
+def test_health_endpoints_answer(kube: Kubernetes, path: str) -> None:
+    assert ask(kube, "GET", path).body == b"ok"
 
 
-def test_version_is_reported(world: Kubernetes) -> None:
-    assert json.loads(ask(world, "GET", "/version").body)["gitVersion"] == "v1.35.4"
+def test_version_is_reported(kube: Kubernetes) -> None:
+    assert json.loads(ask(kube, "GET", "/version").body)["gitVersion"] == "v1.35.4"
 
 
 @pytest.mark.parametrize(
@@ -190,23 +190,23 @@ def test_version_is_reported(world: Kubernetes) -> None:
     ],
 )
 def test_unusual_requests_get_the_status_of_the_real_server(
-    world: Kubernetes, method: str, path: str, rest: dict[str, Any], status: int
+    kube: Kubernetes, method: str, path: str, rest: dict[str, Any], status: int
 ) -> None:
-    assert ask(world, method, path, **rest).status == status
+    assert ask(kube, method, path, **rest).status == status
 
 
-def test_a_collection_is_deleted_by_selector(world: Kubernetes) -> None:
+def test_a_collection_is_deleted_by_selector(kube: Kubernetes) -> None:
     for name in ("a", "b"):
-        world.add_pod(name, metadata={"labels": {"l": name}})
+        kube.add_pod(name, metadata={"labels": {"l": name}})
     path = "/api/v1/namespaces/default/pods"
-    answer = ask(world, "DELETE", path, query={"labelSelector": "l=a"})
+    answer = ask(kube, "DELETE", path, query={"labelSelector": "l=a"})
     assert [one["metadata"]["name"] for one in json.loads(answer.body)["items"]] == ["a"]
-    assert [one["metadata"]["name"] for one in world.pods("default")] == ["b", "runs", "waits"]
+    assert [one["metadata"]["name"] for one in kube.pods("default")] == ["b", "runs", "waits"]
 
 
-def test_generate_name_makes_a_name(world: Kubernetes) -> None:
+def test_generate_name_makes_a_name(kube: Kubernetes) -> None:
     body = b'{"metadata":{"generateName":"e-"},"involvedObject":{}}'
-    answer = ask(world, "POST", "/api/v1/namespaces/default/events", body=body)
+    answer = ask(kube, "POST", "/api/v1/namespaces/default/events", body=body)
     assert json.loads(answer.body)["metadata"]["name"].startswith("e-")
 
 
@@ -221,10 +221,10 @@ def test_generate_name_makes_a_name(world: Kubernetes) -> None:
     ],
 )
 def test_the_pull_policy_follows_from_the_image_tag(
-    world: Kubernetes, image: str, policy: str
+    kube: Kubernetes, image: str, policy: str
 ) -> None:
-    world.add_pod("p", spec={"containers": [{"name": "c", "image": image}]})
-    pod = world.pod("p")
+    kube.add_pod("p", spec={"containers": [{"name": "c", "image": image}]})
+    pod = kube.pod("p")
     assert pod is not None
     assert pod["spec"]["containers"][0]["imagePullPolicy"] == policy
 
@@ -238,11 +238,11 @@ def test_the_pull_policy_follows_from_the_image_tag(
     ],
 )
 def test_the_qos_class_follows_from_the_resources(
-    world: Kubernetes, resources: dict[str, Any], quality: str
+    kube: Kubernetes, resources: dict[str, Any], quality: str
 ) -> None:
     containers = [{"name": "c", "image": "a:1", "resources": resources}]
-    world.add_pod("p", spec={"containers": containers})
-    pod = world.pod("p")
+    kube.add_pod("p", spec={"containers": containers})
+    pod = kube.pod("p")
     assert pod is not None
     assert pod["status"]["qosClass"] == quality
 
@@ -270,12 +270,12 @@ def protobuf(options: bytes) -> bytes:
     ],
 )
 def test_delete_options_of_kubectl_drain_in_protobuf_are_read(
-    world: Kubernetes, options: bytes, status: int
+    kube: Kubernetes, options: bytes, status: int
 ) -> None:
     path = "/api/v1/namespaces/default/pods/runs"
-    answer = ask(world, "DELETE", path, body=protobuf(options))
+    answer = ask(kube, "DELETE", path, body=protobuf(options))
     assert answer.status == status
-    pod = world.pod("runs")
+    pod = kube.pod("runs")
     assert pod is not None
     grace_s = pod["metadata"].get("deletionGracePeriodSeconds")
     assert grace_s == {b"": 30, b"\x08\x05": 5, b"\x08\x85\x01": 133}.get(options)

@@ -21,15 +21,15 @@ from tests.kube.recorded.server import Ear
 
 
 @pytest.fixture
-def world() -> Kubernetes:
-    world = Kubernetes(heartbeat_s=0.05)
-    world.add_node("n1")
-    return world
+def kube() -> Kubernetes:
+    kube = Kubernetes(heartbeat_s=0.05)
+    kube.add_node("n1")
+    return kube
 
 
 @pytest.fixture
-async def server(world: Kubernetes) -> AsyncIterator[KubeServer]:
-    server = KubeServer(KubeApi(world))
+async def server(kube: Kubernetes) -> AsyncIterator[KubeServer]:
+    server = KubeServer(KubeApi(kube))
     await server.start()
     yield server
     await server.aclose()
@@ -67,36 +67,36 @@ async def test_our_client_reads_and_writes(client: KubeClient) -> None:
 
 
 async def test_our_reader_follows_changes(
-    world: Kubernetes, server: KubeServer, client: KubeClient
+    kube: Kubernetes, server: KubeServer, client: KubeClient
 ) -> None:
     ear = Ear()
     watch = Watch(client, nodes(), tell=ear.tell, on_bad=ear.on_bad, ambient=Ambient())
     reading = asyncio.create_task(watch.run())
     await ear.until(lambda ear: "ListingEnded" in ear.kinds())
     heard = len(ear.news)
-    world.cordon("n1")
+    kube.cordon("n1")
     server.wake()
     await ear.until(lambda ear: len(ear.news) > heard)
-    world.remove_node("n1")
+    kube.remove_node("n1")
     await ear.until(lambda ear: "Deleted n1" in ear.kinds())
     assert ear.bad == []
     reading.cancel()
 
 
-async def test_the_world_advances_without_requests(world: Kubernetes, server: KubeServer) -> None:
-    version = world.store.version
-    await until(lambda: world.store.version > version + 2 or server.now_s > 3)
-    world.add_pod("p", node="n1")
+async def test_the_world_advances_without_requests(kube: Kubernetes, server: KubeServer) -> None:
+    version = kube.store.version
+    await until(lambda: kube.store.version > version + 2 or server.now_s > 3)
+    kube.add_pod("p", node="n1")
     server.wake()
-    await until(lambda: (world.pod("p") or {})["status"]["phase"] == "Running")
+    await until(lambda: (kube.pod("p") or {})["status"]["phase"] == "Running")
 
 
-async def test_a_closed_watch_is_removed(world: Kubernetes, server: KubeServer) -> None:
+async def test_a_closed_watch_is_removed(kube: Kubernetes, server: KubeServer) -> None:
     async with aiohttp.ClientSession() as session:
         query = {"watch": "true", "resourceVersion": "0"}
         async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
             assert b"ADDED" in await answer.content.readline()
-    await until(lambda: not world.store.on_restored)
+    await until(lambda: not kube.store.on_restored)
 
 
 async def test_a_watch_ends_after_its_timeout(server: KubeServer) -> None:
@@ -106,8 +106,8 @@ async def test_a_watch_ends_after_its_timeout(server: KubeServer) -> None:
             assert (await answer.read()).count(b"\n") >= 1
 
 
-async def test_open_watches_end_with_the_server(world: Kubernetes) -> None:
-    server = KubeServer(KubeApi(world))
+async def test_open_watches_end_with_the_server(kube: Kubernetes) -> None:
+    server = KubeServer(KubeApi(kube))
     await server.start()
     async with aiohttp.ClientSession() as session:
         query = {"watch": "true", "resourceVersion": "0"}
@@ -118,7 +118,7 @@ async def test_open_watches_end_with_the_server(world: Kubernetes) -> None:
 
 
 async def test_pods_of_others_are_followed_P28(
-    world: Kubernetes, server: KubeServer, client: KubeClient
+    kube: Kubernetes, server: KubeServer, client: KubeClient
 ) -> None:
     """Events for Pods of this scheduler, without a Node, or ended are not sent."""
     ear = Ear()
@@ -129,7 +129,7 @@ async def test_pods_of_others_are_followed_P28(
     await ear.until(lambda ear: "ListingEnded" in ear.kinds())
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
     for name, more in (("p1", {"nodeName": "n1"}), ("p2", {}), ("p3", {"schedulerName": "ours"})):
-        world.add_pod(name, spec=spec | more)
+        kube.add_pod(name, spec=spec | more)
     server.wake()
     await ear.until(lambda ear: any(isinstance(one, Taken) for one in ear.news))
     assert ear.news[-1] == Taken("n1", (("cpu", 2000), ("pods", 1)))

@@ -42,6 +42,6 @@ def test_returned_objects_never_change(seed: int) -> None:
             [Step(path="/version")] if "$" in json.dumps([step.body, step.query]) else [step],
         )
         for plural in ("nodes", "pods"):
-            for row in server.world.backup().rows[plural].values():
+            for row in server.kube.backup().rows[plural].values():
                 frozen.append((row.an_object, json.dumps(row.an_object)))
     assert all(json.dumps(an_object) == text for an_object, text in frozen)

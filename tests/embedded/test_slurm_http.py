@@ -53,8 +53,8 @@ class Clock:
 @pytest.fixture
 async def server(generation: str, clock: Clock) -> AsyncIterator[SlurmServer]:
     nodes = [NodeSpec(name=f"n{number}") for number in range(1, 4)]
-    world = SlurmWorld(Setup(nodes=nodes, generation=generation))  # type: ignore[arg-type]
-    server = SlurmServer(SlurmRest(world), clock=clock)
+    slurm = SlurmWorld(Setup(nodes=nodes, generation=generation))  # type: ignore[arg-type]
+    server = SlurmServer(SlurmRest(slurm), clock=clock)
     await server.start()
     yield server
     await server.aclose()

@@ -201,7 +201,7 @@ def test_diag_reports_the_start_of_slurmctld() -> None:
     before = asker.get("diag/")["statistics"]["req_time_start"]["number"]
     asker.wait(50)
     assert asker.get("diag/")["statistics"]["req_time_start"]["number"] == before
-    asker.world.restart(now_s=asker.now_s)
+    asker.slurm.restart(now_s=asker.now_s)
     assert asker.get("diag/")["statistics"]["req_time_start"]["number"] == before + 51
 
 
@@ -268,6 +268,6 @@ def test_a_simulated_script_is_recognised_by_its_text() -> None:
     submit(asker)
     asker.wait(2)
     asker.get("ping/")
-    assert [(call.kind, call.job.job_id) for call in asker.world.take_calls()] == [("started", 1)]
-    asker.world.exit_script(1, now_s=asker.now_s, code=2)
+    assert [(call.kind, call.job.job_id) for call in asker.slurm.take_calls()] == [("started", 1)]
+    asker.slurm.exit_script(1, now_s=asker.now_s, code=2)
     assert job(asker)["exit_code"]["return_code"]["number"] == 2

@@ -29,7 +29,7 @@ TOKENS = {"root": Pass("root"), "old": Pass("root", 1.0), "nobody": Pass("nobody
 
 
 class Asker:
-    """Sends requests to one world at a time that the test sets."""
+    """Sends requests to one slurm at a time that the test sets."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Asker:
         names: Sequence[str] = ("n1", "n2", "n3"),
         acted_script: str = "",
     ):
-        self.world = SlurmWorld(
+        self.slurm = SlurmWorld(
             Setup(
                 nodes=[NodeSpec(name=name, gres="gpu:4", features=("a100",)) for name in names],
                 generation=generation,  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ class Asker:
                 knobs=Knobs(acted_script=acted_script),
             )
         )
-        self.rest = SlurmRest(self.world, Tokens(TOKENS))
+        self.rest = SlurmRest(self.slurm, Tokens(TOKENS))
         self.version = NEWEST[generation]
         self.now_s = 1.0
 
@@ -122,7 +122,7 @@ def test_fixed_fields_equal_the_recorded_ones(generation: str) -> None:
 
 def test_a_used_node_counts_resources_like_a_recorded_one() -> None:
     asker = Asker()
-    asker.world.submit(JobRequest(exclusive=True, required_nodes=("n2",)), now_s=1)
+    asker.slurm.submit(JobRequest(exclusive=True, required_nodes=("n2",)), now_s=1)
     asker.wait(2)
     node = asker.get("nodes/")["nodes"][1]
     assert node["state"] == recorded("26.05", "nodes-drain-mixed")["nodes"][0]["state"]
@@ -152,7 +152,7 @@ def test_responses_equal_the_recorded_ones(
     """Word by word, except addresses, latencies and host names."""
     asker = Asker(generation)
     if not up:
-        asker.world.stop_controller(now_s=1)
+        asker.slurm.stop_controller(now_s=1)
     answer = asker.ask(
         method, path, {"state": ["DRAIN"]} if method == "POST" else None, token=token
     )
@@ -174,7 +174,7 @@ def test_each_api_version_is_served_or_404(generation: str) -> None:
     served = [
         version for version in DIALECTS if asker.ask("GET", f"/slurm/{version}/ping/").status == 200
     ]
-    assert tuple(served) == tuple(asker.world.setup.release.versions)
+    assert tuple(served) == tuple(asker.slurm.setup.release.versions)
     for version in served:
         asker.version = version
         answer = asker.ask("GET", "nodes/")
@@ -208,7 +208,7 @@ def test_only_valid_tokens_are_accepted(headers: Mapping[str, str], status: int,
 
 def test_a_token_can_be_added_and_revoked() -> None:
     asker = Asker()
-    asker.rest.tokens.add("new", expires_s=asker.world.epoch_s + 100)
+    asker.rest.tokens.add("new", expires_s=asker.slurm.epoch_s + 100)
     assert asker.ask("GET", "node/n1", token="new").status == 200
     asker.wait(200)
     assert asker.ask("GET", "node/n1", token="new").status == 511
@@ -326,7 +326,7 @@ def test_empty_lists_in_the_error_of_an_update(names: list[str] | None, spoken: 
 def test_nodes_are_deleted_only_if_dynamic(generation: str) -> None:
     """slurmctld does not check the user."""
     asker = Asker(generation)
-    asker.world.add_node(NodeSpec(name="dyn1"), now_s=1)
+    asker.slurm.add_node(NodeSpec(name="dyn1"), now_s=1)
     assert asker.ask("DELETE", "node/dyn1").status == 200
     assert error_number(asker.ask("DELETE", "node/dyn1")) == 2018
     assert error_number(asker.ask("DELETE", "node/n1")) == 2028
@@ -348,7 +348,7 @@ def test_24_11_fails_on_update_time_after_a_change() -> None:
     """500 and -1, as soon as a node has changed and no partition."""
     asker = Asker("24.11")
     asker.wait(10)
-    since_s = asker.world.epoch_s + 9
+    since_s = asker.slurm.epoch_s + 9
     assert asker.ask("GET", f"nodes/?update_time={since_s}").status == 304
     asker.wait(10)
     asker.ask("POST", "node/n1", {"comment": "x"})
@@ -374,10 +374,10 @@ def test_old_versions_refuse_update_time_in_seconds() -> None:
 def test_unchanged_partitions_are_304() -> None:
     """Until slurmctld reads its configuration again."""
     asker = Asker()
-    since_s = asker.world.epoch_s + 5
+    since_s = asker.slurm.epoch_s + 5
     assert asker.ask("GET", f"partitions/?update_time={since_s}").status == 304
     asker.wait(10)
-    asker.world.restart(now_s=asker.now_s)
+    asker.slurm.restart(now_s=asker.now_s)
     assert asker.ask("GET", f"partitions/?update_time={since_s}").status == 200
 
 
@@ -500,8 +500,8 @@ def test_a_job_that_ignores_sigterm_keeps_its_node_until_kill_wait() -> None:
 def test_a_cancel_that_changes_nothing_is_200(name: str, code: int) -> None:
     """The code is in `status`."""
     asker = Asker()
-    asker.world.submit(JobRequest(), now_s=1)
-    asker.world.cancel(1, now_s=1)
+    asker.slurm.submit(JobRequest(), now_s=1)
+    asker.slurm.cancel(1, now_s=1)
     told = asker.ask("DELETE", f"job/{name}")
     assert told.status == 200
     assert json.loads(told.body)["status"][0]["error"]["code"] == code
@@ -528,11 +528,11 @@ def test_errors_while_slurmctld_is_down(
 ) -> None:
     """Every response is late, except a ping."""
     asker = Asker(generation)
-    asker.world.stop_controller(now_s=1)
+    asker.slurm.stop_controller(now_s=1)
     body = {"name": ["n1"], "script": "x", "job": PLACE} if method == "POST" else None
     answer = asker.ask(method, path, body)
     assert (answer.status, error_number(answer)) == (status, number)
-    assert answer.after_s == asker.world.setup.release.gives_up_after_s
+    assert answer.after_s == asker.slurm.setup.release.gives_up_after_s
     assert asker.ask("GET", "ping/").after_s == 0
     assert asker.ask("DELETE", "job/99999999").status == 404
 
@@ -540,9 +540,9 @@ def test_errors_while_slurmctld_is_down(
 def test_a_write_while_slurmctld_is_down_has_no_effect() -> None:
     """Also not later."""
     asker = Asker()
-    asker.world.stop_controller(now_s=1)
+    asker.slurm.stop_controller(now_s=1)
     asker.ask("POST", "node/n1", {"comment": "x"})
-    asker.world.start_controller(now_s=2)
+    asker.slurm.start_controller(now_s=2)
     assert asker.node()["comment"] == ""
 
 
@@ -557,7 +557,7 @@ def test_a_get_of_reconfigure_reconfigures() -> None:
 
 def test_slurmctld_reports_its_load_and_configuration() -> None:
     asker = Asker()
-    asker.world.submit(JobRequest(), now_s=1)
+    asker.slurm.submit(JobRequest(), now_s=1)
     theirs = recorded("26.05", "diag")["statistics"]
     ours = asker.get("diag/")["statistics"]
     assert ours.keys() <= theirs.keys()
