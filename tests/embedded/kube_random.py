@@ -18,6 +18,7 @@ from tests.embedded.kube_scenarios import (
     put,
     ready_node,
     strategic,
+    version,
     watch,
 )
 from tests.embedded.kube_trace import Step
@@ -67,29 +68,16 @@ class Draw:
 
     def _watch(self, path: str, since: int) -> Step:
         selector = self._pick(({}, {"labelSelector": "k"}, {"labelSelector": "k=1"}))
-        version = f"${since}.metadata.resourceVersion"
-        return watch(path, "z", resourceVersion=version, **selector)
+        return watch(path, "z", resourceVersion=version(since), **selector)
 
     def _step(self) -> Step:
         is_pod = self._random.random() < 0.35
         name = self._pick(("p0", "p1") if is_pod else ("n0", "n1"))
         path = f"{PODS if is_pod else NODES}/{name}"
-        draw = self._pick(
-            (
-                self._create,
-                self._metadata,
-                self._metadata,
-                self._conditions,
-                self._conditions,
-                self._apply,
-                self._apply,
-                self._apply_conditions,
-                self._apply_conditions,
-                self._cordon,
-                self._replace,
-                self._remove if self._random.random() < 0.5 else self._metadata,
-            )
-        )
+        last = self._remove if self._random.random() < 0.5 else self._metadata
+        often = (self._metadata, self._conditions, self._apply, self._apply_conditions)
+        twice = (one for one in often for _ in range(2))
+        draw = self._pick((self._create, *twice, self._cordon, self._replace, last))
         return draw(On(path, name, is_pod))
 
     def _create(self, on: On) -> Step:
@@ -125,9 +113,8 @@ class Draw:
                 one.clear()
                 one.update({"type": self._pick(KINDS), "$patch": "delete"})
         listed = list({one["type"]: one for one in listed}.values())
-        return strategic(
-            f"{on.path}/status", {"status": {"conditions": listed}}, agent=self._agent()
-        )
+        patch = {"status": {"conditions": listed}}
+        return strategic(f"{on.path}/status", patch, agent=self._agent())
 
     def _apply(self, on: On) -> Step:
         config: dict[str, Any] = {"metadata": {"labels": self._texts(VALUES)}}
@@ -135,16 +122,15 @@ class Draw:
             config["metadata"]["annotations"] = self._texts(VALUES)
         if not on.is_pod and self._random.random() < 0.3:
             config["spec"] = {"unschedulable": True}
-        if on.is_pod:
-            return apply(f"{on.path}/status", config, by=self._pick(MANAGERS), force=self._forced())
-        return apply(on.path, config, by=self._pick(MANAGERS), force=self._forced())
+        return self._applied(f"{on.path}/status" if on.is_pod else on.path, config)
 
-    def _forced(self) -> bool:
-        return self._random.random() < 0.6
+    def _applied(self, path: str, config: dict[str, Any]) -> Step:
+        manager = self._pick(MANAGERS)
+        return apply(path, config, by=manager, force=self._random.random() < 0.6)
 
     def _apply_conditions(self, on: On) -> Step:
         config = {"status": {"conditions": self._some_conditions()}}
-        return apply(f"{on.path}/status", config, by=self._pick(MANAGERS), force=self._forced())
+        return self._applied(f"{on.path}/status", config)
 
     def _cordon(self, on: On) -> Step:
         if on.is_pod:

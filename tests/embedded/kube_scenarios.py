@@ -11,8 +11,32 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases"
 SPACES = "/api/v1/namespaces"
 NOBODY = "0e8b7a5c-6a1f-4a0e-9a8e-2c6a4f1c1a11"
 FORCE = {"fieldManager": "mirror", "force": "true"}
+UID = "$0.metadata.uid"
+"""UID of the object that the first step creates."""
+WATCH_LIST = {
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+}
+LABEL_SELECTORS = (
+    "i=a", "i==a", "i!=a", "i in (a,b)", "i notin (a, b)", "i", "!i", "i in (a),i!=b", "i,i!=c",
+    "a b c",
+)  # fmt: skip
+NODE_FIELDS = (
+    "metadata.name=a", "metadata.name!=a", "spec.unschedulable=true", "spec.zorg=1", "zorg",
+)  # fmt: skip
+POD_FIELDS = (
+    "spec.nodeName=a", "spec.nodeName!=", "spec.nodeName=", "spec.schedulerName=slurm",
+    "status.phase=Pending,spec.nodeName==a", "status.phase!=Pending",
+    f"metadata.namespace={HOME}", "metadata.namespace=else",
+)  # fmt: skip
 
 Object = dict[str, Any]
+
+
+def version(step: int) -> str:
+    """Return the place of the resourceVersion in the response to this step."""
+    return f"${step}.metadata.resourceVersion"
 
 
 def get(path: str, **query: str) -> Step:
@@ -50,11 +74,12 @@ def watch(path: str, until: str, **query: str) -> Step:
     return Step(path=path, until=until, query={"watch": "true", **query})
 
 
+def _named(name: str, labels: Object | None) -> Object:
+    return {"name": name, "labels": labels} if labels else {"name": name}
+
+
 def node(name: str, labels: Object | None = None, **rest: Any) -> Object:
-    metadata: Object = {"name": name}
-    if labels:
-        metadata["labels"] = labels
-    return {"metadata": metadata, **rest}
+    return {"metadata": _named(name, labels), **rest}
 
 
 def ready_node(name: str) -> Object:
@@ -63,25 +88,16 @@ def ready_node(name: str) -> Object:
 
 
 def pod(name: str, labels: Object | None = None, **spec: Any) -> Object:
-    metadata: Object = {"name": name}
-    if labels:
-        metadata["labels"] = labels
-    whole = {
-        "containers": [{"name": "c", "image": "none.invalid/none:1"}],
-        "automountServiceAccountToken": False,
-        **spec,
-    }
-    return {"metadata": metadata, "spec": whole}
+    containers = [{"name": "c", "image": "none.invalid/none:1"}]
+    whole = {"containers": containers, "automountServiceAccountToken": False, **spec}
+    return {"metadata": _named(name, labels), "spec": whole}
 
 
-def condition(kind: str, status: str, message: str = "m") -> Object:
-    return {
-        "type": kind,
-        "status": status,
-        "reason": "Because",
-        "message": message,
-        "lastTransitionTime": OLD,
-    }
+def condition(
+    kind: str, status: str = "True", message: str = "m", *, reason: str = "Because"
+) -> Object:
+    told = {"type": kind, "status": status, "reason": reason, "message": message}
+    return {**told, "lastTransitionTime": OLD}
 
 
 def conditions(*kinds: str, status: str = "True", message: str = "m") -> Object:
@@ -108,10 +124,7 @@ def event(name: str, **rest: Any) -> Object:
     }
 
 
-LEASE = {
-    "metadata": {"name": "l"},
-    "spec": {"holderIdentity": "h", "leaseDurationSeconds": 15},
-}
+LEASE = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "h", "leaseDurationSeconds": 15}}
 THREE = [post(NODES, node(name, {"i": name})) for name in ("a", "b", "c")]
 BOUND = [post(PODS, pod("p", nodeName="a"))]
 STATUS = f"{NODES}/a/status"
@@ -157,7 +170,7 @@ SCENARIOS: dict[str, list[Step]] = {
         post(NODES, node("a", {"x": "y"})),
         put(A, node("a", {"x": "z"})),
         put(A, {"metadata": {"name": "a", "resourceVersion": "1"}}),
-        put(A, {"metadata": {"name": "a", "resourceVersion": "$1.metadata.resourceVersion"}}),
+        put(A, {"metadata": {"name": "a", "resourceVersion": version(1)}}),
         put(A, {"metadata": {"name": "a", "uid": NOBODY}}),
         put(A, node("b")),
         put(f"{NODES}/none", node("none")),
@@ -213,8 +226,7 @@ SCENARIOS: dict[str, list[Step]] = {
         strategic(STATUS, conditions("Z", "Ready", "W", status="False")),
         strategic(STATUS, conditions("Z", "Ready", "W", status="False")),
         strategic(
-            STATUS,
-            {"status": {"conditions": [{"type": "Ready", "message": None, "reason": ""}]}},
+            STATUS, {"status": {"conditions": [{"type": "Ready", "message": None, "reason": ""}]}}
         ),
         get(A),
     ],
@@ -224,7 +236,7 @@ SCENARIOS: dict[str, list[Step]] = {
         strategic(
             STATUS,
             {
-                "metadata": {"uid": "$0.metadata.uid"},
+                "metadata": {"uid": UID},
                 "status": {
                     "conditions": [
                         {"type": "X", "$patch": "delete"},
@@ -251,7 +263,7 @@ SCENARIOS: dict[str, list[Step]] = {
         apply(A, metadata(labels={"l": "1", "m": "2"})),
         apply(A, metadata(labels={"l": "2"})),
         apply(A, metadata(annotations={"k": "v"})),
-        apply(A, {"metadata": {"uid": "$0.metadata.uid"}}),
+        apply(A, {"metadata": {"uid": UID}}),
         apply(A, {}),
         get(A),
     ],
@@ -309,7 +321,7 @@ SCENARIOS: dict[str, list[Step]] = {
     "apply a cordon": [
         post(NODES, node("a")),
         apply(A, {**metadata(annotations={"c": "true"}), "spec": {"unschedulable": True}}),
-        apply(A, {"metadata": {"uid": "$0.metadata.uid"}}),
+        apply(A, {"metadata": {"uid": UID}}),
         merge(A, {"spec": {"unschedulable": True}}),
         apply(A, {**metadata(annotations={"c": "true"}), "spec": {"unschedulable": True}}),
         apply(A, {}),
@@ -340,7 +352,7 @@ SCENARIOS: dict[str, list[Step]] = {
         apply(A, metadata(managedFields=[{}])),
         apply(A, metadata(name="b")),
         apply(A, metadata(resourceVersion="1")),
-        apply(A, metadata(resourceVersion="$0.metadata.resourceVersion", labels={"x": "y"})),
+        apply(A, metadata(resourceVersion=version(0), labels={"x": "y"})),
         apply(A, metadata(uid=NOBODY)),
         apply(A, metadata(labels={"a b": "c"})),
         get(A),
@@ -356,7 +368,7 @@ SCENARIOS: dict[str, list[Step]] = {
         strategic(
             f"{P}/status",
             {
-                "metadata": {"uid": "$0.metadata.uid"},
+                "metadata": {"uid": UID},
                 "status": {"conditions": [{"type": "SlurmNodeStateIdle", "$patch": "delete"}]},
             },
         ),
@@ -401,7 +413,7 @@ SCENARIOS: dict[str, list[Step]] = {
         delete(f"{NODES}/none"),
         delete(A, {"preconditions": {"uid": NOBODY}}),
         delete(A, {"preconditions": {"resourceVersion": "1"}}),
-        delete(A, {"preconditions": {"uid": "$0.metadata.uid"}}),
+        delete(A, {"preconditions": {"uid": UID}}),
         delete(f"{NODES}/b", {"propagationPolicy": "Background", "gracePeriodSeconds": 30}),
         delete(f"{NODES}/c"),
         get(NODES),
@@ -427,7 +439,7 @@ SCENARIOS: dict[str, list[Step]] = {
         delete(P, None, gracePeriodSeconds="0"),
         get(P),
         post(PODS, pod("z")),
-        watch(PODS, "z", resourceVersion="$0.metadata.resourceVersion"),
+        watch(PODS, "z", resourceVersion=version(0)),
     ],
     "what a watch sees of a deletion": [
         post(PODS, pod("free")),
@@ -437,7 +449,7 @@ SCENARIOS: dict[str, list[Step]] = {
         strategic(f"{P}/status", {"status": {"phase": "Failed"}}),
         delete(P, {"gracePeriodSeconds": 0}),
         post(PODS, pod("z")),
-        watch(PODS, "z", resourceVersion="$0.metadata.resourceVersion"),
+        watch(PODS, "z", resourceVersion=version(0)),
     ],
     "finalizers": [
         post(NODES, {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}}),
@@ -452,8 +464,8 @@ SCENARIOS: dict[str, list[Step]] = {
         post(EVENTS, event("e")),
         post(EVENTS, event("f", involvedObject={"kind": "Pod", "name": "p", "namespace": "else"})),
         post(EVENTS, event("g", involvedObject={"kind": "Node", "name": "a"})),
-        post("/api/v1/namespaces/default/events", event("h", involvedObject={"kind": "Node"})),
-        post("/api/v1/namespaces/default/events", event("h", involvedObject={"kind": "Node"})),
+        *[post("/api/v1/namespaces/default/events", event("h", involvedObject={"kind": "Node"}))]
+        * 2,
         post(EVENTS, event("i", message="x" * 1025)),
         post(EVENTS, {"metadata": {"name": "j"}, "involvedObject": {"namespace": HOME}}),
         merge(f"{EVENTS}/e", {"count": 2}),
@@ -469,14 +481,11 @@ SCENARIOS: dict[str, list[Step]] = {
         put(
             f"{LEASES}/l",
             {
-                "metadata": {"name": "l", "resourceVersion": "$0.metadata.resourceVersion"},
+                "metadata": {"name": "l", "resourceVersion": version(0)},
                 "spec": {"holderIdentity": "i"},
             },
         ),
-        put(
-            f"{LEASES}/l",
-            {"metadata": {"name": "l", "resourceVersion": "$0.metadata.resourceVersion"}},
-        ),
+        put(f"{LEASES}/l", {"metadata": {"name": "l", "resourceVersion": version(0)}}),
         merge(f"{LEASES}/l", {"spec": {"leaseTransitions": 2}}),
         put(f"{LEASES}/m", {**LEASE, "metadata": {"name": "m"}}),
         get(LEASES),
@@ -502,55 +511,20 @@ SCENARIOS: dict[str, list[Step]] = {
                 "spec": {"resourceAttributes": {"verb": "patch", "resource": "nodes"}},
             },
             query={"fieldManager": "x"},
-        ),
+        )
     ],
     "label selectors": [
         *THREE,
         post(NODES, node("d")),
-        *(
-            get(NODES, labelSelector=selector)
-            for selector in (
-                "i=a",
-                "i==a",
-                "i!=a",
-                "i in (a,b)",
-                "i notin (a, b)",
-                "i",
-                "!i",
-                "i in (a),i!=b",
-                "i,i!=c",
-                "a b c",
-            )
-        ),
+        *(get(NODES, labelSelector=selector) for selector in LABEL_SELECTORS),
     ],
     "field selectors": [
         *THREE,
         merge(A, {"spec": {"unschedulable": True}}),
         post(PODS, pod("p", nodeName="a")),
         post(PODS, pod("q", schedulerName="slurm")),
-        *(
-            get(NODES, fieldSelector=selector)
-            for selector in (
-                "metadata.name=a",
-                "metadata.name!=a",
-                "spec.unschedulable=true",
-                "spec.zorg=1",
-                "zorg",
-            )
-        ),
-        *(
-            get(PODS, fieldSelector=selector)
-            for selector in (
-                "spec.nodeName=a",
-                "spec.nodeName!=",
-                "spec.nodeName=",
-                "spec.schedulerName=slurm",
-                "status.phase=Pending,spec.nodeName==a",
-                "status.phase!=Pending",
-                f"metadata.namespace={HOME}",
-                "metadata.namespace=else",
-            )
-        ),
+        *(get(NODES, fieldSelector=selector) for selector in NODE_FIELDS),
+        *(get(PODS, fieldSelector=selector) for selector in POD_FIELDS),
         get("/api/v1/pods", fieldSelector=f"metadata.namespace={HOME}"),
     ],
     "pages": [
@@ -576,19 +550,10 @@ SCENARIOS: dict[str, list[Step]] = {
     ],
     "lists at a version": [
         *THREE,
-        get(NODES, resourceVersion="$1.metadata.resourceVersion", resourceVersionMatch="Exact"),
-        get(
-            NODES,
-            resourceVersion="$1.metadata.resourceVersion",
-            resourceVersionMatch="Exact",
-            limit="1",
-        ),
+        get(NODES, resourceVersion=version(1), resourceVersionMatch="Exact"),
+        get(NODES, resourceVersion=version(1), resourceVersionMatch="Exact", limit="1"),
         get(NODES, limit="1", **{"continue": "$4.metadata.continue"}),
-        get(
-            NODES,
-            resourceVersion="$1.metadata.resourceVersion",
-            resourceVersionMatch="NotOlderThan",
-        ),
+        get(NODES, resourceVersion=version(1), resourceVersionMatch="NotOlderThan"),
         get(NODES, resourceVersion="0"),
         get(NODES, resourceVersionMatch="Exact"),
         get(NODES, resourceVersionMatch="Exact", resourceVersion="0"),
@@ -604,8 +569,8 @@ SCENARIOS: dict[str, list[Step]] = {
         delete(f"{NODES}/b"),
         post(NODES, node("b")),
         post(NODES, node("z")),
-        watch(NODES, "z", resourceVersion="$0.metadata.resourceVersion"),
-        watch(NODES, "z", resourceVersion="$5.metadata.resourceVersion"),
+        watch(NODES, "z", resourceVersion=version(0)),
+        watch(NODES, "z", resourceVersion=version(5)),
         watch(NODES, "z"),
         watch(NODES, "z", resourceVersion="0"),
         watch(NODES, "z", resourceVersion="x"),
@@ -621,8 +586,8 @@ SCENARIOS: dict[str, list[Step]] = {
         delete(f"{NODES}/b"),
         delete(f"{NODES}/c"),
         post(NODES, node("z", {"i": "a"})),
-        watch(NODES, "z", resourceVersion="$0.metadata.resourceVersion", labelSelector="i=a"),
-        watch(NODES, "z", resourceVersion="$0.metadata.resourceVersion", labelSelector="i"),
+        watch(NODES, "z", resourceVersion=version(0), labelSelector="i=a"),
+        watch(NODES, "z", resourceVersion=version(0), labelSelector="i"),
     ],
     "watch through a field selector": [
         post(PODS, pod("first")),
@@ -632,49 +597,20 @@ SCENARIOS: dict[str, list[Step]] = {
         strategic(f"{P}/status", {"status": {"phase": "Succeeded"}}),
         delete(P),
         post(PODS, pod("z", nodeName="a")),
-        watch(
-            PODS,
-            "z",
-            resourceVersion="$0.metadata.resourceVersion",
-            fieldSelector="spec.nodeName!=",
-        ),
-        watch(
-            PODS,
-            "z",
-            resourceVersion="$0.metadata.resourceVersion",
-            fieldSelector="status.phase!=Running",
-        ),
+        watch(PODS, "z", resourceVersion=version(0), fieldSelector="spec.nodeName!="),
+        watch(PODS, "z", resourceVersion=version(0), fieldSelector="status.phase!=Running"),
     ],
     "watch in all namespaces": [
         post(PODS, pod("p")),
         merge(P, metadata(labels={"x": "y"})),
         post(PODS, pod("z")),
-        watch("/api/v1/pods", "z", resourceVersion="$0.metadata.resourceVersion"),
+        watch("/api/v1/pods", "z", resourceVersion=version(0)),
     ],
     "watch lists": [
         *THREE,
-        watch(
-            NODES,
-            "BOOKMARK",
-            sendInitialEvents="true",
-            resourceVersionMatch="NotOlderThan",
-            allowWatchBookmarks="true",
-        ),
-        watch(
-            NODES,
-            "BOOKMARK",
-            sendInitialEvents="true",
-            resourceVersionMatch="NotOlderThan",
-            allowWatchBookmarks="true",
-            labelSelector="i=b",
-        ),
-        watch(
-            PODS,
-            "BOOKMARK",
-            sendInitialEvents="true",
-            resourceVersionMatch="NotOlderThan",
-            allowWatchBookmarks="true",
-        ),
+        watch(NODES, "BOOKMARK", **WATCH_LIST),
+        watch(NODES, "BOOKMARK", **WATCH_LIST, labelSelector="i=b"),
+        watch(PODS, "BOOKMARK", **WATCH_LIST),
         watch(NODES, "BOOKMARK", resourceVersion="0", allowWatchBookmarks="true"),
         get(NODES, watch="true", sendInitialEvents="true"),
         get(NODES, watch="true", resourceVersionMatch="NotOlderThan", resourceVersion="1"),
@@ -683,8 +619,7 @@ SCENARIOS: dict[str, list[Step]] = {
     "strategic lists, replaced and ordered": [
         post(NODES, ready_node("a")),
         strategic(
-            STATUS,
-            {"status": {"conditions": [{"$patch": "replace"}, condition("Q", "True")]}},
+            STATUS, {"status": {"conditions": [{"$patch": "replace"}, condition("Q", "True")]}}
         ),
         strategic(STATUS, conditions("R", "S")),
         strategic(
@@ -767,8 +702,7 @@ SCENARIOS: dict[str, list[Step]] = {
         get(P),
         post(PODS, pod("q")),
         post(
-            f"{PODS}/q/binding",
-            {"metadata": {"name": "q", "uid": NOBODY}, "target": {"name": "a"}},
+            f"{PODS}/q/binding", {"metadata": {"name": "q", "uid": NOBODY}, "target": {"name": "a"}}
         ),
         get(f"{PODS}/q"),
     ],
@@ -783,33 +717,28 @@ SCENARIOS: dict[str, list[Step]] = {
         merge(f"{EVENTS}/e", {"count": 2}),
         delete(f"{EVENTS}/e"),
         post(EVENTS, event("z")),
-        watch(
-            EVENTS,
-            "z",
-            resourceVersion="$0.metadata.resourceVersion",
-            fieldSelector="involvedObject.kind=Pod",
-        ),
+        watch(EVENTS, "z", resourceVersion=version(0), fieldSelector="involvedObject.kind=Pod"),
     ],
     "what is forgotten": [
         *THREE,
         get(NODES, limit="1"),
         merge(A, metadata(labels={"x": "y"})),
         Step(method=FORGET, path=""),
-        watch(NODES, "ERROR", resourceVersion="$0.metadata.resourceVersion"),
-        get(NODES, resourceVersion="$1.metadata.resourceVersion", resourceVersionMatch="Exact"),
+        watch(NODES, "ERROR", resourceVersion=version(0)),
+        get(NODES, resourceVersion=version(1), resourceVersionMatch="Exact"),
         get(NODES, limit="1", **{"continue": "$3.metadata.continue"}),
         get(NODES, limit="1", **{"continue": "$8.metadata.continue"}),
-        get(NODES, resourceVersion="$1.metadata.resourceVersion"),
+        get(NODES, resourceVersion=version(1)),
         post(NODES, node("z")),
-        watch(NODES, "z", resourceVersion="$9.metadata.resourceVersion"),
+        watch(NODES, "z", resourceVersion=version(9)),
     ],
     "another life of the same name": [
         post(NODES, node("a", {"x": "1"})),
         delete(A),
         post(NODES, node("a", {"x": "2"})),
-        apply(A, {"metadata": {"uid": "$0.metadata.uid", "labels": {"y": "1"}}}),
-        strategic(STATUS, {"metadata": {"uid": "$0.metadata.uid"}, **conditions("X")}),
-        delete(A, {"preconditions": {"uid": "$0.metadata.uid"}}),
+        apply(A, {"metadata": {"uid": UID, "labels": {"y": "1"}}}),
+        strategic(STATUS, {"metadata": {"uid": UID}, **conditions("X")}),
+        delete(A, {"preconditions": {"uid": UID}}),
         get(A),
     ],
 }

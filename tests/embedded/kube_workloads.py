@@ -6,6 +6,9 @@ from tests.embedded.kube_scenarios import (
     NOBODY,
     NODES,
     PODS,
+    UID,
+    Object,
+    condition,
     delete,
     get,
     merge,
@@ -13,11 +16,10 @@ from tests.embedded.kube_scenarios import (
     pod,
     post,
     strategic,
+    version,
 )
 from tests.embedded.kube_scenarios import SCENARIOS as OTHERS
 from tests.embedded.kube_trace import Step
-
-Object = dict[str, Any]
 
 P = f"{PODS}/p"
 GATE: Object = {"schedulingGates": [{"name": "example.com/later"}]}
@@ -25,119 +27,97 @@ JOB: Object = {"annotations": {"sunk.coreweave.com/job-id": "7"}}
 
 
 def binding(node_name: str, **metadata: Any) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": "p", **metadata},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
-    }
+    target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
+    named = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p", **metadata}}
+    return {**named, "target": target}
 
 
-def waits(message: str, **metadata: Any) -> Object:
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": message,
-        "lastTransitionTime": "2001-02-03T04:05:06Z",
-    }
-    return {"metadata": metadata, "status": {"conditions": [condition]}}
+def bind(node_name: str, **metadata: Any) -> Step:
+    return post(f"{P}/binding", binding(node_name, **metadata))
+
+
+def wait(message: str, **metadata: Any) -> Step:
+    """Write why the Pod waits."""
+    why = condition("PodScheduled", "False", message, reason="Unschedulable")
+    patch = {"metadata": metadata, "status": {"conditions": [why]}}
+    return strategic(f"{P}/status", patch, query={"fieldManager": "sunk-sync-submit"})
 
 
 def asks(name: str, **resources: Any) -> Object:
     return {"name": name, "image": "none.invalid/none:1", "resources": resources}
 
 
-ENDS = {
-    "metadata": {"uid": "$0.metadata.uid"},
-    "status": {
-        "conditions": [
-            {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "PreemptionByScheduler",
-                "message": "job 7 was preempted",
-                "lastTransitionTime": "2001-02-03T04:05:06Z",
-            }
-        ]
-    },
-}
-RELEASE = {"fieldManager": "sunk-sync-release"}
-SUBMIT = {"fieldManager": "sunk-sync-submit"}
+PREEMPTED = condition(
+    "DisruptionTarget", message="job 7 was preempted", reason="PreemptionByScheduler"
+)
+END = strategic(
+    f"{P}/status",
+    {"metadata": {"uid": UID}, "status": {"conditions": [PREEMPTED]}},
+    query={"fieldManager": "sunk-sync-release"},
+)
+DELETE = delete(P, {"preconditions": {"uid": UID}})
 ROOM = {"cpu": "1500m", "memory": "1Gi"}
 
 WORKLOADS: dict[str, list[Step]] = {
     "binding under a precondition": [
         post(PODS, pod("p")),
         post(NODES, node("a")),
-        post(f"{P}/binding", binding("a", uid=NOBODY, **JOB)),
+        bind("a", uid=NOBODY, **JOB),
         get(P),
-        post(f"{P}/binding", binding("a", uid="$0.metadata.uid", **JOB)),
+        bind("a", uid=UID, **JOB),
         get(P),
-        post(f"{P}/binding", binding("a", uid="$0.metadata.uid", **JOB)),
-        post(f"{P}/binding", binding("b", uid="$0.metadata.uid")),
-        post(f"{P}/binding", binding("b", uid=NOBODY)),
+        bind("a", uid=UID, **JOB),
+        bind("b", uid=UID),
+        bind("b", uid=NOBODY),
         get(P),
     ],
     "binding a pod of another life": [
         post(PODS, pod("p")),
         delete(P),
-        post(f"{P}/binding", binding("a", uid="$0.metadata.uid", **JOB)),
+        bind("a", uid=UID, **JOB),
         post(PODS, pod("p")),
-        post(f"{P}/binding", binding("a", uid="$0.metadata.uid", **JOB)),
-        strategic(f"{P}/status", ENDS, query=RELEASE),
-        delete(P, {"preconditions": {"uid": "$0.metadata.uid"}}),
+        bind("a", uid=UID, **JOB),
+        END,
+        DELETE,
         get(P),
     ],
     "scheduling gates": [
         post(PODS, pod("p", **GATE)),
-        post(f"{P}/binding", binding("a", uid="$0.metadata.uid", **JOB)),
-        strategic(f"{P}/status", waits("job 7"), query=SUBMIT),
+        bind("a", uid=UID, **JOB),
+        wait("job 7"),
         merge(P, {"spec": {"schedulingGates": None}}),
         get(P),
         merge(P, {"spec": GATE}, loose=True),
-        post(f"{P}/binding", binding("a", **JOB)),
+        bind("a", **JOB),
         get(P),
         post(PODS, pod("q", nodeName="a", **GATE), loose=True),
         post(PODS, pod("r", schedulingGates=[])),
     ],
     "why a pod waits": [
         post(PODS, pod("p")),
-        strategic(f"{P}/status", waits("one", uid="$0.metadata.uid"), query=SUBMIT),
-        strategic(
-            f"{P}/status",
-            waits("two", resourceVersion="$0.metadata.resourceVersion"),
-            query=SUBMIT,
-        ),
-        strategic(
-            f"{P}/status",
-            waits("three", resourceVersion="$1.metadata.resourceVersion"),
-            query=SUBMIT,
-        ),
-        strategic(f"{P}/status", waits("four", uid=NOBODY), query=SUBMIT),
-        post(f"{P}/binding", binding("a", **JOB)),
-        strategic(
-            f"{P}/status",
-            waits("five", resourceVersion="$3.metadata.resourceVersion"),
-            query=SUBMIT,
-        ),
+        wait("one", uid=UID),
+        wait("two", resourceVersion=version(0)),
+        wait("three", resourceVersion=version(1)),
+        wait("four", uid=NOBODY),
+        bind("a", **JOB),
+        wait("five", resourceVersion=version(3)),
         get(P),
     ],
     "a pod ends for a reason": [
         post(PODS, pod("p", nodeName="a", terminationGracePeriodSeconds=7)),
-        strategic(f"{P}/status", ENDS, query=RELEASE),
-        strategic(f"{P}/status", ENDS, query=RELEASE),
-        delete(P, {"preconditions": {"uid": "$0.metadata.uid"}}),
-        strategic(f"{P}/status", ENDS, query=RELEASE),
-        delete(P, {"preconditions": {"uid": "$0.metadata.uid"}}),
+        END,
+        END,
+        DELETE,
+        END,
+        DELETE,
         get(P),
         delete(P, {"gracePeriodSeconds": 0, "preconditions": {"uid": NOBODY}}),
-        delete(P, {"gracePeriodSeconds": 0, "preconditions": {"uid": "$0.metadata.uid"}}),
+        delete(P, {"gracePeriodSeconds": 0, "preconditions": {"uid": UID}}),
         get(P),
     ],
     "no grace where nothing runs": [
         post(PODS, pod("p", terminationGracePeriodSeconds=7)),
-        delete(P, {"preconditions": {"uid": "$0.metadata.uid"}}),
+        DELETE,
         post(PODS, pod("p", nodeName="a", terminationGracePeriodSeconds=0)),
         delete(P),
         post(PODS, pod("p", nodeName="a")),

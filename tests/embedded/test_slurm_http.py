@@ -12,10 +12,7 @@ from sunk_sync.core.model.facts import ListingEnded, News
 from sunk_sync.core.model.outcomes import Done, Refused
 from sunk_sync.embedded.slurm.api.http import SlurmServer
 from sunk_sync.embedded.slurm.api.rest import SlurmRest
-from sunk_sync.embedded.slurm.memory import Setup
 from sunk_sync.embedded.slurm.model.job import JobRequest
-from sunk_sync.embedded.slurm.model.node import NodeSpec
-from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.slurm.api import controller
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.client import Access, SlurmClient
@@ -25,14 +22,14 @@ from sunk_sync.slurm.api.transport import Network
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.slurm.write.nodes import SlurmPush
+from tests.embedded.slurm_kit import BOTH, Generation, slurm_of
 
 CORDONED = "k8s: node cordoned"
-BOTH = pytest.mark.parametrize("generation", ["26.05", "24.11"], indirect=True)
 
 
 @pytest.fixture
-def generation(request: pytest.FixtureRequest) -> str:
-    return str(getattr(request, "param", "26.05"))
+def generation() -> Generation:
+    return "26.05"
 
 
 @pytest.fixture
@@ -51,10 +48,8 @@ class Clock:
 
 
 @pytest.fixture
-async def server(generation: str, clock: Clock) -> AsyncIterator[SlurmServer]:
-    nodes = [NodeSpec(name=f"n{number}") for number in range(1, 4)]
-    slurm = SlurmWorld(Setup(nodes=nodes, generation=generation))  # type: ignore[arg-type]
-    server = SlurmServer(SlurmRest(slurm), clock=clock)
+async def server(generation: Generation, clock: Clock) -> AsyncIterator[SlurmServer]:
+    server = SlurmServer(SlurmRest(slurm_of(generation=generation)), clock=clock)
     await server.start()
     yield server
     await server.aclose()
@@ -89,8 +84,8 @@ async def test_our_client_drains_and_undrains(server: SlurmServer, client: Slurm
 async def test_our_client_lists_nodes_and_reads_the_configuration(client: SlurmClient) -> None:
     news: list[News] = []
 
-    async def tell(told: Sequence[News]) -> None:
-        news.extend(told)
+    async def tell(found: Sequence[News]) -> None:
+        news.extend(found)
 
     when = Time(clock=time.monotonic, sleep=asyncio.sleep, random=lambda: 0.0)
     poll = NodePoll(client, tell, timing=PollTiming(), time=when)
@@ -115,10 +110,9 @@ async def test_a_stopped_slurmrestd_refuses_connections_until_its_restart(
     assert isinstance(await client.call(get_node("n1")), SlurmResponse)
 
 
-async def test_a_request_without_slurmctld_fails_late(
+async def test_a_request_without_slurmctld_fails_after_ten_seconds(
     server: SlurmServer, client: SlurmClient, clock: Clock
 ) -> None:
-    """After the ten seconds that slurmrestd waits for it."""
     assert isinstance(await client.call(get_node("n1")), SlurmResponse)
     server.world.stop_controller(now_s=server.now_s)
     asking = asyncio.ensure_future(client.call(get_node("n1")))
@@ -161,9 +155,7 @@ async def asked(server: SlurmServer, request: str, *, token: str = "any") -> byt
     return everything
 
 
-@pytest.mark.parametrize(
-    ("generation", "answers"), [("26.05", 2), ("24.11", 1)], indirect=["generation"]
-)
+@pytest.mark.parametrize(("generation", "answers"), [("26.05", 2), ("24.11", 1)])
 @pytest.mark.parametrize(
     ("request_", "text"),
     [
@@ -175,22 +167,20 @@ async def test_26_05_answers_an_error_twice(
     server: SlurmServer, answers: int, request_: str, text: str
 ) -> None:
     """The second response is plain text, and both close the connection."""
-    everything = (await asked(server, request_)).decode()
-    assert everything.count("HTTP/1.1 4") + everything.count("HTTP/1.1 5") == answers
-    assert text in everything.rpartition("HTTP/1.1")[2]
+    received = (await asked(server, request_)).decode()
+    assert received.count("HTTP/1.1 4") + received.count("HTTP/1.1 5") == answers
+    assert text in received.rpartition("HTTP/1.1")[2]
 
 
 async def test_an_error_without_a_text_is_sent_twice_too(server: SlurmServer) -> None:
-    """The error of /partitions/ has no text, so the second response is empty."""
+    """/partitions/ sends no text."""
     server.rest.tokens.add("good")
     everything = await asked(server, "GET /slurm/v0.0.42/partitions/", token="bad")
     assert everything.count(b"HTTP/1.1 511") == 2
     assert b"Content-Length: 0" in everything
 
 
-async def test_json_has_line_breaks_and_an_unchanged_listing_is_empty(
-    server: SlurmServer,
-) -> None:
+async def test_json_has_line_breaks_and_a_304_no_body(server: SlurmServer) -> None:
     everything = await asked(server, "GET /slurm/v0.0.45/node/n1")
     head, _, body = everything.partition(b"\r\n\r\n")
     assert json.loads(body)["nodes"][0]["name"] == "n1"

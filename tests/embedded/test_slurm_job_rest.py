@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
-from tests.embedded.test_slurm_rest import BOTH, PLACE, Asker
+from tests.embedded.slurm_kit import BOTH, Generation
+from tests.embedded.test_slurm_rest import PLACE, Asker
 
 Json = Any
 SCRIPT = "#!/bin/sh\nexec sleep 6000\n"
@@ -37,7 +38,7 @@ def states(asker: Asker) -> Mapping[str, str]:
     return {row["job_id"]: row["state"][0] for row in asker.get("jobs/state/")["jobs"]}
 
 
-def told(answer: SlurmAnswer) -> tuple[int, list[int]]:
+def outcome(answer: SlurmAnswer) -> tuple[int, list[int]]:
     errors = json.loads(answer.body)["errors"]
     return answer.status, [error["error_number"] for error in errors]
 
@@ -55,7 +56,7 @@ def test_a_job_shows_all_fields_of_its_submission() -> None:
         "group_id": "1002", "nodes": "2", "cpus_per_task": 3, "tasks": 4, "tasks_per_node": 2,
         "time_limit": {"set": True, "number": 5}, "priority": 7, "constraints": "a100",
     }  # fmt: skip
-    assert told(submit(asker, **spelled)) == (200, [])
+    assert outcome(submit(asker, **spelled)) == (200, [])
     shown = job(asker)
     assert {name: shown[name] for name in asked} == asked
     numbers = ("node_count", "cpus", "time_limit", "priority", "memory_per_node")
@@ -84,14 +85,14 @@ def test_a_job_shows_all_fields_of_its_submission() -> None:
     ],
 )
 def test_errors_of_submissions(
-    generation: str, body: Json, modern: list[int], older: list[int]
+    generation: Generation, body: Json, modern: list[int], older: list[int]
 ) -> None:
-    _, errors = told(submit(Asker(generation), **body))
+    _, errors = outcome(submit(Asker(generation), **body))
     assert errors == (modern if generation == "26.05" else older)
 
 
 def test_an_unknown_flag_is_an_error_although_the_job_is_submitted() -> None:
-    """A client that reads only the status would submit it again."""
+    """A client that reads only the status submits it again."""
     asker = Asker("24.11")
     answer = submit(asker, flags=["EXTERNAL_JOB"])
     assert (answer.status, json.loads(answer.body)["job_id"]) == (500, 1)
@@ -110,11 +111,11 @@ def test_a_held_job_waits_and_its_submission_warns() -> None:
 
 
 @BOTH
-def test_an_allocated_job_runs_in_the_response(generation: str) -> None:
-    """A refused one is a FAILED record; without `immediate` the embedded Slurm does not wait."""
+def test_an_allocated_job_runs_in_the_response(generation: Generation) -> None:
+    """A refused job leaves a FAILED record. Only `immediate` allocations are implemented."""
     asker = Asker(generation)
-    assert told(allocate(asker, shared=["none"], required_nodes=["n1"])) == (200, [])
-    assert told(allocate(asker, required_nodes=["n1"])) == (REFUSED[generation], [2016])
+    assert outcome(allocate(asker, shared=["none"], required_nodes=["n1"])) == (200, [])
+    assert outcome(allocate(asker, required_nodes=["n1"])) == (REFUSED[generation], [2016])
     assert states(asker) == {"1": "RUNNING", "2": "FAILED"}
     assert job(asker)["batch_flag"] is False
     assert allocate(asker, immediate=False).status == 501
@@ -146,7 +147,7 @@ def test_a_cancel_needs_id_and_name() -> None:
     ],
 )
 def test_jobs_cancelled_by_a_filter(body: Json, left: str) -> None:
-    """An unknown field filters nothing, and neither does a user."""
+    """An unknown field and a user do not filter."""
     asker = Asker()
     allocate(asker, name="a", required_nodes=["n1"])
     allocate(asker, name="b", required_nodes=["n2"])
@@ -160,22 +161,19 @@ def test_jobs_cancelled_by_a_filter(body: Json, left: str) -> None:
      ({"jobs": ["4294967295"]}, 2139), ({"jobs": "1"}, 9202), ([], 9209)],
 )  # fmt: skip
 def test_refused_filters(body: Json, number: int) -> None:
-    assert told(Asker().ask("DELETE", "jobs/", body))[1] == [number]
+    assert outcome(Asker().ask("DELETE", "jobs/", body))[1] == [number]
 
 
 def test_an_array_from_its_submission_to_its_last_task() -> None:
-    """The names in /jobs/state/ are for reading only."""
-    asker = Asker(names=("n1",))
+    """A cancel refuses the names that /jobs/state/ shows."""
+    asker = Asker(nodes=1)
     submit(asker, array="0-3", cpus_per_task=8)
     assert states(asker) == {f"1_{task}": "PENDING" for task in range(4)}
     asker.wait(2)
     assert states(asker) == {"1_2": "PENDING", "1_3": "PENDING", "2_0": "RUNNING", "3_1": "RUNNING"}
     rows = asker.get("job/1")["jobs"]
-    assert [(row["job_id"], row["array_task_string"]) for row in rows] == [
-        (1, "2-3"),
-        (3, ""),
-        (2, ""),
-    ]
+    tasks = [(row["job_id"], row["array_task_string"]) for row in rows]
+    assert tasks == [(1, "2-3"), (3, ""), (2, "")]
     assert [row["array_task_id"]["number"] for row in asker.get("job/2")["jobs"]] == [0]
     assert kill(asker, jobs=["2_0"])["status"][0]["error"]["code"] == 2017
     assert kill(asker, jobs=["1_0", "1_3"])["status"] == []
@@ -196,7 +194,7 @@ def test_the_oldest_version_names_a_task_by_its_array() -> None:
 
 
 def test_diag_reports_the_start_of_slurmctld() -> None:
-    """Job ids can repeat from then on."""
+    """Job ids can be reused from then on."""
     asker = Asker()
     before = asker.get("diag/")["statistics"]["req_time_start"]["number"]
     asker.wait(50)
@@ -213,16 +211,14 @@ def test_the_states_of_one_array_can_be_read() -> None:
     assert [row["job_id"] for row in rows] == ["1_0", "1_1"]
 
 
-def test_the_state_of_one_task_can_be_read() -> None:
-    """By the id of its array: a waiting task returns all waiting ones, an ended one nothing."""
+def test_the_state_of_one_task_can_be_read_by_the_id_of_its_array() -> None:
+    """A waiting task returns all waiting ones, an unknown task nothing."""
     asker = Asker()
     submit(asker, array="0-2")
     asker.wait(2)
-    told = {
-        task: [row["job_id"] for row in asker.get(f"jobs/state/?job_id=1_{task}")["jobs"]]
-        for task in (0, 1, 7)
-    }
-    assert told == {0: ["2_0"], 1: ["3_1"], 7: []}
+    for task, found in ((0, ["2_0"]), (1, ["3_1"]), (7, [])):
+        rows = asker.get(f"jobs/state/?job_id=1_{task}")["jobs"]
+        assert [row["job_id"] for row in rows] == found
     submit(asker, array="0-2", hold=True)
     rows = asker.get("jobs/state/?job_id=4_1")["jobs"]
     assert [row["job_id"] for row in rows] == ["4_0", "4_1", "4_2"]
@@ -242,17 +238,16 @@ def test_the_state_of_one_task_can_be_read() -> None:
     ],
 )
 def test_updates_of_jobs(
-    generation: str, path: str, body: Json, status: int, number: int | None
+    generation: Generation, path: str, body: Json, status: int, number: int | None
 ) -> None:
-    """Status 0: the one of a refusal by slurmctld."""
+    """Status 0 stands for the status of a refusal by slurmctld."""
     asker = Asker(generation)
     submit(asker, hold=True)
-    found = told(asker.ask("POST", path, body))
+    found = outcome(asker.ask("POST", path, body))
     assert found == (status or REFUSED[generation], [] if number is None else [number])
 
 
 def test_only_an_empty_text_clears_a_list_of_names() -> None:
-    """An empty list changes nothing."""
     asker = Asker()
     submit(asker, hold=True, excluded_nodes=["n1"])
     asker.ask("POST", "job/1", {"excluded_nodes": []})
@@ -262,7 +257,6 @@ def test_only_an_empty_text_clears_a_list_of_names() -> None:
 
 
 def test_a_simulated_script_is_recognised_by_its_text() -> None:
-    """Knobs.acted_script."""
     asker = Asker(acted_script="placeholder")
     submit(asker, script="#!/bin/sh\nplaceholder\n")
     submit(asker)

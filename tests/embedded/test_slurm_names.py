@@ -21,8 +21,7 @@ def test_hostlists_are_expanded(words: list[str], names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["n[1-", "n[a]", "n[1-70000]", "n[1-300]r[1-300]", "n[-2]"])
-def test_malformed_hostlists_are_refused(word: str) -> None:
-    """Also if it stands for too many names."""
+def test_malformed_and_too_long_hostlists_are_refused(word: str) -> None:
     with pytest.raises(NamesError):
         expanded([word])
 
@@ -36,7 +35,7 @@ def test_malformed_hostlists_are_refused(word: str) -> None:
     ],
 )
 def test_slurmctld_sorts_names_by_prefix_and_number(words: list[str], names: list[str]) -> None:
-    """ALL is every known node."""
+    """ALL stands for every known node."""
     assert named(words, ["b", "a"]) == names
 
 
@@ -53,5 +52,5 @@ def test_slurmctld_sorts_names_by_prefix_and_number(words: list[str], names: lis
     ],
 )
 def test_names_are_printed_in_brackets_but_unsorted(words: list[str], text: str) -> None:
-    """As in error texts."""
+    """Error texts print them so."""
     assert ranged(words) == text

@@ -1,7 +1,7 @@
 """The embedded slurmrestd, compared with recorded responses and used by our own client."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +19,26 @@ from sunk_sync.slurm.api.answers import Envelope, SlurmError, read_envelope
 from sunk_sync.slurm.api.json_stream import Cutter
 from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.slurm.decode.nodes import read_nodes
+from tests.embedded.slurm_kit import BOTH, Generation
 
 Json = Any
 RECORDED = Path(__file__).parent.parent / "slurm" / "recorded"
 NEWEST = {"26.05": "v0.0.45", "24.11": "v0.0.42"}
-BOTH = pytest.mark.parametrize("generation", NEWEST)
 PLACE = {"current_working_directory": "/", "environment": ["A=b"]}
 TOKENS = {"root": Pass("root"), "old": Pass("root", 1.0), "nobody": Pass("nobody")}
 
 
 class Asker:
-    """Sends requests to one slurm at a time that the test sets."""
+    """Sends requests to one Slurm at a time that the test sets."""
 
     def __init__(
-        self,
-        generation: str = "26.05",
-        *,
-        names: Sequence[str] = ("n1", "n2", "n3"),
-        acted_script: str = "",
-    ):
+        self, generation: Generation = "26.05", *, nodes: int = 3, acted_script: str = ""
+    ) -> None:
+        names = [f"n{number}" for number in range(1, nodes + 1)]
         self.slurm = SlurmWorld(
             Setup(
                 nodes=[NodeSpec(name=name, gres="gpu:4", features=("a100",)) for name in names],
-                generation=generation,  # type: ignore[arg-type]
+                generation=generation,
                 cluster="c1",
                 knobs=Knobs(acted_script=acted_script),
             )
@@ -84,7 +81,7 @@ def dumped(value: Json) -> bytes:
     return json.dumps(value).encode()
 
 
-def recorded(generation: str, name: str) -> Json:
+def recorded(generation: Generation, name: str) -> Json:
     return json.loads((RECORDED / generation / f"{name}.json").read_text())
 
 
@@ -99,25 +96,25 @@ def kinds(value: Json) -> Json:
 
 @BOTH
 @pytest.mark.parametrize("name", ["nodes-3-idle", "partitions"])
-def test_listings_have_the_shape_of_recorded_ones(generation: str, name: str) -> None:
-    """Every field in every row has the same type."""
+def test_listings_have_the_shape_of_recorded_ones(generation: Generation, name: str) -> None:
     asker = Asker(generation)
     path = "nodes/" if name.startswith("nodes") else "partitions/"
     assert kinds(asker.get(path)) == kinds(recorded(generation, name))
 
 
 @BOTH
-def test_fixed_fields_equal_the_recorded_ones(generation: str) -> None:
-    """An idle node beside a recorded one."""
-    moving = {
+def test_fixed_fields_equal_the_recorded_ones(generation: Generation) -> None:
+    varying = {
         "boot_time", "cpu_load", "free_mem", "last_busy", "operating_system", "port",
         "slurmd_start_time",
     }  # fmt: skip
     theirs = recorded(generation, "nodes-3-idle")["nodes"][0]
     ours = Asker(generation).node()
-    assert {name: ours[name] for name in ours if name not in moving} == {
-        name: theirs[name] for name in theirs if name not in moving
-    }
+    assert _without(ours, varying) == _without(theirs, varying)
+
+
+def _without(row: Json, names: Set[str]) -> Json:
+    return {name: value for name, value in row.items() if name not in names}
 
 
 def test_a_used_node_counts_resources_like_a_recorded_one() -> None:
@@ -147,15 +144,14 @@ def test_a_used_node_counts_resources_like_a_recorded_one() -> None:
     ],
 )
 def test_responses_equal_the_recorded_ones(
-    generation: str, name: str, method: str, path: str, token: str, up: bool
+    generation: Generation, name: str, method: str, path: str, token: str, up: bool
 ) -> None:
-    """Word by word, except addresses, latencies and host names."""
+    """They differ only in addresses, latencies and host names."""
     asker = Asker(generation)
     if not up:
         asker.slurm.stop_controller(now_s=1)
-    answer = asker.ask(
-        method, path, {"state": ["DRAIN"]} if method == "POST" else None, token=token
-    )
+    body = {"state": ["DRAIN"]} if method == "POST" else None
+    answer = asker.ask(method, path, body, token=token)
     assert unplaced(json.loads(answer.body)) == unplaced(recorded(generation, name))
     assert (answer.after_s > 5) == (not up and path != "ping/")
 
@@ -168,12 +164,11 @@ def unplaced(answer: Json) -> Json:
 
 
 @BOTH
-def test_each_api_version_is_served_or_404(generation: str) -> None:
+def test_each_api_version_is_served_or_404(generation: Generation) -> None:
     """26.05 serves 42 to 45, 24.11 serves 40 to 42."""
     asker = Asker(generation)
-    served = [
-        version for version in DIALECTS if asker.ask("GET", f"/slurm/{version}/ping/").status == 200
-    ]
+    answers = {each: asker.ask("GET", f"/slurm/{each}/ping/").status for each in DIALECTS}
+    served = [version for version, status in answers.items() if status == 200]
     assert tuple(served) == tuple(asker.slurm.setup.release.versions)
     for version in served:
         asker.version = version
@@ -224,8 +219,7 @@ def test_without_a_table_every_token_belongs_to_root() -> None:
 
 
 @pytest.mark.parametrize(("generation", "status"), [("26.05", 422), ("24.11", 500)])
-def test_only_operators_may_change_nodes(generation: str, status: int) -> None:
-    """Others get error 2010."""
+def test_only_operators_may_change_nodes(generation: Generation, status: int) -> None:
     asker = Asker(generation)
     answer = asker.ask("POST", "node/n1", {"comment": "x"}, token="nobody")
     assert (answer.status, error_number(answer)) == (status, 2010)
@@ -278,13 +272,13 @@ def error_number(answer: SlurmAnswer) -> int | None:
 def test_errors_and_warnings_of_node_updates(
     body: Json, status: int, numbers: list[int] | None, warned: int
 ) -> None:
-    """The responses of 26.05."""
+    """Recorded from 26.05."""
     answer = Asker().ask("POST", "node/n1", body)
     assert answer.status == status
     if numbers is not None:
-        told = json.loads(answer.body)
-        assert [error["error_number"] for error in told["errors"]] == numbers
-        assert len(told["warnings"]) == warned
+        shown = json.loads(answer.body)
+        assert [error["error_number"] for error in shown["errors"]] == numbers
+        assert len(shown["warnings"]) == warned
 
 
 @pytest.mark.parametrize(
@@ -297,15 +291,14 @@ def test_errors_and_warnings_of_node_updates(
         ("26.05", "application/json; charset=utf-8", 200),
     ],
 )
-def test_a_body_needs_the_content_type_json(generation: str, kind: str, status: int) -> None:
+def test_a_body_needs_the_content_type_json(generation: Generation, kind: str, status: int) -> None:
     headers = {"x-slurm-user-token": "root", "content-type": kind}
     asker = Asker(generation)
     assert asker.ask("POST", "nodes/", {"name": ["n1"]}, headers=headers).status == status
 
 
 @BOTH
-def test_a_list_with_an_unknown_name_changes_those_before_it(generation: str) -> None:
-    """The error is 2018."""
+def test_a_list_with_an_unknown_name_changes_those_before_it(generation: Generation) -> None:
     asker = Asker(generation)
     answer = asker.ask("POST", "nodes/", {"name": ["n[1-2]", "nosuch"], "comment": "x"})
     assert error_number(answer) == 2018
@@ -323,8 +316,7 @@ def test_empty_lists_in_the_error_of_an_update(names: list[str] | None, spoken: 
 
 
 @BOTH
-def test_nodes_are_deleted_only_if_dynamic(generation: str) -> None:
-    """slurmctld does not check the user."""
+def test_nodes_are_deleted_only_if_dynamic(generation: Generation) -> None:
     asker = Asker(generation)
     asker.slurm.add_node(NodeSpec(name="dyn1"), now_s=1)
     assert asker.ask("DELETE", "node/dyn1").status == 200
@@ -345,7 +337,7 @@ def test_an_unchanged_listing_is_304_and_no_change_is_missed() -> None:
 
 
 def test_24_11_fails_on_update_time_after_a_change() -> None:
-    """500 and -1, as soon as a node has changed and no partition."""
+    """It fails when a node has changed and no partition."""
     asker = Asker("24.11")
     asker.wait(10)
     since_s = asker.slurm.epoch_s + 9
@@ -366,13 +358,11 @@ def test_a_malformed_update_time_is_refused(path: str, text: str) -> None:
 
 
 def test_old_versions_refuse_update_time_in_seconds() -> None:
-    """v0.0.40 and v0.0.41."""
     asker = Asker("24.11")
     assert asker.ask("GET", "/slurm/v0.0.41/nodes/?update_time=5").status == 500
 
 
-def test_unchanged_partitions_are_304() -> None:
-    """Until slurmctld reads its configuration again."""
+def test_unchanged_partitions_are_304_until_slurmctld_restarts() -> None:
     asker = Asker()
     since_s = asker.slurm.epoch_s + 5
     assert asker.ask("GET", f"partitions/?update_time={since_s}").status == 304
@@ -382,9 +372,9 @@ def test_unchanged_partitions_are_304() -> None:
 
 
 def test_an_unknown_query_parameter_gives_a_warning() -> None:
-    told = Asker().get("nodes/?foo=1")
-    assert "foo" in told["warnings"][0]["description"]
-    assert len(told["nodes"]) == 3
+    listed = Asker().get("nodes/?foo=1")
+    assert "foo" in listed["warnings"][0]["description"]
+    assert len(listed["nodes"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -407,7 +397,6 @@ def test_an_unknown_query_parameter_gives_a_warning() -> None:
     ],
 )
 def test_status_of_paths(method: str, path: str, status: int) -> None:
-    """A trailing slash has no effect."""
     assert Asker().ask(method, path).status == status
 
 
@@ -424,12 +413,13 @@ def test_status_of_paths(method: str, path: str, status: int) -> None:
         ("26.05", "job/99999999", 404),
     ],
 )
-def test_status_of_paths_that_differs_by_release(generation: str, path: str, status: int) -> None:
+def test_status_of_paths_that_differs_by_release(
+    generation: Generation, path: str, status: int
+) -> None:
     assert Asker(generation).ask("GET", path).status == status
 
 
-def test_a_future_node_is_not_listed() -> None:
-    """It can still be changed."""
+def test_a_future_node_is_not_listed_but_can_be_changed() -> None:
     asker = Asker()
     asker.ask("POST", "node/n1", {"state": ["FUTURE"]})
     assert [node["name"] for node in asker.get("nodes/")["nodes"]] == ["n2", "n3"]
@@ -439,7 +429,7 @@ def test_a_future_node_is_not_listed() -> None:
 
 
 def test_a_job_from_its_submission_to_its_end() -> None:
-    """`sleep N` gives the duration."""
+    """The embedded Slurm reads the duration from `sleep N`."""
     asker = Asker()
     job = {"name": "j", "cpus_per_task": 4, "tasks": 1, "constraints": "a100", "nodes": "1-2"}
     size = {"memory_per_node": {"set": True, "number": 1000}, "time_limit": {"number": 5}}
@@ -467,7 +457,6 @@ def test_a_job_from_its_submission_to_its_end() -> None:
     ],
 )
 def test_refused_submissions(body: Json, status: int, number: int | None) -> None:
-    """By slurmctld, or by slurmrestd before."""
     answer = Asker().ask("POST", "job/submit", body)
     assert answer.status == status
     if number is not None:
@@ -477,14 +466,13 @@ def test_refused_submissions(body: Json, status: int, number: int | None) -> Non
 def test_a_job_for_a_drained_node_is_accepted_with_a_warning() -> None:
     asker = Asker()
     asker.ask("POST", "node/n1", {"state": ["DRAIN"], "reason": "x"})
-    told = asker.ask(
-        "POST", "job/submit", {"script": "x", "job": {"required_nodes": ["n1"], **PLACE}}
-    )
-    assert (told.status, len(json.loads(told.body)["warnings"])) == (200, 2)
+    body = {"script": "x", "job": {"required_nodes": ["n1"], **PLACE}}
+    answer = asker.ask("POST", "job/submit", body)
+    assert (answer.status, len(json.loads(answer.body)["warnings"])) == (200, 2)
 
 
 def test_a_job_that_ignores_sigterm_keeps_its_node_until_kill_wait() -> None:
-    """It is COMPLETING for 30 s."""
+    """KillWait is 30 s."""
     asker = Asker()
     script = "trap '' TERM\nwhile true; do sleep 1; done"
     asker.ask("POST", "job/submit", {"script": script, "job": {"required_nodes": ["n1"], **PLACE}})
@@ -497,14 +485,13 @@ def test_a_job_that_ignores_sigterm_keeps_its_node_until_kill_wait() -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("1", 2021), ("7", 2017), ("1_0", 2017)])
-def test_a_cancel_that_changes_nothing_is_200(name: str, code: int) -> None:
-    """The code is in `status`."""
+def test_a_cancel_that_changes_nothing_is_200_with_a_code(name: str, code: int) -> None:
     asker = Asker()
     asker.slurm.submit(JobRequest(), now_s=1)
     asker.slurm.cancel(1, now_s=1)
-    told = asker.ask("DELETE", f"job/{name}")
-    assert told.status == 200
-    assert json.loads(told.body)["status"][0]["error"]["code"] == code
+    answer = asker.ask("DELETE", f"job/{name}")
+    assert answer.status == 200
+    assert json.loads(answer.body)["status"][0]["error"]["code"] == code
 
 
 @BOTH
@@ -523,10 +510,10 @@ def test_a_cancel_that_changes_nothing_is_200(name: str, code: int) -> None:
         ("GET", "reconfigure/", 502, 1800),
     ],
 )
-def test_errors_while_slurmctld_is_down(
-    generation: str, method: str, path: str, status: int, number: int
+def test_errors_while_slurmctld_is_down_are_late(
+    generation: Generation, method: str, path: str, status: int, number: int
 ) -> None:
-    """Every response is late, except a ping."""
+    """A ping is answered at once."""
     asker = Asker(generation)
     asker.slurm.stop_controller(now_s=1)
     body = {"name": ["n1"], "script": "x", "job": PLACE} if method == "POST" else None
@@ -537,8 +524,7 @@ def test_errors_while_slurmctld_is_down(
     assert asker.ask("DELETE", "job/99999999").status == 404
 
 
-def test_a_write_while_slurmctld_is_down_has_no_effect() -> None:
-    """Also not later."""
+def test_a_write_while_slurmctld_is_down_has_no_effect_later() -> None:
     asker = Asker()
     asker.slurm.stop_controller(now_s=1)
     asker.ask("POST", "node/n1", {"comment": "x"})
@@ -547,7 +533,6 @@ def test_a_write_while_slurmctld_is_down_has_no_effect() -> None:
 
 
 def test_a_get_of_reconfigure_reconfigures() -> None:
-    """It is a GET with an effect."""
     asker = Asker()
     asker.ask("POST", "node/n1", {"weight": 7})
     asker.get("reconfigure/")
