@@ -32,6 +32,12 @@ def ask(kube: Kubernetes, method: str, path: str, **rest: Any) -> Answer:
     return answer
 
 
+def pod(kube: Kubernetes, name: str) -> dict[str, Any]:
+    found = kube.pod(name)
+    assert found is not None
+    return found
+
+
 def cells(kube: Kubernetes, path: str) -> list[list[Any]]:
     table = json.loads(ask(kube, "GET", path, headers=TABLE).body)
     assert table["kind"] == "Table"
@@ -42,10 +48,9 @@ def cells(kube: Kubernetes, path: str) -> list[list[Any]]:
     ]
 
 
-def test_nodes_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
-    assert cells(kube, "/api/v1/nodes") == [
-        ["n1", "Ready,SchedulingDisabled", "gpu", "90s", "v1.35.4"]
-    ]
+def test_the_table_of_nodes(kube: Kubernetes) -> None:
+    row = ["n1", "Ready,SchedulingDisabled", "gpu", "90s", "v1.35.4"]
+    assert cells(kube, "/api/v1/nodes") == [row]
     kube.set_node_ready("n1", ready=False)
     kube.cordon("n1", on=False)
     assert cells(kube, "/api/v1/nodes/n1")[0][1] == "NotReady"
@@ -53,7 +58,7 @@ def test_nodes_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
     assert cells(kube, "/api/v1/nodes")[1][1:3] == ["Unknown", "<none>"]
 
 
-def test_pods_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
+def test_the_table_of_pods(kube: Kubernetes) -> None:
     assert cells(kube, "/api/v1/pods") == [
         ["runs", "1/1", "Running", "0", "90s"],
         ["waits", "0/1", "Pending", "0", "90s"],
@@ -67,7 +72,7 @@ def test_pods_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
     assert cells(kube, "/api/v1/pods")[0][:3] == ["ends", "1/1", "Terminating"]
 
 
-def test_leases_events_and_namespaces_are_shown_as_kubectl_shows_them(kube: Kubernetes) -> None:
+def test_the_tables_of_leases_events_and_namespaces(kube: Kubernetes) -> None:
     event = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Node", "name": "n1"},
@@ -107,22 +112,11 @@ def test_a_watch_of_tables_declares_its_columns_once(kube: Kubernetes) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (-5, "<invalid>"),
-        (-1, "0s"),
-        (0, "0s"),
-        (119, "119s"),
-        (120, "2m"),
-        (185, "3m5s"),
-        (720, "12m"),
-        (10_799, "179m"),
-        (10_800, "3h"),
-        (18_180, "5h3m"),
-        (61_200, "17h"),
-        (190_800, "2d5h"),
-        (1_036_800, "12d"),
-        (63_072_000, "2y"),
+        (-5, "<invalid>"), (-1, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (185, "3m5s"),
+        (720, "12m"), (10_799, "179m"), (10_800, "3h"), (18_180, "5h3m"), (61_200, "17h"),
+        (190_800, "2d5h"), (1_036_800, "12d"), (63_072_000, "2y"),
     ],
-)
+)  # fmt: skip
 def test_durations_are_formatted_as_by_kubectl(seconds: int, text: str) -> None:
     assert span(seconds) == text
 
@@ -212,21 +206,14 @@ def test_generate_name_makes_a_name(kube: Kubernetes) -> None:
 
 @pytest.mark.parametrize(
     ("image", "policy"),
-    [
-        ("a", "Always"),
-        ("a:latest", "Always"),
-        ("host:5000/a", "Always"),
-        ("a:1", "IfNotPresent"),
-        ("a@sha256:0", "IfNotPresent"),
-    ],
-)
+    [("a", "Always"), ("a:latest", "Always"), ("host:5000/a", "Always"), ("a:1", "IfNotPresent"),
+     ("a@sha256:0", "IfNotPresent")],
+)  # fmt: skip
 def test_the_pull_policy_follows_from_the_image_tag(
     kube: Kubernetes, image: str, policy: str
 ) -> None:
     kube.add_pod("p", spec={"containers": [{"name": "c", "image": image}]})
-    pod = kube.pod("p")
-    assert pod is not None
-    assert pod["spec"]["containers"][0]["imagePullPolicy"] == policy
+    assert pod(kube, "p")["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
 @pytest.mark.parametrize(
@@ -242,9 +229,7 @@ def test_the_qos_class_follows_from_the_resources(
 ) -> None:
     containers = [{"name": "c", "image": "a:1", "resources": resources}]
     kube.add_pod("p", spec={"containers": containers})
-    pod = kube.pod("p")
-    assert pod is not None
-    assert pod["status"]["qosClass"] == quality
+    assert pod(kube, "p")["status"]["qosClass"] == quality
 
 
 def field(number: int, value: bytes) -> bytes:
@@ -275,7 +260,5 @@ def test_delete_options_of_kubectl_drain_in_protobuf_are_read(
     path = "/api/v1/namespaces/default/pods/runs"
     answer = ask(kube, "DELETE", path, body=protobuf(options))
     assert answer.status == status
-    pod = kube.pod("runs")
-    assert pod is not None
-    grace_s = pod["metadata"].get("deletionGracePeriodSeconds")
+    grace_s = pod(kube, "runs")["metadata"].get("deletionGracePeriodSeconds")
     assert grace_s == {b"": 30, b"\x08\x05": 5, b"\x08\x85\x01": 133}.get(options)

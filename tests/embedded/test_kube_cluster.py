@@ -18,7 +18,7 @@ NODES = "/api/v1/nodes"
 
 @pytest.fixture
 def kube() -> Kubernetes:
-    """One Node, whose heartbeats are far apart."""
+    """One Node with rare heartbeats."""
     kube = Kubernetes(heartbeat_s=1e6)
     kube.add_node("n1")
     kube.advance(0)
@@ -26,9 +26,23 @@ def kube() -> Kubernetes:
 
 
 def watch(kube: Kubernetes, path: str = NODES, **query: str) -> Subscription:
-    opened = KubeApi(kube).answer(Question(path=path, query={"watch": "true", **query}), kube.now_s)
+    question = Question(path=path, query={"watch": "true", **query})
+    opened = KubeApi(kube).answer(question, kube.now_s)
     assert isinstance(opened, Subscription)
     return opened
+
+
+def watch_from_now(kube: Kubernetes, path: str = NODES, **query: str) -> Subscription:
+    return watch(kube, path, resourceVersion=str(kube.store.version), **query)
+
+
+def bind(kube: Kubernetes, *, now_s: float) -> int:
+    """Bind Pod p to n1; return the status."""
+    body = json.dumps({"metadata": {"name": "p"}, "target": {"name": "n1"}}).encode()
+    path = "/api/v1/namespaces/default/pods/p/binding"
+    answer = KubeApi(kube).answer(Question(method="POST", path=path, body=body), now_s)
+    assert isinstance(answer, Answer)
+    return answer.status
 
 
 def events(watching: Subscription, now_s: float = 0) -> list[str]:
@@ -43,11 +57,16 @@ def ask(kube: Kubernetes, path: str, **query: str) -> Any:
     return json.loads(answer.body)
 
 
+def pod(kube: Kubernetes, name: str = "p") -> dict[str, Any]:
+    found = kube.pod(name)
+    assert found is not None
+    return found
+
+
 def state_of(kube: Kubernetes, name: str = "p") -> tuple[str, str]:
     """Return phase and readiness of the Pod."""
-    pod = kube.pod(name)
-    assert pod is not None
-    return pod["status"]["phase"], condition(pod, "Ready").get("status", "")
+    found = pod(kube, name)
+    return found["status"]["phase"], condition(found, "Ready").get("status", "")
 
 
 def condition(an_object: Any, kind: str) -> dict[str, Any]:
@@ -72,9 +91,7 @@ def test_a_pod_without_a_node_waits_for_one(kube: Kubernetes) -> None:
     kube.add_pod("p")
     kube.advance(100)
     assert state_of(kube) == ("Pending", "")
-    body = json.dumps({"metadata": {"name": "p"}, "target": {"name": "n1"}}).encode()
-    path = "/api/v1/namespaces/default/pods/p/binding"
-    KubeApi(kube).answer(Question(method="POST", path=path, body=body), 100)
+    bind(kube, now_s=100)
     kube.advance(100)
     assert state_of(kube) == ("Running", "True")
 
@@ -84,8 +101,7 @@ def test_a_delay_of_the_pod_overrides_the_one_of_its_node(kube: Kubernetes) -> N
     kube.add_pod("p", node="n1")
     kube.add_pod("q", node="n1", metadata={"annotations": {START_DELAY: "9"}})
     kube.advance(5)
-    assert state_of(kube, "p")[0] == "Running"
-    assert state_of(kube, "q")[0] == "Pending"
+    assert (state_of(kube, "p")[0], state_of(kube, "q")[0]) == ("Running", "Pending")
     assert kube.next_s() == 9
     kube.advance(9)
     assert state_of(kube, "q")[0] == "Running"
@@ -112,23 +128,18 @@ def test_containers_end_after_their_run_time(kube: Kubernetes, code: str, phase:
 
 def asking(cpu: str, **knobs: str) -> dict[str, Any]:
     """Return the spec of a Pod with this CPU request."""
-    container = {"name": "c", "image": "none.invalid/none:1"}
     resources = {"requests": {"cpu": cpu, "example.com/none": "1"}}
-    return {
-        "spec": {"containers": [container | {"resources": resources}]},
-        "metadata": {"annotations": knobs},
-    }
+    container = {"name": "c", "image": "none.invalid/none:1", "resources": resources}
+    return {"spec": {"containers": [container]}, "metadata": {"annotations": knobs}}
 
 
 def test_a_kubelet_rejects_a_pod_that_does_not_fit(kube: Kubernetes) -> None:
-    """A Pod that is being deleted still counts; an ended one does not."""
+    """A Pod that is being deleted counts; an ended one does not."""
     kube.add_node("n2", cpus=4)
     kube.add_pod("first", node="n2", **asking("3", **{END_DELAY: "10", START_DELAY: "5"}))
     kube.add_pod("second", node="n2", **asking("1500m"))
     kube.advance(0)
-    second = kube.pod("second")
-    assert second is not None
-    status = second["status"]
+    status = pod(kube, "second")["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
     assert status["message"] == (
         "Pod was rejected: Node didn't have enough resource: cpu,"
@@ -160,21 +171,14 @@ def test_a_kubelet_counts_pods_that_ran_before_a_restore(kube: Kubernetes) -> No
 
 
 def test_a_gated_pod_is_bound_only_after_its_gates_are_removed(kube: Kubernetes) -> None:
-    """The condition names the gate (P1); the binding sets it to True."""
     kube.add_pod("p", spec={"schedulingGates": [{"name": "example.com/later"}]})
-    pod = kube.pod("p")
-    assert pod is not None
-    assert pod["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    assert pod(kube)["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    assert bind(kube, now_s=1) == 409
     path = "/api/v1/namespaces/default/pods/p"
-    bind = json.dumps({"metadata": {"name": "p"}, "target": {"name": "n1"}}).encode()
-    binding = Question(method="POST", path=f"{path}/binding", body=bind)
-    refused = KubeApi(kube).answer(binding, 1)
-    assert isinstance(refused, Answer)
-    assert refused.status == 409
     headers = {"content-type": "application/merge-patch+json"}
     free = json.dumps({"spec": {"schedulingGates": None}}).encode()
     KubeApi(kube).answer(Question(method="PATCH", path=path, body=free, headers=headers), 2)
-    KubeApi(kube).answer(binding, 3)
+    assert bind(kube, now_s=3) == 201
     kube.advance(3)
     assert state_of(kube) == ("Running", "True")
 
@@ -182,14 +186,13 @@ def test_a_gated_pod_is_bound_only_after_its_gates_are_removed(kube: Kubernetes)
 def test_a_deleted_pod_is_gone_after_its_kubelet_ended_it(kube: Kubernetes) -> None:
     kube.add_pod("p", node="n1", metadata={"annotations": {END_DELAY: "7"}})
     kube.advance(1)
-    watching = watch(kube, "/api/v1/pods", resourceVersion=str(kube.store.version))
+    watching = watch_from_now(kube, "/api/v1/pods")
     kube.delete_pod("p")
     kube.advance(7.5)
     assert kube.pod("p") is not None
     kube.advance(8)
     assert kube.pod("p") is None
-    told = ["MODIFIED p", "MODIFIED p", "MODIFIED p", "DELETED p"]
-    assert events(watching) == told
+    assert events(watching) == ["MODIFIED p", "MODIFIED p", "MODIFIED p", "DELETED p"]
 
 
 def test_a_new_pod_of_the_same_name_starts_anew(kube: Kubernetes) -> None:
@@ -227,9 +230,8 @@ def test_a_cordon_adds_a_taint(kube: Kubernetes) -> None:
     kube.cordon("n1")
     kube.advance(0)
     assert node(kube)["spec"]["unschedulable"]
-    assert [one["key"] for one in node(kube)["spec"]["taints"]] == [
-        "node.kubernetes.io/unschedulable"
-    ]
+    taints = [one["key"] for one in node(kube)["spec"]["taints"]]
+    assert taints == ["node.kubernetes.io/unschedulable"]
     kube.cordon("n1", on=False)
     kube.advance(0)
     assert node(kube)["spec"] == {}
@@ -290,7 +292,7 @@ def test_deleting_a_namespace_deletes_its_objects(kube: Kubernetes) -> None:
     assert ask(kube, "/api/v1/namespaces/one")["reason"] == "NotFound"
 
 
-def test_the_same_operations_give_the_same_world_in_kubernetes() -> None:
+def test_the_same_operations_give_the_same_kubernetes() -> None:
     def life() -> Any:
         kube = Kubernetes()
         for name in ("a", "b"):
@@ -353,7 +355,7 @@ def test_the_history_is_bounded() -> None:
 
 def test_a_watch_sends_bookmarks_every_minute_and_before_its_end(kube: Kubernetes) -> None:
     query = {"allowWatchBookmarks": "true", "timeoutSeconds": "100"}
-    watching = watch(kube, resourceVersion=str(kube.store.version), **query)
+    watching = watch_from_now(kube, **query)
     assert watching.next_s() == 60
     assert events(watching, 59) == []
     assert events(watching, 60) == ["BOOKMARK"]
@@ -366,7 +368,7 @@ def test_a_watch_sends_bookmarks_every_minute_and_before_its_end(kube: Kubernete
 
 
 def test_a_watch_without_bookmarks_sends_none(kube: Kubernetes) -> None:
-    watching = watch(kube, resourceVersion=str(kube.store.version), timeoutSeconds="100")
+    watching = watch_from_now(kube, timeoutSeconds="100")
     assert watching.next_s() == 100
     assert events(watching, 99) == []
     kube.annotate("n1", {"a": "1"})
@@ -376,7 +378,7 @@ def test_a_watch_without_bookmarks_sends_none(kube: Kubernetes) -> None:
 
 def test_a_watch_wakes_its_reader(kube: Kubernetes) -> None:
     woken: list[str] = []
-    watching = watch(kube, labelSelector="a=b", resourceVersion=str(kube.store.version))
+    watching = watch_from_now(kube, labelSelector="a=b")
     watching.wake = lambda: woken.append("x")
     kube.annotate("n1", {"c": "d"})
     assert woken == []

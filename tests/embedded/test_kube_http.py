@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -48,11 +49,19 @@ async def client(server: KubeServer, tmp_path: Path) -> AsyncIterator[KubeClient
 
 
 async def until(claim: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if claim():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come true in time")
+    async with asyncio.timeout(5):
+        while not claim():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def watching(server: KubeServer, **query: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    params = {"watch": "true", "resourceVersion": "0", **query}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{server.address}/api/v1/nodes", params=params) as answer,
+    ):
+        yield answer
 
 
 async def test_our_client_reads_and_writes(client: KubeClient) -> None:
@@ -83,7 +92,7 @@ async def test_our_reader_follows_changes(
     reading.cancel()
 
 
-async def test_the_world_advances_without_requests(kube: Kubernetes, server: KubeServer) -> None:
+async def test_time_advances_without_requests(kube: Kubernetes, server: KubeServer) -> None:
     version = kube.store.version
     await until(lambda: kube.store.version > version + 2 or server.now_s > 3)
     kube.add_pod("p", node="n1")
@@ -92,39 +101,33 @@ async def test_the_world_advances_without_requests(kube: Kubernetes, server: Kub
 
 
 async def test_a_closed_watch_is_removed(kube: Kubernetes, server: KubeServer) -> None:
-    async with aiohttp.ClientSession() as session:
-        query = {"watch": "true", "resourceVersion": "0"}
-        async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
-            assert b"ADDED" in await answer.content.readline()
+    async with watching(server) as answer:
+        assert b"ADDED" in await answer.content.readline()
     await until(lambda: not kube.store.on_restored)
 
 
 async def test_a_watch_ends_after_its_timeout(server: KubeServer) -> None:
-    async with aiohttp.ClientSession() as session:
-        query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
-        async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
-            assert (await answer.read()).count(b"\n") >= 1
+    async with watching(server, timeoutSeconds="1") as answer:
+        assert (await answer.read()).count(b"\n") >= 1
 
 
 async def test_open_watches_end_with_the_server(kube: Kubernetes) -> None:
     server = KubeServer(KubeApi(kube))
     await server.start()
-    async with aiohttp.ClientSession() as session:
-        query = {"watch": "true", "resourceVersion": "0"}
-        async with session.get(f"{server.address}/api/v1/nodes", params=query) as answer:
-            assert b"ADDED" in await answer.content.readline()
-            await server.aclose()
-            await answer.read()
+    async with watching(server) as answer:
+        assert b"ADDED" in await answer.content.readline()
+        await server.aclose()
+        await answer.read()
 
 
 async def test_pods_of_others_are_followed_P28(
     kube: Kubernetes, server: KubeServer, client: KubeClient
 ) -> None:
-    """Events for Pods of this scheduler, without a Node, or ended are not sent."""
+    """Pods of this scheduler and Pods without a Node do not count."""
     ear = Ear()
-    subject = other_pods(scheduler_name="ours")
     tell = OtherPods(ear.tell).tell
-    watch = Watch(client, subject, tell=tell, on_bad=ear.on_bad, ambient=Ambient())
+    selection = other_pods(scheduler_name="ours")
+    watch = Watch(client, selection, tell=tell, on_bad=ear.on_bad, ambient=Ambient())
     reading = asyncio.create_task(watch.run())
     await ear.until(lambda ear: "ListingEnded" in ear.kinds())
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
