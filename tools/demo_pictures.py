@@ -1,4 +1,4 @@
-"""Update the pictures of docs/demo.md from the fixed story: `python -m tools.demo_pictures`."""
+"""Generator of the pictures of docs/demo.md: `python -m tools.demo_pictures`."""
 
 import asyncio
 import io
@@ -34,7 +34,7 @@ class Album:
         self.snapshots: dict[str, Snapshot] = {}
 
     def open(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def show(self, snapshot: Snapshot) -> None:
         """Keep the last snapshot of each moment, after the service has written to both sides."""
@@ -44,7 +44,7 @@ class Album:
                 self.snapshots[file] = snapshot
 
     def close(self) -> None:
-        """Nothing to restore."""
+        """Do nothing."""
 
 
 def drawn(snapshot: Snapshot) -> str:

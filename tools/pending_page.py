@@ -1,4 +1,7 @@
-"""Renews docs/pending.md from the tables and the real tests: `python -m tools.pending_page`."""
+"""Generator of docs/pending.md: `python -m tools.pending_page`.
+
+It reads the tables of the product and the results of the tests on real servers.
+"""
 
 import re
 from collections import defaultdict
@@ -54,13 +57,12 @@ _PARTS = re.compile(
     r"(QOS|Assoc|)(Grp|Max|Min)(\w+?)(Minutes|RunMinutes|RunMins|)"
     r"(PerJob|PerNode|PerUser|PerAccount|)(Limit|NotSatisfied|)"
 )
-"""Scope, kind, resource, time, per whom: names that differ in the resource alone share a row."""
+"""Scope, kind, resource, time, per: names that differ only in the resource share a row."""
 _COLUMNS = "meaning | what to do | who"
 Key = TypeVar("Key", str, int)
 
 
 def renewed() -> str:
-    """The page made anew."""
     return "\n".join([BEGIN, *_reasons(), *_limits(), *_errors(), *_ranges()]).rstrip() + "\n"
 
 
@@ -91,7 +93,7 @@ def _limits() -> Iterable[str]:
 
 
 def _alike() -> Iterable[Sequence[str]]:
-    """Limits with the same words but for the resource."""
+    """Return groups of limits that differ only in the resource."""
     groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for name in sorted({name for one in slurm_names.read().values() for name in one.reasons}):
         parts, row = _PARTS.fullmatch(name), limit(name)
@@ -125,8 +127,8 @@ def _ranges() -> Iterable[str]:
     for numbers, row in RANGES.items():
         here = sorted(number for number in left if number in numbers)
         left.difference_update(here)
-        told = ", ".join(f"{number} on {_versions(seen, number)}" for number in here)
-        yield f"| {_spelled(numbers)} | {_cells(row)} | {told} |"
+        found = ", ".join(f"{number} on {_versions(seen, number)}" for number in here)
+        yield f"| {_spelled(numbers)} | {_cells(row)} | {found} |"
 
 
 def _spelled(numbers: range) -> str:

@@ -1,4 +1,4 @@
-"""Renews the tables of docs/reference.md from the code: `python -m tools.reference`."""
+"""Generator of the tables of docs/reference.md: `python -m tools.reference`."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -84,7 +84,7 @@ TABLES: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def renewed() -> str:
-    """The page with its tables made anew."""
+    """Return the page with new tables."""
     text = FILE.read_text(encoding="utf-8")
     for name, rows in TABLES.items():
         table = "\n".join(rows()).strip()

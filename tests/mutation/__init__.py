@@ -1,1 +1,1 @@
-"""Changes rules, policy and outbox in every small way and asks the tests: `make mutation`."""
+"""Mutation tests of the rules, the policy and the outbox: `make mutation`."""

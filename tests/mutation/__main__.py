@@ -1,11 +1,9 @@
-"""`make mutation`: every small change of the rules, the policy and the outbox, and what sees it.
+"""`make mutation`: small changes of the rules, the policy and the outbox, which tests must notice.
 
-mutmut makes the changes and runs the tests (settings in pyproject.toml, our choice of mutations in
-engine.py), all of it in a copy. Exits 1 where a survivor is not explained in explained.txt, and
-where an explanation fits nothing any more.
+mutmut makes the changes and runs the tests in a copy (settings in pyproject.toml, mutations in
+engine.py). Exits 1 if explained.txt does not explain a survivor, or explains one that is killed.
 """
 
-import collections
 import json
 import os
 import re
@@ -14,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,12 +23,12 @@ ROOT = HERE.parent.parent
 ENGINE = HERE / "engine.py"
 EXPLAINED = HERE / "explained.txt"
 JUDGES = {"SUNK_SYNC_HISTORIES": "40", "SUNK_SYNC_SEEDS": "3"}
-"""How many histories and broken hours each mutant must face that no table noticed."""
+"""Number of histories and seeds for each mutant that no other test kills."""
 CACHE = re.compile(r"^@lru_cache\(.*\)$", re.MULTILINE)
 
 
 def copy(place: Path) -> None:
-    """What the tests need. mutmut leaves decorated functions alone: caches are taken off."""
+    """Copy what the tests need, without caches: mutmut does not change decorated functions."""
     ignored = shutil.ignore_patterns("__pycache__", "real", "bench")
     for name in ("sunk_sync", "tests"):
         shutil.copytree(ROOT / name, place / name, ignore=ignored)
@@ -39,15 +38,13 @@ def copy(place: Path) -> None:
 
 
 def run(place: Path, names: Sequence[str] = ()) -> list[Result]:
-    """Results of these mutants (patterns; all where none is named) of the project that is there."""
+    """Return the results of these mutants (patterns; default: all) of the project in `place`."""
     command = [sys.executable, "-P", str(ENGINE), *names]
-    environment = {**os.environ, **JUDGES, "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTHONPATH", None)
+    given = {**os.environ, **JUDGES, "PYTHONDONTWRITEBYTECODE": "1"}
+    given.pop("PYTHONPATH", None)
     output = place / "mutmut.log"
     with output.open("w") as log:
-        done = subprocess.run(
-            command, cwd=place, env=environment, stdout=log, stderr=log, check=False
-        )
+        done = subprocess.run(command, cwd=place, env=given, stdout=log, stderr=log, check=False)
     if done.returncode:
         raise SystemExit(f"mutmut failed:\n{output.read_text()[-4000:]}")
     results: list[Result] = json.loads((place / "results.json").read_text())
@@ -55,23 +52,19 @@ def run(place: Path, names: Sequence[str] = ()) -> list[Result]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """By module: mutants, killed at once, killed by the time limit, survivors."""
-    counts: collections.defaultdict[str, collections.Counter[str]] = collections.defaultdict(
-        collections.Counter
-    )
+    """Return the numbers of each module: mutants, killed, killed by the time limit, survivors."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for one in results:
         counts[module_of(one["name"])][one["status"]] += 1
     lines = [f"{'module':<18}{'mutants':>8}{'killed':>8}{'time out':>9}{'survive':>8}"]
     for module, count in sorted(counts.items()):
-        rest = count.total() - count["killed"] - count["timeout"]
-        lines.append(
-            f"{module:<18}{count.total():>8}{count['killed']:>8}{count['timeout']:>9}{rest:>8}"
-        )
+        total, killed, late = count.total(), count["killed"], count["timeout"]
+        lines.append(f"{module:<18}{total:>8}{killed:>8}{late:>9}{total - killed - late:>8}")
     return "\n".join(lines)
 
 
 def main(names: Sequence[str]) -> int:
-    """The table and what is wrong with it; names: `sunk_sync.core.policy.*`."""
+    """Print the table and the complaints; names such as `sunk_sync.core.policy.*`."""
     begun_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         copy(Path(place))
@@ -82,9 +75,7 @@ def main(names: Sequence[str]) -> int:
     if names:
         explained = [one for one in explained if one in survivors]
     wrong = complaints(survivors, explained)
-    print(table(results))
-    for one in wrong:
-        print(one)
+    print(table(results), *wrong, sep="\n")
     print(
         f"{len(results)} mutants of {len(modules)} modules, {len(survivors)} kinds of survivors, "
         f"{len(wrong)} complaints, {time.perf_counter() - begun_s:.0f} s"

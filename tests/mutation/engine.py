@@ -1,7 +1,7 @@
-"""Runs mutmut in the present folder with our choice of mutations, and writes down what came of it.
+"""Runs mutmut in the current folder with our choice of mutations, and writes results.json.
 
-A script of its own, in a process of its own: mutmut imports the project's tests from its own copy,
-so nothing of the package `tests` may be imported before.
+It is a script in a process of its own: mutmut imports the project's tests from its own copy, so
+nothing of the package `tests` may be imported before.
 """
 
 import json
@@ -19,45 +19,44 @@ from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import walk_mutatable_files
 
 
-def word(node: cst.BaseString) -> Iterable[cst.CSTNode]:
-    """A word changed in one way; a sentence is for people and may be worded as one likes."""
+def change_word(node: cst.BaseString) -> Iterable[cst.CSTNode]:
+    """Change a word in one way. Sentences are for people, and no test checks their words."""
     if isinstance(node, cst.SimpleString) and " " in str(node.evaluated_value):
         return ()
     return list(operator_string(node))[:1]
 
 
-def forced(node: cst.If) -> Iterator[cst.CSTNode]:
-    """`if` taken always, and never."""
+def force_if(node: cst.If) -> Iterator[cst.CSTNode]:
+    """Enter the `if` always, or never."""
     for value in ("True", "False"):
         yield node.with_changes(test=cst.Name(value))
 
 
-def half(node: cst.BooleanOperation) -> Iterator[cst.CSTNode]:
-    """`a and b`, `a or b`: one of them alone."""
+def keep_one_side(node: cst.BooleanOperation) -> Iterator[cst.CSTNode]:
+    """Keep one side of `a and b` or `a or b`."""
     for side in (node.left, node.right):
         yield side.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
-def unsaid(node: cst.Expr) -> Iterator[cst.CSTNode]:
-    """A statement that is a call, left out."""
+def drop_call(node: cst.Expr) -> Iterator[cst.CSTNode]:
+    """Drop a statement that is a call."""
     if isinstance(node.value, cst.Call | cst.Await):
         yield node.with_changes(value=cst.Name("None"))
 
 
-def unanswered(node: cst.Return) -> Iterator[cst.CSTNode]:
-    """`return x` as `return None`."""
+def return_none(node: cst.Return) -> Iterator[cst.CSTNode]:
     if node.value is not None and not cst.Name("None").deep_equals(node.value):
         yield node.with_changes(value=cst.Name("None"))
 
 
-def unfiltered(node: cst.CompFor) -> Iterator[cst.CSTNode]:
-    """A comprehension without its `if`."""
+def drop_filter(node: cst.CompFor) -> Iterator[cst.CSTNode]:
+    """Drop the `if` of a comprehension."""
     if node.ifs:
         yield node.with_changes(ifs=())
 
 
-def thinned(node: cst.Tuple) -> Iterator[cst.CSTNode]:
-    """A tuple put together of others, without one of them."""
+def drop_part(node: cst.Tuple) -> Iterator[cst.CSTNode]:
+    """Drop one of the sequences that a tuple joins."""
     for left_out in node.elements:
         if isinstance(left_out, cst.StarredElement):
             kept = [one for one in node.elements if one is not left_out]
@@ -65,20 +64,20 @@ def thinned(node: cst.Tuple) -> Iterator[cst.CSTNode]:
 
 
 OPERATORS = (
-    (cst.BaseString, word),
-    (cst.If, forced),
-    (cst.BooleanOperation, half),
-    (cst.Expr, unsaid),
-    (cst.Return, unanswered),
-    (cst.CompFor, unfiltered),
-    (cst.Tuple, thinned),
+    (cst.BaseString, change_word),
+    (cst.If, force_if),
+    (cst.BooleanOperation, keep_one_side),
+    (cst.Expr, drop_call),
+    (cst.Return, return_none),
+    (cst.CompFor, drop_filter),
+    (cst.Tuple, drop_part),
 )
 
 
 def choose() -> None:
-    """mutmut's own mutations, but for those of sentences and of `zip(..., strict=True)`; and ours.
+    """Use mutmut's mutations and ours, without those of sentences and of `zip(..., strict=True)`.
 
-    `strict` is an assertion: it can only fail where the lengths differ, which they never do.
+    `strict` is an assertion that never fails: the lengths are always equal.
     """
     assert isinstance(mutation_operators, list)
     mutation_operators[:] = [one for one in mutation_operators if one[1] is not operator_string]
@@ -87,7 +86,7 @@ def choose() -> None:
 
 
 def results() -> Iterator[dict[str, str]]:
-    """Each mutant that ran: its name, what came of it, and the change where it survived."""
+    """Yield name and status of each mutant, and the change of those that were not killed."""
     for path in walk_mutatable_files():
         run = SourceFileMutationData(path=path)
         run.load()
@@ -98,7 +97,7 @@ def results() -> Iterator[dict[str, str]]:
 
 
 def main(names: list[str]) -> None:
-    """Run these mutants, all where none is named, one at a time."""
+    """Run these mutants, by default all, one at a time."""
     choose()
     cli(["run", "--max-children", "1", *names], standalone_mode=False)
     Path("results.json").write_text(json.dumps(list(results())))

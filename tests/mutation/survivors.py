@@ -1,24 +1,24 @@
-"""What survived, and whether each survivor is explained in explained.txt.
+"""Survivors, and their explanations in explained.txt.
 
-An explanation is a sentence on a line of its own; under it, indented, stand the survivors for which
-it holds: `place: as it was => as it became`.
+An explanation is a sentence on a line of its own. Below it, indented, are the survivors that it
+explains: `place: code before => code after`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 KILLED = ("killed", "timeout")
-"""What never ends is noticed by whoever waits for it."""
+"""A test notices also a mutant that never ends."""
 Result = Mapping[str, str]
-"""`name`, `status` and `diff` of one mutant, as engine.py writes them."""
+"""Name, status and diff of one mutant, as engine.py writes them."""
 
 
 def module_of(name: str) -> str:
-    """`rules.drain` of mutmut's name for a mutant there."""
+    """Return `core.policy` for mutmut's name of a mutant there."""
     return name.partition(".x_")[0].partition(".xǁ")[0].partition(".")[2]
 
 
 def described(one: Result) -> str:
-    """Place and change in one line, the same wherever in its file the place stands."""
+    """Return place and change in one line, without line numbers."""
     module = module_of(one["name"])
     function = one["name"].rpartition(".")[2].partition("__mutmut_")[0]
     spelled = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
@@ -30,12 +30,12 @@ def described(one: Result) -> str:
 
 
 def survived(results: Iterable[Result]) -> list[str]:
-    """Each change that nothing noticed, once."""
+    """Return each change that no test noticed, once."""
     return sorted({described(one) for one in results if one["status"] not in KILLED})
 
 
 def read_explained(text: str) -> list[str]:
-    """The survivors that stand under a sentence; ValueError for one that stands under none."""
+    """Return the survivors below a sentence. ValueError if one has no sentence."""
     explained: list[str] = []
     sentence = ""
     for line in text.splitlines():
@@ -49,7 +49,7 @@ def read_explained(text: str) -> list[str]:
 
 
 def complaints(survivors: Sequence[str], explained: Sequence[str]) -> list[str]:
-    """Survivors that nobody explained, and explanations of what is killed or is no more."""
+    """Return survivors without explanation, and explanations without survivor."""
     found, known = set(survivors), set(explained)
     return [
         *(f"not explained: {one}" for one in survivors if one not in known),

@@ -1,4 +1,4 @@
-"""The mutation tool kills, finds survivors, and holds the explanations against them."""
+"""The mutation tool finds the survivors and compares them with their explanations."""
 
 from pathlib import Path
 
@@ -27,25 +27,25 @@ def least(a: int, b: int) -> int:
     return b
 
 
-def told(name: str) -> str:
+def titled(name: str) -> str:
     """A sentence."""
     return name or "nobody at all"
 '''
 TESTS = """
-from toy.one import least, told
+from toy.one import least, titled
 
 
 def test_least():
     assert least(1, 2) == 1
     assert least(3, 2) == 2
-    assert told("x") == "x"
+    assert titled("x") == "x"
 """
 LOGGED = 'one.least: LOG.append("compared") => None'
 EQUAL = "one.least: if a < b: => if a <= b:"
 
 
-def test_a_toy_has_its_mutants_killed_and_its_survivors_named(tmp_path: Path) -> None:
-    """What the tests notice is killed; a statement left out and an equal comparison are not."""
+def test_mutants_are_killed_or_reported_as_survivors(tmp_path: Path) -> None:
+    """The tests of the sample do not notice a dropped call and an equal comparison."""
     for name, text in {
         "pyproject.toml": SETTINGS,
         "toy/__init__.py": "",
@@ -76,8 +76,7 @@ MUTANT = {
 }
 
 
-def test_a_survivor_is_named_by_its_place_and_its_change() -> None:
-    """Not by a line or number that moves."""
+def test_a_survivor_is_described_by_its_place_and_its_change() -> None:
     assert described(MUTANT) == "controller.outbox.Outbox._drop: return 1 => return 2"
     function = {**MUTANT, "name": "sunk_sync.core.rules.host.drain.x__node_lost__mutmut_11"}
     assert described(function) == "core.rules.host.drain._node_lost: return 1 => return 2"
@@ -87,13 +86,11 @@ def test_a_survivor_is_named_by_its_place_and_its_change() -> None:
     ("status", "kept"),
     [("killed", 0), ("timeout", 0), ("survived", 1), ("no tests", 1), ("suspicious", 1)],
 )
-def test_only_what_is_killed_or_never_ends_is_noticed(status: str, kept: int) -> None:
-    """Anything else must be explained."""
+def test_only_killed_and_endless_mutants_need_no_explanation(status: str, kept: int) -> None:
     assert len(survived([{**MUTANT, "status": status}])) == kept
 
 
-def test_every_survivor_has_its_explanation_and_every_explanation_its_survivor() -> None:
-    """One missing, one too many: a complaint each."""
+def test_a_missing_and_a_superfluous_explanation_are_complaints() -> None:
     explained = read_explained("The same.\n    a: x => y\n    b: x => y\nAnother.\n    c: x => y\n")
     assert explained == ["a: x => y", "b: x => y", "c: x => y"]
     assert complaints(["a: x => y", "d: x => y"], explained[:2]) == [
@@ -103,8 +100,7 @@ def test_every_survivor_has_its_explanation_and_every_explanation_its_survivor()
     assert not complaints(explained, explained)
 
 
-def test_a_survivor_under_no_sentence_is_not_explained() -> None:
-    """The list itself is held to its form."""
+def test_an_explanation_needs_a_sentence() -> None:
     with pytest.raises(ValueError, match="no sentence"):
         read_explained("    a: x => y\n")
     assert read_explained(EXPLAINED.read_text())
