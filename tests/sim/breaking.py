@@ -34,13 +34,11 @@ def api_server_back(stage: Stage) -> None:
 
 
 def freeze_streams(stage: Stage) -> None:
-    """Keep every watch open but silent."""
     for stream in list(stage.wire.streams):
         stream.freeze()
 
 
 def write_much(stage: Stage) -> None:
-    """Raise the resourceVersion by many writes."""
     for number in range(300):
         stage.kube.annotate("k2", {"x": str(number)})
 

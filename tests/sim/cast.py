@@ -19,8 +19,6 @@ def other_mark(worlds: Worlds) -> str:
 
 
 class Cast:
-    """The names in use; creates hosts."""
-
     def __init__(self, worlds: Worlds, hosts: int, *, namespaces: tuple[str, ...]) -> None:
         self.worlds = worlds
         self.namespaces = namespaces

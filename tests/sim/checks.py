@@ -48,8 +48,6 @@ FRESH_S: Final = 22.0
 
 
 class Checks:
-    """Observes both servers and each call."""
-
     def __init__(self, worlds: Worlds, history: History, *, drains_a_minute: int) -> None:
         self._worlds = worlds
         self._history = history
@@ -141,7 +139,6 @@ class Checks:
                 del self._flying[place]
 
     def kube_changed(self, change: Change, author: str) -> None:
-        """Check the write of one object."""
         kind, now = change.kind.name, change.now.an_object
         if kind == "Event" or (kind == "Pod" and words.is_workload(now)):
             return
@@ -230,7 +227,6 @@ class Checks:
             self._learn(pod, "Pod")
 
     def _learn(self, an_object: Object, kind: str) -> None:
-        """Note each cause of a drain that this object is, now or later."""
         if kind == "Pod":
             uid = an_object["metadata"]["uid"]
             if words.is_slurmd(an_object) or uid in self._slurmd_uids:
@@ -371,7 +367,7 @@ class Checks:
         return self._pods[now.name] | marked
 
     def last_told(self, slurm_node: str) -> tuple[str, str, str] | None:
-        """Return the slurmd Pod of this Slurm node that the current life saw last."""
+        """Return the slurmd Pod of this Slurm node that the current life read last."""
         told = self._reads[max(self._reads)].told
         shown = [pod for pod in self._pods[slurm_node] if pod[2] in told]
         return max(shown, key=lambda pod: told[pod[2]], default=None)

@@ -41,12 +41,11 @@ class Found(Struct, frozen=True):
 
 
 def singles(name: str, *, every: int = 1) -> Sequence[Crash]:
-    """Return each point of a scenario, or each `every`th."""
+    """Return each `every`th point of a scenario."""
     return [Crash(name, (point.number,)) for point in play(SCENARIOS[name])[1][::every]]
 
 
 def firsts(name: str) -> Sequence[Crash]:
-    """Return the points before and after each write: the first crash of a pair."""
     return [Crash(name, (point.number,)) for point in play(SCENARIOS[name])[1] if point.writes]
 
 
@@ -84,7 +83,6 @@ class Fork:
         """In a child: the pipe to the parent."""
 
     def branch(self, point: Point) -> bool:
-        """Fork; return whether this is the child."""
         loop = asyncio.get_running_loop()
         reader, writer = os.pipe()
         if os.fork() == 0:
@@ -106,7 +104,6 @@ class Fork:
         return self._told >= 0
 
     def end(self, why: str) -> NoReturn:
-        """Send the result to the parent and exit."""
         os.write(self._told, (ALIVE + why)[:TOLD_MAX].encode())
         os._exit(0)
 

@@ -91,8 +91,6 @@ def _refusal(answer: Answer) -> KubeError:
 
 
 class Flow(Struct):
-    """The parts of an open watch."""
-
     wire: Wire
     process: Process
     question: Question
@@ -100,8 +98,6 @@ class Flow(Struct):
 
 
 class Stream:
-    """An open watch, delivered in pieces."""
-
     def __init__(self, flow: Flow, *, silence_s: float) -> None:
         wire, subscription = flow.wire, flow.subscription
         self._wire = wire
@@ -200,7 +196,6 @@ class Stream:
             self._arrived.set()
 
     def _arm(self) -> None:
-        """Set the timer for the next bookmark or the end."""
         if self._timer is not None:
             self._timer.cancel()
         due_s = self._subscription.next_s()
@@ -209,8 +204,6 @@ class Stream:
 
 
 class SlurmEnd:
-    """The network below SlurmClient."""
-
     def __init__(self, wire: Wire, process: Process) -> None:
         self._wire = wire
         self._process = process

@@ -41,11 +41,9 @@ class Journey(Struct, frozen=True, kw_only=True):
     silent: bool = False
     """After a loss the connection stays open: the caller waits until its deadline."""
     half: bool = False
-    """The answer breaks off in the middle."""
     instead: Answer | None = None
     """A proxy sends this answer. The server does not get the request."""
     words: str = ""
-    """Description for the history."""
 
 
 class Faults:
@@ -56,9 +54,7 @@ class Faults:
         self.shares: dict[str, float] = {}
         """Fault → probability, without the faults that are off."""
         self.small_pages = False
-        """The API server returns smaller pages than requested."""
         self.streams_lists = True
-        """The API server supports WatchLists."""
         if rng is not None:
             on = 0.0 if rng.random() < 0.1 else rng.choice((0.15, 0.35, 0.6))
             self.shares = {name: rng.choice(SHARES) for name in NAMES if rng.random() < on}
@@ -125,7 +121,6 @@ class Faults:
         return self._rng.choice((html, later, Answer(status=500, body=b"")))
 
     def event_delay_s(self) -> float:
-        """Return the time from an event to its line."""
         if self._rng is None:
             return 0.001
         late = self.happens("late events")

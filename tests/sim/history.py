@@ -7,7 +7,6 @@ from typing import Any
 
 _SET = re.compile(r"frozenset\(\{([^}]*)\}\)")
 KEPT = 400
-"""Lines that are kept in memory."""
 
 
 class BrokenPromiseError(AssertionError):
@@ -28,7 +27,6 @@ class History:
         self._lines: deque[tuple[float, str, tuple[Any, ...]]] = deque(maxlen=KEPT)
 
     def note(self, who: str, *what: Any) -> None:
-        """Add a line: who did what."""
         line = (asyncio.get_running_loop().time(), who, what)
         if self._aloud:
             print(_spelled(line))

@@ -9,7 +9,6 @@ from tests.sim.wire import Exchange
 from tests.sim.words import Object
 
 Place = tuple[str, ...]
-"""The target of a write."""
 
 
 def label_names(kind: str) -> frozenset[str]:
@@ -17,7 +16,6 @@ def label_names(kind: str) -> frozenset[str]:
 
 
 def is_about_jobs(exchange: Exchange) -> bool:
-    """Whether the call concerns placeholder jobs."""
     return exchange.side == "slurm" and "/job" in exchange.question.path
 
 
@@ -84,7 +82,6 @@ def other_fields(node: Node) -> Node:
 
 
 def is_drained_and_idle(read: SlurmRead) -> bool:
-    """Whether the read shows DRAIN and no job."""
     return read.row is not None and read.row.drained and not read.row.state & words.BUSY
 
 

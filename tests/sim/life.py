@@ -120,7 +120,6 @@ class Life:
         await self._bury()
 
     async def stop(self) -> None:
-        """Stop as after SIGTERM."""
         self.history.note("service", f"life {self.process.number} gets SIGTERM")
         self._running.cancel()
         await asyncio.wait((self._running,))
@@ -173,7 +172,6 @@ def _unmeasured(exchange: Any) -> None:
 
 
 async def _end(tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
-    """Cancel the tasks; return those that do not end."""
     for _ in range(10):
         for task in tasks:
             task.cancel()

@@ -11,8 +11,6 @@ OUTAGE = "outage"
 
 
 class Outages:
-    """Draws the next fault."""
-
     def __init__(self, rng: random.Random, wire: Wire, token: TokenFile) -> None:
         self._rng = rng
         self._wire = wire
@@ -61,7 +59,6 @@ class Outages:
             self._rng.choice(self._wire.streams).cut()
 
     def freeze_stream(self) -> None:
-        """Keep one watch open but silent."""
         if self._wire.streams:
             self._rng.choice(self._wire.streams).freeze()
 
@@ -98,7 +95,6 @@ class Outages:
         self._start("recent")
 
     def slurmctld_lost_everything(self) -> None:
-        """Start slurmctld without its state directory."""
         self._start("everything")
 
     def _start(self, loss: str) -> None:
@@ -126,7 +122,6 @@ class Outages:
             self._token.file = new
 
     def renew_token(self) -> None:
-        """Write the valid token to the file."""
         if self._tokens:
             self._token.file = f"token-{self._tokens}"
 

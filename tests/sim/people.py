@@ -75,7 +75,6 @@ class People:
         return f"{name} {fields}"
 
     def meddle(self, name: str) -> None:
-        """Write to this Slurm node now."""
         update = self._rng.choice(
             (
                 Update(state="DRAIN", reason="fan broken"),
@@ -150,12 +149,10 @@ class People:
         return None
 
     def add_slurm_node(self) -> object:
-        """Add a dynamic node."""
         self._slurm.add_node(NodeSpec(name=self._cast.spare), now_s=self._worlds.now_s)
         return self._cast.spare
 
     def remove_slurm_node(self) -> object:
-        """Remove a dynamic node."""
         self._slurm.remove_node(self._cast.spare, now_s=self._worlds.now_s)
         return self._cast.spare
 
@@ -165,7 +162,6 @@ class People:
         return name
 
     def cordon_with_reason(self) -> object:
-        """Cordon a Node and annotate a reason."""
         name = self._any_node()
         self._kube.annotate(name, {words.CORDON_REASON: self._rng.choice(CORDON_REASONS)})
         self._kube.cordon(name)
@@ -192,7 +188,6 @@ class People:
         return name
 
     def silence_node(self) -> object:
-        """Stop or resume a kubelet."""
         name, on = self._any_node(), self._rng.random() < 0.5
         self._kube.silence(name, on=on)
         return f"{name} {on}"
@@ -210,7 +205,6 @@ class People:
         return missing
 
     def name_slurm_node(self) -> object:
-        """Annotate a Node with the name of its Slurm node."""
         name = self._any_node()
         claim = self._rng.choice((None, None, *self._cast.slurm_nodes))
         self._kube.annotate(name, {words.SLURM_NODE: claim})
@@ -245,7 +239,6 @@ class People:
         return found
 
     def rival_pod(self) -> object:
-        """Create a second Pod that claims a Slurm node."""
         claim = self._rng.choice(self._cast.slurm_nodes)
         self._cast.add_pod(f"rival{claim[1:]}", node=self._any_node(), claims=claim)
         return claim
@@ -285,7 +278,6 @@ class People:
         return self._annotate_pod({words.SLURM_NODE: claim})
 
     def relabel(self) -> object:
-        """Remove a Pod from the selector, or add it again."""
         found = self._any_pod()
         if found is not None:
             key, value = words.SELECTOR
@@ -294,7 +286,6 @@ class People:
         return found
 
     def reselect(self) -> object:
-        """Add all Pods to the selector again."""
         key, value = words.SELECTOR
         for pod in self._cast.pods():
             metadata = pod["metadata"]
@@ -305,7 +296,6 @@ class People:
         return None
 
     def foreign_marks(self) -> object:
-        """Write conditions, labels, annotations and taints of others on a Node."""
         name, value = self._any_node(), self._rng.choice(("a", "b"))
         condition = {"type": f"Example{value}", "status": "True", "reason": "R"}
         self._patch(f"nodes/{name}/status", {"status": {"conditions": [condition]}})
@@ -315,7 +305,6 @@ class People:
         return name
 
     def foreign_pod_marks(self) -> object:
-        """Write conditions, labels and annotations of others on a Pod."""
         found = self._any_pod()
         if found is not None:
             condition = {"type": "example.com/gate", "status": "True"}
@@ -335,7 +324,6 @@ class People:
         self._worlds.kube_api.answer(question, self._worlds.now_s)
 
     def take_away_ours(self) -> object:
-        """Delete what we wrote."""
         found = self._any_pod()
         if found is not None:
             gone = {words.DRAIN: None, words.DRAINED: None}

@@ -63,7 +63,6 @@ class Rare:
         self._wire.restored_until_s = self._worlds.now_s + self._rng.uniform(*RESTORE_S)
 
     def power(self) -> object:
-        """Power a node down or up by hand."""
         return self._update(Update(state=self._rng.choice(POWER_STATES)))
 
     def future(self) -> object:

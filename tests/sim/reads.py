@@ -21,8 +21,6 @@ _uids = re.compile(rb'"uid":"([^"]+)"').findall
 
 
 class Row(Struct, frozen=True):
-    """One Slurm node at the time of a read."""
-
     name: str
     state: frozenset[str]
     reason: str
@@ -77,7 +75,6 @@ class Reads:
 
     @property
     def ready(self) -> bool:
-        """Whether every source was listed once."""
         return len(self.listed) == 3
 
     def asked_with_what_ended_at(self, now_s: float) -> set[float]:
@@ -93,7 +90,6 @@ class Reads:
             self._rows[exchange.number] = {node.name: row_of(node) for node in nodes}
 
     def over(self, exchange: Exchange) -> None:
-        """Note that the answer of a call will not arrive."""
         self._rows.pop(exchange.number, None)
         if exchange.process is self._process and "/node/" in exchange.question.path:
             self._ended.append((exchange.sent_s, self._worlds.now_s))

@@ -38,7 +38,6 @@ class Process(Struct):
     number: int
     alive: bool = True
     polls: int = 0
-    """Listings of Slurm nodes that were requested."""
 
 
 def breaks_calls(process: Process) -> None:
@@ -123,7 +122,6 @@ class Wire:
         self.fate: Callable[[Exchange], Journey | None] = lambda _: None
         """The course that a scenario gives to a call. None: draw it."""
         self.streams: list[Broken] = []
-        """Open watches."""
         self.on_streamed: list[Callable[[Process, Question, list[bytes]], None]] = []
         self._loop = asyncio.get_running_loop()
         self._number = 0

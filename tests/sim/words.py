@@ -110,7 +110,6 @@ def is_slurmd(pod: Object) -> bool:
 
 
 def is_workload(pod: Object) -> bool:
-    """Whether the Pod names our scheduler."""
     return bool(pod["spec"].get("schedulerName") == SCHEDULER)
 
 
@@ -120,12 +119,10 @@ def is_finished(pod: Object) -> bool:
 
 
 def is_terminating(pod: Object) -> bool:
-    """Whether the Pod was deleted and still exists."""
     return "deletionTimestamp" in pod["metadata"]
 
 
 def claimed_by(pod: Object) -> str:
-    """Return the Slurm node that a slurmd Pod claims."""
     spec = pod["spec"]
     own = spec.get("nodeName", "") if spec.get("hostNetwork") else pod["metadata"]["name"]
     return annotations_of(pod).get(SLURM_NODE) or spec.get("hostname") or own

@@ -49,8 +49,6 @@ class Onlooker(Protocol):
 
 
 class Worlds:
-    """Kubernetes and Slurm in the time of the running loop."""
-
     def __init__(self, setup: Setup, history: History, *, cluster: int = 1) -> None:
         self.history = history
         self.author = WORLD
@@ -80,7 +78,6 @@ class Worlds:
 
     @cached_property
     def cluster_uid(self) -> str:
-        """UID of kube-system."""
         stored = self.kube.store.get(NAMESPACES, "/kube-system")
         assert stored is not None
         return str(stored.an_object["metadata"]["uid"])
@@ -90,13 +87,11 @@ class Worlds:
         return EPOCH + timedelta(seconds=self.now_s + self.wall_shift_s)
 
     def advance(self) -> None:
-        """Perform everything that is due now."""
         self.kube.advance(self.now_s)
         self.slurm.advance(self.now_s)
         self._look()
 
     def act(self, author: str, doing: Callable[[], T]) -> T:
-        """Perform an operation on a server now."""
         self.advance()
         self.author = author
         try:
@@ -131,7 +126,6 @@ class Worlds:
             onlooker.kube_restored()
 
     def rearm(self) -> None:
-        """Set the timer for the next task that is due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -37,8 +37,6 @@ class Habits(Struct, frozen=True, kw_only=True):
 
 
 class Asked:
-    """A request as the hooks server reads it."""
-
     def __init__(self, path: str, body: bytes, token: str) -> None:
         self.method, self.path, self.remote = "POST", path, "10.0.0.1"
         self.headers = {"Authorization": f"Bearer {token}"}
@@ -59,7 +57,6 @@ class Callers:
         self.passed: dict[Run, str] = {}
         """Run of a job → why its gate released it: go, busy, silent."""
         self.killed: set[Run] = set()
-        """Runs whose script was killed."""
         self._scripts: dict[Run, Script] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._number = 0
@@ -74,7 +71,6 @@ class Callers:
         return self._worlds.now_s
 
     def do(self, doing: Callable[[], object]) -> None:
-        """Perform an operation of a script on Slurm."""
         self._worlds.act(WORLD, doing)
 
     def slurm(self) -> Any:
@@ -179,8 +175,6 @@ class Callers:
 
 
 class Script:
-    """One placeholder script on its node."""
-
     def __init__(self, callers: Callers, job: Job) -> None:
         self._callers = callers
         self._job = job
@@ -188,7 +182,6 @@ class Script:
         self.term, self.killed = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        """Report the start, wait, and end on SIGTERM."""
         announcing = asyncio.create_task(self._record_event(), name=f"{OUTSIDE}announcing")
         try:
             await _either(self.term, self.killed)

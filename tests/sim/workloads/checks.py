@@ -44,8 +44,6 @@ DELETION: Final = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
 class WorkloadChecks:
-    """Observes both servers and each call."""
-
     def __init__(self, worlds: Worlds, history: History) -> None:
         self._worlds = worlds
         self._history = history
@@ -86,7 +84,6 @@ class WorkloadChecks:
         self._history.break_promise(check, f"{why} [{self._present}]")
 
     def sent(self, exchange: Exchange) -> None:
-        """Check that a binding follows from earlier reads."""
         self._evidence[exchange.process.number].sent(exchange)
         path = exchange.question.path
         if exchange.side == "kube" and exchange.writes and path.endswith("/binding"):
@@ -111,7 +108,6 @@ class WorkloadChecks:
         self._evidence[exchange.process.number].half_taken(exchange, body)
 
     def over(self, exchange: Exchange) -> None:
-        """Note that the service no longer waits for the answer."""
         self._evidence[exchange.process.number].over(exchange)
 
     def _check_binding(self, exchange: Exchange) -> None:

@@ -79,7 +79,6 @@ class Evidence:
             self._rows[exchange.number] = dict(self._worlds.slurm.jobs)
 
     def over(self, exchange: Exchange) -> None:
-        """Note that the answer of a call will not arrive."""
         self._rows.pop(exchange.number, None)
 
     def taken(self, exchange: Exchange) -> None:

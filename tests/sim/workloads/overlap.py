@@ -30,8 +30,6 @@ LATE_S: Final = 60.0
 
 
 class Overlap:
-    """Observes both servers."""
-
     def __init__(self, worlds: Worlds, history: History, callers: Callers, *, gated: bool) -> None:
         self._worlds = worlds
         self._history = history

@@ -15,7 +15,6 @@ from tests.sim.worlds import Worlds
 
 NAMESPACE = "work"
 OTHERS = "elsewhere"
-"""A namespace that is not watched."""
 RUN = "embedded/run-s"
 EXIT_CODE = "embedded/exit-code"
 PODS_MAX = 12
@@ -25,7 +24,6 @@ PREEMPTING = "high"
 
 
 def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Object:
-    """Return the spec of a Pod for our scheduler."""
     requests = {"memory": "1Gi"} | ({"cpu": str(cpus)} if cpus else {})
     container = {
         "name": "main",
@@ -101,7 +99,6 @@ class WorkloadPeople:
         return self._add(pod_spec(cpus=cpus, grace_s=self._rng.choice((1, 20))), self._settings())
 
     def burst(self) -> object:
-        """Create identical Pods at once."""
         cpus = self._rng.choice((2, 5))
         return [self._add(pod_spec(cpus=cpus)) for _ in range(self._rng.choice((2, 3, 5)))]
 
@@ -134,7 +131,6 @@ class WorkloadPeople:
         return self._add(spec)
 
     def foreign_pod(self) -> object:
-        """Create a Pod of another scheduler or in a namespace that is not watched."""
         if self._rng.random() < 0.5:
             return self._add({**pod_spec(), "schedulerName": "default-scheduler"})
         return self._add({**pod_spec(), "schedulerName": "other"}, namespace=OTHERS)
@@ -168,7 +164,6 @@ class WorkloadPeople:
         return None
 
     def delete(self) -> object:
-        """Delete a Pod, with its grace period or at once."""
         metadata = self._any_pod()["metadata"]
         grace_s = self._rng.choice((None, None, 0))
         self._kube.delete_pod(metadata["name"], namespace=metadata["namespace"], grace_s=grace_s)
@@ -199,7 +194,6 @@ class WorkloadPeople:
         ]
 
     def cancel_ours(self) -> object:
-        """Cancel a placeholder."""
         job = self._rng.choice(self._jobs(ours=True))
         self._slurm.cancel(job.job_id, now_s=self._worlds.now_s)
         return job.job_id
@@ -215,7 +209,6 @@ class WorkloadPeople:
         return job.job_id
 
     def limit(self) -> object:
-        """Set a time limit on a placeholder."""
         job = self._rng.choice(self._jobs("RUNNING", ours=True))
         self._slurm.update_job(job.job_id, {"time_limit_min": 1}, now_s=self._worlds.now_s)
         return job.job_id
@@ -250,19 +243,16 @@ class WorkloadPeople:
         return name
 
     def cordon(self) -> object:
-        """Cordon or uncordon a Node."""
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.5
         self._kube.cordon(name, on=on)
         return f"{name} {on}"
 
     def ready(self) -> object:
-        """Let a kubelet report Ready or NotReady."""
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.6
         self._kube.set_node_ready(name, ready=on)
         return f"{name} {on}"
 
     def silence(self) -> object:
-        """Stop or resume a kubelet."""
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.4
         self._kube.silence(name, on=on)
         return f"{name} {on}"

@@ -36,7 +36,6 @@ class Asked(Struct, frozen=True, kw_only=True):
     ends_lost: bool = False
     """--lost-job=end (P30)."""
     resubmits: bool = False
-    """--resubmit-cancelled."""
 
 
 def workload_unrest(worlds: Worlds, asked: Asked) -> list[str]:
@@ -78,7 +77,6 @@ def _is_back(pod: Object, jobs: Sequence[Job]) -> bool:
 
 
 def _names(job: Job) -> set[str]:
-    """Return the names of the jobs in this record."""
     tasks = job.waiting_tasks if job.task is None else ()
     return {f"{job.array_id}_{task}" for task in tasks} or {spelled(job)}
 
@@ -207,7 +205,6 @@ def _had_job(pod: Object) -> bool:
 
 
 def _is_blamed(member: Object, pod: Object) -> bool:
-    """Whether the Pod shows that this member of its gang blocks it."""
     message = words.conditions_of(pod).get("PodScheduled", {}).get("message", "")
     metadata = member["metadata"]
     return f"Pod {metadata['namespace']}/{metadata['name']}:" in message

@@ -17,8 +17,6 @@ from tests.sim.workloads.truth import is_live, is_ours, live_jobs, place_of, uid
 
 
 class WorkloadStage(Stage):
-    """A Stage whose service also schedules Pods."""
-
     callers: Callers | None = None
     workloads: WorkloadChecks
 
@@ -51,7 +49,6 @@ class WorkloadStage(Stage):
         await super()._restart(life)
 
     async def play(self) -> dict[str, Any]:
-        """Play the scenario, then end the callers."""
         try:
             return await super().play()
         finally:

@@ -12,7 +12,6 @@ from tests.sim.words import Object
 from tests.sim.worlds import Worlds
 
 Uids = frozenset[str]
-"""UIDs of the Pods of one workload."""
 Run = tuple[int, float | None]
 """Job id and start time. Job ids are reused."""
 
@@ -56,7 +55,6 @@ def run_of(job: Job) -> Run:
 
 
 def spelled(job: Job) -> str:
-    """Return the job id as scripts and annotations write it."""
     return f"{job.array_id}_{job.task}" if job.array_id else str(job.job_id)
 
 
@@ -75,12 +73,10 @@ def runs(job: Job, slurm_node: str) -> bool:
 
 
 def workload(worlds: Worlds) -> Iterator[Object]:
-    """Return the Pods for our scheduler."""
     return (pod for pod in worlds.kube.pods() if words.is_workload(pod))
 
 
 def live_jobs(worlds: Worlds, uid: str) -> list[Job]:
-    """Return our live jobs for this Pod."""
     return [
         job
         for job in worlds.slurm.jobs.values()
@@ -100,7 +96,6 @@ def uid_of(pod: Object) -> str:
 
 
 def is_alive(pod: Object) -> bool:
-    """Whether its containers can still run."""
     return not words.is_finished(pod)
 
 
