@@ -7,6 +7,7 @@ from tests.embedded.kube_trace import APPLY, FORGET, HOME, MERGE, OLD, STRATEGIC
 NODES = "/api/v1/nodes"
 PODS = f"/api/v1/namespaces/{HOME}/pods"
 EVENTS = f"/api/v1/namespaces/{HOME}/events"
+DEFAULT_EVENTS = "/api/v1/namespaces/default/events"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases"
 SPACES = "/api/v1/namespaces"
 NOBODY = "0e8b7a5c-6a1f-4a0e-9a8e-2c6a4f1c1a11"
@@ -18,6 +19,7 @@ WATCH_LIST = {
     "resourceVersionMatch": "NotOlderThan",
     "allowWatchBookmarks": "true",
 }
+ORDER = {"$setElementOrder/conditions": [{"type": "Q"}, {"type": "S"}, {"type": "R"}]}
 LABEL_SELECTORS = (
     "i=a", "i==a", "i!=a", "i in (a,b)", "i notin (a, b)", "i", "!i", "i in (a),i!=b", "i,i!=c",
     "a b c",
@@ -100,12 +102,25 @@ def condition(
     return {**told, "lastTransitionTime": OLD}
 
 
+def listed(*conditions: Object) -> Object:
+    return {"status": {"conditions": list(conditions)}}
+
+
 def conditions(*kinds: str, status: str = "True", message: str = "m") -> Object:
-    return {"status": {"conditions": [condition(kind, status, message) for kind in kinds]}}
+    return listed(*(condition(kind, status, message) for kind in kinds))
+
+
+def removed(kind: str) -> Object:
+    return {"type": kind, "$patch": "delete"}
 
 
 def metadata(**parts: Any) -> Object:
     return {"metadata": parts}
+
+
+def bind(pod_name: str, node_name: str, **rest: Any) -> Step:
+    body = {**metadata(name=pod_name, **rest), "target": {"name": node_name}}
+    return post(f"{PODS}/{pod_name}/binding", body)
 
 
 def event(name: str, **rest: Any) -> Object:
@@ -125,6 +140,25 @@ def event(name: str, **rest: Any) -> Object:
 
 
 LEASE = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "h", "leaseDurationSeconds": 15}}
+KNOWN_LEASE = metadata(name="l", resourceVersion=version(0))
+SEVERAL = metadata(labels={"k": "3", "l": "3"}, annotations={"n": "3"})
+RICH = pod(
+    "p",
+    containers=[
+        {
+            "name": "c",
+            "image": "a:1",
+            "ports": [{"containerPort": 80}, {"containerPort": 81, "protocol": "UDP"}],
+            "env": [{"name": "E", "value": "1"}],
+            "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            "resources": {"requests": {"cpu": "1"}},
+        },
+        {"name": "d", "image": "b"},
+    ],
+    volumes=[{"name": "v", "emptyDir": {}}],
+    nodeSelector={"k": "l"},
+)
+"""A Pod with lists of every kind."""
 THREE = [post(NODES, node(name, {"i": name})) for name in ("a", "b", "c")]
 BOUND = [post(PODS, pod("p", nodeName="a"))]
 STATUS = f"{NODES}/a/status"
@@ -225,27 +259,14 @@ SCENARIOS: dict[str, list[Step]] = {
         strategic(STATUS, conditions("Ready", status="Unknown", message="lost")),
         strategic(STATUS, conditions("Z", "Ready", "W", status="False")),
         strategic(STATUS, conditions("Z", "Ready", "W", status="False")),
-        strategic(
-            STATUS, {"status": {"conditions": [{"type": "Ready", "message": None, "reason": ""}]}}
-        ),
+        strategic(STATUS, listed({"type": "Ready", "message": None, "reason": ""})),
         get(A),
     ],
     "strategic deletes": [
         post(NODES, ready_node("a")),
         strategic(STATUS, conditions("X", "Y")),
-        strategic(
-            STATUS,
-            {
-                "metadata": {"uid": UID},
-                "status": {
-                    "conditions": [
-                        {"type": "X", "$patch": "delete"},
-                        {"type": "none", "$patch": "delete"},
-                    ]
-                },
-            },
-        ),
-        strategic(STATUS, {"status": {"conditions": [{"type": "none", "$patch": "delete"}]}}),
+        strategic(STATUS, metadata(uid=UID) | listed(removed("X"), removed("none"))),
+        strategic(STATUS, listed(removed("none"))),
         strategic(STATUS, {"metadata": {"uid": NOBODY}, **conditions("Q")}),
         strategic(STATUS, {"status": {"$patch": "replace", "capacity": {"cpu": "8"}}}),
         get(A),
@@ -365,13 +386,7 @@ SCENARIOS: dict[str, list[Step]] = {
         apply(P, metadata(annotations={"drain": "x"}), by="retire"),
         apply(P, metadata(), by="retire"),
         apply(P, {"metadata": {"uid": NOBODY}}),
-        strategic(
-            f"{P}/status",
-            {
-                "metadata": {"uid": UID},
-                "status": {"conditions": [{"type": "SlurmNodeStateIdle", "$patch": "delete"}]},
-            },
-        ),
+        strategic(f"{P}/status", metadata(uid=UID) | listed(removed("SlurmNodeStateIdle"))),
         get(P),
     ],
     "pods": [
@@ -399,13 +414,11 @@ SCENARIOS: dict[str, list[Step]] = {
         post(f"{P}/binding", {"metadata": {"name": "p"}}),
         post(
             f"{P}/binding",
-            {
-                "metadata": {"name": "p", "annotations": {"job": "7"}, "labels": {"l": "m"}},
-                "target": {"kind": "Node", "name": "a"},
-            },
+            metadata(name="p", annotations={"job": "7"}, labels={"l": "m"})
+            | {"target": {"kind": "Node", "name": "a"}},
         ),
-        post(f"{P}/binding", {"metadata": {"name": "p"}, "target": {"name": "b"}}),
-        post(f"{PODS}/none/binding", {"metadata": {"name": "none"}, "target": {"name": "b"}}),
+        bind("p", "b"),
+        bind("none", "b"),
         get(P),
     ],
     "deleting nodes": [
@@ -464,28 +477,22 @@ SCENARIOS: dict[str, list[Step]] = {
         post(EVENTS, event("e")),
         post(EVENTS, event("f", involvedObject={"kind": "Pod", "name": "p", "namespace": "else"})),
         post(EVENTS, event("g", involvedObject={"kind": "Node", "name": "a"})),
-        *[post("/api/v1/namespaces/default/events", event("h", involvedObject={"kind": "Node"}))]
-        * 2,
+        post(DEFAULT_EVENTS, event("h", involvedObject={"kind": "Node"})),
+        post(DEFAULT_EVENTS, event("h", involvedObject={"kind": "Node"})),
         post(EVENTS, event("i", message="x" * 1025)),
         post(EVENTS, {"metadata": {"name": "j"}, "involvedObject": {"namespace": HOME}}),
         merge(f"{EVENTS}/e", {"count": 2}),
         put(f"{EVENTS}/k", event("k")),
         get(EVENTS, fieldSelector="involvedObject.name=p,reason=R"),
         delete(f"{EVENTS}/e"),
-        delete("/api/v1/namespaces/default/events/h"),
+        delete(f"{DEFAULT_EVENTS}/h"),
     ],
     "leases": [
         post(LEASES, LEASE),
         post(LEASES, LEASE),
         put(f"{LEASES}/l", LEASE),
-        put(
-            f"{LEASES}/l",
-            {
-                "metadata": {"name": "l", "resourceVersion": version(0)},
-                "spec": {"holderIdentity": "i"},
-            },
-        ),
-        put(f"{LEASES}/l", {"metadata": {"name": "l", "resourceVersion": version(0)}}),
+        put(f"{LEASES}/l", KNOWN_LEASE | {"spec": {"holderIdentity": "i"}}),
+        put(f"{LEASES}/l", KNOWN_LEASE),
         merge(f"{LEASES}/l", {"spec": {"leaseTransitions": 2}}),
         put(f"{LEASES}/m", {**LEASE, "metadata": {"name": "m"}}),
         get(LEASES),
@@ -592,7 +599,7 @@ SCENARIOS: dict[str, list[Step]] = {
     "watch through a field selector": [
         post(PODS, pod("first")),
         post(PODS, pod("p")),
-        post(f"{P}/binding", {"metadata": {"name": "p"}, "target": {"name": "a"}}),
+        bind("p", "a"),
         strategic(f"{P}/status", {"status": {"phase": "Running"}}),
         strategic(f"{P}/status", {"status": {"phase": "Succeeded"}}),
         delete(P),
@@ -618,20 +625,10 @@ SCENARIOS: dict[str, list[Step]] = {
     ],
     "strategic lists, replaced and ordered": [
         post(NODES, ready_node("a")),
-        strategic(
-            STATUS, {"status": {"conditions": [{"$patch": "replace"}, condition("Q", "True")]}}
-        ),
+        strategic(STATUS, listed({"$patch": "replace"}, condition("Q"))),
         strategic(STATUS, conditions("R", "S")),
-        strategic(
-            STATUS,
-            {
-                "status": {
-                    "$setElementOrder/conditions": [{"type": "Q"}, {"type": "S"}, {"type": "R"}],
-                    "conditions": [condition("S", "False")],
-                }
-            },
-        ),
-        strategic(STATUS, {"status": {"conditions": [{"status": "True"}]}}, loose=True),
+        strategic(STATUS, {"status": {**ORDER, "conditions": [condition("S", "False")]}}),
+        strategic(STATUS, listed({"status": "True"}), loose=True),
         get(A),
     ],
     "strategic sets": [
@@ -643,25 +640,7 @@ SCENARIOS: dict[str, list[Step]] = {
         get(A),
     ],
     "lists of a pod": [
-        post(
-            PODS,
-            pod(
-                "p",
-                containers=[
-                    {
-                        "name": "c",
-                        "image": "a:1",
-                        "ports": [{"containerPort": 80}, {"containerPort": 81, "protocol": "UDP"}],
-                        "env": [{"name": "E", "value": "1"}],
-                        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
-                        "resources": {"requests": {"cpu": "1"}},
-                    },
-                    {"name": "d", "image": "b"},
-                ],
-                volumes=[{"name": "v", "emptyDir": {}}],
-                nodeSelector={"k": "l"},
-            ),
-        ),
+        post(PODS, RICH),
         apply(P, {"spec": {"containers": [{"name": "d", "image": "b:2"}]}}, force=False),
         apply(P, {"metadata": {}, "spec": {"containers": [{"name": "d", "image": "b:2"}]}}),
         apply(P, metadata()),
@@ -681,13 +660,8 @@ SCENARIOS: dict[str, list[Step]] = {
         apply(A, metadata(name="a", labels={"l": "1", "m": "1"}), by="one"),
         apply(A, metadata(name="a", annotations={"n": "1"}), by="two"),
         apply(A, metadata(labels={"l": "2", "m": "2"}), by="three", force=False),
-        apply(
-            A,
-            metadata(labels={"k": "3", "l": "3"}, annotations={"n": "3"}),
-            by="three",
-            force=False,
-        ),
-        apply(A, metadata(labels={"k": "3", "l": "3"}, annotations={"n": "3"}), by="three"),
+        apply(A, SEVERAL, by="three", force=False),
+        apply(A, SEVERAL, by="three"),
         merge(STATUS, metadata(annotations={"o": "1"}), agent="four/1"),
         merge(A, metadata(annotations={"p": "1"}), agent="four/1"),
         apply(A, metadata(annotations={"o": "2", "p": "2"}), by="five", force=False),
@@ -697,13 +671,11 @@ SCENARIOS: dict[str, list[Step]] = {
     "binding what is being deleted": [
         post(PODS, {**pod("p"), "metadata": {"name": "p", "finalizers": ["example.com/wait"]}}),
         delete(P),
-        post(f"{P}/binding", {"metadata": {"name": "p"}, "target": {"name": "a"}}),
+        bind("p", "a"),
         merge(P, metadata(finalizers=None)),
         get(P),
         post(PODS, pod("q")),
-        post(
-            f"{PODS}/q/binding", {"metadata": {"name": "q", "uid": NOBODY}, "target": {"name": "a"}}
-        ),
+        bind("q", "a", uid=NOBODY),
         get(f"{PODS}/q"),
     ],
     "deleting by selector": [

@@ -11,6 +11,7 @@ from tests.embedded.kube_scenarios import (
     condition,
     delete,
     get,
+    listed,
     merge,
     node,
     pod,
@@ -26,20 +27,16 @@ GATE: Object = {"schedulingGates": [{"name": "example.com/later"}]}
 JOB: Object = {"annotations": {"sunk.coreweave.com/job-id": "7"}}
 
 
-def binding(node_name: str, **metadata: Any) -> Object:
-    target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
-    named = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p", **metadata}}
-    return {**named, "target": target}
-
-
 def bind(node_name: str, **metadata: Any) -> Step:
-    return post(f"{P}/binding", binding(node_name, **metadata))
+    target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
+    kind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p", **metadata}}
+    return post(f"{P}/binding", kind | {"target": target})
 
 
 def wait(message: str, **metadata: Any) -> Step:
     """Write why the Pod waits."""
     why = condition("PodScheduled", "False", message, reason="Unschedulable")
-    patch = {"metadata": metadata, "status": {"conditions": [why]}}
+    patch = {"metadata": metadata, **listed(why)}
     return strategic(f"{P}/status", patch, query={"fieldManager": "sunk-sync-submit"})
 
 
@@ -52,7 +49,7 @@ PREEMPTED = condition(
 )
 END = strategic(
     f"{P}/status",
-    {"metadata": {"uid": UID}, "status": {"conditions": [PREEMPTED]}},
+    {"metadata": {"uid": UID}, **listed(PREEMPTED)},
     query={"fieldManager": "sunk-sync-release"},
 )
 DELETE = delete(P, {"preconditions": {"uid": UID}})

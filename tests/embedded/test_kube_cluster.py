@@ -222,10 +222,6 @@ def test_heartbeats_come_every_ten_seconds() -> None:
     assert kube.next_s() == 30
 
 
-def test_a_ready_node_loses_the_not_ready_taint(kube: Kubernetes) -> None:
-    assert "taints" not in node(kube)["spec"]
-
-
 def test_a_cordon_adds_a_taint(kube: Kubernetes) -> None:
     kube.cordon("n1")
     kube.advance(0)

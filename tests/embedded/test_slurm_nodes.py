@@ -304,22 +304,6 @@ def test_a_higher_priority_starts_first() -> None:
     assert job_states(slurm, at=2) == ["PENDING", "RUNNING"]
 
 
-@pytest.mark.parametrize(
-    ("request_", "error"),
-    [(JobRequest(partition="nosuch"), 2000), (JobRequest(required_nodes=("n9",)), 2018)],
-)
-def test_an_impossible_job_is_refused(request_: JobRequest, error: int) -> None:
-    assert number(slurm_of().submit(request_, now_s=1)) == error
-
-
-def test_a_cancel_of_an_unknown_or_ended_job_is_an_error() -> None:
-    slurm = slurm_of()
-    assert number(slurm.cancel(7, now_s=1)) == 2017
-    slurm.submit(JobRequest(), now_s=1)
-    assert slurm.cancel(1, now_s=1) is None
-    assert number(slurm.cancel(1, now_s=1)) == 2021
-
-
 def test_a_job_runs_in_its_partition() -> None:
     nodes = [NodeSpec(name=name) for name in ("a1", "b1")]
     partitions = (
@@ -364,21 +348,6 @@ def test_a_restart_loses_unsaved_state(loss: Loss, early: str, late: str, jobs: 
     assert ("dyn1" in slurm.nodes) == (loss == "nothing")
     assert node_state(slurm) == "UNKNOWN"
     assert node_state(slurm, at=25) == "IDLE"
-
-
-def test_saved_state_survives_a_kill() -> None:
-    slurm = slurm_of()
-    slurm.update("n1", Update(comment="x"), now_s=10)
-    slurm.restart(now_s=20, lose_state="recent")
-    assert slurm.nodes["n1"].comment == "x"
-
-
-def test_job_ids_are_reused_after_a_loss_of_state() -> None:
-    slurm = slurm_of()
-    slurm.advance(10)
-    assert slurm.submit(JobRequest(), now_s=10) == 1
-    slurm.restart(now_s=11, lose_state="recent")
-    assert slurm.submit(JobRequest(), now_s=12) == 1
 
 
 def test_nothing_happens_while_slurmctld_is_down() -> None:
