@@ -98,8 +98,8 @@ def pod(name: str, labels: Object | None = None, **spec: Any) -> Object:
 def condition(
     kind: str, status: str = "True", message: str = "m", *, reason: str = "Because"
 ) -> Object:
-    told = {"type": kind, "status": status, "reason": reason, "message": message}
-    return {**told, "lastTransitionTime": OLD}
+    given = {"type": kind, "status": status, "reason": reason, "message": message}
+    return {**given, "lastTransitionTime": OLD}
 
 
 def listed(*conditions: Object) -> Object:

@@ -15,8 +15,8 @@ def main() -> None:
         lines = []
         for name, steps in SCENARIOS.items():
             real.clean()
-            told = json.dumps(trace(real, steps), separators=(",", ":"), sort_keys=True)
-            lines.append(f"{json.dumps(name)}: {told}")
+            traced = json.dumps(trace(real, steps), separators=(",", ":"), sort_keys=True)
+            lines.append(f"{json.dumps(name)}: {traced}")
     RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     print(f"{RECORDED.name}: {len(lines)} scenarios, {RECORDED.stat().st_size} bytes")
 

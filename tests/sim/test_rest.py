@@ -42,11 +42,11 @@ def test_without_the_later_pod_the_mark_requires_the_drain_S7(
         _play(n1=None)
 
 
-def _pod(name: str, *, claims: str, node: str, told: str = "", phase: str = "Running") -> Object:
+def _pod(name: str, *, claims: str, node: str, message: str = "", phase: str = "Running") -> Object:
     annotations = {words.SLURM_NODE: claims}
     metadata = {"name": name, "namespace": "slurm", "uid": f"uid-{name}"}
-    condition = {"type": conflicts.CONFLICT, "status": "True", "message": told}
-    status = {"phase": phase, "conditions": [condition] if told else []}
+    condition = {"type": conflicts.CONFLICT, "status": "True", "message": message}
+    status = {"phase": phase, "conditions": [condition] if message else []}
     return {
         "metadata": metadata | {"annotations": annotations},
         "spec": {"nodeName": node},
@@ -86,13 +86,13 @@ def test_conflicts_by_slurm_node_S16(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "event", "missing"),
+    ("condition", "event", "missing"),
     [(BOTH, BOTH, 0), (BOTH, "slurm/a", 1), ("slurm/a", BOTH, 1), ("", "", 2)],
 )
 def test_every_claimant_names_every_rival_in_its_condition_and_in_an_event_S16(
-    told: str, event: str, missing: int
+    condition: str, event: str, missing: int
 ) -> None:
-    pods = [_pod(name, claims="n1", node=f"k{name}", told=told) for name in ("a", "b")]
+    pods = [_pod(name, claims="n1", node=f"k{name}", message=condition) for name in ("a", "b")]
     (conflict,) = conflicts.conflicts(pods)
     events = [_event(name, event) for name in ("a", "b")]
     assert len(list(conflicts.unreported(conflict, events))) == 2 * missing

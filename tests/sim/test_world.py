@@ -1,4 +1,4 @@
-"""Two properties of the simulator: restores of etcd take time, and records bind nobody."""
+"""Two properties of the simulator: restores of etcd take time; records need not be respected."""
 
 import asyncio
 import random
