@@ -54,11 +54,7 @@ class Step(Struct, frozen=True, kw_only=True):
             headers["content-type"] = self.content_type
         query = {key: str(_filled(value, past)) for key, value in self.query.items()}
         return Question(
-            method=self.method,
-            path=self.path,
-            query=query,
-            headers=headers,
-            body=raw.encode(),
+            method=self.method, path=self.path, query=query, headers=headers, body=raw.encode()
         )
 
 

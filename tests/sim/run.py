@@ -74,11 +74,7 @@ class Run:
     def _live(self) -> Life:
         self._lives += 1
         life = Life(
-            self.wire,
-            self.settings,
-            number=self._lives,
-            token=self.token,
-            seed=str(self.seed),
+            self.wire, self.settings, number=self._lives, token=self.token, seed=str(self.seed)
         )
         self.wire.on_streamed[:] = [self.checks.begin(life.process).streamed]
         return life

@@ -184,10 +184,7 @@ class Wire:
             self.history.count(f"fault: {word}")
 
     def _arrive(
-        self,
-        exchange: Exchange,
-        journey: Journey,
-        answered: asyncio.Future[Answer | Subscription],
+        self, exchange: Exchange, journey: Journey, answered: asyncio.Future[Answer | Subscription]
     ) -> None:
         outage = self._outage(exchange.side)
         if outage == "refused":
@@ -208,10 +205,7 @@ class Wire:
         return self.outages.get(side)
 
     def _serve(
-        self,
-        exchange: Exchange,
-        journey: Journey,
-        answered: asyncio.Future[Answer | Subscription],
+        self, exchange: Exchange, journey: Journey, answered: asyncio.Future[Answer | Subscription]
     ) -> None:
         answer = self._do(exchange)
         if isinstance(answer, SlurmAnswer) and answer.after_s > 0:

@@ -130,12 +130,7 @@ class Evidence:
                 self._note(each, exchange, job, what=own if each == number else "sibling")
 
     def _note(
-        self,
-        number: int,
-        exchange: Exchange,
-        job: Job | None,
-        *,
-        what: What = "job",
+        self, number: int, exchange: Exchange, job: Job | None, *, what: What = "job"
     ) -> None:
         assert exchange.served_s is not None
         assert exchange.taken_s is not None
