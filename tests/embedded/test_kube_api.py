@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.kubernetes.api.api import KubeApi
 from sunk_sync.embedded.kubernetes.api.table import span
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
-from sunk_sync.embedded.wire import Answer, Question
+from tests.embedded.kube_kit import ask, get, pod, watch
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 
@@ -26,20 +25,8 @@ def kube() -> Kubernetes:
     return kube
 
 
-def ask(kube: Kubernetes, method: str, path: str, **rest: Any) -> Answer:
-    answer = KubeApi(kube).answer(Question(method=method, path=path, **rest), kube.now_s)
-    assert isinstance(answer, Answer)
-    return answer
-
-
-def pod(kube: Kubernetes, name: str) -> dict[str, Any]:
-    found = kube.pod(name)
-    assert found is not None
-    return found
-
-
 def cells(kube: Kubernetes, path: str) -> list[list[Any]]:
-    table = json.loads(ask(kube, "GET", path, headers=TABLE).body)
+    table = get(kube, path, headers=TABLE)
     assert table["kind"] == "Table"
     shown = [not column["priority"] for column in table["columnDefinitions"]]
     return [
@@ -54,7 +41,7 @@ def test_the_table_of_nodes(kube: Kubernetes) -> None:
     kube.set_node_ready("n1", ready=False)
     kube.cordon("n1", on=False)
     assert cells(kube, "/api/v1/nodes/n1")[0][1] == "NotReady"
-    ask(kube, "POST", "/api/v1/nodes", body=b'{"metadata":{"name":"n2"}}')
+    ask(kube, "POST", "/api/v1/nodes", b'{"metadata":{"name":"n2"}}')
     assert cells(kube, "/api/v1/nodes")[1][1:3] == ["Unknown", "<none>"]
 
 
@@ -81,12 +68,12 @@ def test_the_tables_of_leases_events_and_namespaces(kube: Kubernetes) -> None:
         "type": "Normal",
     }
     path = "/api/v1/namespaces/default/events"
-    ask(kube, "POST", path, body=json.dumps(event).encode())
+    ask(kube, "POST", path, event)
     assert cells(kube, path) == [["<unknown>", "Normal", "Because", "node/n1", "it is so"]]
     kube.advance(95)
     assert cells(kube, "/api/v1/namespaces")[0] == ["default", "Active", "95s"]
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-    ask(kube, "POST", leases, body=b'{"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}}')
+    ask(kube, "POST", leases, b'{"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}}')
     assert cells(kube, leases) == [["l", "h", "0s"]]
 
 
@@ -94,14 +81,12 @@ def test_an_event_shows_its_own_last_time(kube: Kubernetes) -> None:
     at = (kube.wall() - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     event = {"metadata": {"name": "e"}, "involvedObject": {}, "lastTimestamp": at}
     path = "/api/v1/namespaces/default/events"
-    ask(kube, "POST", path, body=json.dumps(event).encode())
+    ask(kube, "POST", path, event)
     assert cells(kube, path)[0][0] == "5m"
 
 
 def test_a_watch_of_tables_declares_its_columns_once(kube: Kubernetes) -> None:
-    question = Question(path="/api/v1/nodes", query={"watch": "true"}, headers=TABLE)
-    watching = KubeApi(kube).answer(question, kube.now_s)
-    assert not isinstance(watching, Answer)
+    watching = watch(kube, "/api/v1/nodes", headers=TABLE)
     kube.annotate("n1", {"a": "b"})
     first, second = (json.loads(line)["object"] for line in watching.take(kube.now_s))
     assert first["columnDefinitions"]
@@ -133,14 +118,14 @@ def test_durations_are_formatted_as_by_kubectl(seconds: int, text: str) -> None:
     ],
 )
 def test_discovery_describes_the_server(kube: Kubernetes, path: str, kind: str) -> None:
-    assert json.loads(ask(kube, "GET", path).body)["kind"] == kind
+    assert get(kube, path)["kind"] == kind
 
 
 def test_every_discovered_resource_can_be_listed(kube: Kubernetes) -> None:
     for root in ("/api/v1", "/apis/coordination.k8s.io/v1"):
-        for one in json.loads(ask(kube, "GET", root).body)["resources"]:
+        for one in get(kube, root)["resources"]:
             if "list" in one["verbs"]:
-                listed = json.loads(ask(kube, "GET", f"{root}/{one['name']}").body)
+                listed = get(kube, f"{root}/{one['name']}")
                 assert listed["kind"] == f"{one['kind']}List"
 
 
@@ -150,7 +135,7 @@ def test_health_endpoints_answer(kube: Kubernetes, path: str) -> None:
 
 
 def test_version_is_reported(kube: Kubernetes) -> None:
-    assert json.loads(ask(kube, "GET", "/version").body)["gitVersion"] == "v1.35.4"
+    assert get(kube, "/version")["gitVersion"] == "v1.35.4"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +184,7 @@ def test_a_collection_is_deleted_by_selector(kube: Kubernetes) -> None:
 
 def test_generate_name_makes_a_name(kube: Kubernetes) -> None:
     body = b'{"metadata":{"generateName":"e-"},"involvedObject":{}}'
-    answer = ask(kube, "POST", "/api/v1/namespaces/default/events", body=body)
+    answer = ask(kube, "POST", "/api/v1/namespaces/default/events", body)
     assert json.loads(answer.body)["metadata"]["name"].startswith("e-")
 
 
@@ -257,7 +242,7 @@ def test_delete_options_of_kubectl_drain_in_protobuf_are_read(
     kube: Kubernetes, options: bytes, status: int
 ) -> None:
     path = "/api/v1/namespaces/default/pods/runs"
-    answer = ask(kube, "DELETE", path, body=protobuf(options))
+    answer = ask(kube, "DELETE", path, protobuf(options))
     assert answer.status == status
     grace_s = pod(kube, "runs")["metadata"].get("deletionGracePeriodSeconds")
     assert grace_s == {b"": 30, b"\x08\x05": 5, b"\x08\x85\x01": 133}.get(options)

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.embedded.kubernetes.api.api import KubeApi
 from sunk_sync.embedded.kubernetes.api.watch import Subscription
 from sunk_sync.embedded.kubernetes.kubelet import END_DELAY, EXIT_CODE, RUN, START_DELAY
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from sunk_sync.embedded.kubernetes.nodes import GRACE_S
 from sunk_sync.embedded.kubernetes.store.refusal import RefusalError
-from sunk_sync.embedded.wire import Answer, Question
+from tests.embedded.kube_kit import ask, get, node, pod, watch
 
 NODES = "/api/v1/nodes"
+POD = "/api/v1/namespaces/default/pods/p"
 
 
 @pytest.fixture
@@ -25,42 +25,20 @@ def kube() -> Kubernetes:
     return kube
 
 
-def watch(kube: Kubernetes, path: str = NODES, **query: str) -> Subscription:
-    question = Question(path=path, query={"watch": "true", **query})
-    opened = KubeApi(kube).answer(question, kube.now_s)
-    assert isinstance(opened, Subscription)
-    return opened
-
-
 def watch_from_now(kube: Kubernetes, path: str = NODES, **query: str) -> Subscription:
     return watch(kube, path, resourceVersion=str(kube.store.version), **query)
 
 
 def bind(kube: Kubernetes, *, now_s: float) -> int:
     """Bind Pod p to n1; return the status."""
-    body = json.dumps({"metadata": {"name": "p"}, "target": {"name": "n1"}}).encode()
-    path = "/api/v1/namespaces/default/pods/p/binding"
-    answer = KubeApi(kube).answer(Question(method="POST", path=path, body=body), now_s)
-    assert isinstance(answer, Answer)
-    return answer.status
+    body = {"metadata": {"name": "p"}, "target": {"name": "n1"}}
+    return ask(kube, "POST", f"{POD}/binding", body, now_s=now_s).status
 
 
 def events(watching: Subscription, now_s: float = 0) -> list[str]:
     """Return events as `ADDED n1`."""
     lines = [json.loads(line) for line in watching.take(now_s)]
     return [f"{one['type']} {one['object']['metadata'].get('name', '')}".strip() for one in lines]
-
-
-def ask(kube: Kubernetes, path: str, **query: str) -> Any:
-    answer = KubeApi(kube).answer(Question(path=path, query=query), kube.now_s)
-    assert isinstance(answer, Answer)
-    return json.loads(answer.body)
-
-
-def pod(kube: Kubernetes, name: str = "p") -> dict[str, Any]:
-    found = kube.pod(name)
-    assert found is not None
-    return found
 
 
 def state_of(kube: Kubernetes, name: str = "p") -> tuple[str, str]:
@@ -72,12 +50,6 @@ def state_of(kube: Kubernetes, name: str = "p") -> tuple[str, str]:
 def condition(an_object: Any, kind: str) -> dict[str, Any]:
     found = [one for one in an_object["status"].get("conditions", ()) if one["type"] == kind]
     return found[0] if found else {}
-
-
-def node(kube: Kubernetes, name: str = "n1") -> dict[str, Any]:
-    found = kube.node(name)
-    assert found is not None
-    return found
 
 
 def test_a_bound_pod_runs_at_once(kube: Kubernetes) -> None:
@@ -174,10 +146,8 @@ def test_a_gated_pod_is_bound_only_after_its_gates_are_removed(kube: Kubernetes)
     kube.add_pod("p", spec={"schedulingGates": [{"name": "example.com/later"}]})
     assert pod(kube)["status"]["conditions"][0]["reason"] == "SchedulingGated"
     assert bind(kube, now_s=1) == 409
-    path = "/api/v1/namespaces/default/pods/p"
     headers = {"content-type": "application/merge-patch+json"}
-    free = json.dumps({"spec": {"schedulingGates": None}}).encode()
-    KubeApi(kube).answer(Question(method="PATCH", path=path, body=free, headers=headers), 2)
+    ask(kube, "PATCH", POD, {"spec": {"schedulingGates": None}}, now_s=2, headers=headers)
     assert bind(kube, now_s=3) == 201
     kube.advance(3)
     assert state_of(kube) == ("Running", "True")
@@ -282,10 +252,10 @@ def test_a_deleted_node_sends_no_heartbeat(kube: Kubernetes) -> None:
 
 def test_deleting_a_namespace_deletes_its_objects(kube: Kubernetes) -> None:
     kube.add_pod("p", namespace="one", node="n1")
-    KubeApi(kube).answer(Question(method="DELETE", path="/api/v1/namespaces/one"), 0)
+    ask(kube, "DELETE", "/api/v1/namespaces/one")
     kube.advance(0)
     assert list(kube.pods("one")) == []
-    assert ask(kube, "/api/v1/namespaces/one")["reason"] == "NotFound"
+    assert get(kube, "/api/v1/namespaces/one")["reason"] == "NotFound"
 
 
 def test_the_same_operations_give_the_same_kubernetes() -> None:
@@ -296,14 +266,14 @@ def test_the_same_operations_give_the_same_kubernetes() -> None:
             kube.add_pod(f"p-{name}", node=name)
         kube.cordon("a")
         kube.advance(33)
-        return ask(kube, "/api/v1/nodes"), ask(kube, "/api/v1/pods")
+        return get(kube, "/api/v1/nodes"), get(kube, "/api/v1/pods")
 
     assert life() == life()
 
 
 def test_a_restore_brings_back_the_objects_and_ends_open_watches(kube: Kubernetes) -> None:
     backup = kube.backup()
-    watching = watch(kube)
+    watching = watch(kube, NODES)
     assert events(watching) == ["ADDED n1"]
     kube.add_node("n2")
     kube.cordon("n1")
@@ -329,7 +299,7 @@ def test_restored_pods_continue_to_run(kube: Kubernetes) -> None:
 
 
 def test_a_watch_from_a_future_version_sends_nothing(kube: Kubernetes) -> None:
-    watching = watch(kube, resourceVersion=str(kube.store.version + 2))
+    watching = watch(kube, NODES, resourceVersion=str(kube.store.version + 2))
     kube.annotate("n1", {"a": "1"})
     kube.annotate("n1", {"a": "2"})
     assert events(watching) == []
@@ -343,7 +313,7 @@ def test_the_history_is_bounded() -> None:
     version = str(kube.store.version)
     for count in range(11):
         kube.annotate("n1", {"a": str(count)})
-    watching = watch(kube, resourceVersion=version)
+    watching = watch(kube, NODES, resourceVersion=version)
     assert events(watching) == ["ERROR"]
     assert watching.closed
     assert watching.next_s() is None
@@ -398,10 +368,8 @@ def test_an_access_review_reports_denied_permissions(kube: Kubernetes) -> None:
     kube.denied.add(("patch", "nodes/status"))
 
     def may(**attributes: str) -> bool:
-        body = json.dumps({"spec": {"resourceAttributes": attributes}}).encode()
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        answer = KubeApi(kube).answer(Question(method="POST", path=path, body=body), 0)
-        assert isinstance(answer, Answer)
+        answer = ask(kube, "POST", path, {"spec": {"resourceAttributes": attributes}})
         return bool(json.loads(answer.body)["status"]["allowed"])
 
     assert may(verb="patch", resource="nodes")
