@@ -7,23 +7,10 @@ from typing import Any
 import pytest
 
 from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
-from tests.embedded.slurm_kit import BOTH, Generation
-from tests.embedded.test_slurm_rest import PLACE, Asker
+from tests.embedded.slurm_kit import BOTH, Asker, Generation
 
 Json = Any
-SCRIPT = "#!/bin/sh\nexec sleep 6000\n"
 REFUSED = {"26.05": 422, "24.11": 500}
-
-
-def submit(asker: Asker, *, script: str | None = SCRIPT, **job: Json) -> SlurmAnswer:
-    whole = {"name": "j", "memory_per_node": "10M", **PLACE, **job}
-    body = {"job": whole, **({"script": script} if script is not None else {})}
-    return asker.ask("POST", "job/submit", body)
-
-
-def allocate(asker: Asker, **job: Json) -> SlurmAnswer:
-    whole = {"name": "j", "immediate": True, "memory_per_node": "10M", **PLACE, **job}
-    return asker.ask("POST", "job/allocate", {"job": whole})
 
 
 def kill(asker: Asker, **body: Json) -> Json:
@@ -56,7 +43,7 @@ def test_a_job_shows_all_fields_of_its_submission() -> None:
         "group_id": "1002", "nodes": "2", "cpus_per_task": 3, "tasks": 4, "tasks_per_node": 2,
         "time_limit": {"set": True, "number": 5}, "priority": 7, "constraints": "a100",
     }  # fmt: skip
-    assert outcome(submit(asker, **spelled)) == (200, [])
+    assert outcome(asker.submit(**spelled)) == (200, [])
     shown = job(asker)
     assert {name: shown[name] for name in asked} == asked
     numbers = ("node_count", "cpus", "time_limit", "priority", "memory_per_node")
@@ -87,21 +74,21 @@ def test_a_job_shows_all_fields_of_its_submission() -> None:
 def test_errors_of_submissions(
     generation: Generation, body: Json, modern: list[int], older: list[int]
 ) -> None:
-    _, errors = outcome(submit(Asker(generation), **body))
+    _, errors = outcome(Asker(generation).submit(**body))
     assert errors == (modern if generation == "26.05" else older)
 
 
 def test_an_unknown_flag_is_an_error_although_the_job_is_submitted() -> None:
     """A client that reads only the status submits it again."""
     asker = Asker("24.11")
-    answer = submit(asker, flags=["EXTERNAL_JOB"])
+    answer = asker.submit(flags=["EXTERNAL_JOB"])
     assert (answer.status, json.loads(answer.body)["job_id"]) == (500, 1)
     assert states(asker) == {"1": "PENDING"}
 
 
 def test_a_held_job_waits_and_its_submission_warns() -> None:
     asker = Asker()
-    assert len(json.loads(submit(asker, hold=True).body)["warnings"]) == 2
+    assert len(json.loads(asker.submit(hold=True).body)["warnings"]) == 2
     asker.wait(3)
     shown = job(asker)
     assert (shown["hold"], shown["state_reason"]) == (True, "JobHeldUser")
@@ -114,16 +101,16 @@ def test_a_held_job_waits_and_its_submission_warns() -> None:
 def test_an_allocated_job_runs_in_the_response(generation: Generation) -> None:
     """A refused job leaves a FAILED record. Only `immediate` allocations are implemented."""
     asker = Asker(generation)
-    assert outcome(allocate(asker, shared=["none"], required_nodes=["n1"])) == (200, [])
-    assert outcome(allocate(asker, required_nodes=["n1"])) == (REFUSED[generation], [2016])
+    assert outcome(asker.allocate(shared=["none"], required_nodes=["n1"])) == (200, [])
+    assert outcome(asker.allocate(required_nodes=["n1"])) == (REFUSED[generation], [2016])
     assert states(asker) == {"1": "RUNNING", "2": "FAILED"}
     assert job(asker)["batch_flag"] is False
-    assert allocate(asker, immediate=False).status == 501
+    assert asker.allocate(immediate=False).status == 501
 
 
 def test_a_cancel_needs_id_and_name() -> None:
     asker = Asker()
-    allocate(asker)
+    asker.allocate()
     (failure,) = kill(asker, jobs=["1"], job_name="x")["status"]
     assert failure["error"]["message"] == "Job name j != filter name x: Cannot signal job"
     assert states(asker) == {"1": "RUNNING"}
@@ -149,8 +136,8 @@ def test_a_cancel_needs_id_and_name() -> None:
 def test_jobs_cancelled_by_a_filter(body: Json, left: str) -> None:
     """An unknown field and a user do not filter."""
     asker = Asker()
-    allocate(asker, name="a", required_nodes=["n1"])
-    allocate(asker, name="b", required_nodes=["n2"])
+    asker.allocate(name="a", required_nodes=["n1"])
+    asker.allocate(name="b", required_nodes=["n2"])
     kill(asker, **body)
     assert [name for name, state in states(asker).items() if state == "RUNNING"] == list(left)
 
@@ -167,7 +154,7 @@ def test_refused_filters(body: Json, number: int) -> None:
 def test_an_array_from_its_submission_to_its_last_task() -> None:
     """A cancel refuses the names that /jobs/state/ shows."""
     asker = Asker(nodes=1)
-    submit(asker, array="0-3", cpus_per_task=8)
+    asker.submit(array="0-3", cpus_per_task=8)
     assert states(asker) == {f"1_{task}": "PENDING" for task in range(4)}
     asker.wait(2)
     assert states(asker) == {"1_2": "PENDING", "1_3": "PENDING", "2_0": "RUNNING", "3_1": "RUNNING"}
@@ -186,7 +173,7 @@ def test_an_array_from_its_submission_to_its_last_task() -> None:
 
 def test_the_oldest_version_names_a_task_by_its_array() -> None:
     asker = Asker("24.11")
-    submit(asker, array="0-1")
+    asker.submit(array="0-1")
     asker.wait(2)
     assert set(states(asker)) == {"2_0", "1_1"}
     asker.version = "v0.0.40"
@@ -205,8 +192,8 @@ def test_diag_reports_the_start_of_slurmctld() -> None:
 
 def test_the_states_of_one_array_can_be_read() -> None:
     asker = Asker()
-    submit(asker, array="0-1", hold=True)
-    submit(asker)
+    asker.submit(array="0-1", hold=True)
+    asker.submit()
     rows = asker.get("jobs/state/?job_id=1")["jobs"]
     assert [row["job_id"] for row in rows] == ["1_0", "1_1"]
 
@@ -214,12 +201,12 @@ def test_the_states_of_one_array_can_be_read() -> None:
 def test_the_state_of_one_task_can_be_read_by_the_id_of_its_array() -> None:
     """A waiting task returns all waiting ones, an unknown task nothing."""
     asker = Asker()
-    submit(asker, array="0-2")
+    asker.submit(array="0-2")
     asker.wait(2)
     for task, found in ((0, ["2_0"]), (1, ["3_1"]), (7, [])):
         rows = asker.get(f"jobs/state/?job_id=1_{task}")["jobs"]
         assert [row["job_id"] for row in rows] == found
-    submit(asker, array="0-2", hold=True)
+    asker.submit(array="0-2", hold=True)
     rows = asker.get("jobs/state/?job_id=4_1")["jobs"]
     assert [row["job_id"] for row in rows] == ["4_0", "4_1", "4_2"]
 
@@ -242,14 +229,14 @@ def test_updates_of_jobs(
 ) -> None:
     """Status 0 stands for the status of a refusal by slurmctld."""
     asker = Asker(generation)
-    submit(asker, hold=True)
+    asker.submit(hold=True)
     found = outcome(asker.ask("POST", path, body))
     assert found == (status or REFUSED[generation], [] if number is None else [number])
 
 
 def test_only_an_empty_text_clears_a_list_of_names() -> None:
     asker = Asker()
-    submit(asker, hold=True, excluded_nodes=["n1"])
+    asker.submit(hold=True, excluded_nodes=["n1"])
     asker.ask("POST", "job/1", {"excluded_nodes": []})
     assert job(asker)["excluded_nodes"] == "n1"
     asker.ask("POST", "job/1", {"excluded_nodes": [""]})
@@ -258,8 +245,8 @@ def test_only_an_empty_text_clears_a_list_of_names() -> None:
 
 def test_a_simulated_script_is_recognised_by_its_text() -> None:
     asker = Asker(acted_script="placeholder")
-    submit(asker, script="#!/bin/sh\nplaceholder\n")
-    submit(asker)
+    asker.submit(script="#!/bin/sh\nplaceholder\n")
+    asker.submit()
     asker.wait(2)
     asker.get("ping/")
     assert [(call.kind, call.job.job_id) for call in asker.slurm.take_calls()] == [("started", 1)]

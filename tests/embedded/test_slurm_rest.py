@@ -8,77 +8,17 @@ from typing import Any
 import pytest
 
 from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
-from sunk_sync.embedded.slurm.api.rest import SlurmRest
-from sunk_sync.embedded.slurm.memory import Knobs, Setup
 from sunk_sync.embedded.slurm.model.job import JobRequest
 from sunk_sync.embedded.slurm.model.node import NodeSpec
-from sunk_sync.embedded.slurm.model.tokens import Pass, Tokens
-from sunk_sync.embedded.slurm.slurm import SlurmWorld
-from sunk_sync.embedded.wire import Question
+from sunk_sync.embedded.slurm.model.tokens import Tokens
 from sunk_sync.slurm.api.answers import Envelope, SlurmError, read_envelope
 from sunk_sync.slurm.api.json_stream import Cutter
 from sunk_sync.slurm.api.versions import DIALECTS
 from sunk_sync.slurm.decode.nodes import read_nodes
-from tests.embedded.slurm_kit import BOTH, Generation
+from tests.embedded.slurm_kit import BOTH, PLACE, Asker, Generation
 
 Json = Any
 RECORDED = Path(__file__).parent.parent / "slurm" / "recorded"
-NEWEST = {"26.05": "v0.0.45", "24.11": "v0.0.42"}
-PLACE = {"current_working_directory": "/", "environment": ["A=b"]}
-TOKENS = {"root": Pass("root"), "old": Pass("root", 1.0), "nobody": Pass("nobody")}
-
-
-class Asker:
-    """Sends requests to one Slurm at a time that the test sets."""
-
-    def __init__(
-        self, generation: Generation = "26.05", *, nodes: int = 3, acted_script: str = ""
-    ) -> None:
-        names = [f"n{number}" for number in range(1, nodes + 1)]
-        self.slurm = SlurmWorld(
-            Setup(
-                nodes=[NodeSpec(name=name, gres="gpu:4", features=("a100",)) for name in names],
-                generation=generation,
-                cluster="c1",
-                knobs=Knobs(acted_script=acted_script),
-            )
-        )
-        self.rest = SlurmRest(self.slurm, Tokens(TOKENS))
-        self.version = NEWEST[generation]
-        self.now_s = 1.0
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: Json = None,
-        *,
-        token: str = "root",
-        headers: Mapping[str, str] | None = None,
-    ) -> SlurmAnswer:
-        path, _, query = path.partition("?")
-        given = {"x-slurm-user-token": token, "content-type": "application/json"}
-        question = Question(
-            method=method,
-            path=path if path.startswith("/") else f"/slurm/{self.version}/{path}",
-            query=dict([query.split("=")]) if query else {},
-            headers=given if headers is None else headers,
-            body=body if isinstance(body, bytes) else b"" if body is None else dumped(body),
-        )
-        return self.rest.answer(question, self.now_s)
-
-    def get(self, path: str, **more: Any) -> Json:
-        return json.loads(self.ask("GET", path, **more).body)
-
-    def node(self, name: str = "n1") -> Json:
-        return self.get(f"node/{name}")["nodes"][0]
-
-    def wait(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
-def dumped(value: Json) -> bytes:
-    return json.dumps(value).encode()
 
 
 def recorded(generation: Generation, name: str) -> Json:
@@ -431,10 +371,15 @@ def test_a_future_node_is_not_listed_but_can_be_changed() -> None:
 def test_a_job_from_its_submission_to_its_end() -> None:
     """The embedded Slurm reads the duration from `sleep N`."""
     asker = Asker()
-    job = {"name": "j", "cpus_per_task": 4, "tasks": 1, "constraints": "a100", "nodes": "1-2"}
-    size = {"memory_per_node": {"set": True, "number": 1000}, "time_limit": {"number": 5}}
-    body = {"script": "#!/bin/sh\nsleep 5", "job": PLACE | job | size}
-    answer = asker.ask("POST", "job/submit", body)
+    answer = asker.submit(
+        script="#!/bin/sh\nsleep 5",
+        cpus_per_task=4,
+        tasks=1,
+        constraints="a100",
+        nodes="1-2",
+        memory_per_node={"set": True, "number": 1000},
+        time_limit={"number": 5},
+    )
     job_id = json.loads(answer.body)["job_id"]
     assert asker.get("jobs/state/")["jobs"] == [{"job_id": str(job_id), "state": ["PENDING"]}]
     asker.wait(2)
@@ -466,8 +411,7 @@ def test_refused_submissions(body: Json, status: int, number: int | None) -> Non
 def test_a_job_for_a_drained_node_is_accepted_with_a_warning() -> None:
     asker = Asker()
     asker.ask("POST", "node/n1", {"state": ["DRAIN"], "reason": "x"})
-    body = {"script": "x", "job": {"required_nodes": ["n1"], **PLACE}}
-    answer = asker.ask("POST", "job/submit", body)
+    answer = asker.submit(required_nodes=["n1"])
     assert (answer.status, len(json.loads(answer.body)["warnings"])) == (200, 2)
 
 
@@ -475,7 +419,7 @@ def test_a_job_that_ignores_sigterm_keeps_its_node_until_kill_wait() -> None:
     """KillWait is 30 s."""
     asker = Asker()
     script = "trap '' TERM\nwhile true; do sleep 1; done"
-    asker.ask("POST", "job/submit", {"script": script, "job": {"required_nodes": ["n1"], **PLACE}})
+    asker.submit(script=script, required_nodes=["n1"])
     asker.wait(2)
     assert json.loads(asker.ask("DELETE", "job/1").body)["status"] == []
     asker.wait(29)
