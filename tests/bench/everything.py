@@ -56,13 +56,13 @@ def _change_all(core: HostCore, turn: int) -> float:
 
 async def _through_the_loop(core: HostCore, turn: int) -> tuple[float, float]:
     """Return the CPU time until every key is decided, and the longest step, in milliseconds."""
-    ways = Writers(
+    writers = Writers(
         slurm=(_never, SLURM_LIMITS),
         kube=(_never, KUBE_LIMITS),
         jobs=(_never, JOB_LIMITS),
         hooks=(_never, HOOK_LIMITS),
     )
-    outbox = Outbox(ways, clock=time.monotonic, random=lambda: 0.5)
+    outbox = Outbox(writers, clock=time.monotonic, random=lambda: 0.5)
     logs = Logs("warning", "json", sys.stderr)
     counting = _Counting(logs.log)
     loop = Loop(reconciler=core.reconciler, outbox=outbox, journal=counting, clock=time.monotonic)

@@ -35,7 +35,7 @@ def cells(kube: Kubernetes, path: str) -> list[list[Any]]:
     ]
 
 
-def test_the_table_of_nodes(kube: Kubernetes) -> None:
+def test_kubectl_shows_nodes_in_a_table(kube: Kubernetes) -> None:
     row = ["n1", "Ready,SchedulingDisabled", "gpu", "90s", "v1.35.4"]
     assert cells(kube, "/api/v1/nodes") == [row]
     kube.set_node_ready("n1", ready=False)
@@ -45,7 +45,7 @@ def test_the_table_of_nodes(kube: Kubernetes) -> None:
     assert cells(kube, "/api/v1/nodes")[1][1:3] == ["Unknown", "<none>"]
 
 
-def test_the_table_of_pods(kube: Kubernetes) -> None:
+def test_kubectl_shows_pods_in_a_table(kube: Kubernetes) -> None:
     assert cells(kube, "/api/v1/pods") == [
         ["runs", "1/1", "Running", "0", "90s"],
         ["waits", "0/1", "Pending", "0", "90s"],
@@ -59,7 +59,7 @@ def test_the_table_of_pods(kube: Kubernetes) -> None:
     assert cells(kube, "/api/v1/pods")[0][:3] == ["ends", "1/1", "Terminating"]
 
 
-def test_the_tables_of_leases_events_and_namespaces(kube: Kubernetes) -> None:
+def test_kubectl_shows_leases_events_and_namespaces_in_tables(kube: Kubernetes) -> None:
     event = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Node", "name": "n1"},

@@ -258,7 +258,7 @@ def test_deleting_a_namespace_deletes_its_objects(kube: Kubernetes) -> None:
     assert get(kube, "/api/v1/namespaces/one")["reason"] == "NotFound"
 
 
-def test_the_same_operations_give_the_same_kubernetes() -> None:
+def test_the_same_operations_give_the_same_objects() -> None:
     def life() -> Any:
         kube = Kubernetes()
         for name in ("a", "b"):
@@ -356,7 +356,7 @@ def test_a_watch_wakes_its_reader(kube: Kubernetes) -> None:
     assert woken == ["x", "x"]
 
 
-def test_operations_raise_the_refusals_of_the_api_server(kube: Kubernetes) -> None:
+def test_a_refused_operation_raises_an_error(kube: Kubernetes) -> None:
     with pytest.raises(RefusalError) as refused:
         kube.cordon("none")
     assert refused.value.status == 404

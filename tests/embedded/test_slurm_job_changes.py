@@ -47,7 +47,7 @@ def named(slurm: SlurmWorld, word: str) -> list[tuple[int, int | None]]:
     return [(target.job.job_id, target.task) for target in targets(slurm.jobs, word)]
 
 
-def test_targets_of_job_and_task_ids() -> None:
+def test_a_job_id_names_all_tasks_and_a_task_id_names_one() -> None:
     slurm = slurm_of(nodes=1)
     submitted(slurm, array=(0, 1, 2, 3), cpus=8)
     slurm.advance(1)

@@ -71,7 +71,7 @@ def test_a_job_shows_all_fields_of_its_submission() -> None:
         ({"shared": ["bad"]}, [9207], [9207]),
     ],
 )
-def test_errors_of_submissions(
+def test_a_malformed_submission_gets_the_errors_of_its_release(
     generation: Generation, body: Json, modern: list[int], older: list[int]
 ) -> None:
     _, errors = outcome(Asker(generation).submit(**body))
@@ -133,7 +133,7 @@ def test_a_cancel_needs_id_and_name() -> None:
         ({"jobs": ["x"]}, "12"),
     ],
 )
-def test_jobs_cancelled_by_a_filter(body: Json, left: str) -> None:
+def test_a_filter_cancels_the_jobs_that_match(body: Json, left: str) -> None:
     """An unknown field and a user do not filter."""
     asker = Asker()
     asker.allocate(name="a", required_nodes=["n1"])
@@ -147,7 +147,7 @@ def test_jobs_cancelled_by_a_filter(body: Json, left: str) -> None:
     [({}, 2173), ({"jobs": [""]}, 2136), ({"jobs": ["x"]}, 2137), ({"jobs": ["-1"]}, 2138),
      ({"jobs": ["4294967295"]}, 2139), ({"jobs": "1"}, 9202), ([], 9209)],
 )  # fmt: skip
-def test_refused_filters(body: Json, number: int) -> None:
+def test_a_malformed_filter_is_refused(body: Json, number: int) -> None:
     assert outcome(Asker().ask("DELETE", "jobs/", body))[1] == [number]
 
 
@@ -224,7 +224,7 @@ def test_the_state_of_one_task_can_be_read_by_the_id_of_its_array() -> None:
         ("job/1_0", {"extra": "e"}, 422, 9000),
     ],
 )
-def test_updates_of_jobs(
+def test_an_update_of_a_job_succeeds_or_names_its_error(
     generation: Generation, path: str, body: Json, status: int, number: int | None
 ) -> None:
     """Status 0 stands for the status of a refusal by slurmctld."""

@@ -60,7 +60,7 @@ def test_an_exclusive_job_has_all_gpus_without_a_request() -> None:
         ("gpu:4", "", ()),
     ],
 )
-def test_gres_with_and_without_a_type(has: str, wants: str, gets: object) -> None:
+def test_a_request_without_a_type_gets_gres_of_any_type(has: str, wants: str, gets: object) -> None:
     assert picked(dict(configured(has)), asked(wants)) == gets
 
 
@@ -116,7 +116,7 @@ def test_an_allocation_runs_at_once_and_its_end_frees_the_node_at_once() -> None
         ({"features": ("nosuch",)}, 2029, False),
     ],
 )
-def test_errors_of_allocations_that_cannot_start(
+def test_an_allocation_that_cannot_start_is_refused(
     fields: Any, error: int, *, recorded: bool
 ) -> None:
     """n1 is busy, n2 drained. Most refusals leave a FAILED record."""

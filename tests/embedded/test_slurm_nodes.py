@@ -57,7 +57,7 @@ def test_names_are_changed_in_order_up_to_the_first_unknown_one() -> None:
     assert [node.comment for node in slurm.nodes.values()] == ["x", "x", "x"]
 
 
-def test_a_record_never_changes() -> None:
+def test_a_node_record_never_changes() -> None:
     slurm = slurm_of()
     before = slurm.nodes["n1"]
     slurm.drain("n1", reason="x", now_s=1)
@@ -180,7 +180,7 @@ def test_down_and_resume_cancel_a_reboot() -> None:
     assert node_state(slurm, at=100) == "IDLE"
 
 
-def test_power_down_and_up() -> None:
+def test_a_node_is_powered_down_and_up() -> None:
     slurm = slurm_of(power_saving=True)
     slurm.update("n1", Update(state="POWER_DOWN", reason="saving"), now_s=1)
     assert (node_state(slurm), slurm.nodes["n1"].reason) == ("IDLE+POWER_DOWN", "saving")
@@ -375,7 +375,7 @@ def test_time_never_runs_backwards() -> None:
     assert slurm.epoch_s == int(slurm.setup.epoch_s) + 10
 
 
-def test_the_same_operations_give_the_same_slurm() -> None:
+def test_the_same_operations_give_the_same_nodes_and_jobs() -> None:
     def lived() -> object:
         slurm = slurm_of()
         slurm.submit(WHOLE, now_s=0.3)

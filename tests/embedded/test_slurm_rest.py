@@ -209,7 +209,7 @@ def error_number(answer: SlurmAnswer) -> int | None:
         (b"\xff", 400, None, 0),
     ],
 )
-def test_errors_and_warnings_of_node_updates(
+def test_a_node_update_gets_the_recorded_errors_and_warnings(
     body: Json, status: int, numbers: list[int] | None, warned: int
 ) -> None:
     """Recorded from 26.05."""
@@ -249,7 +249,7 @@ def test_a_list_with_an_unknown_name_changes_those_before_it(generation: Generat
 @pytest.mark.parametrize(
     ("names", "spoken"), [(None, "(null)"), ([], ""), (["n9", "n1"], "n[9,1]")]
 )
-def test_empty_lists_in_the_error_of_an_update(names: list[str] | None, spoken: str) -> None:
+def test_the_error_of_an_update_names_its_list(names: list[str] | None, spoken: str) -> None:
     body = {"comment": "x"} if names is None else {"comment": "x", "name": names}
     answer = json.loads(Asker().ask("POST", "nodes/", body).body)
     assert answer["errors"][0]["description"] == f"Failure to update node {spoken}"
@@ -336,7 +336,7 @@ def test_an_unknown_query_parameter_gives_a_warning() -> None:
         ("GET", "reconfigure/", 200),
     ],
 )
-def test_status_of_paths(method: str, path: str, status: int) -> None:
+def test_each_path_has_its_status(method: str, path: str, status: int) -> None:
     assert Asker().ask(method, path).status == status
 
 
@@ -353,7 +353,7 @@ def test_status_of_paths(method: str, path: str, status: int) -> None:
         ("26.05", "job/99999999", 404),
     ],
 )
-def test_status_of_paths_that_differs_by_release(
+def test_the_status_of_some_paths_depends_on_the_release(
     generation: Generation, path: str, status: int
 ) -> None:
     assert Asker(generation).ask("GET", path).status == status
@@ -401,7 +401,9 @@ def test_a_job_from_its_submission_to_its_end() -> None:
         (b"{", 400, None),
     ],
 )
-def test_refused_submissions(body: Json, status: int, number: int | None) -> None:
+def test_a_submission_that_cannot_run_is_refused(
+    body: Json, status: int, number: int | None
+) -> None:
     answer = Asker().ask("POST", "job/submit", body)
     assert answer.status == status
     if number is not None:
@@ -454,7 +456,7 @@ def test_a_cancel_that_changes_nothing_is_200_with_a_code(name: str, code: int) 
         ("GET", "reconfigure/", 502, 1800),
     ],
 )
-def test_errors_while_slurmctld_is_down_are_late(
+def test_requests_fail_late_while_slurmctld_is_down(
     generation: Generation, method: str, path: str, status: int, number: int
 ) -> None:
     """A ping is answered at once."""

@@ -80,7 +80,7 @@ CONFLICTS: dict[str, tuple[list[Object], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", CONFLICTS)
-def test_conflicts_by_slurm_node_S16(case: str) -> None:
+def test_a_conflict_is_found_for_each_slurm_node_S16(case: str) -> None:
     pods, names = CONFLICTS[case]
     assert [one.slurm_node for one in conflicts.conflicts(pods)] == names
 
