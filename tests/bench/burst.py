@@ -53,7 +53,6 @@ def _ours_s(here: Site) -> tuple[float, int]:
 
 
 def _drained(seen: Sequence[Exchanged]) -> set[str]:
-    """Return the nodes whose DRAIN was answered."""
     return set().union(*(one.names for one in seen if one.drains))
 
 

@@ -13,8 +13,6 @@ NOW_S = 1000.0
 
 
 class Core:
-    """Reconciler and graph."""
-
     def __init__(self, configuration: Configuration) -> None:
         self.reconciler = Reconciler(graph=Graph(configuration), policy=Policy())
 

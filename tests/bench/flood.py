@@ -80,7 +80,6 @@ def floods_beside_floor(here: PodSite, count: int, rounds: int, *script: str) ->
 
 
 def _times(who: str, floods: Sequence[Flood]) -> Iterator[Figure]:
-    """Describe the median run."""
     usual = next(one for one in floods if one.bound_s == _median_s(floods))
     yield Figure(f"{who}: all created", usual.created_s, "s")
     yield Figure(f"{who}: all submitted", usual.submitted_s, "s")

@@ -37,7 +37,6 @@ class Floor:
         self._binders = asyncio.Semaphore(BINDERS)
 
     async def run(self) -> None:
-        """Run until something fails."""
         async with asyncio.TaskGroup() as tasks:
             self._start = tasks.create_task
             self._start(self._poll())
@@ -117,7 +116,6 @@ class ArrayFloor(Floor):
         self._start(self._submit_all())
 
     async def _submit_all(self) -> None:
-        """Submit all Pods that have arrived."""
         async with self._submissions:
             pods, self._waiting = self._waiting[:ARRAY_MAX], self._waiting[ARRAY_MAX:]
             if pods:

@@ -84,8 +84,6 @@ class Kube:
 
 
 class Slurm:
-    """One connection."""
-
     def __init__(self, address: str, version: str, token: str) -> None:
         self._rest = http.client.HTTPConnection(address)
         self._root = f"/slurm/{version}/"

@@ -40,14 +40,12 @@ class HostCore(Core):
         return self._shapes.slurmd_pod.made(host, version=next(self._versions))
 
     def workload(self, host: bytes, place: int) -> bytes:
-        """Return one of the host's workload Pods."""
         return self._shapes.workload(host, place, version=next(self._versions))
 
     def slurm_node(self, host: bytes, state: bytes) -> bytes:
         return self._shapes.slurm_node.made(host, state=state)
 
     def slurm_news(self, state: bytes, order: float) -> list[News]:
-        """Return all Slurm nodes in this state."""
         rows = (read_slurm_node(self.slurm_node(host, state)) for host in self.hosts)
         return [Observed(row, order) for row in rows]
 

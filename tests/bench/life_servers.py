@@ -79,7 +79,6 @@ class Servers:
             self._kube.add_pod(f"slurmd-{host}", namespace="slurm", metadata=metadata, spec=spec)
 
     async def run(self) -> None:
-        """Run until the input ends."""
         config = kubeconfig(await self._kube_server.start())
         print(json.dumps([config, await self._slurm_server.start()]), flush=True)
         steps = {"submit": self._submit, "bind": self._bind, "end": self._end}

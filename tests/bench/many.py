@@ -31,7 +31,6 @@ STARTS = 5
 RSS_MAX_MIB = 300.0
 
 Counts = tuple[int, int]
-"""Waiting and bound Pods."""
 Make = Callable[[PodCore, int, bool], Row]
 """Makes the event of object `number`: the change, or its reverse."""
 
@@ -101,7 +100,6 @@ def _bound_pod(core: PodCore, number: int, change: bool) -> Row:
 
 
 def _ending_pod(core: PodCore, number: int, change: bool) -> Row:
-    """Set the deletion timestamp, or remove it."""
     return replace(core.pod(number), terminating=change)
 
 

@@ -33,7 +33,6 @@ def write(figures: Mapping[str, Sequence[Figure]], titles: Mapping[str, str]) ->
 
 
 def _sections() -> dict[str, str]:
-    """Return the current section of each benchmark."""
     if not PAGE.exists():
         return {}
     _, *parts = PAGE.read_text().split("\n## ")

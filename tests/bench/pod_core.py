@@ -63,7 +63,6 @@ class PodCore(Core):
         self.list_source(source, (Observed(row, 1.0) for row in rows))
 
     def node(self, number: int) -> Node:
-        """Return a Node with free resources."""
         name = self.host(number)
         free = (("cpu", 128_000), ("memory", 2 << 40), ("pods", 250))
         offer = Offer(labels=(("kubernetes.io/hostname", name),), allocatable=free)

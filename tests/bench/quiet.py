@@ -60,7 +60,6 @@ def _per_s(seen: list[Exchanged]) -> float:
 
 
 def _versions(here: Site) -> dict[str, str]:
-    """Return the resourceVersion of every Node and slurmd Pod."""
     found = {}
     for path in ("/api/v1/nodes", "/api/v1/namespaces/slurm/pods"):
         for item in here.bed.kube.rest.call("GET", path)["items"]:

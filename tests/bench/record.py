@@ -104,8 +104,6 @@ def pods() -> list[dict[str, Any]]:
 
 
 class Recorder:
-    """Reads raw bytes from the servers and stores them."""
-
     def __init__(self, bed: Bed) -> None:
         self._bed = bed
         self._context = ssl.create_default_context(cafile=bed.kube.ca_file)

@@ -52,7 +52,6 @@ class Measured:
         )
 
     def line(self) -> str:
-        """Return the next line of its output."""
         assert self.process.stdout is not None
         if line := self.process.stdout.readline().decode().strip():
             return line
@@ -71,7 +70,6 @@ class Measured:
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     def peak_mib(self) -> float:
-        """Peak RSS."""
         return peak_mib(Path(f"/proc/{self.process.pid}/status"))
 
     def pause(self) -> None:
@@ -162,7 +160,6 @@ class Running(Measured):
         return Metrics(self._get("metrics", "/metrics"))
 
     def longest_step_ms(self) -> float:
-        """Return the longest recent step of the loop."""
         return self.metrics().total("sunk_sync_loop_longest_step_seconds") * 1e3
 
     def _get(self, server: str, path: str) -> str:
@@ -203,8 +200,6 @@ class Running(Measured):
 
 
 class Metrics:
-    """One scrape."""
-
     def __init__(self, text: str) -> None:
         self._samples = [
             sample for family in text_string_to_metric_families(text) for sample in family.samples

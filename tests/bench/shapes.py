@@ -93,5 +93,4 @@ def cluster_uid() -> str:
 
 
 def event(kind: bytes, content: bytes) -> bytes:
-    """Return one line of a watch."""
     return b'{"type":"' + kind + b'","object":' + content + b"}"
