@@ -1,12 +1,13 @@
 """The seeded defects match the current source."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 import sunk_sync
 from tests.sim.mutants.mutant import Mutant
-from tests.sim.mutation import CATALOGUE
+from tests.sim.mutation import CATALOGUE, ROOT, SUITES
 
 SOURCE = Path(sunk_sync.__file__).parent
 
@@ -15,3 +16,12 @@ SOURCE = Path(sunk_sync.__file__).parent
 def test_each_mutant_fits_exactly_one_place(mutant: Mutant) -> None:
     assert (SOURCE / mutant.path).read_text().count(mutant.old) == 1
     assert mutant.new != mutant.old
+
+
+def test_every_suite_selects_tests() -> None:
+    """An empty suite fails, and every mutant would count as noticed."""
+    for _, arguments in SUITES:
+        if "-k" in arguments:
+            file, _, word = arguments
+            names = re.findall(r"def (test_\w+)", (ROOT / file).read_text())
+            assert [name for name in names if word in name], arguments
