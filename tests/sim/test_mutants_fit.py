@@ -22,6 +22,6 @@ def test_every_suite_selects_tests() -> None:
     """An empty suite fails, and every mutant would count as noticed."""
     for _, arguments in SUITES:
         if "-k" in arguments:
-            file, _, word = arguments
+            file, word = arguments[0], arguments[-1]
             names = re.findall(r"def (test_\w+)", (ROOT / file).read_text())
             assert [name for name in names if word in name], arguments
