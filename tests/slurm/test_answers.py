@@ -25,7 +25,7 @@ SMALL = recorded("26.05", "node-dynamic")
 
 
 async def test_the_first_of_two_answers_counts_F4(server: Server) -> None:
-    """26.05 sends a second one, in plain text, behind every error."""
+    """slurmrestd 26.05 sends a second answer, in plain text, after every error."""
     error = http(recorded("26.05", "error-node-unknown"), status=422, close=True)
     server.answers[f"POST /slurm/{V45}/node/n1"] = send(
         error, http(b"Invalid node name specified", status=422, close=True), close=True
@@ -36,8 +36,8 @@ async def test_the_first_of_two_answers_counts_F4(server: Server) -> None:
     assert (answer.kind, answer.error_number) == ("no_such", 2018)
 
 
-async def test_the_second_answer_is_never_that_of_the_next_question_F4(server: Server) -> None:
-    """Also where the first one does not announce the end of the connection."""
+async def test_a_second_answer_is_never_that_of_the_next_call_F4(server: Server) -> None:
+    """Also where the first answer does not announce that the connection ends."""
     error = http(recorded("26.05", "error-node-unknown"), status=422)
     server.answers[f"POST /slurm/{V45}/node/n1"] = send(error, http(b"second", status=422))
     server.answers[NODE] = OK
@@ -47,8 +47,7 @@ async def test_the_second_answer_is_never_that_of_the_next_question_F4(server: S
             assert kind_of(await client.call(get_node("n1"))) == "SlurmResponse"
 
 
-async def test_a_connection_is_used_again(server: Server) -> None:
-    """A hundred questions one after the other need one."""
+async def test_a_hundred_calls_in_turn_use_one_connection(server: Server) -> None:
     server.answers[NODE] = OK
     async with connected(server) as client:
         for _ in range(100):
@@ -59,13 +58,13 @@ async def test_a_connection_is_used_again(server: Server) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (send(http(b"<html>busy</html>")), "garbage"),
+        *[
+            (send(http(body)), "garbage")
+            for body in (b"<html>busy</html>", b"", b"{}", SMALL[:900])
+        ],
         (send(http(b"<html>busy</html>", status=502)), "garbage"),
-        (send(http(b"")), "garbage"),
-        (send(http(b"{}")), "garbage"),
         (send(http(b"", status=302)), "garbage"),
         (send(http(SMALL, status=500)), "garbage"),
-        (send(http(SMALL[:900])), "garbage"),
         (send(http(SMALL[:900], length=len(SMALL)), close=True), "broken"),
         (send(b"no http at all\r\n\r\n", close=True), "broken"),
         (send(b"HTTP/1.1 200 OK\r\nContent-Le", close=True), "broken"),
@@ -82,7 +81,6 @@ async def test_a_connection_is_used_again(server: Server) -> None:
     ],
 )
 async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: str) -> None:
-    """HTML, half an answer, garbage, slow, oversized, errors with any status: never raised."""
     server.answers[NODE] = answer  # type: ignore[assignment]
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:
@@ -110,15 +108,15 @@ async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: 
 async def test_a_listing_is_complete_only_without_any_error_F4(
     server: Server, answer: object, kind: str
 ) -> None:
-    """200 with errors, no array, half an array: the rows may be true, but they are not all."""
     server.answers[NODES] = answer  # type: ignore[assignment]
     async with connected(server) as client:
         _, outcome = await names_of(client)
     assert kind_of(outcome) == kind
 
 
-async def test_a_listing_that_broke_is_not_handed_over_twice(server: Server) -> None:
-    """What was told is told; the poll asks again by itself."""
+async def test_a_broken_listing_is_repeated_by_the_poll_and_not_by_the_client(
+    server: Server,
+) -> None:
     whole = big_listing(200)
     broken = send(http(whole[:200_000], length=len(whole)), close=True)
     server.answers[NODES] = in_turn(broken, send(http(whole)))
@@ -132,7 +130,6 @@ async def test_a_listing_that_broke_is_not_handed_over_twice(server: Server) -> 
 
 
 async def test_reading_a_big_listing_lets_others_run(server: Server) -> None:
-    """10,000 nodes, 20 MB: the loop turns between slices."""
     server.answers[NODES] = send(http(big_listing(10_000)))
     turns = 0
 
@@ -152,8 +149,7 @@ async def test_reading_a_big_listing_lets_others_run(server: Server) -> None:
     assert turns > 200
 
 
-async def test_unchanged_is_an_answer_of_its_own(server: Server) -> None:
-    """304 to `update_time`."""
+async def test_304_to_update_time_means_unchanged(server: Server) -> None:
     server.answers[f"{NODES}?update_time=17"] = send(http(b"", status=304))
     async with connected(server) as client:
         names, outcome = await names_of(client, list_nodes(changed_since_s=17))
@@ -163,7 +159,7 @@ async def test_unchanged_is_an_answer_of_its_own(server: Server) -> None:
 
 
 async def test_a_name_cannot_reach_another_path(server: Server) -> None:
-    """Annotations are written by people."""
+    """Users write annotations."""
     async with connected(server) as client:
         await client.call(get_node("../jobs/?x=1#y"))
     assert server.lines == [f"GET /slurm/{V45}/node/..%2Fjobs%2F%3Fx%3D1%23y"]

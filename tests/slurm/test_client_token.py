@@ -11,17 +11,20 @@ from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.requests import get_node, post_node
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
-from sunk_sync.telemetry.exchange import Exchange
 from tests.kit.slurm_client import DENIED, NODE, OK, V45, connected, kind_of
 from tests.slurm.recorded.server import Server, in_turn, late, send
 
 
-async def test_a_rotated_token_is_read_again_and_the_call_repeated_F5(
+def old_token(folder: Path) -> Path:
+    path = folder / "token"
+    path.write_text("old")
+    return path
+
+
+async def test_after_a_refusal_a_rotated_token_is_read_again_and_the_call_repeated_F5(
     server: Server, tmp_path: Path
 ) -> None:
-    """Once, and also where the file's time did not change."""
-    path = tmp_path / "token"
-    path.write_text("old")
+    path = old_token(tmp_path)
     server.answers[NODE] = in_turn(late(0.05, send(DENIED, close=True)), OK)
     async with connected(server, token=Token(path=str(path))) as client:
         asked = asyncio.ensure_future(client.call(get_node("n1")))
@@ -31,25 +34,19 @@ async def test_a_rotated_token_is_read_again_and_the_call_repeated_F5(
     assert [each.headers["x-slurm-user-token"] for each in server.requests] == ["old", "new"]
 
 
-async def test_a_token_that_is_not_taken_is_not_offered_twice_F5(
-    server: Server, tmp_path: Path
-) -> None:
-    """The file holds nothing newer: one refusal is enough."""
-    path = tmp_path / "token"
-    path.write_text("old")
+async def test_a_refused_token_is_not_sent_twice_F5(server: Server, tmp_path: Path) -> None:
     server.answers[NODE] = send(DENIED, close=True)
-    async with connected(server, token=Token(path=str(path))) as client:
+    async with connected(server, token=Token(path=str(old_token(tmp_path)))) as client:
         assert kind_of(await client.call(get_node("n1"))) == "auth"
     assert len(server.requests) == 1
 
 
-async def test_what_has_come_meanwhile_is_not_asked_for_with_the_newer_token_F2(
+async def test_a_call_no_longer_wanted_is_not_repeated_with_the_newer_token_F2(
     server: Server, tmp_path: Path
 ) -> None:
-    """A submission was refused for its token, and its job has been read since (541931)."""
-    path = tmp_path / "token"
-    path.write_text("old")
-    server.answers["POST /slurm/" + V45 + "/node/n1"] = late(0.05, send(DENIED, close=True))
+    """A submission was refused for its token; its job has been read since then (seed 541931)."""
+    path = old_token(tmp_path)
+    server.answers[f"POST /slurm/{V45}/node/n1"] = late(0.05, send(DENIED, close=True))
     wanted = True
     async with connected(server, token=Token(path=str(path))) as client:
         call = replace(post_node("n1", b"{}"), wanted=lambda: wanted)
@@ -63,18 +60,15 @@ async def test_what_has_come_meanwhile_is_not_asked_for_with_the_newer_token_F2(
 
 
 async def test_the_user_name_is_sent_only_where_one_is_given(server: Server) -> None:
-    """Without it the identity is the token's."""
     server.answers[NODE] = OK
     async with connected(server) as client:
         await client.call(get_node("n1"))
-    access = Access(addresses=(f"{server.url}/",), version=V45, user_name="slurm")
-    heard: list[Exchange] = []
     named = SlurmClient(
-        access,
+        Access(addresses=(f"{server.url}/",), version=V45, user_name="slurm"),
         Token(),
         transport=Network(clock=time.monotonic),
         clock=time.monotonic,
-        on_exchange=heard.append,
+        on_exchange=lambda _: None,
     )
     await named.call(get_node("n1"))
     await named.aclose()

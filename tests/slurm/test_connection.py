@@ -32,7 +32,7 @@ Answers = list[weakref.ref[connection.Incoming]]
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """Every answer that came, also one that is gone by now."""
+    """Keep a weak reference to every answer."""
     kept: Answers = []
     made = connection.Incoming.__init__
 
@@ -44,7 +44,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     return kept
 
 
-def question(server: Server, target: str = "/x", **headers: str) -> HttpRequest:
+def request_to(server: Server, target: str = "/x", **headers: str) -> HttpRequest:
     return HttpRequest(
         method="GET", address=server.url, target=target, headers=headers, timeout_s=5
     )
@@ -53,7 +53,7 @@ def question(server: Server, target: str = "/x", **headers: str) -> HttpRequest:
 async def ask(
     network: Network, server: Server, *, sink: Sink | None = None, target: str = "/x", **more: str
 ) -> HttpReply:
-    asked = question(server, target, **more)
+    asked = request_to(server, target, **more)
     return await exchange(network, asked, clock=time.monotonic, sink=sink)
 
 
@@ -79,17 +79,16 @@ WHOLE = {
     "byte by byte": piecemeal(*(bytes([byte]) for byte in http(BODY))),
     "chunked": piecemeal(CHUNKED, b"5\r\n" + BODY[:5], b"\r\nc\r\n" + BODY[5:], b"\r\n0\r\n\r\n"),
     "ended by the connection": send(b"HTTP/1.1 200 OK\r\n\r\n" + BODY, close=True),
-    "after a promise": send(b"HTTP/1.1 103 Early Hints\r\n\r\n" + http(BODY)),
-    "after a promise alone": piecemeal(b"HTTP/1.1 100 Continue\r\n\r\n", http(BODY)),
+    "after an interim answer": send(b"HTTP/1.1 103 Early Hints\r\n\r\n" + http(BODY)),
+    "in a later segment": piecemeal(b"HTTP/1.1 100 Continue\r\n\r\n", http(BODY)),
     "of HTTP/1.0": send(b"HTTP/1.0 200 OK\r\nContent-Length: 17\r\n\r\n" + BODY, close=True),
 }
 
 
 @pytest.mark.parametrize("how", WHOLE)
-async def test_an_answer_is_whole_however_it_comes_F4(
+async def test_an_answer_is_read_whole_however_it_is_sent_F4(
     server: Server, network: Network, how: str
 ) -> None:
-    """And the next question gets its own."""
     server.answers[LINE] = WHOLE[how]
     for _ in range(2):
         reply = await ask(network, server)
@@ -104,15 +103,14 @@ BROKEN = {
     "a bad length": send(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"),
     "a bad chunk": send(CHUNKED + b"zz\r\n"),
     "headers without end": send(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000),
-    "only a promise": send(b"HTTP/1.1 100 Continue\r\n\r\n", close=True),
+    "only an interim answer": send(b"HTTP/1.1 100 Continue\r\n\r\n", close=True),
 }
 
 
 @pytest.mark.parametrize("how", BROKEN)
-async def test_half_an_answer_is_broken_and_its_connection_is_left_F4(
+async def test_a_broken_answer_ends_its_connection_F4(
     server: Server, network: Network, how: str
 ) -> None:
-    """Nothing of it reaches the next question."""
     server.answers[LINE] = BROKEN[how]
     assert kind_of(await ask(network, server)) == "broken"
     server.answers[LINE] = send(http(BODY))
@@ -129,10 +127,9 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("how", UNUSABLE)
-async def test_a_connection_that_may_hold_something_else_is_not_used_again_F4(
+async def test_a_connection_that_may_hold_another_answer_is_not_used_again_F4(
     server: Server, network: Network, how: str
 ) -> None:
-    """Bytes that nobody asked for are never the answer to anything."""
     server.answers[LINE] = UNUSABLE[how]
     assert (await ask(network, server)).body == BODY
     await asyncio.sleep(0.05)
@@ -141,16 +138,17 @@ async def test_a_connection_that_may_hold_something_else_is_not_used_again_F4(
     assert server.accepted == 2
 
 
-async def test_an_idle_connection_that_died_is_not_used(server: Server, network: Network) -> None:
-    """The server closed it while nobody asked."""
+async def test_a_connection_that_the_server_closed_is_not_used(
+    server: Server, network: Network
+) -> None:
     server.answers[LINE] = send(http(BODY), close=True)
     await ask(network, server)
     await asyncio.sleep(0.05)
     assert (await ask(network, server)).body == BODY
 
 
-async def test_an_idle_connection_is_given_up_after_a_minute(server: Server) -> None:
-    """Proxies forget them without a word."""
+async def test_a_connection_is_not_used_after_it_was_idle_for_a_minute(server: Server) -> None:
+    """Proxies drop idle connections without notice."""
     now = 0.0
     network = Network(clock=lambda: now)
     server.answers[LINE] = send(http(BODY))
@@ -164,8 +162,7 @@ async def test_an_idle_connection_is_given_up_after_a_minute(server: Server) -> 
     await network.aclose()
 
 
-async def test_connections_to_many_addresses_are_bounded() -> None:
-    """The ones not used for longest are closed."""
+async def test_idle_connections_to_many_addresses_are_bounded() -> None:
     network = Network(clock=time.monotonic)
     for _ in range(transport.CONNECTIONS_MAX + 3):
         async with serving() as server:
@@ -175,10 +172,9 @@ async def test_connections_to_many_addresses_are_bounded() -> None:
     await network.aclose()
 
 
-async def test_a_body_faster_than_its_reader_waits_on_the_other_side(
+async def test_a_slow_reader_holds_back_the_server(
     server: Server, network: Network, answers: Answers
 ) -> None:
-    """No more of it is held than the bound and what was under way."""
     body = b"x" * (32 << 20)
     server.answers[LINE] = send(http(body))
     most = 0
@@ -198,17 +194,15 @@ async def test_a_body_faster_than_its_reader_waits_on_the_other_side(
 
 
 @pytest.mark.parametrize("bad", [{"target": "/x y"}, {"target": "/é"}, {"token": "a\r\nX: y"}])
-async def test_what_may_not_stand_in_a_request_is_refused(
+async def test_a_request_with_forbidden_characters_is_not_sent(
     server: Server, network: Network, bad: dict[str, Any]
 ) -> None:
-    """Nothing is sent."""
     reply = await ask(network, server, **bad)
     assert kind_of(reply) == "refused"
     assert server.requests == []
 
 
-async def test_a_call_given_up_takes_its_connection_along(server: Server, network: Network) -> None:
-    """Its answer would be the next question's."""
+async def test_a_cancelled_call_closes_its_connection(server: Server, network: Network) -> None:
 
     async def never(_: Request, __: asyncio.StreamWriter) -> None:
         await asyncio.sleep(3600)
@@ -228,10 +222,10 @@ async def test_a_call_given_up_takes_its_connection_along(server: Server, networ
     [send(http(BODY)), send(b"HTTP/1.1 200 OK\r\n\r\n", close=True), send(b"nonsense\r\n\r\n")],
     ids=["whole", "ended by the connection", "no HTTP"],
 )
-async def test_an_answer_that_was_read_leaves_nothing_to_the_garbage_collector(
+async def test_an_answer_that_was_read_leaves_no_reference_cycles(
     server: Server, network: Network, answers: Answers, answer: Answer
 ) -> None:
-    """A parser holds who listens to it; such rings, hundreds a second, are pauses of the loop."""
+    """Hundreds of cycles each second would pause the event loop."""
     server.answers[LINE] = answer
     gc.disable()
     try:

@@ -1,9 +1,8 @@
-"""What slurmctld says about itself, from recorded answers; and changed bytes through the whole
-way from the wire to the news.
-"""
+"""Pings, load and configuration of slurmctld, from recorded answers; changed bytes of listings."""
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 
 import pytest
 from hypothesis import given, settings
@@ -18,14 +17,14 @@ from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Begin, HttpRequest, Take
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
-from sunk_sync.telemetry.exchange import Exchange
 from tests.kit.news import NewsLog
+from tests.kit.slurm_client import kind_of
 from tests.slurm.recorded import RELEASES, recorded
 from tests.slurm.recorded.world import DOWN, World
 
 
-class Told(World):
-    """Gives one body to every question."""
+class OneAnswer(World):
+    """Gives one body to every request."""
 
     def __init__(self, body: bytes, version: str) -> None:
         super().__init__(version=version)
@@ -41,61 +40,52 @@ class Told(World):
 async def test_pings_are_read_in_both_spellings(
     release: str, name: str, *, responding: bool
 ) -> None:
-    """`responding` with a text, or `pinged` with UP and DOWN."""
-    pings = await controller.ping(Told(recorded(release, name), RELEASES[release]))
+    pings = await controller.ping(OneAnswer(recorded(release, name), RELEASES[release]))
     assert not isinstance(pings, SlurmError)
-    assert [(ping.hostname, ping.responding, ping.primary) for ping in pings] == [
-        ("vm", responding, True)
-    ]
-    assert pings[0].text
+    (ping,) = pings
+    assert (ping.hostname, ping.responding, ping.primary) == ("vm", responding, True)
+    assert ping.text
 
 
 @pytest.mark.parametrize("release", RELEASES)
-async def test_the_load_is_read(release: str) -> None:
-    """For doctor."""
-    diag = await controller.diag(Told(recorded(release, "diag"), RELEASES[release]))
+async def test_the_load_is_read_for_doctor(release: str) -> None:
+    diag = await controller.diag(OneAnswer(recorded(release, "diag"), RELEASES[release]))
     assert not isinstance(diag, SlurmError)
     assert diag.server_thread_count > 0
 
 
 async def test_the_configuration_is_read() -> None:
-    """KillWait as 26.05 serves it; a script's path as a word or a list."""
-    conf = await controller.read_conf(Told(recorded("26.05", "conf"), "v0.0.45"))
+    conf = await controller.read_conf(OneAnswer(recorded("26.05", "conf"), "v0.0.45"))
     assert conf == controller.Conf(
         kill_wait_s=30, message_timeout_s=10, prolog_slurmctld=[], slurm_user="slurm"
     )
     body = b'{"slurm_conf":{"PrologSlurmctld":"/gate","KillWait":{"set":true,"number":5}}}'
-    conf = await controller.read_conf(Told(body, "v0.0.45"))
+    conf = await controller.read_conf(OneAnswer(body, "v0.0.45"))
     assert conf == controller.Conf(
         kill_wait_s=5, message_timeout_s=None, prolog_slurmctld=["/gate"]
     )
 
 
-async def test_the_configuration_is_not_asked_for_where_it_is_not_served() -> None:
-    """A ping tells the version; there is no second question."""
-    world = Told(recorded("24.11", "ping"), "v0.0.42")
-    conf = await controller.read_conf(world)
-    assert isinstance(conf, SlurmError)
-    assert conf.kind == "unserved"
+async def test_a_version_without_conf_is_not_asked_for_the_configuration() -> None:
+    world = OneAnswer(recorded("24.11", "ping"), "v0.0.42")
+    assert kind_of(await controller.read_conf(world)) == "unserved"
     assert world.asked == ["GET ping/"]
 
 
 @pytest.mark.parametrize("read", [controller.read_conf, controller.ping, controller.diag])
-async def test_what_cannot_be_read_is_a_value_F4(read: object) -> None:
-    """A failed call, and an answer of another shape."""
-    assert callable(read)
+async def test_a_failed_call_and_an_unknown_shape_are_values_F4(
+    read: Callable[..., Awaitable[object]],
+) -> None:
     world = World()
     world.before = lambda _: DOWN
     assert await read(world) == DOWN
-    strange = await read(Told(b'{"slurm_conf":3,"pings":4,"statistics":5}', "v0.0.45"))
-    assert isinstance(strange, SlurmError)
-    assert strange.kind == "garbage"
+    strange = await read(OneAnswer(b'{"slurm_conf":3,"pings":4,"statistics":5}', "v0.0.45"))
+    assert kind_of(strange) == "garbage"
 
 
 def listen(body: bytes, size: int, status: int) -> list[News]:
-    """The news of one poll of a server that answers `body` in pieces."""
+    """Return the news of one poll of a server that answers `body` in pieces."""
     log = NewsLog()
-    heard: list[Exchange] = []
 
     class Pieces:
         async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
@@ -114,7 +104,7 @@ def listen(body: bytes, size: int, status: int) -> list[News]:
             Token(),
             transport=Pieces(),
             clock=lambda: 1.0,
-            on_exchange=heard.append,
+            on_exchange=lambda _: None,
         )
         time = Time(clock=lambda: 1.0, sleep=asyncio.sleep, random=lambda: 0.0)
         await NodePoll(client, log.tell, timing=PollTiming(), time=time).poll()
@@ -128,13 +118,10 @@ LISTINGS = [recorded("24.11", "nodes-3-idle"), recorded("26.05", "nodes-drain-mi
 
 @given(st.sampled_from(LISTINGS), st.integers(1, 9000), st.sampled_from([200, 206, 500]), st.data())
 @settings(deadline=None)
-def test_a_changed_listing_ends_only_as_what_it_is_F4(
+def test_a_changed_listing_is_lost_or_read_completely_F4(
     body: bytes, size: int, status: int, data: st.DataObject
 ) -> None:
-    """Pieces cut, doubled, overwritten: it is Lost, or JSON without errors, each node told.
-
-    Only an ended listing makes nodes that it does not name count as gone.
-    """
+    """Only a listing that ended makes nodes that it does not name count as gone."""
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
     piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"}", b"]", b'"', b"{"]))
     changed = body[:start] + piece + body[end:]
@@ -152,8 +139,7 @@ def test_a_changed_listing_ends_only_as_what_it_is_F4(
 
 
 @pytest.mark.parametrize("body", LISTINGS)
-def test_every_beginning_of_a_listing_is_lost_F4(body: bytes) -> None:
-    """Cut anywhere: half a listing never ends."""
+def test_a_listing_cut_anywhere_is_lost_F4(body: bytes) -> None:
     ends = {*range(0, len(body), 211), len(body) - 2, len(body) - 1}
     for end in sorted(ends):
         assert isinstance(listen(body[:end], 4096, 200)[-1], Lost)

@@ -1,4 +1,4 @@
-"""Recorded bytes of both releases to facts; and the same bytes cut, changed and made strange."""
+"""Recorded bytes of both releases, decoded to facts; the same bytes cut and changed."""
 
 import json
 from typing import Any
@@ -17,53 +17,38 @@ from sunk_sync.slurm.api.answers import (
     read_envelope,
 )
 from sunk_sync.slurm.decode.nodes import COMMENT_KEPT, REASON_KEPT, read_node, read_nodes
+from tests.kit.slurm_client import kind_of
 from tests.slurm.recorded import RELEASES, all_recorded, recorded
-
-COUNT_TEXT = "gres/gpu count reported lower than configured (2 < 4)"
 
 
 def node(name: str, *state: str, reason: str = "", comment: str = "") -> SlurmNode:
     return SlurmNode(name=name, state=frozenset(state), reason=reason, comment=comment)
 
 
+IDLE = [node(name, "IDLE") for name in ("n1", "n2", "n3")]
+DRAINING = [
+    node("n1", "ALLOCATED"),
+    node("n2", "ALLOCATED", "DRAIN", reason="k8s: cordoned"),
+    node("n3", "ALLOCATED"),
+]
+DYNAMIC = [node("dyn1", "IDLE", "DYNAMIC_NORM")]
+COUNT_TEXT = "gres/gpu count reported lower than configured (2 < 4)"
+INVALID = [node("n2", "MIXED", "DRAIN", "INVALID_REG", reason=COUNT_TEXT)]
+
+
 @pytest.mark.parametrize(
     ("release", "name", "nodes"),
     [
-        (
-            "24.11",
-            "nodes-3-idle",
-            [node("n1", "IDLE"), node("n2", "IDLE"), node("n3", "IDLE")],
-        ),
-        (
-            "26.05",
-            "nodes-3-idle",
-            [node("n1", "IDLE"), node("n2", "IDLE"), node("n3", "IDLE")],
-        ),
-        (
-            "26.05",
-            "nodes-drain-mixed",
-            [
-                node("n1", "ALLOCATED"),
-                node("n2", "ALLOCATED", "DRAIN", reason="k8s: cordoned"),
-                node("n3", "ALLOCATED"),
-            ],
-        ),
-        ("24.11", "node-dynamic", [node("dyn1", "IDLE", "DYNAMIC_NORM")]),
-        ("26.05", "node-dynamic", [node("dyn1", "IDLE", "DYNAMIC_NORM")]),
-        (
-            "24.11",
-            "node-invalid-reg",
-            [node("n2", "MIXED", "DRAIN", "INVALID_REG", reason=COUNT_TEXT)],
-        ),
-        (
-            "26.05",
-            "node-invalid-reg",
-            [node("n2", "MIXED", "DRAIN", "INVALID_REG", reason=COUNT_TEXT)],
-        ),
+        ("24.11", "nodes-3-idle", IDLE),
+        ("26.05", "nodes-3-idle", IDLE),
+        ("26.05", "nodes-drain-mixed", DRAINING),
+        ("24.11", "node-dynamic", DYNAMIC),
+        ("26.05", "node-dynamic", DYNAMIC),
+        ("24.11", "node-invalid-reg", INVALID),
+        ("26.05", "node-invalid-reg", INVALID),
     ],
 )
 def test_recorded_nodes_become_facts(release: str, name: str, nodes: list[SlurmNode]) -> None:
-    """The same facts from both releases."""
     body = recorded(release, name)
     assert isinstance(read_envelope(body), Envelope)
     assert read_nodes(body) == nodes
@@ -85,7 +70,7 @@ def test_recorded_nodes_become_facts(release: str, name: str, nodes: list[SlurmN
     ],
 )
 def test_recorded_errors_become_values_F4(release: str, name: str, kind: str, number: int) -> None:
-    """By number: the status is 200, 404, 422, 500, 502 or 511, and differs between releases."""
+    """The number counts: the HTTP status differs between releases."""
     failure = read_envelope(recorded(release, name))
     assert isinstance(failure, SlurmError)
     assert (failure.kind, failure.error_number) == (kind, number)
@@ -93,7 +78,6 @@ def test_recorded_errors_become_values_F4(release: str, name: str, kind: str, nu
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_release_and_the_time_of_a_listing_are_read(release: str) -> None:
-    """`last_update` is an object in both."""
     envelope = read_envelope(recorded(release, "nodes-3-idle"))
     assert isinstance(envelope, Envelope)
     assert envelope.release.startswith(release)
@@ -112,7 +96,6 @@ def test_the_release_and_the_time_of_a_listing_are_read(release: str) -> None:
     ],
 )
 def test_numbers_are_plain_or_objects_F4(number: Any, value: float | None) -> None:
-    """Neither unset nor infinite is zero."""
     assert number_of(number) == value
 
 
@@ -127,14 +110,12 @@ def test_numbers_are_plain_or_objects_F4(number: Any, value: float | None) -> No
         (None, set()),
     ],
 )
-def test_states_are_a_list_or_a_word_F4(state: Any, expected: set[str]) -> None:
-    """The oldest versions say it in one word; no state at all is none that we know."""
+def test_states_are_read_from_a_list_or_a_word_F4(state: Any, expected: set[str]) -> None:
     body = json.dumps({"name": "n1", "state": state, "reason": None, "new_field": [{}]}).encode()
     assert read_node(body) == SlurmNode(name="n1", state=frozenset(expected))
 
 
 def test_equal_states_are_one_object() -> None:
-    """Ten thousand nodes share a handful of them."""
     one, two = (
         read_node(b'{"name":"%s","state":["IDLE","DRAIN"]}' % name) for name in (b"a", b"b")
     )
@@ -143,8 +124,7 @@ def test_equal_states_are_one_object() -> None:
     assert one.state is two.state
 
 
-def test_texts_are_bounded() -> None:
-    """A comment of a megabyte stays slurmctld's."""
+def test_reasons_and_comments_are_bounded() -> None:
     record = json.dumps({"name": "n", "reason": "r" * 9999, "comment": "c" * 9999}).encode()
     fact = read_node(record)
     assert isinstance(fact, SlurmNode)
@@ -152,8 +132,8 @@ def test_texts_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"caf\xe9", b"\xff\xfe", b"\xed\xa0\x80", b"\xe4", b"\xf0\x9f"])
-def test_a_reason_in_another_encoding_costs_only_its_letters_F4(bad: bytes) -> None:
-    """slurmrestd hands on the bytes that an administrator typed."""
+def test_bytes_of_another_encoding_are_replaced_F4(bad: bytes) -> None:
+    """slurmrestd sends the bytes that an administrator typed."""
     record = b'{"name":"n1","state":["IDLE","DRAIN"],"reason":"k8s: ' + bad + b'","comment":"c"}'
     for fact in (read_node(record), read_nodes(b'{"nodes":[' + record + b"]}")):
         (fact,) = fact if isinstance(fact, list) else (fact,)
@@ -162,25 +142,20 @@ def test_a_reason_in_another_encoding_costs_only_its_letters_F4(bad: bytes) -> N
         assert "\ufffd" in fact.reason
         assert fact.comment == "c"
     error = b'{"errors":[{"error_number":2018,"description":"' + bad + b'"}]}'
-    failure = read_envelope(error)
-    assert isinstance(failure, SlurmError)
-    assert failure.kind == "no_such"
+    assert kind_of(read_envelope(error)) == "no_such"
 
 
 @pytest.mark.parametrize("record", [b"", b"{}", b"null", b'{"name":1}', b'{"name":"n","state":3}'])
 def test_a_node_that_cannot_be_read_is_a_value_F4(record: bytes) -> None:
-    """It must not be skipped: a node left out of a listing counts as gone."""
-    failure = read_node(record)
-    assert isinstance(failure, SlurmError)
-    assert failure.kind == "garbage"
+    """It must not be skipped: a node missing from a listing counts as gone."""
+    assert kind_of(read_node(record)) == "garbage"
 
 
 @pytest.mark.parametrize(
     "body",
     [b"", b"<html>", b"{}", b"[]", b"null", b'{"nodes":[]}', b'{"errors":3}', b"\xff", b"[" * 9999],
 )
-def test_what_is_no_answer_of_slurmrestd_is_garbage_F4(body: bytes) -> None:
-    """Not even an empty object is a success."""
+def test_a_body_that_is_not_from_slurmrestd_is_garbage_F4(body: bytes) -> None:
     failure = read_envelope(body)
     assert isinstance(failure, SlurmError)
     assert failure.kind == "garbage"
@@ -188,7 +163,6 @@ def test_what_is_no_answer_of_slurmrestd_is_garbage_F4(body: bytes) -> None:
 
 
 def test_errors_are_read_before_the_payload_F4() -> None:
-    """200, nodes and an error: the error counts."""
     body = b'{"nodes":[],"meta":{},"errors":[{"error_number":2002,"error":"Access denied"}]}'
     assert read_envelope(body) == SlurmError("refused", "Access denied (2002)", 2002)
 
@@ -205,23 +179,19 @@ def test_errors_are_read_before_the_payload_F4() -> None:
         ([5004], "controller_down"),
     ],
 )
-def test_of_several_errors_the_one_that_passes_counts(numbers: list[int | None], kind: str) -> None:
-    """A refusal is final only if nothing says that slurmctld was not asked."""
+def test_of_several_errors_the_temporary_one_counts(numbers: list[int | None], kind: str) -> None:
+    """A refusal is final only if no error says that slurmctld was not asked."""
     errors = [{"error_number": number, "description": "x"} for number in numbers]
-    failure = read_envelope(json.dumps({"errors": errors}).encode())
-    assert isinstance(failure, SlurmError)
-    assert failure.kind == kind
+    assert kind_of(read_envelope(json.dumps({"errors": errors}).encode())) == kind
 
 
 def test_a_text_of_the_server_is_one_bounded_line() -> None:
-    """Logs and conditions show it."""
     assert printable("a\nb\x00\u202ec  d") == "a b c d"
     assert len(printable("x" * 10_000)) == 300
 
 
 @given(st.sampled_from(all_recorded()), st.data())
-def test_recorded_bytes_cut_and_changed_never_crash_F4(body: bytes, data: st.DataObject) -> None:
-    """Pieces removed, doubled and overwritten: a fact or a value, never an exception."""
+def test_recorded_bytes_cut_and_changed_raise_nothing_F4(body: bytes, data: st.DataObject) -> None:
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
     piece = data.draw(st.sampled_from([b"", body[start:end] * 2, b"\xff", b"null", b'"', b"}"]))
     changed = body[:start] + piece + body[end:]

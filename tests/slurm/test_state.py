@@ -1,4 +1,4 @@
-"""What states and reasons of a Slurm node mean to us."""
+"""States and reasons of a Slurm node, as sunk-sync reads them."""
 
 import pytest
 from hypothesis import given
@@ -26,18 +26,16 @@ SPELLINGS = """
 """The enumeration of the OpenAPI documents v0.0.40 to v0.0.45."""
 
 SILENT = {"EXTERNAL", "CLOUD", "RESUME", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "BLOCKED"}
-"""Not conditions of a Pod: kinds of node, and words that only an update uses."""
+"""Not conditions of a Pod: kinds of nodes, and words that only updates use."""
 
 
 def test_every_state_that_slurm_can_spell_is_known_M1() -> None:
-    """No flag falls through because it is written otherwise."""
     told = set(BASE_STATES) | set(FLAGS)
     assert set(SPELLINGS) - told == SILENT | {"REBOOT_CANCELED"}
     assert told <= set(SPELLINGS)
 
 
-def test_the_suffixes_are_those_of_the_contract_M1() -> None:
-    """SUNK's names, and some more."""
+def test_the_suffixes_of_conditions_are_those_of_SUNK_and_some_more_M1() -> None:
     assert " ".join(BASE_STATES.values()) == "Allocated Down Error Future Idle Mixed Unknown"
     suffixes = """Completing Drain Fail Invalid InvalidReg Maintenance NotResponding Undrain
         Reserved Planned PowerDown PoweringUp RebootRequested""".split()  # noqa: SIM905
@@ -45,8 +43,7 @@ def test_the_suffixes_are_those_of_the_contract_M1() -> None:
 
 
 @pytest.mark.parametrize("state", SPELLINGS)
-def test_frozen_states_S13(state: str) -> None:
-    """NOT_RESPONDING alone does not stop a drain."""
+def test_frozen_states_are_frozen_with_any_other_flag_S13(state: str) -> None:
     frozen = state in {
         *("DOWN", "ERROR", "FAIL", "FUTURE", "UNKNOWN", "INVALID", "INVALID_REG"),
         *("POWERED_DOWN", "POWERING_DOWN"),
@@ -66,16 +63,14 @@ def test_frozen_states_S13(state: str) -> None:
         ({"IDLE"}, "", False, False),
     ],
 )
-def test_a_drain_is_ours_by_flag_and_text_S12_S15(
+def test_a_drain_is_ours_only_by_flag_and_text_together_S12_S15(
     state: set[str], reason: str, *, ours: bool, foreign: bool
 ) -> None:
-    """Never by one of them alone."""
     node = SlurmNode(name="n1", state=frozenset(state), reason=reason)
     assert (is_ours(node), is_foreign_drain(node)) == (ours, foreign)
 
 
 def test_busy_means_that_jobs_are_there_S6() -> None:
-    """Drained is the flag; idle is none of these."""
     assert [s for s in SPELLINGS if is_busy(frozenset({s}))] == ["ALLOCATED", "MIXED", "COMPLETING"]
     assert is_drained(frozenset({"MIXED", "DRAIN"}))
     assert not is_drained(frozenset({"IDLE", "POWER_DRAIN"}))
@@ -94,19 +89,16 @@ def test_busy_means_that_jobs_are_there_S6() -> None:
     ],
 )
 def test_reasons_are_one_readable_line_S17(text: str, reason: str) -> None:
-    """Nothing that ends a quote, starts a comment or continues a line of slurm.conf."""
     assert sanitise_reason(text) == reason
 
 
-def test_reasons_are_cut_on_a_character_S17() -> None:
-    """256 characters, not bytes."""
+def test_reasons_are_cut_after_256_characters_S17() -> None:
     assert sanitise_reason("k8s: " + "ü" * 300) == "k8s: " + "ü" * 251
     assert sanitise_reason("x" * 255 + " y") == "x" * 255
 
 
 @given(st.text())
-def test_any_text_becomes_a_reason_once_and_for_all_S17(text: str) -> None:
-    """Twice is once; it always goes over the wire."""
+def test_sanitising_any_text_twice_changes_nothing_more_S17(text: str) -> None:
     reason = sanitise_reason(text)
     assert sanitise_reason(reason) == reason
     assert len(reason) <= REASON_LENGTH_MAX

@@ -1,4 +1,4 @@
-"""How many submissions are under way at once: by what each takes, never more than there is."""
+"""The number of submissions under way at once follows the time that each one takes."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from sunk_sync.slurm.write.concurrency import MOST, Throttle, next_limit
 
 
 class Server:
-    """Serves `parallel` calls at a time, `service_s` each; the others stand in a queue."""
+    """Serves `parallel` calls at a time, `service_s` each; the others wait."""
 
     def __init__(self, *, parallel: float, service_s: float) -> None:
         self.parallel = parallel
@@ -20,7 +20,7 @@ class Server:
 
 
 def settled(server: Server) -> set[int]:
-    """Limits that it comes to, after a while."""
+    """Return the limits that it reaches after a while."""
     limit, quickest_s, seen = 2, float("inf"), []
     for _ in range(200):
         usual_s = server.took_s(limit)
@@ -32,26 +32,23 @@ def settled(server: Server) -> set[int]:
 
 @pytest.mark.parametrize("service_s", [0.002, 2.0])
 @pytest.mark.parametrize("parallel", [2, 4, 8])
-def test_a_server_that_works_on_several_gets_as_many(parallel: int, service_s: float) -> None:
-    """However fast or slow it is."""
+def test_the_limit_reaches_the_parallelism_of_the_server(parallel: int, service_s: float) -> None:
     assert min(settled(Server(parallel=parallel, service_s=service_s))) >= min(parallel, MOST)
 
 
-def test_what_only_waits_longer_is_held_back() -> None:
-    """Twenty times slower under load than alone: slurmctld has other work."""
+def test_the_limit_falls_when_slurmctld_is_slower_under_load() -> None:
     assert next_limit(5, quickest_s=0.002, usual_s=0.04) == 4
     assert next_limit(1, quickest_s=0.002, usual_s=0.2) == 2
 
 
 @pytest.mark.parametrize(("quickest_s", "usual_s"), [(1.0, 1.0), (0.0, 0.0), (0.0, 9.0)])
 def test_the_limit_stays_in_its_bounds(quickest_s: float, usual_s: float) -> None:
-    """A connection is left for the listing, and there is always one."""
+    """At least one; one connection stays free for the listing."""
     for limit in range(1, MOST + 1):
         assert 1 <= next_limit(limit, quickest_s=quickest_s, usual_s=usual_s) <= MOST < BULK_MAX
 
 
-async def test_turns_are_taken_in_order_and_never_too_many_at_once() -> None:
-    """Oldest first (P26); it grows while nothing waits."""
+async def test_slots_are_given_in_order_and_never_beyond_the_limit() -> None:
     throttle = Throttle()
     began: list[int] = []
     under_way = most = 0
@@ -72,8 +69,7 @@ async def test_turns_are_taken_in_order_and_never_too_many_at_once() -> None:
     assert 2 < most <= MOST
 
 
-async def test_who_gives_up_waiting_takes_nobodys_turn() -> None:
-    """Whether its turn had come or not."""
+async def test_a_cancelled_wait_takes_no_slot() -> None:
     throttle = Throttle()
     gate = asyncio.Event()
 

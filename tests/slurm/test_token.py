@@ -1,4 +1,4 @@
-"""The token, and the file that others replace."""
+"""The token and its file."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ def jwt(claims: object) -> str:
 
 
 def test_a_replaced_file_is_read_again_F5(tmp_path: Path) -> None:
-    """As Kubernetes does it: a link is turned to another file."""
+    """Kubernetes replaces a mounted Secret by moving a link."""
     link = tmp_path / "token"
     for number, text in enumerate(("one", "two")):
         (tmp_path / text).write_text(f"{text}\n")
@@ -28,7 +28,7 @@ def test_a_replaced_file_is_read_again_F5(tmp_path: Path) -> None:
 
 
 def test_an_unchanged_file_is_not_read_again_F5(tmp_path: Path) -> None:
-    """Same file, same time, same size: only `reread` looks inside."""
+    """Same file, time and size: only `reread` opens it."""
     path = tmp_path / "token"
     path.write_text("one")
     token = Token(path=str(path))
@@ -41,8 +41,9 @@ def test_an_unchanged_file_is_not_read_again_F5(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", b"\xff\xfe", b"line\nline", None])
-def test_the_last_good_token_outlives_a_bad_file_F5(tmp_path: Path, content: bytes | None) -> None:
-    """Half-written, deleted or something else: said, and what worked stays in use."""
+def test_a_bad_file_is_reported_and_the_last_good_token_kept_F5(
+    tmp_path: Path, content: bytes | None
+) -> None:
     path = tmp_path / "token"
     path.write_text("good")
     token = Token(path=str(path))
@@ -57,8 +58,7 @@ def test_the_last_good_token_outlives_a_bad_file_F5(tmp_path: Path, content: byt
     assert token.problem == ""
 
 
-def test_a_given_token_is_trimmed_and_one_that_cannot_be_sent_is_none() -> None:
-    """A line end in a header would be another header."""
+def test_a_token_is_trimmed_and_one_with_a_line_end_inside_is_refused() -> None:
     assert Token(text=" abc\n").current() == "abc"
     bad = Token(text="abc\r\nX-Evil: 1")
     assert bad.current() == ""
@@ -78,6 +78,7 @@ def test_a_given_token_is_trimmed_and_one_that_cannot_be_sent_is_none() -> None:
         ("", None),
     ],
 )
-def test_the_expiry_is_read_from_the_token_F5(text: str, expires: float | None) -> None:
-    """For the metric and doctor; nothing is verified."""
+def test_the_expiry_is_read_without_verifying_the_token_F5(
+    text: str, expires: float | None
+) -> None:
     assert Token(text=text).expires_at_s == expires

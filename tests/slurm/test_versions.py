@@ -13,8 +13,7 @@ from tests.slurm.recorded.server import Server, http, in_turn, send
 
 
 @pytest.mark.parametrize("release", RELEASES)
-async def test_the_newest_version_of_both_is_found(server: Server, release: str) -> None:
-    """Newest first; a version that is not served is a 404 in plain text."""
+async def test_the_newest_version_that_both_know_is_chosen(server: Server, release: str) -> None:
     version = RELEASES[release]
     server.speak(release, version, "v0.0.40")
     server.answers[f"GET /slurm/{version}/node/n1"] = send(http(recorded(release, "node-dynamic")))
@@ -24,14 +23,11 @@ async def test_the_newest_version_of_both_is_found(server: Server, release: str)
     assert isinstance(answer, SlurmResponse)
     assert isinstance(again, SlurmResponse)
     assert answer.version == version
-    assert server.lines[-3:] == [
-        f"GET /slurm/{version}/ping/",
-        *[f"GET /slurm/{version}/node/n1"] * 2,
-    ]
+    calls = [f"GET /slurm/{version}/node/n1"] * 2
+    assert server.lines[-3:] == [f"GET /slurm/{version}/ping/", *calls]
 
 
 async def test_calls_that_begin_together_negotiate_once(server: Server) -> None:
-    """The others wait for the first."""
     server.speak("26.05", V45)
     server.answers[NODE] = OK
     async with connected(server, version="auto") as client:
@@ -47,15 +43,15 @@ async def test_a_server_that_fails_while_negotiating_is_a_value(server: Server) 
     assert len(server.lines) == 1
 
 
-async def test_a_server_of_other_versions_is_a_value(server: Server) -> None:
-    """All were asked for, none is spoken."""
+async def test_a_server_without_a_common_version_is_a_value(server: Server) -> None:
     async with connected(server, version="auto") as client:
         assert kind_of(await client.call(get_node("n1"))) == "unserved"
     assert len(server.lines) == len(DIALECTS)
 
 
-async def test_an_older_server_is_noticed_and_negotiated_with_anew(server: Server) -> None:
-    """The call itself is repeated in the version that is served now."""
+async def test_after_a_downgrade_the_version_is_negotiated_again_and_the_call_repeated(
+    server: Server,
+) -> None:
     server.speak("26.05", V45)
     server.answers[NODE] = OK
     async with connected(server, version="auto") as client:
@@ -68,8 +64,7 @@ async def test_an_older_server_is_noticed_and_negotiated_with_anew(server: Serve
     assert answer.version == "v0.0.42"
 
 
-async def test_a_newer_release_is_noticed_though_the_old_version_is_served(server: Server) -> None:
-    """After an upgrade the next call asks for the newest version again."""
+async def test_after_an_upgrade_the_next_call_uses_the_newest_version(server: Server) -> None:
     old, new = (send(http(recorded(r, "node-dynamic"))) for r in ("24.11", "26.05"))
     server.speak("24.11", "v0.0.42")
     server.answers["GET /slurm/v0.0.42/node/n1"] = in_turn(old, new)
