@@ -1,4 +1,4 @@
-"""Servers that the tests of the Slurm client start from."""
+"""Servers for the tests of the Slurm client."""
 
 from collections.abc import AsyncIterator
 
@@ -9,13 +9,12 @@ from tests.slurm.recorded.server import Server, serving
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    """A server that answers as it is told."""
     async with serving() as running:
         yield running
 
 
 @pytest.fixture
 async def second() -> AsyncIterator[Server]:
-    """Another one, at another address."""
+    """Another server, at another address."""
     async with serving() as running:
         yield running

@@ -1,12 +1,13 @@
-"""Equal desired writes become one array of jobs."""
+"""Equal submissions become one job array."""
 
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import GetJob, SubmitJob, UpdateJob
-from sunk_sync.core.model.facts import Attempt
+from sunk_sync.core.model.facts import Attempt, Job
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity, workload_id
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
@@ -19,8 +20,16 @@ from tests.kit.job_writer import BUSY, UIDS, Writer, desired, job_in, sent
 from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
 
 
-def sent_body(world: JobWorld, place: int) -> bool:
-    return bool(world.calls[place].body)
+async def submitted() -> tuple[JobWorld, Writer, list[Job]]:
+    """Return a Slurm with an array of four jobs, its writer, and the jobs."""
+    world = JobWorld()
+    writer = Writer(world)
+    return world, writer, [job_in(one) for one in await writer.do(*map(desired, UIDS))]
+
+
+def submits(world: JobWorld) -> list[Any]:
+    """Return the jobs of all submissions sent."""
+    return [json.loads(call.body)["job"] for call in world.calls if call.body]
 
 
 def uids_in(comment: str) -> tuple[str, ...]:
@@ -29,260 +38,233 @@ def uids_in(comment: str) -> tuple[str, ...]:
     return identity.uids
 
 
-class TestArrays:
-    """Bursts of equal submissions."""
-
-    async def test_equal_submissions_are_one_array(self) -> None:
-        """Task i stands for the i-th UID; each outcome shows its own job."""
-        world = JobWorld()
-        writer = Writer(world)
-        outcomes = await writer.do(*map(desired, UIDS))
-        body = sent(world)
-        assert body["job"]["array"] == "0-3"
-        assert read_identity(body["job"]["admin_comment"]) == Identity(
-            "c1", "s1", uids=UIDS, digest="d1"
-        )
-        for task, (uid, outcome) in enumerate(zip(UIDS, outcomes, strict=True)):
-            assert outcome.action == desired(uid)
-            job = job_in(outcome)
-            assert (job.job_id, job.name) == (f"1_{task}", name_of("u0"))
-            assert job.identity == Identity(
-                "c1", "s1", workload=workload_id([uid]), uids=(uid,), digest="d1"
-            )
-        assert len(world.asked) == 2
-        assert sorted(writer.job_owners.ours) == ["1_0", "1_1", "1_2", "1_3"]
-
-    async def test_at_most_64_a_piece(self) -> None:
-        """Their UIDs stand in one text."""
-        world = JobWorld()
-        await Writer(world).do(*(desired(f"u{i}") for i in range(2 * ARRAY_MAX + 1)))
-        made = [sent(world, place)["job"].get("array") for place in (1, 2, 3)]
-        assert made == ["0-63", "0-63", None]
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            desired("u9", description=JobDescription(cpus=3)),
-            desired("u9", excluded=("n1",)),
-            desired("u9", identity=replace(identity_of("u9"), digest="d2")),
-            desired("u9", "external"),
-            desired("u9", "allocation"),
-            desired("u9", identity=identity_of("u9", "u8")),
-            desired(
-                "u9", identity=identity_of("u9", "u8"), description=JobDescription(slurm_nodes=2)
-            ),
-        ],
+async def test_equal_submissions_are_one_array() -> None:
+    world = JobWorld()
+    writer = Writer(world)
+    outcomes = await writer.do(*map(desired, UIDS))
+    body = sent(world)
+    assert body["job"]["array"] == "0-3"
+    assert read_identity(body["job"]["admin_comment"]) == Identity(
+        "c1", "s1", uids=UIDS, digest="d1"
     )
-    async def test_what_differs_is_a_job_of_its_own(self, other: SubmitJob) -> None:
-        """A gang too: it is one job on many nodes."""
-        world = JobWorld()
-        await Writer(world).do(desired("u1"), other, desired("u2"))
-        made = [
-            sent(world, place)["job"]
-            for place in range(1, len(world.calls))
-            if sent_body(world, place)
-        ]
-        assert sorted(job.get("array", "") for job in made) == ["", "0-1"]
-
-    @pytest.mark.parametrize(("count", "arrays"), [(ALLOCATED_MAX, 0), (ALLOCATED_MAX + 1, 1)])
-    async def test_few_allocations_are_made_at_once_and_many_wait(
-        self, count: int, arrays: int
-    ) -> None:
-        """An array cannot be allocated (2081)."""
-        world = JobWorld()
-        outcomes = await Writer(world).do(*(desired(f"u{i}", "allocation") for i in range(count)))
-        submits = [line for line in world.asked if line.startswith("POST job/submit")]
-        assert len(submits) == arrays
-        assert all(isinstance(one, Done) for one in outcomes)
-        assert {job_in(one).script for one in outcomes} == {bool(arrays)}
-
-    @pytest.mark.parametrize("number", [2081, 2050])
-    async def test_where_arrays_are_refused_it_goes_one_by_one(self, number: int) -> None:
-        """MaxArraySize=0, or a limit that still has room for some."""
-        world = JobWorld()
-        no = SlurmError("refused", "Invalid job array specification", number)
-        world.before = lambda line: no if '"array"' in line else None
-        outcomes = await Writer(world).do(*map(desired, UIDS))
-        assert [job_in(one).job_id for one in outcomes] == ["1", "2", "3", "4"]
-
-    async def test_one_by_one_it_is_asked_again_what_this_version_can_do(self) -> None:
-        """As an array they were scripts; each alone would be an allocation."""
-        world = JobWorld(version="v0.0.40")
-        no = SlurmError("refused", "Invalid job array specification", 2081)
-        world.before = lambda line: no if '"array"' in line else None
-        desired_writes = [desired(f"u{i}", "allocation") for i in range(ALLOCATED_MAX + 1)]
-        outcomes = await Writer(world).do(*desired_writes)
-        assert all("v0.0.40" in one.why for one in outcomes if isinstance(one, Refused))
-        assert [type(one) for one in outcomes] == [Refused] * len(desired_writes)
-        assert len([line for line in world.asked if line.startswith("POST")]) == 1
-
-    async def test_one_refusal_is_that_of_all(self) -> None:
-        """They are equal: asking each would be refused as well."""
-        world = JobWorld(before=lambda line: BUSY if line.startswith("POST") else None)
-        outcomes = await Writer(world).do(*map(desired, UIDS))
-        assert [one.number for one in outcomes if isinstance(one, Refused)] == [2016] * 4
-        assert len(world.asked) == 2
-
-    async def test_each_of_an_array_without_an_answer_is_an_attempt_F2(self) -> None:
-        """Each workload looks for its own."""
-        world = JobWorld()
-        world.after = lambda line: SlurmError("broken", "x") if line.startswith("POST") else None
-        outcomes = await Writer(world).do(*map(desired, UIDS))
-        assert [one.seen for one in outcomes] == [
-            (Attempt(workload_id([uid]), world.now_s),) for uid in UIDS
-        ]
-
-    async def test_one_task_is_cancelled_alone_P23(self) -> None:
-        """By the array's id, whether it has started or not."""
-        world = JobWorld()
-        writer = Writer(world)
-        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
-        started = world.start(world.records[1], "n1", task=2)
-        desired_writes = list(map(cancel_of, jobs))
-        assert [type(one) for one in await writer.do(desired_writes[0], desired_writes[2])] == [
-            Done,
-            Done,
-        ]
-        assert sent(world) == {"jobs": ["1_0", "1_2"], "job_name": name_of("u0")}
-        assert world.records[1].waiting == [1, 3]
-        assert started.state == ["CANCELLED"]
-
-    async def test_a_task_is_marked_alone_P17(self) -> None:
-        """One that waits in the text of the array, one that runs in its own."""
-        world = JobWorld()
-        writer = Writer(world)
-        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
-        started = world.start(world.records[1], "n1", task=2)
-        desired_writes = [cancel_of(job, replaced=True) for job in (jobs[0], jobs[2], jobs[3])]
-        outcomes = await writer.do(*desired_writes)
-        assert [type(one) for one in outcomes] == [Done] * 3
-        assert uids_in(world.records[1].comment) == ("-u0", "u1", "u2", "-u3")
-        assert uids_in(started.comment) == ("u0", "u1", "-u2", "u3")
-
-    async def test_the_reader_needs_no_record_of_what_was_just_done(self) -> None:
-        """It shares the book: what waits, what was cancelled, what was replaced."""
-        world = JobWorld()
-        writer = Writer(world)
-        reader = Reader(world, job_owners=writer.job_owners)
-        await reader.look()
-        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
-        desired_writes = [
-            cancel_of(job, replaced=replaced)
-            for job, replaced in ((jobs[1], False), (jobs[3], True))
-        ]
-        await writer.do(*desired_writes)
-        seen = await reader.look()
-        assert reader.read == []
-        assert [set(seen[job.job_id].state) for job in jobs] == [
-            {"PENDING"}, {"CANCELLED"}, {"PENDING"}, {"CANCELLED"},
-        ]  # fmt: skip
-        assert [seen[job.job_id].identity.replaced for job in jobs] == [False, False, False, True]
-
-    async def test_a_humans_cancel_of_a_task_that_waits_is_seen_without_a_read_P17(self) -> None:
-        """The array that we have just made is known."""
-        world = JobWorld()
-        writer = Writer(world)
-        reader = Reader(world, job_owners=writer.job_owners)
-        await reader.look()
-        await writer.do(*map(desired, UIDS))
-        world.records[1].waiting.remove(2)
-        seen = await reader.look()
-        assert seen["1_2"].state == {"CANCELLED"}
-        assert seen["1_1"].state == {"PENDING"}
-        assert reader.read == []
-
-    async def test_a_task_cannot_be_changed_P20(self) -> None:
-        """Slurm changes all that wait, or none (9000)."""
-        world = JobWorld()
-        writer = Writer(world)
-        job = job_in((await writer.do(*map(desired, UIDS)))[0])
-        update = UpdateJob(
-            job_id=job.job_id, name=job.name, identity=job.identity, description=JobDescription()
+    for task, (uid, outcome) in enumerate(zip(UIDS, outcomes, strict=True)):
+        assert outcome.action == desired(uid)
+        job = job_in(outcome)
+        assert (job.job_id, job.name) == (f"1_{task}", name_of("u0"))
+        assert job.identity == Identity(
+            "c1", "s1", workload=workload_id([uid]), uids=(uid,), digest="d1"
         )
-        (outcome,) = await writer.do(update)
-        assert isinstance(outcome, Refused)
-        assert not any(line.startswith("POST job/1") for line in world.asked)
+    assert len(world.asked) == 2
+    assert sorted(writer.job_owners.ours) == ["1_0", "1_1", "1_2", "1_3"]
 
-    async def test_the_tasks_of_an_array_are_given_other_exclusions_together_P7(self) -> None:
-        """One request changes all that wait; for the others nothing is read or written."""
-        world = JobWorld()
-        writer = Writer(world)
-        jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
-        world.calls.clear()
-        updates = [
-            UpdateJob(
-                job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
-                description=JobDescription(), excluded=("n1", "n2"), exclusions_only=True,
-            )
-            for job in jobs
-        ]  # fmt: skip
-        outcomes = await writer.do(*updates)
-        assert [type(one) for one in outcomes] == [Done] * len(UIDS)
-        (post,) = [call for call in world.calls if call.method == "POST"]
-        assert json.loads(post.body)["excluded_nodes"] == ["n[1-2]"]
-        text = read_identity(world.records[1].comment)
-        assert text is not None
-        assert (text.uids, text.hosts) == (UIDS, "h2")
-        (told,) = [one for one in outcomes if one.seen]
-        assert job_in(told).identity.hosts == "h2"
-        assert {writer.job_owners.ours[job.job_id].identity.hosts for job in jobs} == {"h2"}
-        assert writer.job_owners.touched
 
-    @pytest.mark.parametrize(
-        ("waiting", "state"), [([0, 1], {"PENDING"}), ([1], {"CANCELLED"}), ([], {"CANCELLED"})]
+async def test_an_array_has_at_most_64_tasks() -> None:
+    """Their UIDs stand in one text."""
+    world = JobWorld()
+    await Writer(world).do(*(desired(f"u{i}") for i in range(2 * ARRAY_MAX + 1)))
+    assert [job.get("array") for job in submits(world)] == ["0-63", "0-63", None]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        desired("u9", description=JobDescription(cpus=3)),
+        desired("u9", excluded=("n1",)),
+        desired("u9", identity=replace(identity_of("u9"), digest="d2")),
+        desired("u9", "external"),
+        desired("u9", "allocation"),
+        desired("u9", identity=identity_of("u9", "u8")),
+        desired("u9", identity=identity_of("u9", "u8"), description=JobDescription(slurm_nodes=2)),
+    ],
+)
+async def test_a_submission_that_differs_is_a_job_of_its_own(other: SubmitJob) -> None:
+    world = JobWorld()
+    await Writer(world).do(desired("u1"), other, desired("u2"))
+    assert sorted(job.get("array", "") for job in submits(world)) == ["", "0-1"]
+
+
+@pytest.mark.parametrize(("count", "arrays"), [(ALLOCATED_MAX, 0), (ALLOCATED_MAX + 1, 1)])
+async def test_few_allocations_are_made_at_once_and_many_become_an_array_of_scripts(
+    count: int, arrays: int
+) -> None:
+    """Slurm refuses to allocate an array (2081)."""
+    world = JobWorld()
+    outcomes = await Writer(world).do(*(desired(f"u{i}", "allocation") for i in range(count)))
+    assert sum(line.startswith("POST job/submit") for line in world.asked) == arrays
+    assert all(isinstance(one, Done) for one in outcomes)
+    assert {job_in(one).script for one in outcomes} == {bool(arrays)}
+
+
+@pytest.mark.parametrize("number", [2081, 2050])
+async def test_where_slurm_refuses_an_array_each_job_is_submitted_alone(number: int) -> None:
+    """MaxArraySize is 0, or a limit has room for some of the jobs."""
+    world = JobWorld()
+    no = SlurmError("refused", "Invalid job array specification", number)
+    world.before = lambda line: no if '"array"' in line else None
+    outcomes = await Writer(world).do(*map(desired, UIDS))
+    assert [job_in(one).job_id for one in outcomes] == ["1", "2", "3", "4"]
+
+
+async def test_each_job_alone_is_checked_against_the_version_again() -> None:
+    """As an array they were scripts; each alone would be an allocation."""
+    world = JobWorld(version="v0.0.40")
+    no = SlurmError("refused", "Invalid job array specification", 2081)
+    world.before = lambda line: no if '"array"' in line else None
+    desired_writes = [desired(f"u{i}", "allocation") for i in range(ALLOCATED_MAX + 1)]
+    outcomes = await Writer(world).do(*desired_writes)
+    assert all("v0.0.40" in one.why for one in outcomes if isinstance(one, Refused))
+    assert [type(one) for one in outcomes] == [Refused] * len(desired_writes)
+    assert len([line for line in world.asked if line.startswith("POST")]) == 1
+
+
+async def test_a_refused_array_refuses_all_its_jobs() -> None:
+    world = JobWorld(before=lambda line: BUSY if line.startswith("POST") else None)
+    outcomes = await Writer(world).do(*map(desired, UIDS))
+    assert [one.number for one in outcomes if isinstance(one, Refused)] == [2016] * 4
+    assert len(world.asked) == 2
+
+
+async def test_an_array_without_an_answer_is_an_attempt_of_each_workload_F2() -> None:
+    world = JobWorld()
+    world.after = lambda line: SlurmError("broken", "x") if line.startswith("POST") else None
+    outcomes = await Writer(world).do(*map(desired, UIDS))
+    assert [one.seen for one in outcomes] == [
+        (Attempt(workload_id([uid]), world.now_s),) for uid in UIDS
+    ]
+
+
+async def test_a_task_is_cancelled_alone_by_the_id_of_the_array_P23() -> None:
+    world, writer, jobs = await submitted()
+    started = world.start(world.records[1], "n1", task=2)
+    outcomes = await writer.do(cancel_of(jobs[0]), cancel_of(jobs[2]))
+    assert [type(one) for one in outcomes] == [Done, Done]
+    assert sent(world) == {"jobs": ["1_0", "1_2"], "job_name": name_of("u0")}
+    assert world.records[1].waiting == [1, 3]
+    assert started.state == ["CANCELLED"]
+
+
+async def test_a_task_is_marked_alone_P17() -> None:
+    """A waiting task is marked in the text of the array, a running one in its own."""
+    world, writer, jobs = await submitted()
+    started = world.start(world.records[1], "n1", task=2)
+    outcomes = await writer.do(*(cancel_of(jobs[task], replaced=True) for task in (0, 2, 3)))
+    assert [type(one) for one in outcomes] == [Done] * 3
+    assert uids_in(world.records[1].comment) == ("-u0", "u1", "u2", "-u3")
+    assert uids_in(started.comment) == ("u0", "u1", "-u2", "u3")
+
+
+async def test_the_reader_reads_no_record_of_what_the_writer_has_just_done() -> None:
+    world = JobWorld()
+    writer = Writer(world)
+    reader = Reader(world, job_owners=writer.job_owners)
+    await reader.look()
+    jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
+    await writer.do(cancel_of(jobs[1]), cancel_of(jobs[3], replaced=True))
+    seen = await reader.look()
+    assert reader.read == []
+    assert [set(seen[job.job_id].state) for job in jobs] == [
+        {"PENDING"}, {"CANCELLED"}, {"PENDING"}, {"CANCELLED"},
+    ]  # fmt: skip
+    assert [seen[job.job_id].identity.replaced for job in jobs] == [False, False, False, True]
+
+
+async def test_a_users_cancel_of_a_waiting_task_is_seen_without_a_read_P17() -> None:
+    world = JobWorld()
+    writer = Writer(world)
+    reader = Reader(world, job_owners=writer.job_owners)
+    await reader.look()
+    await writer.do(*map(desired, UIDS))
+    world.records[1].waiting.remove(2)
+    seen = await reader.look()
+    assert seen["1_2"].state == {"CANCELLED"}
+    assert seen["1_1"].state == {"PENDING"}
+    assert reader.read == []
+
+
+async def test_a_task_is_not_updated_P20() -> None:
+    """Slurm changes all waiting tasks, or none (9000)."""
+    world, writer, (job, *_) = await submitted()
+    update = UpdateJob(
+        job_id=job.job_id, name=job.name, identity=job.identity, description=JobDescription()
     )
-    async def test_a_task_without_a_record_waits_or_was_cancelled(
-        self, waiting: list[int], state: set[str]
-    ) -> None:
-        """The states of the array say which."""
-        world = JobWorld()
-        world.add(Identity("c1", "s1", uids=UIDS)).waiting = waiting
-        (outcome,) = await Writer(world).do(GetJob("1_0", 0.0))
-        assert job_in(outcome).state == state
+    (outcome,) = await writer.do(update)
+    assert isinstance(outcome, Refused)
+    assert not any(line.startswith("POST job/1") for line in world.asked)
 
-    async def test_a_job_hidden_by_PrivateData_is_unknown_not_gone(self) -> None:
-        """Slurm calls it unknown (2017), and lists its state."""
-        world = JobWorld()
-        world.add(identity_of("u1"))
-        world.before = lambda line: GONE if line == "GET job/1" else None
-        (outcome,) = await Writer(world).do(GetJob("1", 0.0))
-        assert isinstance(outcome, Unsure)
-        assert outcome.seen == ()
 
-    async def test_a_task_is_found_by_its_own_number(self) -> None:
-        """That is what a prolog knows it by."""
-        world = JobWorld()
-        array = world.add(Identity("c1", "s1", uids=UIDS))
-        world.start(array, "n1", task=3)
-        (outcome,) = await Writer(world).do(GetJob("2", 0.0))
-        assert (job_in(outcome).job_id, job_in(outcome).identity.uids) == ("1_3", ("u3",))
-
-    @pytest.mark.parametrize(
-        ("version", "read"), [("v0.0.45", "GET job/4"), ("v0.0.40", "GET job/1")]
-    )
-    async def test_of_an_array_the_task_that_started_is_read_alone(
-        self, version: str, read: str
-    ) -> None:
-        """Hundreds of scripts start at once, and 64 records for each would be 500 kB."""
-        world, tasks = JobWorld(version=version), range(64)
-        array = world.add(Identity("c1", "s1", uids=tuple(f"u{i}" for i in tasks)))
-        writer = Writer(world)
-        identity = read_identity(array.comment)
-        waiting = frozenset({"PENDING"})
-        writer.job_owners.learn_array(
-            JobRecord(number=1, array=1, identity=identity, state=waiting)
+async def test_new_exclusions_of_all_tasks_are_one_request_P7() -> None:
+    world, writer, jobs = await submitted()
+    world.calls.clear()
+    updates = [
+        UpdateJob(
+            job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
+            description=JobDescription(), excluded=("n1", "n2"), exclusions_only=True,
         )
-        for task in range(10):
-            world.start(array, "n1", task=task)
-        (outcome,) = await writer.do(GetJob("1_2", 0.0))
-        assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_2", ("n1",))
-        assert world.asked == ["GET jobs/state/", read]
-        (outcome,) = await writer.do(GetJob("1_20", 0.0))
-        assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_20", ())
+        for job in jobs
+    ]  # fmt: skip
+    outcomes = await writer.do(*updates)
+    assert [type(one) for one in outcomes] == [Done] * len(UIDS)
+    (post,) = [call for call in world.calls if call.method == "POST"]
+    assert json.loads(post.body)["excluded_nodes"] == ["n[1-2]"]
+    text = read_identity(world.records[1].comment)
+    assert text is not None
+    assert (text.uids, text.hosts) == (UIDS, "h2")
+    (told,) = [one for one in outcomes if one.seen]
+    assert job_in(told).identity.hosts == "h2"
+    assert {writer.job_owners.ours[job.job_id].identity.hosts for job in jobs} == {"h2"}
+    assert writer.job_owners.touched
 
 
-async def test_of_submissions_that_leave_together_the_oldest_is_the_first_task_P26() -> None:
-    """Whatever order they come in: Slurm starts the tasks of an array by their numbers."""
+@pytest.mark.parametrize(
+    ("waiting", "state"), [([0, 1], {"PENDING"}), ([1], {"CANCELLED"}), ([], {"CANCELLED"})]
+)
+async def test_a_task_without_a_record_waits_if_the_states_of_its_array_name_it(
+    waiting: list[int], state: set[str]
+) -> None:
+    world = JobWorld()
+    world.add(Identity("c1", "s1", uids=UIDS)).waiting = waiting
+    (outcome,) = await Writer(world).do(GetJob("1_0", 0.0))
+    assert job_in(outcome).state == state
+
+
+async def test_a_job_that_is_listed_but_hidden_by_PrivateData_is_not_gone() -> None:
+    """Slurm answers 2017 to the read, and lists the state."""
+    world = JobWorld()
+    world.add(identity_of("u1"))
+    world.before = lambda line: GONE if line == "GET job/1" else None
+    (outcome,) = await Writer(world).do(GetJob("1", 0.0))
+    assert isinstance(outcome, Unsure)
+    assert outcome.seen == ()
+
+
+async def test_a_task_is_found_by_the_number_that_a_prolog_knows() -> None:
+    world = JobWorld()
+    array = world.add(Identity("c1", "s1", uids=UIDS))
+    world.start(array, "n1", task=3)
+    (outcome,) = await Writer(world).do(GetJob("2", 0.0))
+    assert (job_in(outcome).job_id, job_in(outcome).identity.uids) == ("1_3", ("u3",))
+
+
+@pytest.mark.parametrize(("version", "read"), [("v0.0.45", "GET job/4"), ("v0.0.40", "GET job/1")])
+async def test_a_started_task_is_read_without_its_array(version: str, read: str) -> None:
+    """Hundreds of scripts start at once, and 64 records for each would be 500 kB."""
+    world, tasks = JobWorld(version=version), range(64)
+    array = world.add(Identity("c1", "s1", uids=tuple(f"u{i}" for i in tasks)))
+    writer = Writer(world)
+    identity = read_identity(array.comment)
+    waiting = frozenset({"PENDING"})
+    writer.job_owners.learn_array(JobRecord(number=1, array=1, identity=identity, state=waiting))
+    for task in range(10):
+        world.start(array, "n1", task=task)
+    (outcome,) = await writer.do(GetJob("1_2", 0.0))
+    assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_2", ("n1",))
+    assert world.asked == ["GET jobs/state/", read]
+    (outcome,) = await writer.do(GetJob("1_20", 0.0))
+    assert (job_in(outcome).job_id, job_in(outcome).slurm_nodes) == ("1_20", ())
+
+
+async def test_the_oldest_submission_is_the_first_task_P26() -> None:
+    """Slurm starts the tasks of an array in the order of their numbers."""
     writer = Writer(JobWorld())
     await writer.do(
         *(desired(uid, created_s=age) for uid, age in zip(UIDS, (3, 1, 4, 2), strict=True))

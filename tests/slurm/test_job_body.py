@@ -1,4 +1,4 @@
-"""Desired writes for placeholder jobs to bytes."""
+"""Request bodies of desired writes on placeholder jobs."""
 
 import json
 from typing import Any
@@ -41,6 +41,8 @@ FULL = JobDescription(
     time_limit_min=5,
 )
 BARE = SubmitJob(name="k8s/team/p/0123", identity=IDENTITY, description=JobDescription())
+UPDATE = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
+BARE_UPDATE = replace(UPDATE, description=JobDescription(), excluded=())
 
 
 def sent(action: SubmitJob, **given: Any) -> dict[str, Any]:
@@ -48,8 +50,7 @@ def sent(action: SubmitJob, **given: Any) -> dict[str, Any]:
     return body
 
 
-def test_everything_asked_for_is_in_the_body_P4_P6() -> None:
-    """Numbers that may be unset say that they are set; users are strings."""
+def test_the_whole_description_is_in_the_body_P4_P6() -> None:
     action = replace(BARE, description=FULL, excluded=("n11", "n3", "n10"))
     body = sent(action, script="#!/bin/sh\n", environment=["A=b"])
     assert body["script"] == "#!/bin/sh\n"
@@ -87,8 +88,7 @@ def test_everything_asked_for_is_in_the_body_P4_P6() -> None:
     assert read_identity(body["job"]["admin_comment"]) == IDENTITY
 
 
-def test_what_is_not_asked_for_is_left_out() -> None:
-    """Slurm's own defaults hold."""
+def test_fields_without_a_value_are_left_out() -> None:
     job = sent(BARE)["job"]
     assert set(job) == {
         "name", "admin_comment", "nodes", "tasks", "tasks_per_node", "cpus_per_task", "user_id",
@@ -99,7 +99,7 @@ def test_what_is_not_asked_for_is_left_out() -> None:
 
 
 def test_an_allocation_is_immediate_and_has_no_script_P11a() -> None:
-    """Without `immediate` the call would block a worker of slurmrestd."""
+    """Without `immediate` the call would block a thread of slurmrestd."""
     body = sent(replace(BARE, kind="allocation"), script="x", environment=["A=b"])
     assert body["job"]["immediate"] is True
     assert "script" not in body
@@ -108,46 +108,42 @@ def test_an_allocation_is_immediate_and_has_no_script_P11a() -> None:
 
 
 def test_an_external_job_has_neither_script_nor_environment() -> None:
-    """Slurm refuses one with a script (2189)."""
+    """Slurm refuses an external job with a script (2189)."""
     body = sent(replace(BARE, kind="external"), script="x", environment=["A=b"])
     assert body["job"]["flags"] == ["EXTERNAL_JOB"]
     assert "script" not in body
     assert "environment" not in body["job"]
 
 
-def test_uids_alone_make_an_array() -> None:
-    """Task i stands for the i-th."""
+def test_an_identity_of_uids_alone_makes_an_array() -> None:
     array = Identity("c1", "s", uids=("u0", "u1", "u2"))
     assert sent(replace(BARE, identity=array))["job"]["array"] == "0-2"
     assert "array" not in sent(BARE)["job"]
 
 
-def test_a_name_that_is_none_excludes_nothing_P7() -> None:
-    """It would have the whole job refused (2018)."""
+def test_an_invalid_node_name_is_not_excluded_P7() -> None:
+    """Slurm would refuse the whole job (2018)."""
     job = sent(replace(BARE, excluded=("n1", "a b", "[", "")))["job"]
     assert job["excluded_nodes"] == ["n1"]
     assert "excluded_nodes" not in sent(replace(BARE, excluded=("a b",)))["job"]
 
 
-def test_extra_is_what_the_caller_says_P24() -> None:
+def test_extra_is_the_text_of_the_caller_P24() -> None:
     assert sent(BARE, extra="x")["job"]["extra"] == "x"
 
 
-def test_a_renewal_says_what_is_excluded_and_the_identity_that_tells_of_it_P7() -> None:
-    """The user's list stays; where there is none, the job's is emptied."""
-    action = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
-    assert json.loads(exclusions_body(action, IDENTITY)) == {
+def test_new_exclusions_are_sent_with_their_identity_P7() -> None:
+    """The list of the user stays; without one, the list of the job is emptied."""
+    assert json.loads(exclusions_body(UPDATE, IDENTITY)) == {
         "excluded_nodes": ["n[7-8]", "n9"],
         "admin_comment": spell_identity(IDENTITY),
     }
-    plain = replace(action, description=JobDescription(), excluded=())
-    assert json.loads(exclusions_body(plain, IDENTITY))["excluded_nodes"] == [""]
+    assert json.loads(exclusions_body(BARE_UPDATE, IDENTITY))["excluded_nodes"] == [""]
 
 
-def test_an_update_says_all_that_can_change_and_nothing_else_P20() -> None:
-    """What is asked no more is emptied; what an update would spoil is not sent."""
-    action = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=FULL, excluded=("n9",))
-    assert json.loads(update_body(action)) == {
+def test_an_update_sends_every_field_that_can_change_and_no_other_P20() -> None:
+    """A field that is no longer set is emptied."""
+    assert json.loads(update_body(UPDATE)) == {
         "comment": "c",
         "constraints": "ib",
         "prefer": "fast",
@@ -159,8 +155,7 @@ def test_an_update_says_all_that_can_change_and_nothing_else_P20() -> None:
         "priority": {"set": True, "number": 0},
         "time_limit": {"set": True, "number": 5},
     }
-    plain = UpdateJob(job_id="7", name="n", identity=IDENTITY, description=JobDescription())
-    assert json.loads(update_body(plain)) == {
+    assert json.loads(update_body(BARE_UPDATE)) == {
         "comment": "",
         "constraints": "",
         "prefer": "",
@@ -186,17 +181,17 @@ def test_an_update_says_all_that_can_change_and_nothing_else_P20() -> None:
         ("v0.0.40", {"description": FULL}, ""),
     ],
 )
-def test_a_version_refuses_what_it_cannot_say(
+def test_what_a_version_cannot_express_is_refused(
     version: str, fields: dict[str, Any], why: str
 ) -> None:
-    """An unknown flag is an error, and the job is made all the same."""
+    """An unknown flag is an error, but Slurm creates the job."""
     told = refusal(replace(BARE, **fields), version)
     assert why in told
     assert bool(told) == bool(why)
 
 
-def test_not_now_is_no_refusal_P20() -> None:
-    """EAGAIN answers a change of partition just after the submission; the job need not go."""
+def test_EAGAIN_is_no_final_refusal_P20() -> None:
+    """Slurm answers EAGAIN to a change of partition just after the submission."""
     failure = read_envelope(b'{"errors":[{"error_number":11,"error":"Resource temporarily"}]}')
     assert isinstance(failure, SlurmError)
     assert not failure.final

@@ -1,4 +1,4 @@
-"""Cancellations: by id and name, after a mark where sunk-sync replaces the job."""
+"""Cancels name the id and the name; a job that sunk-sync replaces is marked first."""
 
 from typing import Any
 
@@ -22,13 +22,11 @@ from tests.kit.job_writer import (
     sent,
     updating,
 )
-from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
+from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of, with_job
 
 
-async def test_a_cancel_names_id_and_name_P23() -> None:
-    """Never a number alone, and nothing is read before."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
+async def test_a_cancel_names_id_and_name_and_reads_nothing_before_P23() -> None:
+    world = with_job()
     assert await Writer(world).do(cancel("u1")) == [Done(cancel("u1"))]
     assert [call.method for call in world.calls] == ["DELETE"]
     assert world.calls[0].path == "jobs/"
@@ -36,8 +34,7 @@ async def test_a_cancel_names_id_and_name_P23() -> None:
     assert world.records[1].state == ["CANCELLED"]
 
 
-async def test_each_name_is_cancelled_by_itself_P23() -> None:
-    """One request names one."""
+async def test_each_job_name_has_a_cancel_of_its_own_P23() -> None:
     world = JobWorld()
     for uid in ("u1", "u2"):
         world.add(identity_of(uid), name=name_of(uid))
@@ -47,12 +44,10 @@ async def test_each_name_is_cancelled_by_itself_P23() -> None:
 
 
 @pytest.mark.parametrize("begins", ["GET", "DELETE"])
-async def test_a_job_that_is_cancelled_because_it_waits_is_left_alone_once_it_runs_P19(
-    begins: str,
-) -> None:
-    """Its Pod may stand where it began: before it is marked, or as the cancel is on its way."""
-    world = JobWorld()
-    record = world.add(identity_of("u1"), name=name_of("u1"))
+async def test_a_cancel_of_a_waiting_job_spares_one_that_has_started_P19(begins: str) -> None:
+    """It starts before it is marked, or while the cancel is on its way."""
+    world = with_job()
+    record = world.records[1]
 
     def start(line: str) -> None:
         if line.startswith(begins):
@@ -66,8 +61,8 @@ async def test_a_job_that_is_cancelled_because_it_waits_is_left_alone_once_it_ru
     assert record.state == ["RUNNING"]
 
 
-async def test_what_still_waits_is_cancelled_apart_from_what_may_run_P19() -> None:
-    """The filter is the whole request's."""
+async def test_cancels_of_waiting_jobs_are_requests_of_their_own_P19() -> None:
+    """The filter by state holds for the whole request."""
     world = JobWorld()
     writer = Writer(world)
     jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
@@ -84,10 +79,10 @@ async def test_what_still_waits_is_cancelled_apart_from_what_may_run_P19() -> No
 
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("state", ["CANCELLED", "COMPLETED", "PREEMPTED"])
-async def test_a_cancel_of_what_has_ended_shows_how(state: str, replaced: bool) -> None:
-    """2021 is no failure, and nothing is marked any more."""
-    world = JobWorld()
-    world.add(identity_of("u1"), state, name=name_of("u1"))
+async def test_a_cancel_of_an_ended_job_is_done_and_shows_its_state(
+    state: str, replaced: bool
+) -> None:
+    world = with_job(state=state)
     (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
     assert not any(line.startswith("POST") for line in world.asked)
     assert isinstance(outcome, Done)
@@ -95,8 +90,7 @@ async def test_a_cancel_of_what_has_ended_shows_how(state: str, replaced: bool) 
 
 
 @pytest.mark.parametrize("comment", ["", identity_of("u1", cluster="c2")])
-async def test_an_id_in_other_hands_is_left_alone_P23(comment: Any) -> None:
-    """Ours is gone; the other one runs on."""
+async def test_a_foreign_job_under_the_id_is_not_cancelled_P23(comment: Any) -> None:
     world = JobWorld()
     world.add(comment, "RUNNING", name="theirs")
     for replaced in (False, True):
@@ -109,18 +103,15 @@ async def test_an_id_in_other_hands_is_left_alone_P23(comment: Any) -> None:
     assert not any(line.startswith("POST") for line in world.asked)
 
 
-async def test_another_job_of_ours_under_the_id_is_left_alone_P23() -> None:
-    """Its name differs."""
-    world = JobWorld()
-    world.add(identity_of("u2"), "RUNNING", name=name_of("u2"))
+async def test_another_job_of_ours_under_the_id_is_not_cancelled_P23() -> None:
+    world = with_job("u2", "RUNNING")
     for replaced in (False, True):
         (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
         assert isinstance(outcome, Done)
         assert world.records[1].state == ["RUNNING"]
 
 
-async def test_a_cancel_of_what_slurm_forgot_is_done() -> None:
-    """And the graph learns that it is gone."""
+async def test_a_cancel_of_a_forgotten_job_is_done_and_shows_that_it_is_gone() -> None:
     for replaced in (False, True):
         (outcome,) = await Writer(JobWorld()).do(cancel("u1", replaced=replaced))
         assert isinstance(outcome, Done)
@@ -129,16 +120,14 @@ async def test_a_cancel_of_what_slurm_forgot_is_done() -> None:
         assert 100 <= seen.order <= 102
 
 
-async def test_what_we_replace_is_marked_before_it_is_cancelled_P17() -> None:
-    """Read, mark, cancel; a second time it is marked already."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
+async def test_a_replaced_job_is_read_then_marked_then_cancelled_P17() -> None:
+    world = with_job()
     stop = SlurmError("timeout", "x")
     world.before = lambda line: stop if line.startswith("DELETE") else None
     writer = Writer(world)
     (outcome,) = await writer.do(cancel("u1", replaced=True))
     assert isinstance(outcome, Unsure)
-    assert job_in(outcome).identity.replaced  # found by the simulator: it was bound to (60133)
+    assert job_in(outcome).identity.replaced, "its Pod was bound to it in seed 60133"
     assert [call.method for call in world.calls] == ["GET", "POST", "DELETE"]
     assert read_identity(world.records[1].comment) == replace(identity_of("u1"), replaced=True)
     world.before = lambda _: None
@@ -148,10 +137,9 @@ async def test_what_we_replace_is_marked_before_it_is_cancelled_P17() -> None:
     assert writer.job_owners.ours["1"].identity.replaced
 
 
-async def test_after_a_mark_that_took_long_the_rule_is_asked_again_P17() -> None:
-    """Found by the simulator: the Pod was bound there by then (60328)."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
+async def test_after_a_slow_mark_no_cancel_is_sent_P17() -> None:
+    """In seed 60328 the Pod had been bound to the job by then."""
+    world = with_job()
 
     def slowly(line: str) -> None:
         world.now_s += 6.0 * line.startswith("POST")
@@ -166,12 +154,9 @@ async def test_after_a_mark_that_took_long_the_rule_is_asked_again_P17() -> None
 
 
 @pytest.mark.parametrize("wanted", ["mark", "update"])
-async def test_a_slow_write_does_not_undo_what_was_read_meanwhile_P18(wanted: str) -> None:
-    """The job started while its new text was on its way. Found by the simulator: it was taken for
-    one that waits, and its Pod for bound by somebody else (402014).
-    """
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
+async def test_a_slow_write_does_not_undo_a_newer_read_P18(wanted: str) -> None:
+    """The job starts during the write; in seed 402014 it still counted as pending."""
+    world = with_job()
     writer = Writer(world)
 
     def starts(line: str) -> None:
@@ -192,10 +177,9 @@ async def test_a_slow_write_does_not_undo_what_was_read_meanwhile_P18(wanted: st
         )
 
 
-async def test_what_could_not_be_marked_is_not_cancelled_P17() -> None:
-    """A human's cancel and ours could not be told apart."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
+async def test_a_job_that_could_not_be_marked_is_not_cancelled_P17() -> None:
+    """A cancel by a user and one by sunk-sync would look the same."""
+    world = with_job()
     for failure, kind in ((SlurmError("timeout", "x"), Unsure), (BUSY, Refused)):
         world.before = refusing(failure)
         (outcome,) = await Writer(world).do(cancel("u1", replaced=True))
@@ -203,7 +187,6 @@ async def test_what_could_not_be_marked_is_not_cancelled_P17() -> None:
     assert world.records[1].state == ["PENDING"]
 
 
-async def test_the_text_of_a_replaced_identity_can_be_read_back() -> None:
-    """By ourselves after a restart."""
+async def test_the_text_of_a_replaced_identity_is_read_back() -> None:
     identity = replace(identity_of("u1"), replaced=True)
     assert read_identity(spell_identity(identity)) == identity

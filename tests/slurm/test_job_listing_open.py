@@ -1,4 +1,4 @@
-"""What sunk-sync cannot read leaves the listing of jobs open; reused job ids are noticed."""
+"""A record that cannot be read leaves the listing of jobs open; reused job ids are noticed."""
 
 import asyncio
 
@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from sunk_sync.core.model.facts import Confirmed, Deleted, ListingEnded, ListingStarted, Lost
 from sunk_sync.core.model.job_identity import spell_identity
 from tests.kit.job_reader import ARRAY, CANCELLED, DOWN, RUNNING, SOURCE, Reader
+from tests.slurm.listed import listed
 from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
 
 
-async def test_an_id_whose_identity_cannot_be_read_leaves_the_listing_open() -> None:
-    """Unknown is not absent; what was read is true."""
+async def test_a_failed_read_of_one_record_leaves_the_listing_open() -> None:
     world = JobWorld()
     world.add(identity_of("u1"))
     world.add(identity_of("u2"))
@@ -28,12 +28,9 @@ async def test_an_id_whose_identity_cannot_be_read_leaves_the_listing_open() -> 
     assert list(await reader.look()) == ["1", "2"]
 
 
-async def test_a_new_state_is_not_told_before_its_record_was_read_P23() -> None:
-    """Found by the simulator: a job was told to run, and nobody knew where (71372)."""
-    world = JobWorld()
-    record = world.add(identity_of("u1"))
-    reader = Reader(world)
-    await reader.look()
+async def test_a_new_state_is_not_reported_before_its_record_was_read_P23() -> None:
+    """In seed 71372 a job was reported as running without its nodes."""
+    world, record, reader = await listed()
     world.start(record, "n1")
     world.before = lambda line: DOWN if line == "GET job/1" else None
     reader.news.clear()
@@ -45,14 +42,11 @@ async def test_a_new_state_is_not_told_before_its_record_was_read_P23() -> None:
 
 @pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_read_F2(
+async def test_a_job_whose_end_slurmctld_forgot_is_live_until_it_is_read_F2(
     fails: str, restart: bool
 ) -> None:
-    """Found by the simulator: its Pods got a second job (530388)."""
-    world = JobWorld()
-    array = world.add(ARRAY)
-    reader = Reader(world)
-    await reader.look()
+    """In seed 530388 its Pods got a second job."""
+    world, array, reader = await listed(ARRAY)
     array.waiting, array.state = [], ["CANCELLED"]
     assert (await reader.look())["1_1"].state == CANCELLED
     array.waiting, array.state = [0, 1, 2, 3], ["PENDING"]
@@ -68,15 +62,12 @@ async def test_a_job_whose_end_slurmctld_forgot_counts_as_live_until_it_is_read_
 
 
 @pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
-async def test_an_ended_job_is_not_taken_for_the_next_of_its_number_F2(fails: str) -> None:
-    """slurmctld lost all; the new job was told of by its submission alone.
-
-    Found by the simulator: its row was the old one's, and its Pods got a second job (7496).
+async def test_an_ended_job_is_not_confused_with_the_next_job_of_its_number_F2(fails: str) -> None:
+    """slurmctld lost all state, and only the submission reported the new job. In seed 7496 its Pods
+    got a second job.
     """
-    world = JobWorld()
-    record = world.add(identity_of("u1"), "CANCELLED")
-    reader = Reader(world)
-    told = await reader.look()
+    world, record, reader = await listed(state="CANCELLED")
+    told = reader.known
     record.comment, record.state = spell_identity(identity_of("u2")), ["SUSPENDED"]
     record.nodes = "n1"
     new = replace(told["1"], identity=identity_of("u2"), state=RUNNING, slurm_nodes=("n1",))
@@ -96,21 +87,17 @@ async def test_an_ended_job_is_not_taken_for_the_next_of_its_number_F2(fails: st
     [("theirs", True, False), ("theirs", False, True), (name_of("u1"), True, True)],
     ids=["marked by mistake", "renamed", "marked"],
 )
-async def test_a_strangers_job_that_our_mark_met_is_none_of_ours_P23(
+async def test_a_foreign_job_with_our_mark_is_not_ours_P23(
     name: str, replaced: bool, ours: bool
 ) -> None:
-    """Found by the simulator: it was cancelled as one that we replace (554577)."""
+    """In seed 554577 it was cancelled as a replaced job."""
     world = JobWorld()
     world.add(replace(identity_of("u1"), replaced=replaced), name=name)
     assert bool(await Reader(world).look()) == ours
 
 
-async def test_an_ended_jobs_id_in_other_hands_is_not_taken_for_it_P23() -> None:
-    """A stranger's job was read under it; the rest of the listing was not."""
-    world = JobWorld()
-    record = world.add(identity_of("u1"), "CANCELLED")
-    reader = Reader(world)
-    await reader.look()
+async def test_a_foreign_job_under_the_id_of_an_ended_job_is_not_reported_P23() -> None:
+    world, record, reader = await listed(state="CANCELLED")
     record.comment, record.state = "", ["RUNNING"]
     world.add(identity_of("u2"))
     world.before = lambda line: DOWN if line == "GET job/2" else None
@@ -120,7 +107,6 @@ async def test_an_ended_jobs_id_in_other_hands_is_not_taken_for_it_P23() -> None
 
 
 async def test_a_listed_job_without_a_record_leaves_the_listing_open() -> None:
-    """It may be ours; the id stands for something else since."""
     world = JobWorld()
     record = world.add(identity_of("u1"))
 
@@ -138,8 +124,7 @@ async def test_a_listed_job_without_a_record_leaves_the_listing_open() -> None:
     assert isinstance(reader.news[-1], ListingEnded)
 
 
-async def test_a_job_that_is_gone_before_its_record_is_read_is_absent() -> None:
-    """Its record was purged between the two."""
+async def test_a_job_purged_before_its_record_is_read_is_absent() -> None:
     world = JobWorld()
     world.add(identity_of("u1"))
 
@@ -152,8 +137,8 @@ async def test_a_job_that_is_gone_before_its_record_is_read_is_absent() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_a_job_that_is_listed_but_hidden_is_not_gone(known: bool) -> None:
-    """PrivateData: Slurm calls it unknown to a token without rights (2017), and lists its state."""
+async def test_a_listed_job_hidden_by_PrivateData_is_not_gone(known: bool) -> None:
+    """Slurm answers 2017 to a token without rights, and lists the state."""
     world = JobWorld()
     record = world.add(identity_of("u1"))
     reader = Reader(world)
@@ -169,12 +154,8 @@ async def test_a_job_that_is_listed_but_hidden_is_not_gone(known: bool) -> None:
     assert await reader.look()
 
 
-async def test_what_the_listing_does_not_name_is_not_told() -> None:
-    """And its id is read anew when it comes again."""
-    world = JobWorld()
-    record = world.add(identity_of("u1"))
-    reader = Reader(world)
-    await reader.look()
+async def test_a_job_that_leaves_the_listing_is_gone_and_read_again_when_it_returns() -> None:
+    world, record, reader = await listed()
     del world.records[1]
     assert await reader.look() == {}
     assert [type(news) for news in reader.news] == [Deleted, Confirmed]
@@ -184,12 +165,8 @@ async def test_what_the_listing_does_not_name_is_not_told() -> None:
     assert reader.read == ["GET job/1"]
 
 
-async def test_an_id_that_comes_again_is_read_again_P23() -> None:
-    """It was a stranger's before."""
-    world = JobWorld()
-    record = world.add("")
-    reader = Reader(world)
-    await reader.look()
+async def test_a_foreign_id_that_leaves_and_returns_is_read_again_P23() -> None:
+    world, record, reader = await listed("no identity")
     del world.records[1]
     await reader.look()
     record.comment = spell_identity(identity_of("u1"))
@@ -197,12 +174,9 @@ async def test_an_id_that_comes_again_is_read_again_P23() -> None:
     assert list(await reader.look()) == ["1"]
 
 
-async def test_an_id_that_we_were_given_is_ours_P23() -> None:
-    """A stranger's until slurmctld forgot it; no listing was between."""
-    world = JobWorld()
-    record = world.add("")
-    reader = Reader(world)
-    await reader.look()
+async def test_an_id_given_to_our_submission_is_ours_P23() -> None:
+    """It was foreign until slurmctld forgot it, with no listing in between."""
+    world, record, reader = await listed("no identity")
     record.comment = spell_identity(identity_of("u1"))
     (job,) = (await Reader(world).look()).values()
     reader.job_owners.learn(job)
@@ -211,8 +185,8 @@ async def test_an_id_that_we_were_given_is_ours_P23() -> None:
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
 
 
-async def test_after_a_restart_of_slurmctld_no_id_is_trusted_P23() -> None:
-    """It forgot a second, and gave our id to somebody else in the very same state."""
+async def test_after_a_restart_of_slurmctld_every_record_is_read_again_P23() -> None:
+    """It gave our id to a foreign job in the same state."""
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
     reader = Reader(world)
@@ -223,12 +197,8 @@ async def test_after_a_restart_of_slurmctld_no_id_is_trusted_P23() -> None:
     assert isinstance(reader.news[-1], ListingEnded)
 
 
-async def test_a_listing_that_was_asked_for_always_looks_for_a_restart_L7() -> None:
-    """And is told in full."""
-    world = JobWorld()
-    world.add(identity_of("u1"))
-    reader = Reader(world)
-    await reader.look()
+async def test_a_requested_listing_checks_for_a_restart_and_is_complete_L7() -> None:
+    world, _, reader = await listed()
     world.asked.clear()
     reader.news.clear()
     asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
@@ -239,8 +209,7 @@ async def test_a_listing_that_was_asked_for_always_looks_for_a_restart_L7() -> N
     assert isinstance(reader.news[-1], ListingEnded)
 
 
-async def test_an_id_of_ours_in_other_hands_ends_the_trust_in_all_P23() -> None:
-    """Seen because its state differs."""
+async def test_one_id_of_ours_with_a_foreign_job_makes_the_reader_read_all_again_P23() -> None:
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
     world.add(identity_of("u2"))

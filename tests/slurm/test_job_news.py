@@ -1,4 +1,4 @@
-"""What the reader of jobs reports: the whole, changes, failures; callers share a listing."""
+"""The reader of jobs reports complete listings, changes and failures; callers share a listing."""
 
 import asyncio
 
@@ -16,11 +16,12 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from tests.kit.job_reader import DOWN, RUNNING, SOURCE, Reader, until
+from tests.slurm.listed import listed
 from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
 
 
 def job_of(name: str) -> Job:
-    """Job 7, as the answer to a look showed it."""
+    """Return job 7 as a read showed it."""
     return Job(
         job_id="7", name=name, identity=identity_of("u1"), state=RUNNING, slurm_nodes=("n1",)
     )
@@ -37,20 +38,17 @@ class Distant(JobWorld):
         return answer
 
 
-async def test_an_end_that_others_were_told_of_is_answered_by_the_whole() -> None:
-    """What was told as gone may still be listed."""
-    world = JobWorld()
-    world.add(identity_of("u1"))
-    reader = Reader(world)
-    await reader.look()
+async def test_after_a_job_was_reported_gone_the_next_listing_is_complete() -> None:
+    """A job that was reported gone may still be listed."""
+    _, _, reader = await listed()
     reader.job_owners.learn_gone("1")
     assert list(await reader.look()) == ["1"]
     assert isinstance(reader.news[-1], ListingEnded)
     assert reader.read == ["GET job/1"]
 
 
-async def test_what_only_others_told_of_is_told_as_gone_P30() -> None:
-    """A submission's answer came between two listings; slurmctld lost the job before the second."""
+async def test_a_job_known_only_from_its_submission_is_reported_gone_P30() -> None:
+    """slurmctld lost the job after the submission and before the next listing."""
     world = JobWorld()
     reader = Reader(world)
     await reader.look()
@@ -59,8 +57,8 @@ async def test_what_only_others_told_of_is_told_as_gone_P30() -> None:
     assert [one.name for one in reader.news if isinstance(one, Deleted)] == ["7"]
 
 
-async def test_it_is_told_again_where_the_listing_was_older_P30() -> None:
-    """Who knows the job by the younger answer does not believe the older listing."""
+async def test_an_absence_from_an_older_listing_is_reported_again_P30() -> None:
+    """The graph does not believe a listing older than the answer that showed the job."""
     world = JobWorld()
     reader = Reader(world)
     await reader.look()
@@ -78,8 +76,8 @@ async def test_it_is_told_again_where_the_listing_was_older_P30() -> None:
     assert younger == [[False], [True], []]
 
 
-async def test_after_a_restart_of_slurmctld_the_whole_is_told_twice_P30() -> None:
-    """An answer younger than the first listing told of a job that the book then forgot with all."""
+async def test_after_a_restart_of_slurmctld_two_complete_listings_are_reported_P30() -> None:
+    """An answer younger than the first listing may have shown a job that the reader then forgot."""
     world = JobWorld()
     reader = Reader(world)
     await reader.look()
@@ -92,8 +90,7 @@ async def test_after_a_restart_of_slurmctld_the_whole_is_told_twice_P30() -> Non
     assert kinds == [ListingEnded, ListingEnded, Confirmed]
 
 
-async def test_the_whole_is_told_every_ten_seconds() -> None:
-    """In between what changed and what is gone."""
+async def test_a_complete_listing_is_reported_every_ten_seconds_and_changes_in_between() -> None:
     world = JobWorld()
     records = [world.add(identity_of(f"u{i}")) for i in range(3)]
     reader = Reader(world)
@@ -114,8 +111,7 @@ async def test_the_whole_is_told_every_ten_seconds() -> None:
     assert kinds[11] == ["Conf"]
 
 
-async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
-    """One that runs already is too old."""
+async def test_callers_share_the_first_listing_that_begins_after_their_call() -> None:
     world = JobWorld()
     reader = Reader(world)
     late: list[asyncio.Future[SlurmError | None]] = []
@@ -140,8 +136,9 @@ async def test_callers_share_the_listing_that_begins_after_they_asked() -> None:
 @pytest.mark.parametrize(
     ("while_it_asks", "joins"), [("GET jobs/state/", True), ("GET diag/", False)]
 )
-async def test_a_call_since_a_listing_began_joins_it_L7(while_it_asks: str, joins: bool) -> None:
-    """Until that looks for a restart: a gate that called a moment earlier waits for no second."""
+async def test_a_call_for_a_time_before_the_listing_began_joins_it_until_its_diag_L7(
+    while_it_asks: str, joins: bool
+) -> None:
     world = Distant()
     reader = Reader(world)
     asked: list[asyncio.Future[SlurmError | None]] = []
@@ -163,8 +160,7 @@ async def test_a_call_since_a_listing_began_joins_it_L7(while_it_asks: str, join
     assert await asked[0] is None
 
 
-async def test_a_caller_learns_that_the_listing_failed() -> None:
-    """And one that waits when the reader ends does not wait for ever."""
+async def test_a_caller_is_answered_when_the_listing_fails_or_the_reader_ends() -> None:
     world = JobWorld(before=lambda _: DOWN)
     reader = Reader(world)
     asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
@@ -180,8 +176,7 @@ async def test_a_caller_learns_that_the_listing_failed() -> None:
     assert await asked is not None
 
 
-async def test_a_failure_is_told_once() -> None:
-    """After a minute it is told that nothing may be shown as true."""
+async def test_a_failure_is_reported_once_and_once_more_as_blind_after_a_minute() -> None:
     world = JobWorld(before=lambda _: DOWN)
     reader = Reader(world)
     for _ in range(3):
@@ -192,8 +187,7 @@ async def test_a_failure_is_told_once() -> None:
     assert reader.news[1:] == [Lost(SOURCE, str(DOWN), blind=True)]
 
 
-async def test_after_a_failure_the_whole_is_told() -> None:
-    """However little changed."""
+async def test_after_a_failure_the_next_listing_is_complete() -> None:
     world = JobWorld()
     reader = Reader(world)
     await reader.look()
@@ -204,10 +198,8 @@ async def test_after_a_failure_the_whole_is_told() -> None:
     assert [type(news) for news in reader.news] == [ListingStarted, ListingEnded]
 
 
-async def test_where_a_job_runs_is_told_before_the_rest_is_read() -> None:
-    """Once: the end of the listing repeats only what has changed again. Not to who knows nothing
-    yet: a first listing is told as a whole.
-    """
+async def test_a_start_is_reported_before_the_other_records_are_read() -> None:
+    """Once; and not by a first listing, which is reported as a whole."""
     world = JobWorld()
     records = [world.add(identity_of(uid)) for uid in ("u1", "u2")]
     reader = Reader(world)
@@ -226,10 +218,10 @@ async def test_where_a_job_runs_is_told_before_the_rest_is_read() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["", "after a listing that failed"])
-async def test_that_a_job_runs_no_more_is_told_before_the_rest_is_read(lost: bool) -> None:
-    """A slurmctld that was killed forgot that it had begun. Found by the simulator: its Pod was
-    bound seconds after, while another record was waited for (410164).
-    """
+async def test_a_job_that_runs_no_more_is_reported_before_the_other_records_are_read(
+    lost: bool,
+) -> None:
+    """A killed slurmctld forgot the start. In seed 410164 the Pod was bound seconds later."""
     world = JobWorld()
     records = [world.add(identity_of(uid)) for uid in ("u1", "u2")]
     reader = Reader(world)

@@ -1,4 +1,4 @@
-"""When the reader of jobs asks Slurm again."""
+"""When the reader of jobs lists them again."""
 
 import asyncio
 
@@ -11,15 +11,14 @@ from tests.slurm.recorded.job_world import JobWorld, Record, identity_of
 
 
 async def _start(world: JobWorld, record: Record) -> float:
-    """When it started, which is ten seconds ago."""
+    """Start the job, let ten seconds pass, and return the time of the start."""
     began_s = world.now_s
     world.start(record, "n1")
     await until(lambda: world.now_s > began_s + 10)
     return began_s
 
 
-async def test_idle_it_looks_seldom_and_wakes_when_it_is_wanted() -> None:
-    """Every 30 s; once a second from the moment something is awaited."""
+async def test_jobs_are_listed_every_30_s_when_idle_and_each_second_when_busy() -> None:
     world = JobWorld()
     reader = Reader(world, busy=False)
     running = asyncio.ensure_future(reader.poll.run())
@@ -34,8 +33,7 @@ async def test_idle_it_looks_seldom_and_wakes_when_it_is_wanted() -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_burst_is_looked_at_more_often_until_it_rests() -> None:
-    """Five times a second while some start and others wait; once a second when nothing moves."""
+async def test_jobs_are_listed_five_times_a_second_while_a_burst_starts() -> None:
     world = JobWorld(takes_s=0.001)
     records = [world.add(identity_of(f"u{i}")) for i in range(3)]
     began: list[float] = []
@@ -53,8 +51,7 @@ async def test_a_burst_is_looked_at_more_often_until_it_rests() -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_reason_of_what_waits_is_read_now_and_then_P26() -> None:
-    """In turn, one record in two listings."""
+async def test_reasons_of_waiting_jobs_are_read_in_turn_P26() -> None:
     world = JobWorld()
     records = [world.add(identity_of(f"u{i}")) for i in range(3)]
     reader = Reader(world, refresh_every=2)
@@ -69,8 +66,8 @@ async def test_the_reason_of_what_waits_is_read_now_and_then_P26() -> None:
     assert {job.reason for job in reader.job_owners.ours.values()} == {"Resources"}
 
 
-async def test_a_job_that_runs_nobody_knows_where_is_read_again() -> None:
-    """Found by the simulator: its record could not be read when it started, and never was again."""
+async def test_a_running_job_without_nodes_is_read_again() -> None:
+    """In a simulation its record could not be read when it started, and was not read again."""
     world = JobWorld()
     reader = Reader(world)
     record = world.add(identity_of("u1"))
@@ -82,10 +79,10 @@ async def test_a_job_that_runs_nobody_knows_where_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("awaited", [True, False])
-async def test_whom_a_prolog_awaits_rests_no_longer_than_the_share_of_time_asks_L7(
+async def test_a_listing_that_a_prolog_waits_for_comes_as_soon_as_the_share_of_time_allows_L7(
     awaited: bool,
 ) -> None:
-    """What else would like to have news gives them time to become more."""
+    """Other callers give news more time to accumulate."""
     world = JobWorld(takes_s=0.001)
     reader = Reader(world)
 

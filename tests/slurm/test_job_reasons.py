@@ -1,4 +1,4 @@
-"""P26: why jobs wait, read for all of them at once where they are many."""
+"""P26: the reasons of many waiting jobs are read by one listing."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ ARRAY = Identity("c1", "s1", uids=("u0", "u1", "u2"))
 
 
 class Desk:
-    """A small world, the book that the poll fills, and the reader of reasons."""
+    """A small Slurm, its poll, and the reader of reasons."""
 
     def __init__(self, world: JobWorld) -> None:
         self.world = world
@@ -37,14 +37,14 @@ class Desk:
         await asyncio.sleep(0)
 
     async def pass_time(self, seconds: float) -> list[str]:
-        """What it asks in so many seconds."""
+        """Return what it asks in so many seconds."""
         self.world.asked.clear()
         self.until_s = self.world.now_s + seconds
         await asyncio.gather(self.reasons.run(), return_exceptions=True)
         return self.world.asked
 
     async def look(self) -> dict[str, str]:
-        """Reason of each job of ours, as the poll's next look tells it."""
+        """Return the reason of each job of ours after the next poll."""
         assert await self.poll.poll() is None
         return {one.job_id: one.reason for one in self.job_owners.ours.values()}
 
@@ -53,8 +53,7 @@ def many(world: JobWorld, count: int = FEW + 1) -> list[Record]:
     return [world.add(identity_of(f"u{i}"), reason="Priority") for i in range(count)]
 
 
-async def test_every_reason_is_read_by_one_listing_P26() -> None:
-    """Of all that wait, while those that are known stay as they are."""
+async def test_all_reasons_are_read_by_one_listing_P26() -> None:
     world = JobWorld()
     records = many(world)
     desk = Desk(world)
@@ -68,8 +67,8 @@ async def test_every_reason_is_read_by_one_listing_P26() -> None:
     assert world.asked.count("GET jobs/") == 1
 
 
-async def test_who_has_just_come_may_be_about_to_start_P26() -> None:
-    """A listing amid a burst would only cost; their reasons are as old as the wait for it."""
+async def test_reasons_of_a_new_burst_are_not_listed_P26() -> None:
+    """The jobs may be about to start, and a listing would only cost."""
     world = JobWorld()
     records = many(world)
     desk = Desk(world)
@@ -81,8 +80,7 @@ async def test_who_has_just_come_may_be_about_to_start_P26() -> None:
     assert await desk.pass_time(2 * LOOK_S + 1) == []
 
 
-async def test_few_are_read_in_turn_without_it_P26() -> None:
-    """A listing of all would cost more."""
+async def test_reasons_of_few_jobs_are_not_listed_P26() -> None:
     world = JobWorld()
     many(world, FEW)
     desk = Desk(world)
@@ -91,8 +89,8 @@ async def test_few_are_read_in_turn_without_it_P26() -> None:
     assert desk.reasons.age_s() == 0
 
 
-async def test_an_array_whose_first_task_runs_is_among_it_P26() -> None:
-    """Of those that wait, one record tells; one that was requeued has its own."""
+async def test_an_array_is_listed_once_its_first_task_runs_P26() -> None:
+    """The waiting tasks share one record; a requeued task has its own."""
     world = JobWorld()
     array = world.add(ARRAY)
     desk = Desk(world)
@@ -106,8 +104,8 @@ async def test_an_array_whose_first_task_runs_is_among_it_P26() -> None:
     assert await desk.look() == {"1_0": "", "1_1": "BeginTime", "1_2": "Resources"}
 
 
-async def test_while_nothing_changes_it_is_asked_for_changes_only_P26() -> None:
-    """Every reason is proved, for a kilobyte; none is older than a minute then."""
+async def test_while_nothing_changes_only_changes_are_requested_P26() -> None:
+    """A kilobyte proves that every reason is at most a minute old."""
     world = JobWorld(changed_s=50)
     many(world)
     desk = Desk(world)
@@ -120,8 +118,7 @@ async def test_while_nothing_changes_it_is_asked_for_changes_only_P26() -> None:
     assert desk.reasons.age_s() <= AGAIN_S + LOOK_S + 1
 
 
-async def test_a_busy_slurm_is_asked_as_often_as_its_bytes_allow_P26() -> None:
-    """120 bytes a job and 30 kB a second are the limit for everything."""
+async def test_listings_of_a_busy_slurm_stay_below_the_limit_of_bytes_P26() -> None:
     world = JobWorld(changed_s=10**9)
     world.weight = "x" * 8000
     records = many(world, 500)
@@ -135,8 +132,8 @@ async def test_a_busy_slurm_is_asked_as_often_as_its_bytes_allow_P26() -> None:
     assert desk.reasons.age_s() <= 150
 
 
-async def test_of_very_many_jobs_none_is_listed_P26() -> None:
-    """Somebody else's count: it is slurmrestd that has to make it."""
+async def test_with_very_many_jobs_in_slurm_no_reasons_are_listed_P26() -> None:
+    """slurmrestd has to build foreign records, too."""
     world = JobWorld()
     many(world)
     desk = Desk(world)
@@ -147,8 +144,7 @@ async def test_of_very_many_jobs_none_is_listed_P26() -> None:
     assert await desk.pass_time(120) == []
 
 
-async def test_a_failure_is_no_proof_P26() -> None:
-    """Asked again after a while, for everything."""
+async def test_after_a_failure_all_reasons_are_listed_again_P26() -> None:
     world = JobWorld()
     many(world)
     desk = Desk(world)

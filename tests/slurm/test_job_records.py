@@ -1,4 +1,4 @@
-"""Which job records a listing reads: each once, as few as possible."""
+"""A listing reads each job record once, and as few as possible."""
 
 import pytest
 from msgspec.structs import replace
@@ -7,6 +7,7 @@ from sunk_sync.core.model.facts import Confirmed, Job, ListingEnded, ListingStar
 from sunk_sync.core.model.job_identity import spell_identity
 from sunk_sync.slurm.decode.jobs import JobRecord, with_replaced
 from tests.kit.job_reader import ARRAY, CANCELLED, RUNNING, SOURCE, UIDS, Reader
+from tests.slurm.listed import listed
 from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
 
 THEIRS = identity_of("u1", cluster="c2")
@@ -16,12 +17,8 @@ def own_records_first(world: JobWorld) -> None:
     world.records = dict(sorted(world.records.items(), reverse=True))
 
 
-async def test_a_listing_is_told_from_its_question_on() -> None:
-    """Begun and ordered by the second of the states; a row that was read by that of its record."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
-    reader = Reader(world)
-    assert await reader.poll.poll() is None
+async def test_a_listing_and_its_rows_have_the_times_of_their_requests() -> None:
+    _, _, reader = await listed(name=name_of("u1"))
     assert [type(news) for news in reader.news] == [ListingStarted, Observed, ListingEnded]
     assert reader.news[0] == ListingStarted(SOURCE, begun_s=100.0, order=100.0)
     (seen,) = [news for news in reader.news if isinstance(news, Observed)]
@@ -30,15 +27,14 @@ async def test_a_listing_is_told_from_its_question_on() -> None:
     assert seen.row.identity == identity_of("u1")
 
 
-async def test_no_jobs_at_all_is_a_listing() -> None:
-    """Whether to believe it is for others to decide."""
+async def test_a_listing_without_jobs_is_reported() -> None:
+    """The graph decides whether to believe it."""
     reader = Reader(JobWorld())
     assert await reader.look() == {}
     assert len(reader.news) == 2
 
 
-async def test_jobs_of_others_are_read_once_and_never_told_P22() -> None:
-    """Another cluster's, another scheduler's, a human's, an array's, a heterogeneous one's."""
+async def test_foreign_jobs_are_read_once_and_never_reported_P22() -> None:
     world = JobWorld()
     for comment in (THEIRS, identity_of("u1", scheduler="s2"), "", "{"):
         world.add(comment)
@@ -53,12 +49,8 @@ async def test_jobs_of_others_are_read_once_and_never_told_P22() -> None:
     assert reader.read == ["GET job/6"]
 
 
-async def test_an_identity_is_read_once_P23() -> None:
-    """Nothing is asked of a job that stands as it stood; what changed is read."""
-    world = JobWorld()
-    record = world.add(identity_of("u1"))
-    reader = Reader(world)
-    await reader.look()
+async def test_a_job_is_read_again_only_when_its_state_changes_P23() -> None:
+    world, record, reader = await listed()
     assert list(await reader.look()) == ["1"]
     assert [type(news) for news in reader.news] == [Confirmed]
     assert reader.read == []
@@ -68,8 +60,7 @@ async def test_an_identity_is_read_once_P23() -> None:
     assert reader.read == ["GET job/1"]
 
 
-async def test_flags_that_come_and_go_need_no_record() -> None:
-    """COMPLETING and CONFIGURING stand in the listing."""
+async def test_a_change_of_flags_needs_no_read() -> None:
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
     record.state = ["CANCELLED", "COMPLETING"]
@@ -80,8 +71,7 @@ async def test_flags_that_come_and_go_need_no_record() -> None:
     assert reader.read == []
 
 
-async def test_many_unknown_ids_are_read_by_one_listing() -> None:
-    """At the start; later ones by name again."""
+async def test_many_unknown_ids_at_the_start_are_read_by_one_listing() -> None:
     world = JobWorld()
     for i in range(300):
         world.add(identity_of(f"u{i}") if i % 3 else "")
@@ -94,8 +84,8 @@ async def test_many_unknown_ids_are_read_by_one_listing() -> None:
     assert reader.read == ["GET job/303"]
 
 
-async def test_many_among_very_many_are_read_one_by_one() -> None:
-    """On a busy cluster hundreds start every second: not all jobs are listed for them."""
+async def test_many_new_jobs_among_very_many_are_read_one_by_one() -> None:
+    """On a busy cluster hundreds start each second."""
     world = JobWorld()
     for _ in range(1000):
         world.add("")
@@ -108,12 +98,10 @@ async def test_many_among_very_many_are_read_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("version", ["v0.0.45", "v0.0.40"])
-async def test_a_task_keeps_its_name_when_it_starts(version: str) -> None:
-    """Slurm gives it another number; v0.0.40 hides that."""
-    world = JobWorld(version=version)
-    array = world.add(ARRAY)
-    reader = Reader(world)
-    jobs = await reader.look()
+async def test_a_task_keeps_its_id_when_it_starts(version: str) -> None:
+    """Slurm gives it another number, which v0.0.40 hides."""
+    world, array, reader = await listed(ARRAY, version=version)
+    jobs = reader.known
     assert {job.identity.uids for job in jobs.values()} == {(uid,) for uid in UIDS}
     assert reader.read == ["GET job/1"]
     world.start(array, "n1", task=2)
@@ -130,7 +118,7 @@ async def test_a_task_keeps_its_name_when_it_starts(version: str) -> None:
 
 
 async def test_the_order_of_an_arrays_records_does_not_matter() -> None:
-    """v0.0.40 lists a task that runs as if it waited; the marks stand in the shared record."""
+    """v0.0.40 lists a running task as if it waited."""
     world = JobWorld(version="v0.0.40")
     array = world.add(ARRAY)
     world.start(array, "n1", task=2)
@@ -143,32 +131,25 @@ async def test_the_order_of_an_arrays_records_does_not_matter() -> None:
     assert await Reader(world).look() == expected
 
 
-async def test_a_task_cancelled_while_it_waits_is_told_as_cancelled_P17() -> None:
-    """Slurm keeps no record of it; its absence from its array says so."""
-    world = JobWorld()
-    array = world.add(ARRAY)
-    reader = Reader(world)
-    await reader.look()
+async def test_a_task_cancelled_while_it_waits_is_reported_as_cancelled_P17() -> None:
+    """Slurm keeps no record of it: it is missing from its array."""
+    _, array, reader = await listed(ARRAY)
     array.waiting.remove(1)
     for _ in range(2):
         jobs = await reader.look() or reader.jobs()
         if jobs:
-            assert (jobs["1_1"].state, jobs["1_1"].identity.uids) == (
-                frozenset({"CANCELLED"}),
-                ("u1",),
-            )
+            assert (jobs["1_1"].state, jobs["1_1"].identity.uids) == (CANCELLED, ("u1",))
             assert jobs["1_0"].state == {"PENDING"}
-    fresh = Reader(world)
-    assert (await fresh.look())["1_1"].state == {"CANCELLED"}
+    assert (await Reader(reader.world).look())["1_1"].state == {"CANCELLED"}
     array.waiting, array.state = [], ["CANCELLED"]
     jobs = await reader.look()
-    assert {job_id: set(job.state) for job_id, job in jobs.items()} == {
-        f"1_{i}": {"CANCELLED"} for i in range(4)
+    assert {job_id: job.state for job_id, job in jobs.items()} == {
+        f"1_{i}": CANCELLED for i in range(4)
     }
 
 
-async def test_a_task_whose_record_is_forgotten_before_its_array_was_not_cancelled_P17() -> None:
-    """Found by the simulator: its Pod was told that a human had cancelled it (215780)."""
+async def test_a_started_task_that_slurm_forgot_was_not_cancelled_P17() -> None:
+    """In seed 215780 its Pod was reported as cancelled by a user."""
     world = JobWorld()
     array = world.add(ARRAY)
     first = world.start(array, "n1", task=0)
@@ -180,8 +161,7 @@ async def test_a_task_whose_record_is_forgotten_before_its_array_was_not_cancell
     assert "1_0" not in await reader.look()
 
 
-async def test_what_was_learnt_elsewhere_is_not_asked_again() -> None:
-    """What a submission made needs no record until it changes."""
+async def test_a_job_known_from_its_submission_is_not_read_until_it_changes() -> None:
     world = JobWorld()
     reader = Reader(world)
     await reader.look()
@@ -194,12 +174,9 @@ async def test_what_was_learnt_elsewhere_is_not_asked_again() -> None:
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
 
 
-async def test_a_task_that_was_looked_at_as_it_started_is_not_read_again() -> None:
-    """Under the id that listings call it by since then; what others it has are read as ever."""
-    world = JobWorld()
-    array = world.add(ARRAY)
-    reader = Reader(world)
-    waits = (await reader.look())["1_2"]
+async def test_a_task_that_was_read_as_it_started_is_not_read_again() -> None:
+    world, array, reader = await listed(ARRAY)
+    waits = reader.known["1_2"]
     record = world.start(array, "n1", task=2)
     reader.job_owners.learn(replace(waits, state=RUNNING, slurm_nodes=("n1",)))
     reader.job_owners.learn_number(
@@ -214,8 +191,7 @@ async def test_a_task_that_was_looked_at_as_it_started_is_not_read_again() -> No
     assert reader.read == ["GET job/2"]
 
 
-async def test_a_task_that_starts_between_the_states_and_its_record_is_read_once() -> None:
-    """The record shows it running, and the next listing calls it by its new id."""
+async def test_a_task_that_starts_between_its_state_and_its_record_is_read_once() -> None:
     world = JobWorld()
     array = world.add(ARRAY)
     reader = Reader(world)
@@ -230,8 +206,7 @@ async def test_a_task_that_starts_between_the_states_and_its_record_is_read_once
     assert reader.read == []
 
 
-async def test_what_others_read_while_a_listing_goes_on_is_not_asked_again() -> None:
-    """Six jobs started; before its turn came, a look had read two of them."""
+async def test_a_record_that_others_read_during_the_listing_is_not_read_again() -> None:
     world = JobWorld()
     reader = Reader(world)
     records = [world.add(identity_of(f"u{number}")) for number in range(6)]
@@ -251,12 +226,9 @@ async def test_what_others_read_while_a_listing_goes_on_is_not_asked_again() -> 
     assert reader.read == [f"GET job/{number}" for number in range(1, 5)]
 
 
-async def test_a_listing_says_nothing_against_what_others_have_read_since() -> None:
-    """Its states are older: they would make the next one read it again."""
-    world = JobWorld()
-    reader = Reader(world)
-    record = world.add(identity_of("u1"))
-    jobs = await reader.look()
+async def test_a_listing_does_not_undo_a_newer_read() -> None:
+    world, record, reader = await listed()
+    jobs = dict(reader.known)
 
     def look(line: str) -> None:
         if line == "GET job/2":

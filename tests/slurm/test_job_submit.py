@@ -1,4 +1,4 @@
-"""Submissions: which requests sunk-sync sends, and which outcome each answer leads to."""
+"""The requests of a submission, and the outcome of each answer."""
 
 import asyncio
 from typing import Any
@@ -25,18 +25,18 @@ from tests.kit.job_writer import (
     cancel,
     desired,
     job_in,
+    refusing,
     sent,
 )
-from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
+from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, with_job
 
 
 def known_job(identity: Identity, state: str) -> Job:
-    """As a listing has shown it."""
+    """Return job 7 as a listing has shown it."""
     return Job(job_id="7", name="x", identity=identity, state=frozenset({state}))
 
 
-async def test_a_script_is_submitted_and_waits() -> None:
-    """One request once the version is known; what was made is news at once."""
+async def test_a_submitted_script_is_reported_as_pending_at_once() -> None:
     world = JobWorld()
     writer = Writer(world)
     (outcome,) = await writer.do(desired("u1"))
@@ -53,8 +53,8 @@ async def test_a_script_is_submitted_and_waits() -> None:
     assert len(world.asked) == 3
 
 
-async def test_a_late_answer_tells_what_a_listing_has_read_but_not_told_F2() -> None:
-    """Found by the simulator: the workload was submitted again meanwhile (60182)."""
+async def test_a_late_answer_shows_the_job_as_a_listing_has_read_it_F2() -> None:
+    """In seed 60182 the workload was submitted again."""
     world = JobWorld()
     writer = Writer(world)
     (first,) = await writer.do(desired("u1"))
@@ -65,12 +65,10 @@ async def test_a_late_answer_tells_what_a_listing_has_read_but_not_told_F2() -> 
     assert job_in(late) == known
 
 
-async def test_an_answer_later_than_that_to_another_job_of_its_number_tells_nothing_F2(
+async def test_a_late_answer_with_the_number_of_a_newer_job_shows_no_job_F2(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Slurm lost its state meanwhile; found by the simulator: the job that stood there was taken
-    for gone and submitted again (214976).
-    """
+    """Slurm lost its state; in seed 214976 the newer job counted as gone, and was repeated."""
     world = JobWorld()
     writer = Writer(world)
     at_once, made, released = world.call, asyncio.Event(), asyncio.Event()
@@ -95,8 +93,7 @@ async def test_an_answer_later_than_that_to_another_job_of_its_number_tells_noth
     assert writer.job_owners.ours == {"1": job_in(second)}
 
 
-async def test_an_allocation_is_placed_when_it_is_told_P11a() -> None:
-    """The answer names no nodes, so its record is read."""
+async def test_an_allocation_is_read_for_its_nodes_P11a() -> None:
     world = JobWorld()
     (outcome,) = await Writer(world).do(desired("u1", "allocation"))
     assert job_in(outcome).slurm_nodes == ("n1",)
@@ -105,8 +102,8 @@ async def test_an_allocation_is_placed_when_it_is_told_P11a() -> None:
     assert [line.split(" {")[0] for line in world.asked[1:]] == ["POST job/allocate", "GET job/1"]
 
 
-async def test_an_allocation_whose_record_is_not_read_is_left_to_the_listing() -> None:
-    """It runs, who knows where: that makes the reader look (test_slurm_job_poll)."""
+async def test_an_allocation_whose_read_failed_is_reported_as_running_without_nodes() -> None:
+    """The reader of jobs then reads it (test_job_poll_timing)."""
     world = JobWorld()
     world.before = lambda line: GONE if line.startswith("GET job/") else None
     writer = Writer(world)
@@ -117,43 +114,39 @@ async def test_an_allocation_whose_record_is_not_read_is_left_to_the_listing() -
 
 
 @pytest.mark.parametrize("number", [2013, 2014, 2015, 2016, 2068, 2000, 2045])
-async def test_a_refusal_carries_slurms_number_and_text_P10(number: int) -> None:
-    """Busy is one of them: whoever reads it chooses another kind."""
+async def test_a_refusal_carries_the_number_and_text_of_slurm_P10(number: int) -> None:
     world = JobWorld()
-    no = SlurmError("refused", f"No ({number})", number)
-    world.before = lambda line: no if line.startswith("POST") else None
+    world.before = refusing(SlurmError("refused", f"No ({number})", number))
     (outcome,) = await Writer(world).do(desired("u1", "allocation"))
     assert outcome == Refused(desired("u1", "allocation"), f"refused: No ({number})", number=number)
 
 
-async def test_the_version_is_asked_for_once() -> None:
-    """Also by many at once, and after a refusal; anew where another address may answer."""
-    world = JobWorld(before=lambda line: BUSY if line.startswith("POST") else None)
+async def test_the_version_is_asked_for_once_and_again_after_a_broken_call() -> None:
+    world = JobWorld(before=refusing(BUSY))
     writer = Writer(world)
     await writer.do(*(desired(f"u{i}", excluded=(f"n{i}",)) for i in range(5)))
     await writer.do(desired("u9"))
     assert world.asked.count("GET ping/") == 1
-    world.before = lambda line: SlurmError("broken", "x") if line.startswith("POST") else None
+    world.before = refusing(SlurmError("broken", "x"))
     await writer.do(desired("u9"))
     await writer.do(desired("u9"))
     assert world.asked.count("GET ping/") == 2
 
 
-async def test_a_job_made_beside_an_error_is_not_lost() -> None:
-    """An unknown flag is an error; the job stands."""
+async def test_a_job_created_despite_an_error_is_reported() -> None:
+    """An unknown flag is an error, but Slurm creates the job."""
     world = JobWorld()
-    error = SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1)
-    world.after = lambda line: error if line.startswith("POST") else None
+    world.after = refusing(SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1))
     (outcome,) = await Writer(world).do(desired("u1"))
     assert isinstance(outcome, Done)
     assert job_in(outcome).job_id == "1"
 
 
 @pytest.mark.parametrize("kind", ["timeout", "broken", "controller_down", "garbage", "too_large"])
-async def test_without_an_answer_it_may_have_happened_F2(kind: Any) -> None:
-    """The attempt is told, with a second by which nothing more was sent."""
+async def test_a_submission_without_an_answer_is_an_attempt_F2(kind: Any) -> None:
+    """It carries a time after which nothing more is sent."""
     world = JobWorld()
-    world.after = lambda line: SlurmError(kind, "x") if line.startswith("POST") else None
+    world.after = refusing(SlurmError(kind, "x"))
     (outcome,) = await Writer(world).do(desired("u1"))
     assert isinstance(outcome, Unsure)
     assert outcome.seen == (Attempt(identity_of("u1").workload, world.now_s),)
@@ -170,8 +163,7 @@ async def test_without_an_answer_it_may_have_happened_F2(kind: Any) -> None:
     ],
     ids=str,
 )
-async def test_what_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) -> None:
-    """It is just tried again."""
+async def test_a_submission_that_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) -> None:
     world = JobWorld(before=lambda _: failure)
     (outcome,) = await Writer(world).do(desired("u1"))
     assert isinstance(outcome, Unsure)
@@ -188,10 +180,10 @@ async def test_what_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) ->
     ],
     ids=["it lives", "it has ended", "it is given up", "another's"],
 )
-async def test_a_submission_whose_job_was_read_while_it_waited_is_not_sent_F2(
+async def test_a_submission_whose_job_was_read_meanwhile_is_not_sent_F2(
     monkeypatch: pytest.MonkeyPatch, learnt: Job, sent: bool
 ) -> None:
-    """An earlier one without an answer: a listing knows it by now (520287, 541931)."""
+    """An earlier submission had no answer, and a listing showed its job (seeds 520287, 541931)."""
     world = JobWorld()
     writer, at_once = Writer(world), world.call
 
@@ -209,8 +201,8 @@ async def test_a_submission_whose_job_was_read_while_it_waited_is_not_sent_F2(
     assert isinstance(again, Done)
 
 
-async def test_what_is_no_longer_wanted_when_its_turn_comes_is_not_sent_P13() -> None:
-    """Its Pod was deleted or edited while Slurm was slow; the others of the array go on."""
+async def test_a_submission_no_longer_wanted_when_its_turn_comes_is_not_sent_P13() -> None:
+    """Its Pod was deleted or edited while Slurm was slow."""
     world = JobWorld()
     writer = Writer(world)
     desired_writes = [desired(uid) for uid in UIDS]
@@ -226,10 +218,9 @@ async def test_what_is_no_longer_wanted_when_its_turn_comes_is_not_sent_P13() ->
     ]
 
 
-async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
+async def test_a_submission_not_sent_does_not_change_the_throttle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was wanted when its turn came, but no longer when a connection was free."""
     noted: list[float] = []
     monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
     writer, stands = Writer(JobWorld()), iter([True, False, True, True])
@@ -242,8 +233,7 @@ async def test_what_was_not_sent_is_no_measure_of_slurms_pace(
     assert len(noted) == 1
 
 
-async def test_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_not_sent_F2() -> None:
-    """The array was too large: the first goes, and while it does the last is read."""
+async def test_after_a_refused_array_a_job_read_meanwhile_is_not_sent_F2() -> None:
     world = JobWorld()
     writer = Writer(world)
     *_, last = desired_writes = [desired(uid) for uid in UIDS]
@@ -261,8 +251,8 @@ async def test_of_many_tried_one_by_one_one_whose_job_was_read_meanwhile_is_not_
 
 
 @pytest.mark.parametrize(("version", "kind"), [("v0.0.42", "external"), ("v0.0.40", "allocation")])
-async def test_what_this_version_cannot_do_is_not_sent(version: str, kind: Kind) -> None:
-    """slurmrestd would make another job of it."""
+async def test_a_kind_that_the_version_does_not_know_is_not_sent(version: str, kind: Kind) -> None:
+    """slurmrestd would create another kind of job."""
     world = JobWorld(version=version)
     (outcome,) = await Writer(world).do(desired("u1", kind))
     assert isinstance(outcome, Refused)
@@ -271,16 +261,15 @@ async def test_what_this_version_cannot_do_is_not_sent(version: str, kind: Kind)
 
 
 async def test_an_external_job_has_no_script() -> None:
-    """With one it is refused (2189)."""
+    """Slurm refuses one with a script (2189)."""
     world = JobWorld()
     (outcome,) = await Writer(world).do(desired("u1", "external"))
     assert isinstance(outcome, Done)
     assert "script" not in sent(world)
-    assert sent(world)["job"]["flags"] == ["EXTERNAL_JOB"]
 
 
-async def test_a_job_that_was_read_while_another_is_being_made_is_told_as_read_P18() -> None:
-    """Found by the simulator: its Pod was bound by then, and it was taken for requeued (450113)."""
+async def test_a_job_read_while_the_next_one_is_submitted_is_reported_as_read_P18() -> None:
+    """In seed 450113 its Pod was bound and then counted as requeued."""
     world = JobWorld()
     writer = Writer(world)
 
@@ -299,12 +288,10 @@ async def test_a_job_that_was_read_while_another_is_being_made_is_told_as_read_P
     assert job_in(second).state == {"PENDING"}
 
 
-async def test_submits_leave_two_connections_free() -> None:
-    """A burst never keeps a drain or a cancel waiting."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
-    writer = Writer(world)
-    await writer.do(desired("u2"), desired("u3", "allocation"), cancel("u1"), GetJob("1", 0))
+async def test_submissions_leave_two_connections_free_for_drains_and_cancels() -> None:
+    world = with_job()
+    writes = (desired("u2"), desired("u3", "allocation"), cancel("u1"), GetJob("1", 0))
+    await Writer(world).do(*writes)
     bulk = {call.path: call.bulk for call in world.calls if call.path != "ping/"}
     assert bulk == {
         "job/submit": True,

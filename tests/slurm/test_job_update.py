@@ -9,16 +9,13 @@ from sunk_sync.core.model.job_identity import read_identity
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure, shown_by
 from sunk_sync.slurm.api.answers import SlurmError
 from tests.kit.job_writer import Writer, cancel, desired, job_in, refusing, sent, updating
-from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
+from tests.slurm.recorded.job_world import JobWorld, identity_of, with_job
 
 
 @pytest.mark.parametrize("action", [updating(), cancel("u1", replaced=True)])
-async def test_nothing_is_changed_by_what_was_read_slowly_P23(action: Action) -> None:
-    """Found by the simulator: slurmctld lost its state meanwhile, and somebody else's job had the
-    number: it was marked as ours, and cancelled (554577).
-    """
-    world = JobWorld(takes_s=6.0)
-    world.add(identity_of("u1"), name=name_of("u1"))
+async def test_no_write_follows_a_slow_read_P23(action: Action) -> None:
+    """In seed 554577 slurmctld lost its state, and a foreign job of that number was cancelled."""
+    world = with_job(takes_s=6.0)
     writer = Writer(world)
     (outcome,) = await writer.do(action)
     assert isinstance(outcome, Unsure)
@@ -27,12 +24,10 @@ async def test_nothing_is_changed_by_what_was_read_slowly_P23(action: Action) ->
     assert [type(one) for one in await writer.do(action)] == [Done]
 
 
-async def test_a_waiting_job_is_given_another_description_P20() -> None:
-    """First what it asks for, then the digest: a refused update has been done in part."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
-    writer = Writer(world)
-    (outcome,) = await writer.do(updating())
+async def test_an_update_writes_the_description_then_the_digest_P20() -> None:
+    """A refused update may have been done in part."""
+    world = with_job()
+    (outcome,) = await Writer(world).do(updating())
     assert isinstance(outcome, Done)
     assert job_in(outcome).identity.digest == "d2"
     assert [call.method for call in world.calls] == ["GET", "POST", "POST"]
@@ -41,10 +36,9 @@ async def test_a_waiting_job_is_given_another_description_P20() -> None:
     assert read_identity(world.records[1].comment) == updating().identity
 
 
-async def test_a_waiting_job_is_given_other_exclusions_alone_P7() -> None:
-    """In one request with the identity that tells of them: a refused one changes neither."""
-    world = JobWorld()
-    world.add(replace(identity_of("u1"), digest="d1", replaced=True), name=name_of("u1"))
+async def test_new_exclusions_and_their_identity_are_one_request_P7() -> None:
+    """A refused request changes neither."""
+    world = with_job(identity=replace(identity_of("u1"), digest="d1", replaced=True))
     wanted = replace(
         updating(), identity=replace(identity_of("u1"), hosts="h2"), exclusions_only=True
     )
@@ -58,10 +52,9 @@ async def test_a_waiting_job_is_given_other_exclusions_alone_P7() -> None:
     assert told == replace(identity_of("u1"), digest="d1", replaced=True, hosts="h2")
 
 
-async def test_a_refused_renewal_is_told_apart_from_a_refused_edit_P7() -> None:
-    """A node that Slurm has forgotten (2018): the job stays as it is, and is not given up."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
+async def test_a_refusal_of_new_exclusions_is_reported_as_such_P7() -> None:
+    """Slurm has forgotten an excluded node (2018): the job is kept as it is."""
+    world = with_job()
     world.before = refusing(SlurmError("refused", "Invalid node name specified (2018)", 2018))
     wanted = replace(updating(), excluded=("n9",), exclusions_only=True)
     (outcome,) = await Writer(world).do(wanted)
@@ -73,21 +66,16 @@ async def test_a_refused_renewal_is_told_apart_from_a_refused_edit_P7() -> None:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "CANCELLED"])
-async def test_what_does_not_wait_is_left_alone_P20(state: str) -> None:
-    """After it was placed it stays as it is."""
-    world = JobWorld()
-    world.add(identity_of("u1"), state, name=name_of("u1"))
+async def test_a_job_that_does_not_wait_is_not_updated_P20(state: str) -> None:
+    world = with_job(state=state)
     (outcome,) = await Writer(world).do(updating())
     assert job_in(outcome).state == {state}
     assert [call.method for call in world.calls] == ["GET"]
 
 
-async def test_a_refused_update_is_refused_with_its_number_P20() -> None:
-    """Its digest stays the old one."""
-    world = JobWorld()
-    world.add(identity_of("u1"), name=name_of("u1"))
-    no = SlurmError("refused", "Invalid feature specification (2029)", 2029)
-    world.before = lambda line: no if line.startswith("POST") else None
+async def test_a_refused_update_carries_the_error_number_and_the_old_digest_P20() -> None:
+    world = with_job()
+    world.before = refusing(SlurmError("refused", "Invalid feature specification (2029)", 2029))
     (outcome,) = await Writer(world).do(updating())
     assert isinstance(outcome, Refused)
     assert outcome.number == 2029
@@ -95,17 +83,15 @@ async def test_a_refused_update_is_refused_with_its_number_P20() -> None:
 
 
 async def test_an_update_never_reaches_another_job_P20() -> None:
-    """The id belongs to somebody else now."""
-    world = JobWorld()
-    world.add(identity_of("u2"), name=name_of("u2"))
+    world = with_job("u2")
     (outcome,) = await Writer(world).do(updating())
     assert isinstance(outcome, Done)
     assert isinstance(outcome.seen[0], Deleted)
     assert [call.method for call in world.calls] == ["GET"]
 
 
-async def test_a_look_shows_a_job_of_ours_or_that_there_is_none() -> None:
-    """Only 2017 and another identity are a no."""
+async def test_a_read_shows_a_job_of_ours_or_its_absence() -> None:
+    """Only error 2017 and another identity prove an absence."""
     world = JobWorld()
     world.start(world.add(identity_of("u1")), "n[1-2]")
     world.add("")
@@ -120,8 +106,7 @@ async def test_a_look_shows_a_job_of_ours_or_that_there_is_none() -> None:
     assert isinstance(outcome, Refused)
 
 
-async def test_every_action_has_its_outcome_in_its_place() -> None:
-    """Also an action that is not on a job."""
+async def test_outcomes_stand_in_the_order_of_the_actions() -> None:
     world = JobWorld()
     actions: list[Action] = [GetJob("9", 0), Drain("n1", "x"), desired("u1"), cancel("u2", "9")]
     outcomes = await Writer(world).do(*actions, desired("u3"))

@@ -1,8 +1,8 @@
-"""The reader of Slurm nodes: what it tells, how often it asks, how it fails and heals."""
+"""The reader of Slurm nodes: its facts, the pace of its listings, its failures."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import pytest
 
@@ -11,6 +11,7 @@ from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
+from tests.kit.job_reader import until
 from tests.kit.news import NewsLog
 from tests.slurm.recorded.world import DOWN, World, slurm_node
 
@@ -18,17 +19,8 @@ NODES = [slurm_node(f"n{i}") for i in range(5)]
 SOURCE: Final = "slurm_nodes"
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let others run until it holds."""
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    pytest.fail("it never came to that")
-
-
 class Reader(NewsLog):
-    """A poll over a small world, its news, its waits."""
+    """A poll of a small Slurm, its news, its waits."""
 
     def __init__(
         self, world: World, *, timing: PollTiming | None = None, random: float = 1.0
@@ -46,7 +38,7 @@ class Reader(NewsLog):
         await asyncio.sleep(0)
 
     async def run_until(self, polls: int) -> None:
-        """Let it run until so many listings were asked for."""
+        """Let it run until so many listings were requested."""
         running = asyncio.ensure_future(self.poll.run())
         await until(lambda: len(self.world.asked) >= polls)
         running.cancel()
@@ -57,7 +49,7 @@ class Reader(NewsLog):
 
 
 class Quick(World):
-    """Answers take `took_s` of the world's time."""
+    """Each answer takes `took_s`."""
 
     def __init__(self, took_s: float) -> None:
         super().__init__()
@@ -71,8 +63,7 @@ class Quick(World):
         return begun_s, line
 
 
-async def test_a_full_listing_is_told_from_its_question_on() -> None:
-    """Begun and ordered by the second just before the request."""
+async def test_a_listing_and_its_rows_have_the_time_before_the_request() -> None:
     reader = Reader(World().add(*NODES))
     assert await reader.poll.poll() is None
     assert reader.news == [
@@ -82,15 +73,14 @@ async def test_a_full_listing_is_told_from_its_question_on() -> None:
     ]
 
 
-async def test_no_nodes_at_all_is_a_listing() -> None:
-    """Whether to believe it is for others to decide."""
+async def test_a_listing_without_nodes_is_reported() -> None:
+    """The graph decides whether to believe it."""
     reader = Reader(World())
     await reader.poll.poll()
     assert reader.news == [ListingStarted(SOURCE, 100.0, 100.0), ListingEnded(SOURCE)]
 
 
-async def test_an_unchanged_listing_confirms_what_is_known() -> None:
-    """Where the server can say so: from v0.0.45 on."""
+async def test_an_unchanged_listing_is_a_confirmation() -> None:
     world = World(changed=False).add(*NODES)
     reader = Reader(world)
     await reader.poll.poll()
@@ -100,26 +90,21 @@ async def test_an_unchanged_listing_confirms_what_is_known() -> None:
     assert reader.news == [Confirmed(SOURCE, 101.0)]
 
 
-async def test_before_26_05_the_whole_is_asked_for_each_time() -> None:
-    """update_time on nodes is broken there."""
-    world = World(version="v0.0.42").add(*NODES)
+@pytest.mark.parametrize(
+    "fields",
+    [{"version": "v0.0.42"}, {"last_update": None}],
+    ids=["update_time is broken before 26.05", "the server did not send its time"],
+)
+async def test_without_update_time_every_listing_is_complete(fields: dict[str, Any]) -> None:
+    world = World(**fields).add(*NODES)
     reader = Reader(world)
     await reader.poll.poll()
     await reader.poll.poll()
     assert world.asked == ["GET nodes/"] * 2
 
 
-async def test_without_the_servers_clock_the_whole_is_asked_for() -> None:
-    """Ours might be another."""
-    world = World(last_update=None).add(*NODES)
-    reader = Reader(world)
-    await reader.poll.poll()
-    await reader.poll.poll()
-    assert world.asked == ["GET nodes/"] * 2
-
-
-async def test_once_a_minute_the_whole_is_asked_for() -> None:
-    """A controller that took over with a slower clock would hide changes for ever."""
+async def test_once_a_minute_the_listing_is_complete() -> None:
+    """A backup slurmctld with a slower clock would hide changes for ever."""
     world = World(changed=False).add(*NODES)
     reader = Reader(world)
     await reader.poll.poll()
@@ -129,8 +114,8 @@ async def test_once_a_minute_the_whole_is_asked_for() -> None:
     assert world.asked[-1] == "GET nodes/"
 
 
-async def test_after_a_read_of_one_node_the_whole_is_asked_for() -> None:
-    """The graph may have dismissed that node's row of the last listing (7710482)."""
+async def test_after_a_read_of_one_node_the_next_listing_is_complete() -> None:
+    """The graph may have dropped the row of that node from the last listing (seed 7710482)."""
     world = World(changed=False).add(*NODES)
     reader = Reader(world)
     await reader.poll.poll()
@@ -141,8 +126,7 @@ async def test_after_a_read_of_one_node_the_whole_is_asked_for() -> None:
     assert world.asked == ["GET nodes/", "GET nodes/", "GET nodes/?update_time=17"]
 
 
-async def test_304_to_a_whole_listing_is_no_answer() -> None:
-    """It would confirm what was never read."""
+async def test_304_to_a_complete_listing_is_a_failure() -> None:
 
     class Odd(World):
         async def read_records(
@@ -157,8 +141,7 @@ async def test_304_to_a_whole_listing_is_no_answer() -> None:
     assert reader.news == [Lost(SOURCE, str(failure))]
 
 
-async def test_half_a_listing_never_ends_F4() -> None:
-    """Its rows are true; what it did not name is unknown."""
+async def test_a_broken_listing_does_not_end_F4() -> None:
 
     class Half(World):
         async def read_records(
@@ -172,8 +155,8 @@ async def test_half_a_listing_never_ends_F4() -> None:
     assert [type(news) for news in reader.news] == [ListingStarted, *[Observed] * 5, Lost]
 
 
-async def test_a_node_that_cannot_be_read_ends_the_listing_F4() -> None:
-    """Left out it would count as gone."""
+async def test_a_node_that_cannot_be_read_breaks_the_listing_F4() -> None:
+    """A node missing from a listing would count as gone."""
 
     class Strange(World):
         async def read_records(
@@ -188,26 +171,18 @@ async def test_a_node_that_cannot_be_read_ends_the_listing_F4() -> None:
     assert "a node is unreadable" in reader.lost()[0].why
 
 
-async def test_a_loss_is_told_once_and_again_when_its_cause_changes_F4() -> None:
-    """Not once a second for an hour."""
+async def test_a_loss_is_reported_once_for_each_cause_F4() -> None:
     world = World().add(*NODES)
     reader = Reader(world)
-    for failure in (
-        DOWN,
-        DOWN,
-        SlurmError("auth", "token"),
-        SlurmError("auth", "token"),
-        None,
-        DOWN,
-    ):
+    auth = SlurmError("auth", "token")
+    for failure in (DOWN, DOWN, auth, auth, None, DOWN):
         world.before = lambda _, failure=failure: failure  # type: ignore[misc]
         await reader.poll.poll()
     whys = [str(DOWN), "auth: token", str(DOWN)]
     assert reader.lost() == [Lost(SOURCE, why) for why in whys]
 
 
-async def test_after_a_minute_it_is_blind_M2() -> None:
-    """Told once more, with the same cause; and it sees again by itself."""
+async def test_after_a_minute_the_loss_is_reported_as_blind_until_a_listing_succeeds_M2() -> None:
     world = World().add(*NODES)
     reader = Reader(world)
     await reader.poll.poll()
@@ -222,8 +197,8 @@ async def test_after_a_minute_it_is_blind_M2() -> None:
     assert reader.news[-1] == ListingEnded(SOURCE)
 
 
-async def test_after_a_loss_the_whole_is_asked_for() -> None:
-    """Another controller may have answered meanwhile."""
+async def test_after_a_loss_the_next_listing_is_complete() -> None:
+    """A backup slurmctld may have taken over."""
     world = World(changed=False).add(*NODES)
     reader = Reader(world)
     await reader.poll.poll()
@@ -238,7 +213,6 @@ async def test_after_a_loss_the_whole_is_asked_for() -> None:
     ("took_s", "period_s"), [(0.005, 1.0), (0.1, 1.0), (0.2, 1.0), (0.5, 2.5), (2.0, 10.0)]
 )
 async def test_at_most_a_fifth_of_the_time_is_spent_waiting(took_s: float, period_s: float) -> None:
-    """One request a second, fewer where a listing takes longer than 0.2 s."""
     world = Quick(took_s).add(*NODES)
     reader = Reader(world)
     await reader.run_until(4)
@@ -246,8 +220,8 @@ async def test_at_most_a_fifth_of_the_time_is_spent_waiting(took_s: float, perio
     assert periods == pytest.approx([period_s] * 3)
 
 
-async def test_one_listing_that_was_held_up_makes_nobody_wait_longer() -> None:
-    """slurmrestd holds a question while slurmctld restarts; the answer says nothing of its load."""
+async def test_one_slow_listing_does_not_delay_the_next() -> None:
+    """slurmrestd holds a request while slurmctld restarts; that time says nothing about load."""
     world = Quick(0.01).add(*NODES)
     reader = Reader(world)
     await reader.run_until(2)
@@ -257,8 +231,7 @@ async def test_one_listing_that_was_held_up_makes_nobody_wait_longer() -> None:
     assert next_s - held_s <= 9.0 + 0.05
 
 
-async def test_failures_that_take_long_are_repeated_slower_up_to_five_seconds() -> None:
-    """With jitter: 0.5 to 1 of the step."""
+async def test_slow_failures_are_repeated_with_a_back_off_up_to_five_seconds() -> None:
     world = Quick(10.0)
     world.before = lambda _: DOWN
     reader = Reader(world)
@@ -270,8 +243,8 @@ async def test_failures_that_take_long_are_repeated_slower_up_to_five_seconds() 
     assert lower.waits[:2] == [0.5, 1.0]
 
 
-async def test_failures_that_take_no_time_are_repeated_every_half_second_F4() -> None:
-    """A refused connection costs slurmctld nothing, and its end is to be seen at once."""
+async def test_quick_failures_are_repeated_every_half_second_F4() -> None:
+    """A refused connection costs slurmctld nothing."""
     world = Quick(0.0)
     world.before = lambda _: DOWN
     reader = Reader(world)
@@ -280,7 +253,7 @@ async def test_failures_that_take_no_time_are_repeated_every_half_second_F4() ->
 
 
 async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
-    """An answer that cannot be read cost slurmctld a listing all the same."""
+    """A listing that cannot be read costs slurmctld as much as any other."""
     world = Quick(0.2)
     world.before = lambda _: SlurmError("garbage", "x")
     reader = Reader(world, random=0.0)
@@ -288,8 +261,7 @@ async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
     assert reader.waits[-1] == pytest.approx(5 * 0.2)
 
 
-async def test_a_demand_for_news_cuts_the_wait_short() -> None:
-    """But not the share of time, and not a listing that runs."""
+async def test_poll_now_shortens_the_wait_but_not_the_share_of_time() -> None:
     world = Quick(0.01).add(*NODES)
     reader = Reader(world, timing=PollTiming(interval_s=100.0))
     blocked = asyncio.Event()
@@ -310,8 +282,7 @@ async def test_a_demand_for_news_cuts_the_wait_short() -> None:
     assert reader.waits[:3] == rests
 
 
-async def test_a_full_inbox_is_waited_for() -> None:
-    """What the loop cannot take is not read from the wire."""
+async def test_the_poll_waits_while_the_inbox_is_full() -> None:
     world = World().add(*NODES)
     room = asyncio.Event()
 

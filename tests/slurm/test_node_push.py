@@ -1,4 +1,4 @@
-"""Desired writes to requests: the read before, what forbids a write, few requests."""
+"""Writes on nodes: the read before each one, the states that forbid it, few requests."""
 
 from collections.abc import Sequence
 
@@ -34,12 +34,20 @@ rewrite = RewriteReason("n1", LIFTED)
 mark = SetComment("n1", MARK)
 
 
+def drains(count: int) -> list[Drain]:
+    return [Drain(f"n{i}", CORDONED) for i in range(count)]
+
+
+def nodes(count: int) -> list[SlurmNode]:
+    return [slurm_node(f"n{i}") for i in range(count)]
+
+
 async def push(world: World, *actions: SlurmAction) -> list[Outcome]:
     return list(await SlurmPush(world, world.clock).push(actions))
 
 
 def shown(outcome: Outcome) -> SlurmNode:
-    """The one node that an outcome shows."""
+    """Return the one node that an outcome shows."""
     assert isinstance(outcome, Done | Refused)
     (news,) = outcome.seen
     assert isinstance(news, Observed)
@@ -47,8 +55,14 @@ def shown(outcome: Outcome) -> SlurmNode:
     return news.row
 
 
+def order_of(outcome: Outcome) -> float:
+    (news,) = outcome.seen
+    assert isinstance(news, Observed)
+    return news.order
+
+
 def seen(outcome: Outcome) -> SlurmNode:
-    """The same, as a read would show it."""
+    """Return it as a read would show it."""
     return structs.replace(shown(outcome), assumed=False)
 
 
@@ -69,17 +83,13 @@ WRITES: list[tuple[SlurmNode, SlurmAction, str]] = [
 
 
 @pytest.mark.parametrize(("node", "action", "body"), WRITES)
-async def test_what_the_fresh_read_allows_is_written_S0(
+async def test_a_write_is_one_read_and_one_post_S0(
     node: SlurmNode, action: SlurmAction, body: str
 ) -> None:
-    """Read first, then one POST to this node."""
     world = World().add(node)
     (outcome,) = await push(world, action)
     assert isinstance(outcome, Done)
-    assert [line.split(" ")[:2] for line in world.asked] == [
-        ["GET", "node/n1"],
-        ["POST", "node/n1"],
-    ]
+    assert [line.partition(" {")[0] for line in world.asked] == ["GET node/n1", "POST node/n1"]
     assert world.writes[0].startswith(f"POST node/n1 {body}")
     assert seen(outcome) == world.nodes["n1"]
 
@@ -94,10 +104,9 @@ ALREADY: list[tuple[SlurmNode, SlurmAction]] = [
 
 
 @pytest.mark.parametrize(("node", "action"), ALREADY)
-async def test_what_is_so_already_is_done_without_a_request_S14(
+async def test_a_state_that_holds_already_is_done_without_a_write_S14(
     node: SlurmNode, action: SlurmAction
 ) -> None:
-    """And the graph learns that it is so."""
     world = World().add(node)
     (outcome,) = await push(world, action)
     assert outcome == Done(action, (Observed(node, 100.0),))
@@ -135,10 +144,10 @@ FORBIDDEN: list[tuple[SlurmNode, SlurmAction, str]] = [
 
 
 @pytest.mark.parametrize(("node", "action", "why"), FORBIDDEN)
-async def test_what_the_fresh_read_forbids_is_not_written_S0_S11_S12_S13_S15(
+async def test_a_write_that_the_fresh_read_forbids_is_refused_S0_S11_S12_S13_S15(
     node: SlurmNode, action: SlurmAction, why: str
 ) -> None:
-    """Others' drains and comments, and states in which a write would hide the reason."""
+    """Foreign drains and comments, and states in which a write would hide the reason."""
     world = World().add(node)
     (outcome,) = await push(world, action)
     assert isinstance(outcome, Refused)
@@ -147,8 +156,7 @@ async def test_what_the_fresh_read_forbids_is_not_written_S0_S11_S12_S13_S15(
     assert world.asked == ["GET node/n1"]
 
 
-async def test_the_node_as_read_counts_not_as_the_rule_saw_it_S0() -> None:
-    """A human was faster: his drain stays."""
+async def test_a_drain_by_a_user_just_before_the_read_stays_S0() -> None:
     world = World().add(slurm_node("n1"))
 
     def human(line: str) -> SlurmError | None:
@@ -162,15 +170,14 @@ async def test_the_node_as_read_counts_not_as_the_rule_saw_it_S0() -> None:
     assert world.writes == []
 
 
-async def test_an_unknown_node_is_told_as_gone() -> None:
-    """With the time of the question, so that a newer listing overrules it."""
+async def test_an_unknown_node_is_reported_gone_with_the_time_of_the_read() -> None:
     (outcome,) = await push(World(), drain)
     assert isinstance(outcome, Refused)
     assert outcome.seen == (Deleted("slurm_nodes", "", "n1", "", 100.0),)
 
 
 @pytest.mark.parametrize("name", ["n[1-100]", "n1,n2", "", "n1 n2", "n1\n", "../jobs", "é"])
-async def test_a_name_that_could_mean_several_nodes_is_not_even_read(name: str) -> None:
+async def test_a_name_that_could_mean_several_nodes_is_not_sent(name: str) -> None:
     """An annotation `n[1-100]` must not drain a hundred nodes."""
     world = World()
     (outcome,) = await push(world, Drain(name, CORDONED))
@@ -178,8 +185,8 @@ async def test_a_name_that_could_mean_several_nodes_is_not_even_read(name: str) 
     assert world.asked == []
 
 
-async def test_an_answer_about_another_node_is_no_evidence() -> None:
-    """Names that a server reads as more than one (ALL, node sets) answer under another name."""
+async def test_an_answer_about_a_node_of_another_name_allows_no_write() -> None:
+    """Slurm reads some names, such as ALL, as sets of nodes."""
     world = World()
     world.nodes["all"] = slurm_node("n1")
     (outcome,) = await push(world, Drain("all", CORDONED))
@@ -188,8 +195,7 @@ async def test_an_answer_about_another_node_is_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 60])
-async def test_a_read_that_cannot_be_understood_is_no_evidence_F4(count: int) -> None:
-    """Neither for a write nor for an absence."""
+async def test_an_unreadable_answer_proves_neither_state_nor_absence_F4(count: int) -> None:
 
     class Strange(World):
         async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
@@ -202,22 +208,20 @@ async def test_a_read_that_cannot_be_understood_is_no_evidence_F4(count: int) ->
             answer = await super().read_records(call, key, take)
             return await take([b'{"name":7}'], 100.0) or answer
 
-    world = Strange().add(*(slurm_node(f"n{i}") for i in range(count)))
-    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(count)])
+    world = Strange().add(*nodes(count))
+    outcomes = await push(world, *drains(count))
     assert {type(outcome) for outcome in outcomes} == {Unsure}
     assert world.writes == []
 
 
-async def test_nodes_that_nobody_asked_for_are_passed_over() -> None:
-    """The listing holds the whole cluster."""
-    world = World().add(*(slurm_node(f"n{i}") for i in range(100)))
-    await push(world, *[Drain(f"n{i}", CORDONED) for i in range(60)])
+async def test_other_nodes_of_the_listing_are_not_written() -> None:
+    world = World().add(*nodes(100))
+    await push(world, *drains(60))
     assert sum("DRAIN" in node.state for node in world.nodes.values()) == 60
 
 
 async def test_equal_desired_writes_become_one_request() -> None:
-    """A hundred drains of two reasons: one listing, two requests, outcomes in order."""
-    world = World().add(*(slurm_node(f"n{i}") for i in range(100)))
+    world = World().add(*nodes(100))
     actions = [Drain(f"n{i}", "k8s: even" if i % 2 == 0 else "k8s: odd") for i in range(100)]
     outcomes = await push(world, *actions)
     assert [outcome.action for outcome in outcomes] == actions
@@ -227,30 +231,26 @@ async def test_equal_desired_writes_become_one_request() -> None:
     assert not any(call.bulk for call in world.calls[1:])
 
 
-async def test_up_to_fifty_nodes_are_read_one_by_one() -> None:
-    """A listing of a whole cluster for three nodes would cost slurmctld more."""
-    world = World(tick_s=0.01).add(*(slurm_node(f"n{i}") for i in range(60)))
-    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(50)])
+async def test_up_to_fifty_nodes_are_read_one_by_one_and_drained_by_one_request() -> None:
+    """A listing of a large cluster would cost slurmctld more."""
+    world = World(tick_s=0.01).add(*nodes(60))
+    outcomes = await push(world, *drains(50))
     assert {type(outcome) for outcome in outcomes} == {Done}
     assert sum(line.startswith("GET node/") for line in world.asked) == 50
     assert len(world.writes) == 1
 
 
-async def test_a_name_missing_from_a_complete_listing_is_unknown() -> None:
-    """The others are drained all the same."""
-    world = World().add(*(slurm_node(f"n{i}") for i in range(1, 60)))
-    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(60)])
-    assert outcomes[0] == Refused(
-        Drain("n0", CORDONED),
-        "Slurm has no such node",
-        (Deleted("slurm_nodes", "", "n0", "", 100.0),),
-    )
+async def test_a_node_missing_from_a_complete_listing_is_refused_alone() -> None:
+    world = World().add(*nodes(60)[1:])
+    outcomes = await push(world, *drains(60))
+    gone = Deleted("slurm_nodes", "", "n0", "", 100.0)
+    assert outcomes[0] == Refused(Drain("n0", CORDONED), "Slurm has no such node", (gone,))
     assert {type(outcome) for outcome in outcomes[1:]} == {Done}
 
 
 @pytest.mark.parametrize("names", [("n1",), ("n1", "n2")])
-async def test_a_write_is_sent_soon_after_its_read_or_not_at_all_S0(names: Sequence[str]) -> None:
-    """Found by the simulator: it was sent again with a new token, 13 s later (8113111)."""
+async def test_a_write_is_not_sent_long_after_its_read_S0(names: Sequence[str]) -> None:
+    """In seed 8113111 it was sent again with a new token, 13 s later."""
     world = World(tick_s=0.0).add(*map(slurm_node, names))
     await push(world, *[Drain(name, CORDONED) for name in names])
     (post,) = [call for call in world.calls if call.method == "POST"]
@@ -261,8 +261,8 @@ async def test_a_write_is_sent_soon_after_its_read_or_not_at_all_S0(names: Seque
     assert not post.wanted()
 
 
-async def test_no_write_rests_on_a_read_that_waited_for_a_slow_one_S0() -> None:
-    """One hangs; meanwhile a human may have drained the other (simulator, seed 51)."""
+async def test_a_read_that_waited_for_a_slow_one_is_too_old_for_a_write_S0() -> None:
+    """A user may have drained the node meanwhile (seed 51)."""
     world = World().add(slurm_node("n1"), slurm_node("n2"))
 
     def hang(line: str) -> None:
@@ -278,8 +278,8 @@ async def test_no_write_rests_on_a_read_that_waited_for_a_slow_one_S0() -> None:
 
 
 async def test_a_refused_group_is_written_one_by_one() -> None:
-    """A node that went away between read and write must not keep the others waiting."""
-    world = World().add(*(slurm_node(f"n{i}") for i in range(3)))
+    """A node may disappear between read and write."""
+    world = World().add(*nodes(3))
 
     def vanish(line: str) -> SlurmError | None:
         if line.startswith("POST nodes/"):
@@ -287,7 +287,7 @@ async def test_a_refused_group_is_written_one_by_one() -> None:
         return None
 
     world.before = vanish
-    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(3)])
+    outcomes = await push(world, *drains(3))
     assert [type(outcome) for outcome in outcomes] == [Done, Refused, Done]
     assert len(world.writes) == 4
 
@@ -306,20 +306,19 @@ async def test_a_refused_group_is_written_one_by_one() -> None:
 )
 @pytest.mark.parametrize("at", ["GET", "POST"])
 @pytest.mark.parametrize("count", [1, 3, 60])
-async def test_a_failed_call_is_a_value_F4(
+async def test_a_failed_call_is_unsure_and_a_refusal_is_final_F4(
     failure: SlurmError, outcome: type, at: str, count: int
 ) -> None:
-    """What may pass is Unsure; what slurmctld refused is not repeated."""
-    world = World().add(*(slurm_node(f"n{i}") for i in range(count)))
+    world = World().add(*nodes(count))
     world.before = lambda line: failure if line.startswith(at) else None
-    outcomes = await push(world, *[Drain(f"n{i}", CORDONED) for i in range(count)])
+    outcomes = await push(world, *drains(count))
     assert [type(each) for each in outcomes] == [outcome] * count
     assert all(str(failure) == each.why for each in outcomes if not isinstance(each, Done))
     assert world.nodes["n0"] == slurm_node("n0")
 
 
-async def test_a_read_before_a_failed_write_reaches_the_graph_F4() -> None:
-    """Such a read can be the only news of Slurm for long (simulator, seed 8140561)."""
+async def test_the_read_before_a_failed_write_is_reported_F4() -> None:
+    """It can be the only news of Slurm for a long time (seed 8140561)."""
     world = World().add(slurm_node("n1"))
     world.before = lambda line: DOWN if line.startswith("POST") else None
     (outcome,) = await push(world, drain)
@@ -350,8 +349,8 @@ async def test_a_read_reaches_the_graph_before_its_write_is_answered_S6() -> Non
     ]
 
 
-async def test_a_new_reason_for_an_absence_drains_no_node_anew_S19() -> None:
-    """An undrain came first, and the limit on drains did not count (simulator, seed 8140443)."""
+async def test_a_rewrite_of_a_reason_does_not_drain_an_undrained_node_S19() -> None:
+    """The limit on drains does not count rewrites (seed 8140443)."""
     rewrites = Drain("n1", "k8s: pod terminated", rewrites=True)
     world = World().add(slurm_node("n1"))
     (outcome,) = await push(world, rewrites)
@@ -363,25 +362,24 @@ async def test_a_new_reason_for_an_absence_drains_no_node_anew_S19() -> None:
 
 
 @pytest.mark.parametrize(("version", "reason"), [("v0.0.45", ""), ("v0.0.42", LIFTED)])
-async def test_an_undrain_is_told_as_each_version_leaves_it_S2(version: str, reason: str) -> None:
-    """26.05 clears the reason, 24.11 keeps the text that we send along."""
+async def test_an_undrain_is_reported_as_each_version_leaves_it_S2(
+    version: str, reason: str
+) -> None:
+    """26.05 clears the reason, 24.11 keeps the text sent with the undrain."""
     world = World(version=version).add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
     (outcome,) = await push(world, undrain)
     assert seen(outcome) == slurm_node("n1", reason=reason) == world.nodes["n1"]
 
 
-async def test_the_news_is_as_old_as_the_answer_S6() -> None:
-    """Done shows the world after the POST was answered; later than the read."""
+async def test_the_result_of_a_write_has_the_time_of_its_answer_S6() -> None:
     world = World().add(slurm_node("n1"))
     (outcome,) = await push(world, drain)
     assert isinstance(outcome, Done)
-    (news,) = outcome.seen
-    assert isinstance(news, Observed)
-    assert news.order == world.now_s
+    assert order_of(outcome) == world.now_s
 
 
-async def test_what_a_write_made_of_a_read_is_marked_as_assumed_S6() -> None:
-    """Jobs may have started between the two: idle must be read, not concluded."""
+async def test_a_state_computed_from_a_drain_is_marked_as_assumed_S6() -> None:
+    """Jobs may have started between read and drain."""
     world = World().add(slurm_node("n1"))
     drained, already = [(await push(world, drain))[0] for _ in range(2)]
     assert [shown(drained).assumed, shown(already).assumed] == [True, False]
@@ -389,21 +387,11 @@ async def test_what_a_write_made_of_a_read_is_marked_as_assumed_S6() -> None:
     assert not shown(marked).assumed
 
 
-async def test_two_desired_writes_for_one_node_show_one_state() -> None:
-    """The later news holds what the earlier wrote."""
+async def test_the_later_result_of_two_writes_on_one_node_shows_both() -> None:
     world = World().add(slurm_node("n1"))
     first, second = await push(world, drain, mark)
-    assert isinstance(first, Done)
-    assert isinstance(second, Done)
     assert world.nodes["n1"] == slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED, comment=MARK)
-    assert world.nodes["n1"] in (seen(first), seen(second))
-    orders = {
-        news.order: seen(done)
-        for done in (first, second)
-        for news in done.seen
-        if isinstance(news, Observed)
-    }
-    assert orders[max(orders)] == world.nodes["n1"]
+    assert seen(max(first, second, key=order_of)) == world.nodes["n1"]
 
 
 class Interrupted(World):
@@ -417,8 +405,7 @@ class Interrupted(World):
     writer: SlurmPush
 
 
-async def test_a_write_of_another_batch_is_not_forgotten() -> None:
-    """The node was read before that drain, and is told after it: it must not seem lifted."""
+async def test_a_drain_of_another_batch_is_kept_in_the_result() -> None:
     world = Interrupted().add(slurm_node("n1"))
     world.writer = SlurmPush(world, world.clock)
     (outcome,) = await world.writer.push([mark])
@@ -426,8 +413,7 @@ async def test_a_write_of_another_batch_is_not_forgotten() -> None:
     assert "DRAIN" in world.nodes["n1"].state
 
 
-async def test_a_read_after_our_write_is_newer_than_it() -> None:
-    """What a human changed since is not painted over by what we remember."""
+async def test_a_read_after_a_write_counts_more_than_the_write() -> None:
     world = World().add(slurm_node("n1"))
     writer = SlurmPush(world, world.clock)
     await writer.push([drain])
@@ -436,15 +422,14 @@ async def test_a_read_after_our_write_is_newer_than_it() -> None:
     assert seen(outcome) == slurm_node("n1", "MIXED", comment=MARK)
 
 
-async def test_marks_leave_room_for_drains() -> None:
-    """They come by the thousand at the first start."""
+async def test_marks_leave_connections_free_for_drains() -> None:
+    """At the first start there are thousands of marks."""
     world = World().add(slurm_node("n1"), slurm_node("n2"))
     await push(world, mark, SetComment("n2", MARK))
     assert all(call.bulk for call in world.calls if call.path != "nodes/")
 
 
-async def test_what_is_not_for_slurm_is_refused() -> None:
-    """A mistake of ours, but never an exception."""
+async def test_an_action_on_kubernetes_is_refused() -> None:
     event = RecordEvent(Reference("Node", "", "n1", "u"), "Normal", "X", "y")
     world = World()
     outcomes = await SlurmPush(world, world.clock).push([event])

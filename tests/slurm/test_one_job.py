@@ -1,4 +1,4 @@
-"""Looks at single jobs: what they ask for, and what those who ask at once share."""
+"""Reads of single jobs: their requests, and the answers that simultaneous reads share."""
 
 import asyncio
 import math
@@ -19,12 +19,12 @@ from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
 
 TASKS = 12
 ARRAY = Identity("c1", "s1", uids=tuple(f"u{task}" for task in range(TASKS)))
-PENDING = frozenset({"PENDING"})
+PENDING, RUNNING = frozenset({"PENDING"}), frozenset({"RUNNING"})
 STATES = "GET jobs/state/"
 
 
 class Looks:
-    """Over an array that was just made, and of which the first tasks have started."""
+    """Reads of tasks of a new array whose first tasks have started."""
 
     def __init__(self, *, started: int) -> None:
         self.world = JobWorld()
@@ -39,16 +39,10 @@ class Looks:
             self.world.start(self.world.records[1], "n1", task=task)
 
     def know(self, *tasks: int) -> None:
-        """They were read where they run, under the numbers that they have now."""
+        """Learn these running tasks under their present numbers."""
         for task in tasks:
-            record = JobRecord(
-                number=task + 2,
-                array=1,
-                task=task,
-                identity=ARRAY,
-                state=frozenset({"RUNNING"}),
-                slurm_nodes=("n1",),
-            )
+            numbers = {"number": task + 2, "array": 1, "task": task}
+            record = JobRecord(**numbers, identity=ARRAY, state=RUNNING, slurm_nodes=("n1",))
             job = job_of(record)
             assert job is not None
             self.job_owners.learn(job)
@@ -58,7 +52,7 @@ class Looks:
         return [one for one in found if isinstance(one, Found)]
 
     async def asked_again(self, enough: Enough, *tasks: int) -> bool:
-        """Whether looks to which that is enough ask for anything; all are answered."""
+        """Whether reads with that demand send a request; all are answered."""
         before = len(self.world.asked)
         found = await asyncio.gather(*(self.look.find(f"1_{task}", enough) for task in tasks))
         assert [one.job.slurm_nodes for one in found if isinstance(one, Found) and one.job] == [
@@ -67,10 +61,18 @@ class Looks:
         return len(self.world.asked) > before
 
 
-def jobs_in(found: Found) -> list[Job]:
-    """The one that was asked for, then all others that were shown."""
-    rows = [one.row for one in found.news if isinstance(one, Observed)]
-    return [row for row in rows if isinstance(row, Job)]
+class Kept:
+    """Pieces of an answer that arrive later."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[Sequence[bytes], float]] = []
+
+    async def keep(self, pieces: Sequence[bytes], asked_s: float) -> None:
+        self.pieces.append((pieces, asked_s))
+
+    async def hand_to(self, take: Take) -> None:
+        for pieces, asked_s in self.pieces:
+            await take(pieces, asked_s)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +80,10 @@ def jobs_in(found: Found) -> list[Job]:
     [((2, 5), ["GET job/4", "GET job/7"]), (range(8), ["GET job/1"]), ((1, 11), ["GET job/1"])],
     ids=["few", "most that run", "one that waits"],
 )
-async def test_who_asks_at_once_for_tasks_of_an_array_shares_the_answers(
+async def test_simultaneous_reads_of_tasks_share_requests(
     tasks: tuple[int, ...], reads: list[str]
 ) -> None:
-    """The states once, and the whole array once where that is better than a record for each."""
+    """The whole array is read where that is better than a record for each task."""
     looks = Looks(started=10)
     looks.know(*range(10))
     found = await looks.at(*tasks)
@@ -94,8 +96,7 @@ async def test_who_asks_at_once_for_tasks_of_an_array_shares_the_answers(
     assert asked.count(STATES) == 1 + (11 in tasks)
 
 
-async def test_of_most_that_run_and_were_never_read_the_whole_array_is_read() -> None:
-    """Each is to be read once; but for two of them that are left, the rest is no reason."""
+async def test_the_whole_array_is_read_if_most_running_tasks_were_never_read() -> None:
     looks = Looks(started=10)
     looks.know(2, 3)
     await looks.at(4, 5)
@@ -106,8 +107,8 @@ async def test_of_most_that_run_and_were_never_read_the_whole_array_is_read() ->
     assert few.world.asked == [STATES, "GET job/6", "GET job/7"]
 
 
-async def test_the_last_task_to_start_is_read_with_all_others_once_for_all() -> None:
-    """It has the number of the array: who asks for others reads it, too."""
+async def test_a_read_of_the_last_task_to_start_answers_for_all_tasks() -> None:
+    """It has the number of the array."""
     looks = Looks(started=TASKS)
     looks.know(*range(4, TASKS - 1))
     await looks.at(2, 3)
@@ -120,10 +121,9 @@ async def test_the_last_task_to_start_is_read_with_all_others_once_for_all() -> 
     [(-1, math.inf, False), (1, math.inf, True), (1, -1, False), (1, 1, True)],
     ids=["read since", "read before", "placed since", "placed before"],
 )
-async def test_a_look_takes_the_read_that_another_made(
+async def test_a_read_by_another_is_used_if_it_is_new_enough_or_shows_the_placement(
     after: float, placed_after: float, *, again: bool
 ) -> None:
-    """Where it began after what is asked for, or shows where a task runs that has just said so."""
     looks = Looks(started=10)
     (found,) = await looks.at(2)
     enough = Enough(found.asked_s + after, found.asked_s + placed_after)
@@ -132,11 +132,11 @@ async def test_a_look_takes_the_read_that_another_made(
 
 @pytest.mark.parametrize("taken", [False, True], ids=["nobody's", "another's"])
 @pytest.mark.parametrize("known", [False, True])
-async def test_a_task_whose_number_was_lost_is_looked_for_in_its_array_F2(
+async def test_a_task_without_its_number_is_searched_in_its_array_F2(
     *, taken: bool, known: bool
 ) -> None:
-    """Found by the simulator: slurmctld lost its last seconds between the states and the record;
-    the task waited once more, counted as gone, and its Pod got another job (568120).
+    """slurmctld lost its last seconds. In seed 568120 the task counted as gone, and its Pod got
+    another job.
     """
     looks = Looks(started=10)
     records = looks.world.records
@@ -159,7 +159,6 @@ async def test_a_task_whose_number_was_lost_is_looked_for_in_its_array_F2(
 
 
 async def test_a_task_that_slurm_forgot_is_gone() -> None:
-    """Its number and its array are nobody's."""
     looks = Looks(started=TASKS)
     looks.know(2)
     looks.world.records.clear()
@@ -168,16 +167,14 @@ async def test_a_task_that_slurm_forgot_is_gone() -> None:
     assert looks.job_owners.at("1_2") is None
 
 
-async def test_that_a_task_waits_is_no_answer_to_its_first_word() -> None:
-    """That read began before it started."""
+async def test_a_read_before_the_start_does_not_answer_a_read_after_it() -> None:
     looks = Looks(started=0)
     (found,) = await looks.at(2)
     looks.start(10)
     assert await looks.asked_again(Enough(found.asked_s + 1, found.asked_s - 1), 2)
 
 
-async def test_who_waits_for_a_read_takes_what_it_shows() -> None:
-    """It wants less than a read of its own: the first one's, that is under way, will do."""
+async def test_a_read_under_way_answers_a_later_read_that_demands_less() -> None:
     looks = Looks(started=10)
     late: list[asyncio.Task[bool]] = []
 
@@ -192,22 +189,21 @@ async def test_who_waits_for_a_read_takes_what_it_shows() -> None:
     assert looks.world.asked == [STATES, "GET job/4"]
 
 
-async def test_what_an_answer_shows_of_other_tasks_is_told_and_not_read_again() -> None:
-    """The last task to start has the array's own record, whose read shows them all."""
+async def test_an_answer_reports_all_tasks_it_shows_and_the_poll_does_not_read_them_again() -> None:
     looks = Looks(started=0)
     reader = Reader(looks.world, job_owners=looks.job_owners)
     await reader.look()
     looks.start(TASKS)
     (found,) = await looks.at(TASKS - 1)
-    told = {job.job_id: job for job in jobs_in(found)}
+    rows = [one.row for one in found.news if isinstance(one, Observed)]
+    told = {row.job_id: row for row in rows if isinstance(row, Job)}
     assert next(iter(told)) == f"1_{TASKS - 1}"
     assert told.keys() == {f"1_{task}" for task in range(TASKS)}
     assert await reader.look() == told
     assert reader.read == []
 
 
-async def test_a_look_never_shares_a_read_that_began_before_it() -> None:
-    """What it is asked for may have happened since: it waits for the next one."""
+async def test_a_read_does_not_share_one_that_began_before_it() -> None:
     looks = Looks(started=10)
     late: list[asyncio.Task[list[Found]]] = []
 
@@ -222,8 +218,7 @@ async def test_a_look_never_shares_a_read_that_began_before_it() -> None:
     assert second.asked_s > first.asked_s
 
 
-async def test_who_waits_for_a_read_that_was_given_up_reads_itself() -> None:
-    """The first of them was cancelled while it read for all."""
+async def test_a_read_that_waited_for_a_cancelled_one_reads_itself() -> None:
     looks = Looks(started=10)
     first = asyncio.ensure_future(looks.at(2))
     hangs = looks.world.read_records
@@ -242,8 +237,7 @@ async def test_who_waits_for_a_read_that_was_given_up_reads_itself() -> None:
     assert found.job.job_id == "1_3"
 
 
-async def test_a_failure_is_everybodys() -> None:
-    """Nothing is concluded from it."""
+async def test_all_who_share_a_failed_read_get_the_failure() -> None:
     looks = Looks(started=10)
     looks.world.before = lambda line: SlurmError("timeout", "x") if line == STATES else None
     found = await asyncio.gather(*(looks.look.find(f"1_{task}") for task in (1, 2)))
@@ -251,8 +245,7 @@ async def test_a_failure_is_everybodys() -> None:
     assert looks.world.asked == [STATES]
 
 
-async def test_a_read_that_a_listing_under_way_cannot_know_of_is_kept_for_the_next() -> None:
-    """That listing's states are older than it, and still call the task by the array's id."""
+async def test_a_read_newer_than_the_listing_under_way_is_kept_for_the_next_one() -> None:
     looks = Looks(started=0)
     reader = Reader(looks.world, job_owners=looks.job_owners)
     await reader.look()
@@ -269,17 +262,16 @@ async def test_a_read_that_a_listing_under_way_cannot_know_of_is_kept_for_the_ne
 @pytest.mark.parametrize(
     ("wanted", "of", "pays"), [(2, 2, False), (3, 3, True), (3, 4, True), (3, 5, False)]
 )
-def test_an_array_is_read_whole_where_most_of_it_is_asked_for(
+def test_an_array_is_read_whole_if_at_most_a_third_more_is_read(
     wanted: int, of: int, pays: bool
 ) -> None:
-    """What nobody asked for costs at most a third more."""
     assert pays_whole(wanted, of=of) is pays
 
 
-async def test_a_late_look_undoes_nothing_that_a_listing_has_read_since_P11(
+async def test_a_late_read_does_not_undo_a_newer_listing_P11(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Found by the simulator: the listing told it as running, and its Pod was bound (216152)."""
+    """In seed 216152 the job was reported as running, and its Pod was bound."""
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
     reader = Reader(world)
@@ -287,16 +279,11 @@ async def test_a_late_look_undoes_nothing_that_a_listing_has_read_since_P11(
     at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
 
     async def late(call: SlurmCall, name: str, take: Take) -> SlurmResponse | SlurmError:
-        kept: list[tuple[Sequence[bytes], float]] = []
-
-        async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
-            kept.append((pieces, asked_s))
-
-        answer = await at_once(call, name, keep)
+        kept = Kept()
+        answer = await at_once(call, name, kept.keep)
         asked.set()
         await released.wait()
-        for pieces, asked_s in kept:
-            await take(pieces, asked_s)
+        await kept.hand_to(take)
         return answer
 
     with monkeypatch.context() as patch:
@@ -316,10 +303,10 @@ async def test_a_late_look_undoes_nothing_that_a_listing_has_read_since_P11(
     assert known.state == {"NODE_FAIL"}
 
 
-async def test_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start_P18(
+async def test_half_an_answer_reports_no_started_task_as_waiting_P18(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Found by the simulator: its job was given up as that of a Pod bound elsewhere (220714)."""
+    """In seed 220714 its job was cancelled as that of a Pod bound elsewhere."""
     world = JobWorld()
     array = world.add(ARRAY)
     reader = Reader(world, refresh_every=1)
@@ -330,29 +317,22 @@ async def test_half_an_answer_tells_no_task_as_waiting_that_was_seen_to_start_P1
 
     async def cut(call: SlurmCall, name: str, take: Take) -> SlurmResponse | SlurmError:
         """The task starts after the states; of its array's records only the first arrives."""
-        kept: list[tuple[Sequence[bytes], float]] = []
-
-        async def keep(pieces: Sequence[bytes], asked_s: float) -> None:
-            kept.append((pieces, asked_s))
-
-        answer = await at_once(call, name, keep)
+        kept = Kept()
+        answer = await at_once(call, name, kept.keep)
         if call.path == "jobs/state/":
-            for pieces, asked_s in kept:
-                await take(pieces, asked_s)
+            await kept.hand_to(take)
             monkeypatch.setattr(world, "read_records", at_once)
             world.start(array, "n1", task=0)
             found.append(await look.find("1_0"))
             monkeypatch.setattr(world, "read_records", cut)
             return answer
-        pieces, asked_s = kept[0]
+        pieces, asked_s = kept.pieces[0]
         await take(pieces[:1], asked_s)
         return SlurmError("broken", "connection reset in the middle")
 
     monkeypatch.setattr(world, "read_records", cut)
-    waits = reader.job_owners.ours["1_2"]
-    reader.job_owners.keep(
-        "1_2", replace(waits, state=frozenset({"SUSPENDED"}))
-    )  # so that it is read
+    unread = replace(reader.job_owners.ours["1_2"], state=frozenset({"SUSPENDED"}))
+    reader.job_owners.keep("1_2", unread)
     reader.news.clear()
     assert isinstance(await reader.poll.poll(), SlurmError)
     (seen,) = found

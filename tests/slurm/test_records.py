@@ -1,4 +1,4 @@
-"""Big answers cut into records while they arrive."""
+"""Large answers are cut into records while they arrive."""
 
 import gc
 import json
@@ -35,7 +35,7 @@ indent = st.sampled_from([None, 0, 1, 2])
 
 
 def cut(body: bytes, cuts: list[int], **limits: int) -> tuple[list[Any], Any]:
-    """The decoded records and envelope of a body fed in pieces."""
+    """Return the decoded records and envelope of a body fed in pieces."""
     cutter = Cutter("nodes", **limits)
     records: list[bytes] = []
     ends = sorted({min(end, len(body)) for end in cuts} | {len(body)})
@@ -55,10 +55,9 @@ def written(parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int
 
 
 @given(document, indent, st.lists(st.integers(0, 400), max_size=12))
-def test_any_cutting_of_any_document_gives_its_records(
+def test_a_document_in_any_pieces_gives_its_records(
     parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None, cuts: list[int]
 ) -> None:
-    """Strings with brackets, escapes, any order of keys, compact or pretty."""
     body = written(parts, indent)
     whole = json.loads(body)
     records, envelope = cut(body, cuts)
@@ -70,7 +69,7 @@ def test_any_cutting_of_any_document_gives_its_records(
 def test_a_body_that_ends_early_is_never_complete(
     parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None, data: st.DataObject
 ) -> None:
-    """Half a listing must never look like a whole one: the missing nodes would count as gone."""
+    """The missing nodes would count as gone."""
     body = written(parts, indent)
     end = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(CutError):
@@ -78,10 +77,9 @@ def test_a_body_that_ends_early_is_never_complete(
 
 
 @given(document, st.data())
-def test_a_changed_body_is_an_error_or_json(
+def test_one_changed_byte_is_an_error_or_still_json(
     parts: tuple[dict[str, Any], list[Any], dict[str, Any]], data: st.DataObject
 ) -> None:
-    """One byte changed: CutError, or what was cut is refused by the decoder, or it is JSON."""
     body = bytearray(written(parts, None))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
@@ -92,15 +90,10 @@ def test_a_changed_body_is_an_error_or_json(
 
 @pytest.mark.parametrize(
     ("release", "name", "nodes"),
-    [
-        ("24.11", "nodes-3-idle", 3),
-        ("26.05", "nodes-3-idle", 3),
-        ("26.05", "nodes-drain-mixed", 3),
-    ],
+    [("24.11", "nodes-3-idle", 3), ("26.05", "nodes-3-idle", 3), ("26.05", "nodes-drain-mixed", 3)],
 )
 @pytest.mark.parametrize("size", [1, 7, 100, 64 * 1024])
 def test_recorded_listings_are_cut(release: str, name: str, nodes: int, size: int) -> None:
-    """In pieces of one byte as in one of all."""
     body = recorded(release, name)
     records, envelope = cut(body, list(range(size, len(body), size)))
     assert records == json.loads(body)["nodes"]
@@ -126,15 +119,13 @@ def test_recorded_listings_are_cut(release: str, name: str, nodes: int, size: in
         b'{"nodes":[{}]]',
     ],
 )
-def test_another_shape_is_an_error(body: bytes) -> None:
-    """Also two arrays of one name, and what stands behind the end."""
+def test_a_body_of_another_shape_is_an_error(body: bytes) -> None:
     cutter = Cutter("nodes")
     with pytest.raises(CutError):
         _ = (cutter.feed(body), cutter.finish())
 
 
-def test_an_absent_array_is_told_apart_from_an_empty_one() -> None:
-    """`null` and no key say nothing about nodes."""
+def test_an_absent_array_differs_from_an_empty_one() -> None:
     found = {}
     for body in (b'{"nodes":[]}', b'{"nodes":null}', b"{}"):
         cutter = Cutter("nodes")
@@ -144,8 +135,7 @@ def test_an_absent_array_is_told_apart_from_an_empty_one() -> None:
     assert list(found.values()) == [True, False, False]
 
 
-def test_everything_is_bounded() -> None:
-    """A record, the envelope, the body: a server gone mad does not fill our memory."""
+def test_records_envelope_and_body_are_bounded() -> None:
     long = b'"' + b"x" * 5000 + b'"'
     for body in (b'{"nodes":[' + long, b'{"a":' + long + b',"b":' + long + b"}", long):
         with pytest.raises(TooLargeError):
@@ -154,15 +144,15 @@ def test_everything_is_bounded() -> None:
         Cutter("nodes", body_max=10).feed(b" " * 11)
 
 
-def test_too_deep_a_record_is_an_error() -> None:
+def test_a_record_nested_too_deep_is_an_error() -> None:
     """Thirty-two levels are ten times what slurmrestd sends."""
     cutter = Cutter("nodes")
     with pytest.raises(CutError):
         _ = (cutter.feed(b'{"nodes":[' + b"[" * 40 + b"]" * 40 + b"]}"), cutter.finish())
 
 
-def test_a_big_record_in_small_pieces_is_not_scanned_again_and_again() -> None:
-    """Scans double in size: a record of 2 MB costs a few of them, not one for each piece."""
+def test_a_large_record_in_small_pieces_is_scanned_few_times() -> None:
+    """Scans double in size."""
     cutter = Cutter("nodes")
     scans = 0
     inner = cutter._cut
@@ -181,7 +171,7 @@ def test_a_big_record_in_small_pieces_is_not_scanned_again_and_again() -> None:
 
 
 def test_cutting_and_decoding_costs_less_than_json_loads() -> None:
-    """A ratio, measured side by side: 0.3 here; half a body held would not help if it were slow."""
+    """Measured side by side: a ratio of 0.3."""
     listing = json.loads(recorded("26.05", "nodes-drain-mixed"))
     listing["nodes"] *= 700
     body = json.dumps(listing, indent=2).encode()
@@ -205,8 +195,7 @@ def cpu_s(workload: Callable[[], object]) -> float:
     return time.process_time() - began_s
 
 
-def test_a_cutter_that_is_done_leaves_nothing_to_the_garbage_collector() -> None:
-    """It goes with its last reference, wherever it stopped."""
+def test_a_cutter_leaves_no_reference_cycle_wherever_it_stops() -> None:
     for body in (b'{"nodes":[{"a":1},{"a":2}],"b":3}', b'{"nodes":[{"a"'):
         cutter = Cutter("nodes")
         cutter.feed(body)

@@ -9,10 +9,10 @@ _HERE = Path(__file__).parent
 
 
 def recorded(release: str, name: str) -> bytes:
-    """The bytes of one recorded body."""
+    """Return the bytes of one recorded body."""
     return (_HERE / release / f"{name}.json").read_bytes()
 
 
 def all_recorded() -> list[bytes]:
-    """Every recorded body."""
+    """Return every recorded body."""
     return [path.read_bytes() for path in sorted(_HERE.glob("*/*.json"))]

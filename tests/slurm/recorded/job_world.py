@@ -1,4 +1,4 @@
-"""A slurmctld of a few lines, as the reader and the writer of jobs see it through a client."""
+"""A small slurmctld as the reader and the writer of jobs see it through a client."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ LIVE = ("PENDING", "RUNNING", "SUSPENDED")
 
 
 def identity_of(*uids: str, cluster: str = "c1", scheduler: str = "s1") -> Identity:
-    """Of the one job for the Pods with these UIDs."""
+    """Return the identity of the job of the Pods with these UIDs."""
     pods = tuple(f"ns/{uid}/{uid}" for uid in uids)
     return Identity(cluster, scheduler, workload_id(uids), pods, digest="d1")
 
@@ -60,7 +60,7 @@ class Record:
         }
 
     def is_called(self, job_id: str) -> bool:
-        """What `?job_id=` of /jobs/state takes: all, one job, an array, or one task of it."""
+        """Whether `?job_id=` of /jobs/state means it: all, a job, an array, or one of its tasks."""
         number, _, task = job_id.partition("_")
         if task and int(task) not in (self.task, *self.waiting):
             return False
@@ -78,10 +78,10 @@ class Record:
 
 @dataclass
 class JobWorld:
-    """Its records, what it was asked, and how it fails.
+    """Its records, the requests it received, and its failures.
 
-    `before` is called with each request before it is answered: a test changes the world there, or
-    gives the failure that comes instead; `after` comes instead of the answer to what was done.
+    `before` is called with each request before it is answered: a test changes records there, or
+    returns a failure that replaces the request. A failure from `after` replaces only the answer.
     """
 
     version: str = "v0.0.45"
@@ -89,14 +89,14 @@ class JobWorld:
     next_id: int = 1
     now_s: float = 100.0
     takes_s: float = 1.0
-    """Each answer."""
+    """Time of each answer."""
     counting: int = 1
     changed_s: int = 0
-    """When a job last changed, as far as `update_time` goes."""
+    """When a job last changed, for `update_time`."""
     asked: list[str] = field(default_factory=list)
     calls: list[SlurmCall] = field(default_factory=list)
     weight: str = ""
-    """What a listing's records carry beside what is read."""
+    """More bytes of each listed record."""
     before: Callable[[str], SlurmError | None] = lambda _: None
     after: Callable[[str], SlurmError | None] = lambda _: None
 
@@ -104,7 +104,7 @@ class JobWorld:
         return self.now_s
 
     def add(self, identity: Identity | str, state: str = "PENDING", **fields: Any) -> Record:
-        """A job, or an array where the identity has only UIDs."""
+        """Add a job, or an array where the identity has only UIDs."""
         comment = identity if isinstance(identity, str) else spell_identity(identity)
         uids = () if isinstance(identity, str) else identity.uids
         record = Record(self.next_id, fields.pop("name", "x"), comment, [state], **fields)
@@ -115,7 +115,7 @@ class JobWorld:
         return record
 
     def start(self, record: Record, nodes: str, *, task: int | None = None) -> Record:
-        """Give it nodes; a task gets a record of its own, the last one the array's."""
+        """Give it nodes; a task gets its own record, the last task that of the array."""
         if task is not None and len(record.waiting) > 1:
             record.waiting.remove(task)
             comment, name = record.comment, record.name
@@ -144,8 +144,7 @@ class JobWorld:
         self, call: SlurmCall, key: str, take: Take
     ) -> SlurmResponse | SlurmError:
         assert key == "jobs"
-        line = self._ask(call)
-        if failure := self.before(line):
+        if failure := self.before(self._ask(call)):
             return failure
         begun_s = self.now_s
         self.now_s += self.takes_s
@@ -236,6 +235,15 @@ class JobWorld:
             return GONE if record is None else ENDED
         record.comment = body.get("admin_comment", record.comment)
         return {"results": None}
+
+
+def with_job(
+    uid: str = "u1", state: str = "PENDING", *, identity: Identity | None = None, **fields: Any
+) -> JobWorld:
+    """Return a Slurm that has the job of this Pod."""
+    world = JobWorld(**fields)
+    world.add(identity or identity_of(uid), state, name=name_of(uid))
+    return world
 
 
 def _status(job_id: str, code: int) -> dict[str, Any]:

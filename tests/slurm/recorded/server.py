@@ -1,4 +1,4 @@
-"""A server that answers byte by byte what a test tells it to."""
+"""A server whose answers a test writes byte by byte."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,7 +10,7 @@ from tests.slurm.recorded import recorded
 
 @dataclass(frozen=True)
 class Request:
-    """What came in."""
+    """One request that came in."""
 
     method: str
     path: str
@@ -29,13 +29,13 @@ Answer = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
 def http(
     body: bytes, *, status: int = 200, close: bool = False, length: int | None = None
 ) -> bytes:
-    """One HTTP response; `length` claims another size than the body has."""
+    """Return one HTTP response; `length` replaces the true Content-Length."""
     head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body) if length is None else length}\r\n"
     return (head + ("Connection: Close\r\n" if close else "") + "\r\n").encode() + body
 
 
 def send(*answers: bytes, close: bool = False) -> Answer:
-    """These bytes, in one go."""
+    """Send these bytes at once."""
 
     async def answer(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(b"".join(answers))
@@ -47,12 +47,12 @@ def send(*answers: bytes, close: bool = False) -> Answer:
 
 
 def drop() -> Answer:
-    """Nothing; the connection ends."""
+    """Close the connection without an answer."""
     return send(close=True)
 
 
 def late(seconds: float, then: Answer) -> Answer:
-    """The answer, after a while."""
+    """Answer after a delay."""
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(seconds)
@@ -62,7 +62,7 @@ def late(seconds: float, then: Answer) -> Answer:
 
 
 def in_turn(*answers: Answer) -> Answer:
-    """Another one each time; the last one from then on."""
+    """Give one answer for each request; the last one stays."""
     rest = list(answers)
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -76,7 +76,7 @@ UNSERVED = send(http(b"Unable to find requested URL.", status=404, close=True), 
 
 @dataclass
 class Server:
-    """`answers` by request line; everything else is a path that is not served."""
+    """`answers` by request line; every other path is not served."""
 
     port: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
@@ -127,7 +127,7 @@ async def _read(reader: asyncio.StreamReader, connection: int) -> Request:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[Server]:
-    """A server on a free port of this machine."""
+    """Serve on a free port of this machine."""
     server = Server()
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listener.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""A slurmctld of a few lines, as the reader and the writer of Slurm see it through a client."""
+"""A small slurmctld as the reader and the writer of nodes see it through a client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ def slurm_node(name: str, *state: str, reason: str = "", comment: str = "") -> S
 
 @dataclass
 class World:
-    """Its nodes, what it was asked, and how it fails.
+    """Its nodes, the requests it received, and its failures.
 
-    `before` is called with each request before it is answered: a test changes the world there, or
-    gives the failure that comes instead.
+    `before` is called with each request before it is answered: a test changes nodes there, or
+    returns a failure that replaces the answer.
     """
 
     nodes: dict[str, SlurmNode] = field(default_factory=dict)
     version: str = "v0.0.45"
     now_s: float = 100.0
     tick_s: float = 1.0
-    """How long each answer takes."""
+    """Time of each answer."""
     asked: list[str] = field(default_factory=list)
     calls: list[SlurmCall] = field(default_factory=list)
     before: Callable[[str], SlurmError | None] = lambda _: None
