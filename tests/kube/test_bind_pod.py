@@ -1,4 +1,4 @@
-"""Bind: binding and job id in one write, and what a conflict means."""
+"""Bind: binding and job id in one write, and the outcomes of a conflict."""
 
 from pathlib import Path
 
@@ -29,7 +29,6 @@ BOUND = status(409, "Conflict", message='pod p is already assigned to node "n1"'
 
 
 async def test_binding_and_job_id_are_one_write_P11(tmp_path: Path) -> None:
-    """P1, P11: the UID as precondition, the annotation beside it."""
     script = Script(POST_binding=status(201, "") | {"status": "Success"})
     assert await outcome_of(script, tmp_path, BIND) == Done(BIND)
     assert script.asked == ["POST_binding"]
@@ -60,10 +59,10 @@ async def test_binding_and_job_id_are_one_write_P11(tmp_path: Path) -> None:
         (a_pod(), Unsure),
     ],
 )
-async def test_after_a_conflict_the_pod_itself_says_P11_P18(
+async def test_after_a_conflict_a_read_of_the_pod_decides_P11_P18(
     tmp_path: Path, found: Json, outcome: type[Outcome]
 ) -> None:
-    """P11, P18: only our own binding, whose answer was lost, is as good as done."""
+    """Only our own binding, whose answer was lost, counts as done."""
     script = Script(POST_binding=BOUND, GET=found)
     came = await outcome_of(script, tmp_path, BIND)
     assert type(came) is outcome
@@ -75,17 +74,15 @@ async def test_after_a_conflict_the_pod_itself_says_P11_P18(
 
 
 @pytest.mark.parametrize("found", [a_pod(uid="another"), GONE])
-async def test_a_conflict_with_a_pod_that_is_gone_P23(tmp_path: Path, found: Json) -> None:
-    """A Pod of another UID is not looked at any further."""
+async def test_a_conflict_with_a_pod_that_is_gone_is_refused_P23(
+    tmp_path: Path, found: Json
+) -> None:
     came = await outcome_of(Script(POST_binding=BOUND, GET=found), tmp_path, BIND)
     assert type(came) is Refused
     assert not came.seen
 
 
-async def test_a_conflict_with_a_pod_that_cannot_be_read_may_be_a_binding_of_ours_P14(
-    tmp_path: Path,
-) -> None:
-    """Somebody bound it: perhaps we, and the answer was lost."""
+async def test_a_conflict_with_an_unreadable_pod_may_be_our_binding_P14(tmp_path: Path) -> None:
     script = Script(POST_binding=BOUND, GET=status(500, "x"))
     came = await outcome_of(script, tmp_path, BIND)
     assert isinstance(came, Unsure)
@@ -93,18 +90,16 @@ async def test_a_conflict_with_a_pod_that_cannot_be_read_may_be_a_binding_of_our
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER, status(403, "Forbidden"), status(422, "Invalid")])
-async def test_a_binding_that_can_never_be_is_refused_P11(tmp_path: Path, answer: Json) -> None:
-    """The Pod is gone, another has its name, or we may not."""
+async def test_a_binding_that_cannot_succeed_is_refused_P11(tmp_path: Path, answer: Json) -> None:
     script = Script(POST_binding=answer)
     assert isinstance(await outcome_of(script, tmp_path, BIND), Refused)
     assert script.asked == ["POST_binding"]
 
 
 @pytest.mark.parametrize(("code", "may_be"), [(401, False), (429, False), (500, True), (504, True)])
-async def test_a_binding_that_may_have_happened_says_so_P14(
+async def test_a_binding_that_may_have_happened_is_reported_P14(
     tmp_path: Path, code: int, may_be: bool
 ) -> None:
-    """Unless the API server did not even look at it."""
     came = await outcome_of(Script(POST_binding=status(code, "x")), tmp_path, BIND)
     assert isinstance(came, Unsure)
     assert came.seen == ((BindTried(POD.uid, BIND.job_id, 42.0),) if may_be else ())
@@ -112,8 +107,9 @@ async def test_a_binding_that_may_have_happened_says_so_P14(
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
 @pytest.mark.parametrize("action", [BIND, END, WAITS, GetGang("job", "slurm", "g", 0.0)])
-async def test_passing_failures_are_unsure_F8(tmp_path: Path, code: int, action: Action) -> None:
-    """F8: tried again; nothing else was written meanwhile."""
+async def test_temporary_failures_are_unsure_with_their_retry_after_F8(
+    tmp_path: Path, code: int, action: Action
+) -> None:
     requests: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

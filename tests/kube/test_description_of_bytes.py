@@ -1,22 +1,18 @@
-"""A workload Pod as the API server spells it, through to the job it asks for."""
+"""A workload Pod as the API server sends it, translated to its job."""
 
-import json
 from typing import Any
 
 import pytest
 import yaml
 
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Observed, Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.translate.job_spec import Invalid, describe
-from sunk_sync.kube.decode.source_decoder import PODS
-from tests.kube.recorded.server import pod
+from tests.kit.pod_rows import row
 
 CONFIGURATION = Configuration(
-    gres_map=(("nvidia.com/gpu", "gpu"), ("rdma/*", "-")),
-    gpu_types=(("H100_NVLINK_80GB", "h100"),),
+    gres_map=(("nvidia.com/gpu", "gpu"), ("rdma/*", "-")), gpu_types=(("H100_NVLINK_80GB", "h100"),)
 )
 EXAMPLE = """
 metadata:
@@ -43,19 +39,12 @@ spec:
 """A whole node with eight GPUs, as users of SUNK write it."""
 
 
-def row(manifest: dict[str, Any]) -> Pod:
-    made = pod("p", 1)
-    made["metadata"] |= manifest["metadata"]
-    made["spec"] = manifest["spec"]
-    made["status"] = {"phase": "Pending"}
-    seen = PODS.object(json.dumps(made).encode())
-    assert isinstance(seen, Observed)
-    assert isinstance(seen.row, Pod)
-    return seen.row
+def description_of(manifest: dict[str, Any]) -> JobDescription | Invalid:
+    return describe([row(manifest["spec"], **manifest["metadata"])], CONFIGURATION)
 
 
 def test_a_whole_node_with_gpus_of_one_model_P4_P6() -> None:
-    assert describe([row(yaml.safe_load(EXAMPLE))], CONFIGURATION) == JobDescription(
+    assert description_of(yaml.safe_load(EXAMPLE)) == JobDescription(
         cpus=110,
         memory_mb=983_040,
         gres=(("gpu:h100", 8),),
@@ -73,19 +62,19 @@ def test_a_whole_node_with_gpus_of_one_model_P4_P6() -> None:
         ("timeout", "1" + "0" * 2000),
     ],
 )
-def test_what_is_too_long_is_refused_and_not_cut_P4(name: str, text: str) -> None:
-    """Half a list of nodes would name other nodes, and be taken."""
+def test_a_value_that_is_too_long_is_refused_and_not_cut_P4(name: str, text: str) -> None:
+    """Half a list of nodes would be valid and name other nodes."""
     manifest = yaml.safe_load(EXAMPLE)
     manifest["metadata"]["annotations"][PREFIX + name] = text
-    outcome = describe([row(manifest)], CONFIGURATION)
+    outcome = description_of(manifest)
     assert isinstance(outcome, Invalid)
     assert outcome.message.startswith(f"annotation {PREFIX}{name}: ")
 
 
-def test_a_long_list_of_nodes_is_taken_whole_P4() -> None:
+def test_a_list_of_3000_nodes_is_accepted_whole_P4() -> None:
     manifest = yaml.safe_load(EXAMPLE)
     names = ",".join(f"rack7-node{number:04}" for number in range(3000))
     manifest["metadata"]["annotations"][PREFIX + "excluded-nodes"] = names
-    outcome = describe([row(manifest)], CONFIGURATION)
+    outcome = description_of(manifest)
     assert isinstance(outcome, JobDescription)
     assert outcome.excluded_nodes == names

@@ -23,8 +23,9 @@ from tests.kit.pod_push import (
 from tests.kube.recorded.server import status
 
 
-async def test_first_the_condition_then_the_deletion_with_its_own_grace_P16(tmp_path: Path) -> None:
-    """P16: both for this very Pod; no grace of ours in the deletion."""
+async def test_the_condition_is_written_before_the_deletion_with_the_grace_of_the_pod_P16(
+    tmp_path: Path,
+) -> None:
     script = Script(PATCH_status=a_pod(), DELETE=a_pod(deletionTimestamp=NOW))
     came = await outcome_of(script, tmp_path, END)
     assert isinstance(came, Done)
@@ -45,8 +46,8 @@ async def test_first_the_condition_then_the_deletion_with_its_own_grace_P16(tmp_
     ]
 
 
-async def test_a_pod_that_is_ending_already_is_left_its_time_P16(tmp_path: Path) -> None:
-    """P16: a second deletion could only shorten what its owner gave it."""
+async def test_a_terminating_pod_is_not_deleted_again_P16(tmp_path: Path) -> None:
+    """A second deletion could only shorten its grace period."""
     script = Script(PATCH_status=a_pod(deletionTimestamp=NOW))
     came = await outcome_of(script, tmp_path, END)
     assert isinstance(came, Done)
@@ -54,8 +55,9 @@ async def test_a_pod_that_is_ending_already_is_left_its_time_P16(tmp_path: Path)
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER])
-async def test_a_pod_that_is_gone_has_ended_P16(tmp_path: Path, answer: Json) -> None:
-    """P16: whatever has its name now is not touched."""
+async def test_a_pod_that_is_gone_is_done_and_its_successor_untouched_P16(
+    tmp_path: Path, answer: Json
+) -> None:
     first = Script(PATCH_status=answer)
     assert await outcome_of(first, tmp_path, END) == Done(END, missing=True)
     assert first.asked == ["PATCH_status"]
@@ -63,25 +65,24 @@ async def test_a_pod_that_is_gone_has_ended_P16(tmp_path: Path, answer: Json) ->
     assert await outcome_of(second, tmp_path, END) == Done(END, missing=True)
 
 
-async def test_without_its_condition_for_now_nothing_is_deleted_P16(tmp_path: Path) -> None:
-    """P16: the owner's controller must find the reason when it looks."""
+async def test_no_pod_is_deleted_before_its_condition_is_written_P16(tmp_path: Path) -> None:
+    """The controller of its owner must find the reason."""
     script = Script(PATCH_status=LATER)
     assert isinstance(await outcome_of(script, tmp_path, END), Unsure)
     assert script.asked == ["PATCH_status"]
 
 
 @pytest.mark.parametrize("answer", [status(403, "Forbidden"), status(422, "Invalid")])
-async def test_a_condition_that_can_never_be_does_not_keep_the_pod_P16(
+async def test_a_pod_whose_condition_is_refused_is_deleted_P16(
     tmp_path: Path, answer: Json
 ) -> None:
-    """P16: two workloads on one machine are worse than an end without its reason."""
+    """Two workloads on one machine are worse than a deletion without its reason."""
     script = Script(PATCH_status=answer, DELETE=a_pod(deletionTimestamp=NOW))
     assert isinstance(await outcome_of(script, tmp_path, END), Done)
     assert script.asked == ["PATCH_status", "DELETE"]
 
 
-async def test_no_reason_of_slurms_keeps_a_pod_alive_P16(tmp_path: Path) -> None:
-    """P16: text without UTF-8, and without end."""
+async def test_an_invalid_or_long_text_does_not_prevent_the_deletion_P16(tmp_path: Path) -> None:
     script = Script(PATCH_status=a_pod(), DELETE=a_pod(deletionTimestamp=NOW))
     odd = EndPod(POD, "SlurmJobEnded", "\ud800" + "x" * 5000)
     assert isinstance(await outcome_of(script, tmp_path, odd), Done)

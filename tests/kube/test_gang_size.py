@@ -1,4 +1,4 @@
-"""GetGang: one read of the PodGroup or Job."""
+"""G1: GetGang reads the PodGroup or the Indexed Job once."""
 
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from sunk_sync.core.model.outcomes import Done, Refused
 from tests.kit.pod_push import Json, Script, outcome_of
 from tests.kube.recorded.server import status
 
-# GetGang
 GROUP = GetGang("group", "slurm", "g", 0.0)
 JOB = GetGang("job", "slurm", "g", 0.0)
 
@@ -31,10 +30,9 @@ JOB = GetGang("job", "slurm", "g", 0.0)
         (JOB, {}, 0, "spec"),
     ],
 )
-async def test_the_size_of_a_gang_is_read_once_G1(
+async def test_the_size_of_a_gang_is_read_or_unknown_with_a_reason_G1(
     tmp_path: Path, action: GetGang, body: Json, size: int, why: str
 ) -> None:
-    """G1: minMember of a PodGroup, completions of an Indexed Job; else unknown, and why."""
     paths: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -49,16 +47,13 @@ async def test_the_size_of_a_gang_is_read_once_G1(
     assert (told.size, told.asked_s) == (size, 42.0)
     assert why in told.why
     assert bool(told.why) is bool(why)
-    assert paths == [
-        "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/slurm/podgroups/g"
-        if action is GROUP
-        else "/apis/batch/v1/namespaces/slurm/jobs/g"
-    ]
+    group = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/slurm/podgroups/g"
+    assert paths == [group if action is GROUP else "/apis/batch/v1/namespaces/slurm/jobs/g"]
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
-async def test_a_foreign_name_leads_nowhere_else_G1(tmp_path: Path, name: str) -> None:
-    """G1: names of groups are labels that anybody writes."""
+async def test_an_invalid_name_is_refused_without_a_request_G1(tmp_path: Path, name: str) -> None:
+    """Any user can write the label with the name."""
     script = Script()
     for action in (
         GetGang("group", "slurm", name, 0.0),

@@ -7,90 +7,68 @@ from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.kube.decode.gangs import SIZE_MAX
 from tests.kit.pod_rows import Json, row, settings
 
-# Which gang, G1
+LWS = names.LWS_GROUP
 JOB_OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
 
 
+OTHER_OWNER = JOB_OWNER | {"controller": False, "name": "other"}
+GROUP, OLDER_GROUP = names.POD_GROUP_LABELS[:2]
+SIZE_OF_LWS = {names.LWS_SIZE: "4"}
+SIZE_3 = settings(gang_size="3")
+OURS = settings(gang="a", gang_size="2")
+NO_LWS_SIZE = f"annotation {names.LWS_SIZE} is missing"
+NO_SIZE = f"annotation {names.GANG_SIZE} is missing"
+
+
 @pytest.mark.parametrize(
-    ("metadata", "gang"),
+    ("labels", "annotations", "gang"),
     [
-        pytest.param({}, None, id="none"),
-        pytest.param({"labels": {"app": "x"}}, None, id="other labels"),
+        pytest.param({}, {}, None, id="none"),
+        pytest.param({"app": "x"}, {}, None, id="other labels"),
+        pytest.param({GROUP: "g"}, {}, Gang("group", "g"), id="PodGroup"),
+        pytest.param({OLDER_GROUP: "g"}, {}, Gang("group", "g"), id="older PodGroup"),
+        pytest.param({GROUP: "g"}, SIZE_3, Gang("group", "g", 3), id="PodGroup, our size"),
+        pytest.param({LWS: "k"}, SIZE_OF_LWS, Gang("leaderworkerset", "k", 4), id="LWS"),
         pytest.param(
-            {"labels": {names.POD_GROUP_LABELS[0]: "g"}}, Gang("group", "g"), id="PodGroup"
+            {LWS: "k"}, SIZE_OF_LWS | SIZE_3, Gang("leaderworkerset", "k", 3), id="LWS, our size"
         ),
         pytest.param(
-            {"labels": {names.POD_GROUP_LABELS[1]: "g"}}, Gang("group", "g"), id="older PodGroup"
+            {LWS: "k"}, {}, Gang("leaderworkerset", "k", 0, NO_LWS_SIZE), id="LWS without size"
         ),
+        pytest.param({}, OURS, Gang("annotation", "a", 2), id="annotations"),
+        pytest.param({GROUP: "g"}, OURS, Gang("annotation", "a", 2), id="annotations first"),
         pytest.param(
-            {"labels": {names.POD_GROUP_LABELS[0]: "g"}, "annotations": settings(gang_size="3")},
-            Gang("group", "g", 3),
-            id="gang-size spares the question",
-        ),
-        pytest.param(
-            {"labels": {names.LWS_GROUP: "k"}, "annotations": {names.LWS_SIZE: "4"}},
-            Gang("leaderworkerset", "k", 4),
-            id="LeaderWorkerSet",
-        ),
-        pytest.param(
-            {
-                "labels": {names.LWS_GROUP: "k"},
-                "annotations": {names.LWS_SIZE: "4"} | settings(gang_size="3"),
-            },
-            Gang("leaderworkerset", "k", 3),
-            id="gang-size before the size of others",
-        ),
-        pytest.param(
-            {"labels": {names.LWS_GROUP: "k"}},
-            Gang("leaderworkerset", "k", 0, f"annotation {names.LWS_SIZE} is missing"),
-            id="LeaderWorkerSet without size",
-        ),
-        pytest.param(
-            {"annotations": settings(gang="a", gang_size="2")},
-            Gang("annotation", "a", 2),
-            id="annotations",
-        ),
-        pytest.param(
-            {"annotations": settings(gang="a")},
-            Gang("annotation", "a", 0, f"annotation {names.GANG_SIZE} is missing"),
-            id="annotation without size",
-        ),
-        pytest.param(
-            {"annotations": settings(gang="job"), "ownerReferences": [JOB_OWNER]},
-            Gang("job", "train"),
-            id="Indexed Job",
-        ),
-        pytest.param(
-            {
-                "annotations": settings(gang="job", gang_size="5"),
-                "ownerReferences": [JOB_OWNER | {"controller": False, "name": "other"}, JOB_OWNER],
-            },
-            Gang("job", "train", 5),
-            id="Indexed Job of a size",
-        ),
-        pytest.param(
-            {"annotations": settings(gang="job"), "ownerReferences": [JOB_OWNER | {"kind": "X"}]},
-            Gang("job", "", 0, "annotation gang=job is set, but no Job controls this Pod"),
-            id="no Job",
-        ),
-        pytest.param(
-            {
-                "annotations": settings(gang="a", gang_size="2"),
-                "labels": {names.POD_GROUP_LABELS[0]: "g"},
-            },
-            Gang("annotation", "a", 2),
-            id="our annotation speaks first",
+            {}, settings(gang="a"), Gang("annotation", "a", 0, NO_SIZE), id="annotation, no size"
         ),
     ],
 )
-def test_where_a_gang_is_read_G1(metadata: Json, gang: Gang | None) -> None:
-    """G1: four ways to say it, each with its size or where to ask."""
-    assert row(**metadata).gang == gang
+def test_a_gang_is_read_from_labels_and_annotations_G1(
+    labels: Json, annotations: Json, gang: Gang | None
+) -> None:
+    assert row(labels=labels, annotations=annotations).gang == gang
+
+
+@pytest.mark.parametrize(
+    ("owners", "size", "gang"),
+    [
+        pytest.param([JOB_OWNER], {}, Gang("job", "train"), id="Indexed Job"),
+        pytest.param([OTHER_OWNER, JOB_OWNER], SIZE_3, Gang("job", "train", 3), id="our size"),
+        pytest.param(
+            [JOB_OWNER | {"kind": "X"}],
+            {},
+            Gang("job", "", 0, "annotation gang=job is set, but no Job controls this Pod"),
+            id="no Job",
+        ),
+    ],
+)
+def test_a_gang_of_a_job_is_read_from_its_owner_G1(
+    owners: list[Json], size: Json, gang: Gang
+) -> None:
+    assert row(annotations=settings(gang="job") | size, ownerReferences=owners).gang == gang
 
 
 @pytest.mark.parametrize("size", ["", "0", "-1", "x", "1.5", "٣", str(SIZE_MAX + 1), "9" * 5000])
-def test_a_wrong_size_is_told_G1(size: str) -> None:
-    """G1: the Pod waits and says so; the text is bounded."""
+def test_an_invalid_size_is_a_problem_of_the_gang_G1(size: str) -> None:
     gang = row(annotations=settings(gang="a", gang_size=size)).gang
     assert gang is not None
     assert (gang.name, gang.size) == ("a", 0)

@@ -1,4 +1,4 @@
-"""What a Node offers to Pods."""
+"""Labels, taints and allocatable resources of a Node."""
 
 from typing import Any
 
@@ -12,7 +12,6 @@ from tests.kit.selections import nodes
 from tests.kube.recorded.server import node, recorded
 
 
-# Offers of Nodes
 def offering(**parts: Any) -> Node:
     made = node("n1", 1)
     made["metadata"] |= {"labels": parts.get("labels")}
@@ -24,7 +23,6 @@ def offering(**parts: Any) -> Node:
 
 
 def test_a_node_offers_labels_taints_and_allocatable_P7_P28() -> None:
-    """P7, P28: all labels, ours among them; amounts as requests are counted."""
     found = offering(
         labels={"b": "2", "a": "1", names.LABEL_POD: "p"},
         taints=[{"key": "k", "effect": "NoExecute", "timeAdded": "x"}, {"key": "l", "value": "v"}],
@@ -39,22 +37,19 @@ def test_a_node_offers_labels_taints_and_allocatable_P7_P28() -> None:
     assert offering().offer == Offer()
 
 
-def test_equal_offers_are_one_object() -> None:
-    """Thousands of Nodes change without changing what they offer."""
+def test_equal_offers_of_nodes_are_one_object() -> None:
     one = offering(labels={"a": "1"}, allocatable={"cpu": "1"})
     two = offering(labels={"a": "1"}, allocatable={"cpu": "1000m"})
     assert one.offer is two.offer
     assert one.offer is not offering(labels={"a": "2"}, allocatable={"cpu": "1"}).offer
 
 
-def test_a_label_that_is_too_long_to_keep_is_read_all_the_same() -> None:
-    """What is remembered is bounded, what is true is not."""
+def test_two_thousand_long_labels_are_read_in_full() -> None:
     labels = {f"label-{number}": "x" * 60 for number in range(2000)}
     assert len(offering(labels=labels).offer.labels) == 2000
 
 
-def test_offers_are_read_only_where_somebody_schedules() -> None:
-    """Without the scheduler a Node costs what it always did."""
+def test_offers_are_read_only_if_sunk_sync_schedules() -> None:
     assert nodes().decoder is NODES
     assert COLLECTIONS["nodes"].selection(SelectionScope(schedules=True)).decoder is OFFERING_NODES
     assert OFFERING_NODES.source == NODES.source

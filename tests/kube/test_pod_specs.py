@@ -1,6 +1,7 @@
-"""What a workload Pod asks for and where it may run."""
+"""Requests of a workload Pod, and its rules about Nodes."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,82 +21,57 @@ REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
 
 
-@pytest.mark.parametrize(
-    ("spec", "requests"),
-    [
-        pytest.param({"containers": [{"name": "c"}]}, {}, id="nothing asked"),
-        pytest.param(
-            {"containers": [asks(cpu="100m", memory="1Gi"), asks(cpu="1.5", memory="1k")]},
-            {"cpu": 1600, "memory": GIB + 1000},
-            id="containers are added",
-        ),
-        pytest.param(
-            {"containers": [asks(cpu="0.5m"), asks(cpu="0.5m")]},
-            {"cpu": 1},
-            id="rounded once, after the sum",
-        ),
-        pytest.param({"containers": [asks(cpu="0.0001", memory="0")]}, {"cpu": 1}, id="rounded up"),
-        pytest.param(
-            {"containers": [asks(cpu="1")], "initContainers": [asks(cpu="3"), asks(cpu="2")]},
-            {"cpu": 3000},
-            id="the greatest init container",
-        ),
-        pytest.param(
-            {"containers": [asks(cpu="4")], "initContainers": [asks(cpu="3")]},
-            {"cpu": 4000},
-            id="init containers are over when the others run",
-        ),
-        pytest.param(
-            {"containers": [asks(cpu="1")], "initContainers": [asks("Always", cpu="2")]},
-            {"cpu": 3000},
-            id="a sidecar stays",
-        ),
-        pytest.param(
-            {
-                "containers": [asks(cpu="1")],
-                "initContainers": [asks("Always", cpu="2"), asks(cpu="5"), asks("Always", cpu="1")],
-            },
-            {"cpu": 7000},
-            id="an init container beside the sidecars before it",
-        ),
-        pytest.param(
-            {
-                "containers": [asks(cpu="1")],
-                "initContainers": [asks(cpu="5"), asks("Always", cpu="2")],
-            },
-            {"cpu": 5000},
-            id="but not beside those after it",
-        ),
-        pytest.param(
-            {"containers": [asks(cpu="1")], "overhead": {"cpu": "250m", "memory": "10Mi"}},
-            {"cpu": 1250, "memory": 10 * 2**20},
-            id="overhead",
-        ),
-        pytest.param(
-            {
-                "containers": [asks(cpu="1", memory="1Gi", **{"nvidia.com/gpu": "2"})],
-                "resources": {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi", "x/y": "9"}},
-                "overhead": {"cpu": "1"},
-            },
-            {"cpu": 4000, "hugepages-2Mi": 4 * 2**20, "memory": GIB, "nvidia.com/gpu": 2},
-            id="pod-level resources instead of the sum, for what Kubernetes lets them",
-        ),
-        pytest.param(
-            {"containers": [asks(memory="100Ei", cpu="100Ei")]},
-            {"cpu": 2**63 - 1, "memory": 2**63 - 1},
-            id="no more than Kubernetes can count",
-        ),
-    ],
-)
-def test_requests_are_counted_as_kubernetes_counts_them_P6(spec: Json, requests: Json) -> None:
-    """P6: as PodRequests does; zero is as good as missing."""
+def spec(*containers: Json, init: Sequence[Json] = (), **more: Any) -> Json:
+    return {"containers": list(containers), "initContainers": list(init)} | more
+
+
+def cpu(amount: str, restart_policy: str = "") -> Json:
+    return asks(restart_policy, cpu=amount)
+
+
+MIXED = asks(cpu="1", memory="1Gi", **{"nvidia.com/gpu": "2"})
+POD_LEVEL = {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi", "x/y": "9"}}
+SIDECAR = cpu("2", "Always")
+REQUESTS: dict[str, tuple[Json, Json]] = {
+    "nothing requested": (spec({"name": "c"}), {}),
+    "containers are added": (
+        spec(asks(cpu="100m", memory="1Gi"), asks(cpu="1.5", memory="1k")),
+        {"cpu": 1600, "memory": GIB + 1000},
+    ),
+    "rounded once, after the sum": (spec(cpu("0.5m"), cpu("0.5m")), {"cpu": 1}),
+    "rounded up": (spec(asks(cpu="0.0001", memory="0")), {"cpu": 1}),
+    "the largest init container": (spec(cpu("1"), init=[cpu("3"), cpu("2")]), {"cpu": 3000}),
+    "init containers end before containers": (spec(cpu("4"), init=[cpu("3")]), {"cpu": 4000}),
+    "a sidecar stays": (spec(cpu("1"), init=[SIDECAR]), {"cpu": 3000}),
+    "an init container beside earlier sidecars": (
+        spec(cpu("1"), init=[SIDECAR, cpu("5"), cpu("1", "Always")]),
+        {"cpu": 7000},
+    ),
+    "but not beside later ones": (spec(cpu("1"), init=[cpu("5"), SIDECAR]), {"cpu": 5000}),
+    "overhead": (
+        spec(cpu("1"), overhead={"cpu": "250m", "memory": "10Mi"}),
+        {"cpu": 1250, "memory": 10 * 2**20},
+    ),
+    "pod-level resources replace the sum, for the resources that Kubernetes allows": (
+        spec(MIXED, resources=POD_LEVEL, overhead={"cpu": "1"}),
+        {"cpu": 4000, "hugepages-2Mi": 4 * 2**20, "memory": GIB, "nvidia.com/gpu": 2},
+    ),
+    "at most what Kubernetes can count": (
+        spec(asks(memory="100Ei", cpu="100Ei")),
+        {"cpu": 2**63 - 1, "memory": 2**63 - 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "requests"), REQUESTS.values(), ids=REQUESTS)
+def test_requests_are_summed_as_by_PodRequests_P6(spec: Json, requests: Json) -> None:
+    """Zero counts as missing."""
     assert dict(row(spec).spec.requests) == requests
     assert list(row(spec).spec.requests) == sorted(row(spec).spec.requests)
 
 
 @pytest.mark.parametrize("odd", ["nonsense", "1Zi"])
-def test_a_pod_with_a_request_that_is_none_is_unreadable(odd: str) -> None:
-    """The API server would not take it; nothing is guessed."""
+def test_a_pod_with_an_invalid_quantity_is_unreadable(odd: str) -> None:
     made = pod("p", 7) | {"spec": {"containers": [asks(cpu=odd)]}}
     found = PODS.object(json.dumps(made).encode())
     assert isinstance(found, Unreadable)
@@ -114,13 +90,13 @@ def test_a_pod_with_a_request_that_is_none_is_unreadable(odd: str) -> None:
         ("BestEffort", [{"name": "c"}], False),
     ],
 )
-def test_whole_cpus_of_a_guaranteed_pod_P27(qos: str, containers: list[Json], static: bool) -> None:
-    """P27: of one container, not of the sum."""
+def test_a_guaranteed_pod_has_static_cpus_if_one_container_requests_whole_cpus_P27(
+    qos: str, containers: list[Json], static: bool
+) -> None:
     assert row({"containers": containers}, {"qosClass": qos}).spec.static_cpu is static
 
 
-def test_selector_affinity_and_tolerations_P7() -> None:
-    """P7: required terms only, with matchFields."""
+def test_selector_required_affinity_and_tolerations_are_read_P7() -> None:
     required = {
         "nodeSelectorTerms": [
             {
@@ -163,12 +139,20 @@ def test_selector_affinity_and_tolerations_P7() -> None:
 
 
 @pytest.mark.parametrize(
-    "affinity",
-    [{}, None, {"nodeAffinity": None}, {"nodeAffinity": {"preferred": []}}],
+    "affinity", [{}, None, {"nodeAffinity": None}, {"nodeAffinity": {"preferred": []}}]
 )
-def test_no_required_affinity_is_none_at_all_P7(affinity: Json | None) -> None:
-    """P7: None, not an empty list of terms, which nothing could meet."""
+def test_without_required_affinity_the_terms_are_None_P7(affinity: Json | None) -> None:
+    """No Node meets an empty list of terms."""
     assert spec_of(affinity=affinity).terms is None
+
+
+SOFT_SPREAD, HARD_SPREAD = (
+    {"whenUnsatisfiable": action} for action in ("ScheduleAnyway", "DoNotSchedule")
+)
+ALL_HARD = {
+    "affinity": {"podAffinity": REQUIRED | PREFERRED, "podAntiAffinity": REQUIRED},
+    "topologySpreadConstraints": [SOFT_SPREAD, HARD_SPREAD],
+}
 
 
 @pytest.mark.parametrize(
@@ -177,26 +161,17 @@ def test_no_required_affinity_is_none_at_all_P7(affinity: Json | None) -> None:
         ({"affinity": {"podAffinity": REQUIRED}}, ("podAffinity",)),
         ({"affinity": {"podAntiAffinity": REQUIRED}}, ("podAntiAffinity",)),
         ({"affinity": {"podAffinity": PREFERRED, "podAntiAffinity": PREFERRED}}, ()),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ()),
-        (
-            {
-                "affinity": {"podAffinity": REQUIRED | PREFERRED, "podAntiAffinity": REQUIRED},
-                "topologySpreadConstraints": [
-                    {"whenUnsatisfiable": "ScheduleAnyway"},
-                    {"whenUnsatisfiable": "DoNotSchedule"},
-                ],
-            },
-            ("podAffinity", "podAntiAffinity", "topologySpread"),
-        ),
+        ({"topologySpreadConstraints": [SOFT_SPREAD]}, ()),
+        (ALL_HARD, ("podAffinity", "podAntiAffinity", "topologySpread")),
     ],
 )
-def test_hard_rules_about_other_pods_are_named_P8(spec: Json, hard: tuple[str, ...]) -> None:
-    """P8: soft ones are ignored silently."""
+def test_hard_rules_about_other_pods_are_named_and_soft_ones_ignored_P8(
+    spec: Json, hard: tuple[str, ...]
+) -> None:
     assert row(spec).spec.hard == hard
 
 
-def test_the_rest_of_the_spec_P3_P8_P9() -> None:
-    """Grace, PriorityClass, resourceClaims, gates; Kubernetes' own defaults where missing."""
+def test_grace_priority_class_claims_and_gates_are_read_P3_P8_P9() -> None:
     given = row(
         {
             "terminationGracePeriodSeconds": 7,
@@ -213,7 +188,7 @@ def test_the_rest_of_the_spec_P3_P8_P9() -> None:
 
 
 def test_pods_of_one_template_share_spec_and_settings() -> None:
-    """20,000 waiting Pods cost one PodSpec, though no two specs are equal on the wire."""
+    """20,000 waiting Pods cost one PodSpec, though no two specs have equal bytes."""
 
     def made(number: int) -> Pod:
         token = {"name": f"kube-api-access-{number}", "projected": {}}
@@ -231,14 +206,12 @@ def test_pods_of_one_template_share_spec_and_settings() -> None:
 
 
 def test_equal_specs_of_other_bytes_are_one_object() -> None:
-    """1000m and 1 are the same wish."""
     one = spec_of(containers=[asks(cpu="1000m")])
     two = spec_of(containers=[asks(cpu="1")], nodeSelector={})
     assert one is two
 
 
-def test_every_part_of_a_spec_tells_it_from_others() -> None:
-    """No two of these may be taken for one another by their bytes."""
+def test_specs_that_differ_in_one_part_are_different() -> None:
     one, two = asks(cpu="1"), asks(cpu="2")
     specs = [
         spec_of(containers=[one, two]),
@@ -249,9 +222,7 @@ def test_every_part_of_a_spec_tells_it_from_others() -> None:
         spec_of(containers=[one], nodeSelector={"a": "b"}),
         spec_of(containers=[one], tolerations=[{"key": "a"}]),
         spec_of(containers=[one], affinity={"podAffinity": REQUIRED}),
-        spec_of(
-            containers=[one], topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}]
-        ),
+        spec_of(containers=[one], topologySpreadConstraints=[HARD_SPREAD]),
         spec_of(containers=[one], resourceClaims=[{"name": "a"}]),
         spec_of(containers=[one], priorityClassName="a"),
         spec_of(containers=[one], terminationGracePeriodSeconds=1),
@@ -259,5 +230,5 @@ def test_every_part_of_a_spec_tells_it_from_others() -> None:
     ]
     amounts = [dict(spec.requests).get("cpu") for spec in specs[:5]]
     assert amounts == [3000, 2000, 3000, 8000, 7000]
-    assert specs[0] is specs[2]  # both come to the same sum
+    assert specs[0] is specs[2], "both have the same sum"
     assert len(set(specs)) == len(specs) - 1

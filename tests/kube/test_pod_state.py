@@ -1,4 +1,4 @@
-"""Annotations and conditions of a workload Pod, and whether it has ended."""
+"""Annotations and conditions of a workload Pod, and its end."""
 
 import pytest
 
@@ -10,14 +10,12 @@ from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
 from sunk_sync.kube.decode.wire_pods import WirePodAnnotations
 from tests.kit.pod_rows import Json, asks, row, settings
 
-# Whether it has ended, P14 and P15
 OVER = {"state": {"terminated": {"exitCode": 0}}}
 RUNS: Json = {"state": {"running": {}}}
 NEVER = {"restartPolicy": "Never", "containers": [{"name": "a"}, {"name": "b"}]}
 
 
-def test_every_annotation_of_a_setting_is_read_P4() -> None:
-    """P4: without prefix, sorted, bounded; an empty one is there."""
+def test_every_annotation_of_a_setting_is_read_sorted_and_bounded_P4() -> None:
     given = {name: f"value of {name}" for name in SETTINGS}
     annotated = row(annotations={names.PREFIX + name: value for name, value in given.items()})
     assert annotated.settings == tuple(sorted(given.items()))
@@ -28,8 +26,7 @@ def test_every_annotation_of_a_setting_is_read_P4() -> None:
     assert long.settings == (("comment", "é" * (NODES_BYTES_MAX + 1)), ("partition", ""))
 
 
-def test_our_own_annotations_are_hints_P17_P23() -> None:
-    """Job id, bound-for, cancelled and resubmit as they stand there."""
+def test_our_own_annotations_are_read_back_P17_P23() -> None:
     marks = {names.JOB_ID: "17", names.BOUND_FOR: "16", names.CANCELLED: "17/"}
     marked = row(annotations=marks | {names.RESUBMIT: "x" * 5000})
     assert (marked.job_id, marked.bound_for, marked.cancelled) == ("17", "16", "17/")
@@ -38,8 +35,7 @@ def test_our_own_annotations_are_hints_P17_P23() -> None:
     assert (bare.job_id, bare.bound_for, bare.cancelled, bare.resubmit) == ("", "", "", "")
 
 
-def test_two_conditions_are_read_and_sorted_P1_P16() -> None:
-    """PodScheduled and DisruptionTarget; kubelet's own are left out."""
+def test_PodScheduled_and_DisruptionTarget_are_read_and_sorted_P1_P16() -> None:
     conditions = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"},
         {"type": "Ready", "status": "True"},
@@ -52,8 +48,7 @@ def test_two_conditions_are_read_and_sorted_P1_P16() -> None:
 
 
 @pytest.mark.parametrize(("created", "seconds"), [("2026-11-21T10:00:00Z", 1795255200), (None, 0)])
-def test_the_time_of_creation_P26(created: str | None, seconds: int) -> None:
-    """P26: for the order of those that wait."""
+def test_the_time_of_creation_is_read_P26(created: str | None, seconds: int) -> None:
     assert row(creationTimestamp=created).created_s == seconds
 
 
@@ -78,6 +73,7 @@ def test_the_time_of_creation_P26(created: str | None, seconds: int) -> None:
         ),
     ],
 )
-def test_ended_means_that_nothing_runs_again_P14(spec: Json, status: Json, ended: bool) -> None:
-    """P14, P15: a container that will be started again has not ended; else the phase tells."""
+def test_a_pod_has_ended_if_no_container_can_start_again_P14(
+    spec: Json, status: Json, ended: bool
+) -> None:
     assert row(spec, status).ended is ended

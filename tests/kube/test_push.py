@@ -1,4 +1,4 @@
-"""KubePush: actions to bytes, answers to outcomes."""
+"""KubePush: requests of actions, outcomes of answers."""
 
 import json
 from collections.abc import Sequence
@@ -28,7 +28,6 @@ from sunk_sync.core.model.facts import (
     Contradicted,
     GetResult,
     Node,
-    Observed,
     Reference,
     SlurmdPod,
 )
@@ -36,7 +35,16 @@ from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure, shown_
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.write.events import event_of
 from sunk_sync.kube.write.push import KubePush
-from tests.kube.recorded.server import ApiServer, node, pod, recorded, refusal, serving, status
+from tests.kube.recorded.server import (
+    ApiServer,
+    node,
+    pod,
+    recorded,
+    refusal,
+    row_in,
+    serving,
+    status,
+)
 
 NODE = Reference("Node", "", "g0", "uid-g0")
 POD = Reference("Pod", "slurm", "p", "uid-p")
@@ -73,11 +81,7 @@ def answers(body: bytes | dict[str, Any], code: int = 200, **headers: str) -> An
     return answer
 
 
-# Requests
-
-
-async def test_conditions_are_applied_on_the_status_with_the_uid_M2(tmp_path: Path) -> None:
-    """M1, M2: server-side apply of our whole set, by our manager, for this very object."""
+async def test_conditions_are_applied_to_the_status_with_the_uid_M2(tmp_path: Path) -> None:
     body = recorded("answer-apply-node.json")
     outcome, request, sent = await outcome_of(answers(body), tmp_path, SET)
     assert (request.method, request.path) == ("PATCH", "/api/v1/nodes/g0/status")
@@ -94,23 +98,19 @@ async def test_conditions_are_applied_on_the_status_with_the_uid_M2(tmp_path: Pa
         }
     ]
     assert isinstance(outcome, Done)
-    (seen,) = outcome.seen
-    assert isinstance(seen, Observed)
-    assert isinstance(seen.row, Node)
+    assert isinstance(row_in(outcome), Node)
 
 
 async def test_a_condition_that_did_not_change_keeps_its_time_M2(tmp_path: Path) -> None:
-    """M2: lastTransitionTime moves only on change."""
     old = SetConditions(NODE, SET.conditions, ("2026-01-01T00:00:00Z",))
     _, _, sent = await outcome_of(answers(node("g0", 1)), tmp_path, old)
     assert sent["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("reference", [NODE, POD])
-async def test_no_conditions_means_that_ours_are_deleted_by_type_M6(
+async def test_without_conditions_ours_are_deleted_by_type_M6(
     tmp_path: Path, reference: Reference
 ) -> None:
-    """M6: only types of ours are named; others' conditions cannot be hit."""
     made = node("g0", 1) if reference is NODE else pod("p", 1)
     _, request, sent = await outcome_of(answers(made), tmp_path, SetConditions(reference, ()))
     assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
@@ -120,27 +120,17 @@ async def test_no_conditions_means_that_ours_are_deleted_by_type_M6(
         assert one["type"].startswith("Slurm")
 
 
-async def test_metadata_is_applied_by_its_own_manager_M3(tmp_path: Path) -> None:
-    """M3, S6: one owner per field; the answer is the Pod's row."""
+async def test_metadata_is_applied_by_the_manager_of_its_rule_M3(tmp_path: Path) -> None:
     action = SetMetadata(POD, names.MANAGER_RETIRE, (), ((names.DRAINED, "true"),))
     outcome, request, sent = await outcome_of(answers(pod("p", 1)), tmp_path, action)
     assert request.path == "/api/v1/namespaces/slurm/pods/p"
     assert request.query["fieldManager"] == names.MANAGER_RETIRE
-    assert sent["metadata"] == {
-        "name": "p",
-        "uid": "uid-p",
-        "annotations": {names.DRAINED: "true"},
-    }
+    assert sent["metadata"] == {"name": "p", "uid": "uid-p", "annotations": {names.DRAINED: "true"}}
     assert isinstance(outcome, Done)
-    (seen,) = outcome.seen
-    assert isinstance(seen, Observed)
-    assert isinstance(seen.row, SlurmdPod)
+    assert isinstance(row_in(outcome), SlurmdPod)
 
 
-async def test_cordon_and_mark_go_in_one_write_and_both_are_given_up_in_one_M7(
-    tmp_path: Path,
-) -> None:
-    """M7: an empty configuration of the same manager gives up what is ours, and only that."""
+async def test_cordon_and_mark_are_applied_together_and_removed_together_M7(tmp_path: Path) -> None:
     _, request, sent = await outcome_of(answers(node("g0", 1)), tmp_path, Cordon(NODE))
     assert request.query["fieldManager"] == names.MANAGER_CORDON
     assert sent["spec"] == {"unschedulable": True}
@@ -151,87 +141,61 @@ async def test_cordon_and_mark_go_in_one_write_and_both_are_given_up_in_one_M7(
     assert "spec" not in sent
 
 
-# Outcomes
+FORBIDDEN = status(403, "Forbidden", message='cannot patch resource "nodes/status"')
 
 
 @pytest.mark.parametrize(
-    ("code", "body"),
+    ("code", "body", "missing"),
     [
-        (404, recorded("error-status-gone.json")),
-        (409, recorded("error-uid-gone.json")),
-        (422, recorded("error-uid.json")),
-        (422, recorded("error-invalid.json")),
-        (403, json.dumps(status(403, "Forbidden", message="cannot patch nodes/status")).encode()),
-        (400, b"bad"),
+        (404, recorded("error-status-gone.json"), True),
+        (409, recorded("error-uid-gone.json"), True),
+        (422, recorded("error-uid.json"), True),
+        (422, recorded("error-invalid.json"), False),
+        (404, recorded("error-no-such-path.json"), False),
+        (403, json.dumps(FORBIDDEN).encode(), False),
+        (400, b"bad", False),
     ],
 )
-async def test_what_the_world_does_not_allow_is_refused(
-    tmp_path: Path, code: int, body: bytes
+async def test_a_refused_write_says_why_and_whether_the_object_of_its_uid_is_missing_F3(
+    tmp_path: Path, code: int, body: bytes, missing: bool
 ) -> None:
-    """Gone, another UID, invalid, forbidden: not repeated until a fact changes; the text says."""
     outcome, _, _ = await outcome_of(answers(body, code), tmp_path, SET)
     assert isinstance(outcome, Refused)
     assert outcome.why.startswith("PATCH /api/v1/nodes/g0/status: ")
-
-
-@pytest.mark.parametrize(
-    ("code", "name", "missing"),
-    [
-        (404, "error-status-gone.json", True),
-        (409, "error-uid-gone.json", True),
-        (422, "error-uid.json", True),
-        (422, "error-invalid.json", False),
-        (404, "error-no-such-path.json", False),
-    ],
-)
-async def test_a_write_that_meets_no_object_of_its_uid_says_so_F3(
-    tmp_path: Path, code: int, name: str, missing: bool
-) -> None:
-    """What we hold of it is old; a path that the server does not know says nothing of it."""
-    outcome, _, _ = await outcome_of(answers(recorded(name), code), tmp_path, SET)
-    assert isinstance(outcome, Refused)
     assert outcome.missing is missing
-    told = Contradicted(NODE, 42.0)
-    assert (told in shown_by(outcome, asked_s=42.0)) is missing
-
-
-async def test_a_refusal_names_verb_and_resource(tmp_path: Path) -> None:
-    """403: what the operator has to allow stands in the text."""
-    body = status(403, "Forbidden", message='cannot patch resource "nodes/status"')
-    outcome, _, _ = await outcome_of(answers(body, 403), tmp_path, SET)
-    assert isinstance(outcome, Refused)
-    assert "patch" in outcome.why
-    assert "nodes/status" in outcome.why
+    assert (Contradicted(NODE, 42.0) in shown_by(outcome, asked_s=42.0)) is missing
+    assert code != 403 or 'cannot patch resource "nodes/status"' in outcome.why
 
 
 @pytest.mark.parametrize("code", [401, 409, 429, 500, 503, 504])
-async def test_passing_failures_are_unsure_F8(tmp_path: Path, code: int) -> None:
-    """It may have happened: tried again, when the server likes."""
+async def test_temporary_failures_are_unsure_with_their_retry_after_F8(
+    tmp_path: Path, code: int
+) -> None:
     body = status(code, "Whatever", message="the object has been modified")
     outcome, _, _ = await outcome_of(answers(body, code, **{"Retry-After": "2"}), tmp_path, SET)
     assert isinstance(outcome, Unsure)
     assert outcome.retry_after_s == 2.0
 
 
-async def test_a_written_object_that_cannot_be_read_is_still_done(tmp_path: Path) -> None:
-    """The write happened; what it left is for the watch to say."""
+async def test_a_write_with_an_unreadable_answer_is_done(tmp_path: Path) -> None:
     outcome, _, _ = await outcome_of(answers({"kind": "Node"}), tmp_path, SET)
     assert outcome == Done(SET)
 
 
-@pytest.mark.parametrize("action", [SET, WARN])
+@pytest.mark.parametrize(
+    "action",
+    [
+        SetConditions(NODE, (Condition("a", "True", "b", "\ud800"),)),
+        RecordEvent(NODE, "Warning", "a", "\ud800"),
+    ],
+)
 async def test_a_text_that_cannot_be_sent_is_refused(tmp_path: Path, action: Action) -> None:
-    """A lone surrogate has no UTF-8."""
-    spoilt: Action = SetConditions(NODE, (Condition("a", "True", "b", "\ud800"),))
-    if isinstance(action, RecordEvent):
-        spoilt = RecordEvent(NODE, "Warning", "a", "\ud800")
-    (outcome,), server = await pushed(answers({}), tmp_path, spoilt)
+    (outcome,), server = await pushed(answers({}), tmp_path, action)
     assert isinstance(outcome, Refused)
     assert not server.requests
 
 
 async def test_outcomes_stand_in_the_order_of_the_actions(tmp_path: Path) -> None:
-    """Several at once run side by side."""
     looks = [GetObject("Node", "", f"n{i}", 0.0) for i in range(40)]
 
     async def answer(request: web.Request) -> web.Response:
@@ -242,16 +206,11 @@ async def test_outcomes_stand_in_the_order_of_the_actions(tmp_path: Path) -> Non
 
 
 async def test_a_slurm_action_is_refused(tmp_path: Path) -> None:
-    """It is not for this authority."""
     (outcome,), _ = await pushed(answers({}), tmp_path, Drain("n1", "k8s: x"))
     assert isinstance(outcome, Refused)
 
 
-# Events
-
-
-async def test_an_event_has_a_name_of_what_it_says_S16(tmp_path: Path) -> None:
-    """The same one twice is one: the second POST meets the first."""
+async def test_equal_events_have_one_name_and_the_second_is_done_S16(tmp_path: Path) -> None:
     _, request, sent = await outcome_of(answers(node("e", 1), 201), tmp_path, WARN)
     assert request.path == "/api/v1/namespaces/default/events"
     assert sent["involvedObject"]["uid"] == "uid-g0"
@@ -261,8 +220,7 @@ async def test_an_event_has_a_name_of_what_it_says_S16(tmp_path: Path) -> None:
     assert sent["firstTimestamp"] == NOW
 
 
-def test_events_stand_where_kubectl_describe_looks() -> None:
-    """A Pod's in its namespace, a Node's in default, a Namespace's in itself."""
+def test_events_are_in_the_namespace_that_kubectl_describe_reads() -> None:
     places = [
         event_of(RecordEvent(reference, "Normal", "R", "m"), at=NOW)["metadata"]["namespace"]
         for reference in (NODE, POD, Reference("Namespace", "", "slurm", ""))
@@ -272,7 +230,6 @@ def test_events_stand_where_kubectl_describe_looks() -> None:
 
 @given(st.text(max_size=300), st.text(min_size=1, max_size=300))
 def test_events_of_any_text_are_bounded_and_distinct(message: str, name: str) -> None:
-    """Names fit, messages fit, another message is another Event."""
     reference = Reference("Node", "", name, "u")
     one = event_of(RecordEvent(reference, "Normal", "R", message * 20), at=NOW)
     two = event_of(RecordEvent(reference, "Normal", "R", message * 20 + "x"), at=NOW)
@@ -281,18 +238,15 @@ def test_events_of_any_text_are_bounded_and_distinct(message: str, name: str) ->
     assert one["metadata"]["name"] != two["metadata"]["name"]
 
 
-# Looks
+GET_NODE = GetObject("Node", "", "none", 0.0)
+GET_POD = GetObject("Pod", "slurm", "p", 0.0)
 
 
-LOOK = GetObject("Node", "", "none", 0.0)
-
-
-async def test_a_404_for_this_name_means_no_S8(tmp_path: Path) -> None:
-    """S7, S8: the only evidence of absence; it carries the time of the question."""
+async def test_a_404_for_this_name_is_evidence_of_absence_S8(tmp_path: Path) -> None:
     body = recorded("error-not-found.json")
-    outcome, _, _ = await outcome_of(answers(body, 404), tmp_path, LOOK)
+    outcome, _, _ = await outcome_of(answers(body, 404), tmp_path, GET_NODE)
     get_result = GetResult("Node", "", "none", "no", "", 42.0)
-    assert outcome == Done(LOOK, (get_result,))
+    assert outcome == Done(GET_NODE, (get_result,))
 
 
 @pytest.mark.parametrize(
@@ -311,40 +265,38 @@ async def test_a_404_for_this_name_means_no_S8(tmp_path: Path) -> None:
         (200, json.dumps(node("other", 1)).encode()),
     ],
 )
-async def test_anything_else_means_unknown_S20(tmp_path: Path, code: int, body: bytes) -> None:
-    """S20: a proxy's 404, a 403, an error, another object: no evidence of anything."""
-    outcome, _, _ = await outcome_of(answers(body, code), tmp_path, LOOK)
-    assert outcome == Done(LOOK, (GetResult("Node", "", "none", "unknown", "", 42.0),))
+async def test_any_other_answer_means_unknown_S20(tmp_path: Path, code: int, body: bytes) -> None:
+    """A 404 of a proxy, a 403, an error, another object."""
+    outcome, _, _ = await outcome_of(answers(body, code), tmp_path, GET_NODE)
+    assert outcome == Done(GET_NODE, (GetResult("Node", "", "none", "unknown", "", 42.0),))
 
 
-async def test_a_look_that_finds_brings_the_uid(tmp_path: Path) -> None:
-    """S7: another UID under the name is another Pod."""
-    look = GetObject("Pod", "slurm", "p", 0.0)
-    outcome, request, _ = await outcome_of(answers(pod("p", 5)), tmp_path, look)
-    assert outcome == Done(look, (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0),))
+async def test_a_read_that_finds_the_object_has_its_uid(tmp_path: Path) -> None:
+    outcome, request, _ = await outcome_of(answers(pod("p", 5)), tmp_path, GET_POD)
+    assert outcome == Done(GET_POD, (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0),))
     assert not request.query
 
 
-async def test_a_look_at_a_pod_tells_where_it_is_bound_P29(tmp_path: Path) -> None:
-    """A binding whose answer was lost is known by it."""
-    look = GetObject("Pod", "slurm", "p", 0.0)
+async def test_a_read_of_a_pod_has_its_node_P29(tmp_path: Path) -> None:
+    """It reveals a binding whose answer was lost."""
     bound = pod("p", 5)
     bound["spec"]["nodeName"] = "kn1"
-    outcome, _, _ = await outcome_of(answers(bound), tmp_path, look)
+    outcome, _, _ = await outcome_of(answers(bound), tmp_path, GET_POD)
     assert outcome.seen == (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0, "kn1", 5.0),)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
-async def test_a_foreign_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
-    """Names in marks on Slurm nodes are foreign text."""
+async def test_an_invalid_name_is_refused_without_a_request(tmp_path: Path, name: str) -> None:
+    """Any user of Slurm can write names into the mark of a node."""
     for look in (GetObject("Pod", "slurm", name, 0.0), GetObject("Pod", name or "..", "p", 0.0)):
         (outcome,), server = await pushed(answers({}), tmp_path, look)
         assert isinstance(outcome, Refused)
         assert not server.requests
 
 
-async def test_relist_asks_the_watch_of_that_source_S19(tmp_path: Path) -> None:
-    """S19: done when the listing was complete, else unsure."""
+async def test_relist_is_done_only_after_a_complete_listing_of_its_source_S19(
+    tmp_path: Path,
+) -> None:
 
     async def complete(_: float) -> KubeError | None:
         return None

@@ -1,4 +1,4 @@
-"""Bytes of the API server to facts: recorded ones, cut ones, nonsense."""
+"""Bytes of the API server, decoded to facts: recorded, cut and invalid ones."""
 
 import json
 from typing import Any
@@ -22,6 +22,7 @@ from sunk_sync.kube.decode.source_decoder import (
     SourceDecoder,
     Unreadable,
 )
+from tests.kit.pod_rows import seen
 from tests.kube.recorded.server import node, pod, recorded
 
 LINES = [
@@ -43,12 +44,6 @@ PAGES = [
 ]
 
 
-def row_of(decoder: SourceDecoder[Any], an_object: dict[str, Any]) -> Any:
-    seen = decoder.object(json.dumps(an_object).encode())
-    assert isinstance(seen, Observed), seen
-    return seen.row
-
-
 def annotated(an_object: dict[str, Any], **annotations: str) -> dict[str, Any]:
     an_object["metadata"]["annotations"] = {
         getattr(names, name): value for name, value in annotations.items()
@@ -56,28 +51,22 @@ def annotated(an_object: dict[str, Any], **annotations: str) -> dict[str, Any]:
     return an_object
 
 
-# Recorded bytes
+def test_a_recorded_node_becomes_a_fact() -> None:
+    fact = NODES.object(recorded("answer-apply-node.json"))
+    assert isinstance(fact, Observed)
+    assert fact.order > 0
+    row = fact.row
+    assert isinstance(row, Node)
+    assert (row.name, row.ready, row.unschedulable) == ("g0", "True", False)
+    assert (row.cordon_reason, row.slurm_node) == ("kernel update", "slurm-g0")
+    assert row.conditions == (Condition("SlurmDrain", "True", "Slurm", "k8s: cordoned"),)
+    assert row.changed_at == ("",)
 
 
-def test_a_recorded_node_becomes_a_fact_of_what_rules_read() -> None:
-    """Of 8 kB a dozen fields are kept, with the resourceVersion as order."""
-    seen = NODES.object(recorded("answer-apply-node.json"))
-    assert isinstance(seen, Observed)
-    assert isinstance(seen.row, Node)
-    (drain,) = seen.row.conditions
-    assert seen.order > 0
-    assert (seen.row.name, seen.row.ready, seen.row.unschedulable) == ("g0", "True", False)
-    assert seen.row.cordon_reason == "kernel update"
-    assert seen.row.slurm_node == "slurm-g0"
-    assert drain == Condition("SlurmDrain", "True", "Slurm", "k8s: cordoned")
-    assert seen.row.changed_at == ("",)
-
-
-def test_a_recorded_slurmd_pod_becomes_a_fact_of_what_rules_read() -> None:
-    """Owner NodeSet, readiness, cordon and our conditions, sorted; others' are left out."""
-    seen = SLURMD_PODS.object(recorded("answer-apply-pod.json"))
-    assert isinstance(seen, Observed)
-    row = seen.row
+def test_a_recorded_slurmd_pod_becomes_a_fact() -> None:
+    fact = SLURMD_PODS.object(recorded("answer-apply-pod.json"))
+    assert isinstance(fact, Observed)
+    row = fact.row
     assert isinstance(row, SlurmdPod)
     assert (row.namespace, row.name, row.node_name) == ("slurm", "slurmd-g0", "g0")
     assert (row.slurm_node, row.nodeset, row.cordon) == ("g0", "gpu", "true")
@@ -85,8 +74,7 @@ def test_a_recorded_slurmd_pod_becomes_a_fact_of_what_rules_read() -> None:
     assert [one.type for one in row.conditions] == ["SlurmNodeStateDrain", "SlurmNodeStateIdle"]
 
 
-def test_a_recorded_watch_tells_changes_in_order() -> None:
-    """Created, cordoned, deleted, and a bookmark at the end of the stream's life."""
+def test_a_recorded_watch_reports_changes_in_order() -> None:
     events = [NODES.event(line) for line in recorded("watch-nodes.json").splitlines()]
     orders = [event.order for event in events if isinstance(event, Observed)]
     assert orders == sorted(orders)
@@ -97,23 +85,21 @@ def test_a_recorded_watch_tells_changes_in_order() -> None:
 
 
 def test_a_recorded_watch_list_ends_with_its_bookmark() -> None:
-    """The bookmark that ends the initial events carries the version of the whole."""
     *rows, end = [NODES.event(line) for line in recorded("watchlist-nodes.json").splitlines()]
     assert all(isinstance(row, Observed) for row in rows)
     assert isinstance(end, Bookmark)
     assert end.ends_listing
 
 
-def test_a_recorded_410_event_is_an_answer_of_status_410() -> None:
-    """F3: on a watch, 410 comes as an ERROR event in a 200 stream."""
+def test_a_recorded_ERROR_event_is_an_answer_of_status_410() -> None:
     event = NODES.event(recorded("watch-gone.json").strip())
     assert isinstance(event, ErrorEvent)
     error = stream_refusal(event.status)
     assert (error.status, error.reason) == (410, "Expired")
 
 
-def test_recorded_pages_lead_from_one_to_the_next() -> None:
-    """All pages of a list carry the version of the first."""
+def test_recorded_pages_have_one_version_and_a_continue_token() -> None:
+    """All pages of a list have the version of the first."""
     first = NODES.page(recorded("list-nodes-page-1.json"))
     second = NODES.page(recorded("list-nodes-page-2.json"))
     assert first.version == second.version
@@ -131,29 +117,25 @@ def test_recorded_pages_lead_from_one_to_the_next() -> None:
         ("error-uid-gone.json", 409, "Conflict", "none"),
     ],
 )
-def test_recorded_refusals_are_read(name: str, code: int, reason: str, subject: str) -> None:
-    """Reason and name of the object are Kubernetes' own; only then is a 404 evidence."""
+def test_reason_and_name_of_recorded_refusals_are_read(
+    name: str, code: int, reason: str, subject: str
+) -> None:
     error = refusal(code, recorded(name))
     assert (error.status, error.reason, error.object_name) == (code, reason, subject)
-
-
-# Fields
 
 
 @pytest.mark.parametrize(
     ("value", "cordon"), [("true", "true"), ("kernel", "kernel"), ("", ""), ("False", "")]
 )
-def test_a_cordon_annotation_counts_unless_empty_or_false_S3(value: str, cordon: str) -> None:
-    """S3: any non-empty value but `false`."""
-    assert row_of(SLURMD_PODS, annotated(pod("p", 1), CORDON=value)).cordon == cordon
+def test_a_cordon_annotation_counts_unless_it_is_empty_or_false_S3(value: str, cordon: str) -> None:
+    assert seen(SLURMD_PODS, annotated(pod("p", 1), CORDON=value)).cordon == cordon
 
 
-def test_the_clouds_cordon_reason_goes_before_ours_S1() -> None:
-    """S1: node.coreweave.cloud/cordonReason, else our own annotation."""
+def test_the_cordon_reason_of_the_cloud_comes_before_ours_S1() -> None:
     both = annotated(node("n", 1), CLOUD_CORDON_REASON="theirs", CORDON_REASON="ours")
     ours = annotated(node("n", 1), CORDON_REASON="ours")
-    assert row_of(NODES, both).cordon_reason == "theirs"
-    assert row_of(NODES, ours).cordon_reason == "ours"
+    assert seen(NODES, both).cordon_reason == "theirs"
+    assert seen(NODES, ours).cordon_reason == "ours"
 
 
 @pytest.mark.parametrize(
@@ -166,58 +148,47 @@ def test_the_clouds_cordon_reason_goes_before_ours_S1() -> None:
         (None, {"nodeName": "n"}, "p"),
     ],
 )
-def test_a_slurmd_pod_claims_by_annotation_hostname_node_or_name(
+def test_a_slurmd_pod_claims_a_slurm_node_by_annotation_hostname_node_or_name(
     annotation: str | None, spec: dict[str, Any], claim: str
 ) -> None:
-    """Design §6; a hostNetwork Pod without a Node claims nothing yet."""
+    """A hostNetwork Pod without a Node claims nothing yet."""
     an_object = pod("p", 1)
     an_object["spec"] = spec
     if annotation:
         annotated(an_object, SLURM_NODE=annotation)
-    assert row_of(SLURMD_PODS, an_object).slurm_node == claim
+    assert seen(SLURMD_PODS, an_object).slurm_node == claim
 
 
-def test_a_pods_state_is_read_from_phase_and_deletion() -> None:
-    """Finished, terminating; without a Ready condition it is not ready."""
+def test_the_state_of_a_pod_is_read_from_phase_and_deletion() -> None:
     an_object = pod("p", 1)
     an_object["status"] = {"phase": "Failed"}
     an_object["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
-    row = row_of(SLURMD_PODS, an_object)
+    row = seen(SLURMD_PODS, an_object)
     assert (row.finished, row.terminating, row.ready) == (True, True, False)
-    assert row_of(PODS, an_object) == Pod(
+    assert seen(PODS, an_object) == Pod(
         namespace="slurm", name="p", uid="uid-p", phase="Failed", terminating=True, ended=True
     )
 
 
 def test_our_labels_and_annotations_are_read_back() -> None:
-    """What the mirror compares its wish with; foreign labels are not kept."""
     an_object = annotated(node("n", 1), DRAIN="why", CORDONED_FOR_DRAIN="true", KEEP_CORDON="yes")
-    an_object["metadata"]["labels"] = {
-        "foreign": "x",
-        names.LABEL_POD: "p",
-        names.LABEL_CLUSTER: "c",
-    }
-    row = row_of(NODES, an_object)
+    an_object["metadata"]["labels"] = {"x": "x", names.LABEL_POD: "p", names.LABEL_CLUSTER: "c"}
+    row = seen(NODES, an_object)
     assert row.labels == ("c", None, None, "p")
     assert (row.drain, row.cordoned_for_drain, row.keep_cordon) == ("why", True, True)
 
 
-def test_foreign_values_are_cut() -> None:
-    """Annotations are untrusted: 1024 characters at most."""
-    row = row_of(NODES, annotated(node("n", 1), CORDON_REASON="é" * 5000, DRAIN="x" * 5000))
+def test_values_of_annotations_are_cut_after_1024_characters() -> None:
+    row = seen(NODES, annotated(node("n", 1), CORDON_REASON="é" * 5000, DRAIN="x" * 5000))
     assert len(row.cordon_reason) == 1024
     assert len(row.drain) == 1024
 
 
-def test_the_nodeset_label_serves_where_no_owner_is_a_nodeset() -> None:
-    """Owner reference of kind NodeSet first, else the label."""
+def test_the_nodeset_is_read_from_its_label_without_an_owner_of_that_kind() -> None:
     an_object = pod("p", 1)
     an_object["metadata"]["labels"] = {names.LABEL_NODESET: "gpu"}
     an_object["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "x"}]
-    assert row_of(SLURMD_PODS, an_object).nodeset == "gpu"
-
-
-# Nonsense
+    assert seen(SLURMD_PODS, an_object).nodeset == "gpu"
 
 
 @pytest.mark.parametrize(
@@ -231,16 +202,15 @@ def test_the_nodeset_label_serves_where_no_owner_is_a_nodeset() -> None:
         {"kind": "Pod"},
     ],
 )
-def test_one_bad_object_is_named_and_not_guessed_at_F7(spoilt: dict[str, Any]) -> None:
-    """F7: an object that does not fit is an error value of its own."""
+def test_an_invalid_object_is_an_error_with_its_name_F7(spoilt: dict[str, Any]) -> None:
     an_object = node("n9", 7)
     for key, value in spoilt.items():
         an_object[key] = {**an_object[key], **value} if isinstance(value, dict) else value
     body = json.dumps(an_object).encode()
-    seen = NODES.object(body)
-    assert isinstance(seen, Unreadable)
-    assert seen.name == "n9"
-    assert NODES.event(b'{"type":"MODIFIED","object":%b}' % body) == seen
+    bad = NODES.object(body)
+    assert isinstance(bad, Unreadable)
+    assert bad.name == "n9"
+    assert NODES.event(b'{"type":"MODIFIED","object":%b}' % body) == bad
 
 
 @pytest.mark.parametrize(
@@ -256,27 +226,24 @@ def test_one_bad_object_is_named_and_not_guessed_at_F7(spoilt: dict[str, Any]) -
         b"[" * 100_000,
     ],
 )
-def test_nothing_but_a_list_passes_for_an_empty_list_S20(body: bytes) -> None:
-    """S20: an answer without kind, version or items is garbage, not "no Nodes"."""
+def test_a_body_without_kind_version_or_items_is_no_empty_list_S20(body: bytes) -> None:
     with pytest.raises(BAD_BYTES):
         NODES.page(body)
 
 
 @given(st.sampled_from(LINES), st.data())
-def test_a_line_cut_anywhere_is_no_event(
+def test_a_line_cut_anywhere_is_no_event_F4(
     line: tuple[SourceDecoder[Any], bytes], data: st.DataObject
 ) -> None:
-    """F4: half a line brings no news of any kind."""
     decoder, whole = line
     cut = data.draw(st.integers(0, len(whole) - 1))
     assert decoder.event(whole[:cut]) is None
 
 
 @given(st.sampled_from(LINES), st.data())
-def test_a_line_with_changed_bytes_never_crashes(
+def test_a_line_with_changed_bytes_is_a_value_and_no_deletion_F4(
     line: tuple[SourceDecoder[Any], bytes], data: st.DataObject
 ) -> None:
-    """F4: whatever becomes of a byte, the answer is a value; a DELETED is never made of another."""
     decoder, whole = line
     at = data.draw(st.integers(0, len(whole) - 1))
     some = data.draw(st.binary(max_size=8))
@@ -285,10 +252,9 @@ def test_a_line_with_changed_bytes_never_crashes(
 
 
 @given(st.sampled_from(PAGES), st.data())
-def test_a_page_cut_anywhere_is_no_page(
+def test_a_page_cut_anywhere_is_no_page_F4_S20(
     page: tuple[SourceDecoder[Any], bytes], data: st.DataObject
 ) -> None:
-    """F4, S20: half a list is not a shorter list."""
     decoder, whole = page
     cut = data.draw(st.integers(0, len(whole.rstrip()) - 1))
     with pytest.raises(BAD_BYTES):
@@ -308,8 +274,7 @@ _JSON = st.recursive(
 
 
 @given(_JSON, st.sampled_from(["ADDED", "DELETED", "BOOKMARK", "ERROR", "x", ""]))
-def test_any_json_in_an_event_is_a_value(an_object: Any, kind: str) -> None:
-    """F7: no shape of JSON makes a reader fall over."""
+def test_any_json_in_an_event_is_a_value_F7(an_object: Any, kind: str) -> None:
     line = msgspec.json.encode({"type": kind, "object": an_object})
     for decoder in (NODES, OFFERING_NODES, SLURMD_PODS, PODS):
         assert isinstance(decoder.event(line), Unreadable | ErrorEvent | None)
@@ -318,8 +283,7 @@ def test_any_json_in_an_event_is_a_value(an_object: Any, kind: str) -> None:
 
 
 @given(st.integers(300, 599), st.binary(max_size=100), st.text(max_size=12))
-def test_any_refusal_is_a_value(code: int, body: bytes, retry_after: str) -> None:
-    """F4, F8: foreign bodies and foreign Retry-After headers are read as far as they make sense."""
+def test_any_refusal_is_a_value_F4_F8(code: int, body: bytes, retry_after: str) -> None:
     error = refusal(code, body, retry_after=retry_after)
     assert error.status == code
     assert error.retry_after_s is None or 0 <= error.retry_after_s <= 120

@@ -1,4 +1,4 @@
-"""A watch follows its source: broken streams, lost history, outages, unreadable objects."""
+"""A watch survives broken streams, expired versions, outages and unreadable objects."""
 
 import asyncio
 from pathlib import Path
@@ -25,32 +25,31 @@ from tests.kit.kube_watch import (
 from tests.kit.selections import nodes
 from tests.kube.recorded.server import Ear, bookmark, event, node, serving, status
 
+EMPTY = ("ListingStarted", "ListingEnded")
 
-async def test_half_lines_wait_for_their_rest_F3(tmp_path: Path) -> None:
-    """F3: packets end anywhere."""
+
+async def test_a_line_in_several_packets_is_one_event_F3(tmp_path: Path) -> None:
     line = event("MODIFIED", node("a", 8))
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, streams(line[:5], line[5:40], line[40:] + line[:1])],
     )
     async with running(script, tmp_path) as run:
-        await run.ear.hears("ListingStarted", "ListingEnded", "Observed a")
+        await run.ear.hears(*EMPTY, "Observed a")
 
 
-async def test_a_broken_stream_goes_on_where_it_broke_F3(tmp_path: Path) -> None:
-    """F3: nothing is listed again and nothing is lost; half a line does not count."""
+async def test_a_broken_stream_continues_from_its_last_version_F3(tmp_path: Path) -> None:
     line = event("MODIFIED", node("a", 8))
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, streams(line + line[:30], then="break"), streams(line)],
     )
     async with running(script, tmp_path) as run:
-        await run.ear.hears("ListingStarted", "ListingEnded", "Observed a", "Observed a")
+        await run.ear.hears(*EMPTY, "Observed a", "Observed a")
     assert run.watched_from() == ["", "7", "8"]
 
 
-async def test_bookmarks_move_the_point_to_go_on_from(tmp_path: Path) -> None:
-    """A quiet source never falls out of the server's history."""
+async def test_a_stream_continues_from_its_last_bookmark(tmp_path: Path) -> None:
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, streams(bookmark("Node", 55), then="end"), QUIET],
@@ -64,31 +63,28 @@ async def test_bookmarks_move_the_point_to_go_on_from(tmp_path: Path) -> None:
     "gone", [streams(event("ERROR", status(410, "Expired"))), refuses(410, "Expired")]
 )
 async def test_410_leads_to_a_fresh_listing_F3(tmp_path: Path, gone: Step) -> None:
-    """F3: as an ERROR event in a 200 stream, and as a status."""
     script = Script(
         lists=[lists(node("a", 3), version=7)],
         watches=[NO_WATCH_LIST, gone, streams(event("DELETED", node("a", 9)))],
     )
     async with running(script, tmp_path) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED, "Deleted a")
-    deleted = run.ear.news[-1]
-    assert deleted == Deleted("nodes", "", "a", "uid-a", 9.0)
+    assert run.ear.news[-1] == Deleted("nodes", "", "a", "uid-a", 9.0)
 
 
-async def test_an_outage_is_lost_then_confirmed_without_a_listing_F3(tmp_path: Path) -> None:
-    """F3: Confirmed speaks of the time when the server was last heard, not of now."""
+async def test_after_an_outage_the_source_is_confirmed_without_a_listing_F3(tmp_path: Path) -> None:
+    """Confirmed has the time when the server last answered."""
     script = Script(
         lists=[lists(version=7)],
         watches=[
             NO_WATCH_LIST,
             streams(bookmark("Node", 8), then="break"),
-            refuses(503, "Unavailable"),
-            refuses(503, "Unavailable"),
+            *[refuses(503, "Unavailable")] * 2,
             QUIET,
         ],
     )
     async with running(script, tmp_path) as run:
-        await run.ear.hears("ListingStarted", "ListingEnded", "Lost", "Confirmed")
+        await run.ear.hears(*EMPTY, "Lost", "Confirmed")
     started, _, lost, confirmed = run.ear.news
     assert isinstance(started, ListingStarted)
     assert isinstance(lost, Lost)
@@ -97,8 +93,8 @@ async def test_an_outage_is_lost_then_confirmed_without_a_listing_F3(tmp_path: P
     assert not lost.blind
 
 
-async def test_a_server_that_was_away_is_listed_again_F3(tmp_path: Path) -> None:
-    """F3: nobody knows what it was restarted with; a broken stream alone does not count."""
+async def test_after_refused_connections_the_source_is_listed_again_F3(tmp_path: Path) -> None:
+    """The server may have been restarted with other data."""
 
     async def drop(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
@@ -113,8 +109,7 @@ async def test_a_server_that_was_away_is_listed_again_F3(tmp_path: Path) -> None
         await run.ear.hears(*LISTED, "Lost", "Lost", *LISTED)
 
 
-async def test_garbage_lines_end_the_stream_and_at_last_force_a_listing_F4(tmp_path: Path) -> None:
-    """F4: read again from the last version; the same garbage three times over is passed by."""
+async def test_the_same_garbage_three_times_leads_to_a_listing_F4(tmp_path: Path) -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7)],
         watches=[NO_WATCH_LIST, *[streams(b"<html>\n")] * 3, QUIET],
@@ -124,44 +119,43 @@ async def test_garbage_lines_end_the_stream_and_at_last_force_a_listing_F4(tmp_p
     assert run.watched_from()[:4] == ["", "7", "7", "7"]
 
 
-async def test_a_silent_connection_is_noticed(
+async def test_a_connection_without_bookmarks_is_lost_and_listed_again_F3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bookmarks come about every minute; without any nobody knows what the server did (F3)."""
     monkeypatch.setattr(watch, "SILENCE_S", 0.1)
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, QUIET, streams(event("ADDED", node("a", 8)))],
     )
     async with running(script, tmp_path) as run:
-        listed = ("ListingStarted", "ListingEnded")
-        await run.ear.hears(*listed, "Lost", *listed, "Observed a")
+        await run.ear.hears(*EMPTY, "Lost", *EMPTY, "Observed a")
 
 
 @pytest.mark.parametrize("as_watch_list", [False, True])
-async def test_a_connection_that_was_silent_before_it_broke_leads_to_a_listing_F3(
+async def test_a_stream_that_was_silent_before_it_broke_leads_to_a_listing_F3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_watch_list: bool
 ) -> None:
-    """It may have been dead while etcd was restored, and the server be past our version by now."""
+    """Meanwhile etcd may have been restored, and its version may have passed ours."""
     monkeypatch.setattr(watch, "DEAD_S", 0.1)
     silence = asyncio.Event()
-    end = bookmark("Node", 7, ends_listing=True) if as_watch_list else b""
-    breaks = streams(*([end] if end else []), silence, then="break")
+    end = [bookmark("Node", 7, ends_listing=True)] if as_watch_list else []
+    breaks = streams(*end, silence, then="break")
     relisted = streams(bookmark("Node", 8, ends_listing=True))
     script = Script(
         lists=[lists(version=7)],
         watches=[breaks, relisted] if as_watch_list else [NO_WATCH_LIST, breaks, QUIET],
     )
     async with running(script, tmp_path) as run:
-        listed = ("ListingStarted", "ListingEnded")
-        await run.ear.hears(*listed)
+        await run.ear.hears(*EMPTY)
         await asyncio.sleep(0.2)
         silence.set()
-        await run.ear.hears(*listed, "Lost", *listed)
+        await run.ear.hears(*EMPTY, "Lost", *EMPTY)
 
 
-async def test_a_cluster_restored_from_a_backup_is_listed_again(tmp_path: Path) -> None:
-    """Its versions are lower than ours, and a watch from a future version stays silent."""
+async def test_a_server_with_a_lower_version_was_restored_and_is_listed_again(
+    tmp_path: Path,
+) -> None:
+    """A watch from a future version stays silent."""
     script = Script(
         lists=[lists(node("a", 3), version=5000), lists(node("a", 2), version=20)],
         watches=[NO_WATCH_LIST, streams(bookmark("Node", 5001), then="break"), QUIET],
@@ -175,8 +169,7 @@ async def test_a_cluster_restored_from_a_backup_is_listed_again(tmp_path: Path) 
     assert again.order == 20
 
 
-async def test_a_restore_that_another_watch_noticed_is_heeded(tmp_path: Path) -> None:
-    """This one looked when the server had come past its version again."""
+async def test_a_restore_that_another_watch_noticed_leads_to_a_listing(tmp_path: Path) -> None:
     runs: list[Running] = []
 
     async def another_notices(request: web.Request) -> web.StreamResponse:
@@ -193,23 +186,18 @@ async def test_a_restore_that_another_watch_noticed_is_heeded(tmp_path: Path) ->
     assert run.restores.count == 1
 
 
-async def test_a_bad_object_is_told_and_the_others_go_on_F7(tmp_path: Path) -> None:
-    """F7: in a list and in a stream; the stream goes on behind it."""
+async def test_an_unreadable_object_is_reported_and_the_others_are_read_F7(tmp_path: Path) -> None:
     bad = node("bad", 8, unschedulable="perhaps")
     script = Script(
         lists=[lists(bad, node("a", 3), version=7)],
-        watches=[
-            NO_WATCH_LIST,
-            streams(event("ADDED", {**bad}), event("ADDED", node("b", 9))),
-        ],
+        watches=[NO_WATCH_LIST, streams(event("ADDED", {**bad}), event("ADDED", node("b", 9)))],
     )
     async with running(script, tmp_path) as run:
         await run.ear.hears(*LISTED, "Observed b")
     assert [(kind, name) for kind, name, _ in run.ear.bad] == [("Node", "bad")] * 2
 
 
-async def test_a_source_unreadable_for_a_minute_is_blind(tmp_path: Path) -> None:
-    """Lost is told again when what was seen must no longer be shown as true."""
+async def test_after_a_minute_of_failures_the_loss_is_reported_as_blind(tmp_path: Path) -> None:
     script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
     async with serving(script, tmp_path) as (_, client):
         ear = Ear()

@@ -1,4 +1,4 @@
-"""A watch lists its source: pages, WatchLists, several namespaces, listings beside the watch."""
+"""A watch lists its source: pages, WatchLists, several namespaces, relists."""
 
 import asyncio
 from pathlib import Path
@@ -22,8 +22,7 @@ from tests.kit.selections import slurmd_pods
 from tests.kube.recorded.server import bookmark, event, node, pod, recorded, status
 
 
-async def test_a_list_is_read_page_by_page_and_followed_from_its_version(tmp_path: Path) -> None:
-    """Rows of all pages, one end; the watch begins where the list stood."""
+async def test_a_list_is_read_page_by_page_and_watched_from_its_version(tmp_path: Path) -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7, next_="more"), lists(node("b", 5), version=7)],
         watches=[NO_WATCH_LIST, streams(event("MODIFIED", node("a", 8)))],
@@ -39,8 +38,7 @@ async def test_a_list_is_read_page_by_page_and_followed_from_its_version(tmp_pat
     assert [query.get("continue") for query in run.server.queries()[1:3]] == [None, "more"]
 
 
-async def test_a_watch_list_is_one_listing_with_the_order_of_its_end(tmp_path: Path) -> None:
-    """Initial events wait for the bookmark that names the version of the whole."""
+async def test_a_watch_list_is_one_listing_with_the_version_of_its_bookmark(tmp_path: Path) -> None:
     gate = asyncio.Event()
     first = event("ADDED", node("a", 3))
     end = bookmark("Node", 9, ends_listing=True) + event("MODIFIED", node("a", 10))
@@ -58,14 +56,12 @@ async def test_a_watch_list_is_one_listing_with_the_order_of_its_end(tmp_path: P
 
 
 async def test_a_recorded_watch_list_is_a_listing(tmp_path: Path) -> None:
-    """What 1.35 sends."""
     script = Script(lists=[NO_WATCH_LIST], watches=[streams(recorded("watchlist-nodes.json"))])
     async with running(script, tmp_path) as run:
         await run.ear.hears("ListingStarted", "Observed g0", "Observed g1", "ListingEnded")
 
 
-async def test_a_server_without_watch_lists_is_asked_only_once(tmp_path: Path) -> None:
-    """1.30 answers 422; the next listing comes in pages straight away."""
+async def test_after_one_422_no_watch_list_is_requested_again(tmp_path: Path) -> None:
     gone = streams(event("ERROR", status(410, "Expired")))
     script = Script(lists=[lists(node("a", 3), version=7)], watches=[NO_WATCH_LIST, gone, QUIET])
     async with running(script, tmp_path) as run:
@@ -73,8 +69,7 @@ async def test_a_server_without_watch_lists_is_asked_only_once(tmp_path: Path) -
     assert sum("sendInitialEvents" in query for query in run.server.queries()) == 1
 
 
-async def test_a_watch_list_that_breaks_off_tells_nothing(tmp_path: Path) -> None:
-    """Half of the initial events are no listing; pages are read instead."""
+async def test_after_a_broken_watch_list_pages_are_read(tmp_path: Path) -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7)],
         watches=[streams(event("ADDED", node("half", 2)), then="end"), QUIET],
@@ -83,10 +78,10 @@ async def test_a_watch_list_that_breaks_off_tells_nothing(tmp_path: Path) -> Non
         await run.ear.hears(*LISTED)
 
 
-async def test_an_unfinished_watch_list_is_given_up(
+async def test_after_a_watch_list_without_its_bookmark_pages_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An old etcd never sends the bookmark at the end: pages after a deadline."""
+    """With an old etcd the bookmark never comes."""
     monkeypatch.setattr(watch, "LIST_DEADLINE_S", 0.1)
     script = Script(
         lists=[lists(node("a", 3), version=7)],
@@ -96,8 +91,7 @@ async def test_an_unfinished_watch_list_is_given_up(
         await run.ear.hears(*LISTED)
 
 
-async def test_an_expired_continue_token_begins_the_listing_anew_F3(tmp_path: Path) -> None:
-    """F3: 410 on a later page; the first part never counts as complete."""
+async def test_an_expired_continue_token_restarts_the_listing_F3(tmp_path: Path) -> None:
     script = Script(
         lists=[
             lists(node("a", 3), version=7, next_="more"),
@@ -110,20 +104,15 @@ async def test_an_expired_continue_token_begins_the_listing_anew_F3(tmp_path: Pa
         await run.ear.hears("ListingStarted", "Observed a", "Lost", *LISTED)
 
 
-async def test_retry_after_is_waited_for_F8(tmp_path: Path) -> None:
-    """F8: 429 on a list; the server's desired write is longer than our back-off."""
+async def test_retry_after_is_awaited_F8(tmp_path: Path) -> None:
     busy = refuses(429, "TooManyRequests", **{"Retry-After": "7"})
-    script = Script(
-        lists=[busy, lists(node("a", 3), version=7)],
-        watches=[NO_WATCH_LIST, QUIET],
-    )
+    script = Script(lists=[busy, lists(node("a", 3), version=7)], watches=[NO_WATCH_LIST, QUIET])
     async with running(script, tmp_path) as run:
         await run.ear.hears("Lost", *LISTED)
     assert 7.0 in run.slept_s
 
 
-async def test_failures_are_retried_ever_more_slowly(tmp_path: Path) -> None:
-    """Doubling delays, five seconds at most, one Lost."""
+async def test_failures_are_retried_with_a_doubling_delay_of_at_most_5_s(tmp_path: Path) -> None:
     script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
     async with running(script, tmp_path) as run:
         async with asyncio.timeout(5):
@@ -134,8 +123,7 @@ async def test_failures_are_retried_ever_more_slowly(tmp_path: Path) -> None:
     assert max(run.slept_s) <= 5
 
 
-async def test_rows_are_told_in_slices(tmp_path: Path) -> None:
-    """A page of 500 never holds the loop at a stretch."""
+async def test_rows_are_reported_in_slices_of_100(tmp_path: Path) -> None:
     rows = [node(f"n{i}", i + 1) for i in range(500)]
     script = Script(lists=[lists(*rows, version=600)], watches=[NO_WATCH_LIST, QUIET])
     sizes = []
@@ -153,7 +141,6 @@ async def test_rows_are_told_in_slices(tmp_path: Path) -> None:
 
 
 async def test_several_namespaces_are_one_listing_at_one_version(tmp_path: Path) -> None:
-    """The second namespace is listed exactly where the first stood, and both are followed."""
     script = Script(
         lists=[lists(pod("p", 3, "a"), version=7), lists(pod("q", 4, "b"), version=7)],
         watches=[streams(event("ADDED", pod("r", 9, "a"))), QUIET],
@@ -172,8 +159,7 @@ async def test_several_namespaces_are_one_listing_at_one_version(tmp_path: Path)
     assert (second["resourceVersion"], second["resourceVersionMatch"]) == ("7", "Exact")
 
 
-async def test_one_unreadable_namespace_leaves_the_source_incomplete(tmp_path: Path) -> None:
-    """Absence counts only once all namespaces were listed."""
+async def test_one_unreadable_namespace_leaves_the_listing_open(tmp_path: Path) -> None:
     script = Script(
         lists=[lists(pod("p", 3, "a"), version=7), refuses(403, "Forbidden")], watches=[QUIET]
     )
@@ -183,19 +169,18 @@ async def test_one_unreadable_namespace_leaves_the_source_incomplete(tmp_path: P
         assert "ListingEnded" not in run.ear.kinds()
 
 
-async def test_one_namespace_out_of_history_lists_all_of_them_again(tmp_path: Path) -> None:
-    """410 of one stream ends the other's too."""
+async def test_a_410_in_one_namespace_lists_all_namespaces_again(tmp_path: Path) -> None:
     gone = streams(event("ERROR", status(410, "Expired")))
     script = Script(lists=[lists(version=7)], watches=[gone, QUIET])
     subject = slurmd_pods(["a", "b"], selector="app=slurmd")
     async with running(script, tmp_path, subject) as run:
-        await run.ear.hears(
-            "ListingStarted", "ListingEnded", "Lost", "ListingStarted", "ListingEnded"
-        )
+        empty = ("ListingStarted", "ListingEnded")
+        await run.ear.hears(*empty, "Lost", *empty)
 
 
-async def test_relist_lists_once_more_beside_the_watch(tmp_path: Path) -> None:
-    """S19: a second complete listing, while the stream stays open."""
+async def test_a_relist_is_a_complete_listing_while_the_stream_stays_open_S19(
+    tmp_path: Path,
+) -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7), lists(node("a", 3), version=12)],
         watches=[NO_WATCH_LIST, QUIET],
@@ -207,8 +192,7 @@ async def test_relist_lists_once_more_beside_the_watch(tmp_path: Path) -> None:
     assert run.watched_from() == ["", "7"]
 
 
-async def test_a_relist_that_fails_says_why_and_proves_nothing(tmp_path: Path) -> None:
-    """S20: half a listing is no evidence."""
+async def test_a_failed_relist_says_why_and_does_not_end_S20(tmp_path: Path) -> None:
     script = Script(
         lists=[
             lists(node("a", 3), version=7),
@@ -225,6 +209,5 @@ async def test_a_relist_that_fails_says_why_and_proves_nothing(tmp_path: Path) -
     assert run.ear.kinds().count("ListingEnded") == 1
 
 
-def test_star_means_every_namespace() -> None:
-    """`*` is one watch over all namespaces."""
+def test_an_asterisk_selects_every_namespace() -> None:
     assert slurmd_pods(["*"], selector="x").paths == ("/api/v1/pods",)

@@ -1,6 +1,6 @@
-"""Watch, Listing and Graph against a server that misbehaves by seed, then heals.
+"""Watch, Listing and Graph against a server with random faults, which then end.
 
-Safety at every step: no row leaves the picture whose object still lives. At rest: picture == world.
+Always: the graph loses no row whose object exists. At the end: it equals the cluster.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tests.kube.recorded.server import bookmark, event, node, pod, status
 STEPS = 150
 
 
-class World:
+class Cluster:
     """Objects with versions and a history, as etcd keeps them."""
 
     def __init__(self, paths: Sequence[str], random: Random, *, restores: bool) -> None:
@@ -39,12 +39,12 @@ class World:
         self.history: list[tuple[int, str, str, dict[str, Any]]] = []
         self.snapshots: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
         self.epoch = 0
-        """Grows with every restart of the server: streams of before are broken."""
+        """Grows with every restart of the server, which breaks all streams."""
         self.restored = False
         self._born = 0
 
     def step(self) -> None:
-        """Something happens in the cluster."""
+        """Create, change or delete an object."""
         key = (self.random.choice(self.paths), f"o{self.random.randrange(12)}")
         kind = self.random.random()
         if self._restores and self.objects and kind < 0.8:
@@ -62,7 +62,7 @@ class World:
             self.compacted = self.version - self.random.randrange(5)
 
     def restore(self) -> None:
-        """An administrator puts back a backup: objects and versions are those of then."""
+        """Restore a backup with its objects and versions."""
         if not self.snapshots:
             return
         self.version = self.random.choice(sorted(self.snapshots))
@@ -74,7 +74,7 @@ class World:
         self.restored = True
 
     def snapshot(self) -> int:
-        """Keep this moment for a list that goes on over several pages."""
+        """Keep this state for a list of several pages."""
         self.snapshots[self.version] = dict(self.objects)
         return self.version
 
@@ -88,7 +88,7 @@ class World:
         self.history.append((self.version, kind, path, made))
 
     def picture(self) -> dict[str, tuple[str, str]]:
-        """Every object: its name, uid and what was last written to it."""
+        """Return name, uid and last write of every object."""
         return {
             _key(path, name): (
                 one["metadata"]["uid"],
@@ -101,8 +101,8 @@ class World:
         return {one["metadata"]["uid"] for one in self.objects.values()}
 
 
-def _pod(path: str, name: str, world: World) -> dict[str, Any]:
-    return pod(name, world.version, namespace=path.split("/")[4])
+def _pod(path: str, name: str, cluster: Cluster) -> dict[str, Any]:
+    return pod(name, cluster.version, namespace=path.split("/")[4])
 
 
 def _key(path: str, name: str) -> str:
@@ -110,12 +110,12 @@ def _key(path: str, name: str) -> str:
 
 
 class BadServer:
-    """Serves the world; while `faulty`, in every bad way there is."""
+    """Serves the cluster; while `faulty`, with every kind of fault."""
 
-    def __init__(self, world: World, *, watch_list: bool) -> None:
+    def __init__(self, cluster: Cluster, *, watch_list: bool) -> None:
         self.restores = Restores()
-        self.world = world
-        self.random = world.random
+        self.cluster = cluster
+        self.random = cluster.random
         self.faulty = True
         self.down = False
         self._watch_list = watch_list
@@ -153,16 +153,16 @@ class BadServer:
         return decoded(body, decode)
 
     def _list(self, path: str, query: dict[str, str]) -> bytes | KubeError:
-        world, begin = self.world, 0
+        cluster, begin = self.cluster, 0
         if "continue" in query:
             version, begin = map(int, query["continue"].split(":"))
         elif "resourceVersion" in query:
             version = int(query["resourceVersion"])
         else:
-            version = world.snapshot()
-        if version < world.compacted or version not in world.snapshots:
+            version = cluster.snapshot()
+        if version < cluster.compacted or version not in cluster.snapshots:
             return refusal(410, json.dumps(status(410, "Expired")).encode())
-        items = [one for (at, _), one in world.snapshots[version].items() if at == path]
+        items = [one for (at, _), one in cluster.snapshots[version].items() if at == path]
         end = begin + 3
         next_ = f"{version}:{end}" if end < len(items) else ""
         kind = "NodeList" if path.endswith("nodes") else "PodList"
@@ -180,7 +180,7 @@ class BadServer:
         if "sendInitialEvents" in query:
             if not self._watch_list:
                 return refusal(422, json.dumps(status(422, "Invalid")).encode())
-            return BadStream(self, request.path, self.world.version, initial=True)
+            return BadStream(self, request.path, self.cluster.version, initial=True)
         return BadStream(self, request.path, int(query["resourceVersion"]))
 
 
@@ -194,20 +194,20 @@ class BadStream:
         self._path = path
         self._version = version
         self._kind = "Node" if path.endswith("nodes") else "Pod"
-        self._epoch = server.world.epoch
+        self._epoch = server.cluster.epoch
         self._pending = self._initial() if initial else []
-        self._is_gone = version < server.world.compacted
+        self._is_gone = version < server.cluster.compacted
 
     def _initial(self) -> list[bytes]:
-        objects = self._server.world.objects
+        objects = self._server.cluster.objects
         rows = [event("ADDED", one) for (path, _), one in objects.items() if path == self._path]
         return [*rows, bookmark(self._kind, self._version, ends_listing=True)]
 
     async def lines(self) -> list[bytes] | KubeError:
-        server, world = self._server, self._server.world
+        server, cluster = self._server, self._server.cluster
         while True:
             await asyncio.sleep(0)
-            if self._epoch != world.epoch:
+            if self._epoch != cluster.epoch:
                 return KubeError(kind="connection", why="the server restarted")
             if self._is_gone:
                 return [event("ERROR", status(410, "Expired")).rstrip()]
@@ -220,9 +220,9 @@ class BadStream:
                 return [line.rstrip() for line in lines]
 
     def _news(self) -> list[bytes]:
-        server, world = self._server, self._server.world
+        server, cluster = self._server, self._server.cluster
         lines, self._pending = self._pending, []
-        behind = [one for one in world.history if one[0] > self._version]
+        behind = [one for one in cluster.history if one[0] > self._version]
         for version, kind, path, one in behind[: server.random.randrange(1, 4)]:
             self._version = version
             if path == self._path:
@@ -233,23 +233,23 @@ class BadStream:
         return lines
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Hold no resources."""
 
 
-class Picture:
-    """A real graph, fed by the watch; checks safety with every piece of news."""
+class WatchedGraph:
+    """A graph that the watch feeds; it checks safety after every fact."""
 
-    def __init__(self, world: World, clock: Callable[[], float]) -> None:
+    def __init__(self, cluster: Cluster, clock: Callable[[], float]) -> None:
         self.graph = Graph(Configuration())
-        self._world = world
+        self._cluster = cluster
         self._clock = clock
 
     async def tell(self, news: Sequence[News]) -> None:
         for one in news:
             before = self.uids()
             self.graph.observe([one], now=self._clock())
-            lost = (before - self.uids()) & self._world.living()
-            assert self._world.restored or not lost, (one, lost)
+            lost = (before - self.uids()) & self._cluster.living()
+            assert self._cluster.restored or not lost, (one, lost)
         await asyncio.sleep(0)
 
     def uids(self) -> set[str]:
@@ -267,8 +267,8 @@ class Picture:
 
 async def live_through(seed: int, subject: Selection, *, watch_list: bool, restores: bool) -> None:
     random = Random(seed)
-    world = World(subject.paths, random, restores=restores)
-    server = BadServer(world, watch_list=watch_list)
+    cluster = Cluster(subject.paths, random, restores=restores)
+    server = BadServer(cluster, watch_list=watch_list)
     now_s = 0.0
 
     async def sleep(delay_s: float) -> None:
@@ -277,15 +277,15 @@ async def live_through(seed: int, subject: Selection, *, watch_list: bool, resto
         await asyncio.sleep(0)
 
     ambient = Ambient(clock=lambda: now_s, sleep=sleep, random=random.random)
-    picture = Picture(world, ambient.clock)
+    picture = WatchedGraph(cluster, ambient.clock)
     reader = Watch(server, subject, tell=picture.tell, on_bad=lambda *_: None, ambient=ambient)
     task = asyncio.create_task(reader.run())
     relists: list[asyncio.Task[KubeError | None]] = []
     for _ in range(STEPS):
         now_s += 0.01
-        world.step()
+        cluster.step()
         if restores and random.random() < 0.02:
-            world.restore()
+            cluster.restore()
             server.down = True
             for _ in range(100):
                 await asyncio.sleep(0)
@@ -301,30 +301,27 @@ async def live_through(seed: int, subject: Selection, *, watch_list: bool, resto
         assert not task.done(), task
         table = picture.graph.sources.tables[subject.source]
         quiet = table.live and all(map(asyncio.Task.done, relists))
-        if quiet and picture.picture() == world.picture():
+        if quiet and picture.picture() == cluster.picture():
             break
     task.cancel()
     await asyncio.gather(task, *relists, return_exceptions=True)
-    assert picture.picture() == world.picture()
+    assert picture.picture() == cluster.picture()
 
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("watch_list", [True, False])
-async def test_whatever_the_server_does_nothing_living_is_lost_F3(
+async def test_no_fault_of_the_server_removes_an_existing_object_F3(
     seed: int, watch_list: bool
 ) -> None:
-    """F3: broken, expired, doubled, half; and beside it complete listings at any moment."""
     await live_through(seed, nodes(), watch_list=watch_list, restores=False)
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_several_namespaces_are_no_different_F3(seed: int) -> None:
-    """F3: one source over two collections."""
+async def test_no_fault_removes_an_existing_object_of_several_namespaces_F3(seed: int) -> None:
     subject = slurmd_pods(["a", "b"], selector="x=y")
     await live_through(seed, subject, watch_list=False, restores=False)
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_a_restored_cluster_is_followed_again(seed: int) -> None:
-    """Versions begin anew at a lower number; the picture ends equal to the world."""
+async def test_after_a_restore_the_graph_equals_the_cluster(seed: int) -> None:
     await live_through(seed, nodes(), watch_list=seed % 2 == 0, restores=True)

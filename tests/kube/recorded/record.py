@@ -1,7 +1,6 @@
-"""Records what a real API server says: `python -m tests.kube.recorded.record` writes *.json here.
+"""Record answers of a real API server: `python -m tests.kube.recorded.record` writes *.json here.
 
-The objects are made up, in the shapes and sizes that GPU clusters have; every byte recorded is
-the server's own.
+The objects are invented, in the shapes and sizes of GPU clusters. The server sent each byte.
 """
 
 import json
@@ -122,10 +121,7 @@ class Recorder:
             self._server.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={
-                "Authorization": f"Bearer {self._server.admin_token}",
-                "Content-Type": kind,
-            },
+            headers={"Authorization": f"Bearer {self._server.admin_token}", "Content-Type": kind},
         )
         try:
             with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
@@ -134,7 +130,7 @@ class Recorder:
             return error.read()
 
     def restart(self) -> None:
-        """A fresh watch cache remembers no old resourceVersion."""
+        """Restart the server: a new watch cache has no old resourceVersion."""
         self._server.restart()
 
     def keep(self, name: str, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A tiny API server whose every answer a test writes; and one-line makers of wire objects."""
+"""A small API server whose answers a test writes; makers of objects as they are sent."""
 
 import asyncio
 import json
@@ -9,7 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from sunk_sync.core.model.facts import News
+from sunk_sync.core.model.facts import News, Observed
+from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.telemetry.exchange import Exchange
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 
 
 def recorded(name: str) -> bytes:
-    """Bytes that a real API server once sent (see record.py)."""
+    """Return bytes that a real API server sent (see record.py)."""
     return (HERE / name).read_bytes()
 
 
@@ -53,7 +54,7 @@ class ApiServer:
         await self._runner.cleanup()
 
     def kubeconfig(self, user: Json) -> str:
-        """The path of a kubeconfig for this server and user."""
+        """Write a kubeconfig for this server and user, and return its path."""
         config = {
             "clusters": [{"name": "c", "cluster": {"server": self.url}}],
             "users": [{"name": "u", "user": user}],
@@ -67,7 +68,7 @@ class ApiServer:
         return str(path)
 
     async def client(self, user: Json | None = None) -> KubeClient:
-        """A client of this server; the caller closes it."""
+        """Return a client of this server; the caller closes it."""
         made = await KubeClient.connect(
             kubeconfig=self.kubeconfig(user or {"token": "t0"}),
             context=None,
@@ -77,13 +78,13 @@ class ApiServer:
         return made
 
     def queries(self) -> list[dict[str, str]]:
-        """The queries of all requests so far."""
+        """Return the queries of all requests."""
         return [dict(request.query) for request in self.requests]
 
 
 @asynccontextmanager
 async def serving(answer: Answer, folder: Path) -> AsyncIterator[tuple[ApiServer, KubeClient]]:
-    """A running server and a client of it."""
+    """Run a server and a client of it."""
     server = ApiServer(answer, folder)
     await server.start()
     client = await server.client()
@@ -95,7 +96,7 @@ async def serving(answer: Answer, folder: Path) -> AsyncIterator[tuple[ApiServer
 
 
 class Ear(NewsLog):
-    """Hears the news of a reader, and can wait for some."""
+    """Keeps the news of a reader, and can wait for some."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,22 +112,29 @@ class Ear(NewsLog):
         self._came.set()
 
     def kinds(self) -> list[str]:
-        """The news as words: `Observed n1`, `Lost`."""
+        """Return the news as words: `Observed n1`, `Lost`."""
         return [_word(one) for one in self.news]
 
     async def until(self, claim: Callable[["Ear"], bool], within_s: float = 5.0) -> None:
-        """Wait until the claim about what was heard holds."""
+        """Wait until the condition on the news holds."""
         async with asyncio.timeout(within_s):
             while not claim(self):
                 self._came.clear()
                 await self._came.wait()
 
     async def hears(self, *words: str) -> None:
-        """Wait until exactly these words were heard, in this order."""
+        """Wait until the news are exactly these words, in this order."""
         try:
             await self.until(lambda ear: ear.kinds()[: len(words)] == list(words))
         except TimeoutError:
             raise AssertionError(f"heard {self.kinds()}, not {list(words)}") from None
+
+
+def row_in(outcome: Outcome) -> object:
+    """Return the one row that an outcome shows."""
+    (seen,) = outcome.seen
+    assert isinstance(seen, Observed)
+    return seen.row
 
 
 def _word(news: News) -> str:
@@ -135,7 +143,7 @@ def _word(news: News) -> str:
 
 
 def node(name: str, version: int, **spec: Any) -> Json:
-    """A Node as it stands on the wire."""
+    """Make a Node as the API server sends it."""
     return {
         "kind": "Node",
         "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)},
@@ -145,34 +153,34 @@ def node(name: str, version: int, **spec: Any) -> Json:
 
 
 def pod(name: str, version: int, namespace: str = "slurm") -> Json:
-    """A Pod as it stands on the wire."""
+    """Make a Pod as the API server sends it."""
     meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
     return {"kind": "Pod", "metadata": {**meta, "resourceVersion": str(version)}, "spec": {}}
 
 
 def page(kind: str, items: Sequence[Json], version: int, next_: str = "") -> web.Response:
-    """One page of a list."""
+    """Make one page of a list."""
     meta = {"resourceVersion": str(version), "continue": next_}
     return web.json_response({"kind": f"{kind}List", "metadata": meta, "items": list(items)})
 
 
 def status(code: int, reason: str, **rest: Any) -> Json:
-    """A Kubernetes Status."""
+    """Make a Kubernetes Status."""
     return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, **rest}
 
 
 def refusal(code: int, reason: str, **headers: str) -> web.Response:
-    """An error answer."""
+    """Make an error answer."""
     return web.json_response(status(code, reason), status=code, headers=headers)
 
 
 def event(kind: str, an_object: Json) -> bytes:
-    """One line of a watch."""
+    """Make one line of a watch."""
     return json.dumps({"type": kind, "object": an_object}).encode() + b"\n"
 
 
 def bookmark(kind: str, version: int, *, ends_listing: bool = False) -> bytes:
-    """A bookmark line."""
+    """Make a line with a bookmark."""
     meta: Json = {"resourceVersion": str(version), "creationTimestamp": None}
     if ends_listing:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -182,7 +190,7 @@ def bookmark(kind: str, version: int, *, ends_listing: bool = False) -> bytes:
 async def stream(
     request: web.Request, *pieces: bytes | asyncio.Event, then: str = "wait"
 ) -> web.StreamResponse:
-    """An open watch: pieces in turn, an Event is waited for; then `wait`, `end` or `break`."""
+    """Send pieces in turn, and wait for each Event between them; then `wait`, `end` or `break`."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(request)
@@ -191,7 +199,7 @@ async def stream(
             await piece.wait()
         else:
             await response.write(piece)
-            await asyncio.sleep(0.01)  # so that every piece is a packet of its own
+            await asyncio.sleep(0.01)  # each piece is a packet of its own
     if then == "wait":
         await asyncio.Event().wait()
     if then == "break" and request.transport is not None:
