@@ -1,4 +1,4 @@
-"""Writes that exclude each other, and bindings in doubt."""
+"""Writes that exclude each other, and bindings with an unknown result."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,19 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.controller.outbox import PUSH_LIMIT_S
-from sunk_sync.core.model.actions import (
-    Action,
-    AnswerGate,
-    Bind,
-    CancelJob,
-    SubmitJob,
-)
+from sunk_sync.core.model.actions import Action, AnswerGate, Bind, CancelJob, SubmitJob
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
-from tests.kit.outbox import OTHER, Bench, run_bench, unsure
+from tests.kit.clock import in_virtual_time
+from tests.kit.outbox import OTHER, Bench, unsure
 
 CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
@@ -27,124 +22,113 @@ SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=Job
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 
-def test_a_submission_that_was_given_up_may_have_happened_F2() -> None:
-    """Found by the simulator: it was asked again at once, though its job was made (60863)."""
-    first = SubmitJob(
-        name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription(), kind="script"
-    )
-
-    async def steps(bench: Bench) -> None:
-        bench.jobs.seconds = 2 * PUSH_LIMIT_S
-        bench.want(first)
-        await asyncio.sleep(PUSH_LIMIT_S + 1)
-        bench.want()
-
-    (report,) = run_bench(steps).reports
-    assert report.outcome == Unsure(
-        first, "TimeoutError: ", seen=(Attempt(first.identity.workload, 1000 + PUSH_LIMIT_S),)
-    )
+@in_virtual_time
+async def test_a_submission_without_an_answer_may_have_happened_F2() -> None:
+    """In seed 60863 it was sent again at once, though its job existed."""
+    bench = Bench()
+    bench.jobs.seconds = 2 * PUSH_LIMIT_S
+    bench.want(SUBMIT)
+    await asyncio.sleep(PUSH_LIMIT_S + 1)
+    bench.want()
+    (report,) = bench.reports
+    attempt = Attempt(SUBMIT.identity.workload, 1000 + PUSH_LIMIT_S)
+    assert report.outcome == Unsure(SUBMIT, "TimeoutError: ", seen=(attempt,))
 
 
-def test_a_binding_that_was_given_up_may_have_happened_P29() -> None:
-    """Its job stays until it is known whether the Pod was bound."""
-
-    async def steps(bench: Bench) -> None:
-        bench.kube.answers = [OSError("cut")]
-        bench.want(BIND)
-        await asyncio.sleep(0.1)
-        bench.want()
-
-    (report,) = run_bench(steps).reports
+@in_virtual_time
+async def test_a_binding_without_an_answer_may_have_happened_P29() -> None:
+    bench = Bench()
+    bench.kube.answers = [OSError("cut")]
+    bench.want(BIND)
+    await asyncio.sleep(0.1)
+    bench.want()
+    (report,) = bench.reports
     assert report.outcome == Unsure(BIND, "OSError: cut", seen=(BindTried("u1", "7", 1000),))
 
 
-def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight() -> None:
-    """Found by the simulator: what made the job unfit had passed meanwhile (60133)."""
+@in_virtual_time
+async def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight() -> None:
+    """In seed 60133 the reason for the cancel had passed."""
+    bench = Bench()
+    bench.jobs.seconds = 1
+    bench.want(CANCEL)
+    await asyncio.sleep(0.1)
+    bench.want(BIND)
+    await asyncio.sleep(0.8)
+    assert not bench.kube.actions
+    await asyncio.sleep(1)
+    assert bench.kube.actions == [BIND]
 
-    async def steps(bench: Bench) -> None:
-        bench.jobs.seconds = 1
-        bench.want(CANCEL)
-        await asyncio.sleep(0.1)
-        bench.want(BIND)
-        await asyncio.sleep(0.8)
-        assert not bench.kube.actions
-        await asyncio.sleep(1)
 
-    assert run_bench(steps).kube.actions == [BIND]
-
-
-def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight() -> None:
-    """Found by the simulator: it was given up as that of an unbound Pod (60294)."""
-
-    async def steps(bench: Bench) -> None:
-        bench.kube.seconds = 3
-        bench.want(BIND)
-        await asyncio.sleep(0.1)
-        bench.want(CANCEL)
-        bench.outbox.sweep()
-        await asyncio.sleep(2.8)
-        assert not bench.jobs.actions
-        await asyncio.sleep(1)
-        bench.want()
-        await asyncio.sleep(2)
-        bench.outbox.sweep()
-        assert not bench.outbox._slots
-
-    assert run_bench(steps).jobs.actions == [CANCEL]
+@in_virtual_time
+async def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight() -> None:
+    """In seed 60294 its Pod counted as unbound."""
+    bench = Bench()
+    bench.kube.seconds = 3
+    bench.want(BIND)
+    await asyncio.sleep(0.1)
+    bench.want(CANCEL)
+    bench.outbox.sweep()
+    await asyncio.sleep(2.8)
+    assert not bench.jobs.actions
+    await asyncio.sleep(1)
+    bench.want()
+    await asyncio.sleep(2)
+    bench.outbox.sweep()
+    assert not bench.outbox._slots
+    assert bench.jobs.actions == [CANCEL]
 
 
 @pytest.mark.parametrize("landed_s", [0.21, 0.24, 0.259])
-def test_the_loop_takes_in_a_binding_before_its_job_is_cancelled_P29(landed_s: float) -> None:
-    """The cancel may have been decided before the answer; then the answer ends it."""
+@in_virtual_time
+async def test_the_answer_to_a_binding_is_processed_before_the_cancel_of_its_job_P29(
+    landed_s: float,
+) -> None:
+    """The cancel was decided before the answer, which ends it."""
+    bench = Bench()
+    bench.kube.seconds = landed_s
+    bench.want(BIND)
+    await asyncio.sleep(0.01)
+    bench.want(CANCEL)
+    await asyncio.sleep(landed_s - 0.01 + 0.04)
+    bench.want()
+    await asyncio.sleep(1)
+    assert not bench.jobs.actions
 
-    async def steps(bench: Bench) -> None:
-        bench.kube.seconds = landed_s
-        bench.want(BIND)
-        await asyncio.sleep(0.01)
-        bench.want(CANCEL)
-        await asyncio.sleep(landed_s - 0.01 + 0.04)
-        bench.want()
-        await asyncio.sleep(1)
 
-    assert not run_bench(steps).jobs.actions
-
-
-def test_a_gang_is_not_submitted_anew_before_the_answer_to_the_last_submission_G1() -> None:
-    """Found by the simulator: its members changed meanwhile, and two jobs of it ran (220531)."""
-
-    async def steps(bench: Bench) -> None:
-        bench.jobs.seconds = 3
-        bench.want(SUBMIT)
-        await asyncio.sleep(0.1)
-        bench.want(replace(SUBMIT, identity=identity(pod(), pod("other"))))
-        await asyncio.sleep(2.5)
-        assert bench.jobs.actions == [SUBMIT]
-        await asyncio.sleep(0.42)
-        bench.want()  # what came of the first is known by now
-        await asyncio.sleep(5)
-        bench.outbox.sweep()
-        assert not bench.outbox._slots
-        assert not bench.outbox._mutual_exclusion._submits
-
-    assert run_bench(steps).jobs.actions == [SUBMIT]
+@in_virtual_time
+async def test_a_gang_is_not_submitted_again_before_the_answer_to_its_last_submission_G1() -> None:
+    """In seed 220531 its members changed meanwhile, and two of its jobs ran."""
+    bench = Bench()
+    bench.jobs.seconds = 3
+    bench.want(SUBMIT)
+    await asyncio.sleep(0.1)
+    bench.want(replace(SUBMIT, identity=identity(pod(), pod("other"))))
+    await asyncio.sleep(2.5)
+    assert bench.jobs.actions == [SUBMIT]
+    await asyncio.sleep(0.42)
+    bench.want()
+    await asyncio.sleep(5)
+    bench.outbox.sweep()
+    assert not bench.outbox._slots
+    assert not bench.outbox._mutual_exclusion._submits
+    assert bench.jobs.actions == [SUBMIT]
 
 
 @pytest.mark.parametrize(("answer", "waits_s"), [(Done, 3.0), (unsure, 3.0 + BINDING_S)])
-def test_no_job_starts_where_a_binding_is_in_flight_or_may_still_arrive_L7(
+@in_virtual_time
+async def test_no_job_starts_where_a_binding_is_in_flight_or_may_still_arrive_L7(
     answer: Callable[[Action], Outcome], waits_s: float
 ) -> None:
-    """Found by the simulator: the network kept it while its own job ended (211699)."""
-
-    async def steps(bench: Bench) -> None:
-        bench.kube.seconds = 3
-        bench.kube.answers = [answer]
-        bench.want(BIND)
-        await asyncio.sleep(0.1)
-        bench.want(GO)
-        bench.want(replace(GO, call=2, slurm_node="n2"), key=OTHER)
-        await asyncio.sleep(waits_s + 2)
-
-    bench = run_bench(steps)
+    """In seed 211699 the network delayed the binding until its own job had ended."""
+    bench = Bench()
+    bench.kube.seconds = 3
+    bench.kube.answers = [answer]
+    bench.want(BIND)
+    await asyncio.sleep(0.1)
+    bench.want(GO)
+    bench.want(replace(GO, call=2, slurm_node="n2"), key=OTHER)
+    await asyncio.sleep(waits_s + 2)
     elsewhere = replace(GO, call=2, slurm_node="n2")
     assert bench.hooks.actions == [elsewhere, GO]
     begun_s, went_s = bench.hooks.times

@@ -8,6 +8,7 @@ import contextvars
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -168,6 +169,16 @@ def run(story: Coroutine[Any, Any, T]) -> T:
         if rest:
             loop.run_until_complete(asyncio.wait(rest))
         loop.close()
+
+
+def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Let pytest run an async test in virtual time."""
+
+    @wraps(test)
+    def whole(*args: Any, **given: Any) -> None:
+        run(test(*args, **given))
+
+    return whole
 
 
 def now() -> float:

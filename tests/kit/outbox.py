@@ -1,22 +1,15 @@
 """An outbox between fake authorities, in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
 from sunk_sync.controller.workqueue import Limits
-from sunk_sync.core.model.actions import (
-    Action,
-    Drain,
-    SetConditions,
-    Target,
-    Undrain,
-    target_of,
-)
+from sunk_sync.core.model.actions import Action, Drain, SetConditions, Target, Undrain, target_of
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from tests.kit.build import condition
-from tests.kit.clock import now, run
+from tests.kit.clock import now
 
 KEY, OTHER = ("host", "n1"), ("host", "n2")
 POD = Reference("Pod", "slurm", "p", "u")
@@ -98,17 +91,6 @@ class Bench:
         self.outbox.facts_changed(KEY)
         self.want(*then)
         await asyncio.sleep(5)
-
-
-def run_bench(steps: Callable[[Bench], Awaitable[None]], **chosen: object) -> Bench:
-    """Run these steps on a new bench, in virtual time."""
-
-    async def on_bench() -> Bench:
-        bench = Bench(**chosen)  # type: ignore[arg-type]
-        await steps(bench)
-        return bench
-
-    return run(on_bench())
 
 
 def unsure(action: Action) -> Outcome:
