@@ -1,7 +1,6 @@
-"""The hooks server: who may speak, what is refused, and how calls wait (L5-L9)."""
+"""The hooks server: tokens, refused requests, waiting calls (L5-L9)."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -20,21 +19,21 @@ from sunk_sync.settings.types import Address
 from sunk_sync.telemetry.exchange import Called
 
 KEY = b"a key of the tests, long enough"
-WORK = "0123456789abcdef"
+WORKLOAD = "0123456789abcdef"
 GATE_CALL = {"job_id": "7", "nodes": "n[1-2]", "deadline_s": 5}
 STOPPING = "/v1/placeholder/stopping"
 STARTED = "/v1/placeholder/started"
 
 
-class World:
-    """The rest of the service; tests change it."""
+class Service:
+    """The hooks server, with the rest of the service as the test sets it."""
 
     def __init__(self) -> None:
         self.told: list[News] = []
         self.heard = asyncio.Event()
         self.called: list[Called] = []
         self.not_ready = ""
-        self.subjects = {"12": WORK, "13": "fedcba9876543210", "3_1": "k8s/ns/a/00000000"}
+        self.subjects = {"12": WORKLOAD, "13": "fedcba9876543210", "3_1": "k8s/ns/a/00000000"}
         self.requeueable = False
         self.hooks = Hooks(KEY, self._tell, clock=self._clock, rest=self._rest())
         self.address = ""
@@ -72,7 +71,7 @@ class World:
             return answer.status, json.loads(text)
 
     async def seen(self, kind: type[News]) -> Any:
-        """The first fact of this kind, once it was told."""
+        """Return the first fact of this kind, and wait for it."""
         async with asyncio.timeout(5):
             while not (found := [one for one in self.told if isinstance(one, kind)]):
                 await self.heard.wait()
@@ -80,58 +79,55 @@ class World:
         return found[0]
 
 
-@contextlib.asynccontextmanager
-async def opened() -> AsyncIterator[World]:
-    world = World()
-    async with world.hooks.serve(Address("127.0.0.1", 0)) as address:
-        world.address = address
-        yield world
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    made = Service()
+    async with made.hooks.serve(Address("127.0.0.1", 0)) as address:
+        made.address = address
+        yield made
 
 
-TOKENS = [
-    ("", "none"),
-    ("gate", "no proof"),
-    (".", "nothing on either side"),
-    (make_token(b"another key, as long as ours", GATE), "of another key"),
-    (make_token(KEY, GATE)[:-1] + "x", "one character off"),
-    (make_token(KEY, GATE)[:-1], "one character short"),
-    ("x" * 5000, "huge"),
-    ("gät.é", "not ASCII"),
-]
+TOKENS = {
+    "none": "",
+    "no proof": "gate",
+    "nothing on either side": ".",
+    "of another key": make_token(b"another key, as long as ours", GATE),
+    "one character off": make_token(KEY, GATE)[:-1] + "x",
+    "one character short": make_token(KEY, GATE)[:-1],
+    "huge": "x" * 5000,
+    "not ASCII": "gät.é",
+}
 
 
-@pytest.mark.parametrize(("token", "what"), TOKENS, ids=[what for _, what in TOKENS])
+@pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
 @pytest.mark.parametrize("path", ["/v1/gate", "/v1/ended", STARTED, STOPPING])
-async def test_any_call_without_a_valid_token_is_401_L5(path: str, token: str, what: str) -> None:
-    """And tells the core nothing."""
-    del what
-    async with opened() as world:
-        status, body = await world.post(path, GATE_CALL, token=token)
-        assert (status, list(body)) == (401, ["error"])
-        assert world.told == []
-        assert [one.reply and one.reply.outcome for one in world.called] == ["401"]
+async def test_any_call_without_a_valid_token_is_401_and_no_fact_L5(
+    service: Service, path: str, token: str
+) -> None:
+    status, body = await service.post(path, GATE_CALL, token=token)
+    assert (status, list(body)) == (401, ["error"])
+    assert service.told == []
+    assert [one.reply and one.reply.outcome for one in service.called] == ["401"]
 
 
-async def test_a_placeholder_speaks_for_its_own_job_alone_L5() -> None:
-    """Its token is right, the job is another's: 401. Nor may it use the gate, or the gate it."""
-    async with opened() as world:
-        own = make_token(KEY, WORK)
-        for job in ("13", "3_1"):
-            body = {"job_id": job, "deadline_s": 5}
-            assert (await world.post(STARTED, body, token=own))[0] == 401
-            assert (await world.post(STOPPING, body, token=own))[0] == 401
-        assert (await world.post("/v1/gate", GATE_CALL, token=own))[0] == 401
-        assert (await world.post(STARTED, {"job_id": "12"}))[0] == 401
-        assert world.told == []
-        assert (await world.post(STARTED, {"job_id": "12"}, token=own))[0] == 200
+async def test_the_token_of_a_placeholder_is_valid_for_its_own_job_alone_L5(
+    service: Service,
+) -> None:
+    own = make_token(KEY, WORKLOAD)
+    for job in ("13", "3_1"):
+        body = {"job_id": job, "deadline_s": 5}
+        assert (await service.post(STARTED, body, token=own))[0] == 401
+        assert (await service.post(STOPPING, body, token=own))[0] == 401
+    assert (await service.post("/v1/gate", GATE_CALL, token=own))[0] == 401
+    assert (await service.post(STARTED, {"job_id": "12"}))[0] == 401
+    assert service.told == []
+    assert (await service.post(STARTED, {"job_id": "12"}, token=own))[0] == 200
 
 
-async def test_one_token_serves_the_tasks_of_an_array_L5() -> None:
-    """The call names its task."""
-    async with opened() as world:
-        token = make_token(KEY, "k8s/ns/a/00000000")
-        assert (await world.post(STARTED, {"job_id": "3_1"}, token=token))[0] == 200
-        assert [(one.job_id, one.what) for one in world.told] == [("3_1", "started")]  # type: ignore[union-attr]
+async def test_one_token_is_valid_for_all_tasks_of_an_array_L5(service: Service) -> None:
+    token = make_token(KEY, "k8s/ns/a/00000000")
+    assert (await service.post(STARTED, {"job_id": "3_1"}, token=token))[0] == 200
+    assert [(one.job_id, one.what) for one in service.told] == [("3_1", "started")]  # type: ignore[union-attr]
 
 
 BODIES = [
@@ -159,36 +155,34 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("path", "body", "why"), BODIES)
-async def test_a_bad_body_is_400_and_says_where(path: str, body: object, why: str) -> None:
-    """One line of JSON names the field; the core hears nothing."""
-    async with opened() as world:
-        status, answer = await world.post(path, body)
-        assert status == 400
-        assert why in answer["error"]
-        assert world.told == []
+async def test_a_bad_body_is_400_with_the_name_of_the_field(
+    service: Service, path: str, body: object, why: str
+) -> None:
+    status, answer = await service.post(path, body)
+    assert status == 400
+    assert why in answer["error"]
+    assert service.told == []
 
 
-async def test_bodies_are_bounded() -> None:
-    """413, whether the size is told before or not; just below it is read."""
-    async with opened() as world:
-        room = hooks.BODY_BYTES_MAX
-        assert (await world.post("/v1/gate", b"x" * (room + 1)))[0] == 413
-        assert (await world.post("/v1/ended", b'{"job_id":"7"}'.ljust(room)))[0] == 200
+async def test_a_body_above_the_limit_is_413(service: Service) -> None:
+    room = hooks.BODY_BYTES_MAX
+    assert (await service.post("/v1/gate", b"x" * (room + 1)))[0] == 413
+    assert (await service.post("/v1/ended", b'{"job_id":"7"}'.ljust(room)))[0] == 200
 
 
-async def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """408, and the connection is closed."""
+async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hooks, "BODY_S", 0.1)
-    async with opened() as world:
-        host, port = world.address.split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        token = make_token(KEY, GATE)
-        head = f"POST /v1/gate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
-        writer.write(f"{head}Content-Length: 100\r\n\r\nhalf".encode())
-        async with asyncio.timeout(5):
-            answer = await reader.read()
-        assert answer.startswith(b"HTTP/1.1 408 ")
-        writer.close()
+    host, port = service.address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    token = make_token(KEY, GATE)
+    head = f"POST /v1/gate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    writer.write(f"{head}Content-Length: 100\r\n\r\nhalf".encode())
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    writer.close()
 
 
 @pytest.mark.parametrize(
@@ -202,73 +196,59 @@ async def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatc
         ("GET", "/v1/health", 200),
     ],
 )
-async def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
-    """404 and 405 as JSON; counted without making a label of what a stranger wrote."""
-    async with opened() as world, aiohttp.ClientSession() as session:
+async def test_other_paths_and_methods_are_404_or_405_and_no_label_of_a_metric(
+    service: Service, method: str, path: str, status: int
+) -> None:
+    async with aiohttp.ClientSession() as session:
         headers = {"Authorization": f"Bearer {make_token(KEY, GATE)}"}
-        url = f"http://{world.address}{path}"
+        url = f"http://{service.address}{path}"
         async with session.request(method, url, headers=headers) as answer:
             assert answer.status == status
             assert await answer.json()
-        assert {one.call for one in world.called} <= {"gate", "health", "other"}
+        assert {one.call for one in service.called} <= {"gate", "health", "other"}
 
 
-async def test_a_standby_and_one_that_has_not_listed_yet_say_503_L9() -> None:
-    """With Retry-After: ask again, perhaps another answers."""
-    async with opened() as world:
-        world.not_ready = "not listed yet: slurm"
-        assert await world.post("/v1/gate", GATE_CALL) == (
-            503,
-            {"error": "not listed yet: slurm"},
-        )
-        assert world.told == []
+async def test_before_the_first_listing_a_call_is_503_L9(service: Service) -> None:
+    service.not_ready = "not listed yet: slurm"
+    answer = await service.post("/v1/gate", GATE_CALL)
+    assert answer == (503, {"error": "not listed yet: slurm"})
+    assert service.told == []
 
 
-async def test_a_gate_opens_when_every_node_may_go_L7() -> None:
-    """One call, one answer; the call and its end are facts."""
-    async with opened() as world:
-        call = asyncio.create_task(world.post("/v1/gate", GATE_CALL))
-        fact: GateCall = await world.seen(GateCall)
-        assert (fact.job_id, fact.slurm_nodes) == ("7", ("n1", "n2"))
-        assert fact.until_s - fact.asked_s == 5
-        first = AnswerGate(fact.call, "n1", go=True, why="")
-        assert await world.hooks.push([first]) == [Done(first)]
-        await asyncio.sleep(0.05)
-        assert not call.done()
-        await world.hooks.push([AnswerGate(fact.call, "n2", go=True, why="")])
-        assert await call == (200, {"action": "go"})
-        assert JobNotice("7", "starting", fact.asked_s) in world.told
-        assert world.told[-1] == CallEnded(fact.call)
-        assert world.hooks.calls.waiting == 0
+async def test_a_gate_call_is_answered_when_every_node_may_go_L7(service: Service) -> None:
+    call = asyncio.create_task(service.post("/v1/gate", GATE_CALL))
+    fact: GateCall = await service.seen(GateCall)
+    assert (fact.job_id, fact.slurm_nodes) == ("7", ("n1", "n2"))
+    assert fact.until_s - fact.asked_s == 5
+    first = AnswerGate(fact.call, "n1", go=True, why="")
+    assert await service.hooks.push([first]) == [Done(first)]
+    await asyncio.sleep(0.05)
+    assert not call.done()
+    await service.hooks.push([AnswerGate(fact.call, "n2", go=True, why="")])
+    assert await call == (200, {"action": "go"})
+    assert JobNotice("7", "starting", fact.asked_s) in service.told
+    assert service.told[-1] == CallEnded(fact.call)
+    assert service.hooks.calls.waiting == 0
 
 
-async def test_leave_for_a_node_can_be_taken_back_L7() -> None:
-    """The latest word counts while the job has not started."""
-    async with opened() as world:
-        body = GATE_CALL | {"deadline_s": 0.2}
-        call = asyncio.create_task(world.post("/v1/gate", body))
-        number = (await world.seen(GateCall)).call
-        await world.hooks.push(
-            [
-                AnswerGate(number, "n1", go=True, why=""),
-                AnswerGate(number, "n1", go=False, why="Pod ns/a"),
-                AnswerGate(number, "n2", go=True, why=""),
-            ]
-        )
-        assert await call == (200, {"action": "wait", "pods": ["Pod ns/a"]})
+async def test_a_go_for_a_node_can_be_withdrawn_before_the_answer_L7(service: Service) -> None:
+    body = GATE_CALL | {"deadline_s": 0.2}
+    call = asyncio.create_task(service.post("/v1/gate", body))
+    number = (await service.seen(GateCall)).call
+    for node, go, why in (("n1", True, ""), ("n1", False, "Pod ns/a"), ("n2", True, "")):
+        await service.hooks.push([AnswerGate(number, node, go=go, why=why)])
+    assert await call == (200, {"action": "wait", "pods": ["Pod ns/a"]})
 
 
-async def test_the_callers_deadline_ends_the_wait_with_the_names_of_pods_L7() -> None:
-    """And the core is told that the call ended."""
-    async with opened() as world:
-        body = GATE_CALL | {"deadline_s": 0.2}
-        call = asyncio.create_task(world.post("/v1/gate", body))
-        number = (await world.seen(GateCall)).call
-        await world.hooks.push(
-            [AnswerGate(number, f"n{i}", go=False, why="Pod ns/a ends") for i in (1, 2)]
-        )
-        assert await call == (200, {"action": "wait", "pods": ["Pod ns/a ends"]})
-        assert world.told[-1] == CallEnded(number)
+async def test_at_the_deadline_of_the_caller_the_answer_names_the_pods_L7(service: Service) -> None:
+    body = GATE_CALL | {"deadline_s": 0.2}
+    call = asyncio.create_task(service.post("/v1/gate", body))
+    number = (await service.seen(GateCall)).call
+    await service.hooks.push(
+        [AnswerGate(number, f"n{i}", go=False, why="Pod ns/a ends") for i in (1, 2)]
+    )
+    assert await call == (200, {"action": "wait", "pods": ["Pod ns/a ends"]})
+    assert service.told[-1] == CallEnded(number)
 
 
 @pytest.mark.parametrize(
@@ -280,33 +260,29 @@ async def test_the_callers_deadline_ends_the_wait_with_the_names_of_pods_L7() ->
         ("pass", True, "wait", "passed"),
     ],
 )
-async def test_the_answer_carries_the_action_L9(
-    then: str, requeueable: bool, action: str, counted: str
+async def test_requeue_is_answered_only_for_a_requeueable_job_that_asks_for_it_L9(
+    service: Service, then: str, requeueable: bool, action: str, counted: str
 ) -> None:
-    """Requeue only for a job that can be; a job that starts all the same is counted."""
-    async with opened() as world:
-        world.requeueable = requeueable
-        body = GATE_CALL | {"deadline_s": 0.05, "then": then}
-        status, answer = await world.post("/v1/gate", body)
-        assert (status, answer["action"]) == (200, action)
-        assert [one.reply and one.reply.outcome for one in world.called] == [counted]
+    service.requeueable = requeueable
+    body = GATE_CALL | {"deadline_s": 0.05, "then": then}
+    status, answer = await service.post("/v1/gate", body)
+    assert (status, answer["action"]) == (200, action)
+    assert [one.reply and one.reply.outcome for one in service.called] == [counted]
 
 
-async def test_a_caller_that_goes_away_is_forgotten() -> None:
-    """CallEnded, nothing is kept; a late answer of the core is refused."""
-    async with opened() as world:
-        call = asyncio.create_task(world.post("/v1/gate", GATE_CALL))
-        number = (await world.seen(GateCall)).call
-        call.cancel()
-        assert await world.seen(CallEnded) == CallEnded(number)
-        assert world.hooks.calls.waiting == 0
-        late = AnswerGate(number, "n1", go=True, why="")
-        assert await world.hooks.push([late]) == [Refused(late, "the caller is gone")]
-        assert [one.reply for one in world.called] == [None]
+async def test_a_caller_that_disconnects_ends_its_call(service: Service) -> None:
+    call = asyncio.create_task(service.post("/v1/gate", GATE_CALL))
+    number = (await service.seen(GateCall)).call
+    call.cancel()
+    assert await service.seen(CallEnded) == CallEnded(number)
+    assert service.hooks.calls.waiting == 0
+    late = AnswerGate(number, "n1", go=True, why="")
+    assert await service.hooks.push([late]) == [Refused(late, "the caller is gone")]
+    assert [one.reply for one in service.called] == [None]
 
 
-async def test_an_answer_in_the_moment_in_which_the_caller_goes_is_harmless() -> None:
-    """Found by the simulator: it ended the process (1028)."""
+async def test_an_answer_while_the_caller_disconnects_is_accepted() -> None:
+    """In seed 1028 it ended the process."""
     heard: list[News] = []
 
     async def tell(news: Sequence[News]) -> None:
@@ -314,7 +290,7 @@ async def test_an_answer_in_the_moment_in_which_the_caller_goes_is_harmless() ->
 
     calls = PendingCalls(tell, clock=lambda: 0.0)
     call = asyncio.create_task(calls.gate("7", ["n1"], deadline_s=60.0))
-    await asyncio.sleep(0.01)  # it waits for the answer
+    await asyncio.sleep(0.01)
     (number,) = (one.call for one in heard if isinstance(one, GateCall))
     call.cancel()
     answer = AnswerGate(number, "n1", go=True, why="")
@@ -325,46 +301,37 @@ async def test_an_answer_in_the_moment_in_which_the_caller_goes_is_harmless() ->
 
 
 @pytest.mark.parametrize("word", ["gone", "drain"])
-async def test_a_placeholder_is_told_that_its_pods_are_gone_or_its_host_drained_L6(
-    word: Any,
-) -> None:
-    """What the core says, at once."""
-    async with opened() as world:
-        body = {"job_id": "12", "deadline_s": 5}
-        token = make_token(KEY, WORK)
-        call = asyncio.create_task(world.post(STOPPING, body, token=token))
-        fact: StopCall = await world.seen(StopCall)
-        assert (fact.job_id, fact.until_s - fact.asked_s) == ("12", 5)
-        await world.hooks.push([AnswerStop(fact.call, word)])
-        assert await call == (200, {"action": word})
-        assert world.told[-1] == CallEnded(fact.call)
+async def test_a_stop_call_is_answered_with_gone_or_drain_L6(service: Service, word: Any) -> None:
+    body = {"job_id": "12", "deadline_s": 5}
+    token = make_token(KEY, WORKLOAD)
+    call = asyncio.create_task(service.post(STOPPING, body, token=token))
+    fact: StopCall = await service.seen(StopCall)
+    assert (fact.job_id, fact.until_s - fact.asked_s) == ("12", 5)
+    await service.hooks.push([AnswerStop(fact.call, word)])
+    assert await call == (200, {"action": word})
+    assert service.told[-1] == CallEnded(fact.call)
 
 
-async def test_a_job_that_was_not_seen_yet_is_looked_at_and_asks_again_L6() -> None:
-    """Right after its start, or ours: 503, not 401."""
-    async with opened() as world:
-        body = {"job_id": "99", "deadline_s": 5}
-        assert (await world.post(STOPPING, body, token=make_token(KEY, WORK)))[0] == 503
-        assert [type(one) for one in world.told] == [JobNotice]
+async def test_a_call_of_an_unknown_job_is_503_and_has_the_job_read_L6(service: Service) -> None:
+    """Not 401: the job or sunk-sync may just have started."""
+    body = {"job_id": "99", "deadline_s": 5}
+    assert (await service.post(STOPPING, body, token=make_token(KEY, WORKLOAD)))[0] == 503
+    assert [type(one) for one in service.told] == [JobNotice]
 
 
-async def test_an_end_is_a_fact_at_once_L8() -> None:
-    """The job is looked at now instead of at the next poll."""
-    async with opened() as world:
-        answer = await world.post("/v1/ended", {"job_id": "3_1", "state": "COMPLETED"})
-        assert answer == (200, {"action": "noted"})
-        (told,) = world.told
-        assert isinstance(told, JobNotice)
-        assert (told.job_id, told.what) == ("3_1", "ended")
+async def test_the_end_of_a_job_is_a_fact_at_once_L8(service: Service) -> None:
+    answer = await service.post("/v1/ended", {"job_id": "3_1", "state": "COMPLETED"})
+    assert answer == (200, {"action": "noted"})
+    (told,) = service.told
+    assert isinstance(told, JobNotice)
+    assert (told.job_id, told.what) == ("3_1", "ended")
 
 
-async def test_shutting_down_ends_every_wait() -> None:
-    """The script sees a broken connection and asks the next of us."""
-    world = World()
-    async with world.hooks.serve(Address("127.0.0.1", 0)) as address:
-        world.address = address
-        call = asyncio.create_task(world.post("/v1/gate", GATE_CALL))
-        await world.seen(GateCall)
+async def test_shutdown_breaks_every_waiting_call() -> None:
+    service = Service()
+    async with service.hooks.serve(Address("127.0.0.1", 0)) as service.address:
+        call = asyncio.create_task(service.post("/v1/gate", GATE_CALL))
+        await service.seen(GateCall)
     with pytest.raises(aiohttp.ClientError):
         await call
-    assert world.hooks.calls.waiting == 0
+    assert service.hooks.calls.waiting == 0

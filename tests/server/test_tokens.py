@@ -1,4 +1,4 @@
-"""Tokens without memory, their key, and what is told of calls (L5)."""
+"""L5: tokens, their key, and the metrics and logs of calls."""
 
 import os
 import re
@@ -27,8 +27,7 @@ SUBJECTS = [GATE, "0123456789abcdef", "k8s/team-a/train.v1-0/01234567", "é.\u00
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_a_token_names_its_subject_and_nothing_else_does(subject: str) -> None:
-    """Any other subject with the same proof, and any other key, is nobody's."""
+def test_a_token_is_valid_for_its_subject_and_key_alone(subject: str) -> None:
     token = make_token(KEY, subject)
     assert subject_of(KEY, token) == subject
     assert subject_of(KEY + b"x", token) is None
@@ -38,8 +37,7 @@ def test_a_token_names_its_subject_and_nothing_else_does(subject: str) -> None:
     assert KEY.decode() not in token
 
 
-def test_an_administrator_makes_the_gates_token_with_openssl() -> None:
-    """The recipe of docs/gate.md, run as it stands there."""
+def test_the_openssl_recipe_of_the_docs_makes_the_token_of_the_gate() -> None:
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl here")
     page = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
@@ -50,23 +48,20 @@ def test_an_administrator_makes_the_gates_token_with_openssl() -> None:
     assert made.stdout.decode() == make_token(KEY, GATE) + "\n"
 
 
-def test_keys_made_at_start_differ() -> None:
-    """And are long enough to be given as a file."""
+def test_new_keys_differ_and_are_long_enough() -> None:
     first, second = new_key(), new_key()
     assert first != second
     assert len(first) >= 32
 
 
-def test_a_key_is_read_without_blank_ends(tmp_path: Path) -> None:
-    """An editor ends the file with a newline."""
+def test_a_key_file_may_end_with_a_newline(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(KEY + b"\n")
     assert read_key(file) == KEY
 
 
 @pytest.mark.parametrize("content", [None, b"", b"   \n", b"short", b"x" * (KEY_BYTES_MAX + 1)])
-def test_a_bad_key_file_is_named(tmp_path: Path, content: bytes | None) -> None:
-    """Missing, empty, too short to be secret, too long to be a key."""
+def test_the_error_for_a_bad_key_file_has_its_path(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "key"
     if content is not None:
         file.write_bytes(content)
@@ -75,7 +70,7 @@ def test_a_bad_key_file_is_named(tmp_path: Path, content: bytes | None) -> None:
 
 
 class Log:
-    """Remembers warnings."""
+    """Keeps warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[tuple[str, dict[str, Any]]] = []
@@ -84,11 +79,10 @@ class Log:
         self.warnings.append((text, more))
 
     def debug(self, text: str, **more: Any) -> None:
-        """Nobody reads these here."""
+        """Drop the line."""
 
 
-def test_calls_are_counted_and_trouble_is_told_once() -> None:
-    """401 and a job that starts beside ending Pods are aloud; the rest only counts."""
+def test_calls_are_counted_and_a_401_or_passed_job_is_one_warning() -> None:
     log, metrics, asked = Log(), Metrics(), []
 
     def ask(trouble: tuple[str, str]) -> tuple[bool, int]:

@@ -1,4 +1,4 @@
-"""The key of the hook tokens outlives the process, wherever it is kept: L5."""
+"""L5: the key of the hook tokens outlives the process."""
 
 import json
 from base64 import b64decode, b64encode
@@ -34,7 +34,7 @@ class Secrets:
 
     def __init__(self, key: bytes | None = None) -> None:
         self.key = key
-        """None: there is no such Secret; empty: it holds none."""
+        """None: there is no such Secret; empty: it has no key."""
         self.version = 1
         self.asked: list[str] = []
         self.before: Callable[[Request], KubeError | None] = lambda _: None
@@ -73,31 +73,27 @@ async def kept(secrets: Secrets) -> bytes | KubeError:
     return await keep_key(secrets, PLACE, make=lambda: KEY)
 
 
-async def test_a_key_that_is_there_is_read() -> None:
-    """Nothing is written; blank ends are cut off, as of a file."""
+async def test_an_existing_key_is_read_and_trimmed() -> None:
     secrets = Secrets(b"a key of somebody\n")
     assert await kept(secrets) == b"a key of somebody"
     assert secrets.asked == ["GET"]
 
 
 async def test_an_empty_secret_is_filled_once() -> None:
-    """As the manifests bring it."""
     secrets = Secrets(b"")
     assert await kept(secrets) == KEY
     assert await keep_key(secrets, PLACE, make=lambda: b"another") == KEY
     assert secrets.asked == ["GET", "PATCH", "GET"]
 
 
-async def test_a_missing_secret_is_made_where_that_is_allowed() -> None:
-    """Outside a cluster, by who may."""
+async def test_a_missing_secret_is_created_if_allowed() -> None:
     secrets = Secrets()
     assert await kept(secrets) == KEY
     assert secrets.asked == ["GET", "POST"]
 
 
 @pytest.mark.parametrize("before", [None, b""], ids=["missing", "empty"])
-async def test_of_two_processes_the_second_takes_the_key_of_the_first(before: bytes | None) -> None:
-    """It wrote between our read and our write."""
+async def test_a_key_that_another_process_wrote_meanwhile_is_taken(before: bytes | None) -> None:
     secrets = Secrets(before)
 
     def race(request: Request) -> KubeError | None:
@@ -110,8 +106,7 @@ async def test_of_two_processes_the_second_takes_the_key_of_the_first(before: by
     assert await kept(secrets) == b"theirs, written first"
 
 
-async def test_a_secret_that_changes_all_the_time_is_given_up() -> None:
-    """Bounded."""
+async def test_a_secret_that_always_changes_is_a_failure_after_bounded_tries() -> None:
     secrets = Secrets(b"")
     secrets.before = lambda one: None if one.method == "GET" else answered(409, "Conflict")
     found = await kept(secrets)
@@ -119,8 +114,7 @@ async def test_a_secret_that_changes_all_the_time_is_given_up() -> None:
     assert len(secrets.asked) == 6
 
 
-async def test_a_refusal_is_told() -> None:
-    """Neither read nor made."""
+async def test_a_refusal_is_returned() -> None:
     secrets = Secrets()
     secrets.before = lambda one: None if one.method == "GET" else FORBIDDEN
     assert await kept(secrets) == FORBIDDEN
@@ -128,8 +122,7 @@ async def test_a_refusal_is_told() -> None:
     assert await kept(secrets) == FORBIDDEN
 
 
-async def test_who_only_looks_writes_nothing() -> None:
-    """Doctor, and a dry run."""
+async def test_find_key_writes_nothing() -> None:
     secrets = Secrets(b"")
     assert await find_key(secrets, PLACE) == b""
     assert secrets.asked == ["GET"]
@@ -144,15 +137,12 @@ async def test_who_only_looks_writes_nothing() -> None:
     ],
 )
 def test_the_secret_is_named_after_the_cluster(cluster: str, name: str) -> None:
-    """A label's value may hold what the name of a Secret may not."""
+    """The value of a label may have characters that the name of a Secret may not."""
     assert secret_name(cluster) == name
 
 
-# The process
-
-
 class Run:
-    """What the process makes of it, and what it logs."""
+    """The key of one process, and its log."""
 
     def __init__(self, secrets: Secrets, **settings: Any) -> None:
         self.capture = LogCapture()
@@ -177,8 +167,7 @@ class Run:
         return line
 
 
-async def test_two_lives_have_one_key() -> None:
-    """Without any flag: tokens that were given out before hold after it."""
+async def test_the_next_process_has_the_same_key_and_does_not_log_it() -> None:
     secrets = Secrets(b"")
     first = await Run(secrets).key()
     assert len(first) >= KEY_BYTES_MIN
@@ -198,10 +187,9 @@ async def test_two_lives_have_one_key() -> None:
     ],
     ids=["missing", "may not write", "may not read", "no key"],
 )
-async def test_without_a_key_that_is_kept_a_warning_says_what_to_do(
+async def test_without_a_kept_key_the_process_makes_one_and_warns(
     key: bytes | None, before: Callable[[Request], KubeError | None]
 ) -> None:
-    """And the process has a key of its own."""
     secrets = Secrets(key)
     secrets.before = before
     run = Run(secrets)
@@ -214,8 +202,8 @@ async def test_without_a_key_that_is_kept_a_warning_says_what_to_do(
     assert secrets.key == key
 
 
-async def test_a_failure_that_may_pass_is_tried_again_for_some_seconds() -> None:
-    """An API server that is busy must not void the tokens of placeholders that run."""
+async def test_a_temporary_failure_is_retried_for_some_seconds() -> None:
+    """A busy API server must not make the tokens of running placeholders invalid."""
     secrets = Secrets(KEY)
     secrets.before = lambda _: AWAY if len(secrets.asked) < 5 else None
     run = Run(secrets)
@@ -228,7 +216,6 @@ async def test_a_failure_that_may_pass_is_tried_again_for_some_seconds() -> None
 
 
 async def test_a_dry_run_reads_the_key_and_writes_none() -> None:
-    """Whoever calls it holds a token of the key that is there."""
     assert await Run(Secrets(KEY), dry_run=True).key() == KEY
     secrets = Secrets(b"")
     await Run(secrets, dry_run=True).key()
@@ -238,8 +225,7 @@ async def test_a_dry_run_reads_the_key_and_writes_none() -> None:
 @pytest.mark.parametrize(
     "settings", [{"components": ("syncer",)}, {"hooks_api_bind_address": ""}], ids=str
 )
-async def test_where_nobody_calls_no_secret_is_asked_for(settings: dict[str, Any]) -> None:
-    """The syncer alone needs no rights on it."""
+async def test_without_hooks_no_secret_is_read(settings: dict[str, Any]) -> None:
     secrets = Secrets(KEY)
     run = Run(secrets, **settings)
     await run.key()
