@@ -1,4 +1,4 @@
-"""The lock files are complete, and no release of tomorrow changes what is installed."""
+"""The lock files are complete, and newer releases do not change what is installed."""
 
 import hashlib
 import os
@@ -16,18 +16,18 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 BROUGHT = {"pip", "setuptools", "sunk-sync"}
-"""What a fresh environment brings itself, and the product."""
+"""Packages of a fresh environment, and the product."""
 
 
 def install_arguments() -> list[str]:
-    """Arguments of pip as the Makefile has them."""
+    """Return the arguments of pip in the Makefile."""
     made = re.search(r"^INSTALL = -m (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert made is not None
     return made.group(1).split()
 
 
 def locked(name: str) -> set[str]:
-    """Packages of a lock that this platform needs."""
+    """Return the packages of a lock that this platform needs."""
     text = (ROOT / name).read_text()
     rows = (line.rstrip(" \\") for line in text.splitlines() if re.match(r"[A-Za-z]", line))
     found = [Requirement(row) for row in rows]
@@ -50,35 +50,42 @@ def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def fresh(place: Path) -> Path:
-    """A fresh environment with the pip of this Python; its interpreter."""
+    """Make a fresh environment and return its interpreter."""
     venv.create(place, with_pip=True)
     return place / "bin" / "python"
 
 
-def installed(python: Path) -> set[str]:
+def install(python: Path, lock: str, *options: str) -> None:
+    done = run(python, "-m", *install_arguments(), lock, *options)
+    assert not done.returncode, done.stderr
+
+
+def versions(python: Path) -> list[str]:
+    """Return the installed packages as `name==version`."""
     listed = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check")
-    return {canonicalize_name(line.partition("==")[0]) for line in listed.stdout.splitlines()}
+    return listed.stdout.split()
+
+
+def installed(python: Path) -> set[str]:
+    return {canonicalize_name(line.partition("==")[0]) for line in versions(python)}
 
 
 @pytest.mark.parametrize("newest", [False, True], ids=["the pip of this Python", "the newest pip"])
 @pytest.mark.parametrize("lock", LOCKS)
-def test_a_lock_installs_all_that_it_names_and_lacks_nothing(
+def test_a_lock_installs_what_it_names_and_pip_check_misses_nothing(
     lock: str, newest: bool, tmp_path: Path
 ) -> None:
-    """`pip check` finds nothing missing; what is installed is what the lock names."""
     python = fresh(tmp_path)
     if newest:
         renewed = run(python, "-m", "pip", "install", "--quiet", "--upgrade", "pip")
         assert not renewed.returncode, renewed.stderr
-    done = run(python, "-m", *install_arguments(), lock)
-    assert not done.returncode, done.stderr
+    install(python, lock)
     checked = run(python, "-m", "pip", "check", "--disable-pip-version-check")
     assert not checked.returncode, checked.stdout
     assert installed(python) | BROUGHT == locked(lock) | BROUGHT
 
 
-def test_every_dependency_of_the_product_is_locked() -> None:
-    """The runtime lock names what pyproject.toml asks for, and the other lock all of that."""
+def test_both_locks_name_every_dependency_of_the_product() -> None:
     asked = metadata.requires("sunk-sync") or []
     rows = [Requirement(row) for row in asked]
     names = {canonicalize_name(one.name) for one in rows if "extra" not in str(one.marker)}
@@ -86,7 +93,7 @@ def test_every_dependency_of_the_product_is_locked() -> None:
 
 
 def wheel(folder: Path, name: str, version: str, *, needs: str = "", extra: str = "") -> str:
-    """Put an empty package there; its hash."""
+    """Write an empty package into the folder and return its hash."""
     about = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
     about += [f"Provides-Extra: {extra}"] if extra else []
     about += [f"Requires-Dist: {needs}"] if needs else []
@@ -102,8 +109,8 @@ def wheel(folder: Path, name: str, version: str, *, needs: str = "", extra: str 
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def test_newer_releases_of_every_package_change_nothing(tmp_path: Path) -> None:
-    """An extra that a package asks of another is not resolved anew, though newer ones are out."""
+def test_newer_releases_do_not_change_an_extra_in_a_lock(tmp_path: Path) -> None:
+    """pip must not resolve the extra that one package requires of another."""
     index, lock = tmp_path / "index", tmp_path / "lock"
     index.mkdir()
     old = {
@@ -114,23 +121,17 @@ def test_newer_releases_of_every_package_change_nothing(tmp_path: Path) -> None:
     wheel(index, "counter", "1.1", extra="toml")
     lock.write_text("".join(f"{one}==1.0 --hash=sha256:{old[one]}\n" for one in old))
     python = fresh(tmp_path / "venv")
-    local = ("--no-index", "--find-links", str(index))
-    done = run(python, "-m", *install_arguments(), str(lock), *local)
-    assert not done.returncode, done.stderr
-    found = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check")
-    assert {"reporter==1.0", "counter==1.0"} <= set(found.stdout.split())
+    install(python, str(lock), "--no-index", "--find-links", str(index))
+    assert {"reporter==1.0", "counter==1.0"} <= set(versions(python))
 
 
-def test_the_lock_installs_though_every_package_in_it_has_a_newer_release(tmp_path: Path) -> None:
-    """A local index offers a newer release of each; the pinned ones are installed."""
+def test_the_lock_installs_the_pinned_releases_though_newer_ones_exist(tmp_path: Path) -> None:
     lock = "requirements.lock"
     index = tmp_path / "index"
     index.mkdir()
     for name in locked(lock):
         wheel(index, name.replace("-", "_"), "9999.0")
     python = fresh(tmp_path / "venv")
-    done = run(python, "-m", *install_arguments(), lock, "--find-links", str(index))
-    assert not done.returncode, done.stderr
-    found = run(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check")
-    assert "9999" not in found.stdout
+    install(python, lock, "--find-links", str(index))
+    assert not [line for line in versions(python) if "9999" in line]
     assert installed(python) | BROUGHT == locked(lock) | BROUGHT

@@ -1,4 +1,4 @@
-"""The plain manifests: least privilege with a reason for each verb, and a Pod that is safe."""
+"""The manifests: a reason for each verb of a role, and a restricted Pod."""
 
 import re
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def container() -> Document:
 
 
 def granted() -> set[tuple[str, str, str, str]]:
-    """Where, group, resource with names, verb: of every rule in the manifests."""
+    """Return place, group, resource with names, and verb of every rule in the manifests."""
     found = set()
     for role in roles():
         where = WHERE[role["kind"], role["metadata"]["name"]]
@@ -68,34 +68,30 @@ def granted() -> set[tuple[str, str, str, str]]:
 
 
 def test_kustomization_names_every_file() -> None:
-    """A file that is not named is not applied."""
     (kustomization,) = of_kind("Kustomization")
     files = {file.name for file in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
     assert set(kustomization["resources"]) == files
 
 
-def test_the_roles_grant_what_the_table_says_and_nothing_else() -> None:
-    """One table for manifests, doctor and docs."""
+def test_the_roles_grant_the_table_of_permissions_and_nothing_else() -> None:
     wanted = {
         (one.where, one.group, one.spelled, verb) for one in PERMISSIONS for verb, _ in one.verbs
     }
     assert granted() == wanted
 
 
-def test_what_watching_all_pods_needs_is_granted_apart_P28() -> None:
-    """Nobody who does not ask for it lets us see every Pod."""
+def test_the_watch_of_all_pods_has_a_role_of_its_own_P28() -> None:
     text = (FOLDER.parent / "all-pods" / "roles.yaml").read_text(encoding="utf-8")
     role, binding = yaml.safe_load_all(text)
     (rule,) = role["rules"]
     assert (rule["resources"], rule["verbs"]) == ([ALL_PODS.resource], ["list", "watch"])
     assert all(f"- {verb} # {why}" in text for verb, why in ALL_PODS.verbs)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    (main,) = (one for one in of_kind("ClusterRoleBinding"))
+    (main,) = of_kind("ClusterRoleBinding")
     assert binding["subjects"] == main["subjects"]
 
 
-def test_every_verb_has_its_reason_beside_it() -> None:
-    """And it is the reason of the table."""
+def test_every_verb_has_its_reason_from_the_table() -> None:
     text = (FOLDER / "roles.yaml").read_text(encoding="utf-8")
     lines = re.findall(r"^      - (\w+)(?: # (.*))?$", text, re.MULTILINE)
     reasons = [(verb, why) for one in PERMISSIONS for verb, why in one.verbs]
@@ -103,8 +99,7 @@ def test_every_verb_has_its_reason_beside_it() -> None:
     assert len(lines) == sum(len(rule["verbs"]) for role in roles() for rule in role["rules"])
 
 
-def test_no_wildcards_and_nothing_that_destroys() -> None:
-    """No `*`, no update; delete: nothing but a Pod of the scheduler (P16)."""
+def test_no_role_has_a_wildcard_and_only_the_scheduler_deletes_only_pods() -> None:
     deletes = []
     for role in roles():
         for rule in role["rules"]:
@@ -115,8 +110,8 @@ def test_no_wildcards_and_nothing_that_destroys() -> None:
     assert deletes == [("sunk-sync-scheduler", "pods")]
 
 
-def test_what_only_the_scheduler_needs_are_roles_of_its_own() -> None:
-    """Who runs --components=syncer need not grant any of it."""
+def test_the_scheduler_has_roles_of_its_own() -> None:
+    """An installation with --components=syncer need not grant them."""
     names = ("sunk-sync-scheduler", "sunk-sync-hooks-key")
     rules = [rule for one in roles() if one["metadata"]["name"] in names for rule in one["rules"]]
     given = {
@@ -124,16 +119,11 @@ def test_what_only_the_scheduler_needs_are_roles_of_its_own() -> None:
         for rule in rules
         for verb in rule["verbs"]
     }
-    assert given == {
-        (one.group, one.resource, verb)
-        for one in PERMISSIONS
-        for verb, _ in one.verbs
-        if one.component == "scheduler"
-    }
+    ours = [one for one in PERMISSIONS if one.component == "scheduler"]
+    assert given == {(one.group, one.resource, verb) for one in ours for verb, _ in one.verbs}
 
 
-def test_every_role_is_bound_to_our_account_alone() -> None:
-    """One binding for each, in the same place."""
+def test_every_role_is_bound_to_our_service_account_alone() -> None:
     bindings = [*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")]
     assert len(bindings) == len(roles())
     for binding in bindings:
@@ -150,15 +140,14 @@ def test_every_role_is_bound_to_our_account_alone() -> None:
         ]
 
 
-def test_one_replica_is_replaced_only_after_its_end() -> None:
-    """Until leader election exists two must never run side by side."""
+def test_the_one_replica_is_replaced_only_after_its_end() -> None:
+    """Without leader election two must never run at once."""
     (deployment,) = of_kind("Deployment")
     assert deployment["spec"]["replicas"] == 1
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_the_pod_has_no_more_rights_than_it_needs() -> None:
-    """Non-root, nothing writable, no capabilities: what Pod Security calls restricted."""
+def test_the_pod_meets_the_restricted_pod_security_standard() -> None:
     assert pod_spec()["securityContext"]["runAsNonRoot"] is True
     assert pod_spec()["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     security = container()["securityContext"]
@@ -167,13 +156,13 @@ def test_the_pod_has_no_more_rights_than_it_needs() -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_a_service_of_our_name_cannot_become_settings() -> None:
-    """Service links would set SUNK_SYNC_PORT and its kin."""
+def test_service_links_are_off() -> None:
+    """They would set SUNK_SYNC_PORT and others."""
     assert pod_spec()["enableServiceLinks"] is False
 
 
-def test_the_token_is_a_mounted_folder() -> None:
-    """A subPath would never see a renewed Secret; an argument would show in ps."""
+def test_the_token_is_in_a_mounted_folder_without_subPath() -> None:
+    """With a subPath a renewed Secret stays invisible; an argument would be visible in ps."""
     (mount,) = container()["volumeMounts"]
     assert "subPath" not in mount
     variables = {one["name"]: one["value"] for one in container()["env"]}
@@ -181,8 +170,8 @@ def test_the_token_is_a_mounted_folder() -> None:
     assert Path(file).parent == Path(mount["mountPath"])
 
 
-def test_the_key_of_the_hooks_has_a_secret_that_the_process_fills() -> None:
-    """Empty, so that applying it again takes no key away; the one that the process looks for."""
+def test_the_secret_of_the_hooks_key_is_empty_and_named_after_the_cluster() -> None:
+    """The process fills it, and applying it again keeps the key."""
     (secret,) = of_kind("Secret")
     variables = {one["name"]: one["value"] for one in container()["env"]}
     assert variable_of("hooks_key_file") not in variables
@@ -191,16 +180,15 @@ def test_the_key_of_the_hooks_has_a_secret_that_the_process_fills() -> None:
     assert not {"data", "stringData", "immutable"} & secret.keys()
 
 
-def test_no_secret_can_be_made() -> None:
-    """Who makes a Secret and may read it can have the token of any account of its namespace."""
+def test_only_the_secret_of_the_hooks_key_can_be_read_and_written() -> None:
+    """A right to create Secrets is a right to read the token of any account in the namespace."""
     rules = [rule for role in roles() for rule in role["rules"] if "secrets" in rule["resources"]]
     (rule,) = rules
     assert rule["verbs"] == ["get", "patch"]
     assert rule["resourceNames"] == [secret_name("slurm")]
 
 
-def test_the_settings_of_the_deployment_are_right(tmp_path: Path) -> None:
-    """Loaded as the process would; ports and probes fit them."""
+def test_the_settings_of_the_deployment_are_valid_and_fit_its_ports(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("x")
     environment = {one["name"]: one["value"] for one in container()["env"]}
     environment[variable_of("slurm_auth_token_file")] = str(tmp_path / "token")
@@ -216,14 +204,12 @@ def test_the_settings_of_the_deployment_are_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("probe", "path"), [("liveness", "/livez"), ("readiness", "/readyz")])
-def test_each_probe_asks_its_own_question(probe: str, path: str) -> None:
-    """demands 47: a readiness probe that is only a ping tells nothing."""
+def test_each_probe_has_its_own_path(probe: str, path: str) -> None:
     asked = container()[f"{probe}Probe"]["httpGet"]
     assert asked == {"path": path, "port": "health"}
 
 
-def test_the_services_select_the_pods_of_the_deployment() -> None:
-    """And lead to the ports of the metrics and of the hooks, these also while not ready."""
+def test_the_services_select_the_pods_and_the_hooks_also_before_they_are_ready() -> None:
     metrics, hooks = of_kind("Service")
     (deployment,) = of_kind("Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]

@@ -1,6 +1,6 @@
-"""Rows P, G and L of the requirements: a test names each, docs/development/rows.md says which.
+"""Rows P, G and L of the requirements: tests have them in their names, rows.md has the files.
 
-A test names a row where its name contains it: `test_P17_P26_…`; a zero before a digit is none.
+`test_…_P17_P26` names P17 and P26; P07 is P7.
 """
 
 import re
@@ -24,7 +24,7 @@ _rows_in = re.compile(r"(?<![A-Za-z0-9])([PGL])0*(\d+[ab]?)(?=_|$)").findall
 
 @cache
 def files_by_row() -> dict[str, set[str]]:
-    """Row → the test files, below tests/, with a test that names it."""
+    """Return, by row, the test files below tests/ with a test that names it."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for path in ROOT.rglob("test_*.py"):
         for name in re.findall(r"def test_(\w+)", path.read_text()):
@@ -35,7 +35,7 @@ def files_by_row() -> dict[str, set[str]]:
 
 @cache
 def page() -> dict[str, tuple[set[str], str]]:
-    """Row → files and servers, as docs/development/rows.md tells them."""
+    """Return, by row, the files and servers in docs/development/rows.md."""
     lines = re.findall(
         r"^\| ([PGL]\d+[ab]?) \|[^|]*\| ([^|]*) \| ([^|]*) \|", PAGE.read_text(), re.M
     )
@@ -50,13 +50,13 @@ def test_every_row_is_named_by_a_test(row: str) -> None:
     assert files_by_row().get(row), f"no test says in its name that it shows {row}"
 
 
-def test_the_page_tells_all_rows_and_no_others() -> None:
+def test_the_page_has_every_row_and_no_other() -> None:
     assert page().keys() == set(ROWS)
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_the_page_names_files_where_a_row_is_tested(row: str) -> None:
-    """Not each of them; of those on real servers one at least."""
+def test_the_page_names_files_that_test_the_row(row: str) -> None:
+    """The page need not name all files, but at least one of those on real servers."""
     files, servers = page()[row]
     tested = files_by_row()[row]
     assert files

@@ -1,4 +1,4 @@
-"""The house's own rules, read from its source: sizes, names, imports, one owner per field."""
+"""Rules of this repository, checked in its source: sizes, names, imports, one owner per field."""
 
 import ast
 import gc
@@ -24,7 +24,7 @@ RULES = sorted(
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 MUTABLE = {"entry", "standing", "period", "table"}
-"""What the core keeps, and changes."""
+"""Rows that the core keeps and changes."""
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 40
@@ -33,24 +33,19 @@ POSITIONAL_MAX = 2
 
 LONGER = {"telemetry/telemetry.py::__init__": (45, "one line for each metric")}
 RULE_SHAPE = "(host or workload, configuration, now): the shape of every rule"
-JOURNAL = "the loop's words for its journal, always called with names of the same order"
+JOURNAL = "calls of the journal, always with variables in the same order"
 MORE_POSITIONAL = {
     "core/decide.py::decide": RULE_SHAPE,
     "core/rules/host/drain.py::drain": RULE_SHAPE,
     **{f"core/rules/workload/{name}.py::{name}": RULE_SHAPE for name in WORKLOAD_RULES},
     "core/rules/cluster/relist.py::relist": RULE_SHAPE,
     "core/policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
-    "controller/loop.py::stepped": JOURNAL,
-    "controller/loop.py::wrote": JOURNAL,
-    "controller/loop.py::kept": JOURNAL,
-    "controller/loop.py::rule_failed": JOURNAL,
-    "controller/loop.py::surprise": JOURNAL,
-    "telemetry/telemetry.py::stepped": JOURNAL,
-    "telemetry/telemetry.py::wrote": JOURNAL,
-    "telemetry/telemetry.py::kept": JOURNAL,
-    "telemetry/telemetry.py::rule_failed": JOURNAL,
-    "telemetry/telemetry.py::surprise": JOURNAL,
-    "slurm/api/client.py::read_records": "(call, name of the list, who takes it): a sentence",
+    **{
+        f"{file}.py::{name}": JOURNAL
+        for file in ("controller/loop", "telemetry/telemetry")
+        for name in ("stepped", "wrote", "kept", "rule_failed", "surprise")
+    },
+    "slurm/api/client.py::read_records": "(call, name of the list, callback)",
     "settings/sources.py::load": "(flags, environment, file): in order of precedence",
     "cli/doctor.py::examine_kubernetes": "(findings, settings, client)",
     "cli/findings.py::warn": "(topic, text, cure): the columns of a line",
@@ -59,19 +54,9 @@ MORE_POSITIONAL = {
     "server/metrics_server.py::heartbeat": "(name, age, limit)",
     "kube/write/apply.py::object_path": "(kind, namespace, name): as Kubernetes spells it",
 }
-"""Public functions with more than two positional parameters, and why."""
+"""Public functions with more than two positional parameters, and the reason."""
 
-BANNED_WORDS = {
-    "manager",
-    "helper",
-    "helpers",
-    "util",
-    "utils",
-    "handler",
-    "processor",
-    "data",
-    "info",
-}
+BANNED = {"manager", "helper", "helpers", "util", "utils", "handler", "processor", "data", "info"}
 MAY_PRINT = {"__main__.py", "cli/doctor.py"}
 
 
@@ -81,7 +66,7 @@ def short(path: Path) -> str:
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """Its source, parsed. In Python 3.11 a garbage collection meanwhile can raise SystemError."""
+    """Parse the source. In Python 3.11 a garbage collection meanwhile can raise SystemError."""
     gc.disable()
     try:
         return ast.parse(path.read_text())
@@ -94,7 +79,7 @@ def functions(path: Path) -> Iterator[Function]:
 
 
 def length(function: Function) -> int:
-    """Lines of a function without its docstring."""
+    """Count the lines of a function without its docstring."""
     assert function.end_lineno is not None
     first = function.body[0]
     documented = ast.get_docstring(function) is not None
@@ -108,7 +93,7 @@ def positional(function: Function) -> list[str]:
 
 
 def strings(path: Path) -> Iterator[str]:
-    """String literals that are no docstrings."""
+    """Yield the string literals that are no docstrings."""
     for node in ast.walk(tree(path)):
         children = list(ast.iter_child_nodes(node))
         bare = [child.value for child in children if isinstance(child, ast.Expr)]
@@ -125,7 +110,6 @@ each_source = pytest.mark.parametrize("path", SOURCES, ids=short)
 
 @each_source
 def test_files_and_functions_stay_small(path: Path) -> None:
-    """At most 400 lines a file beside its imports, 40 a function, 5 parameters."""
     imports = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
     imported = sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports)
     assert len(path.read_text().splitlines()) - imported <= FILE_LINES_MAX
@@ -138,7 +122,6 @@ def test_files_and_functions_stay_small(path: Path) -> None:
 
 @each_source
 def test_parameters_beyond_two_are_named_in_the_call(path: Path) -> None:
-    """Keyword-only beyond two, for what others call; the exceptions say why."""
     for function in functions(path):
         name = f"{short(path)}::{function.name}"
         if function.name.startswith("_") or name in MORE_POSITIONAL:
@@ -146,8 +129,7 @@ def test_parameters_beyond_two_are_named_in_the_call(path: Path) -> None:
         assert len(positional(function)) <= POSITIONAL_MAX, name
 
 
-def test_every_exception_is_still_needed() -> None:
-    """An exception that nothing uses any more is taken off the list."""
+def test_every_exception_to_these_rules_is_still_needed() -> None:
     found = defaultdict(list)
     for path in SOURCES:
         for function in functions(path):
@@ -164,11 +146,10 @@ def words_of(name: str) -> set[str]:
 
 
 @each_source
-def test_names_say_what_things_are(path: Path) -> None:
-    """No manager, helper, util, handler, processor, data or info."""
+def test_no_name_has_a_banned_word(path: Path) -> None:
     classes = [node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
     for name in (path.stem, *classes):
-        assert not words_of(name) & BANNED_WORDS, name
+        assert not words_of(name) & BANNED, name
 
 
 EMBEDDED = sorted((PACKAGE / "embedded").rglob("*.py"))
@@ -176,8 +157,8 @@ EMBEDDED_MAY_IMPORT = ("sunk_sync.embedded", "sunk_sync.core.translate")
 
 
 @pytest.mark.parametrize("path", EMBEDDED, ids=short)
-def test_the_embedded_worlds_share_only_the_translation_tables(path: Path) -> None:
-    """What they answer must not depend on the code that is tested against them."""
+def test_the_embedded_clusters_import_only_the_translation_tables(path: Path) -> None:
+    """Their answers must not depend on the code that is tested against them."""
     modules = [
         node.module or "" for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom)
     ]
@@ -186,8 +167,8 @@ def test_the_embedded_worlds_share_only_the_translation_tables(path: Path) -> No
 
 
 @pytest.mark.parametrize("path", CORE, ids=short)
-def test_nothing_in_the_core_writes_fields_of_what_it_was_given(path: Path) -> None:
-    """An object changes its own fields; only tables and the reconciler keep rows that change."""
+def test_no_function_of_the_core_changes_its_arguments(path: Path) -> None:
+    """An object changes its own fields; tables and the reconciler keep rows that change."""
     written = [
         ast.unparse(node)
         for node in ast.walk(tree(path))
@@ -199,8 +180,7 @@ def test_nothing_in_the_core_writes_fields_of_what_it_was_given(path: Path) -> N
 
 
 @each_source
-def test_nothing_prints_but_the_command_line(path: Path) -> None:
-    """Everything else goes through the log."""
+def test_only_the_command_line_prints(path: Path) -> None:
     prints = [
         node
         for node in ast.walk(tree(path))
@@ -212,16 +192,14 @@ def test_nothing_prints_but_the_command_line(path: Path) -> None:
 
 
 @each_source
-def test_the_prefix_is_one_constant(path: Path) -> None:
-    """Every literal that the outside world sees stands in core/model/names.py."""
+def test_the_prefix_of_annotations_is_one_constant(path: Path) -> None:
     prefix = names.PREFIX.rstrip("/")
     assert short(path) == "core/model/names.py" or not [
         text for text in strings(path) if prefix in text
     ]
 
 
-def test_every_rule_file_runs_and_stands_in_the_table() -> None:
-    """docs/development/rules.md names each rule, and decide runs each once."""
+def test_every_rule_runs_once_and_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "development" / "rules.md").read_text()
     listed = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
     run = [*HOST_RULES, *RIVAL_RULES, *CLUSTER_RULES, *WORKLOAD_RULES]
@@ -231,11 +209,11 @@ def test_every_rule_file_runs_and_stands_in_the_table() -> None:
 
 ACTIONS = {one.__name__ for one in get_args(actions.Action)}
 ASKS = {kind.__name__ for kind, traits in actions.TRAITS.items() if traits.reads}
-"""Reads: they own nothing."""
+"""Reads have no owner."""
 
 
 def owners() -> dict[str, set[str]]:
-    """What each rule makes: an action, with its manager or Event where several rules make it."""
+    """Return the rules that make each action, with its manager or Event if several rules do."""
     made: defaultdict[str, set[str]] = defaultdict(set)
     for path in RULES:
         for node in ast.walk(tree(path)):
@@ -251,17 +229,13 @@ def owners() -> dict[str, set[str]]:
 
 
 def events(path: Path) -> set[str]:
-    """Reasons of Events that a rule's file names."""
+    """Return the reasons of Events in the file of a rule."""
     named = (one.id for one in ast.walk(tree(path)) if isinstance(one, ast.Name))
     return {name for name in named if name.startswith("EVENT_")}
 
 
-def test_every_field_has_one_owner() -> None:
-    """Each action is made by one rule; metadata by one rule for each manager, Events by reason.
-
-    The conditions of a Pod are the exception: `conflict` speaks instead of `mirror`, never beside
-    it.
-    """
+def test_every_action_has_one_rule_and_metadata_one_for_each_manager() -> None:
+    """Two rules make conditions of a Pod, never both for one Pod: `mirror` or `conflict`."""
     made = {name: rules for name, rules in owners().items() if name not in ASKS}
     assert made.pop("SetConditions") == {"mirror", "conflict"}
     assert HOST_RULES.keys() & RIVAL_RULES.keys() == {"gate"}
@@ -269,18 +243,16 @@ def test_every_field_has_one_owner() -> None:
     assert not {"SetMetadata", "RecordEvent"} & made.keys(), "without a manager or a reason"
 
 
-def test_every_write_that_can_be_wanted_has_an_owner() -> None:
-    """An action that no rule makes is dead."""
+def test_some_rule_makes_every_action() -> None:
     assert {name.partition(" ")[0] for name in owners()} == ACTIONS
 
 
-def test_every_action_has_traits() -> None:
-    """A row says its target, its queue and its urgency."""
+def test_every_action_has_target_queue_and_urgency() -> None:
     assert set(actions.TRAITS) == set(get_args(actions.Action))
 
 
-def test_managers_and_event_reasons_are_told_apart() -> None:
-    """Two owners of one name would take each other's fields away."""
+def test_managers_and_event_reasons_have_different_values() -> None:
+    """Two owners with one name would remove each other's fields."""
     for prefix in ("MANAGER_", "EVENT_"):
         values = [value for name, value in vars(names).items() if name.startswith(prefix)]
         assert len(values) == len(set(values))
@@ -290,6 +262,5 @@ CONSTANTS = r"/(?:home|root|work|Users)/"
 
 
 @each_source
-def test_no_path_of_a_machine_stands_in_the_source(path: Path) -> None:
-    """The product runs anywhere."""
+def test_the_source_has_no_path_of_a_machine(path: Path) -> None:
     assert not re.search(CONSTANTS, path.read_text())
