@@ -1,4 +1,4 @@
-"""The command line: exit codes, help, mistakes, and what is not there yet."""
+"""The command line: exit codes, help, mistakes, commands that do not exist yet."""
 
 import os
 import re
@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 class Service(ModuleType):
-    """Stands in for `sunk_sync.service.app`: remembers what it was asked to run."""
+    """Replaces `sunk_sync.service.app`, and keeps the settings."""
 
     def __init__(self) -> None:
         super().__init__("sunk_sync.service.app")
@@ -40,6 +40,13 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     return double
 
 
+def help_of(capsys: Capture, *words: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        main([*words])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
 @pytest.fixture(autouse=True)
 def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in list(os.environ):
@@ -52,22 +59,17 @@ def ran_with(service: Service) -> Settings:
     return service.settings
 
 
-def test_run_hands_the_settings_to_the_service(service: Service) -> None:
-    """Both `--flag value` and `--flag=value`; a switch alone is true."""
+def test_run_passes_the_flags_to_the_service(service: Service) -> None:
     words = ["run", "--cluster-name", "c1", "--slurm-kill-wait=1m30s", "--dry-run"]
     assert main(words) == 0
     settings = ran_with(service)
-    assert (settings.cluster_name, settings.slurm_kill_wait_s, settings.dry_run) == (
-        "c1",
-        90.0,
-        True,
-    )
+    chosen = (settings.cluster_name, settings.slurm_kill_wait_s, settings.dry_run)
+    assert chosen == ("c1", 90.0, True)
 
 
-def test_a_switch_can_be_turned_off_over_the_environment(
+def test_a_switch_set_in_the_environment_is_turned_off_by_its_flag(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--dry-run=false` wins over SUNK_SYNC_DRY_RUN=true."""
     monkeypatch.setenv("SUNK_SYNC_DRY_RUN", "true")
     main(["run"])
     assert ran_with(service).dry_run
@@ -75,8 +77,7 @@ def test_a_switch_can_be_turned_off_over_the_environment(
     assert not ran_with(service).dry_run
 
 
-def test_an_empty_value_reaches_the_setting(service: Service) -> None:
-    """`--metrics-bind-address=` shuts the door."""
+def test_a_flag_may_have_an_empty_value(service: Service) -> None:
     assert main(["run", "--metrics-bind-address=", "--health-probe-bind-address", "[::1]:0"]) == 0
     assert ran_with(service).metrics_bind_address is None
     assert str(ran_with(service).health_probe_bind_address) == "[::1]:0"
@@ -101,10 +102,9 @@ def test_an_empty_value_reaches_the_setting(service: Service) -> None:
         (["run", "--clus", "x"], "--clus: unknown flag"),
     ],
 )
-def test_bad_usage_is_exit_code_2_and_a_sentence(
+def test_bad_usage_is_exit_code_2_and_a_sentence_on_stderr(
     service: Service, capsys: Capture, words: list[str], told: str
 ) -> None:
-    """On stderr; nothing runs."""
     assert main(words) == 2
     output = capsys.readouterr()
     assert told in output.err
@@ -112,17 +112,16 @@ def test_bad_usage_is_exit_code_2_and_a_sentence(
     assert service.settings is None
 
 
-def test_mistakes_of_words_and_of_values_are_told_together(
+def test_mistakes_of_flags_and_of_values_are_reported_together(
     service: Service, capsys: Capture
 ) -> None:
-    """One line each."""
     assert main(["run", "--dryrun", "--gate=x", "--cluster-name"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 4
     assert service.settings is None
 
 
 def test_the_value_of_an_unknown_flag_is_not_repeated(service: Service, capsys: Capture) -> None:
-    """It may be a token behind a misspelled --slurm-auth-token."""
+    """It may be a token after a misspelled --slurm-auth-token."""
     main(["run", "--slurm-auth-tokn", "s3cr3t"])
     main(["run", "--slurm-auth-tokn=s3cr3t"])
     assert "s3cr3t" not in capsys.readouterr().err
@@ -130,14 +129,15 @@ def test_the_value_of_an_unknown_flag_is_not_repeated(service: Service, capsys: 
 
 
 @pytest.mark.parametrize("words", [["diff"], ["explain", "host", "n1"]])
-def test_what_comes_later_says_so(capsys: Capture, words: list[str]) -> None:
-    """Exit code 2: it could not look."""
+def test_a_command_that_does_not_exist_yet_is_exit_code_2(
+    capsys: Capture, words: list[str]
+) -> None:
     assert main(words) == 2
     assert f"{words[0]}: not yet: " in capsys.readouterr().err
 
 
 class Demo(ModuleType):
-    """Stands in for `sunk_sync.demo.show`: remembers what was chosen."""
+    """Replaces `sunk_sync.demo.show`, and keeps the choice."""
 
     def __init__(self) -> None:
         super().__init__("sunk_sync.demo.show")
@@ -167,8 +167,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> Demo:
         (["--once=false", "--seed=8"], False, 8),
     ],
 )
-def test_the_demo_runs_as_chosen(demo: Demo, words: list[str], once: bool, seed: int) -> None:
-    """`--once` is a switch, `--seed` takes a number."""
+def test_the_demo_runs_with_its_flags(demo: Demo, words: list[str], once: bool, seed: int) -> None:
     assert main(["demo", *words]) == 0
     assert demo.chosen == [{"once": once, "seed": seed}]
 
@@ -187,10 +186,9 @@ def test_the_demo_runs_as_chosen(demo: Demo, words: list[str], once: bool, seed:
         (["more"], "'more': belongs to no flag"),
     ],
 )
-def test_the_demo_refuses_what_it_does_not_know(
+def test_the_demo_refuses_unknown_flags_and_values(
     demo: Demo, capsys: Capture, words: list[str], told: str
 ) -> None:
-    """Exit code 2, a sentence, and nothing starts."""
     assert main(["demo", *words]) == 2
     output = capsys.readouterr()
     assert told in output.err
@@ -202,7 +200,6 @@ def test_the_demo_refuses_what_it_does_not_know(
 def test_an_address_in_use_is_exit_code_2_without_a_traceback(
     service: Service, capsys: Capture
 ) -> None:
-    """The sentence of the door that could not be opened."""
     service.trouble = CannotListenError("--metrics-bind-address: cannot listen on :80")
     assert main(["run"]) == 2
     told = capsys.readouterr().err
@@ -210,48 +207,33 @@ def test_an_address_in_use_is_exit_code_2_without_a_traceback(
     assert "Traceback" not in told
 
 
-def test_a_crash_is_never_exit_code_1(service: Service, capsys: Capture) -> None:
-    """1 means "found something"; a bug of ours is 2, with its traceback."""
+def test_a_crash_is_exit_code_2_with_a_traceback(service: Service, capsys: Capture) -> None:
+    """1 means that doctor found a problem."""
     service.trouble = RuntimeError("a bug")
     assert main(["run"]) == 2
     assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"demo"}))
-def test_help_of_each_command_has_every_flag_with_its_default(
-    capsys: Capture, command: str
-) -> None:
-    """In groups, made from the settings."""
-    with pytest.raises(SystemExit) as end:
-        main([command, "--help"])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
+def test_help_of_each_command_has_every_flag_in_its_group(capsys: Capture, command: str) -> None:
+    text = help_of(capsys, command, "--help")
     for about in ABOUT:
         assert flag_of(about.field) in text
         assert f"\n{about.group}:" in text
 
 
 def test_help_of_demo_has_its_own_flags_alone(capsys: Capture) -> None:
-    """No setting changes the demo."""
-    with pytest.raises(SystemExit) as end:
-        main(["demo", "--help"])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
+    text = help_of(capsys, "demo", "--help")
     assert "--once" in text
     assert "--seed" in text
     assert not [about.field for about in ABOUT if flag_of(about.field) in text]
 
 
-def test_version(capsys: Capture) -> None:
-    """The version of the installed package."""
-    with pytest.raises(SystemExit) as end:
-        main(["--version"])
-    assert end.value.code == 0
-    assert re.fullmatch(r"sunk-sync 0\S+\n", capsys.readouterr().out)
+def test_version_is_that_of_the_package(capsys: Capture) -> None:
+    assert re.fullmatch(r"sunk-sync 0\S+\n", help_of(capsys, "--version"))
 
 
-def test_help_answers_without_loading_what_it_does_not_need() -> None:
-    """Costly libraries are imported where they are used."""
+def test_help_imports_no_large_library() -> None:
     costly = ("pydantic", "aiohttp", "kubernetes_asyncio", "httptools", "structlog", "rich")
     code = (
         "import sys\nfrom sunk_sync.__main__ import main\n"
@@ -262,8 +244,7 @@ def test_help_answers_without_loading_what_it_does_not_need() -> None:
     assert done.stderr.strip() == "[]"
 
 
-def test_a_reader_that_leaves_is_no_traceback() -> None:
-    """`sunk-sync run --help | head -1`."""
+def test_a_closed_pipe_is_no_traceback() -> None:
     command = f"{sys.executable} -m sunk_sync run --help | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("usage: sunk-sync run")
